@@ -2,9 +2,14 @@
  *
  * A schema file is one generic tile: __schema/__t1_t2_uuid (version 10 and later), or __array_schema.tdb in the array's
  * directory (before; it counts as older than all others). Key-value stores have __kv_schema.tdb instead of the latter.
- * Enumerations are in __schema/__enumerations/NAME. None of these files ever changes, so each is decoded once. The
- * schema in force at a time is the last one, in text order of names, whose own time is not later; the first schema if
- * there is none.
+ * Enumerations are in __schema/__enumerations/NAME. None of these files ever changes, so each is decoded once and kept
+ * until the array is closed. The schema in force at a time is the last one, in the order of names, whose own time is
+ * not later; the first schema if there is none.
+ *
+ * Opening lists the array and loads the present schema, which verifies the key. If a listing costs a request,
+ * everything is listed at once, and the first reader uses that listing (tsr_array_opening).
+ *
+ * Sections: open and close, schemas, enumerations.
  */
 #include "array/array.h"
 
@@ -25,7 +30,7 @@
 #define SCHEMA_MAX        (256u << 20) /* largest schema, unfiltered, in bytes */
 #define CACHE_DEFAULT     (256u << 20)
 #define ARRAY_THREADS_MAX 8
-#define OPENING_MS        100 /* for so long what was listed while an array was opened is the present state */
+#define OPENING_MS        100 /* for this long the listing made while opening counts as up to date */
 
 typedef struct tsr_schema_entry {
   tsr_schema schema;
@@ -77,7 +82,7 @@ static void unlink_array(tsr_array *array) {
   tsr__count_store_end(array->environment, &array->counted);
 }
 
-/* Gives the log what it borrows of its array. */
+/* Sets the members that the log borrows from its array. */
 static void open_log(tsr_array *array) {
   tsr_log *log = &array->log;
   log->environment = array->environment;
@@ -91,8 +96,8 @@ static void open_log(tsr_array *array) {
   log->files.by_path.memory = &array->memory;
 }
 
-/* Lists an array that is being opened: its schemas, or all of it if a listing is a request to a server, since the first
- * reader then needs no further trip. What is damaged apart from the schemas is reported to the first reader. */
+/* Lists an array that is being opened: its schemas, or everything if a listing is a request to a server, to save the
+ * first reader a round trip. Damage outside the schemas is left for the first reader to report. */
 static int list_first(tsr_array *array, tsr_error *error) {
   tsr_error unseen;
   if (array->store->stamps_are_listings && !array->log.pending_schema) {
@@ -104,7 +109,7 @@ static int list_first(tsr_array *array, tsr_error *error) {
 
 #define MEMBERS_NAMED 10
 
-/* Adds to the error of an array that is not there what members the group in its place has, as far as it can be read. */
+/* If the path of a missing array is a group, adds the names of its members to the error, as far as they can be read. */
 static void name_members(const tsr_array *array, tsr_error *error) {
   tsr_group *group = NULL;
   tsr_group_members *members = NULL;
@@ -168,7 +173,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   rc = list_first(a, error);
   if (rc == TSR_NOT_FOUND) name_members(a, error);
   if (rc < 0) goto done;
-  /* finds out whether the key is right */
+  /* verifies the key, too */
   rc = tsr__array_schema_at(a, tsr__environment_present(a->environment), &schema, error);
   if (rc < 0) {
     if (rc != TSR_AUTH) tsr__wrap(error, "array %s", path);
@@ -219,7 +224,7 @@ static int array_read_tile(tsr_array *array, const char *path, uint64_t most, ts
 }
 
 /* Explains TSR_AUTH: the array is encrypted and there is no key, the key is wrong, or the array is not encrypted. Once
- * a schema has been loaded the key is known to be right, so TSR_AUTH is damage. */
+ * a schema has been loaded, the key is known to be right, so TSR_AUTH means damage. */
 static int array_check_key(const tsr_array *array, int rc, const tsr_generic_tile *header, tsr_error *error) {
   if (rc == TSR_AUTH && array->schemas.by_name.count > 0) return tsr__damage(rc, error);
   if (rc == TSR_AUTH && !array->key.given)

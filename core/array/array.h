@@ -1,5 +1,20 @@
-/* array.h: an open array: its structure, which all folders above this one share, and how it finds its schemas and
- * enumerations. The public functions tsr_array_* open and close it.
+/* array.h: open arrays and groups: from a directory to a snapshot that readers can plan on.
+ *
+ * An open array (array.c) owns its store, its log (which commits it has) and its cache. It decodes schemas,
+ * enumerations, fragment metadata and delete conditions when they are first needed, and keeps them. A reader opens a
+ * snapshot (snapshot.c): the fragments and delete conditions in view between two times, immutable and shared. The
+ * snapshot takes its fragments from the array's registry (fragment.c), which loads each fragment's footer once and its
+ * other metadata on demand.
+ *
+ *   tsr_array  -> log.listing: committed names     (log/)
+ *              -> schemas: name -> schema
+ *              -> registry: name -> tsr_fragment   <- references -  tsr_snapshot -> fragments, oldest first
+ *              -> open_files: LRU of data files
+ *
+ * One thread at a time uses an environment and everything opened from it (tessera.h). Worker threads only read.
+ *
+ * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, snapshot.c. inspect.c, which
+ * describes fragments and tiles for the host, has only public functions.
  */
 #ifndef TSR_ARRAY_ARRAY_H
 #define TSR_ARRAY_ARRAY_H
@@ -20,6 +35,8 @@
 #include "format/tile.h"
 #include "format/condition.h"
 
+/* ---- array.c: open arrays, schemas, enumerations ----------------------------------------------------------------- */
+
 typedef struct tsr_cache tsr_cache;
 
 typedef struct tsr_array_key {
@@ -31,10 +48,10 @@ typedef struct tsr_array_schemas { /* array.c loads them when they are first nee
   tsr_map by_name; /* -> schema_entry; kept until the array is closed */
 } tsr_array_schemas;
 
-typedef struct tsr_registry { /* of the listed fragments that have been needed (fragment.c) */
+typedef struct tsr_registry { /* loaded fragments that are still listed (fragment.c) */
   tsr_map fragments; /* name -> tsr_fragment */
   _Atomic uint64_t kept_bytes; /* size of the fragments' metadata files in memory, in bytes */
-  /* The bytes that one fragment's metadata file in memory and its decoded metadata took: others need about as much. */
+  /* Bytes that one fragment's metadata file and its decoded metadata took: an estimate for the other fragments. */
   _Atomic uint64_t kept_room;
   uint64_t metadata_room;
 } tsr_registry;
@@ -42,20 +59,21 @@ typedef struct tsr_registry { /* of the listed fragments that have been needed (
 typedef struct tsr_open_files { /* data files of fragments, most recently used first (fragment.c) */
   struct tsr_open_file *newest, *oldest;
   uint64_t count;
-  uint64_t epoch; /* counts up when no file is in use */
+  uint64_t epoch; /* incremented when no file is in use */
 } tsr_open_files;
 
 #define TSR_SNAPSHOTS_KEPT 4 /* snapshots that an array keeps for sharing */
 
-typedef struct tsr_array_opening { /* the listing of an array that was just opened, if listing is a request */
-  uint64_t schemas, commits; /* tsr__moment of it, until somebody uses its schemas or its commits; else 0 */
-  uint64_t changes; /* tsr__store_process_changes before it */
-  bool extended; /* `commits` was set anew after an estimate, which may have opened many fragments */
+/* If listing costs a request to a server, the listing made when the array was opened serves the first reader, too. */
+typedef struct tsr_array_opening {
+  uint64_t schemas, commits; /* tsr__moment of that listing, until its schemas or its commits are used; else 0 */
+  uint64_t changes; /* tsr__store_process_changes before the listing */
+  bool extended; /* `commits` was renewed once after an estimate, which may have opened many fragments */
 } tsr_array_opening;
 
-typedef struct tsr_array_snapshots { /* what snapshots of the array share (snapshot.c) */
+typedef struct tsr_array_snapshots { /* snapshots kept for sharing, and their delete conditions (snapshot.c) */
   tsr_snapshot *recent[TSR_SNAPSHOTS_KEPT]; /* snapshots that may be shared; newest first */
-  uint64_t pruned; /* generation of the listing whose predecessors' snapshots and fragments were dropped */
+  uint64_t pruned; /* listing generation up to which outdated snapshots and fragments have been dropped */
   tsr_map conditions; /* name -> condition_entry; decoded when first needed, kept until the array is closed */
   uint64_t frozen_generation; /* generation of the listing when the array was frozen */
 } tsr_array_snapshots;
@@ -67,9 +85,9 @@ struct tsr_array {
   char *path; /* for messages and rowids */
   tsr_log log; /* which commits it has */
   tsr_cache *cache;
-  bool uncached; /* decoded tiles do not go to the cache: each is needed once */
-  unsigned threads; /* at most so many threads work for one statement, the caller's included */
-  tsr_memory memory; /* pays for all that the array keeps */
+  bool uncached; /* decoded tiles bypass the cache: each is needed only once */
+  unsigned threads; /* most threads that work for one statement, including the caller's */
+  tsr_memory memory; /* budget of everything that the array keeps */
   tsr_store_counted counted;
   tsr_array_key key;
   tsr_array_schemas schemas;
@@ -84,41 +102,39 @@ static inline const uint8_t *tsr__array_key(const tsr_array *array) {
   return array->key.given ? array->key.bytes : NULL;
 }
 
-/* Opens the array in a store and takes the store over: it closes the store, also on an error. `path` is used in
- * messages and to identify the array's rowids. */
+/* Opens the array in a store, and takes ownership of the store even on an error. `path` appears in messages and
+ * identifies the array's rowids. */
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error);
 
-/* Returns true if a listing of the array's opening, at `moment`, is that of the present: it is younger than 100 ms, and
- * this process has changed nothing since. */
+/* Returns true if the listing that was made at `moment`, when the array was opened, still counts as up to date: it is
+ * younger than 100 ms, and this process has changed nothing since. */
 bool tsr__array_just_opened(const tsr_array *array, uint64_t moment);
 
-/* Opens the array in a directory below an open array, with that array's key: a dimension label's. `below` is the
- * directory's path within the array. The caller closes *out by tsr_array_close. */
+/* Opens the array of a dimension label, which is in a directory below an open array and has that array's key. `below`
+ * is the directory's path within the array. The caller closes *out with tsr_array_close. */
 int tsr__array_open_below(const tsr_array *array, const char *below, tsr_array **out, tsr_error *error);
 
-/* Gives the schema in the schema file `name`, loading it the first time. The schema is borrowed until the array is
- * closed. */
+/* Gives the schema in the schema file `name`, loading it on the first call. Borrowed until the array is closed. */
 int tsr__array_schema_by_name(tsr_array *array, const char *name, const tsr_schema **schema, tsr_error *error);
 
 /* Gives the grid of space tiles of a dense schema, borrowed until the array is closed. */
 int tsr__array_grid(tsr_array *array, const tsr_schema *schema, const tsr_grid **grid, tsr_error *error);
 
-/* Gives the directory of schemas and enumerations. It is not yet __schema while the creation of the array is not
+/* Gives the directory of schemas and enumerations: __schema, or its provisional name until the creation of the array is
  * published. */
 int tsr__array_schema_directory(const tsr_array *array, char path[160], tsr_error *error);
 
 /* Returns TSR_ERROR if the creation of the array is not published yet. */
 int tsr__array_committed(const tsr_array *array, tsr_error *error);
 
-/* Gives the schema that is in force at the time `as_of`, in milliseconds since 1970, by the last listing. */
+/* Gives the schema in force at the time `as_of`, in milliseconds since 1970, according to the last listing. */
 int tsr__array_schema_at(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 
-/* Returns TSR_OK if the last listing has the schema. If not, another array has replaced this one: TSR_ERROR. */
+/* Returns TSR_OK if the last listing has the schema; TSR_ERROR if not, because another array has replaced this one. */
 int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 
-/* Open groups: their structure, and how their members are found from the files of __group.
- * define/metadata.c changes groups through it. */
+/* ---- group.c: groups, kinds of directories ----------------------------------------------------------------------- */
 
 typedef struct tsr_timed_files tsr_timed_files;
 
@@ -135,36 +151,31 @@ const uint8_t *tsr__group_key(const tsr_group *group);
 /* Returns the string that identifies a member in its group: its name, or its URI if it has no name. */
 const char *tsr__member_key(const tsr_member *member);
 
-/* Fills `map` (tsr__member_key -> tsr_member) with the members after all `files` have taken effect. If the newest file
- * lists all members (version 1), *alone is true and older files are not read, unless `all` is true. `arena` owns the
- * members. */
+/* Fills `map` (tsr__member_key -> tsr_member) with the members after applying all `files` of __group. If the newest
+ * file lists all members (version 1), *alone is true and older files are not read, unless `all` is true. `arena` owns
+ * the members. */
 int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error);
 
-/* Opens the group in a store and takes the store over: it closes the store, also on an error. `path` is for
- * messages. */
+/* Opens the group in a store, and takes ownership of the store even on an error. `path` is for messages. */
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error);
 
-/* Reads the metadata of an array or a group between two times. The entries of all files of __meta in
- * view take effect in the order of the files' times; the last entry of a key counts, and may remove the key. */
+/* ---- metadata.c: metadata of an array or a group between two times ----------------------------------------------- */
 
-/* Reads the metadata in the store's __meta. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller
- * frees *metadata with tsr_metadata_close. */
+/* Reads the metadata in the store's __meta: applies all files in view in the order of their times. `since` and `as_of`
+ * are inclusive, in milliseconds since 1970. The caller frees *metadata with tsr_metadata_close. */
 int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
                        uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
 
-/* Finds out whether a directory is an array or a group. group.c also lists the arrays and groups below a
- * directory (tsr_objects_open). */
-
-/* Gives the kind of the object at a path of a store; "" is the store's root. If the disk does not answer, that is an
- * error, not TSR_OBJECT_NONE. */
+/* Tells whether a directory of a store is an array or a group (group.c). `path` "" is the store's root. An I/O failure
+ * is an error, not TSR_OBJECT_NONE. */
 int tsr__object_kind(tsr_store *store, const char *path, tsr_object_kind *kind, tsr_error *error);
 
-/* Open fragments: the array's registry of fragments, their geometry, and their open files. Snapshots take
- * fragments from the registry; readers ask a fragment for its files and for the parts of its metadata that are loaded
- * on demand. Sorted runs of uncommitted cells are fragments, too, outside the registry.
- */
+/* ---- fragment.c: the registry of fragments, their geometry, their open files ------------------------------------- */
+
+/* Snapshots take fragments from the registry; readers ask a fragment for its files and for those parts of its metadata
+ * that are loaded on demand. Sorted runs of uncommitted cells are fragments, too, outside the registry. */
 
 typedef struct tsr_committed tsr_committed;
 
@@ -175,24 +186,24 @@ typedef struct tsr_fragment_grid {
   uint64_t *tile_low, *tile_count; /* of each dimension: first tile coordinate, number of tiles */
 } tsr_fragment_grid;
 
-/* What only a sorted run of a writer's uncommitted cells has. A run is a fragment in no registry. */
+/* Members of a sorted run: a fragment of a writer's uncommitted cells, outside the registry. */
 typedef struct tsr_fragment_run {
   bool uncommitted; /* the fragment is a run: the times of its cells are their numbers plus TSR_UNCOMMITTED_TIMES */
-  tsr_store *scratch; /* the store in whose root the fragment's directory lies; NULL: the array's store has it */
-  bool provisional; /* the fragment's files are removed together with its last reference */
+  tsr_store *scratch; /* the store whose root has the fragment's directory; NULL: the array's store has it */
+  bool provisional; /* dropping the last reference removes the fragment's files */
   tsr_tile **tiles; /* run in memory: [slot * tile count + tile], owned; NULL: the tiles are in files */
-  uint32_t *positions; /* by cell number: where the cell stands in the run; NULL until it is needed */
+  uint32_t *positions; /* cell number -> index in the run; NULL until it is needed */
 } tsr_fragment_run;
 
 typedef struct tsr_fragment {
-  const char *name; /* behind this structure and the room for its metadata */
-  uint8_t *room; /* for metadata.arena; NULL: none */
+  const char *name; /* allocated after this structure and the room for its metadata */
+  uint8_t *room; /* lent to metadata.arena; NULL: none */
   uint64_t room_size; /* in bytes */
   tsr_arena kept_arena; /* of `kept` */
   tsr_name parsed; /* the parts of the name */
-  bool old_layout; /* the fragment lies in the array's directory, not in __fragments */
-  uint32_t references; /* of the registry and of snapshots */
-  uint64_t id; /* never used twice in an environment; the cache's key */
+  bool old_layout; /* the fragment is in the array's own directory, not in __fragments */
+  uint32_t references; /* held by the registry and by snapshots */
+  uint64_t id; /* unique in an environment; part of the cache's key */
   tsr_fragment_metadata metadata;
   struct tsr_open_file **files; /* [slot * TSR_PART_COUNT + part]; the last one is the metadata file; NULL: not open */
   tsr_file *kept; /* a small metadata file, read into memory and never opened again; else NULL */
@@ -202,77 +213,77 @@ typedef struct tsr_fragment {
   tsr_fragment_run run;
 } tsr_fragment;
 
-/* Returns the store in which the fragment's directory lies. */
+/* Returns the store that has the fragment's directory. */
 static inline tsr_store *tsr__fragment_store(const tsr_array *array, const tsr_fragment *fragment) {
   return fragment->run.scratch ? fragment->run.scratch : array->store;
 }
 
-/* Returns the directory above the fragment's in that store: "", or a path that ends in '/'. */
+/* Returns the parent of the fragment's directory in that store: "", or a path that ends in '/'. */
 static inline const char *tsr__fragment_parent(const tsr_fragment *fragment) {
   return fragment->old_layout || fragment->run.scratch ? "" : TSR_DIR_FRAGMENTS "/";
 }
 
 #define TSR_UNCOMMITTED_TIMES (UINT64_C(1) << 63) /* later than every time of a committed cell */
 
-/* Gives a committed fragment, with a reference for the caller. If it is not in the registry yet, it is loaded and
- * added. `footer`: the fragment's footer from a consolidated file, `footer_size` bytes; NULL: the footer is read from
- * the fragment's own metadata file. */
+/* Gives a committed fragment, with a reference for the caller, loading it into the registry if necessary. `footer`: the
+ * fragment's footer from a consolidated file, `footer_size` bytes; NULL: read it from the fragment's own metadata
+ * file. */
 int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8_t *footer, uint64_t footer_size,
                         tsr_fragment **fragment, tsr_error *error);
 
-/* Loads several fragments into the registry, reading their metadata files with all threads, if the store allows that.
- * None of them may be in the registry or have a consolidated footer. A fragment that cannot be loaded is left out:
- * tsr__array_fragment reports the error when the fragment is needed. The only errors here are lack of memory and
- * cancellation (TSR_INTERRUPT). */
+/* Loads several fragments into the registry, reading their metadata files on all threads; does nothing if the store
+ * does not allow that. None of them may be in the registry or have a consolidated footer. Skips fragments that cannot
+ * be loaded: tsr__array_fragment reports the error when the fragment is needed. The only errors here are lack of memory
+ * and cancellation (TSR_INTERRUPT). */
 int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_error *error);
 
-/* Tells the store that the metadata files of these fragments will be read soon. */
+/* Prefetches the metadata files of these fragments, if the store can. */
 void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count);
 
-/* Tells the store that the R-trees and tile offsets of these fragments will be read soon. Fragments whose metadata are
- * in memory cost nothing. */
+/* Prefetches the R-trees and tile offsets of these fragments, if the store can. Fragments whose metadata are in memory
+ * cost nothing. */
 void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count);
 
-/* Removes a reference; the last one frees the fragment. */
+/* Drops a reference; the last one frees the fragment. */
 void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment);
 
 /* Makes a fragment with one reference, outside the registry. The caller fills in everything but the name and the id.
- * tsr__array_fragment_drop frees it at any time. */
+ * tsr__array_fragment_drop may free it at any stage. */
 int tsr__array_fragment_new(tsr_array *array, const char *name, tsr_fragment **fragment, tsr_error *error);
 
 /* Allocates the array of open files, all closed. The footer must have been decoded. */
 int tsr__fragment_make_files(tsr_fragment *fragment, tsr_error *error);
 
-/* Call it when what was read of an array cannot be right: its cells contradict its metadata, or either the schema. If the
- * bytes may have been changed on their way from a server, the array forgets all that it has decoded, so that the next
- * statement asks for them again. */
+/* Call it when the array's data is inconsistent: cells contradict their metadata, or either contradicts the schema. If
+ * the bytes may have been corrupted in transit from a server, the array forgets everything it has decoded, so that the
+ * next statement fetches it again. */
 void tsr__array_doubt(tsr_array *array);
 
-/* Removes the fragments from the registry that the last listing does not have. */
+/* Removes fragments from the registry that the last listing lacks. */
 void tsr__array_fragments_prune(tsr_array *array);
 
 /* Give an open file of a fragment, opening it if needed. A file that is smaller than the footer says is TSR_CORRUPT. If
- * a file is missing, the array is listed again: TSR_ABORT if the fragment has been vacuumed during this statement, else
- * TSR_CORRUPT. The file is borrowed until tsr__array_files_done. For the caller's thread only. */
+ * a file is missing, the array is listed again: TSR_ABORT if the fragment was vacuumed during this statement, else
+ * TSR_CORRUPT. The file is borrowed until tsr__array_files_done. Not for worker threads. */
 int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error);
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
 
-/* Fails for a missing file of a committed fragment, which the array's listing shows; `error` says what is missing. It
- * lists the array again: TSR_ABORT if the fragment has been vacuumed meanwhile, TSR_CORRUPT if it is still listed. */
+/* Fails for a missing file of a listed fragment; on entry `error` says what is missing. Lists the array again:
+ * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_CORRUPT if it is still listed. */
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error);
 
 /* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
- * recently used files beyond the environment's `files_kept`. Call it before or after each window of tiles. For the caller's thread
- * only. */
+ * recently used files beyond the environment's `files_kept`. Call it before or after each window of tiles. Not for
+ * worker threads. */
 void tsr__array_files_done(tsr_array *array);
 
-/* Closes all files of a tsr_environment's arrays that are open but not in use (tsr_environment.make_room). On a worker thread,
- * and if there is nothing to close, it returns false. */
+/* Closes all open files of the environment's arrays that are not in use (tsr_environment.make_room). Returns false on a
+ * worker thread, and if there is nothing to close. */
 bool tsr__arrays_make_room(tsr_environment *environment);
 
-/* Pin a file that was given out, and undo that. The file stays open while worker threads read it, until each hold has
- * been dropped. */
+/* Pin and unpin a file that was given out. It stays open, so that worker threads can read it, until each hold is
+ * dropped. */
 void tsr__fragment_file_hold(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kind part);
 
@@ -281,13 +292,14 @@ int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtre
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
 
-/* Returns the time of cells in a fragment that stores no times of cells: the end of its time range. */
+/* Returns the time of all cells in a fragment without times of cells: the end of its time range. */
 static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
 
-/* Snapshots: the fragments and delete conditions of an array that are visible between two times. A snapshot
- * is immutable and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts
- * uncommitted changes on top.
- */
+/* ---- snapshot.c: what is visible between two times --------------------------------------------------------------- */
+
+/* A snapshot has the fragments and delete conditions of an array that are visible between two times. It is immutable
+ * and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts uncommitted
+ * changes on top. */
 
 typedef struct tsr_fragment tsr_fragment;
 
@@ -296,49 +308,50 @@ void tsr__array_conditions_release(tsr_array *array);
 
 typedef struct tsr_snapshot_fragment {
   tsr_fragment *fragment; /* the snapshot has a reference */
-  /* [field of the snapshot's schema] -> slot of the fragment. -1: the fragment lacks the field, or has a field of that
-   * name with another datatype or number of values per cell, which is another attribute. Nullability may differ. */
+  /* [field of the snapshot's schema] -> slot of the fragment. -1: the fragment lacks the field. A field of the same
+   * name with another datatype or number of values per cell is a different attribute. Nullability may differ. */
   int64_t *slots;
-  /* Dense: the part of the fragment's box that counts, in ordinals, inclusive. If a merge has spanned a prepared
-   * fragment, only some of its box may count, and several items may have parts of one fragment (snapshot.c). */
+  /* Dense: the visible part of the fragment's box, in ordinals, inclusive. If a merge has spanned a prepared fragment,
+   * only parts of its box may be visible, each an item of its own (snapshot.c). */
   const uint64_t *box_low, *box_high;
   bool prepared; /* tsr_committed.prepared */
-  /* sparse: time of cells without a time of their own when versions are compared: the fragment's start */
+  /* sparse: the time that orders versions if the fragment has no times of cells: its start, or later if the fragment
+   * was moved behind a prepared one (snapshot.c) */
   uint64_t time;
-  /* The fragment's time range reaches beyond the snapshot's: only cells with times within since..as_of count. If the
+  /* The fragment's time range extends beyond the snapshot's: only cells with times within since..as_of count. If the
    * fragment has no times of cells, all of its cells count, as in TileDB. */
   bool cut;
-  /* Delete conditions that may apply to the fragment's cells, by time: those that are not older than its start and not
-   * in its list of processed conditions. If the fragment has times of cells, a condition applies to cells of its time
-   * or older only. */
+  /* Delete conditions that may apply to the fragment's cells, by time: neither older than its start nor in its list of
+   * processed conditions. If the fragment has times of cells, a condition applies only to cells of its own time or
+   * older. */
   uint32_t condition_count;
   const tsr_condition **conditions;
-  /* sorted run: its cells have the numbers run_first to run_end - 1; if `cut`, cells from run_end on do not count */
+  /* sorted run: the numbers of its visible cells are run_first to run_end - 1; if `cut`, it has more cells after
+   * them */
   uint64_t run_first, run_end;
 } tsr_snapshot_fragment;
 
-/* Finds the field that a delete condition means by `name` when it is evaluated on a fragment's cells. *field, *slot:
- * the fragment's own field and its slot; slot -1: the fragment lacks the attribute, and *field is that of another
- * schema, or NULL if no schema has the name. `present`: the schema that is searched first after the fragment's own. */
+/* Resolves a `name` in a delete condition for a fragment's cells. *field, *slot: the fragment's own field and its slot;
+ * slot -1: the fragment lacks the attribute, and *field is from another schema, or NULL if no schema has the name.
+ * `present`: the schema to search first after the fragment's own. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error);
 
-/* Functions of the writer whose uncommitted changes a snapshot shows; write/transaction_view.c implements them. */
+/* Callbacks to the writer whose uncommitted changes a snapshot shows; write/transaction_view.c implements them. */
 typedef struct tsr_writer_view {
   /* Returns true if the row is among the first `removed` rows that the writer has removed. */
   bool (*hides)(const struct tsr_writer *writer, int64_t row, uint64_t removed);
   /* Returns false only if the writer has removed no row of low..high, both inclusive. */
   bool (*hides_some)(const struct tsr_writer *writer, int64_t low, int64_t high);
-  /* Finds where cell number `at` of a sorted run stands among the run's cells. `first`: the number of the run's first
-   * cell. */
+  /* Finds the index of cell number `at` in a sorted run. `first`: the number of the run's first cell. */
   int (*position)(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
                   tsr_error *error);
   /* Drops the snapshot's reference to the writer. */
   void (*release)(struct tsr_writer *writer);
 } tsr_writer_view;
 
-typedef struct tsr_snapshot_request { /* who may share the snapshot, and for how long (snapshot.c) */
+typedef struct tsr_snapshot_request { /* which requests may share the snapshot, and until when (snapshot.c) */
   uint64_t as_of; /* may be TSR_TIME_NOW */
   const tsr_schema *schema; /* NULL: the schema in force at as_of */
   uint64_t generation; /* of the listing from which the snapshot was made */
@@ -351,20 +364,20 @@ typedef struct tsr_snapshot_domain { /* the non-empty domain of all fragments to
   uint64_t *box_low, *box_high; /* dense: the same in ordinals, inclusive */
 } tsr_snapshot_domain;
 
-typedef struct tsr_snapshot_view { /* of a transaction view (write/transaction_view.c): the changes on top */
-  tsr_snapshot *base; /* the snapshot below, which this one holds; else NULL */
-  struct tsr_writer *writer; /* NULL: no writer's changes are on top */
+typedef struct tsr_snapshot_view { /* the uncommitted changes of a transaction view (write/transaction_view.c) */
+  tsr_snapshot *base; /* the snapshot below, held by this one; NULL: this is not a transaction view */
+  struct tsr_writer *writer; /* NULL: shows no writer's changes */
   const tsr_writer_view *functions; /* of the writer; NULL if there is none */
-  uint64_t removed; /* the first so many rows that the writer has removed are hidden */
+  uint64_t removed; /* hides the first `removed` rows that the writer has removed */
 } tsr_snapshot_view;
 
 struct tsr_snapshot {
   tsr_array *array;
   uint32_t references;
-  uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: the clock if TSR_TIME_NOW was requested */
+  uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: of the clock if TSR_TIME_NOW was requested */
   const tsr_schema *schema; /* whose fields the snapshot shows */
   uint64_t fragment_count;
-  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); of equal coordinates the later one counts */
+  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); at equal coordinates the last one wins */
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */
@@ -381,19 +394,17 @@ typedef struct tsr_snapshot_run { /* a sorted run of a transaction view */
   bool cut; /* the run has cells from `end` on */
 } tsr_snapshot_run;
 
-/* Makes a snapshot of `base` with sorted runs on top, the latest last; if `alone` is true, of the runs without the
- * fragments of `base`. The snapshot takes references to `base` and to the runs. */
+/* Makes a snapshot of `base` with sorted runs on top, the latest last; if `alone` is true, of the runs only. The
+ * snapshot takes references to `base` and to the runs. */
 int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,
                         tsr_snapshot **snapshot, tsr_error *error);
 
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
 
-/* Places prepared commits in a snapshot if a merged fragment spans their time. */
-
 typedef struct tsr_committed tsr_committed;
 
-/* Returns true if a merged fragment spans `time` without times of its cells: it may have both older and newer cells,
- * and does not say which. `dense`: the array is dense. */
+/* Returns true if a merged fragment without times of cells spans `time`, so that it may have older and newer cells but
+ * does not record which. `dense`: the array is dense. */
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense);
 
 #endif

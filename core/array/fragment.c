@@ -1,11 +1,20 @@
 /* fragment.c: open fragments: the registry of an array's fragments, and their open files.
  *
- * A fragment is loaded when a snapshot first needs it: its footer is decoded, its geometry is computed and its range of
- * rowids is chosen. It stays in the registry while it is listed; snapshots hold references to it. Files are opened when
- * they are needed and stay open. When no file is in use (tsr__array_files_done), the least recently used files beyond
- * the environment's files_kept are closed, also those of its other arrays: a process may open few files, its host needs
- * some, and it may have many connections. When a file cannot be opened for that limit, all unused files are closed.
- * Small metadata files, of which there may be thousands, are read completely and kept in memory.
+ * A fragment is loaded when a snapshot first needs it: decode its footer, compute its geometry, reserve its range of
+ * rowids. Other parts of its metadata (R-tree, tile offsets of a slot, processed conditions) are loaded on demand. It
+ * stays in the registry while it is listed; snapshots hold references to it.
+ *
+ * Open files form an LRU list with epochs. A file that was given out in the current epoch is in use;
+ * tsr__array_files_done begins the next epoch, in which only pinned files are. It then closes the least recently used
+ * files beyond the environment's files_kept, also those of its other arrays: the number of open files is limited per
+ * process, and the host needs some, too. If the limit prevents a file from being opened, all unused files are closed.
+ * Small metadata files, of which there may be thousands, are read completely and kept in memory instead.
+ *
+ * Loading many fragments: worker threads read the metadata files in parallel, into room allocated beforehand together
+ * with each fragment, so that they do not contend for the host's allocator. The first fragment, which is read alone,
+ * shows how much room the others need.
+ *
+ * Sections: open files, lazy parts, loading, the registry.
  */
 #include "array/array.h"
 
@@ -23,21 +32,21 @@
 #include "log/log.h"
 
 #define KEPT_MAX 8192 /* largest metadata file that is kept in memory, in bytes */
-#define KEPT_ALL (UINT64_C(16) << 20) /* largest sum of these of one array, in bytes */
-/* fragments of at most so many tiles have their R-tree read together with their footer */
+#define KEPT_ALL (UINT64_C(16) << 20) /* most bytes of kept metadata files in one array */
+/* the R-tree of a fragment with at most this many tiles is read together with its footer */
 #define EAGER_TILES   4096
-#define EXPECTED_TAIL 65536 /* bytes at the end of a metadata file that a store may fetch ahead */
-/* bytes of a fragment's structure, rounded so that what follows it is aligned */
+#define EXPECTED_TAIL 65536 /* bytes at the end of a metadata file that a store may prefetch */
+/* size of a fragment's structure in bytes, rounded up so that the room after it is aligned */
 #define FRAGMENT_SIZE   ((sizeof(tsr_fragment) + 15) & ~(size_t)15)
-#define KEPT_SPARE      32 /* the part of a metadata file by which others may be larger, in the room for them */
-#define METADATA_MOST   65536 /* bytes of metadata for which a fragment has room of its own */
-#define CANCEL_INTERVAL 32 /* fragments that are read between two checks for cancellation */
+#define KEPT_SPARE      32 /* the room for other metadata files is larger by 1/32 */
+#define METADATA_MOST   65536 /* most bytes of room for metadata that are allocated together with a fragment */
+#define CANCEL_INTERVAL 32 /* fragments read between two checks for cancellation */
 
 typedef struct tsr_open_file {
   tsr_file *file;
   tsr_fragment *fragment;
   uint64_t index; /* in fragment->files */
-  uint64_t epoch; /* open_files.epoch when the file was last given out: it is in use while that is the present one */
+  uint64_t epoch; /* open_files.epoch when the file was last given out: in use if that is the current one */
   uint32_t holders; /* pins: > 0: the file is in use in any epoch */
   struct tsr_open_file *newer, *older;
 } fragment_open_file;
@@ -72,7 +81,7 @@ static void fragment_close_file(tsr_open_files *files, fragment_open_file *node)
   tsr__free(node);
 }
 
-/* Closes up to `count` files that are not in use, the least recently used first. Returns how many were closed. */
+/* Closes up to `count` files that are not in use, least recently used first. Returns how many it closed. */
 static uint64_t close_some(tsr_open_files *files, uint64_t count) {
   uint64_t closed = 0;
   fragment_open_file *node = files->oldest;
@@ -87,8 +96,8 @@ static uint64_t close_some(tsr_open_files *files, uint64_t count) {
   return closed;
 }
 
-/* Closes unused files of the environment's other arrays until all arrays together have at most `most` open files. A
- * process may open a limited number of files, and the host needs some, too. Returns how many were closed. */
+/* Closes unused files of the environment's other arrays until all arrays together have at most `most` open files.
+ * Returns how many it closed. */
 static uint64_t close_others(tsr_array *array, uint64_t most) {
   uint64_t all = array->open_files.count, closed = 0;
   for (const tsr_array *a = array->environment->arrays; a; a = a->next) all += a == array ? 0 : a->open_files.count;
@@ -122,9 +131,9 @@ static int fragment_join_path(const tsr_fragment *fragment, const char *file, ts
   return tsr__buffer_append_u8(path, 0, error);
 }
 
-/* Opens a file of a fragment, of a size that its metadata says (or TSR_SIZE_UNKNOWN). Below version 5 the metadata file of a prepared fragment has a provisional name, and the
- * commit may already count. Publishing renames the file, maybe between two tries. So the final name is tried once more
- * after the provisional one. */
+/* Opens a file of a fragment; `size` is from its metadata (or TSR_SIZE_UNKNOWN). Below version 5 the metadata file of a
+ * prepared fragment has a provisional name, although the commit may already count. Publication renames the file,
+ * perhaps between two attempts to open it. So after the provisional name the final one is tried once more. */
 static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const char *name, uint64_t size,
                         tsr_file **file, tsr_error *error) {
   tsr_buffer path = {.memory = &array->memory};
@@ -159,7 +168,7 @@ static void note_kept(tsr_array *array, tsr_fragment *fragment, tsr_file *file) 
   fragment->kept = file;
 }
 
-/* Reads a small metadata file into memory, where it is kept. */
+/* Reads a metadata file into memory and keeps it there, if it is small. */
 static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **file, tsr_error *error) {
   if ((*file)->size > KEPT_MAX || array->registry.kept_bytes + (*file)->size > KEPT_ALL) return TSR_OK;
   TSR_TRY(tsr__store_keep_file(file, &fragment->kept_arena, error));
@@ -167,8 +176,8 @@ static int fragment_keep(tsr_array *array, tsr_fragment *fragment, tsr_file **fi
   return TSR_OK;
 }
 
-/* Opens file number `index`, whose name is `name`; fewer than `least` bytes are TSR_CORRUPT. The metadata file, the
- * last one, may be kept in memory instead. */
+/* Opens file number `index`, called `name`. Fails with TSR_CORRUPT if it has fewer than `least` bytes. The metadata
+ * file, the last one, may be kept in memory instead. */
 static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index, const char *name, uint64_t least,
                         tsr_error *error) {
   tsr_file *file = NULL;
@@ -195,7 +204,7 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
   return TSR_OK;
 }
 
-/* Marks the file as given out in the present epoch. */
+/* Marks the file as given out in the current epoch. */
 static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) {
   unlink_file(&array->open_files, node);
   link_newest(&array->open_files, node);
@@ -248,7 +257,8 @@ static void drop_kept(tsr_array *array, tsr_fragment *fragment) {
   fragment->kept = NULL;
 }
 
-/* Forgets the bytes of the metadata file, which cannot be decoded, if they may be others when they are asked for again. */
+/* Drops the bytes of a metadata file that cannot be decoded. Returns true if fetching them again may give other
+ * bytes. */
 static bool doubt_metadata(tsr_array *array, tsr_fragment *fragment) {
   fragment_open_file *node = fragment->files ? fragment->files[file_count(fragment) - 1] : NULL;
   if (!tsr__store_doubt(tsr__fragment_store(array, fragment))) return false;
@@ -260,7 +270,7 @@ static bool doubt_metadata(tsr_array *array, tsr_fragment *fragment) {
 typedef int (*part_loader)(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
                            tsr_error *error);
 
-/* Loads a part of the metadata: `slot` is the slot's, for slots. */
+/* Loads a part of the metadata, retrying once if its bytes may be corrupt. `slot` matters only for parts of a slot. */
 static int load_part(tsr_array *array, tsr_fragment *fragment, part_loader load, uint32_t slot, tsr_error *error) {
   for (bool again = false;; again = true) {
     tsr_file *file;
@@ -302,7 +312,7 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 /* Finds the schema of a fragment. Footers below version 10 name no schema: it is __array_schema.tdb, or __kv_schema.tdb
- * of a key-value store. */
+ * in a key-value store. */
 static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   const tsr_commit_list *schemas = &((tsr_array *)argument)->log.listing->schemas;
   bool stored = strcmp(name, TSR_FILE_OLD_SCHEMA) != 0;
@@ -312,8 +322,8 @@ static int fragment_find_schema(void *argument, const char *name, const tsr_sche
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name) : rc;
 }
 
-/* Loads the R-tree of a sparse fragment while its file is open, since a plan needs it next. Errors are ignored here:
- * the plan finds them again. Only TSR_INTERRUPT is returned, because the host reports a cancellation once. */
+/* Loads the R-tree of a sparse fragment while its file is open, since a plan needs it next. Ignores errors, which the
+ * plan will meet again, except TSR_INTERRUPT: the host reports a cancellation only once. */
 static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, tsr_error *error) {
   tsr_fragment_metadata *m = &fragment->metadata;
   tsr_error fault = {0};
@@ -322,8 +332,8 @@ static int read_ahead(tsr_array *array, tsr_fragment *fragment, tsr_file *file, 
   return tsr__only_cancelled(rc, &fault, error);
 }
 
-/* Returns an empty arena for the fragment's metadata. It uses the room behind the fragment first: thousands of fragments
- * are read at one time, and a host's allocator may let only one thread in. */
+/* Returns an empty arena for the fragment's metadata. It first uses the room allocated with the fragment: thousands of
+ * fragments are read in parallel, and the host's allocator may be serialized. */
 static tsr_arena fragment_arena(tsr_array *array, tsr_fragment *fragment) {
   tsr_arena arena = tsr__arena(&array->memory);
   if (fragment->room) tsr__arena_lend(&arena, &array->memory, fragment->room, fragment->room_size);
@@ -352,7 +362,7 @@ static int try_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_
   int rc = tsr__fragment_metadata_read(file, fragment->parsed.version, tsr__array_key(array), find, argument,
                                        fragment_arena(array, fragment), &fragment->metadata, error);
   if (rc >= 0) rc = read_ahead(array, fragment, file, error);
-  if (file != fragment->kept) tsr__store_close_file(file); /* thousands of fragments may be open: their files are not */
+  if (file != fragment->kept) tsr__store_close_file(file); /* do not keep the files of thousands of fragments open */
   /* TSR_NOT_FOUND is reserved for the missing file of a commit */
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
 }
@@ -438,8 +448,8 @@ static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t
 
 /* ---- The registry ------------------------------------------------------------------------------------------------ */
 
-/* Removes the files of a provisional fragment. Files that cannot be removed remain as debris, which is never taken for
- * a fragment. */
+/* Removes the files of a provisional fragment. Files that cannot be removed stay behind, but are never taken for a
+ * fragment. */
 static void remove_files(tsr_array *array, const tsr_fragment *fragment) {
   char path[160];
   tsr_error ignored;
@@ -469,7 +479,7 @@ void tsr__array_fragment_drop(tsr_array *array, tsr_fragment *fragment) {
   if (--fragment->references == 0) free_fragment(array, fragment);
 }
 
-/* Makes a fragment with `room` bytes for its metadata and `kept_room` bytes for its metadata file. */
+/* Allocates a fragment together with `room` bytes for its metadata and `kept_room` bytes for its metadata file. */
 static int fragment_make(tsr_array *array, const char *name, uint64_t room, uint64_t kept_room, tsr_fragment **fragment,
                          tsr_error *error) {
   const size_t size = strlen(name) + 1;
@@ -516,10 +526,10 @@ int tsr__array_fragment(tsr_array *array, const tsr_committed *item, const uint8
   return TSR_OK;
 }
 
-typedef struct reading { /* fragments whose metadata files all threads read */
+typedef struct reading { /* a job: read the metadata files of fragments on all threads */
   tsr_array *array;
-  tsr_fragment **fragments; /* a fragment that cannot be read remains without a schema */
-  pthread_mutex_t schemas; /* serialises the loading of schemas, which changes the array */
+  tsr_fragment **fragments; /* metadata.schema stays NULL if a fragment cannot be read */
+  pthread_mutex_t schemas; /* serializes the loading of schemas, which changes the array */
 } reading;
 
 static int find_schema_alone(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
@@ -547,14 +557,15 @@ static int read_together(reading *r, uint64_t count, tsr_error *error) {
   return rc;
 }
 
-/* Remembers how much room the metadata of a fragment takes, with its list of files and the header of an arena's block. */
+/* Remembers how much room the metadata of a fragment takes, including its list of files and the header of an arena
+ * block. */
 static void note_metadata(tsr_array *array, const tsr_fragment *fragment) {
   const uint64_t size = tsr__arena_size(&fragment->metadata.arena) + file_count(fragment) * sizeof *fragment->files;
   array->registry.metadata_room = size < METADATA_MOST ? (size + 31) & ~UINT64_C(15) : 0;
 }
 
-/* Makes and reads fragments. The first one is read alone: then the room that the others' files need is known, and workers
- * allocate nothing. */
+/* Makes and reads fragments. Reads the first one alone, to learn how much room the others need, so that workers need
+ * not allocate. */
 static int make_and_read(tsr_array *array, const tsr_committed *const *items, uint64_t count, tsr_fragment **fragments,
                          tsr_error *error) {
   reading rest = {.array = array, .fragments = fragments + 1};
@@ -600,7 +611,7 @@ void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *i
   tsr__arena_release(&arena);
 }
 
-/* Returns true if a metadata file must be read before the cells of the fragment can be. */
+/* Returns true if the fragment's metadata file must be read before its cells can be. */
 static bool is_unread(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (fragment->run.tiles || fragment->run.scratch || fragment->kept || m->tile_count == 0 ||
@@ -612,8 +623,8 @@ static bool is_unread(const tsr_fragment *fragment) {
   return true;
 }
 
-/* Makes the wishes for a metadata file, at most two. A file whose size is unknown is opened by reading its end; the
- * R-tree stands in front, before the tile offsets of the first slot. */
+/* Makes the prefetch requests for a metadata file, at most two. A file of unknown size is opened by reading its end;
+ * the R-tree is further to the front, before the tile offsets of the first slot. */
 static uint64_t wish_metadata(const tsr_fragment_metadata *m, const char *path, tsr_wish *wishes) {
   const uint64_t rtree_end = m->slot_count > 0 ? m->slots[0].offsets_at[TSR_PART_FIXED] : 0;
   const uint64_t end =
@@ -657,7 +668,7 @@ void tsr__array_fragments_prune(tsr_array *array) {
   for (uint64_t i = 0; i < fragments->capacity;) {
     tsr_fragment *fragment = fragments->entries[i].value;
     if (fragment && !tsr__map_get(&array->log.listing->names, fragment->name)) {
-      tsr__map_remove(fragments, fragment->name); /* another entry may move into this place: look at it again */
+      tsr__map_remove(fragments, fragment->name); /* may move another entry to this index: do not advance */
       tsr__array_fragment_drop(array, fragment);
     } else i++;
   }

@@ -1,8 +1,15 @@
-/* group.c: finds out whether directories are arrays or groups, and lists the arrays and groups below a directory.
+/* group.c: groups: tells arrays and groups apart, lists both below a directory, and opens a group and its members.
  *
  * An array has the directory __schema (version 10 and later) or the file __array_schema.tdb (before; a key-value store
  * has __kv_schema.tdb). A group has the directory __group or the file __tiledb_group.tdb. A directory with marks of
  * both kinds is an array.
+ *
+ * The files of __group hold changes. If the newest file in view is of version 1, it lists all members and older files
+ * do not count; otherwise all files are applied in the order of their times. A member is identified by its name, or by
+ * its URI if it has no name; a later entry with the same key replaces or removes it. No member is opened here. If a
+ * member is outside the group's directory, the kind that the group states is taken on trust.
+ *
+ * Sections: kinds of directories; the walk (arrays and groups below a directory); groups: open and close; members.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +23,7 @@
 #include "log/log.h"
 
 typedef struct objects_made {
-  tsr_objects shown; /* first: the caller has a pointer to this member */
+  tsr_objects shown; /* must be the first member: the caller's pointer points to it */
   tsr_arena arena;
 } objects_made;
 
@@ -24,7 +31,7 @@ typedef struct objects_walk {
   tsr_environment *environment;
   tsr_store *store;
   objects_made *made;
-  tsr_buffer pending; /* const char *: paths in the store of all directories to be visited, breadth first */
+  tsr_buffer pending; /* const char *: queue of directories to visit, as paths in the store; breadth first */
   tsr_buffer found; /* tsr_object: arrays and groups */
   tsr_map visited; /* stamps of the visited directories, as text */
   tsr_error *error;
@@ -89,13 +96,13 @@ static int objects_push(objects_walk *w, const char *path) {
   return tsr__buffer_append(&w->pending, &path, sizeof path, w->error);
 }
 
-/* Returns true for directories below the first one that may not be read, or are gone by now: they are skipped. */
+/* Returns true for directories to skip: those below the first one that may not be read, or are gone by now. */
 static bool objects_is_passed_over(int rc, const char *path) {
   return *path && (rc == TSR_NOT_FOUND || rc == TSR_PERM);
 }
 
-/* Returns 1 the first time that a directory is visited, 0 later, under whatever path: symbolic links may lead to it
- * again, or in circles. */
+/* Returns 1 on the first visit to a directory, else 0, whatever its path: symbolic links may lead to it again, or form
+ * cycles. */
 static int visit(objects_walk *w, const char *path) {
   tsr_stamp stamp;
   char text[80];
@@ -111,7 +118,7 @@ static int visit(objects_walk *w, const char *path) {
   return 1;
 }
 
-/* Asks the host whether a directory may be read: a symbolic link may lead out of the permitted ones. */
+/* Asks the host whether a directory may be read, since a symbolic link may lead out of the permitted ones. */
 static int check_permitted(objects_walk *w, const char *path) {
   const char *whole;
   if (!w->environment->permits || !*path) return TSR_OK;
@@ -203,22 +210,14 @@ void tsr_objects_close(tsr_objects *objects) {
   tsr__free(made);
 }
 
-/* Opens groups; finds their members and metadata between two times.
- *
- * The files of __group hold changes. If the newest file in view is of version 1, it lists all members and older files
- * do not count; otherwise all files take effect in the order of their times. A member is identified by its name, or by
- * its URI if it has no name; a later entry with the same key replaces or removes it. No member is opened here. A member
- * outside of the group's directory is not looked at at all: its kind is the one that the group states.
- */
+/* ---- Groups: open and close -------------------------------------------------------------------------------------- */
 
-#define GROUP_OPEN_ATTEMPTS 8 /* tries, since others may vacuum files that were just listed */
+#define GROUP_OPEN_ATTEMPTS 8 /* since others may vacuum files that were just listed */
 
 typedef struct members_made {
-  tsr_group_members shown; /* first: the caller has a pointer to this member */
+  tsr_group_members shown; /* must be the first member: the caller's pointer points to it */
   tsr_arena arena;
 } members_made;
-
-/* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
 int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const char *path, const uint8_t *key,
                           tsr_group **group, tsr_error *error) {
@@ -304,7 +303,7 @@ static int apply_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_
   return TSR_OK;
 }
 
-/* The newest file is read first, because it may be the only one that counts. */
+/* Reads the newest file first, because it may be the only one that counts. */
 int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error) {
   tsr_members newest;
@@ -319,7 +318,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, t
   return TSR_OK;
 }
 
-/* Makes the path of a member. URIs are used as stored: no escapes are decoded. */
+/* Makes the path of a member. URIs are used as stored, without decoding escapes. */
 static int group_open_locate(const tsr_group *group, const tsr_member *member, tsr_arena *arena, const char **path,
                              tsr_error *error) {
   const char *root = group->store->name, *uri = member->uri;
@@ -345,7 +344,7 @@ static int group_open_find_kind(tsr_group *group, const tsr_member *member, tsr_
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
   int rc = inside ? tsr__object_kind(group->store, member->uri, kind, error) : TSR_IO;
   if (rc != TSR_IO && rc != TSR_UNREACHABLE) return rc;
-  /* The member is outside, or not readable: its kind is the one that the group states. */
+  /* the member is outside the group, or not readable: trust the group */
   *kind = member->is_array ? TSR_OBJECT_ARRAY : TSR_OBJECT_GROUP;
   return TSR_OK;
 }
@@ -390,7 +389,7 @@ int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr
   TSR_TRY(TSR_ALLOC(&group->environment->memory, &made, error));
   tsr__arena_init(&made->arena, &group->environment->memory);
   int rc = TSR_OK;
-  for (int i = 0; i < GROUP_OPEN_ATTEMPTS; i++) { /* a listed file that is gone has been vacuumed: list again */
+  for (int i = 0; i < GROUP_OPEN_ATTEMPTS; i++) { /* a listed file that is missing was vacuumed: list again */
     tsr__arena_reset(&made->arena);
     rc = group_open_fill(group, since, as_of, made, error);
     if (rc != TSR_NOT_FOUND) break;

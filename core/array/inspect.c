@@ -1,5 +1,8 @@
-/* inspect.c: describes fragments and tiles without decoding a cell: their boxes, sizes and statistics as they are
- * stored.
+/* inspect.c: describes fragments and tiles to the host without decoding a cell: boxes, sizes and statistics as stored
+ * in the fragment's metadata, which is loaded on demand.
+ *
+ * Sections: fragments of a snapshot, tiles of a fragment, boxes of tiles (from the grid if dense, from the R-tree's
+ * leaves if sparse), sizes and statistics of tiles.
  */
 #include <string.h>
 
@@ -14,11 +17,11 @@ struct tsr_tiles {
   tsr_fragment *fragment;
   tsr_arena arena;
   uint32_t slot_count;
-  uint32_t *slots; /* the attributes, and the dimensions or __coords, that have tiles */
+  uint32_t *slots; /* slots that have tiles: dimensions or __coords, then attributes */
   const tsr_rtree *rtree; /* sparse fragments */
   tsr_interval *box; /* of the tile box_tile, one per dimension */
   uint64_t box_tile; /* UINT64_MAX: `box` is not set */
-  uint64_t box_cells; /* dense: how many cells the box has */
+  uint64_t box_cells; /* dense: number of cells in the box */
   uint32_t calls; /* of tsr_tiles_describe: every 4096th checks for cancellation */
 };
 
@@ -238,7 +241,7 @@ static int find_sizes(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_i
   return TSR_OK;
 }
 
-/* Returns a tile's value of a list of minima or maxima, or NULL. */
+/* Returns a tile's entry in a list of minima or maxima, or NULL. */
 static const void *inspect_bound_at(const uint8_t *values, const uint64_t *offsets, uint64_t value_size, uint64_t tile,
                                     uint64_t *size) {
   if (!values) return NULL;

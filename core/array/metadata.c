@@ -1,5 +1,7 @@
-/* metadata.c: reads the metadata of an array or a group between two times. The entries of all files of __meta in
- * view take effect in the order of the files' times; the last entry of a key counts, and may remove the key.
+/* metadata.c: reads the metadata of an array or a group between two times.
+ *
+ * Each file of __meta in view is a list of entries that set or remove a key. They are applied in the order of the
+ * files' times: all entries are sorted by (key, position), and the last one of each key counts.
  */
 #include "array/array.h"
 
@@ -11,10 +13,10 @@
 #include "environment/environment.h"
 #include "log/log.h"
 
-#define METADATA_OPEN_ATTEMPTS 8 /* tries, since others may vacuum files that were just listed */
+#define METADATA_OPEN_ATTEMPTS 8 /* since others may vacuum files that were just listed */
 
 typedef struct metadata_made {
-  tsr_metadata shown; /* first: the caller has a pointer to this member */
+  tsr_metadata shown; /* must be the first member: the caller's pointer points to it */
   tsr_arena arena;
 } metadata_made;
 
@@ -86,7 +88,7 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
   TSR_TRY(TSR_ALLOC(&environment->memory, &made, error));
   tsr__arena_init(&made->arena, &environment->memory);
   int rc = TSR_OK;
-  for (int i = 0; i < METADATA_OPEN_ATTEMPTS; i++) { /* a listed file that is gone has been vacuumed: list again */
+  for (int i = 0; i < METADATA_OPEN_ATTEMPTS; i++) { /* a listed file that is missing was vacuumed: list again */
     tsr__arena_reset(&made->arena);
     rc = metadata_open_fill(environment, store, key, since, as_of, made, error);
     if (rc != TSR_NOT_FOUND) break;

@@ -1,21 +1,36 @@
-/* snapshot.c: places prepared commits in a snapshot if a merged fragment spans their time.
+/* snapshot.c: makes snapshots: chooses from an array's listing the fragments and delete conditions that are visible
+ * between two times.
  *
- * A prepared commit that its database has committed counts for readers of that database before it is published, at its
- * own time. Another process, which does not know of the commit, may have written the same cells later and may have
- * merged them with older ones. The merged fragment then begins before the commit, so its newer cells would be hidden
- * behind the older commit:
+ * In view. A committed fragment or delete is in view if its whole time range [t1, t2] is within [since, as_of]. If the
+ * schema in force is sparse, fragments of version 15 and later are in view if the ranges overlap at all: their cells
+ * have times, by which readers filter them. Vacuum files follow the same rule: a vacuum file in view hides the
+ * fragments that it names. So a merged fragment replaces its sources for exactly those reads that see it.
+ *
+ * Making one: list the array; choose the visible fragments; find the delete conditions that may apply to each; take the
+ * footers from consolidated files or read them with all threads; place prepared commits; compute the non-empty domain.
+ * Others may vacuum meanwhile, so a missing file causes a new listing and another attempt (make_with_retries).
+ *
+ * Sharing. Snapshots are immutable. An array keeps the last few and shares them among callers that request the same
+ * times while the listing is the same. A snapshot that was opened "as of now" may be shared until `next_change`, the
+ * first later time at which something that is already committed comes into view.
+ *
+ * Prepared commits. A prepared commit that its database has committed is visible to readers of that database before it
+ * is published, at its own time. Another process, which does not know of the commit, may have written the same cells
+ * later and merged them with older ones. The merged fragment then begins before the commit, so the older commit would
+ * hide its newer cells:
  *
  *   - Sparse fragments with times of cells decide cell by cell, and arrays with duplicates show all cells. There the
  *     commit keeps its place.
- *   - If all sources of the merge are listed, they are shown in place of the merged fragment (snapshot.c): each has its
- *     own time.
- *   - A dense merged fragment whose sources are gone counts as newer in its whole box. Here that box is cut out of the
- *     commit's boxes. The rest of the commit keeps its place in time, so fragments beside the merged one stay above or
- *     below it.
- *   - A sparse merged fragment without times of cells counts as newer in all cells that it has. It is placed behind the
- *     commit, and its cells get the commit's time.
+ *   - If all sources of the merge are listed, they are shown instead of the merged fragment: each has its own time.
+ *   - A dense merged fragment whose sources are gone counts as newer in its whole box, which is cut out of the commit's
+ *     boxes. The rest of the commit keeps its place in time, so fragments beside the merged one stay above or below it.
+ *   - A sparse merged fragment without times of cells counts as newer in all its cells. It is moved behind the commit,
+ *     and its cells get the commit's time.
  *
- * Recovery publishes what readers see by these rules (recover.c).
+ * Recovery publishes what readers see by these rules (maintain/recover.c).
+ *
+ * Sections: prepared commits that a merge has spanned, in dense and sparse arrays; conditions; choosing the fragments
+ * in view; fragments; non-empty domain, rowids; opening; sharing; sorted runs on top; closing.
  */
 #include "array/array.h"
 
@@ -32,11 +47,13 @@
 #include "format/schema.h"
 #include "environment/environment.h"
 
+/* ---- Prepared commits that a merge has spanned ------------------------------------------------------------------- */
+
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
   return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
 }
 
-/* *all: whether all sources of the merged fragment are still listed. False if no vacuum file names them. */
+/* *all: whether all sources of the merged fragment are still listed. False if it has no vacuum file. */
 static int late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   *all = false;
@@ -54,16 +71,16 @@ static int late_has_sources(tsr_array *array, const tsr_committed *merged, bool 
   return TSR_OK;
 }
 
-/* ---- Dense ------------------------------------------------------------------------------------------------------- */
+/* ---- Prepared commits that a merge has spanned: dense arrays ----------------------------------------------------- */
 
 typedef struct narrowing {
   tsr_snapshot *snapshot;
-  tsr_box_set set; /* remaining boxes of the prepared fragment at hand */
+  tsr_box_set set; /* remaining boxes of the current prepared fragment */
   tsr_buffer items; /* tsr_snapshot_fragment: the new items of the snapshot */
 } narrowing;
 
-/* Cuts the boxes of merged fragments out of a prepared fragment's box; n->set has the rest. Returns 1 if something was
- * cut out, else 0. */
+/* Subtracts the boxes of merged fragments from a prepared fragment's box; n->set has the rest. Returns 1 if anything
+ * was cut off, else 0. */
 static int cut_merged(narrowing *n, const tsr_snapshot_fragment *item, tsr_error *error) {
   const tsr_snapshot *snapshot = n->snapshot;
   bool changed = false;
@@ -140,9 +157,9 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
   return rc;
 }
 
-/* ---- Sparse ------------------------------------------------------------------------------------------------------ */
+/* ---- Prepared commits that a merge has spanned: sparse arrays ---------------------------------------------------- */
 
-/* Returns the time at which a fragment counts: the latest time of the prepared fragments that it spans, else its own
+/* Returns the time that orders a fragment: the latest time of the prepared fragments that it spans, else its own
  * start. */
 static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *merged) {
   const tsr_name *name = &merged->fragment->parsed;
@@ -155,8 +172,8 @@ static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragmen
   return time;
 }
 
-/* Returns true if `b`, which stands behind `a`, must stand before it. A merged fragment that was moved to the time of a
- * prepared one must stand behind that one. */
+/* Returns true if `b`, which follows `a`, must precede it. A merged fragment that was moved to the time of a prepared
+ * one must follow that one. */
 static bool belongs_before(const tsr_snapshot_fragment *a, const tsr_snapshot_fragment *b) {
   return b->time < a->time || (b->time == a->time && b->prepared && a->time != a->fragment->parsed.start);
 }
@@ -172,31 +189,20 @@ static void move_all(tsr_snapshot *snapshot) {
     }
 }
 
-/* Changes the fragments of a snapshot that is being made: a merged fragment that spans the time of a prepared one
- * counts as newer in all cells that it has. */
+/* Places the prepared fragments of a snapshot under construction: a merged fragment that spans the time of a prepared
+ * one counts as newer in all its cells. */
 static int late_place(tsr_snapshot *snapshot, tsr_error *error) {
   if (snapshot->schema->dense) return narrow_all(snapshot, error);
   if (!snapshot->schema->allows_duplicates) move_all(snapshot);
   return TSR_OK;
 }
 
-/* Makes snapshots: chooses from an array's listing the fragments and deletes that are visible between two
- * times.
- *
- * A committed fragment or delete is in view if its whole time range [t1, t2] lies within [since, as_of]. If the schema
- * in force is sparse, fragments of version 15 and later are in view if the ranges overlap at all: their cells have
- * times, by which readers filter them. Vacuum files follow the same rule: a vacuum file that is in view hides the
- * fragments that it names. So a merged fragment replaces its sources for those reads that see it, and for no others.
- *
- * Snapshots are immutable and shared. An array keeps the last few and gives them again to callers that request the same
- * times while the listing is the same. A snapshot that was opened "as of now" may be shared until `next_change`, the
- * first time after it at which something that is already committed comes into view.
- */
+/* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 #define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... if about half of all rowids remain for fragments */
-#define READ_TOGETHER      16 /* from so many unread fragments on, all threads read their files */
-#define SNAPSHOT_ATTEMPTS  8 /* tries, since others may vacuum meanwhile */
+#define READ_TOGETHER      16 /* with this many unread fragments or more, all threads read their files */
+#define SNAPSHOT_ATTEMPTS  8 /* since others may vacuum meanwhile */
 
 typedef struct condition_entry {
   tsr_condition condition;
@@ -204,21 +210,19 @@ typedef struct condition_entry {
   tsr_buffer content;
 } condition_entry;
 
-typedef struct selection { /* a snapshot that is being made */
+typedef struct selection { /* a snapshot under construction */
   tsr_array *array;
   tsr_snapshot *snapshot;
   const tsr_committed **visible; /* fragments in view, oldest first */
-  uint64_t count; /* of these */
+  uint64_t count; /* of `visible` */
   const tsr_commit_file **footers; /* files of consolidated footers that are used */
   uint64_t footer_files;
   tsr_map numbers; /* name of a condition in view -> its index + 1; filled when it is needed */
-  bool vacuum_cut; /* a vacuum was cut off: missing fragments that a merged fragment replaces are skipped */
-  tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__array_covered) */
-  tsr_map undone; /* merged fragments whose sources are shown in their place */
+  bool vacuum_cut; /* a vacuum was interrupted: skip missing fragments that a merged fragment replaces */
+  tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__log_covered) */
+  tsr_map undone; /* merged fragments whose sources are shown instead of them */
   tsr_error *error;
 } selection;
-
-/* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 static void free_condition(condition_entry *entry) {
   tsr__arena_release(&entry->arena);
@@ -250,7 +254,7 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
   return try_decode_condition(array, item, entry, error);
 }
 
-/* Gives a delete condition, decoding it the first time. It is kept until the array is closed. */
+/* Gives a delete condition, decoding it on the first call. It is kept until the array is closed. */
 static int find_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
                           tsr_error *error) {
   condition_entry *entry = tsr__map_get(&array->snapshots.conditions, item->name);
@@ -282,7 +286,7 @@ static int select_conditions(selection *s) {
   return TSR_OK;
 }
 
-/* Returns the index + 1 of the condition that an entry of a list of processed conditions names; 0 if it is not in
+/* Returns the index + 1 of the condition named by an entry of a list of processed conditions; 0 if it is not in
  * view. */
 static uint64_t named_condition(const selection *s, const char *entry) {
   char name[256];
@@ -300,7 +304,7 @@ static int number_conditions(selection *s) {
   return TSR_OK;
 }
 
-/* Gives a fragment the conditions that may apply to its cells. */
+/* Sets the conditions that may apply to a fragment's cells: not older than its start, and not processed already. */
 static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_fragment_metadata *m = &item->fragment->metadata;
@@ -333,14 +337,14 @@ static const tsr_field *snapshot_field_of(const tsr_schema *schema, const char *
   return at < 0 ? NULL : &schema->fields[at];
 }
 
-/* Returns true if two fields of that name in different schemas are the same attribute or dimension. */
+/* Returns true if two fields of the same name in different schemas are the same attribute or dimension. */
 static bool same_field(const tsr_field *a, const tsr_field *b) {
   return a->is_dimension == b->is_dimension && a->datatype == b->datatype && a->values_per_cell == b->values_per_cell;
 }
 
-/* Since the condition was written, the attribute may have been dropped, and another attribute may have got its name.
- * The condition means the fragment's own attribute if its values fit that; else the newest other attribute of that name
- * that they fit. */
+/* Since the condition was written, the attribute may have been dropped, and its name reused for another one. The
+ * condition means the fragment's own attribute if its values fit that attribute's datatype; else the newest attribute
+ * of that name whose datatype they fit. */
 int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_fragment *fragment,
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error) {
@@ -408,8 +412,8 @@ static int choose_visible(selection *s) {
 }
 
 /* Finds a merged fragment that spans the time of a prepared commit in view, and whose sources are all listed. The
- * sources are then shown in its place, because their times say which cells are older than the commit and which are
- * newer. Returns 1 if there was such a merged fragment. */
+ * sources are then shown instead of it, because their times tell which cells are older than the commit and which are
+ * newer. Returns 1 if there was such a merged fragment, else 0. */
 static int undo_merge(selection *s) {
   const bool dense = s->snapshot->schema->dense;
   for (uint64_t p = 0; p < s->count; p++)
@@ -429,7 +433,7 @@ static int select_fragments(selection *s) {
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
   if (!s->array->log.listing->prepared.counted || decided || s->vacuum_cut)
-    return TSR_OK; /* vacuum_cut: sources are missing */
+    return TSR_OK; /* vacuum_cut: sources are missing, so they cannot be shown */
   for (int rc = 1; rc > 0;) {
     TSR_TRY(rc = undo_merge(s));
     if (rc > 0) TSR_TRY(choose_visible(s));
@@ -442,7 +446,7 @@ static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
     const tsr_name *name = &list->items[i].parsed;
     if (name->start > snapshot->as_of)
       snapshot->request.next_change = TSR_MIN(snapshot->request.next_change, name->start);
-    /* its cells may have any time up to its end, so each later moment may show others */
+    /* its cells may have any time up to its end, so any later moment may show more of them */
     else if (name->end > snapshot->as_of) snapshot->request.next_change = snapshot->as_of + 1;
   }
 }
@@ -468,23 +472,22 @@ static const tsr_footer *snapshot_find_footer(const selection *s, const tsr_comm
   return NULL;
 }
 
-/* Returns how many visible fragments, with times within those of a file of consolidated footers, have no footer yet. */
+/* Returns how many visible fragments within the time range of a file of consolidated footers have no footer yet. */
 static uint64_t count_unread(const selection *s, const tsr_name *within) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < s->count; i++) {
     const tsr_committed *item = s->visible[i];
     const uint8_t *bytes;
     if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
-    /* footers of these versions are not used from such files (commits.c) */
+    /* consolidated footers of these versions are not used (format/commits.c) */
     if (layout_miscounts_footers(item->parsed.version)) continue;
     if (!tsr__map_get(&s->array->registry.fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
   }
   return count;
 }
 
-/* Chooses files of consolidated footers, the newest first. Files that have been read already cost nothing and are taken
- * first, if they have any footer that is needed; others are read if they may save opening at least two metadata
- * files. */
+/* Chooses files of consolidated footers, the newest first. Files that were read already cost nothing, so they come
+ * first and need only one missing footer; another file is read if it may save opening at least two metadata files. */
 static int select_footers(selection *s) {
   const tsr_commit_list *list = &s->array->log.listing->footers;
   if (s->array->registry.fragments.count >= s->array->log.listing->fragments.count) return TSR_OK;
@@ -496,7 +499,7 @@ static int select_footers(selection *s) {
     int rc = tsr__log_file(&s->array->log, item->path, &s->footers[s->footer_files], s->error);
     if (rc >= 0) s->footer_files++;
     else if (rc != TSR_NOT_FOUND && rc != TSR_BUSY)
-      return rc; /* those mean vacuumed, or being written: the fragments have footers of their own */
+      return rc; /* else the file was vacuumed or is being written: the fragments have footers of their own */
   }
   return TSR_OK;
 }
@@ -558,7 +561,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
   return give_conditions(s, item);
 }
 
-/* Loads all visible fragments that have no footer yet, by all threads if there are enough of them. */
+/* Loads all visible fragments that have no footer yet, with all threads if there are enough of them. */
 static int read_unread(selection *s) {
   const uint64_t known = s->array->registry.fragments.count, all = s->array->log.listing->fragments.count;
   const uint64_t least = tsr__store_expects(s->array->store) ? 1 : READ_TOGETHER;
@@ -707,16 +710,16 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   return TSR_OK;
 }
 
-/* Returns the present, or the moment at which the array was frozen. Call it after the array has been listed: a listed
- * merged fragment, whose sources may be gone, can be that young. */
+/* Returns the present, or the moment at which the array was frozen. Call it after listing the array, so that a merged
+ * fragment in the listing, whose sources may be gone, is not in the future. */
 static uint64_t present(const tsr_array *array) {
   return array->log.frozen ? array->log.frozen : tsr__environment_present(array->environment);
 }
 
-/* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the array is listed again: the
- * fragment has probably been vacuumed. If the same file is missing again, a vacuum may have been cut off between the
- * removal of a fragment and that of its commit. Then fragments that a vacuum file names are skipped if they are
- * missing, as they would be after the vacuum. If the file is missing even then, it is damage. */
+/* Makes a snapshot although others may vacuum meanwhile. If a listed file is missing, the fragment was probably
+ * vacuumed: list the array again. If the same file is still missing, a vacuum may have been interrupted between the
+ * removal of a fragment and that of its commit: skip missing fragments that a vacuum file names, as if the vacuum had
+ * finished. If the file is missing even then, the array is damaged. */
 static int make_with_retries(tsr_array *array, const snapshot_request *request, tsr_snapshot **snapshot,
                              tsr_error *error) {
   char before[TSR_MESSAGE_SIZE] = "";
@@ -735,8 +738,8 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
   }
 }
 
-/* Fails with TSR_ABORT if a frozen array cannot be shown as it was: fragments of that time have been merged with later
- * ones and vacuumed. */
+/* Fails with TSR_ABORT if a frozen array cannot be shown as it was, because fragments of that time were merged with
+ * later ones and vacuumed. */
 static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
   const tsr_commit_list *fragments = &array->log.listing->fragments;
   if (!array->log.frozen || array->log.listing->generation == array->snapshots.frozen_generation) return TSR_OK;
@@ -792,13 +795,13 @@ static void forget_outdated(tsr_array *array) {
   kept->pruned = array->log.listing->generation;
 }
 
-/* Returns true if the listing is so young that readers of this store use it as it is, and neither this environment nor
- * its host has changed anything since; or if it was made when the array was opened a moment ago. */
+/* Returns true if the listing is younger than the store's refresh interval, and neither this environment nor its host
+ * has changed anything since; or if it was made when the array was opened a moment ago. */
 static bool listing_still_counts(tsr_array *array) {
   const tsr_commit_listing *l = array->log.listing;
   const tsr_store *store = array->store;
   const bool just_opened = tsr__array_just_opened(array, array->opening.commits);
-  array->opening.commits = 0; /* one reader uses it; each later one looks again */
+  array->opening.commits = 0; /* only one reader uses it; later ones check for changes */
   if (!l || !l->complete || l->prepared.undecided) return false;
   return just_opened || (store->refresh_ms && l->moment.changes == store->changes &&
                          tsr__moment() - l->moment.listed < store->refresh_ms);
