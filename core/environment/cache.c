@@ -1,17 +1,20 @@
-/* cache.c: the cache of an array's decoded tiles, bounded in bytes; the least recently used tiles leave first.
+/* cache.c: the LRU cache of an array's decoded tiles, bounded in bytes.
  *
- * Entries stand in one growing table and are named by their index in it. An entry with a tile is in three lists: that of
- * its hash bucket (linked by `chain`), that of its fragment's hash bucket (linked both ways, so that forgetting a fragment
- * does not walk the whole cache), and a ring in the order of use, whose head is entry 0. An unused entry is in the list
- * that `free` begins (linked by `chain`). A tile that a reader still uses may leave the cache: it lives until its last
- * reference is dropped. A tile that is larger than the limit, or for which memory is lacking, is not kept; that is no
- * error. Caller's thread only.
+ * Entries are in one growing table and refer to each other by index. An entry with a tile is in three lists:
+ *   - its tile's hash bucket, singly linked by `chain`, for lookups;
+ *   - its fragment's hash bucket, doubly linked by `next` and `previous`, so that forgetting a fragment does not scan
+ *     the whole cache;
+ *   - the ring in order of use, doubly linked by `newer` and `older`, whose head is entry 0.
+ * Unused entries are in the free list that begins at `free`, linked by `chain`.
+ *
+ * A tile that a reader still uses may be evicted: it lives until its last reference is dropped. A tile that is larger
+ * than the limit, or for which memory is lacking, is not kept; that is no error. Caller's thread only.
  */
 #include "environment/cache.h"
 
 #include "base/arithmetic.h"
 
-#define CACHE_NONE 0 /* index of no entry: entry 0 is the ring's head and never in a chain */
+#define CACHE_NONE 0 /* no entry: entry 0 is the ring's head and never in a bucket */
 
 typedef struct entry {
   uint64_t fragment, number;
@@ -26,7 +29,7 @@ struct tsr_cache {
   uint64_t limit, used;
   entry *entries;
   uint32_t capacity, fresh, free; /* entries from `fresh` on have never been used */
-  uint32_t *buckets; /* [bucket_count] by tile, then [bucket_count] by fragment: the first entry of each */
+  uint32_t *buckets; /* first entry of each bucket: [bucket_count] by tile, then [bucket_count] by fragment */
   uint32_t bucket_count; /* a power of two, at least capacity */
 };
 
@@ -54,7 +57,7 @@ static uint64_t cache_cost_of(const tsr_tile *tile) {
   return tsr__add_sat(tile->bytes, sizeof(entry) + 2 * sizeof(uint32_t));
 }
 
-/* Puts an entry into the bucket of its tile and into that of its fragment. */
+/* Inserts an entry into the buckets of its tile and of its fragment. */
 static void enter_buckets(tsr_cache *cache, uint32_t i) {
   entry *e = &cache->entries[i];
   uint32_t *tiles = bucket_of(cache, e->fragment, e->slot, e->number), *same = bucket_of_fragment(cache, e->fragment);

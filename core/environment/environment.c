@@ -1,9 +1,11 @@
-/* environment.c: state that all arrays of a host share: allocator, cancellation, counters, stores, bounds, rowids and
- * times of commits.
+/* environment.c: state that all arrays of a host share: memory, cancellation, counters, stores, bounds, rowids, commit
+ * times and progress.
  *
  * Rowids. Every fragment (and the never-written cells of a dense array) gets the next free range of 63-bit rowids when
  * it is first seen. Ranges are remembered by array path and fragment name until the environment is closed, so a cell
- * keeps its rowid while arrays are closed and opened again. No range is used twice.
+ * keeps its rowid while arrays are closed and opened again. No range is reused.
+ *
+ * Sections: open and close; bounds (of the host, a directory, a bucket); stores; counters; rowids and time; progress.
  */
 #include "environment/environment.h"
 
@@ -22,10 +24,10 @@
 #include "filter/compressors.h"
 
 #define FIRST_ROW        1
-#define FILES_KEPT_PART  16u /* the part of the process's files that one environment keeps open without using them */
+#define FILES_KEPT_PART  16u /* one environment keeps at most 1/16 of the process's file limit open while idle */
 #define FILES_KEPT_LEAST 2u
 #define FILES_KEPT_MOST  64u
-#define FILES_USED_PART  8u /* the part that one load uses at one time */
+#define FILES_USED_PART  8u /* one load has at most 1/8 of the limit open at the same time */
 #define FILES_USED_LEAST 8u
 #define FILES_USED_MOST  1024u
 #define LAST_ROW         ((uint64_t)INT64_MAX)
@@ -36,6 +38,8 @@ typedef struct row_range {
   char key[]; /* path, newline, name */
 } row_range;
 
+/* ---- Open and close ---------------------------------------------------------------------------------------------- */
+
 static void *reallocate_environment(const tsr_environment_options *options, void *pointer, uint64_t size) {
   if (options->reallocate) return options->reallocate(options->reallocate_argument, pointer, size);
   if (size > 0) return realloc(pointer, size);
@@ -43,8 +47,8 @@ static void *reallocate_environment(const tsr_environment_options *options, void
   return NULL;
 }
 
-/* A process may have many connections, and other things to do with the files that it may open: each environment keeps a
- * small part of them. */
+/* Each environment takes only a small part of the process's open-file limit: there may be many connections, and the
+ * host needs files, too. */
 static void find_file_limits(tsr_environment *environment) {
   const uint64_t limit = tsr__open_files_limit();
   environment->files_kept = TSR_MIN(TSR_MAX(limit / FILES_KEPT_PART, FILES_KEPT_LEAST), FILES_KEPT_MOST);
@@ -55,7 +59,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   TSR_OWN_ERROR(error);
   static const tsr_environment_options none = {0};
   if (!options) options = &none;
-  /* no tsr_memory pays for this block: the first tsr_memory is in it */
+  /* this block is in no budget: the root tsr_memory is inside it */
   tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory requested for an environment", sizeof *e);
   memset(e, 0, sizeof *e);
@@ -94,7 +98,7 @@ void tsr_environment_close(tsr_environment *environment) {
 
 /* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true if the uri `path` is `bound` or lies below it, by whole parts. */
+/* Returns true if the URI `path` is `bound` or below it, comparing whole components. */
 static bool uri_lies_below(const char *path, const char *bound) {
   size_t length = strlen(bound);
   while (length > 0 && bound[length - 1] == '/') length--;
@@ -151,7 +155,7 @@ int tsr_environment_confine(tsr_environment *environment, const char *directory,
   if (environment->bucket_bound)
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to %s", directory, environment->bucket_bound);
   if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
-  TSR_TRY(tsr_path_permitted(environment, directory, error)); /* before anything looks at it */
+  TSR_TRY(tsr_path_permitted(environment, directory, error)); /* before touching the file system */
   int rc = tsr__path_resolve(&environment->memory, directory, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
   if (rc >= 0) rc = tsr__bounds_set(&environment->bounds, &environment->memory, resolved, error);
@@ -189,8 +193,8 @@ int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, u
   TSR_OWN_ERROR(error);
   char *resolved = NULL, *directory = NULL;
   tsr_store *store;
-  TSR_TRY(tsr_path_permitted(environment, path, error)); /* before anything looks at it */
-  /* resolves links: the name is that of the file itself */
+  TSR_TRY(tsr_path_permitted(environment, path, error)); /* before touching the file system */
+  /* resolve links, so that the file itself is checked and opened */
   int rc = tsr__path_resolve(&environment->memory, path, &resolved, error);
   if (rc >= 0) rc = tsr_path_permitted(environment, resolved, error);
   if (rc >= 0) rc = tsr__bounds_text(&environment->memory, resolved, "", "", &directory, error);
@@ -309,7 +313,7 @@ int tsr__environment_rows(tsr_environment *environment, const char *path, const 
     tsr__free(range);
     return TSR_OK;
   }
-  /* A known fragment that has grown: another array has replaced the one at this path. */
+  /* unknown, or a known fragment that has grown: then another array has replaced the one at this path */
   range->first = (int64_t)environment->next_row;
   range->rows = rows;
   if (rows > LAST_ROW - environment->next_row)
@@ -342,7 +346,7 @@ int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t
   if (after >= chosen && after < now + TSR_TIME_AHEAD) chosen = after + 1;
   if (environment->last_commit >= chosen && environment->last_commit < now + TSR_TIME_AHEAD)
     chosen = environment->last_commit + 1;
-  for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* ends if the clock is set back meanwhile */
+  for (uint64_t seen = now; now < chosen + more && now >= seen;) { /* stop if the clock is set back meanwhile */
     const struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
     TSR_TRY(tsr__cancelled(&environment->memory, error));
@@ -354,12 +358,14 @@ int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t
   return TSR_OK;
 }
 
-/* The registry of operations that this process is carrying out, for tessera_progress; its size is fixed.
+/* ---- Progress ---------------------------------------------------------------------------------------------------- */
+
+/* The process-wide registry of running operations, for tessera_progress; its size is fixed.
  *
- * A slot belongs to one operation from its beginning to its end. Slots are taken, given back and read under the mutex.
- * Only the operation's thread writes `done` and `total`, without the mutex, once for each window of tiles or block of
- * bytes. After a fork the child has an empty registry: the parent's operations go on in the parent.
- * Invariant: the `serial` of a slot is 0 or that of the operation that has it; serials are never used twice.
+ * An operation has a slot from its beginning to its end. Slots are taken, released and read under the mutex. Only the
+ * operation's thread writes `done` and `total`, without the mutex, once per window of tiles or block of bytes. After a
+ * fork the child starts with an empty registry, since the parent's operations continue in the parent.
+ * Invariant: the `serial` of a slot is 0 or that of the operation that has it; serials are never reused.
  */
 
 typedef struct progress_slot {
@@ -386,8 +392,8 @@ static void progress_lock(void) {
 
 static void progress_unlock(void) { pthread_mutex_unlock(&progress_registry.mutex); }
 
-/* Returns the slot of an operation, or NULL. No mutex is needed: only the operation's thread changes the serial, or a
- * child of a fork. */
+/* Returns the slot of an operation, or NULL. Needs no mutex: only the operation's own thread changes the serial, or the
+ * child after a fork. */
 static progress_slot *progress_slot_of(const tsr_work *work) {
   return work && work->slot >= 0 && progress_registry.slots[work->slot].serial == work->serial
              ? &progress_registry.slots[work->slot]
@@ -397,7 +403,7 @@ static progress_slot *progress_slot_of(const tsr_work *work) {
 static void set_path(tsr_progress *entry, const char *path) {
   const size_t size = strlen(path), most = sizeof entry->path - 1;
   const char *from = path;
-  if (size > most) { /* shows the end of the path, from the beginning of a UTF-8 character on */
+  if (size > most) { /* keep the end of the path, starting at a UTF-8 character */
     from = path + (size - (most - 3));
     while ((*from & 0xC0) == 0x80) from++;
   }

@@ -1,5 +1,6 @@
-/* path.c: opens the store that a path names: a directory, written as a path or a file:// URI, a bucket, or a tree of one
- * of the host's stores. A path that the host's bounds do not permit is refused before anything looks at it. */
+/* path.c: opens the store that a path names: a directory, written as a path or a file:// URI, a bucket, or a tree of
+ * one of the host's stores. A path that the host or a bound forbids is refused before the file system is touched.
+ */
 #include "environment/environment.h"
 
 #include <ctype.h>
@@ -20,7 +21,7 @@ static int hex_value(char c) {
                                 : -1;
 }
 
-/* Returns the path in a file: URI, behind the host; NULL if the URI names another host than localhost. */
+/* Returns the path in a file: URI, after the host; NULL if the host is not localhost. */
 static const char *uri_path(const char *uri) {
   const char *rest = uri + strlen("file:");
   if (strncmp(rest, "//", 2) != 0) return rest;
