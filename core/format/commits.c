@@ -1,12 +1,11 @@
-/* commits.c: the lists that say which fragments and deletes are committed, ignored, or to be vacuumed, and where
- * consolidated footers stand.
+/* commits.c: the lists of committed, ignored and replaced fragments and deletes, and the table of consolidated footers.
  *
  * .con, consolidated commits (version 12 and later). Each entry is a line "__commits/NAME.wrt", or "NAME.ok" for a
- * fragment of versions 5 to 11, which lies in the array's own directory. A newline ends the line. After a line that
- * ends in ".del" or ".upd" come a u64 size and that many bytes, the content of the file of that name; the next line
+ * fragment of versions 5 to 11, which is in the array's own directory. A newline ends the line. A line that ends in
+ * ".del" or ".upd" is followed by a u64 size and that many bytes, the content of the file of that name; the next line
  * follows directly. A .con file is therefore not a text file.
- *   A .con file is "cut" if it is empty or ends within an entry. Then its writer is still writing it, or has died, or a
- *   part of the file was lost.
+ *   A .con file is "cut" if it is empty or ends within an entry: its writer is still at work or has died, or part of
+ *   the file was lost.
  *
  * .ign, ignored commits, and .vac, fragments that may be vacuumed: one path in each line. Below version 19 vacuum files
  * hold absolute URIs, later "/__fragments/NAME", "/__meta/NAME" or "/NAME". The last newline may be missing. An empty
@@ -25,7 +24,7 @@
  * 12 or later and the .con has no deletes (tsr__commits_match).
  *
  * Decoding accepts a file only if each name that must be timestamped parses (tsr__name_parse), and if the offsets of
- * footers never fall and lie behind the table.
+ * footers never decrease and are after the table.
  */
 #include "format/commits.h"
 #include "format/layout.h"
@@ -37,7 +36,7 @@
 
 #define NAME_MAX_SIZE 128
 
-/* Narrows *path to the component behind the last slash. Slashes at the end are ignored. */
+/* Narrows *path to its last component, ignoring trailing slashes. */
 static void last_part(const char **path, uint64_t *size) {
   const char *p = *path;
   uint64_t end = *size;
@@ -143,7 +142,7 @@ int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, t
   tsr_error unseen;
   if (!error) error = &unseen;
   *commits = all;
-  /* not an empty list: writers never leave one, and nothing else may tell of the commits it named */
+  /* not an empty list: writers never write one, and the commits that this file named may be in no other file */
   if (in->size == 0) {
     commits->cut = true;
     return tsr__fail(error, TSR_CORRUPT, "consolidated commits: the file is empty, which no writer leaves");
@@ -213,9 +212,9 @@ static int read_footers(tsr_input *in, tsr_arena *arena, tsr_footers *all, tsr_e
 }
 
 /* Returns the number of footers whose offsets can be trusted. For footers of versions 3 and 4 (whose names carry no
- * version) and, since TileDB 2.8, of version 11, TileDB computes the offsets from other sizes than it writes, so each
- * footer after such a one is not where the table says. Nothing is lost: each fragment has its footer in its own file,
- * too. */
+ * version) and, since TileDB 2.8, of version 11, TileDB computes the offsets from other sizes than it writes, so all
+ * footers after such a footer are not where the table says. Nothing is lost: each fragment also has its footer in its
+ * own file. */
 static uint64_t count_placed(const tsr_footers *all) {
   uint64_t count = 0;
   tsr_name parsed;

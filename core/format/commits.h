@@ -25,8 +25,8 @@ typedef struct tsr_commits {
 } tsr_commits;
 
 /* Decodes a consolidated commits file (.con) and checks the names in it. `arena` owns the names; the bytes of deletes
- * are borrowed from the input. Returns TSR_CORRUPT for a damaged file and for a file that is empty or ends within an
- * entry. In the latter case `commits->cut` is true and `commits` holds the entries before the end. */
+ * are borrowed from the input. Returns TSR_CORRUPT for a damaged file, and for one that is empty or ends within an
+ * entry; in the latter case `commits->cut` is true and `commits` has the complete entries. */
 int tsr__commits_decode(tsr_input *in, tsr_arena *arena, tsr_commits *commits, tsr_error *error);
 
 /* Appends an entry for the fragment `name`, of format version 12 or later, to the content of a consolidated commits
@@ -48,7 +48,7 @@ typedef struct tsr_names {
  * end in a file name. */
 int tsr__names_decode(tsr_input *in, tsr_arena *arena, tsr_names *names, tsr_error *error);
 
-/* Where the footer of one fragment stands in the content of a consolidated fragment metadata file (.meta). */
+/* The position of one fragment's footer in the content of a consolidated fragment metadata file (.meta). */
 typedef struct tsr_footer {
   char *name; /* of the fragment */
   uint64_t at, size; /* offset and size in bytes */
@@ -57,11 +57,11 @@ typedef struct tsr_footer {
 typedef struct tsr_footers {
   uint64_t count;
   tsr_footer *footers;
-  bool partial; /* the file has more footers, whose offsets are not known (see commits.c) */
+  bool partial; /* the file has more footers, but their offsets cannot be trusted (commits.c) */
 } tsr_footers;
 
 /* Decodes the table of a consolidated fragment metadata file. `bytes` is the content of the file's generic tile.
- * `arena` owns the names. Footers that TileDB writes elsewhere than the table says are left out (see commits.c). */
+ * `arena` owns the names. Leaves out footers that TileDB writes at other offsets than the table says (commits.c). */
 int tsr__footers_decode(const uint8_t *bytes, uint64_t size, tsr_arena *arena, tsr_footers *footers, tsr_error *error);
 
 /* Returns true if both files name the same fragments in the same order, all of them of format version 12 or later, and

@@ -6,18 +6,20 @@
  *              | IN and NOT IN (version 20 and later): u64 size, u64 offsets of the values in the value
  *
  * The tree is the negation of the DELETE's condition: cells that satisfy the tree are kept. Decoding accepts at most
- * DEPTH_MAX levels, known operators, and offsets that never fall. It refuses NOT, which TileDB cannot read either.
- * Whether values fit their fields is known only with a schema, so evaluation checks that first.
+ * DEPTH_MAX levels, known operators, and offsets that never decrease. It refuses NOT, which TileDB cannot read either.
+ * Whether values fit their fields depends on the schema, so evaluation checks that first.
  *
- * Evaluation takes blocks of CONDITION_BLOCK cells and walks the tree once for each block. A comparison fills a mask of
- * bytes by a loop for its datatype. An expression joins the masks of its children and stops as soon as all cells of the
- * block are decided. Where a selection leaves gaps, values of fixed size are first copied next to each other, so that
- * these loops run over neighbours.
+ * Evaluation takes blocks of CONDITION_BLOCK cells and walks the tree once per block. A comparison fills a byte mask in
+ * a loop specialized for its datatype. An expression joins the masks of its children, and short-circuits once all cells
+ * of the block are decided. If there is a selection, values of fixed size are first gathered into a contiguous buffer,
+ * so that these loops can be vectorized.
  *
- * Guards. Deletes of single cells give an AND of many children such as (x <> 1 OR y <> 5). Each of these children is
- * true unless x has one certain value: x <> 1 "guards" it. Such an AND keeps an index from values of one field to the
- * children that they guard. Per cell, only the children of the cell's value are evaluated, and the few children without
- * a guard.
+ * Guards. Deletes of single cells give an AND of many children such as (x <> 1 OR y <> 5). Each of these is true unless
+ * x has one particular value: x <> 1 "guards" it. Such an AND has a hash index from values of one field to the children
+ * that they guard. For each cell, only the children in the group of its value are evaluated, and the few children
+ * without a guard.
+ *
+ * Sections: decoding; guards (building the index); evaluation: operands, a block, sets, the tree; encoding.
  */
 #include "format/condition.h"
 
@@ -35,8 +37,8 @@
 enum { CONDITION_NODE_EXPRESSION = 0, CONDITION_NODE_COMPARISON = 1 };
 enum { JOIN_AND = 0, JOIN_OR = 1, JOIN_NOT = 2 };
 
-#define GUARDS_FROM  16 /* guarded children that an AND must have for an index to pay */
-#define GUARD_FIELDS 16 /* fields that are tried as the key of an index */
+#define GUARDS_FROM  16 /* fewest guarded children for which an index pays off */
+#define GUARD_FIELDS 16 /* most fields to try as the key of an index */
 
 /* The values of IN or NOT IN, sorted. If all values have one size of 1, 2, 4 or 8 bytes, they are stored as integers,
  * else as slices. */
@@ -47,8 +49,8 @@ typedef struct tsr_condition_set {
   tsr_slice *slices;
 } tsr_condition_set;
 
-/* A hash table from values of one field to the children of an AND that are true unless the field has that value.
- * Children of one value form a group. */
+/* A hash table from values of one field to the children of an AND that are true unless the field has that value. The
+ * children of one value form a group. */
 typedef struct tsr_condition_guards {
   uint32_t field; /* field number */
   uint64_t last_slot; /* number of slots, a power of two, less 1 */
@@ -181,7 +183,7 @@ static int compare_fields(const void *a, const void *b) {
   return strcmp((*x)->field, (*y)->field);
 }
 
-/* Gives each comparison the number of its field, and lists the fields. */
+/* Lists the fields of the condition, and sets the field number of each comparison. */
 static int number_fields(condition_decoder *d, tsr_condition *condition) {
   tsr_condition_node **all;
   TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, d->comparisons, &all, d->error));
@@ -224,8 +226,8 @@ static bool condition_is_zero(const tsr_condition_node *node) {
   return (bits & ~(UINT64_C(1) << (8 * node->value_size - 1))) == 0;
 }
 
-/* Returns the comparison FIELD <> VALUE that guards the child: the child itself, or a child of the OR that it is. NULL
- * if there is none. */
+/* Returns the comparison FIELD <> VALUE that guards the child: the child itself or, if it is an OR, one of its
+ * children. NULL if there is none. */
 static const tsr_condition_node *guard_of(const tsr_condition_node *child, uint32_t field) {
   const tsr_condition_node *nodes = child->expression && child->op == JOIN_OR ? child->children : child;
   uint32_t count = child->expression ? (child->op == JOIN_OR ? child->child_count : 0) : 1;
@@ -260,9 +262,8 @@ static uint32_t sort_guards(const tsr_condition_node *node, uint32_t field, keye
   return count;
 }
 
-/* Returns how many children are evaluated on average for a cell that the condition names, if the index is over this
- * field: all children without a guard, and the children of one group. UINT64_MAX: an index over this field does not
- * pay. */
+/* The cost of an index over this field: how many children are evaluated on average for a cell that the condition names,
+ * namely all children without a guard and those of one group. UINT64_MAX: an index over this field does not pay off. */
 static uint64_t weigh_guards(const tsr_condition_node *node, uint32_t field, keyed *all) {
   const uint32_t count = sort_guards(node, field, all, NULL);
   uint64_t squares = 0;
@@ -302,7 +303,7 @@ static int fill_guards(condition_decoder *d, const tsr_condition_node *node, key
   return TSR_OK;
 }
 
-/* Makes the index over the field that leaves the fewest children to be evaluated, if an index pays at all. */
+/* Builds the index over the field of lowest cost, if an index pays off at all. */
 static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t fields) {
   keyed *all;
   tsr_condition_guards *g;
@@ -320,7 +321,7 @@ static int make_guards(condition_decoder *d, tsr_condition_node *node, uint32_t 
   return rc;
 }
 
-/* Makes the indexes of all nodes. Recursive, as deep as the tree. */
+/* Builds the indexes of all nodes. Recursive, as deep as the tree. */
 static int guard_tree(condition_decoder *d, tsr_condition_node *node, uint32_t fields) {
   for (uint32_t i = 0; i < node->child_count; i++)
     if (node->children[i].expression) TSR_TRY(guard_tree(d, node->children + i, fields));
@@ -365,7 +366,7 @@ typedef struct operand { /* the cells of one field */
   const tsr_column *column;
   compared_as as;
   uint8_t *gathered, *gathered_validity; /* buffers for the cells of one block */
-  const uint8_t *values, *validity; /* of the block's cells, next to each other; `values` is set for AS_NUMBER alone */
+  const uint8_t *values, *validity; /* of the block's cells, contiguous; `values` is set only for AS_NUMBER */
 } operand;
 
 typedef struct evaluation {
@@ -400,8 +401,8 @@ static bool is_null_test(const tsr_condition_node *node, const tsr_field *field)
          (as == AS_NUMBER || as == AS_NOTHING);
 }
 
-/* Returns the size in bytes of a value of the comparison that differs from the size of the field's cells; the size of
- * its cells if there is none. */
+/* Returns the size of the comparison's value that does not have the size of the field's cells, in bytes; the size of
+ * the cells if all values have it. */
 static uint64_t odd_size(const tsr_condition_node *node, const tsr_field *field) {
   const uint64_t cell = field->cell_size;
   if (!is_set(node->op)) return class_of(field) == AS_NUMBER ? node->value_size : cell;
@@ -637,8 +638,8 @@ static void evaluate_comparison(const evaluation *e, const tsr_condition_node *n
     for (uint64_t r = 0; r < e->count; r++) mask[r] &= o->validity[r] != 0;
 }
 
-/* Returns the first child of an expression that counts. In an OR, TileDB ignores all children before the last
- * comparison of an attribute that the fragment lacks; results must be equal to TileDB's. */
+/* Returns the first child of an expression to evaluate. In an OR, TileDB ignores all children before the last
+ * comparison of an attribute that the fragment lacks, and results must be the same as TileDB's. */
 static uint32_t condition_first_child(const evaluation *e, const tsr_condition_node *node) {
   uint32_t first = node->child_count;
   if (node->op != JOIN_OR) return 0;
@@ -666,7 +667,7 @@ static uint32_t find_group(const tsr_condition_guards *g, uint64_t key) {
   return g->slots[slot];
 }
 
-/* Moves the begin of the operands' blocks by `rows` cells, which may be negative. */
+/* Shifts the start of the operands' blocks by `rows` cells, which may be negative. */
 static void move_operands(const evaluation *e, uint32_t count, int64_t rows) {
   for (uint32_t i = 0; i < count; i++) {
     operand *o = e->operands + i;
@@ -775,7 +776,7 @@ int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter co
   return rc;
 }
 
-/* Writes delete conditions, node by node, parents first. condition.c describes the bytes. */
+/* ---- Encoding ---------------------------------------------------------------------------------------------------- */
 
 enum { CONDITION_WRITE_NODE_EXPRESSION = 0, CONDITION_WRITE_NODE_COMPARISON = 1 };
 

@@ -1,13 +1,13 @@
-/* condition.h: delete conditions: decodes a condition from its generic tile and evaluates it on cells. A snapshot
- * decodes the conditions that are in view; readers evaluate them on the cells that they load. */
+/* condition.h: delete conditions: decodes a condition from its generic tile, evaluates it on cells, and encodes new
+ * ones. A snapshot decodes the conditions in view; readers evaluate them on the cells that they load. */
 #ifndef TSR_FORMAT_CONDITION_H
 #define TSR_FORMAT_CONDITION_H
 
 #include "base/input.h"
 #include "base/memory.h"
 
-/* Operators of comparisons, as stored. A condition is stored negated: cells that satisfy it are kept, all others are
- * deleted (errata.md). */
+/* Comparison operators, as stored. A condition is stored negated: cells that satisfy it are kept, all others are
+ * deleted (docs/errata.md). */
 typedef enum tsr_condition_op {
   TSR_LT = 0,
   TSR_LE = 1,
@@ -34,7 +34,7 @@ typedef struct tsr_condition_node {
   const uint64_t *value_offsets; /* IN, NOT IN: value_count + 1 byte offsets into `value` */
   uint64_t value_count; /* IN, NOT IN: values */
   const struct tsr_condition_set *set; /* IN, NOT IN: the values, sorted for search (condition.c) */
-  /* AND: index of the children by value; NULL if there is none (condition.c) */
+  /* AND: index of the children by value; NULL: none (condition.c, "Guards") */
   const struct tsr_condition_guards *guards;
 } tsr_condition_node;
 
@@ -57,30 +57,29 @@ int tsr__condition_decode(tsr_input *in, const char *name, uint64_t time, tsr_ar
  * compared, and the values have the size of its cells. */
 bool tsr__condition_fits(const tsr_condition *condition, const tsr_field *field);
 
-/* Gives the column of one field of a condition, and the field's description. Fails if no schema has the field. A column
- * whose `unwritten` is true stands for an attribute that the cells' fragment lacks. */
+/* Gives the column and the description of one field of a condition. Fails if no schema has the field. A column whose
+ * `unwritten` is true stands for an attribute that the cells' fragment lacks. */
 typedef int (*tsr_column_getter)(void *argument, const char *field, const tsr_field **description,
                                  const tsr_column **column, tsr_error *error);
 
 /* Evaluates the condition on `count` cells as TileDB does (format.md, "Delete conditions": a comparison with null is
  * false) and sets keep[r] to 1 if cell r satisfies the condition, else to 0. `selection`: the positions of these cells
- * in the columns; NULL: cells 0 to count - 1. `column` is called once for each field. `memory` pays for temporary
- * memory. Thread-safe, if `column` is. */
+ * in the columns; NULL: cells 0 to count - 1. Calls `column` once for each field. Takes temporary memory from `memory`.
+ * Thread-safe if `column` is. */
 int tsr__condition_evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument,
                             const uint32_t *selection, uint64_t count, uint8_t *keep, tsr_memory *memory,
                             tsr_error *error);
 
-/* Writes the content of a delete condition's generic tile, node by node, parents first. condition.c
- * describes the bytes. On an error `out` is unchanged. */
+/* ---- Encoding: node by node, parents first. On an error `out` is unchanged. -------------------------------------- */
 
 #define TSR_JOIN_AND 0
 #define TSR_JOIN_OR  1
 
-/* Appends an expression that joins its children by TSR_JOIN_AND or TSR_JOIN_OR. The caller appends its `count`
- * children, at least two, next. */
+/* Appends an expression that joins its children by TSR_JOIN_AND or TSR_JOIN_OR. The caller then appends its `count`
+ * children, at least two. */
 int tsr__condition_put_expression(uint8_t join, uint64_t count, tsr_buffer *out, tsr_error *error);
 
-/* Appends a comparison with any operator but IN and NOT IN. `size`: of the value, in bytes. */
+/* Appends a comparison with any operator except IN and NOT IN. `size`: of the value, in bytes. */
 int tsr__condition_put_comparison(tsr_condition_op op, const char *field, const void *value, uint64_t size,
                                   tsr_buffer *out, tsr_error *error);
 

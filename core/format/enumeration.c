@@ -5,9 +5,9 @@
  *   u64 size, labels | where labels are of variable length: u64 size, u64 offsets of the labels
  *
  * A label ends where the next one begins; the last one ends with the data. The codes in an attribute's cells are
- * numbers of labels. Decoding requires that the name is the one in the schema, that no two labels are equal, that
- * labels of one size fill the data exactly, and that offsets never fall. An enumeration may have no label, a label may
- * be empty, and the size of a string label need not be a multiple of its datatype's size.
+ * indexes of labels. Decoding requires that the name is the one in the schema, that no two labels are equal, that
+ * labels of fixed size fill the data exactly, and that offsets never decrease. An enumeration may have no
+ * label, a label may be empty, and the size of a string label need not be a multiple of its datatype's size.
  */
 #include "format/enumeration.h"
 
@@ -31,8 +31,8 @@ int tsr__enumeration_unique(const tsr_enumeration *e, tsr_memory *memory, int wr
   return rc;
 }
 
-/* Sets count and offsets: from `stored`, the offsets of string labels in the file, or, if that is NULL, from the size
- * that all labels have. */
+/* Sets count and offsets: from `stored`, the stored offsets of string labels, or, if that is NULL, from the fixed size
+ * of the labels. */
 static int make_offsets(tsr_enumeration *e, const uint8_t *stored, uint64_t stored_size, tsr_arena *arena,
                         tsr_error *error) {
   uint64_t size = 0;

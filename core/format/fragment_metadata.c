@@ -1,4 +1,5 @@
-/* fragment_metadata.c: __fragment_metadata.tdb, which says what cells a fragment has and where its tiles stand.
+/* fragment_metadata.c: reads and writes __fragment_metadata.tdb, the description of a fragment: its non-empty domain
+ * and the positions of its tiles and statistics. fragment_slot.c describes the generic tiles of a slot.
  *
  * From version 3 on the file is a sequence of generic tiles (R-tree, tile offsets, statistics, processed conditions),
  * followed by the footer as plain bytes:
@@ -10,16 +11,16 @@
  *   u64 sparse tiles, u64 cells of the last tile
  *   u8 has times                                    from 14 on
  *   u8 has delete metadata                          from 15 on
- *   rows of u64, one u64 for each slot in each row  fragment_metadata.h
+ *   rows of u64, one u64 for each slot in each row  footer_sizes, footer_offsets in fragment_metadata.h
  *   u64 fragment statistics                         from 12 on
  *   u64 processed conditions                        from 16 on
  *   u32 count, then u64 identifier, u32 size, bytes from 23 on: optional sections
  *   u64 size of all this                            from 10 on; before only if a dimension is of variable size
  *
  * Slots: attributes, one for __coords, dimensions (from 5 on), then t, dt and dci if the fragment has them. Below
- * version 5 the slot of __coords is the last one, and rows of variable parts leave it out. Versions 3 and 4 are laid
- * out alike. The names of their directories carry no version; it is the first u32 of the file, where a generic tile
- * begins.
+ * version 5 the slot of __coords is the last one, and rows of variable parts leave it out. Versions 3 and 4 have the
+ * same layout. The names of their directories have no version; it is the first u32 of the file, in the header of the
+ * first generic tile.
  *
  * In versions 1 and 2 the file is one generic tile:
  *
@@ -31,12 +32,15 @@
  *   u64 cells of the last tile
  *   u64 file size of each slot; u64 size of the variable file of each attribute
  *
- * No flag says whether such a fragment is dense: sparse fragments have MBRs, dense ones have none.
+ * No flag says whether such a fragment is dense: sparse fragments have MBRs, dense fragments do not.
  *
- * Invariants after decoding: the non-empty domain lies within the domain, and low ends are not above high ends (an
+ * Invariants after decoding: the non-empty domain is within the domain, and low ends are not above high ends (an
  * unknown end, see rtree.c, becomes the end of the domain or tsr__top_text); the data files are large enough for
- * tile_count tiles; last_tile_cells is 1 to the capacity; generic tiles stand before the footer; tile offsets rise and
- * lie within their file, and the size of the file is the last offset.
+ * tile_count tiles; last_tile_cells is 1 to the capacity; generic tiles are before the footer; tile offsets increase
+ * and are within their file, and the last offset is the size of the file.
+ *
+ * Sections: parts shared by footers and versions 1 and 2; the footer; versions 1 and 2; from a file; parts loaded on
+ * demand; writing; writing the footer.
  */
 #include "format/fragment_metadata.h"
 
@@ -52,7 +56,7 @@
 #include "base/arithmetic.h"
 #include "format/fragment_statistics.h"
 
-#define FEW_BYTES 512 /* of the content of an R-tree that needs no memory of its own */
+#define FEW_BYTES 512 /* on the stack for the content of a small R-tree, to save an allocation */
 
 /* ---- Parts that footers and the metadata of versions 1 and 2 share ----------------------------------------------- */
 
@@ -114,7 +118,7 @@ static int fragment_metadata_read_interval(tsr_input *in, const tsr_field *field
   return TSR_OK;
 }
 
-/* Reads the non-empty domain. If it is empty, its bytes are present all the same and have no meaning. */
+/* Reads the non-empty domain. If the domain is empty, its bytes are still there but mean nothing. */
 static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   TSR_TRY(TSR_ARENA_ARRAY(&metadata->arena, schema->dimension_count, &metadata->non_empty_domain, error));
@@ -167,8 +171,8 @@ static int count_dense_tiles(tsr_fragment_metadata *metadata, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Sets tile_count and marks the slots that have files. Call when the kind of the fragment, its domain, the stored
- * numbers of tiles and cells, and the file sizes are known. */
+/* Sets tile_count and marks the slots that have files. Needs the kind of the fragment, its domain, the stored numbers
+ * of tiles and cells, and the file sizes. */
 static int check_counts(tsr_fragment_metadata *metadata, tsr_error *error) {
   const tsr_schema *schema = metadata->schema;
   if (metadata->dense) {
@@ -232,8 +236,8 @@ static int read_schema_name(tsr_input *in, tsr_fragment_metadata *metadata, tsr_
   return TSR_OK;
 }
 
-/* Skips the optional sections. The only one known is number 0, the first and last coordinates of tiles, which is not
- * needed. */
+/* Skips the optional sections. The only known one is number 0, the first and last coordinates of tiles, which nobody
+ * needs. */
 static int skip_sections(tsr_input *in, tsr_error *error) {
   uint32_t count = tsr__input_u32(in);
   for (uint32_t i = 0; i < count && !in->failed; i++) {
@@ -425,7 +429,7 @@ static int read_old(tsr_file *file, const uint8_t *key, tsr_schema_finder find, 
   return TSR_OK;
 }
 
-/* Returns the size in bytes of a footer that is not followed by its size: versions 3 to 9, all dimensions of fixed
+/* Computes the size in bytes of a footer that is not followed by its size: versions 3 to 9, all dimensions of fixed
  * size. */
 static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
   bool own_files = layout_has_dimension_files(version);
@@ -517,7 +521,7 @@ void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata) {
   *metadata = (tsr_fragment_metadata){0};
 }
 
-/* ---- Parts that are loaded when they are needed ------------------------------------------------------------------ */
+/* ---- Parts loaded on demand -------------------------------------------------------------------------------------- */
 
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error) {
@@ -614,10 +618,9 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
   return TSR_OK;
 }
 
-/* Writes __fragment_metadata.tdb. fragment_metadata.c and fragment_slot.c describe the
- * bytes.
- *
- * Generic tiles are written in TileDB's order: R-tree; tile offsets of all slots, offsets of variable tiles, sizes of
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+
+/* Generic tiles are written in TileDB's order: R-tree; tile offsets of all slots, offsets of variable tiles, sizes of
  * variable tiles, offsets of validity tiles (from version 7 on); minima, maxima, sums, null counts (from 11 on);
  * fragment statistics (from 12 on); processed conditions (from 16 on). The list of a part that a slot does not have is
  * all zeros. The footer follows. Fragment statistics are, for each slot: u64 size and the minimum, u64 size and the
@@ -631,8 +634,8 @@ typedef struct fragment_metadata_write_writer {
   const tsr_statistics_writer *statistics;
   tsr_file *file;
   const uint8_t *key;
-  tsr_buffer content; /* of the generic tile being made */
-  tsr_buffer out; /* bytes that are not yet in the file */
+  tsr_buffer content; /* of the generic tile under construction */
+  tsr_buffer out; /* bytes not yet written to the file */
   tsr_error *error;
 } fragment_metadata_write_writer;
 
@@ -738,7 +741,7 @@ static int put_processed(fragment_metadata_write_writer *w) {
   return put_tile(w, &w->metadata->at.processed_conditions);
 }
 
-/* ---- The footer -------------------------------------------------------------------------------------------------- */
+/* ---- Writing the footer ------------------------------------------------------------------------------------------ */
 
 static int put_interval(fragment_metadata_write_writer *w, const tsr_field *field, const tsr_interval *interval) {
   tsr_buffer *out = &w->out;

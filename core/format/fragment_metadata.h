@@ -1,6 +1,10 @@
-/* fragment_metadata.h: decodes __fragment_metadata.tdb, which says what cells a fragment has and where its tiles stand.
- * The footer is decoded when a fragment is opened; the R-tree, tile offsets, statistics and processed conditions are
- * loaded when they are first needed (here and in fragment_metadata.h).
+/* fragment_metadata.h: __fragment_metadata.tdb, the description of a fragment: its non-empty domain and the positions
+ * of its tiles and statistics. The footer is decoded when a fragment is opened; the R-tree, tile offsets, statistics
+ * and processed conditions are loaded when they are first needed. In all functions `file` is the open metadata file,
+ * and `key` is NULL if the array is not encrypted. Loading is not thread-safe for one fragment.
+ *
+ * Sections: fragment_metadata.c (the whole file: reading, writing), the table of the footer, fragment_slot.c (one
+ * slot).
  */
 #ifndef TSR_FORMAT_FRAGMENT_METADATA_H
 #define TSR_FORMAT_FRAGMENT_METADATA_H
@@ -9,13 +13,15 @@
 #include "format/layout.h"
 #include "base/input.h"
 
+/* ---- fragment_metadata.c: the metadata file ---------------------------------------------------------------------- */
+
 typedef struct tsr_rtree tsr_rtree;
 
-/* The files that a slot may have: values of fixed size, or offsets of values of variable size; values of variable size;
- * validity. */
+/* The files that a slot may have: values of fixed size, or the offsets of values of variable size; values of variable
+ * size; validity. */
 typedef enum tsr_part_kind { TSR_PART_FIXED, TSR_PART_VARIABLE, TSR_PART_VALIDITY, TSR_PART_COUNT } tsr_part_kind;
 
-typedef struct tsr_statistics { /* of one slot: one entry for each tile; arrays are NULL if the fragment has none */
+typedef struct tsr_statistics { /* of one slot, with an entry for each tile; arrays are NULL if the fragment has none */
   uint64_t count; /* tiles */
   uint64_t value_size; /* of a minimum or maximum, in bytes; 0: they are of variable size */
   const uint8_t *min, *max; /* values of fixed size, or the bytes of values of variable size */
@@ -29,20 +35,20 @@ typedef struct tsr_statistics { /* of one slot: one entry for each tile; arrays 
 typedef struct tsr_slot {
   bool present; /* the slot has data files */
   uint64_t file_size[TSR_PART_COUNT]; /* of the data files, in bytes */
-  uint64_t offsets_at[TSR_PART_COUNT]; /* where the generic tiles of tile offsets stand in the metadata file */
-  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at; /* the same for the other generic tiles */
+  uint64_t offsets_at[TSR_PART_COUNT]; /* positions of the generic tiles of tile offsets in the metadata file */
+  uint64_t var_sizes_at, min_at, max_at, sum_at, null_count_at; /* positions of the other generic tiles */
   uint64_t *offsets[TSR_PART_COUNT]; /* NULL until loaded: tile_count + 1 offsets; the last is the size of the file */
   uint64_t *var_sizes; /* NULL until loaded: bytes of each tile's unfiltered TSR_PART_VARIABLE */
   tsr_statistics *statistics; /* NULL until loaded */
 } tsr_slot;
 
-/* Where parts of the metadata stand in the fragment's metadata file, in bytes. */
+/* Positions of parts of the metadata in the fragment's metadata file, in bytes. */
 typedef struct tsr_metadata_places {
   uint64_t rtree, fragment_statistics, processed_conditions, footer;
   uint64_t file_size; /* 0: unknown */
 } tsr_metadata_places;
 
-/* The delete conditions that have been applied to the fragment's cells already. */
+/* The delete conditions that were applied to the fragment's cells when it was written. */
 typedef struct tsr_processed_conditions {
   bool loaded; /* the other fields are set */
   uint32_t count;
@@ -55,8 +61,8 @@ typedef struct tsr_fragment_metadata {
   char *schema_name; /* "__array_schema.tdb" below version 10 */
   const tsr_schema *schema; /* the schema of that name; borrowed from the array */
   bool dense, empty_domain;
-  tsr_interval *non_empty_domain; /* one for each dimension; a string's high end is tsr__top_text if it is unknown */
-  uint64_t sparse_tile_count, last_tile_cells; /* as stored; dense: last_tile_cells is that of every tile */
+  tsr_interval *non_empty_domain; /* by dimension; the high end of a string is tsr__top_text if it is unknown */
+  uint64_t sparse_tile_count, last_tile_cells; /* as stored; dense: all tiles have last_tile_cells cells */
   uint64_t tile_count; /* sparse: sparse_tile_count; dense: space tiles that the non-empty domain touches */
   bool has_times, has_delete_metadata;
   uint32_t slot_count;
@@ -72,23 +78,23 @@ typedef struct tsr_fragment_metadata {
 typedef int (*tsr_schema_finder)(void *argument, const char *name, const tsr_schema **schema, tsr_error *error);
 
 /* Decodes a footer of version 3 or later, from a fragment's own metadata file or from a consolidated one. `bytes` is
- * the footer without the u64 length that may follow it. `file_size` and `footer_at` say where the footer stands in the
- * fragment's metadata file; file_size 0: unknown (the footer comes from a consolidated file), so the offsets in the
- * footer are checked when they are followed. The metadata take over `arena`, which is empty; tsr__fragment_metadata_release
- * frees it. */
+ * the footer without the u64 length that may follow it. `footer_at` is its position in the fragment's metadata file, of
+ * `file_size` bytes; file_size 0: unknown, because the footer comes from a consolidated file, so its offsets are
+ * checked when they are followed. Takes ownership of `arena`, which must be empty; tsr__fragment_metadata_release frees
+ * it. */
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
                                          tsr_schema_finder find, void *argument, tsr_arena arena,
                                          tsr_fragment_metadata *metadata, tsr_error *error);
 
 /* Reads the metadata from a fragment's open __fragment_metadata.tdb. `version`: of the fragment's name; 0 if the name
- * has none (versions 1 to 4). Files of versions 1 and 2 are one generic tile, which is decoded completely; of later
- * versions only the footer is decoded. `key`: NULL if the array is not encrypted. */
+ * has none (versions 1 to 4). A file of version 1 or 2 is one generic tile, which is decoded completely; of later
+ * versions only the footer is decoded. Takes ownership of `arena`, as above. */
 int tsr__fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_t *key, tsr_schema_finder find,
                                 void *argument, tsr_arena arena, tsr_fragment_metadata *metadata, tsr_error *error);
 void tsr__fragment_metadata_release(tsr_fragment_metadata *metadata);
 
-/* Loads the R-tree, or the processed conditions, unless they are loaded already. `file` is the open metadata file.
- * Returns TSR_CORRUPT if they do not fit the file or the number of tiles. Not thread-safe for one fragment. */
+/* Load the R-tree, or the processed conditions, unless already loaded. Return TSR_CORRUPT if they do not fit the file
+ * or the number of tiles. */
 int tsr__fragment_metadata_load_rtree(tsr_fragment_metadata *metadata, tsr_file *file, const uint8_t *key,
                                       tsr_error *error);
 
@@ -98,7 +104,7 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
 /* Part of the message for a dense fragment that has fewer tiles than its non-empty domain touches (errata.md). */
 #define TSR_SPLIT_BOX "TileDB before 2.29.2 leaves such fragments where max_fragment_size is set"
 
-/* Slots that are no fields of the schema. */
+/* Slots that do not store a field of the schema. */
 typedef enum tsr_system_column {
   TSR_SLOT_COORDS, /* __coords: all coordinates, below version 5 */
   TSR_SLOT_TIMES, /* t: when a cell was written */
@@ -107,7 +113,7 @@ typedef enum tsr_system_column {
 } tsr_system_column;
 
 /* Allocates the slots, all zero, and sets slot_count. The version, the schema and the flags of system columns must be
- * set. */
+ * set beforehand. */
 int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error *error);
 
 /* Appends the content of the generic tile at offset `at` of the metadata file to `content`. `most`: largest size of the
@@ -115,30 +121,27 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error);
 
-/* Writes __fragment_metadata.tdb. fragment_metadata.c and fragment_slot.c describe the
- * bytes. */
-
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 typedef struct tsr_statistics_writer tsr_statistics_writer;
 
-/* Appends R-tree, tile offsets and sizes, statistics, processed conditions and footer to `file`, an empty file.
- * `metadata` holds all of these as if they had been loaded; `offsets` and `var_sizes` are NULL if a slot lacks the
- * part. The offsets of the generic tiles are set in `metadata`. `statistics`: one entry for each slot. `key`: NULL if
- * the array is not encrypted. */
+/* Writes the metadata file: appends R-tree, tile offsets and sizes, statistics, processed conditions and footer to
+ * `file`, which must be empty. `metadata` has all of these as if they had been loaded; `offsets` and `var_sizes` are
+ * NULL if a slot lacks the part. Sets the positions of the generic tiles in `metadata`. `statistics`: one entry for
+ * each slot. */
 int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_statistics_writer *statistics,
                                  tsr_file *file, const uint8_t *key, tsr_error *error);
 
-/* The table of the u64 values that a fragment's footer has for each slot. fragment_metadata.c reads
- * footers by it, fragment_metadata.c writes them.
- */
+/* ---- The table of the footer ------------------------------------------------------------------------------------- */
+
+/* The u64 values that a footer has for each slot. fragment_metadata.c reads and writes footers by this table. */
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One row of the footer: the same value of all slots, in the order of slots. */
+/* One row of the footer: one value for each slot, in the order of slots. */
 typedef struct footer_row {
   size_t member; /* offset of the value in tsr_slot */
   uint32_t since; /* first format version that has the row */
-  bool variable; /* the row describes variable-length parts: below version 5 it leaves out the slot of __coords */
+  bool variable; /* the row is about variable-length parts: below version 5 it has no value for the slot of __coords */
 } footer_row;
 static const footer_row footer_sizes[] = {
     {offsetof(tsr_slot, file_size[TSR_PART_FIXED]), 0, false},
@@ -157,31 +160,29 @@ static const footer_row footer_offsets[] = {
     {offsetof(tsr_slot, null_count_at), TSR_SINCE_TILE_STATISTICS, false},
 };
 
-/* The slots of a fragment: which field each one stores, the names of its data files, the offsets of
- * its tiles and their statistics. Readers ask for the slot of a field, load its offsets, and open its files by name.
- * `file` is the open metadata file in all functions; `key` is NULL if the array is not encrypted. Loading is not
- * thread-safe for one fragment.
- */
+/* ---- fragment_slot.c: the slots: fields, data files, tile offsets, statistics ------------------------------------ */
+
+/* Readers look up the slot of a field, load its offsets, and open its files by name. */
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 typedef struct tsr_statistics tsr_statistics;
 
-/* Loads the tile offsets of a slot, and the sizes of variable tiles, unless they are loaded already. */
+/* Loads the tile offsets of a slot, and the sizes of variable tiles, unless already loaded. */
 int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,
                                      tsr_error *error);
 
-/* Gives the statistics of each tile of a slot, loading them the first time. The fragment's arena owns them. Below
+/* Gives the statistics of each tile of a slot, loading them on the first call. The fragment's arena owns them. Below
  * version 11 the arrays are NULL. */
 int tsr__fragment_metadata_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
                                       const uint8_t *key, tsr_statistics *statistics, tsr_error *error);
 
-/* Gives the statistics of a slot over the whole fragment, as those of one tile. There are no sums, and bounds only for
+/* Gives the statistics of a slot over the whole fragment, as if it were one tile. Never gives sums, and bounds only for
  * fields of fixed size. Below version 12 the arrays are NULL. */
 int tsr__fragment_metadata_own_statistics(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file,
                                           const uint8_t *key, tsr_statistics *statistics, tsr_error *error);
 
-/* Returns the slot of a field, whose number is that in the fragment's own schema, or of a system column; -1 if the
- * fragment has no files for it. Below version 5 the slot of every dimension is __coords. */
+/* Return the slot of a field, by its number in the fragment's own schema, or of a system column; -1 if the fragment has
+ * no files for it. Below version 5 the slot of every dimension is __coords. */
 int64_t tsr__fragment_slot(const tsr_fragment_metadata *metadata, uint32_t field);
 int64_t tsr__fragment_system_slot(const tsr_fragment_metadata *metadata, tsr_system_column system_column);
 
@@ -191,7 +192,7 @@ int64_t tsr__fragment_system_slot(const tsr_fragment_metadata *metadata, tsr_sys
 int tsr__fragment_file_name(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part, tsr_arena *arena,
                             char **name, tsr_error *error);
 
-/* Returns the number of cells in a tile: sparse: the capacity, or last_tile_cells for the last tile; dense: the cells
+/* Returns the number of cells in a tile. Sparse: the capacity, or last_tile_cells for the last tile; dense: the cells
  * of a space tile. */
 uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_t tile);
 
@@ -204,7 +205,7 @@ const char *tsr__fragment_slot_name(const tsr_fragment_metadata *metadata, uint3
 bool tsr__fragment_slot_has_part(const tsr_fragment_metadata *metadata, uint32_t slot, tsr_part_kind part);
 
 /* Reads u64 count, which must be `count`, and as many u64 into an array of the arena that has room for one more. If
- * `values` is NULL, the list is skipped and its count may be any. `what` names the list in messages. */
+ * `values` is NULL, skips the list, whatever its count. `what` names the list in messages. */
 int tsr__fragment_list_read(tsr_input *in, uint64_t count, const char *what, tsr_arena *arena, uint64_t **values,
                             tsr_error *error);
 

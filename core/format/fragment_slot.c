@@ -1,4 +1,4 @@
-/* fragment_slot.c: the slots of a fragment: which field each one stores, its data files, its tile offsets and
+/* fragment_slot.c: the slots of a fragment: the field that each stores, its data files, its tile offsets and
  * statistics.
  *
  * Slots: attributes, one for __coords (empty from version 5 on), dimensions (from 5 on), then t, dt and dci if the
@@ -17,6 +17,8 @@
  *
  * Offsets and sizes have an entry for each tile; for parts that a slot does not have, the entries are zeros. Statistics
  * have an entry for each tile, or none at all.
+ *
+ * Sections: slots and fields; file names; tile offsets; statistics.
  */
 #include "format/fragment_metadata.h"
 
@@ -26,6 +28,8 @@
 #include "base/arithmetic.h"
 #include "format/generic_tile.h"
 #include "format/layout.h"
+
+/* ---- Slots and fields -------------------------------------------------------------------------------------------- */
 
 static const char *const system_column_names[] = {TSR_SLOT_NAME_COORDS, "t", "dt", "dci"};
 
@@ -86,8 +90,8 @@ uint64_t tsr__fragment_tile_cells(const tsr_fragment_metadata *metadata, uint64_
 
 /* ---- File names -------------------------------------------------------------------------------------------------- */
 
-/* Returns the two characters that version 8 writes after '%' in place of `c`; NULL if `c` is not escaped. The codes of
- * the last four characters are not those of RFC 3986. */
+/* Returns the two characters after '%' in the escape of `c` in version 8; NULL if `c` is not escaped. The codes of the
+ * last four characters differ from RFC 3986. */
 static const char *escape(char c) {
   static const char plain[] = "!#$%&'()*+,/:;=?@[]\"<>\\|";
   static const char codes[] = "21232425262728292A2B2C2F3A3B3D3F405B5D22202D303C";
@@ -158,8 +162,8 @@ int tsr__fragment_offsets_finish(uint64_t *offsets, uint64_t count, uint64_t fil
   return TSR_OK;
 }
 
-/* Loads a list from a generic tile: u64 count, 8 bytes for each entry. If `absent` is not NULL, the count may be 0, and
- * then *absent is set to true. */
+/* Loads a list from a generic tile: u64 count, 8 bytes for each entry. If `absent` is not NULL, the count may be 0;
+ * then *absent becomes true. */
 static int load_list(tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key, const char *what,
                      bool *absent, uint64_t **values, tsr_error *error) {
   tsr_buffer content = {.memory = metadata->arena.memory};

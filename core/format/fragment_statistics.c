@@ -5,12 +5,14 @@
  *  - Attributes have bounds if they are single numbers, datetimes or times, or CHAR or ASCII of any length. CHAR and
  *    ASCII are compared as unsigned bytes up to the first NUL.
  *  - Single numbers and CHAR, as a signed byte, have sums, dimensions too.
- *  - A minimum begins as the greatest value of the datatype and is replaced by each value that it is not less than; a
- *    maximum likewise. So a NaN replaces every bound, and the next value replaces the NaN.
- *  - Sums of integers have 64 bits and stop at the ends of their range; sums of floats are doubles and stop at the
- *    greatest finite values. Once a sum has stopped, the rest of its cell range is not added; the next range is.
- *  - A tile of nulls alone has bounds of zero bytes, or empty bounds if they are of variable size.
- * Null counts are exact for every nullable field, also where TileDB's are not.
+ *  - A minimum starts as the greatest value of the datatype and is replaced by each value unless it is less than that
+ *    value; a maximum likewise. So a NaN replaces every bound, and the next value replaces the NaN.
+ *  - Sums of integers have 64 bits and saturate; sums of floats are doubles and saturate at the greatest finite values.
+ *    Once a sum has saturated, the rest of its cell range is not added; the next range is.
+ *  - A tile that has only nulls has bounds of zero bytes, or empty bounds if they are of variable size.
+ * Null counts are exact for every nullable field, even where TileDB's are not.
+ *
+ * Sections: numbers, strings, tiles, all tiles.
  */
 #include "format/fragment_statistics.h"
 
@@ -139,7 +141,7 @@ static void collect_numbers(tsr_physical_type physical, const uint8_t *values, c
 
 /* ---- Strings ----------------------------------------------------------------------------------------------------- */
 
-/* Compares like strncmp: at most `size` bytes, and none behind a NUL. */
+/* Compares like strncmp: at most `size` bytes, and none after a NUL. */
 static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) {
     if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
@@ -148,7 +150,7 @@ static int compare_bytes(const uint8_t *a, const uint8_t *b, uint64_t size) {
   return 0;
 }
 
-/* Widens the bounds of values of one size. Of equal values the first one stays. */
+/* Widens the bounds of values of one size. Among equal values the first is kept. */
 static void bound_fixed_text(const uint8_t *value, uint64_t size, tsr_cell_statistics *all) {
   if (!all->min || compare_bytes(all->min, value, size) > 0) all->min = value;
   if (!all->max || compare_bytes(all->max, value, size) < 0) all->max = value;
@@ -298,7 +300,7 @@ static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics
     }
   }
   if (fragment_statistics_is_text(field)) return;
-  /* `valued` takes the place of a validity: tiles of nulls alone are skipped like null cells */
+  /* `valued` serves as the validity: tiles that have only nulls are skipped like null cells */
   tsr_physical_type physical = tsr__datatype_physical(field->datatype);
   const tsr_cell_range all_tiles = {0, writer->valued.size};
   tsr_cell_statistics other = {0};

@@ -22,12 +22,12 @@ typedef struct tsr_statistics_writer {
   tsr_buffer min, max; /* one value for each tile; variable size: one u64 offset into the texts for each tile */
   tsr_buffer min_text, max_text; /* variable size: the bytes of the values */
   tsr_buffer sums, null_counts; /* 8 bytes for each tile */
-  tsr_buffer valued; /* one u8 for each tile: the tile has a value that is not null */
+  tsr_buffer valued; /* one u8 for each tile: whether it has a value that is not null */
 } tsr_statistics_writer;
 
 typedef struct tsr_cell_statistics { /* of one tile or of one fragment */
-  bool valued; /* a cell is not null */
-  const uint8_t *min, *max; /* borrowed from the values or the writer; NULL if there is none */
+  bool valued; /* at least one cell is not null */
+  const uint8_t *min, *max; /* borrowed from the values or the writer; NULL: none */
   uint64_t min_size, max_size; /* in bytes */
   uint64_t null_count;
   uint8_t sum[8]; /* int64, uint64 or double */

@@ -4,10 +4,10 @@
  *   | u8 encryption (0 none, 1 AES-256-GCM) | u32 pipeline size | pipeline | persisted size bytes: the tile (filter.h)
  *
  * The layout is the same in all versions. TileDB writes datatype CHAR, cell size 1 and gzip level 1, but any pipeline
- * may stand here, also an empty one. In an encrypted tile, and only there, AES-256-GCM (type 11) is the last filter of
- * the pipeline. Decoding requires that the pipeline takes exactly its size, that the tile lies in the input, and that
- * its chunks hold exactly `tile size` bytes. To refuse absurd sizes before memory is taken, `tile size` may not exceed
- * what gzip could make of the stored bytes, plus ROOM_MAX for filters that compress better.
+ * is allowed, even an empty one. In an encrypted tile, and only there, AES-256-GCM (type 11) is the last filter of the
+ * pipeline. Decoding requires that the pipeline takes exactly its size, that the tile is within the input, and that its
+ * chunks have exactly `tile size` bytes. To refuse absurd sizes before allocating memory, `tile size` may not exceed
+ * the most that gzip could make of the stored bytes, plus ROOM_MAX for filters that compress better.
  */
 #include "format/generic_tile.h"
 
@@ -19,7 +19,7 @@
 #define HEADER_SIZE 34
 #define MAX_CHUNK   65536u /* chunk size in bytes of the tiles that are written */
 #define PROBE_SIZE  1024 /* bytes of the first read from a file: most generic tiles are smaller */
-#define FEW_FILTERS 256 /* bytes of memory for a pipeline that needs none of its own */
+#define FEW_FILTERS 256 /* bytes on the stack for a small pipeline, to save an allocation */
 #define RATIO_MAX   1032 /* largest ratio of gzip */
 #define ROOM_MAX    (UINT64_C(1) << 20) /* bytes that other filters may yield beyond that ratio */
 
@@ -51,7 +51,7 @@ static int decode_header(tsr_input *in, tsr_generic_tile *header, sizes *behind,
   return TSR_OK;
 }
 
-/* Decodes the pipeline and the tile. `in` is positioned behind the header. */
+/* Decodes the pipeline and the tile. `in` is positioned after the header. */
 static int decode_body(tsr_input *in, const tsr_generic_tile *header, const sizes *behind, const uint8_t *key,
                        uint64_t most, tsr_buffer *out, tsr_error *error) {
   if (header->encrypted && !key) return tsr__fail(error, TSR_AUTH, "it is encrypted: a key is needed");

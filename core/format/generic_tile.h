@@ -2,9 +2,9 @@
  * filtered tile.
  *
  * All modules of this folder follow the same rules. A module decodes and validates one kind of object. Format versions
- * are branches in one decoder, never a second decoder. Code that uses a decoded object relies on what decoding has
- * checked: counts fit, names are file names, offsets rise, sizes are those of the files. docs/format.md is the
- * normative description; each .c file opens with the bytes that it owns. Encoders append to buffers; on an error the
+ * are branches in one decoder, never a second decoder. Users of a decoded object rely on the checks that decoding made:
+ * counts fit, names are file names, offsets are in order, sizes are those of the files. docs/format.md is the normative
+ * description; each .c file begins with the byte layout of its object. Encoders append to buffers; on an error the
  * buffer is unchanged.
  */
 #ifndef TSR_GENERIC_TILE_H
@@ -24,15 +24,15 @@ typedef struct tsr_generic_tile {
 #define TSR_METADATA_MAX (UINT64_C(1) << 30) /* largest content in bytes, where no smaller limit applies */
 
 /* Decodes the generic tile at the beginning of `in` and appends its content to `out`. `most`: largest size of the
- * content in bytes; a larger one is TSR_TOOBIG, and is refused before memory is taken. `header` (may be NULL) is filled
- * if the header can be read, also if the rest cannot. *consumed: bytes of the tile in the file. Returns TSR_AUTH if the
- * tile is encrypted and `key` is NULL or wrong, and if there is a key and the tile is not encrypted: anybody could have
- * put such a tile there. */
+ * content in bytes; a larger tile is refused with TSR_TOOBIG before memory is allocated. `header` (may be NULL) is
+ * filled if the header can be read, even if the rest cannot. *consumed: bytes of the tile in the file. Returns TSR_AUTH
+ * if the tile is encrypted and `key` is NULL or wrong, and also if there is a key but the tile is not encrypted, since
+ * anybody could have put such a tile there. */
 int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t *key, uint64_t most, tsr_buffer *out,
                              tsr_generic_tile *header, uint64_t *consumed, tsr_error *error);
 
-/* The same for the generic tile at `offset` of a file. No more is read than the tile and a small probe. *next (may be
- * NULL): the offset behind the tile. */
+/* The same for the generic tile at `offset` of a file. Reads only the tile and a small probe. *next (may be NULL): the
+ * offset after the tile. */
 int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *out,
                            uint64_t *next, tsr_error *error);
 

@@ -3,10 +3,10 @@
  *   u32 version, 1 or 2 | u64 count | members: u32 version, 1 or 2 | u8 type (1 group, 2 array) | u8 relative
  *   | u64 length, URI | u8 named | where named: u64 length, name | from member version 2 on: u8 deleted
  *
- * A file of version 1 lists all members, and only the newest file counts. A file of version 2 holds changes: all files
- * take effect in the order of their names, and a removed member stands there with `deleted` set. URIs are not escaped;
- * relative ones start from the group's directory. Decoding requires that types are known, that names and URIs hold no
- * NUL, and that URIs are not empty.
+ * A file of version 1 lists all members, and only the newest file counts. A file of version 2 has changes: all files
+ * are applied in the order of their names, and a removed member is an entry with `deleted` set. URIs are not escaped;
+ * relative URIs start from the group's directory. Decoding requires that types are known, that names and URIs contain
+ * no NUL, and that URIs are not empty.
  */
 #include "format/group.h"
 

@@ -1,8 +1,6 @@
-/* layout.h: the names of files and directories on disk, and the format version that each feature came with. No other
- * file
- * of core/ quotes such a name or compares a format version with a literal (test/lint/lint.py checks that); the features
- * of
- * filters are in filter/filter_version.h. docs/format.md describes what the files hold.
+/* layout.h: the names of files and directories on disk, and the format version in which each feature appeared. No other
+ * file of core/ quotes such a name or compares a format version with a literal (test/lint/lint.py checks that); the
+ * features of filters are in filter/filter_version.h. docs/format.md describes the contents of the files.
  */
 #ifndef TSR_LAYOUT_H
 #define TSR_LAYOUT_H
@@ -25,11 +23,11 @@
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
 #define TSR_FILE_OLD_SCHEMA        "__array_schema.tdb" /* below version 10 */
-#define TSR_FILE_KV_SCHEMA         "__kv_schema.tdb" /* a key-value store's, in place of the former */
+#define TSR_FILE_KV_SCHEMA         "__kv_schema.tdb" /* the same in a key-value store */
 #define TSR_FILE_OLD_LOCK          "__lock.tdb" /* below version 10 */
 #define TSR_FILE_OLD_GROUP         "__tiledb_group.tdb" /* marks a group in the first versions */
 #define TSR_FILE_FRAGMENT_METADATA "__fragment_metadata.tdb"
-#define TSR_FILE_STAGED_METADATA   ".metadata" /* below version 5: the former until its fragment is published */
+#define TSR_FILE_STAGED_METADATA   ".metadata" /* below version 5: the same until its fragment is published */
 #define TSR_FILE_OLD_PENDING       ".pending" /* below version 12: a marker in the fragment's directory */
 #define TSR_SLOT_NAME_COORDS       "__coords" /* below version 5: the slot of all coordinates */
 
@@ -110,13 +108,12 @@ static inline bool layout_has_split_coordinates(uint32_t version) { return versi
 static inline bool layout_has_footers(uint32_t version) { return version >= TSR_SINCE_FOOTERS; }
 /* Arrays have __meta. */
 static inline bool layout_has_metadata(uint32_t version) { return version >= TSR_SINCE_METADATA; }
-/* A file of its own commits a fragment, and the fragment's name ends in the version; before, the fragment's metadata
- * file
+/* A separate file commits a fragment, and the fragment's name ends in the version; before, the fragment's metadata file
  * commits it. */
 static inline bool layout_has_commit_files(uint32_t version) { return version >= TSR_SINCE_COMMIT_FILES; }
-/* Each dimension has a slot and files of its own; before, all are in __coords. */
+/* Each dimension has its own slot and files; before, all are in __coords. */
 static inline bool layout_has_dimension_files(uint32_t version) { return version >= TSR_SINCE_DIMENSION_FILES; }
-/* Each dimension has a datatype of its own, which the schema stores with the dimension. */
+/* Each dimension has its own datatype, which the schema stores with the dimension. */
 static inline bool layout_has_dimension_datatypes(uint32_t version) { return version >= TSR_SINCE_DIMENSION_DATATYPES; }
 /* Dimensions have filters of their own. */
 static inline bool layout_has_dimension_filters(uint32_t version) { return version >= TSR_SINCE_DIMENSION_FILTERS; }
@@ -135,9 +132,9 @@ static inline bool layout_has_relative_footer_names(uint32_t version) {
 }
 /* Schemas are in __schema, and footers name them. */
 static inline bool layout_has_schema_folder(uint32_t version) { return version >= TSR_SINCE_SCHEMA_FOLDER; }
-/* The size of a footer follows it in any case; before, only if a dimension is of variable size. */
+/* The size of a footer always follows it; before, only if a dimension is of variable size. */
 static inline bool layout_has_footer_sizes(uint32_t version) { return version >= TSR_SINCE_FOOTER_SIZES; }
-/* The high end of a string interval is stored also if the low end is ''. */
+/* The high end of a string interval is stored even if the low end is ''. */
 static inline bool layout_has_string_high_ends(uint32_t version) { return version >= TSR_SINCE_STRING_HIGH_ENDS; }
 /* Fragments store statistics of tiles. */
 static inline bool layout_has_tile_statistics(uint32_t version) { return version >= TSR_SINCE_TILE_STATISTICS; }
@@ -153,7 +150,7 @@ static inline bool layout_has_delete_metadata(uint32_t version) { return version
 static inline bool layout_has_timed_merges(uint32_t version) { return version >= TSR_SINCE_TIMED_MERGES; }
 /* Arrays have delete conditions, and fragments list those that have been applied to their cells. */
 static inline bool layout_has_delete_conditions(uint32_t version) { return version >= TSR_SINCE_DELETE_CONDITIONS; }
-/* Fragments may have processed conditions of which the footer does not tell. */
+/* Fragments may have processed conditions that the footer does not mention. */
 static inline bool layout_hides_processed_conditions(uint32_t version) {
   return version == TSR_SINCE_DELETE_CONDITIONS - 1;
 }
@@ -165,7 +162,7 @@ static inline bool layout_has_statistics_of_cells_alone(uint32_t version) {
 static inline bool layout_has_data_order(uint32_t version) { return version >= TSR_SINCE_DATA_ORDER; }
 /* Arrays may have dimension labels. */
 static inline bool layout_has_labels(uint32_t version) { return version >= TSR_SINCE_LABELS; }
-/* Statistics of CHAR and ASCII attributes are right; of nullable ones in dense fragments. */
+/* Statistics of CHAR and ASCII attributes are right; the second: also those of nullable ones in dense fragments. */
 static inline bool layout_has_string_statistics(uint32_t version) { return version >= TSR_SINCE_STRING_STATISTICS; }
 static inline bool layout_has_nullable_string_statistics(uint32_t version) {
   return version >= TSR_SINCE_NULLABLE_STRING_STATISTICS;
@@ -183,9 +180,8 @@ static inline bool layout_has_footer_sections(uint32_t version) { return version
 
 /* ---- Faults of single versions (docs/errata.md) ------------------------------------------------------------------ */
 
-/* TileDB states wrong offsets for the footers that follow one of this version in a consolidated file. Names of
- * fragments
- * of versions below 5 have no version, which is given as 0. */
+/* TileDB writes wrong offsets for the footers that follow a footer of this version in a consolidated file. `version` is
+ * 0 for fragments below version 5, whose names have no version. */
 static inline bool layout_miscounts_footers(uint32_t version) {
   return version < TSR_SINCE_COMMIT_FILES || version == 11;
 }
@@ -193,13 +189,13 @@ static inline bool layout_miscounts_footers(uint32_t version) {
 static inline bool layout_has_longer_footers(uint32_t version) { return version == 11; }
 /* From this version on TileDB orders cells exactly by tile numbers and Hilbert codes. */
 static inline bool layout_has_exact_order(uint32_t version) { return version >= 16; }
-/* Hilbert codes of integers have one more in the divisor. */
+/* Hilbert codes of integers have a divisor that is larger by one. */
 static inline bool layout_has_other_hilbert_divisor(uint32_t version) { return version <= 8; }
-/* Tile numbers of floats are not cut off to whole tiles. */
+/* Tile numbers of floats are not truncated to integers. */
 static inline bool layout_has_float_tile_numbers(uint32_t version) { return version <= 4; }
 /* Tile numbers overflow in domains that are wider than the signed type. */
 static inline bool layout_overflows_wide_domains(uint32_t version) { return version <= 8; }
-/* INT8 and INT16 are taken for unsigned in tile numbers. */
+/* Tile numbers treat INT8 and INT16 as unsigned. */
 static inline bool layout_takes_small_integers_for_unsigned(uint32_t version) { return version >= 9 && version < 16; }
 
 /* ---- What this library writes ------------------------------------------------------------------------------------ */

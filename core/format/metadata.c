@@ -3,8 +3,8 @@
  *
  *   for each entry, to the end: u32 length, key | u8 not 0: the key is deleted; 0: u8 datatype, u32 count, values
  *
- * Decoding requires that datatypes are known and that no value is cut off. A key with count 0 has no value. Keys are
- * any bytes and may be empty. The files of a directory take effect in the order of their names, the entries of a file
+ * Decoding requires that datatypes are known and that no value is truncated. A key with count 0 has no value. Keys are
+ * any bytes and may be empty. The files of a directory are applied in the order of their names, the entries of a file
  * in file order; the last entry of a key counts.
  */
 #include "format/metadata.h"

@@ -11,12 +11,15 @@
  *
  * Invariants: MBR i of the last level is that of tile i. The children of node i are the nodes fanout * i to fanout * i
  * + fanout - 1 of the next level, so a level has as many nodes as the next level, divided by the fanout and rounded up.
- * The MBR of a node contains those of its children; decoding widens it where it does not. TileDB writes fanout 10 and a
+ * The MBR of a node contains those of its children; decoding widens it if it does not. TileDB writes fanout 10 and a
  * root level of one node. Dense fragments have a tree without levels. MBRs are inclusive; strings are compared as
  * unsigned bytes.
  *
- * Two kinds of ends are unknown and are taken as open. TileDB accepts NaN as a coordinate, so the end of an MBR may be
- * NaN. Versions 5 to 9 do not store the high end of a string MBR whose low end is '' (errata.md).
+ * Two kinds of ends are unknown and are treated as open. TileDB accepts NaN as a coordinate, so an end of an MBR may be
+ * NaN. Versions 5 to 9 do not store the high end of a string MBR whose low end is '' (docs/errata.md).
+ *
+ * A query descends depth-first and prunes nodes that do not intersect the spans. Below a node within the spans all
+ * leaves are visited without comparing (visit_below).
  */
 #include "format/rtree.h"
 #include "format/layout.h"
@@ -49,7 +52,7 @@ static uint64_t mbr_size(const tsr_schema *schema) {
   return size;
 }
 
-/* Decodes the two ends of an MBR in one dimension. Reads past the end of the input give zeros; the caller checks for
+/* Decodes the two ends of an MBR in one dimension. Reading past the end of the input gives zeros; the caller checks for
  * that afterwards. `sizes` is NULL if no dimension is a string. */
 static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version, uint64_t *keys, uint64_t *sizes,
                         tsr_error *error) {
@@ -229,7 +232,7 @@ static tsr_relation rtree_relate(const tsr_rtree *rtree, const tsr_spans *spans,
   return all;
 }
 
-/* Visits all leaves below a node whose MBR lies within the spans. */
+/* Visits all leaves below a node whose MBR is within the spans. */
 static int visit_below(const tsr_rtree *rtree, uint32_t level, uint64_t node, tsr_rtree_visitor fn, void *argument,
                        tsr_error *error) {
   uint64_t first = node, past = node + 1;

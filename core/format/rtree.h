@@ -1,12 +1,12 @@
 /* rtree.h: the R-tree of a fragment: the MBRs of its tiles, and levels of MBRs above them. Decodes, builds, encodes and
- * queries it. A plan queries it for the tiles whose MBRs meet a request. */
+ * queries it. A plan queries it for the tiles whose MBRs intersect a request. */
 #ifndef TSR_RTREE_H
 #define TSR_RTREE_H
 
 #include "base/input.h"
 #include "model/domain.h"
 
-#define TSR_RTREE_LEVELS 64 /* most levels of a tree: with a fanout of 2 these are enough for any number of tiles */
+#define TSR_RTREE_LEVELS 64 /* most levels of a tree: enough for any number of tiles, even with a fanout of 2 */
 
 /* An R-tree with all levels; level 0 is the root, the last level has the MBRs of the tiles. Ends of MBRs are order
  * keys, or strings in one buffer. */
@@ -24,7 +24,7 @@ typedef struct tsr_rtree {
 int tsr__rtree_decode(tsr_input *in, const tsr_schema *schema, uint32_t version, tsr_arena *arena, tsr_rtree *rtree,
                       tsr_error *error);
 
-/* Decodes a list of `count` MBRs, as fragments of versions 1 and 2 have it, into a tree of one level. */
+/* Decodes the list of `count` MBRs of a fragment of version 1 or 2 into a tree of one level. */
 int tsr__rtree_single_level(tsr_input *in, uint64_t count, const tsr_schema *schema, tsr_arena *arena, tsr_rtree *rtree,
                             tsr_error *error);
 
@@ -38,16 +38,16 @@ int tsr__rtree_build(const tsr_schema *schema, uint64_t count, uint64_t *keys, u
 int tsr__rtree_encode(const tsr_rtree *rtree, const tsr_schema *schema, uint32_t version, tsr_buffer *out,
                       tsr_error *error);
 
-/* Stands for the unknown high end of a string interval (rtree.c). It is greater than every string that does not begin
+/* Represents the unknown high end of a string interval (rtree.c). It is greater than every string that does not begin
  * with it. */
 #define TSR_TOP_TEXT_SIZE 32
 extern const uint8_t tsr__top_text[TSR_TOP_TEXT_SIZE];
 
-/* Called for a leaf (the number of a tile). `inside`: the leaf's MBR lies within the spans. Returns < 0 to end the
- * query with that code. */
+/* Called for a leaf (the number of a tile). `inside`: the leaf's MBR is within the spans. Returns < 0 to end the query
+ * with that code. */
 typedef int (*tsr_rtree_visitor)(void *argument, uint64_t leaf, bool inside, tsr_error *error);
 
-/* Calls `fn` for each leaf whose MBR meets the spans (one for each dimension), in the order of the leaves. */
+/* Calls `fn` for each leaf whose MBR intersects the spans (one for each dimension), in the order of the leaves. */
 int tsr__rtree_query(const tsr_rtree *rtree, const tsr_spans *spans, tsr_rtree_visitor fn, void *argument,
                      tsr_error *error);
 

@@ -1,6 +1,6 @@
-/* schema.c: array schemas. A schema is the content of the generic tile in __schema/NAME, in __array_schema.tdb (below
- * version 10), or in __kv_schema.tdb (key-value stores of versions 1 to 3, which are sparse arrays in all but the name
- * of this file).
+/* schema.c: decodes and encodes array schemas. A schema is the content of the generic tile in __schema/NAME, in
+ * __array_schema.tdb (below version 10), or in __kv_schema.tdb (key-value stores of versions 1 to 3, which differ from
+ * sparse arrays only in the name of this file).
  *
  *   u32 version
  *   u8  allows duplicates                          from 5
@@ -22,13 +22,16 @@
  *                           or, for a string: u64 length of both, u64 length of low, low, high
  *
  * Decoding requires:
- *  - Names differ bytewise and hold no NUL.
+ *  - Names are distinct byte strings without NUL.
  *  - There are 1 to TSR_MAX_DIMENSIONS dimensions, of datatypes that dimensions may have. Domains have finite ends, low
- *    <= high. A tile extent is not 0; that of an integer dimension is taken as unsigned, since an extent that spans
- *    most of a signed type is stored so.
+ *    <= high. A tile extent is not 0; that of an integer dimension is read as unsigned, since an extent that spans most
+ *    of a signed type is stored so.
  *  - Dense arrays have attributes, and dimensions of one integer, datetime or time datatype.
  *  - Fill values have the size of their cells. The capacity of a sparse array is not 0.
  *  - Dimensions that labels name, and enumerations that attributes name, exist.
+ *
+ * Sections: dimensions; attributes; labels, enumerations, current domain; checks across fields; the schema;
+ * encoding.
  */
 #include "format/schema.h"
 
@@ -208,8 +211,8 @@ static int read_dimensions(schema_decoder *d, tsr_field **fields) {
 
 /* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
-/* Sets the fill value of an attribute below version 6: the datatype's default for each value of the cell; one value if
- * the cell has a variable number of values. */
+/* Sets the fill value of an attribute below version 6: the datatype's default for each value of the cell, or one value
+ * if their number is variable. */
 static int default_fill(schema_decoder *d, tsr_field *field) {
   uint64_t size = tsr_datatype_size(field->datatype), bytes = field->cell_size ? field->cell_size : size;
   d->made_fills = tsr__add_sat(d->made_fills, bytes);
@@ -511,15 +514,15 @@ bool tsr__schema_has_text(const tsr_schema *schema) {
 
 const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t field) {
   const tsr_field *f = schema->fields + field;
-  /* Below version 5 dimensions have no filter lists, and only __coords goes through coords_filters. Where a newer
-   * fragment of such an array stores dimensions in files of their own, these are not filtered. */
+  /* Below version 5 dimensions have no filter lists, and coords_filters apply only to __coords. If a newer fragment of
+   * such an array has separate files for dimensions, these are not filtered. */
   return f->is_dimension && !f->filters.count && layout_has_dimension_filters(schema->version) ? &schema->coords_filters
                                                                                                : &f->filters;
 }
 
-/* Encodes array schemas. schema.c describes the bytes.
- *
- * Properties that a format version cannot store are left out. tsr__schema_check has refused schemas that would lose
+/* ---- Encoding ---------------------------------------------------------------------------------------------------- */
+
+/* Properties that a format version cannot store are omitted; tsr__schema_check has refused schemas that would lose
  * something by that.
  */
 

@@ -81,7 +81,7 @@ static int check_pipeline(const tsr_schema *schema, const tsr_pipeline *pipeline
   return TSR_OK;
 }
 
-/* Refuses lossy filters for offsets and validity: rounded offsets would cut strings in other places. */
+/* Refuses lossy filters for offsets and validity: rounded offsets would split strings in the wrong places. */
 static int check_lossless(const tsr_pipeline *pipeline, tsr_error *error) {
   if (!tsr__pipeline_is_lossy(pipeline)) return TSR_OK;
   return tsr__fail(error, TSR_CONSTRAINT,
@@ -208,8 +208,8 @@ static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_fiel
 
 /* ---- Attributes -------------------------------------------------------------------------------------------------- */
 
-/* Checks that an attribute's datatype has a code for each label. The greatest value is not used as a code: not all
- * readers can tell it from others. */
+/* Checks that an attribute's datatype has a code for each label. The greatest value is not a valid code, because some
+ * readers cannot distinguish it. */
 static int check_enumeration_fits(const tsr_field *field, const tsr_enumeration *e, tsr_error *error) {
   if (!tsr__datatype_is_integral(field->datatype) || field->values_per_cell != 1)
     return tsr__fail(error, TSR_CONSTRAINT, "an enumerated attribute is a single integer");

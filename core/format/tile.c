@@ -1,26 +1,26 @@
 /* tile.c: decodes data tiles: the stored bytes of one tile of one slot become arrays of values, offsets and validity.
  *
- * The files of a slot are sequences of filtered tiles (filter.h). The fragment's metadata says where each tile begins.
- * Content of a tile after its filters have been reversed:
+ * The files of a slot are sequences of filtered tiles (filter/filter.h). The fragment's metadata has the offset of each
+ * tile. Content of a tile after its filters have been reversed:
  *
  *   fixed size     cells * cell size bytes                                     filters: the field's own
- *   variable       NAME.tdb: for each cell u64, where its value begins within  filters: the schema's offsets filters
- *                  the tile's values, in bytes; the first is 0
+ *   variable       NAME.tdb: for each cell u64, the byte offset of its value   filters: the schema's offsets filters
+ *                  within the tile's values; the first is 0
  *                  NAME_var.tdb: the values                                    filters: the field's own
  *   validity       a byte for each cell, 0 = null                              filters: the schema's validity filters
  *   t, dt, dci     u64 for each cell                                           filters: the schema's coords filters
  *   __coords       below version 5: all coordinates of the cells               filters: the schema's coords filters
  *
  * If the values' pipeline stores the offsets itself (strings whose first filter is RLE or dictionary, filter.h), the
- * tile in NAME.tdb exists but has no chunk. Tiles without bytes, such as those of empty strings alone, have one chunk
- * of original size 0.
+ * tile in NAME.tdb exists but has no chunk. A tile without bytes, for example of empty strings only, has one chunk of
+ * original size 0.
  *
  * __coords holds the coordinates of all cells in the first dimension, then in the second, and so on. In version 1
  * without a compressor it holds them cell after cell; decoding then rearranges them.
  *
  * A decoded tile is one block of memory: tsr_tile, offsets, values, validity. If only some cells of fixed size are
- * requested, only their chunks are decoded, since no filter works across chunks. The sizes that the cells and the
- * metadata call for are compared with the sizes in the chunks before memory is taken.
+ * requested, only their chunks are decoded, since no filter works across chunks. The sizes that follow from the cells
+ * and the metadata are compared with the sizes in the chunks before memory is allocated.
  */
 #include "format/tile.h"
 
@@ -84,14 +84,14 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
   return TSR_OK;
 }
 
-/* Puts the name of a part before the message of its error, and makes the part the error's subject. */
+/* Prefixes the error message with the name of a part, and makes the part the error's subject. */
 static int tile_wrap_part(tsr_part_kind part, tsr_error *error) {
   const int rc = tsr__wrap(error, part == TSR_PART_VALIDITY ? "validity" : "offsets");
   tsr__error_about(error, (uint32_t)part + 1);
   return rc;
 }
 
-/* Fails unless the chunks of a part hold `expected` bytes. */
+/* Fails unless the chunks of a part have `expected` bytes in total. */
 static int check_size(const tsr_tile_source *source, tsr_part_kind part, uint64_t expected, tsr_error *error) {
   uint64_t size = 0;
   TSR_TRY(tsr__pipeline_original_size(source->bytes[part], source->sizes[part], &size, error));
@@ -177,8 +177,8 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
   return rc < 0 ? tile_wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
 }
 
-/* Finds the cells in the chunks that hold the requested cells: *first to *end - 1. *end is 0 if all cells are to be
- * decoded; so it is where a chunk begins or ends within a cell, as it may below version 11. */
+/* Extends the requested cells to whole chunks: *first to *end - 1. *end is 0 if all cells must be decoded, also because
+ * a chunk begins or ends within a cell, as it may below version 11. */
 static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size,
                            uint64_t *first, uint64_t *end, tsr_error *error) {
   uint64_t from, to;

@@ -21,7 +21,7 @@ typedef struct tsr_tile {
   uint8_t *validity; /* one byte for each cell, 0: null; NULL if the field is not nullable */
 } tsr_tile;
 
-/* Add and remove a reference; the last removal frees the tile. Thread-safe. */
+/* Add and drop a reference; dropping the last one frees the tile. Thread-safe. */
 void tsr__tile_hold(tsr_tile *tile);
 void tsr__tile_drop(tsr_tile *tile); /* `tile` may be NULL */
 
@@ -30,7 +30,7 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
   uint64_t sizes[TSR_PART_COUNT]; /* in bytes */
   uint64_t variable_size; /* unfiltered size of TSR_PART_VARIABLE in bytes, from tsr_slot.var_sizes */
   uint64_t cells;
-  uint64_t first, end; /* cells first to end - 1 are requested, if tsr__tile_divides; end 0: all cells */
+  uint64_t first, end; /* if tsr__tile_divides: the requested cells are first to end - 1; end 0: all cells */
 } tsr_tile_source;
 
 typedef struct tsr_tile_format { /* how the tiles of a slot are stored; pointers are borrowed */
@@ -48,13 +48,13 @@ typedef struct tsr_tile_format { /* how the tiles of a slot are stored; pointers
 int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const uint8_t *key, tsr_tile_format *format,
                      tsr_error *error);
 
-/* Returns true if single chunks of such tiles can be decoded: cells have a fixed size and the tile is not __coords. */
+/* Returns true if chunks of such tiles can be decoded individually: cells have a fixed size, and it is not __coords. */
 bool tsr__tile_divides(const tsr_tile_format *format);
 
-/* Decodes a tile. If only some cells are requested and tsr__tile_divides, only the chunks that hold these cells are
- * decoded. Coordinates of __coords are always decoded to dimension after dimension. `memory` pays for the tile and for
- * temporary memory. The caller gets a reference. Thread-safe. On failure the subject of the error is the part that could
- * not be decoded, a tsr_part_kind, plus 1; or 0 if that is not known. */
+/* Decodes a tile. If only some cells are requested and tsr__tile_divides, decodes only the chunks that have these
+ * cells. Always converts __coords to dimension after dimension. Allocates the tile and temporary memory from `memory`.
+ * The caller gets a reference. Thread-safe. On failure the subject of the error is the part that could not be decoded,
+ * a tsr_part_kind, plus 1; 0: unknown. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
 
