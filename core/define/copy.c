@@ -1,11 +1,13 @@
-/* copy.c: copies an array file by file, from any store to any other.
+/* copy.c: copies an array file by file, from any store to any other, as a consistent snapshot.
  *
- * __commits is listed before everything else. A commit that is listed was complete at that time, so all of its files
- * are in the copy. Files of unfinished writes are copied as they are, except two kinds of names that readers ignore:
- * names that begin with '.', and markers of prepared commits. A staged vacuum file (.NAME.vac.new) begins with '.',
- * too, but it counts before it is renamed and is copied.
+ * __commits is listed before everything else. A listed commit was complete at that time, so the copy has all of its
+ * files. Files of unfinished writes are copied as they are, except two kinds of names that readers ignore: names that
+ * begin with '.', and markers of prepared commits. A staged vacuum file (.NAME.vac.new) also begins with '.', but it
+ * counts before it is renamed, so it is copied.
  *
- * The copy becomes an array at the end: its schemas have other names until everything else is there.
+ * The copy becomes an array at the very end: until everything else is there, its schemas have provisional names.
+ *
+ * Sections: the list of the source's files; the copy.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,15 +23,15 @@
 #define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
 #define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */
 
-/* The names that make a directory an array, in the order in which the copy gets them. An old array whose schema has
- * been evolved has both a file and __schema, and is complete with the last of them. */
+/* The names that make a directory an array, in the order in which the copy publishes them. An old array whose schema
+ * was evolved has both a file and __schema, and is complete with the last of them. */
 static const char *const schema_names[] = {TSR_FILE_OLD_SCHEMA, TSR_FILE_KV_SCHEMA, TSR_DIR_SCHEMA};
 #define SCHEMA_NAMES (sizeof schema_names / sizeof *schema_names)
 
 typedef struct tree_copy_item { /* one file or directory to copy */
   const char *path; /* within the source; from the arena */
   bool directory;
-  uint32_t depth; /* of a directory that must still be listed: its nesting; 0: it is listed already */
+  uint32_t depth; /* nesting of a directory that is not listed yet; 0: already listed */
 } tree_copy_item;
 
 typedef struct copying {
@@ -37,13 +39,13 @@ typedef struct copying {
   tsr_store *from, *to;
   tsr_memory memory;
   tsr_arena arena;
-  tsr_buffer items; /* of tree_copy_item: a directory stands before its entries */
+  tsr_buffer items; /* of tree_copy_item: a directory comes before its entries */
   uint8_t *block; /* TREE_COPY_BLOCK bytes */
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
-  unsigned published; /* the first so many of schema_names are in place in the copy */
+  unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
   bool durable;
-  uint64_t made; /* the first so many items exist in the copy */
-  uint64_t files; /* how many of these are files */
+  uint64_t made; /* how many items, from the first on, exist in the copy */
+  uint64_t files; /* how many of those are files */
   tsr_error *error;
 } copying;
 
@@ -89,7 +91,7 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
   return rc;
 }
 
-/* Fills c->items, breadth first: the entries of each directory go to the end of the list. */
+/* Fills c->items, breadth first: appends the entries of each directory. */
 static int tree_copy_list_all(copying *c) {
   bool exists;
   TSR_TRY(tsr__directory_find(c->from, TSR_DIR_COMMITS, &exists, c->error));
@@ -109,7 +111,7 @@ static int tree_copy_list_all(copying *c) {
 
 /* ---- The copy ---------------------------------------------------------------------------------------------------- */
 
-/* Sets *path to an item's present path in the copy: schemas that are not in place yet have another name. */
+/* Sets *path to an item's current path in the copy: schemas that are not published yet have a provisional name. */
 static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   path->size = 0;
   for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
@@ -133,7 +135,7 @@ static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
   return to->syncs ? tsr__store_sync(to, c->error) : TSR_OK;
 }
 
-/* Adds the sizes of all files to the total of the progress display, in bytes. */
+/* Adds the sizes of all files, in bytes, to the operation's total for the progress display. */
 static int tree_copy_measure(copying *c) {
   for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     tsr_file *file = NULL;
@@ -187,7 +189,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
   return c->durable ? tsr__store_sync_directory(c->to, "", c->error) : TSR_OK;
 }
 
-/* Removes all that was made of a copy that failed. */
+/* Removes what a failed copy has made. */
 static void remove_copy(copying *c, tsr_buffer *path) {
   c->error = NULL;
   for (uint64_t i = c->made; i-- > 0;)

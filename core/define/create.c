@@ -1,12 +1,15 @@
 /* create.c: creates arrays, in two steps.
  *
- * Preparing writes the array's directory and everything in it, and forces all of it to the disk. Only __schema does not
- * have its name yet: it is called .pending__T_T_UUID (".pending" and the name of the schema file in it) and also holds
- * the files of enumerations. Publishing renames that directory to __schema. A directory without __schema is an array
- * for no reader, so the array appears with that one rename. In format version 3 the schema is a single file instead of
- * a directory: .pending__array_schema.tdb becomes __array_schema.tdb.
+ * Prepare: write the array's directory and everything in it, and sync it. Only __schema does not have its name yet: it
+ * is called .pending__T_T_UUID (".pending" and the name of the schema file in it), and also has the files of
+ * enumerations. Publish: rename that directory to __schema. No reader takes a directory without __schema for an array,
+ * so the array appears with that one rename. In format version 3 the schema is a single file instead of a directory:
+ * .pending__array_schema.tdb becomes __array_schema.tdb. Until it is published, a creation can be abandoned, which
+ * removes everything it has made and the cells that were written to it meanwhile.
  *
  * The array's directory is made exclusively, so of two creations at the same path one fails with TSR_EXISTS.
+ *
+ * Sections: schemas as callers fill them in; names; files; directories above the array; abandon; prepare, publish.
  */
 #include "define/define.h"
 
@@ -34,7 +37,7 @@ struct tsr_creation {
   char *path;
   tsr_schema schema;
   bool made_root; /* this creation has made the array's directory */
-  uint32_t missing_parents; /* directories above it that did not exist before, and were made with it */
+  uint32_t missing_parents; /* directories above it that did not exist before */
   bool durable, published, abandoned;
   const char *owner; /* path of the database file whose commit comes first; from `arena`, or NULL */
 };
@@ -55,7 +58,7 @@ static int complete_fill(tsr_field *field, tsr_arena *arena, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sets what the schema of a label's array says about the label. */
+/* Completes each label from the schema of its array. */
 static int complete_labels(tsr_schema *made, tsr_arena *arena, tsr_error *error) {
   tsr_label *labels;
   TSR_TRY(TSR_ARENA_ARRAY(arena, made->label_count, &labels, error));
@@ -110,14 +113,14 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
 
 #define LABEL_TILE UINT64_C(10000)
 
-/* Sets the tile extent of a label's array: that of the labelled dimension, or a multiple of it if that is short. A time
- * step is often a tile of its own, and a tile for each label would be as slow to read. */
+/* Sets the tile extent of a label's array: that of the labelled dimension, or a multiple if it is short. Often each
+ * time step is a tile of its own, and as many tiles of labels would be slow to read. */
 static void choose_label_extent(tsr_field *index) {
   const tsr_kind kind = tsr_datatype_kind(index->datatype);
   const bool whole =
       kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
   uint64_t extent = 0;
-  if (!index->has_extent || !whole) return; /* the check of the schema refuses it */
+  if (!index->has_extent || !whole) return; /* tsr__schema_check refuses it */
   memcpy(&extent, index->extent, tsr_datatype_size(index->datatype));
   const uint64_t low = tsr__key(index->datatype, index->low), high = tsr__key(index->datatype, index->high);
   if (extent == 0 || extent > LABEL_TILE || low > high) return;
@@ -209,7 +212,7 @@ static const array_create_place array_create_directories[] = {
 };
 #define DIRECTORIES (sizeof array_create_directories / sizeof *array_create_directories)
 
-/* If `open` is not NULL, *open receives the file after a success, still open: the caller syncs and closes it. */
+/* If `open` is not NULL, gives the file, still open, after a success: the caller syncs and closes it. */
 static int write_file(tsr_creation *c, const char *path, const void *bytes, uint64_t size, tsr_file **open,
                       tsr_error *error) {
   tsr_file *file = NULL;
@@ -258,7 +261,7 @@ static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, 
   return rc;
 }
 
-/* The paths of the schema's file and of the directory of enumerations before the array is published. */
+/* Gives the paths of the schema's file and of the directory of enumerations before the array is published. */
 static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
   char pending[TSR_PENDING_PATH];
   tsr__pending_path(c->schema.name, pending);
@@ -313,8 +316,8 @@ static bool cut_path(char *path) {
   return true;
 }
 
-/* Walks up from the array's directory, at most `count` directories. If `removing`, it removes them as long as they are
- * empty; otherwise it counts those that do not exist. Returns how many it removed or counted. */
+/* Walks up from the array's directory, at most `count` directories. If `removing`, removes them while they are empty;
+ * otherwise counts those that do not exist. Returns how many it removed or counted. */
 static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
   char *block;
   uint32_t n = 0;
@@ -336,7 +339,7 @@ static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
 
 /* ---- Abandon ----------------------------------------------------------------------------------------------------- */
 
-/* Removes a path, which may be missing. Only the first failure goes into *code and `error`. */
+/* Removes a path, which may be missing. *code and `error` keep only the first failure. */
 static void array_create_remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_remove(c->store, path, &one);
@@ -364,8 +367,8 @@ static void remove_within(tsr_creation *c, const char *directory, bool may_hold_
   tsr__buffer_release(&path);
 }
 
-/* Removes the metadata, and the fragments and commits that writers have put into the array before it was published.
- * Below version 12 fragments are directories of the array's root: ".UUID" while they are written, then their names. */
+/* Removes the metadata, and the fragments and commits that were written to the array before it was published. Below
+ * version 12 fragments are directories in the array's root, called ".UUID" until they are complete. */
 static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
   if (layout_has_metadata(c->schema.version)) remove_within(c, TSR_DIR_META, false, code, error);
   if (layout_has_commits_folder(c->schema.version)) {
@@ -389,7 +392,7 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
 
 #define LABELS_DEPTH_MAX 8 /* directories in __labels, each in the one before */
 
-/* Removes the files and directories of a directory, at any depth. */
+/* Removes the files and directories in a directory, up to LABELS_DEPTH_MAX levels deep. */
 static void remove_labels(tsr_creation *c, const char *directory, unsigned depth, int *code, tsr_error *error) {
   tsr_listing entries = {0};
   tsr_buffer path = {.memory = &c->memory};
@@ -488,7 +491,7 @@ static int array_create_prepare(tsr_creation *c, const tsr_schema *schema, const
 static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error);
 
-/* Makes the array of a label and publishes it: nobody opens it before the labelled array is published. */
+/* Creates the array of a label and publishes it at once: nobody opens it before the labelled array is published. */
 static int create_label(tsr_creation *c, const tsr_label *label, const tsr_create_options *options, tsr_error *error) {
   tsr_create_options own_options = *options;
   tsr_schema own = *label->array;

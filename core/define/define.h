@@ -1,5 +1,7 @@
-/* define.h: creates arrays. The public functions are tsr_array_create and tsr_creation_* (tessera.h); this header
- * has what the other files of this folder share with them. */
+/* define.h: creates, evolves, copies and drops arrays; changes metadata and groups. The public functions are in
+ * tessera.h (tsr_array_create, tsr_creation_*, tsr_array_add_attribute and others, tsr_group_*); this header has what
+ * the files of this folder share: create.c (arrays from schemas) and evolve.c (publishing a changed schema). copy.c,
+ * drop.c and metadata.c have only public functions. */
 #ifndef TSR_DEFINE_DEFINE_H
 #define TSR_DEFINE_DEFINE_H
 
@@ -7,30 +9,26 @@
 #include "base/memory.h"
 #include "format/metadata.h"
 
+/* ---- create.c ---------------------------------------------------------------------------------------------------- */
+
 /* Copies a schema that a caller filled in (tessera.h, "Writing") into `schema` and sets the members that the caller may
- * leave out: is_dimension, cell_size, fill values, chunk sizes of pipelines, version, and the capacity of dense arrays.
- * The lists of fields and enumerations and the fill values come from `arena`; names, filters and labels stay borrowed
- * from `given`. The rules of the schema are not checked here. */
+ * omit: is_dimension, cell_size, fill values, chunk sizes of pipelines, version, and the capacity of dense arrays. The
+ * lists of fields and enumerations and the fill values are allocated from `arena`; names, filters and labels stay
+ * borrowed from `given`. Does not check the rules for schemas (tsr__schema_check). */
 int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *schema, tsr_error *error);
 
-/* Fails with TSR_EXISTS. The message describes the object in the root of `store`, where a new array was to be made: an
- * array, a group, a creation or copy that was not finished, or something else. */
+/* Fails with TSR_EXISTS. The message describes what is in the way of a new array in the root of `store`: an array, a
+ * group, an unfinished creation or copy, or something else. */
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error);
 
-/* Publishes a changed schema, but only if the schema that it was made from is still the newest. So
- * two processes that change a schema at the same time do not hide each other's change (evolve.c). */
+/* ---- evolve.c ---------------------------------------------------------------------------------------------------- */
 
-/* Publishes an encoded schema that was made from the schema named `base`. Returns 1, and then `name` holds the name of
- * the new schema; 0 if another process has published a schema after `base` or is about to: nothing was published, and
- * the caller starts again from the newest schema. The file is durable when the function returns. `version` is the
- * format version of the file. TSR_UNSUPPORTED if `base` is a name without a time. */
+/* Compare-and-swap: publishes an encoded schema only if `base`, the schema that it was made from, is still the newest,
+ * so that processes that change a schema at the same time do not hide each other's changes. Returns 1, with the name of
+ * the new schema in `name`; 0 if another process has published a schema after `base` or is about to: then nothing was
+ * published, and the caller starts again from the newest schema. The file is durable when the function returns.
+ * `version` is the format version of the file. TSR_UNSUPPORTED if `base` is a name without a time. */
 int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, const tsr_buffer *content, char name[128],
                         tsr_error *error);
-
-/* Changes the metadata of arrays and groups. Each change is one new file in __meta with one key; of
- * several files with the same key the newest counts. */
-
-/* Creates and changes groups. The public functions are tsr_group_create, _add and _remove (tessera.h);
- * metadata.c uses the function below. */
 
 #endif

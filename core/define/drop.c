@@ -1,10 +1,12 @@
-/* drop.c: deletes an array's directory.
+/* drop.c: drops an array, and exchanges two arrays.
  *
- * A drop first renames __schema (and __array_schema.tdb and __kv_schema.tdb of old versions) to ".dropped" with the old
- * name behind it. From then on the directory is an array for no reader. Then everything in the directory is removed,
- * including files that are not the array's. The renamed schemas are removed last: if a drop is cut off, a later drop of
- * the same path finds them and goes on. Symbolic links in the directory are removed, never followed. A path
- * that is itself a symbolic link is refused: whoever has made the link may not mean the array behind it.
+ * A drop first renames __schema (and __array_schema.tdb and __kv_schema.tdb of old versions) to ".dropped" followed by
+ * the old name. From then on no reader takes the directory for an array. Then everything in the directory is removed,
+ * even files that do not belong to the array. The renamed schemas are removed last: if a drop is interrupted, a later
+ * drop of the same path finds them and continues. Symbolic links in the directory are removed, never followed. A path
+ * that is itself a symbolic link is refused, since its owner may not mean the array behind it.
+ *
+ * Sections: drop; exchange.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +16,12 @@
 #include "array/array.h"
 #include "environment/environment.h"
 
+/* ---- Drop -------------------------------------------------------------------------------------------------------- */
+
 #define DROPPED_PREFIX TSR_PREFIX_DROPPED
 
-/* Removes the entries whose names begin with DROPPED_PREFIX (`renamed`), or the others. A symbolic link is removed
- * itself, not what it leads to. `names` has room for all of them. */
+/* Removes the entries whose names begin with TSR_PREFIX_DROPPED (`renamed`), or the others. Removes a symbolic link
+ * itself, not its target. `names` has room for all of them. */
 static int remove_entries(tsr_store *store, const tsr_listing *entries, bool renamed, const char **names,
                           tsr_error *error) {
   uint64_t files = 0, trees = 0;
@@ -31,7 +35,7 @@ static int remove_entries(tsr_store *store, const tsr_listing *entries, bool ren
   return trees > 0 ? tsr__store_remove_trees(store, names + entries->count - trees, trees, error) : TSR_OK;
 }
 
-/* Removes what the array's directory has, the renamed schemas last, and then the directory. */
+/* Removes everything in the array's directory, the renamed schemas last, and then the directory. */
 static int remove_all(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   tsr_listing entries;
   const char **names = NULL;
@@ -46,7 +50,7 @@ static int remove_all(tsr_environment *environment, tsr_store *store, tsr_error 
   return rc < 0 ? rc : tsr__store_remove(store, "", error);
 }
 
-/* Sets *unfinished if an earlier drop of this array was cut off. */
+/* Sets *unfinished if an earlier drop of this array was interrupted. */
 static int find_unfinished_drop(tsr_store *store, bool *unfinished, tsr_error *error) {
   TSR_TRY(tsr__directory_find(store, DROPPED_PREFIX TSR_DIR_SCHEMA, unfinished, error));
   return *unfinished ? TSR_OK : tsr__store_find(store, DROPPED_PREFIX TSR_FILE_OLD_SCHEMA, unfinished, error);
@@ -59,7 +63,7 @@ static int hide_schema(tsr_store *store, const char *name, tsr_error *error) {
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
-/* Renames the schemas that the directory has. */
+/* Renames the array's schemas, so that no reader finds it any more. */
 static int hide_schemas(tsr_store *store, tsr_error *error) {
   static const char *const schemas[] = {TSR_FILE_KV_SCHEMA, TSR_FILE_OLD_SCHEMA, TSR_DIR_SCHEMA};
   tsr_listing entries;
@@ -104,9 +108,12 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
   return rc;
 }
 
-/* Exchanges the directories of two arrays, so that a new array takes the place of an old one. */
+/* ---- Exchange ---------------------------------------------------------------------------------------------------- */
 
-/* Returns the length of the part of a path that leads to the directory above: with its slash, 0 if there is none. */
+/* Swaps the directories of two arrays atomically, so that a new array replaces an old one. Both must have the same
+ * parent directory. */
+
+/* Returns the length of a path's parent directory, including its slash; 0 if it has none. */
 static size_t exchange_above(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash - path) + 1 : 0;

@@ -1,18 +1,24 @@
-/* evolve.c: publishes a changed schema, but only if the schema that it was made from is still the newest.
+/* evolve.c: changes the schema of an array: adds and drops attributes, extends enumerations, expands the current
+ * domain.
  *
- *   .STAGED          the new schema; STAGED is 32 random hex digits
- *   .BASE            the claim; BASE is the UUID in the name of the schema that the new one was made from.
- *                    A text of two lines: ".STAGED\n" and "NAME\n"
- *   __schema/NAME    the new schema's final path; .STAGED is renamed to it
+ * A change writes a new schema file into __schema; later writes use that schema. Existing fragments keep the schema
+ * that they were written with, and an attribute that a fragment lacks reads as its fill value. The new schema has the
+ * array's format version, 12 to 22. An extended enumeration gets a new file with all labels; its name in the schema
+ * stays.
  *
- * .STAGED and .BASE are files of the array's root. Readers ignore names that begin with a dot.
+ * Concurrent changes. Two processes may start from the same schema, and the newer of their two files would hide the
+ * other's change. Between processes of this library, a claim to the base schema makes publication a compare-and-swap
+ * (next section): one process succeeds, the others start again from its schema. TileDB takes no claims. So after
+ * writing, each change lists the schemas again; if another process has written one from the same base, the change is
+ * applied again on top of that one. Schema files are never removed, because fragments may already use them.
  *
- * The invariants: a claim is created exclusively and appears with its whole content; it is removed only after
- * __schema/NAME exists or has become impossible; while it exists, no other process of this library publishes a
- * successor of BASE. So a process may publish if it has created the claim and has seen afterwards that BASE is still
- * the newest schema. A process that finds the claim of another process to the newest schema publishes on that process's
- * behalf, since the other process may have died. Both may try to rename the same .STAGED: the file has a random name,
- * so only one rename succeeds. A claim to a schema that is no longer the newest has no meaning. TileDB ignores claims.
+ *   list schemas --> apply the change to the newest foreign one --> publish --> list again --> nothing new: done
+ *        ^                                                             |             |
+ *        '-------------------------------------------------------------+-------------'
+ *                                                        another process was first   a new foreign schema
+ *
+ * Sections: publishing a schema; a schema without some attributes; changing the schema; attributes; enumerations; the
+ * current domain.
  */
 #include "define/define.h"
 
@@ -30,10 +36,30 @@
 #include "filter/pipeline.h"
 #include "format/enumeration.h"
 
+/* ---- Publishing a schema ----------------------------------------------------------------------------------------- */
+
+/* Publishes a changed schema only if the schema that it was made from, BASE, is still the newest.
+ *
+ *   .STAGED          the new schema; STAGED is 32 random hex digits
+ *   .BASE            the claim; BASE is the UUID in the name of the schema that the new one was made from.
+ *                    A text of two lines: ".STAGED\n" and "NAME\n"
+ *   __schema/NAME    the new schema's final path; .STAGED is renamed to it
+ *
+ * .STAGED and .BASE are files in the array's root. Readers, and TileDB, ignore names that begin with a dot.
+ *
+ * Invariants: a claim is created exclusively and appears with its whole content; it is removed only after __schema/NAME
+ * exists or can no longer appear; while it exists, no other process of this library publishes a successor of BASE. So a
+ * process may publish if it has created the claim and has seen afterwards that BASE is still the newest schema.
+ *
+ * A process that finds another one's claim to the newest schema publishes on its behalf, since the other process may
+ * have died. Both may try to rename the same .STAGED, but it has a random name, so only one rename succeeds. A claim to
+ * a schema that is no longer the newest means nothing.
+ */
+
 #define CLAIM_MAX 1024 /* bytes of a claim's file */
 #define UUID_SIZE 32 /* hex digits */
 
-/* Lists the schemas anew. Returns 1 if `base` is the newest, 0 if not. */
+/* Lists the schemas again. Returns 1 if `base` is the newest, else 0. */
 static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
   TSR_TRY(tsr__log_list(&array->log, false, true, error));
   const tsr_commit_list *list = &array->log.listing->schemas;
@@ -48,8 +74,8 @@ static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
   return exists;
 }
 
-/* Renames the staged file to its final path. Returns 1, also if another process has done it already; 0 if the staged
- * file is gone and the schema does not exist. */
+/* Renames the staged file to its final path. Returns 1, even if another process has done so; 0 if the staged file is
+ * gone and the schema does not exist. */
 static int rename_staged(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
   tsr_error one = {0};
   int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
@@ -59,8 +85,8 @@ static int rename_staged(tsr_store *store, const char *staged, const char *name,
   return rc < 0 ? rc : 1;
 }
 
-/* Returns false if the text is no valid claim. Its names become parts of paths, and any program that can write to the
- * array can write a claim, so only names without a directory are accepted. */
+/* Returns false if the text is not a valid claim. Anybody who can write to the array can write a claim, and its names
+ * become parts of paths, so only names without a directory are accepted. */
 static bool parse_claim(char *text, char **staged, char **name) {
   tsr_name parsed;
   char *end = strchr(text, '\n'), *last = end ? strchr(end + 1, '\n') : NULL;
@@ -72,8 +98,8 @@ static bool parse_claim(char *text, char **staged, char **name) {
          !strchr(*name, '/') && tsr__name_parse(*name, strlen(*name), &parsed);
 }
 
-/* Publishes the schema of another process's claim to `base`, if that is the newest schema, and removes the claim.
- * Returns 0 or an error; a claim that is gone by now is none. */
+/* Publishes the schema of another process's claim to `base`, if that is still the newest schema, and removes the claim.
+ * Returns 0 or an error; it is no error if the claim is gone by now. */
 static int finish_claim(tsr_array *array, const char *base, const char *claim, tsr_error *error) {
   tsr_error one = {0};
   tsr_buffer text = {.memory = &array->memory};
@@ -124,18 +150,20 @@ int tsr__schema_publish(tsr_array *array, const char *base, uint32_t version, co
   return rc;
 }
 
-/* Writes a schema that lacks some attributes of the newest one, for cells that never had them.
+/* ---- A schema without some attributes ---------------------------------------------------------------------------- */
+
+/* For cells that never had some attributes of the newest schema, tsr_array_schema_without writes a schema without them.
  *
- * The file of that schema lies in __schema beside the newest one's, with the same time and a smaller UUID in its name.
- * Schemas are ordered by their names as text. So the schema sorts before the newest one, is in force at no time, and
- * later writes use the newest schema as before.
+ * Its file is in __schema beside the newest one's, with the same time and a smaller UUID in its name. Schemas are
+ * ordered by name, so it sorts before the newest one, is never in force, and later writes use the newest schema as
+ * before.
  */
 
-#define EVOLVE_WITHOUT_ATTEMPTS 1000 /* names to try, while each is taken */
-#define PLACEHOLDER             "without_attributes" /* the only attribute, where a dense array would have none */
+#define EVOLVE_WITHOUT_ATTEMPTS 1000 /* names to try, if they are taken */
+#define PLACEHOLDER             "without_attributes" /* the only attribute of a dense array that would have none */
 
-/* Replaces a UUID by a smaller one of the same length, in the order of text. Returns false if there is none, or if only
- * digits before a dash could be lowered. */
+/* Replaces a UUID by the next smaller string of hex digits. Returns false if there is none, or if a digit before a dash
+ * would have to be lowered. */
 static bool lower_uuid(char *uuid) {
   for (size_t i = strlen(uuid); i-- > 0;) {
     if (uuid[i] == '0') continue;
@@ -156,7 +184,7 @@ static bool uses_enumeration(const tsr_schema *schema, const char *enumeration) 
   return false;
 }
 
-/* Adds one attribute of one byte to a dense schema that has none. Its name is not the name of any field of `from`. */
+/* Adds one attribute of one byte to a dense schema without attributes, under a name that no field of `from` has. */
 static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena *arena, tsr_error *error) {
   const size_t first = strlen(PLACEHOLDER), room = first + from->attribute_count + from->dimension_count + 1;
   char *name;
@@ -200,7 +228,7 @@ static int evolve_without_make(tsr_array *array, const tsr_schema *from, const b
   return TSR_OK;
 }
 
-/* Writes `schema` under a name that sorts before `newest`; `name` receives it. */
+/* Writes `schema` under a name that sorts before `newest`, and gives that `name`. */
 static int write_before(tsr_array *array, const char *newest, const tsr_schema *schema, char name[128],
                         tsr_error *error) {
   tsr_name parts;
@@ -243,29 +271,16 @@ int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_sc
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
-/* Changes the schema of an array: adds and drops attributes, extends enumerations, expands the current
- * domain.
- *
- * A change writes a new schema file into __schema; later writes use that schema. Existing fragments keep the schema
- * that they were written by, and an attribute that a fragment lacks reads as its fill value. The new schema has the
- * array's format version, 12 to 22. An enumeration that grows gets a new file with all labels; its name in the schema
- * stays.
- *
- * Two processes may start from the same schema at the same time. The newer of their two files would hide the other's
- * change. Between processes of this library, evolve.c lets only one change through; the other processes start
- * again from the schema that it has written. TileDB does not take part in that. So after writing, each change lists the
- * schemas once more: if another process has written one from the same start, the change is made again on top of that
- * one. Files that were written are never removed, because fragments may have been written by them already.
- */
+/* ---- Changing the schema ----------------------------------------------------------------------------------------- */
 
 #define EVOLVE_VERSION_MIN 12 /* format version: older arrays have one schema file */
 #define EVOLVE_ATTEMPTS    32 /* before TSR_BUSY, while other processes change the schema, too */
 
 typedef struct evolution {
   tsr_array *array;
-  const tsr_schema *old; /* the newest schema that this evolution has not written: the change is made to a copy of it */
+  const tsr_schema *old; /* the newest foreign schema, not written by this evolution: the change is made to a copy */
   bool hidden; /* `old` is not in force: a schema that this evolution has written is newer */
-  char newest[128]; /* name of the newest schema of all */
+  char newest[128]; /* name of the newest schema, whoever wrote it */
   tsr_arena arena; /* of one attempt */
   tsr_schema schema; /* the schema to write */
   tsr_enumeration *fresh; /* an enumeration of `schema` whose file must be written, or NULL */
@@ -275,7 +290,7 @@ typedef struct evolution {
 
 typedef struct evolve_change {
   int (*make)(evolution *v, const struct evolve_change *change, tsr_error *error); /* changes v->schema */
-  bool (*is_made)(const tsr_schema *schema, const struct evolve_change *change); /* true if it has the change already */
+  bool (*is_made)(const tsr_schema *schema, const struct evolve_change *change); /* true if it already has the change */
   /* Arguments of the change, borrowed; each kind of change uses some of them. */
   const tsr_field *attribute;
   const char *name; /* of an attribute */
@@ -316,7 +331,7 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   v->schema = *v->old;
   v->fresh = NULL;
   uint64_t fields = (uint64_t)v->old->dimension_count + v->old->attribute_count;
-  /* One field and one enumeration more than there are: a change may add one of each. */
+  /* room for one more field and enumeration, since a change may add one of each */
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, fields + 1, &v->schema.fields, error));
   memcpy(v->schema.fields, v->old->fields, fields * sizeof(tsr_field));
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, (uint64_t)v->old->enumeration_count + 1, &v->schema.enumerations, error));
@@ -342,8 +357,8 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
   return rc < 0 ? tsr__wrap(error, "enumeration '%s'", e->name) : TSR_OK;
 }
 
-/* Writes v->schema. Returns 1; 0 if another process has published a schema since v->newest was read. After a failure a
- * file of the enumeration may be left over: no schema names it, so no reader opens it. */
+/* Writes v->schema. Returns 1; 0 if another process has published a schema since v->newest was read. A failure may
+ * leave a file of the enumeration behind; no schema names it, so no reader opens it. */
 static int evolve_write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
   if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
@@ -358,16 +373,16 @@ static int evolve_write_schema(evolution *v, tsr_error *error) {
   return rc;
 }
 
-/* Writes v->schema and, if that succeeds, notes in `base` the name of the schema that it was made from. Returns 0 or an
- * error: the next attempt decides whether the change is in force. */
+/* Writes v->schema and, if that succeeds, sets `base` to the name of the schema that it was made from. Returns 0, since
+ * the next attempt decides whether the change is in force, or an error. */
 static int write_and_note_base(evolution *v, char base[128], tsr_error *error) {
   const int rc = evolve_write_schema(v, error);
   if (rc > 0) snprintf(base, 128, "%s", v->old->name);
   return rc < 0 ? rc : 0;
 }
 
-/* Makes one attempt at the change, or checks the last one. `base` is the name of the schema that the last written one
- * was made from. Returns 1: the change is in force, and no other process has written a schema since `base`; 0: call
+/* One attempt at the change, or the check of the last one. `base` is the name of the schema that the last written one
+ * was made from. Returns 1 if the change is in force, and no other process has written a schema since `base`; 0: call
  * this function again. */
 static int evolve_attempt(evolution *v, const evolve_change *change, char base[128], tsr_error *error) {
   tsr_error unseen;
@@ -377,14 +392,14 @@ static int evolve_attempt(evolution *v, const evolve_change *change, char base[1
     const int rc = change->make(v, change, error);
     if (rc >= 0) return write_and_note_base(v, base, error);
     if (!v->hidden) return rc;
-    /* The change does not go together with the other process's schema. A schema of ours hides that one, so it is
-     * written again, unchanged, to be in force. */
+    /* The change conflicts with the other process's schema, which is hidden by one of ours. Give up the change, and
+     * write the other schema again, unchanged, so that it is in force. */
     v->schema = *v->old;
     v->fresh = NULL;
     (void)evolve_write_schema(v, &unseen);
     return rc;
   }
-  /* The other process's schema has the change, too. It only has to be the newest. */
+  /* The other process's schema has the change, too. It only has to become the newest. */
   return v->hidden ? write_and_note_base(v, base, error) : 1;
 }
 
@@ -443,9 +458,9 @@ static int fail_other_filters(const tsr_field *had, tsr_error *error) {
                    had->name, *names ? names : "none");
 }
 
-/* Checks an attribute that is added under a name that an earlier schema used. Fragments keep the values that they have
- * under this name, and TileDB decodes them with the filters and as the datatype of the newest schema. So an attribute
- * may come back only with the same filters and the same type. `added` is complete (tsr__schema_complete). */
+/* Checks an added attribute whose name an earlier schema used. Fragments keep the values that they have under this
+ * name, and TileDB decodes them with the filters and the datatype of the newest schema. So an attribute may come back
+ * only with the same filters and the same type. `added` is complete (tsr__schema_complete). */
 static int check_history(const evolution *v, const tsr_field *added, tsr_error *error) {
   const tsr_commit_list *list = &v->array->log.listing->schemas;
   for (uint64_t i = 0; i < list->count; i++) {
@@ -568,7 +583,7 @@ static int evolve_extend(evolution *v, const evolve_change *change, tsr_error *e
   return tsr__schema_check(&v->schema, &v->array->memory, error);
 }
 
-/* Returns true if the enumeration has all labels of `change` in one unbroken row, as an extension leaves them. */
+/* Returns true if the enumeration has all labels of `change` as a contiguous run, as an extension leaves them. */
 static bool has_labels(const tsr_schema *schema, const evolve_change *change) {
   const tsr_enumeration *more = change->enumeration, *e = enumeration_of(schema, more->name);
   for (uint64_t i = 0; e && more->count <= e->count && i <= e->count - more->count; i++) {

@@ -1,5 +1,14 @@
-/* metadata.c: changes the metadata of arrays and groups. Each change is one new file in __meta with one key; of
- * several files with the same key the newest counts. Arrays have metadata since format version 4.
+/* metadata.c: changes the metadata of arrays and groups, and the members of groups. Each change is one new file, never
+ * a change to an existing one.
+ *
+ * Metadata: a file in __meta with one key; of several files with the same key the newest counts. Arrays have metadata
+ * since format version 4.
+ *
+ * Members: a file in __group, of version 2, with changes to the files before it. A file of version 1 is different: it
+ * lists all members, and readers ignore all files before it. So the first change after such a file lists all current
+ * members again, and lists as deleted all members that older files name and that are gone by now.
+ *
+ * Sections: metadata; creating groups; changing groups.
  */
 #include "define/define.h"
 
@@ -13,6 +22,8 @@
 #include "log/log.h"
 #include "store/store.h"
 
+/* ---- Metadata ---------------------------------------------------------------------------------------------------- */
+
 static int metadata_write_check(const tsr_metadata_entry *entry, tsr_error *error) {
   if (entry->key_size > UINT32_MAX)
     return tsr__fail(error, TSR_RANGE, "the key has %llu bytes", (unsigned long long)entry->key_size);
@@ -25,10 +36,9 @@ static int metadata_write_check(const tsr_metadata_entry *entry, tsr_error *erro
   return TSR_OK;
 }
 
-/* Writes one entry, a value or the deletion of a key, to a new file in __meta of `store`, an array's or a group's. The
- * file's time is the present, and later than all times there that do not lie in the future. `key` encrypts the file if
- * it is not NULL; `version` is the format version of the file. TSR_RANGE if count, datatype and size of the value do
- * not agree. */
+/* Writes one entry, a value or the deletion of a key, to a new file in __meta of an array's or a group's `store`. The
+ * file's time is the present, and later than all times there that are not in the future. `key`: NULL if not encrypted;
+ * `version`: the format version of the file. TSR_RANGE if count, datatype and size of the value do not match. */
 static int metadata_write(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint32_t version,
                           const tsr_metadata_entry *entry, tsr_error *error) {
   tsr_buffer content = {.memory = store->memory};
@@ -99,20 +109,12 @@ int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_t key_si
   return group_change_metadata(group, &e, error);
 }
 
-/* Creates groups, adds members and removes them. Each change is one new file in __group, of version 2,
- * which holds changes to the files before it.
- *
- * A file of version 1 is different: it lists all members, and readers ignore all files before it. The first change
- * after such a file therefore lists all present members again, and as deleted all members that older files name and
- * that are no longer there.
- */
+/* ---- Creating groups --------------------------------------------------------------------------------------------- */
 
 #define GROUP_VERSION 2
 
-/* ---- Making ------------------------------------------------------------------------------------------------------ */
-
-/* Makes the directories and the file of a group. made[i] says whether this call has made the directory i: the group's
- * own, __meta and __group. */
+/* Makes the directories and the file of a group. made[i]: whether this call has made directory i: the group's own,
+ * __meta, __group. */
 static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
   static const char *const directories[3] = {"", TSR_DIR_META, TSR_DIR_GROUP};
   tsr_object_kind kind;
@@ -121,7 +123,7 @@ static int group_write_make(tsr_store *store, bool made[3], tsr_error *error) {
     made[i] = rc >= 0;
     if (rc != TSR_EXISTS) TSR_TRY(rc);
     if (i > 0 || made[0]) continue;
-    /* As in TileDB, a directory that is neither an array nor a group becomes a group, whatever it contains. */
+    /* as in TileDB, a directory that is neither an array nor a group becomes a group, whatever it contains */
     TSR_TRY(tsr__object_kind(store, "", &kind, error));
     if (kind != TSR_OBJECT_NONE)
       return tsr__fail(error, TSR_EXISTS, "%s is already there", kind == TSR_OBJECT_ARRAY ? "an array" : "a group");
@@ -153,14 +155,14 @@ int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *
   return rc;
 }
 
-/* ---- Changing ---------------------------------------------------------------------------------------------------- */
+/* ---- Changing groups --------------------------------------------------------------------------------------------- */
 
 typedef struct group_write_change {
   tsr_group *group;
   tsr_arena arena;
-  tsr_map now; /* present members, by key */
-  tsr_map ever; /* if `alone`: all members that any file names, also files before one of version 1 */
-  bool alone; /* the last file that counts is of version 1 */
+  tsr_map now; /* current members, by key */
+  tsr_map ever; /* if `alone`: all members that any file names, even files that readers ignore */
+  bool alone; /* the newest file is of version 1: it lists all members */
 } group_write_change;
 
 static int group_write_load(group_write_change *c, tsr_error *error) {
@@ -241,7 +243,7 @@ int tsr_group_remove(tsr_group *group, const char *name, tsr_error *error) {
   return group_write_end(&c, rc, error);
 }
 
-/* Writes one metadata entry of a group, a value or a deletion (tsr__metadata_write). */
+/* Writes one metadata entry of a group, a value or a deletion (metadata_write). */
 static int group_change_metadata(tsr_group *group, const tsr_metadata_entry *entry, tsr_error *error) {
   int rc = metadata_write(group->environment, group->store, tsr__group_key(group), TSR_FORMAT_WRITE_MAX, entry, error);
   return rc < 0 ? tsr__wrap(error, "metadata of group %s", group->store->name) : TSR_OK;
