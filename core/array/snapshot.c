@@ -197,7 +197,7 @@ static int late_place(tsr_snapshot *snapshot, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- Conditions -------------------------------------------------------------------------------------------------- */
+/* ---- A snapshot under construction ------------------------------------------------------------------------------- */
 
 #define UNWRITTEN_MAX      ((uint64_t)1 << 60) /* smaller domains get a rowid for each never-written cell, ... */
 #define ROWS_FOR_FRAGMENTS ((uint64_t)1 << 62) /* ... if about half of all rowids remain for fragments */
@@ -223,6 +223,8 @@ typedef struct selection { /* a snapshot under construction */
   tsr_map undone; /* merged fragments whose sources are shown instead of them */
   tsr_error *error;
 } selection;
+
+/* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 static void free_condition(condition_entry *entry) {
   tsr__arena_release(&entry->arena);

@@ -1,11 +1,14 @@
 /* create.c: creates arrays, in two steps.
  *
- * Prepare: write the array's directory and everything in it, and sync it. Only __schema does not have its name yet: it
- * is called .pending__T_T_UUID (".pending" and the name of the schema file in it), and also has the files of
- * enumerations. Publish: rename that directory to __schema. No reader takes a directory without __schema for an array,
- * so the array appears with that one rename. In format version 3 the schema is a single file instead of a directory:
- * .pending__array_schema.tdb becomes __array_schema.tdb. Until it is published, a creation can be abandoned, which
- * removes everything it has made and the cells that were written to it meanwhile.
+ *   prepare  writes the array's directory and everything in it, and syncs it. Only __schema does not have its name yet:
+ *            it is called .pending__T_T_UUID (".pending" and the name of the schema file in it), and also has the files
+ *            of enumerations.
+ *   publish  renames that directory to __schema. No reader takes a directory without __schema for an array, so the
+ *            array appears with that one rename.
+ *
+ * In format version 3 the schema is a single file instead of a directory: .pending__array_schema.tdb becomes
+ * __array_schema.tdb. Until it is published, a creation can be abandoned, which removes everything that it has made and
+ * the cells that were written to the array meanwhile.
  *
  * The array's directory is made exclusively, so of two creations at the same path one fails with TSR_EXISTS.
  *
@@ -114,7 +117,7 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
 #define LABEL_TILE UINT64_C(10000)
 
 /* Sets the tile extent of a label's array: that of the labelled dimension, or a multiple if it is short. Often each
- * time step is a tile of its own, and as many tiles of labels would be slow to read. */
+ * time step is a tile of its own, and a tile for each label would be just as slow to read. */
 static void choose_label_extent(tsr_field *index) {
   const tsr_kind kind = tsr_datatype_kind(index->datatype);
   const bool whole =

@@ -24,10 +24,10 @@
 #include "filter/compressors.h"
 
 #define FIRST_ROW        1
-#define FILES_KEPT_PART  16u /* one environment keeps at most 1/16 of the process's file limit open while idle */
+#define FILES_KEPT_PART  16u /* one environment keeps 1/16 of the process's file limit open while idle, within: */
 #define FILES_KEPT_LEAST 2u
 #define FILES_KEPT_MOST  64u
-#define FILES_USED_PART  8u /* one load has at most 1/8 of the limit open at the same time */
+#define FILES_USED_PART  8u /* one load of tiles has 1/8 of the limit open at the same time, within: */
 #define FILES_USED_LEAST 8u
 #define FILES_USED_MOST  1024u
 #define LAST_ROW         ((uint64_t)INT64_MAX)

@@ -1,6 +1,6 @@
 /* environment.h: state that all arrays of a host share: memory, cancellation, counters, stores, bounds, rowids, commit
- * times, progress. A host opens one environment (a SQLite connection has one), and opens arrays and groups from it. It
- * is used by one thread at a time, except the counters, which workers increment.
+ * times, progress. A host opens one environment (each SQLite connection has its own), and opens arrays and groups from
+ * it. One thread at a time uses it; worker threads only allocate memory and increment counters.
  *
  * Sections: environment.c; path.c, which opens the store that a path names. cache.h has the cache of decoded tiles. */
 #ifndef TSR_ENVIRONMENT_ENVIRONMENT_H

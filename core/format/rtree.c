@@ -68,7 +68,7 @@ static int decode_range(tsr_input *in, const tsr_field *field, uint32_t version,
     sizes[0] = low_size;
     sizes[1] = size - low_size;
     if (low_size == 0 && !layout_has_string_high_ends(version)) {
-      keys[1] = in->size; /* tsr__top_text stands there in the text */
+      keys[1] = in->size; /* where the text has tsr__top_text */
       sizes[1] = TSR_TOP_TEXT_SIZE;
     }
   } else {

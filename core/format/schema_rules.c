@@ -1,6 +1,8 @@
 /* schema_rules.c: the rules for schemas of new arrays: TileDB's own rules, those of the format versions, and a few that
  * keep data readable. Each refusal names the field and the rule. schema.c, which decodes the schemas of existing
  * arrays, is more lenient: arrays that TileDB once created must stay readable.
+ *
+ * Sections: versions; filters; dimensions; attributes; enumerations, current domain; the schema; dimension labels.
  */
 #include "format/schema.h"
 

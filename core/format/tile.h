@@ -48,7 +48,7 @@ typedef struct tsr_tile_format { /* how the tiles of a slot are stored; pointers
 int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const uint8_t *key, tsr_tile_format *format,
                      tsr_error *error);
 
-/* Returns true if chunks of such tiles can be decoded individually: cells have a fixed size, and it is not __coords. */
+/* Returns true if chunks of such tiles can be decoded individually: cells have a fixed size, and are not __coords. */
 bool tsr__tile_divides(const tsr_tile_format *format);
 
 /* Decodes a tile. If only some cells are requested and tsr__tile_divides, decodes only the chunks that have these

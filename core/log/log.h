@@ -276,7 +276,7 @@ typedef struct tsr_log {
   tsr_log_host host;
   char *
       pending_schema; /* owned: the schema's name, if the array was opened before its creation was published; or NULL */
-  uint64_t frozen; /* snapshots of the present are made as of this time, in milliseconds since 1970; 0: of the clock */
+  uint64_t frozen; /* the present of new snapshots, in milliseconds since 1970; 0: the clock's */
   struct tsr_commit_listing *listing; /* the last one */
   tsr_commit_files files;
   uint64_t undoubled; /* digest of the vacuum files with which tsr__log_find_doubled last found nothing */

@@ -11,8 +11,8 @@
  * TileDB ignores all of these.
  *
  * Invariants:
- *  - A marker is durable before its owner's transaction commits, and is removed only after the commit was published or
- *    undone. So a commit that the host has committed always has a marker or is published.
+ *  - A marker is durable before its owner's transaction commits, and is removed only after the commit was published,
+ *    undone or disowned. So recovery finds every commit that a crash has left prepared.
  *  - If the store has locks, the writer locks the marker before writing its first byte, and holds the lock until the
  *    marker is removed or left to recovery. So a complete marker that says "locked" and is not locked has a dead
  *    writer.

@@ -4,10 +4,9 @@
  * A vacuum file NAME.vac names the sources that the merged fragment NAME replaces. A merge (maintain/replace.c) writes
  * it under another name before it commits, and renames it afterwards:
  *   .NAME.vac.new   counts as soon as NAME is committed. If the merge died after that, the rename is still to be done.
- *   NAME.vac.ign    in arrays that allow duplicates ("exchange" below): cancels NAME.con, so that the rename to
- *   NAME.vac
- *                   both shows the merged fragment and hides its sources. Once NAME.con exists the merge is decided: if
- *                   all sources are still committed and visible, it is finished; else it is taken back.
+ *   NAME.vac.ign    in arrays that allow duplicates ("exchange" below): cancels NAME.con. So the rename to NAME.vac
+ *                   shows the merged fragment and hides its sources at once. Once NAME.con exists the merge is
+ *                   decided: if all sources are still committed and visible, it is finished; else it is taken back.
  *
  * Sections: staged names; merges that died; cells that are there twice.
  */
