@@ -1,13 +1,15 @@
-/* block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major. Or it gives
- * the cells tile by tile to a function, which then gets a decoded tile itself if one tile has all of the cells.
+/* block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major. Alternatively
+ * it hands the cells, tile by tile, to a function, without a copy where a single decoded tile has all of the cells.
  *
- * The box is read space tile by space tile. For each, the tiles of all fragments that cover cells of it are decoded, in
- * windows of several space tiles, and copied row by row, the oldest first: so the newest value of a cell stays.
- * Fragments that are older than one that covers the requested part of the space tile completely are not read. Cells
- * that were never written, and nulls, get the fill value.
+ * The box is read space tile by space tile, in windows of several. For each space tile, the tiles of all fragments with
+ * cells in it are decoded and copied row by row, oldest fragment first, so that the newest value of each cell remains.
+ * Fragments older than one that covers the requested part of the space tile are not read. Cells that were never
+ * written, and nulls, get the fill value.
  *
  * Up to format version 10 dense arrays may have sparse fragments with single cells. If one of these overlaps the box,
- * the cells are taken from the batches of a reader instead.
+ * the cells come from the batches of a reader instead.
+ *
+ * Sections: copying; windows; single cells; the entry points.
  */
 #include "read/block.h"
 
@@ -21,16 +23,16 @@
 #define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 
-typedef struct read_block_copy { /* copies a fragment's part of a space tile */
-  uint64_t request; /* index in the window's requests; NO_TILE: fill values */
-  bool written; /* false: no fragment has the cells */
+typedef struct read_block_copy { /* one copy: a fragment's part of a space tile */
+  uint64_t request; /* index in the window's requests; NO_TILE: write fill values */
+  bool written; /* false: no fragment wrote the cells */
   uint64_t *low, *high; /* ordinals, inclusive */
 } read_block_copy;
 #define NO_TILE UINT64_MAX
 
 typedef struct space { /* a space tile of the window */
   uint64_t *start; /* ordinals of its first cell */
-  read_block_copy *copies; /* in the order in which they are made */
+  read_block_copy *copies; /* in the order of execution, oldest fragment first */
   uint32_t count;
 } space;
 
@@ -47,7 +49,7 @@ typedef struct read_block_box { /* the box that is read; by dimension */
   uint64_t *tile_stride; /* in a tile, in cells */
 } read_block_box;
 
-typedef struct read_block_window { /* the space tiles that are read at once */
+typedef struct read_block_window { /* the space tiles that are read together */
   tsr_arena arena; /* memory of `spaces` */
   space *spaces;
   uint64_t count;
@@ -87,7 +89,7 @@ static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
     memcpy(to + i * sizeof value, &value, sizeof value);                                                               \
   }
 
-/* Copies `count` values. Those of `from` are `stride` cells apart. */
+/* Copies `count` values that are `stride` cells apart in `from`, and adjacent in `to`. */
 static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
   if (stride == 1) {
@@ -165,7 +167,7 @@ static void write_copies(const read_block_block *b, const read_block_out *out, c
   for (uint32_t i = 0; i < s->count; i++) write_copy(b, out, s, &s->copies[i], tile_of(b, &s->copies[i]));
 }
 
-/* Gives the requested part of a space tile to `take`: the decoded tile if it has all of these cells, else a copy. */
+/* Passes the requested part of a space tile to `take`: the decoded tile if it has all of these cells, else a copy. */
 static int give_space(read_block_block *b, const space *s, tsr_error *error) {
   const uint32_t n = b->dimensions;
   const uint64_t *low = s->start + n, *high = low + n, size = b->field->cell_size;
@@ -201,7 +203,7 @@ static int write_space(void *argument, uint64_t index, tsr_error *error) {
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
-/* The dimension at place k in tile order, the slowest first. */
+/* Returns the dimension of rank k in tile order; the slowest has rank 0. */
 static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
   return b->grid->col_major_tiles ? b->dimensions - 1 - k : k;
 }
@@ -215,7 +217,7 @@ static void read_block_advance(read_block_block *b) {
   b->ended = true;
 }
 
-/* The number within a fragment of the tile at b->at. */
+/* Returns the number, within a fragment, of the tile at b->at. */
 static uint64_t read_block_tile_number(const read_block_block *b, const tsr_fragment *fragment) {
   uint64_t number = 0;
   for (uint32_t k = 0; k < b->dimensions; k++) {
@@ -225,8 +227,8 @@ static uint64_t read_block_tile_number(const read_block_block *b, const tsr_frag
   return number;
 }
 
-/* Sets the copy's box to the intersection of low..high and low2..high2. Returns false if that is empty. *all: it is all
- * of low..high. */
+/* Sets the copy's box to the intersection of low..high and low2..high2. Returns false if it is empty. Sets *all if it
+ * is the whole of low..high. */
 static bool read_block_meet(const read_block_block *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
                             const uint64_t *high2, read_block_copy *c, bool *all) {
   *all = true;
@@ -261,8 +263,8 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
   return tsr__buffer_append(&b->window.requests, &request, sizeof request, error);
 }
 
-/* Plans the space tile at b->at. Copies are found newest first, until one covers the requested part completely, and are
- * then reversed. */
+/* Plans the copies of the space tile at b->at. They are found newest first, until one covers the whole requested part,
+ * and then reversed. */
 static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
   const uint32_t n = b->dimensions;
   TSR_TRY(TSR_ARENA_RAW(&b->window.arena, 3 * n, &s->start, error));
@@ -295,7 +297,7 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
   return TSR_OK;
 }
 
-/* Copies the parts of a space tile, of which it has one decoded tile in memory at a time. */
+/* Makes the copies of a space tile with one decoded tile in memory at a time. */
 static int read_block_copy_each(read_block_block *b, const read_block_out *out, const space *s, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   for (uint32_t i = 0; i < s->count; i++) {
@@ -365,7 +367,7 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
 
 /* ---- Single cells ------------------------------------------------------------------------------------------------ */
 
-/* Copies the cells of a batch to their places in the block. */
+/* Copies the cells of a batch to their positions in the block. */
 static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *values, *column;
   const tsr_schema *schema = b->snapshot->schema;
@@ -500,7 +502,8 @@ int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const tsr_inter
   return TSR_OK;
 }
 
-/* Reads a box for `out` or `take`, of which one is given. Returns 0 if `take` cannot have single cells. */
+/* Reads a box into `out` or for `take`; the other one is NULL. Returns 0 if there are single cells, which `take` cannot
+ * have. */
 static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                           unsigned threads, const read_block_out *out, uint64_t size, tsr_block_take take,
                           void *argument, tsr_error *error) {

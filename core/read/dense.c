@@ -1,9 +1,22 @@
-/* dense.c: walks the space tiles of a dense request lazily (reader.h), a window of them at once.
+/* dense.c: batches of a dense array. Each selected cell comes from its owner, the newest fragment that wrote it.
  *
- * The fragments whose boxes meet the selected cells of a space tile are its candidates, from the newest to the first
- * that covers these cells. Before a window is loaded, the shortcut may take whole tiles; of several candidates those
- * that own no selected cell are found, so that their tiles are not decoded; and statistics exclude candidates of whose
- * cells none satisfies the predicates. The next window is loaded while the caller takes rows of the present one.
+ * Candidates. The fragments whose boxes meet the selected cells of a space tile are its candidates, from the newest
+ * down to the first that covers all of these cells. Space tiles are prepared in windows: the shortcut may take whole
+ * tiles; among several candidates, those that own no selected cell are found, so that their tiles are not decoded; and
+ * statistics exclude candidates in which no cell satisfies the predicates. The next window loads while the caller takes
+ * rows of the current one.
+ *
+ * Owners. A single candidate that covers the selection gives its cells as they are. Otherwise the space tile is read
+ * subtile by subtile: a map of owners is made, and the cells of each owner become a part, which becomes a batch. Cells
+ * without an owner were never written. They form parts of their own (written = false), if they satisfy the predicates.
+ *
+ * Sparse fragments. A sparse fragment in a dense array, such as the uncommitted cells of a transaction, owns only the
+ * single cells that it holds. Its tiles are loaded for the subtiles that they reach into, so that few of them are in
+ * memory at once even if one space tile has many of its cells. If all candidates of a space tile do not fit in memory,
+ * each is loaded for its own batch only.
+ *
+ * Sections: one space tile and its candidates; windows; a request; then the iterator: sparse fragments, subtiles into
+ * batches, the iterator itself.
  */
 #include "read/reader.h"
 
@@ -15,12 +28,12 @@
 #include "model/datatype.h"
 #include "format/fragment_metadata.h"
 
-#define TILES_INSPECTED_MAX 1024 /* space tiles that are inspected for one window */
-#define CROWDED_EIGHTHS     5 /* eighths of the budget: if the candidates of a space tile take more, it is crowded */
+#define TILES_INSPECTED_MAX 1024 /* space tiles inspected for one window, at most */
+#define CROWDED_EIGHTHS     5 /* a space tile whose candidates take more eighths of the budget is crowded */
 
 /* ---- One space tile ---------------------------------------------------------------------------------------------- */
 
-/* Finds the selected cells of the tile at which the walk stands. */
+/* Finds the selected cells of the walk's current tile. */
 static int select_in_tile(const tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *error) {
   const uint32_t n = w->dimensions;
   uint64_t *memory;
@@ -66,8 +79,8 @@ static bool box_covers(const tsr_dense_windows *w, const tsr_space_tile *tile, c
   return !box->sparse;
 }
 
-/* Finds the candidates of a tile, from the newest fragment to the first that covers all selected cells: older fragments
- * own none of them. */
+/* Finds the candidates of a tile, from the newest fragment down to the first that covers all selected cells: older
+ * fragments own none of them. */
 static int find_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *error) {
   const uint32_t met = w->walk.list_counts[w->dimensions];
   TSR_TRY(TSR_ARENA_ARRAY(w->making.arena, met, &tile->candidates, error));
@@ -86,8 +99,8 @@ static int find_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error
   return TSR_OK;
 }
 
-/* Makes a map of owners for the cells of a subtile, by position, in which no cell has an owner yet: tile->count stands
- * for that, an index of a candidate for an owner. The map is the reader's and lives until the next call. */
+/* Makes a map of owners for the cells of a subtile, by position. An owner is the index of a candidate; at first every
+ * cell has tile->count: no owner. The map belongs to the reader and lives until the next call. */
 static int dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const tsr_subtile *subtile, uint32_t **owners,
                               tsr_error *error) {
   tsr_buffer *buffer = &w->reader->dense.owners;
@@ -98,13 +111,13 @@ static int dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const 
   return TSR_OK;
 }
 
-/* Makes candidate `c`, a dense one, the owner of all cells in its box that have no owner yet. Returns their number. */
+/* Makes the dense candidate `c` the owner of all cells in its box that have no owner yet. Returns their number. */
 static uint64_t dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners) {
   const tsr_plan_box *box = tile->candidates[c].box;
   return tsr__subtile_claim(subtile, box->low, box->high, c, tile->count, owners);
 }
 
-/* Finds out which dense candidates own selected cells, so that no other tile is decoded. */
+/* Finds out which dense candidates own selected cells: only their tiles are decoded. */
 static int mark_used(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *error) {
   tsr_subtiles subtiles;
   uint32_t unused = 0;
@@ -130,7 +143,7 @@ static int mark_used(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *erro
   return TSR_OK;
 }
 
-/* Pins a dense candidate's tile, to be read from the first to the last selected cell, unless it is pinned. */
+/* Pins a dense candidate's tile, to be read from its first to its last selected cell, unless it is pinned already. */
 static int dense_pin(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_candidate *c, tsr_error *error) {
   if (c->pinned) return TSR_OK;
   TSR_TRY(tsr__reader_pin(w->reader, c->box->fragment, c->number, w->grid->tile_cells, &c->pinned, error));
@@ -139,7 +152,7 @@ static int dense_pin(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_candi
   return TSR_OK;
 }
 
-/* Computes the memory that the tile's used candidates will take, in bytes. */
+/* Computes the decoded size of the tile's used candidates, in bytes. */
 static int dense_window_cost(tsr_dense_windows *w, const tsr_space_tile *tile, uint64_t *bytes, tsr_error *error) {
   *bytes = 0;
   for (uint32_t c = 0; c < tile->count; c++) {
@@ -151,8 +164,8 @@ static int dense_window_cost(tsr_dense_windows *w, const tsr_space_tile *tile, u
   return TSR_OK;
 }
 
-/* Excludes candidates of whose cells none satisfies the predicates. Such a candidate still owns its cells; they come in
- * no batch, and its tile is not decoded. */
+/* Excludes candidates in which no cell satisfies the predicates. Such a candidate still owns its cells, but they come
+ * in no batch, and its tile is not decoded. */
 static int exclude_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *error) {
   for (uint32_t c = 0; c < tile->count; c++) {
     tsr_candidate *owner = &tile->candidates[c];
@@ -173,8 +186,8 @@ static void dense_drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
   }
 }
 
-/* Offers the tile to the whole-tile shortcut, if its selected cells are a box, and all that its one fragment wrote of
- * the tile. Returns 1 if they are taken, 0, or < 0. */
+/* Offers the tile to the whole-tile shortcut, if its selected cells form a box and are all that its one fragment wrote
+ * in the tile. Returns 1 if they are taken, 0 if not, or < 0. */
 static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, tsr_error *error) {
   uint64_t cells = 1;
   if (!tsr__reader_offers(w->reader) || (tile->count > 0 && !tile->covered)) return 0;
@@ -195,7 +208,7 @@ static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, ts
 }
 
 /* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
- * Returns 1 if they are taken, and the walk stands after them; 0; or < 0. */
+ * Returns 1 if they are taken, and moves the walk past them; 0 if not; or < 0. */
 static int offer_gap(tsr_dense_windows *w, tsr_error *error) {
   tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = w->gap_box, .high = w->gap_box + w->dimensions};
   if (!tsr__reader_offers(w->reader)) return 0;
@@ -205,8 +218,8 @@ static int offer_gap(tsr_dense_windows *w, tsr_error *error) {
   return rc;
 }
 
-/* Inspects the tile at which the walk stands. Returns 1 if it goes into the window, and sets *bytes to the memory that
- * it will take; 0 if the shortcut took it, or none of its cells can come in a batch; < 0: error. */
+/* Inspects the walk's current tile. Returns 1 if it belongs in the window, and sets *bytes to its decoded size; 0 if
+ * the shortcut took it, or none of its cells can come in a batch; < 0: error. */
 static int inspect_tile(tsr_dense_windows *w, tsr_space_tile *tile, uint64_t *bytes, tsr_error *error) {
   TSR_TRY(select_in_tile(w, tile, error));
   TSR_TRY(find_candidates(w, tile, error));
@@ -220,7 +233,7 @@ static int inspect_tile(tsr_dense_windows *w, tsr_space_tile *tile, uint64_t *by
   return 1;
 }
 
-/* Requests what is loaded with the window: with predicates only the fields that they read, else all requested
+/* Requests the fields to be loaded with the window: with predicates only the fields that they read, else all requested
  * fields. */
 static int dense_window_request_tile(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *error) {
   tsr_reader *reader = w->reader;
@@ -237,9 +250,9 @@ static int dense_window_request_tile(tsr_dense_windows *w, tsr_space_tile *tile,
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
-/* Fills a window with the next tiles, requests what is to be loaded of them, and sets *bytes to the memory that they
- * will take. The first tile always goes in, unless the window is made `ahead`; others go in as the budget and the limit
- * allow. After an error the window has the tiles before the one at which the walk still stands. */
+/* Fills a window with the next tiles, requests their fields, and sets *bytes to their decoded size. The first tile
+ * always goes in, unless the window is made `ahead`; others go in as the budget and the limit allow. After an error the
+ * window has the tiles before the walk's current one. */
 static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, bool ahead, uint64_t *bytes,
                              tsr_error *error) {
   tsr_reader *reader = w->reader;
@@ -282,7 +295,7 @@ static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, boo
   return TSR_OK;
 }
 
-/* Loads the fields that no predicate reads, of tiles in which some cell satisfies the predicates. */
+/* Loads the fields that no predicate reads, for tiles in which some cell satisfies the predicates. */
 static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
   for (uint64_t i = 0; i < w->now.count; i++)
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
@@ -295,7 +308,7 @@ static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
   return tsr__reader_load(w->reader, error);
 }
 
-/* Makes the next window the present one. Loads fields that the caller has started to read since it was requested. */
+/* Makes the next window the current one. Loads fields that the caller has begun to read since that window was made. */
 static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
   w->now = w->next;
   w->next = (tsr_dense_window){0};
@@ -310,8 +323,8 @@ static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
   return tsr__reader_load(w->reader, error);
 }
 
-/* Makes the next window and starts to load it. Errors are ignored: if they last, they are met again when the window
- * becomes the present one. */
+/* Makes the next window and starts to load it. Ignores errors: if they persist, they are reported when the window
+ * becomes the current one. */
 static int begin_next_window(tsr_dense_windows *w, tsr_error *error) {
   tsr_error ignored;
   uint64_t bytes;
@@ -322,11 +335,11 @@ static int begin_next_window(tsr_dense_windows *w, tsr_error *error) {
   return w->has_next ? tsr__reader_load_ahead(w->reader, bytes, error) : TSR_OK;
 }
 
-/* Makes the next window the present one and loads it. It has no tile if the shortcut took all that were inspected. */
+/* Makes the next window the current one and loads it. It may be empty: the shortcut took every tile inspected. */
 static int dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
   tsr_reader *reader = w->reader;
   uint64_t bytes;
-  if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
+  if (reader->progress.window_tiles > 1) /* for the first window, the start has just checked */
     TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
   w->tile_at = 0;
   w->now.count = 0;
@@ -343,8 +356,8 @@ static int dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
 
 /* ---- A request --------------------------------------------------------------------------------------------------- */
 
-/* Excludes dense fragments of which no cell satisfies the predicates by their own statistics. They still own their
- * cells. */
+/* Excludes dense fragments whose own statistics prove that none of their cells satisfies the predicates. They still own
+ * their cells. */
 static int exclude_dense_fragments(tsr_reader *reader, tsr_error *error) {
   uint64_t excluded = 0;
   if (reader->tests.count == 0) return TSR_OK;
@@ -360,7 +373,7 @@ static int exclude_dense_fragments(tsr_reader *reader, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Begins to walk the reader's plan. All memory is the reader's. Close it before the reader starts again. */
+/* Begins to walk the reader's plan. Uses the reader's memory only. Close it before the reader starts again. */
 static int dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_error *error) {
   const tsr_grid *grid = &reader->snapshot->grid;
   *w = (tsr_dense_windows){.reader = reader, .plan = &reader->plan, .grid = grid, .dimensions = grid->dimensions};
@@ -376,55 +389,38 @@ static void dense_windows_close(tsr_dense_windows *w) {
   for (uint64_t i = 0; i < w->next.count; i++) dense_drop_tile(w, &w->next.tiles[i]);
 }
 
-/* Batches of a dense array. Each selected cell comes from its owner, the newest fragment that wrote it.
- *
- * From top to bottom: sparse fragments, subtiles into batches, the iterator. dense.c gives the space tiles with
- * selected cells.
- *
- * The fragments whose boxes meet the selected cells of a space tile are its candidates. A single candidate that covers them gives its cells as
- * they are. If there are several candidates, or some cells that none of them covers, the space tile is read subtile by
- * subtile (reader.h): a map of owners is made, and each owner's cells become a part, which becomes a batch. Cells
- * without an owner were never written. They form parts of their own (written = false), if such cells satisfy the
- * predicates.
- *
- * A sparse fragment in a dense array, such as the uncommitted cells of a transaction, owns the single cells that it
- * holds. Its tiles are loaded for the subtiles that they reach into, so that of many rows in one space tile only some
- * are in memory at once. If memory has no room for all candidates of a space tile, each is loaded for its own batch
- * alone.
- */
-
-#define SPARSE_TILES_PART 8 /* of the budget: the tiles of sparse fragments for a subtile should take at most this */
-#define DEFER_PART        4 /* of the budget: if they take more, each is loaded for its own batch alone */
-#define SLOT_OVERHEAD     512u /* bytes that loading a slot takes beside its values, about */
+#define SPARSE_TILES_PART 8 /* sparse fragments' tiles for a subtile should take at most this part of the budget */
+#define DEFER_PART        4 /* if they take more than this part, each is loaded for its own batch only */
+#define SLOT_OVERHEAD     512u /* approximate bytes for loading a slot, beside its values */
 #define SUBTILE_CELLS_MIN 256u /* selected cells of a subtile with tiles of sparse fragments, at least */
 
-typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the present space tile */
+typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the current space tile */
   uint32_t candidate;
   uint64_t number;
-  uint64_t bytes; /* memory that it takes with all of its fields, about */
-  bool reaches; /* its MBR meets the present subtile; else it is not loaded */
+  uint64_t bytes; /* approximate decoded size of all of its fields */
+  bool reaches; /* its MBR meets the current subtile; else it is not loaded */
   tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
-  uint32_t *cells; /* owned: its cells that own cells of the subtile */
+  uint32_t *cells; /* owned: those of its cells that the subtile takes */
   uint64_t count;
 } sparse_tile;
 
-typedef struct read_dense_part { /* cells of the present subtile with one owner: one batch */
-  tsr_pinned_tile *pinned; /* borrowed; NULL: never written, or the tile of a sparse fragment is not loaded yet */
+typedef struct read_dense_part { /* the cells of the current subtile with one owner: one batch */
+  tsr_pinned_tile *pinned; /* borrowed; NULL: never written, or a sparse fragment's tile that is not loaded yet */
   bool sparse; /* the owner is a sparse fragment */
   uint64_t from; /* sparse: index in read_dense_sparse.tiles; else index of the candidate */
-  const uint32_t *cells; /* indices in the subtile, or in the sparse fragment's tile; NULL: they follow each other */
-  uint64_t count, first; /* cells; the first index, if they follow each other */
+  const uint32_t *cells; /* indices in the subtile, or in the sparse fragment's tile; NULL: contiguous */
+  uint64_t count, first; /* number of cells; the first index, if contiguous */
 } read_dense_part;
 
-typedef struct read_dense_sparse { /* the sparse tiles of the present space tile */
+typedef struct read_dense_sparse { /* the sparse tiles of the current space tile */
   uint64_t count;
-  sparse_tile *tiles; /* of all candidates; those of one candidate by number */
+  sparse_tile *tiles; /* of all candidates; those of one candidate in order of their numbers */
   bool deferred; /* memory is short: a sparse tile is loaded to find its cells, and again for its batch */
 } read_dense_sparse;
 
-typedef struct read_dense_parts { /* the parts of the present subtile */
+typedef struct read_dense_parts { /* the parts of the current subtile */
   read_dense_part *list;
-  uint64_t count, at, capacity; /* at: the present part */
+  uint64_t count, at, capacity; /* at: the current part */
 } read_dense_parts;
 
 typedef struct read_dense_scratch { /* by dimension */
@@ -438,9 +434,9 @@ typedef struct dense_iterator {
   const tsr_grid *grid;
   uint32_t dimensions;
   tsr_dense_windows windows;
-  bool open; /* `subtiles` and `sparse` are those of the present space tile */
-  tsr_subtiles subtiles; /* of the present space tile */
-  bool *values_ready; /* by dimension: reader->dense.coordinates has those of the present subtile */
+  bool open; /* `subtiles` and `sparse` belong to the current space tile */
+  tsr_subtiles subtiles; /* of the current space tile */
+  bool *values_ready; /* by dimension: reader->dense.coordinates has those of the current subtile */
   read_dense_parts parts;
   read_dense_sparse sparse;
   read_dense_scratch scratch;
@@ -488,7 +484,7 @@ static int add_sparse_tile(void *argument, uint64_t leaf, bool inside, tsr_error
   return estimate_sparse_tile(it, tile, error);
 }
 
-/* Finds the tiles of sparse fragments whose MBRs meet the box around the selected cells of the present tile. */
+/* Finds the tiles of sparse fragments whose MBRs meet the bounding box of the current tile's selected cells. */
 static int find_sparse_tiles(dense_iterator *it, const tsr_space_tile *tile, tsr_error *error) {
   tsr_snapshot *snapshot = it->reader->snapshot;
   tsr_spans *spans;
@@ -542,8 +538,8 @@ static void drop_sparse_tiles(dense_iterator *it) {
   it->sparse.count = 0;
 }
 
-/* Requests slots of a sparse tile: its coordinates, the requested fields, or both. Allocates room for the cells that it
- * owns. */
+/* Requests slots of a sparse tile: its coordinates, the requested fields, or both. Allocates room for the list of cells
+ * that it owns. */
 static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coordinates, bool fields, tsr_error *error) {
   const uint32_t f = read_dense_fragment_of(it, tile);
   const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[f];
@@ -559,7 +555,7 @@ static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coord
 }
 
 /* Loads the sparse tiles that reach into a subtile, unless memory is too short for all of them, and drops all
- * others. */
+ * others. Sets sparse.deferred if memory is too short. */
 static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr_error *error) {
   bool any = false;
   uint64_t bytes = 0;
@@ -579,8 +575,8 @@ static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr
   return any ? tsr__reader_load(it->reader, error) : TSR_OK;
 }
 
-/* Returns the numbers of the cells of an uncommitted fragment that a rollback to a savepoint has cut: cells whose
- * number is *end or more do not exist. NULL for all other fragments. */
+/* After a rollback to a savepoint, cells of an uncommitted fragment with numbers of at least *end no longer exist.
+ * Returns the numbers of the tile's cells; NULL for all other fragments, of which no cell was rolled back. */
 static const uint64_t *rewound_numbers(const dense_iterator *it, const sparse_tile *tile, uint64_t *end) {
   const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[tile->pinned->fragment];
   if (!item->fragment->run.uncommitted || !item->cut) return NULL;
@@ -589,8 +585,8 @@ static const uint64_t *rewound_numbers(const dense_iterator *it, const sparse_ti
   return (const uint64_t *)(const void *)tile->pinned->tiles[slot]->values;
 }
 
-/* Claims, for a loaded sparse tile, the cells of the subtile that have no owner yet. Of equal coordinates the one that
- * is stored last wins. */
+/* Claims, for a loaded sparse tile, the cells of the subtile that have no owner yet. If coordinates repeat, the cell
+ * stored last wins. */
 static void claim_sparse_tile(dense_iterator *it, const tsr_subtile *subtile, sparse_tile *tile, uint32_t none,
                               uint32_t *owners) {
   const tsr_schema *schema = it->reader->snapshot->schema;
@@ -612,7 +608,7 @@ static void claim_sparse_tile(dense_iterator *it, const tsr_subtile *subtile, sp
   }
 }
 
-/* Claims cells for all tiles of a sparse candidate. *left is the number of cells without an owner. */
+/* Claims cells for all tiles of a sparse candidate. *left counts the cells without an owner. */
 static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, uint32_t c, uint32_t none,
                               uint32_t *owners, uint64_t *left, tsr_error *error) {
   for (uint64_t i = it->sparse.count; i-- > 0 && *left > 0;) {
@@ -654,15 +650,15 @@ static int read_dense_select_cells(tsr_buffer *buffer, const tsr_subtile *subtil
   return TSR_OK;
 }
 
-/* Returns the end of the positions from `i` on that have the same owner. Neighbours mostly do. */
+/* Returns the end of the run of positions from `i` on with the same owner. Neighbours mostly share one. */
 static uint64_t end_of_owner(const uint32_t *owners, uint64_t i, uint64_t cells) {
   const uint32_t owner = owners[i];
   while (++i < cells && owners[i] == owner) {}
   return i;
 }
 
-/* Sorts the cells of a subtile by owner and makes a part for each dense candidate, and one for cells without an
- * owner. */
+/* Sorts the cells of a subtile by owner (a counting sort), and makes a part for each dense candidate, and one for cells
+ * without an owner. */
 static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_subtile *subtile, const uint32_t *owners,
                           tsr_error *error) {
   tsr_reader *reader = it->reader;
@@ -741,8 +737,8 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
 
 /* ---- The iterator ------------------------------------------------------------------------------------------------ */
 
-/* Sets the rowids of cells that were never written: by row-major ordinal in the domain, or, if there are too many of
- * those, the environment gives a range of rowids to each tile on demand. */
+/* Sets the rowids of cells that were never written: by row-major ordinal in the domain or, if the domain has too many
+ * cells for that, from a range that the environment assigns to each tile on demand. */
 static int read_dense_number_unwritten(dense_iterator *it, const tsr_space_tile *tile, tsr_batch *batch,
                                        tsr_error *error) {
   const tsr_subtile *subtile = &it->subtiles.subtile;
@@ -775,7 +771,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
   batch->count = p->count;
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
-  batch->written = p->pinned != NULL; /* a sparse tile has been loaded by now */
+  batch->written = p->pinned != NULL; /* find_part has loaded sparse tiles */
   if (!p->pinned) return read_dense_number_unwritten(it, &it->windows.now.tiles[it->windows.tile_at], batch, error);
   batch->fragment = p->pinned->fragment;
   const tsr_fragment *fragment = it->reader->snapshot->fragments[p->pinned->fragment].fragment;
@@ -787,7 +783,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
   return TSR_OK;
 }
 
-/* Selects the cells of the present part that satisfy the predicates. */
+/* Selects the cells of the current part that satisfy the predicates. */
 static int test_part(dense_iterator *it, tsr_error *error) {
   read_dense_part *p = &it->parts.list[it->parts.at];
   tsr_buffer *room = &it->reader->tests.passing;
@@ -809,11 +805,11 @@ static void drop_dense_part(dense_iterator *it, tsr_space_tile *tile, const read
   tile->candidates[p->from].pinned = NULL;
 }
 
-/* Steps to the next part. Drops the tile that only the present part needed.
+/* Steps to the next part. Drops the tile if only the current part needed it.
  *
- * Columns that the caller first asks for when it has the batch were not foreseen when the window was made. If their
- * tiles take half of the budget, the space tile is crowded after all, and the tiles of all parts before are dropped.
- * Thus the next part finds half of the budget free, or all that the parts before it took. */
+ * Columns that the caller first asks for when it has the batch were not foreseen when the window was made. If they push
+ * memory over half of the budget, the space tile is crowded after all, and the tiles of all earlier parts are dropped.
+ * So the next part finds half of the budget free, or everything that the earlier parts took. */
 static void leave_part(dense_iterator *it) {
   const read_dense_part *p = &it->parts.list[it->parts.at++];
   tsr_space_tile *tile = &it->windows.now.tiles[it->windows.tile_at];
@@ -826,7 +822,7 @@ static void leave_part(dense_iterator *it) {
   }
 }
 
-/* Loads what was not loaded with the subtile, or with the window, because memory is short. */
+/* Loads what was not loaded with the subtile or the window because memory is short. */
 static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error *error) {
   if (p->sparse && !p->pinned) {
     sparse_tile *tile = &it->sparse.tiles[p->from];
@@ -841,7 +837,7 @@ static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error 
   return TSR_OK;
 }
 
-/* Steps to the first part, from the present one on, that has cells which satisfy the predicates. */
+/* Finds the first part, from the current one on, in which some cell satisfies the predicates. */
 static int find_part(dense_iterator *it, tsr_error *error) {
   for (; it->parts.at < it->parts.count; leave_part(it)) {
     TSR_TRY(load_deferred_part(it, &it->parts.list[it->parts.at], error));
@@ -851,14 +847,14 @@ static int find_part(dense_iterator *it, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Chooses how many cells a subtile may have: fewer if many cells of sparse fragments are in memory for it. The answer
- * must not depend on the requested fields, since ordered.c reads the same rows again for other fields, in the same
+/* Chooses how many cells a subtile may have: fewer if it needs many cells of sparse fragments in memory. The result
+ * must not depend on the requested fields, since ordered.c rereads the same rows for other fields and expects the same
  * batches. */
 static uint64_t choose_subtile_cells(const dense_iterator *it, const tsr_space_tile *tile) {
   uint64_t bytes = 0;
   if (it->sparse.count == 0) return TSR_SUBTILE_CELLS;
   for (uint64_t i = 0; i < it->sparse.count; i++) bytes = tsr__add_sat(bytes, it->sparse.tiles[i].bytes);
-  const uint64_t each = tsr__add_sat(bytes / TSR_MAX(tile->cells, 1), 1); /* for a cell of the tile */
+  const uint64_t each = tsr__add_sat(bytes / TSR_MAX(tile->cells, 1), 1); /* bytes for each selected cell of the tile */
   return TSR_MIN(TSR_SUBTILE_CELLS, TSR_MAX(it->reader->memory.limit / SPARSE_TILES_PART / each, SUBTILE_CELLS_MIN));
 }
 

@@ -1,13 +1,20 @@
-/* key_range.c: where the tiles of a sparse plan begin along a dimension, to predict how far a key range reaches that
- * has about a given number of rows.
+/* key_range.c: cuts an ordered request into key ranges (ordered.c says why).
  *
- * Numbers: cells are taken to lie evenly over the values of their tile's MBR, so a key range has a slice of the rows of
- * each tile that it meets. If that is not true, key ranges have more rows or fewer; nothing else depends on it.
- * Strings: a key range ends where a tile begins. If a single value has many more rows, ordered.c cuts along the
+ * A key range should have about `target` rows. In a dense array the number of rows is that of the selected cells, or of
+ * those within the covers if cells that were never written are left out; the range ends at a space tile's border if it
+ * can. In a sparse array the number of rows is predicted from where the tiles of the plan begin. A value that alone has
+ * too many cells, or is better streamed, is cut along the next level: the next dimension of the order.
+ *
+ * Tile starts. For numbers, cells are assumed to be spread evenly over their tile's MBR, so a key range gets a slice of
+ * the rows of each tile that it meets. If that is wrong, key ranges have more rows or fewer; nothing else depends on
+ * it. For strings, a key range ends where a tile begins. If a single value has many more rows, ordered.c cuts along the
  * next dimension, for which tile_starts_within collects the tiles that may hold this value.
  *
  * "Directed" keys are order keys, complemented if the order descends, so that they always ascend along the order.
- * "Begin" and "end" are meant in the direction of the order, too.
+ * "Begin" and "end" follow the direction of the order, too.
+ *
+ * Sections: tile starts (strings, numbers, collecting); levels; key ranges of dense arrays, of sparse arrays; the next
+ * key range; targets and levels; a request.
  */
 #include "read/reader.h"
 
@@ -32,8 +39,7 @@ static uint64_t tile_starts_cells_of(const tsr_tile_starts *starts, const tsr_pa
   return tsr__fragment_tile_cells(metadata_of(starts, tile_start), starts->reader->plan.tiles[tile_start->cell].tile);
 }
 
-/* Returns the index in the arrays of the R-tree's leaves where the bound stands at which a tile begins, or ends
- * (`end`). */
+/* Returns the index, in the arrays of the R-tree's leaves, of the bound at which a tile begins, or ends (`end`). */
 static uint64_t tile_starts_place_of(const tsr_tile_starts *starts, const tsr_pair *tile_start, bool end) {
   const uint64_t tile = starts->reader->plan.tiles[tile_start->cell].tile;
   return (tile * metadata_of(starts, tile_start)->rtree->dimensions + starts->dimension) * 2 +
@@ -45,7 +51,7 @@ static uint64_t key_of(const tsr_tile_starts *starts, const tsr_pair *tile_start
   return tile_starts_directed(starts, rtree->keys[rtree->levels - 1][tile_starts_place_of(starts, tile_start, end)]);
 }
 
-/* ---- Strings ----------------------------------------------------------------------------------------------------- */
+/* ---- Tile starts: strings --------------------------------------------------------------------------------------- */
 
 static const uint8_t *tile_starts_text_of(const tsr_tile_starts *starts, const tsr_pair *tile_start, bool end,
                                           uint64_t *size) {
@@ -70,11 +76,10 @@ static int tile_starts_compare(const void *argument, uint32_t a, uint32_t b) {
   return tile_starts_compare_text(argument, &one, false, bytes, size);
 }
 
-/* For a dimension of strings: returns the string at which a key range should end (exclusive) that begins at `from`
- * (after it, if `exclusive`; NULL: at the first tile): the start of the next tile behind tiles that have at least
- * `rows` cells. NULL: the key range should reach to the end. If the tiles that hold nothing but the string at which the
- * key range begins have more than `many` cells, returns that string instead and sets *single. The string is borrowed
- * from the R-tree. */
+/* For a dimension of strings: returns the string before which a key range should end that begins at `from` (after it,
+ * if `exclusive`; NULL: at the first tile). This is the start of the next tile after tiles with at least `rows` cells;
+ * NULL: the key range should be open-ended. If the tiles that hold nothing but the first string of the key range have
+ * more than `many` cells, returns that string instead and sets *single. The string is borrowed from the R-tree. */
 static const uint8_t *tile_starts_next_text(tsr_tile_starts *starts, const tsr_buffer *from, bool exclusive,
                                             uint64_t rows, uint64_t many, uint64_t *size, bool *single) {
   uint64_t cells = 0, equal = 0, first_size;
@@ -106,7 +111,7 @@ static const uint8_t *tile_starts_next_text(tsr_tile_starts *starts, const tsr_b
   return NULL;
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- Tile starts: numbers --------------------------------------------------------------------------------------- */
 
 static double tile_starts_float_of(const tsr_tile_starts *starts, uint64_t key) {
   uint8_t value[sizeof(double)];
@@ -118,7 +123,7 @@ static double tile_starts_float_of(const tsr_tile_starts *starts, uint64_t key) 
   return starts->field->datatype == TSR_FLOAT32 ? (double)narrow : wide;
 }
 
-/* Returns the part of low..high, from 0 to 1, that lies in from..end. The two meet. */
+/* Returns the fraction of low..high that lies in from..end. The two must meet. */
 static double part_of(const tsr_tile_starts *starts, uint64_t low, uint64_t high, uint64_t from, uint64_t end) {
   from = TSR_MAX(low, from);
   end = TSR_MIN(high, end);
@@ -131,7 +136,7 @@ static double part_of(const tsr_tile_starts *starts, uint64_t low, uint64_t high
   return ((double)(end - from) + 1) / ((double)(high - low) + 1);
 }
 
-/* Returns the expected number of rows in from..end: of the tiles that have begun, and of the next `ahead` tiles. */
+/* Returns the expected number of rows in from..end, from the tiles that have begun and the next `ahead` tiles. */
 static double expect(const tsr_tile_starts *starts, uint64_t ahead, uint64_t from, uint64_t end) {
   double rows = 0;
   for (uint64_t i = starts->first; i < starts->at + ahead && starts->tiles[i].key <= end; i++) {
@@ -141,7 +146,7 @@ static double expect(const tsr_tile_starts *starts, uint64_t ahead, uint64_t fro
   return rows;
 }
 
-/* Steps to `from`: notes which tiles have begun there, and forgets those that have ended. */
+/* Steps to `from`: adds the tiles that have begun by then, and forgets those that have ended. */
 static void tile_starts_pass(tsr_tile_starts *starts, uint64_t from) {
   while (starts->at < starts->count && starts->tiles[starts->at].key <= from) starts->at++;
   uint64_t kept = starts->at;
@@ -150,14 +155,14 @@ static void tile_starts_pass(tsr_tile_starts *starts, uint64_t from) {
   starts->first = kept;
 }
 
-/* Returns the first directed key, from `from` on, at which there may be rows. */
+/* Returns the first directed key, from `from` on, that may have rows. */
 static uint64_t tile_starts_begin(tsr_tile_starts *starts, uint64_t from) {
   tile_starts_pass(starts, from);
   return starts->first < starts->at || starts->at == starts->count ? from : starts->tiles[starts->at].key;
 }
 
-/* Returns the directed key up to which, from `from` on, about `rows` rows are to be expected; UINT64_MAX if there are
- * not so many. */
+/* Returns the directed key up to which, from `from` on, about `rows` rows are expected; UINT64_MAX if fewer are
+ * left. */
 static uint64_t tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_t rows) {
   uint64_t ahead = 1, low = from, high = UINT64_MAX;
   tile_starts_pass(starts, from);
@@ -173,13 +178,13 @@ static uint64_t tile_starts_next(tsr_tile_starts *starts, uint64_t from, uint64_
   return low;
 }
 
-/* Returns true if more than `rows` rows are to be expected at the directed key `key`, at which tsr__tile_starts_next
- * has arrived. */
+/* Returns true if more than `rows` rows are expected at the single directed key `key`, to which tile_starts_next has
+ * advanced. */
 static bool tile_starts_expect(const tsr_tile_starts *starts, uint64_t key, uint64_t rows) {
   return expect(starts, starts->count - starts->at, key, key) > (double)rows;
 }
 
-/* ---- Collecting -------------------------------------------------------------------------------------------------- */
+/* ---- Tile starts: collecting ------------------------------------------------------------------------------------ */
 
 static void tile_starts_add(tsr_tile_starts *starts, uint32_t tile) {
   tsr_pair *tile_start = &starts->tiles[starts->count++];
@@ -200,7 +205,7 @@ static void tile_starts_sort(tsr_tile_starts *starts) {
 }
 
 /* Makes room for `count` tiles, and for sorting them. Doubles, since the arena does not take the old array back.
- * Returns false without memory. */
+ * Returns false if memory runs out. */
 static bool tile_starts_reserve(tsr_tile_starts *starts, uint64_t count) {
   const uint64_t capacity = TSR_MIN(TSR_MAX(count, 2 * starts->capacity), starts->reader->plan.tile_count);
   tsr_pair *memory;
@@ -211,8 +216,8 @@ static bool tile_starts_reserve(tsr_tile_starts *starts, uint64_t count) {
   return true;
 }
 
-/* Collects the tiles of the reader's plan, in memory of the reader's present start. Without memory it is not
- * `known`. */
+/* Collects the tiles of the reader's plan, in memory that lasts until the reader's next start. If memory runs out, the
+ * result is not `known`. */
 static void tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descending, tsr_tile_starts *starts) {
   const tsr_plan *plan = &reader->plan;
   const tsr_field *field = &reader->snapshot->schema->fields[dimension];
@@ -223,8 +228,8 @@ static void tile_starts_make(tsr_reader *reader, uint32_t dimension, bool descen
   tile_starts_sort(starts);
 }
 
-/* Relates a tile to a value of the outer dimension: 0 if its MBR contains the value, 1 if it begins after the value, -1
- * if it ends before. */
+/* Relates a tile to a value of the outer dimension: 0 if its MBR contains the value, 1 if it begins after it, -1 if it
+ * ends before it. */
 static int tile_starts_relate(const tsr_tile_starts *outer, const tsr_pair *tile_start, uint64_t key,
                               const tsr_buffer *text) {
   if (outer->field->values_per_cell != TSR_VARIABLE)
@@ -235,8 +240,8 @@ static int tile_starts_relate(const tsr_tile_starts *outer, const tsr_pair *tile
 }
 
 /* Collects, along another dimension, the tiles of `outer` whose MBRs contain one value of outer's dimension: a directed
- * key, or a string. `starts` is zeroed, or was made for the same dimension by this function, whose memory it uses
- * again. */
+ * key or a string. `starts` must be zeroed, or made by an earlier call for the same dimension; then its memory is
+ * reused. */
 static void tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const tsr_buffer *text, uint32_t dimension,
                                bool descending, tsr_tile_starts *starts) {
   uint64_t count = 0, end = outer->first;
@@ -253,23 +258,17 @@ static void tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const
   tile_starts_sort(starts);
 }
 
-/* Cuts an ordered request into key ranges (ordered.c says why).
- *
- * A key range should have about `target` rows. In a dense array their number is that of the selected cells, or of those
- * within the covers if cells that were never written are not given out; the range ends with a space tile if it can. In
- * a sparse array it is a guess by the starts of the tiles (key_range.c). A value that alone has too many cells, or
- * that is better streamed, is cut along the next level.
- */
+/* ---- Key ranges ------------------------------------------------------------------------------------------------- */
 
 #define ROWS_FIRST      4096u /* rows of the first key range, if the request has no limit */
-#define ROWS_MIN        256u /* rows that the first key range of a sparse array is meant to have, at least */
-#define ROWS_MAX        (UINT64_C(1) << 20) /* rows of any key range, except for a dense array's row of space tiles */
-#define TILES_MAX       (UINT64_C(1) << 22) /* cells of such a row of space tiles, at most */
-#define ROWS_GROWTH     4u /* factor by which key ranges grow, and shrink if memory ends */
-#define ROWS_FEW        64u /* a key range with less than this part of its target has few rows */
+#define ROWS_MIN        256u /* least target of the first key range of a sparse array */
+#define ROWS_MAX        (UINT64_C(1) << 20) /* most rows of a key range, except a dense array's row of space tiles */
+#define TILES_MAX       (UINT64_C(1) << 22) /* most cells of such a row of space tiles */
+#define ROWS_GROWTH     4u /* factor by which key ranges grow, and shrink if memory runs out */
+#define ROWS_FEW        64u /* a key range with less than 1/ROWS_FEW of its target has few rows */
 #define TEXT_GUESS      40u /* expected bytes of a variable value */
-#define COVER_STEPS_MAX 64u /* steps from cover to cover for one key range */
-#define STREAM_CELLS    256u /* cells of one value that are worth a start of the inner reader for a stream */
+#define COVER_STEPS_MAX 64u /* most steps from cover to cover for one key range */
+#define STREAM_CELLS    256u /* a value needs so many cells to be worth a stream, which starts the inner reader */
 
 static const tsr_schema *key_range_schema(const tsr_key_ranges *r) { return r->reader->snapshot->schema; }
 
@@ -281,7 +280,7 @@ static const tsr_field *key_range_field_of(const tsr_key_ranges *r, const tsr_ke
 
 int tsr__key_text_set(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_error *error) {
   buffer->size = 0;
-  TSR_TRY(tsr__buffer_reserve(buffer, size + 1, error)); /* the bytes of an empty string must not be NULL, either */
+  TSR_TRY(tsr__buffer_reserve(buffer, size + 1, error)); /* not NULL even for an empty string */
   return tsr__buffer_append(buffer, bytes, size, error);
 }
 
@@ -363,7 +362,7 @@ int tsr__key_ranges_spans(tsr_key_ranges *r, uint32_t levels, tsr_error *error) 
 
 /* ---- Key ranges of dense arrays ---------------------------------------------------------------------------------- */
 
-/* Returns the number of selected cells that have one value of the present level, and of the levels above. */
+/* Returns the number of selected cells that have one value on the current level and on each level above. */
 static uint64_t cells_of_value(const tsr_key_ranges *r) {
   uint64_t cells = 1;
   for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
@@ -374,15 +373,15 @@ static uint64_t cells_of_value(const tsr_key_ranges *r) {
   return cells;
 }
 
-/* Returns the rank of a dimension in the order of cells, 0 for the slowest, if the order of tiles is the same. */
+/* Returns the rank of a dimension in cell order, 0 for the slowest; tile order must be the same. */
 static uint32_t key_range_place_of(const tsr_key_ranges *r, uint32_t d) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   return grid->col_major_cells ? grid->dimensions - 1 - d : d;
 }
 
 /* Returns true if, within single values of the levels before `from`, cells come in the order of the other levels
- * without sorting. The single values must be those of the slowest dimensions, and only the next slower dimension may
- * cross tiles. */
+ * without sorting. The single values must belong to the slowest dimensions, and only the slowest of the others may span
+ * several tiles. */
 static bool comes_in_order(const tsr_key_ranges *r, uint32_t from) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   const tsr_plan *plan = &r->reader->plan;
@@ -403,7 +402,7 @@ static bool comes_in_order(const tsr_key_ranges *r, uint32_t from) {
   return true;
 }
 
-/* Returns true if each value of the present level is better streamed by itself. */
+/* Returns true if each value of the current level is better streamed separately. */
 static bool is_streamed(const tsr_key_ranges *r) {
   if (!r->cached || r->depth + 1 == key_range_schema(r)->dimension_count || cells_of_value(r) < STREAM_CELLS)
     return false;
@@ -431,7 +430,7 @@ static bool fits_cache(const tsr_key_ranges *r) {
   return bytes <= tsr__cache_limit(array->cache) / 2;
 }
 
-/* If the key range meets more than one space tile, shortens it so that it ends with a tile. */
+/* If the key range meets several space tiles, shortens it to end with a tile. */
 static void end_with_tile(const tsr_key_ranges *r, tsr_key_level *v) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   const uint64_t base = grid->low_key[v->dimension], extent = grid->extent[v->dimension];
@@ -442,8 +441,8 @@ static void end_with_tile(const tsr_key_ranges *r, tsr_key_level *v) {
     v->end = tsr__directed_key(v, base + (b / extent + 1) * extent);
 }
 
-/* Makes a key range of the next `values` selected values from v->from on, rounded down to whole tiles if it meets more
- * than one. Returns false if none is left. */
+/* Makes a key range of the next `values` selected values from v->from on, rounded down to whole tiles if it meets
+ * several. Returns false if none is left. */
 static bool key_range_take_values(const tsr_key_ranges *r, tsr_key_level *v, uint64_t values) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   const tsr_dimension_selection *selected = &r->reader->plan.selections[v->dimension];
@@ -479,7 +478,7 @@ static bool meets_single_values(const tsr_key_ranges *r, const tsr_cover *cover)
   return true;
 }
 
-/* Returns the number of selected cells that a cover has of one value of the present level. */
+/* Returns the number of selected cells that a cover has for one value of the current level. */
 static uint64_t cells_of_cover(const tsr_key_ranges *r, const tsr_cover *cover) {
   uint64_t cells = 1;
   for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
@@ -492,11 +491,11 @@ static uint64_t cells_of_cover(const tsr_key_ranges *r, const tsr_cover *cover) 
   return cells;
 }
 
-/* What the covers hold of the present level, from a directed key on. */
+/* What the covers hold on the current level, from a directed key on. */
 typedef struct covered {
   bool any; /* some cover holds this key, or a later one */
-  uint64_t next; /* the first directed key that a cover holds */
-  uint64_t cells; /* cells that covers hold of one value, at the given key */
+  uint64_t next; /* the first such key that a cover holds */
+  uint64_t cells; /* cells that the covers hold at the starting key */
   uint64_t until; /* `cells` is the same up to this directed key */
 } covered;
 
@@ -519,8 +518,7 @@ static covered key_range_find_covered(const tsr_key_ranges *r, const tsr_key_lev
   return found;
 }
 
-/* Returns the last directed key of a key range that begins at `at` and has about key_range.target rows, at most
- * v->end. */
+/* Returns the last directed key of a key range that begins at `at` and has about r->target rows; at most v->end. */
 static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
   uint64_t rows = 0, end = at;
   for (uint32_t steps = 0; steps < COVER_STEPS_MAX; steps++) {
@@ -535,14 +533,14 @@ static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64
   return TSR_MIN(end, v->end);
 }
 
-/* Chooses the next key range if cells that were never written are not given out. Returns as tsr__key_ranges_choose does. */
+/* Chooses the next key range if cells that were never written are left out. Returns as tsr__key_ranges_choose does. */
 static int choose_covered(const tsr_key_ranges *r, tsr_key_level *v) {
   covered here;
   do {
     here = key_range_find_covered(r, v, v->from);
     v->from = here.next;
     if (!here.any || !key_range_take_values(r, v, UINT64_MAX)) return 0;
-  } while (v->from != here.next); /* the request selects nothing there: its next value lies further on */
+  } while (v->from != here.next); /* the request selects nothing there: go on from its next value */
   if (key_range_find_covered(r, v, v->from).cells > r->target) {
     v->end = v->from;
     return 2;
@@ -565,7 +563,7 @@ static void skip_unselected(const tsr_key_ranges *r, tsr_key_level *v) {
   }
 }
 
-/* Chooses a key range of about key_range.target rows by the starts of tiles. Returns as tsr__key_ranges_choose does. */
+/* Chooses a key range of about r->target rows by the tile starts. Returns as tsr__key_ranges_choose does. */
 static int choose_by_tile_starts(tsr_key_ranges *r, tsr_key_level *v, tsr_error *error) {
   const uint64_t rows = tsr__mul_sat(r->target, r->overestimate), many = tsr__mul_sat(rows, ROWS_GROWTH);
   uint64_t size = 0;
@@ -591,7 +589,7 @@ void tsr__key_ranges_note(tsr_key_ranges *r, uint64_t rows) {
 
 /* ---- The next key range ------------------------------------------------------------------------------------------ */
 
-/* Returns the largest target. In sparse arrays the number of rows is a guess, so the target leaves a margin. */
+/* Returns the largest target. In sparse arrays the number of rows is a guess, so this leaves a margin. */
 static uint64_t largest_target(const tsr_key_ranges *r) {
   return key_range_schema(r)->dense ? r->rows_max : r->rows_max - r->rows_max / 4;
 }

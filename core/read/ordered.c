@@ -1,8 +1,30 @@
-/* ordered.c: rows of many batches, copied into columns of their own, which stay when the tiles of the batches are
- * gone.
+/* ordered.c: the rows of a request in an order of dimensions, whatever the order of its tiles and cells.
  *
- * Row r of each column is the row that was appended as number r. A column that was not ready when the rows were
- * appended can be added later by reading the same batches again.
+ * Key ranges. The request is cut into key ranges along the first dimension of the order. An inner reader reads a key
+ * range like any request; its rows are copied into a row block, sorted, and handed out as one batch; then comes the
+ * next key range. Key ranges begin small, since the caller may take few rows, and grow to what the budget allows, and
+ * to whole space tiles. key_range.c chooses them; this file reads, sorts and streams their rows.
+ *
+ * Too many rows. If a key range turns out to have too many rows, the rows that were read tell where to cut it: it is
+ * read again, up to one of their values. If a single value of the dimension has too many rows, the key range is cut
+ * along the next dimension of the order: the next level. If the rows have a single value in all dimensions of the
+ * order, they are in order as they come, and are streamed: handed out as the inner reader gives them. Rows, and the
+ * tiles that the inner reader has in memory, share one budget; if it runs out, key ranges are made smaller, too. So an
+ * ordered read works in any budget in which the same tiles can be read without an order.
+ *
+ * Streams of dense arrays. In a dense array the cells of one value often come in order by themselves, for example those
+ * of one value of the slowest dimension. Then each value is streamed, and nothing is copied, as long as the cache keeps
+ * the tiles until the next value needs them.
+ *
+ * Distinct rows. If one of several equal rows is enough (in a sparse array), repeats are dropped as they come, and
+ * again after sorting. All rows with the same values in the order's dimensions are in one key range. If they are too
+ * many for it, they are streamed like any others, and only the first one is taken.
+ *
+ * Late columns. A column first read after its key range was copied is added by reading the key range again: its rows
+ * come in the same sequence.
+ *
+ * Sections: row blocks; the iterator's state; comparing rows; reading a key range; key ranges that are too large;
+ * sorting; the iterator.
  */
 #include "read/reader.h"
 
@@ -14,6 +36,11 @@
 #include "array/array.h"
 #include "environment/environment.h"
 
+/* ---- Row blocks: rows of many batches, copied into columns that outlive the batches' tiles ---------------------- */
+/* Row r of each column is the r-th row appended. A column that was not ready when the rows were appended can be added
+ * later by reading the same batches again.
+ */
+
 static uint32_t row_block_field_count(const tsr_row_block *block) {
   return block->schema->dimension_count + block->schema->attribute_count;
 }
@@ -24,8 +51,8 @@ static void release_column(tsr_row_block_column *c) {
   tsr__buffer_release(&c->validity);
 }
 
-/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. row_block_release may be called
- * after a failure, too. */
+/* Makes an empty block whose memory is charged to `memory`. Borrows the schema. Call row_block_release even after a
+ * failure. */
 static int row_block_init(tsr_row_block *block, const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   *block = (tsr_row_block){.schema = schema};
   block->rowids.memory = block->times.memory = block->flags.memory = memory;
@@ -50,7 +77,7 @@ static void row_block_release(tsr_row_block *block) {
   block->columns = NULL;
 }
 
-/* Removes all rows, and makes no column ready. Keeps the memory for the next rows. */
+/* Removes all rows and makes all columns not ready. Keeps the memory for the next rows. */
 static void row_block_clear(tsr_row_block *block) {
   block->rows = 0;
   block->written = block->unwritten = false;
@@ -109,8 +136,8 @@ static int row_block_text(tsr_row_block_column *c, const tsr_batch *batch, const
   return TSR_OK;
 }
 
-/* Appends validity bytes. The column gets them with its first null: then the `before` rows that were appended earlier
- * get theirs, too. */
+/* Appends validity bytes. The column gets them with its first null; then the `before` rows appended earlier get theirs
+ * too. */
 static int row_block_nulls(const tsr_row_block *block, tsr_row_block_column *c, uint64_t before, const tsr_batch *batch,
                            const tsr_column *column, tsr_error *error) {
   const bool absent = column->unwritten && !block->fill_unwritten;
@@ -129,8 +156,8 @@ static int row_block_nulls(const tsr_row_block *block, tsr_row_block_column *c, 
   return TSR_OK;
 }
 
-/* Appends one column of the iterator's present batch, of whose rows `before` have been appended to this column already.
- * For columns that are read after the block was filled. */
+/* Appends one column of the iterator's current batch. `before` rows have been appended to this column already. For
+ * columns that are read after the block was filled. */
 static int row_block_append_column(tsr_row_block *block, tsr_batch_iterator *iterator, uint32_t field, uint64_t before,
                                    const tsr_batch *batch, tsr_error *error) {
   tsr_row_block_column *c = &block->columns[field];
@@ -146,7 +173,7 @@ static int row_block_append_column(tsr_row_block *block, tsr_batch_iterator *ite
   return TSR_OK;
 }
 
-/* Appends rowids, times, and whether the cells were written. */
+/* Appends the rowids, the times, and whether the cells were written. */
 static int row_block_marks(tsr_row_block *block, const tsr_batch *batch, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&block->rowids, tsr__mul_sat(batch->count, 8), error));
   TSR_TRY(tsr__buffer_reserve(&block->times, tsr__mul_sat(batch->count, 8), error));
@@ -167,7 +194,7 @@ static int row_block_marks(tsr_row_block *block, const tsr_batch *batch, tsr_err
   return TSR_OK;
 }
 
-/* Appends the rows of the iterator's present batch to the ready columns. After a failure block->rows is unchanged. */
+/* Appends the rows of the iterator's current batch to the ready columns. After a failure block->rows is unchanged. */
 static int row_block_append(tsr_row_block *block, tsr_batch_iterator *iterator, const tsr_batch *batch,
                             tsr_error *error) {
   for (uint32_t f = 0; f < row_block_field_count(block); f++)
@@ -186,60 +213,34 @@ static tsr_column row_block_column(const tsr_row_block *block, uint32_t field) {
                       .cell_size = c->variable ? 0 : c->cell_size};
 }
 
-/* The rows of a request in an order of dimensions, whatever the order of its tiles and cells.
- *
- * Key ranges. The request is cut into key ranges along the first dimension of the order. An inner reader reads a key
- * range like any request; its rows are copied into a row block, sorted, and given out as one batch; then comes the next
- * key range. Key ranges begin small, since the caller may take few rows, and grow to what the budget allows, and to
- * whole space tiles.
- *
- * Too many rows. If a key range turns out to have too many rows, the rows that were read tell where it can be cut: it
- * is read again, up to one of their values. If a single value of the dimension has too many rows, the key range is cut
- * along the next dimension of the order: the next *level*. If the rows have a single value in all dimensions of the
- * order, any sequence of them is in order, and they are streamed: given out as the inner reader gives them. Rows and
- * the tiles that the inner reader has in memory share one budget; if it ends, key ranges are made smaller, too. So an
- * ordered read works in any budget in which the same tiles can be read without an order.
- *
- * Streams of dense arrays. In a dense array the cells of one value often come in order as they are, for example those
- * of one value of the slowest dimension. Then each value is streamed, and nothing is copied, as long as the cache keeps
- * the tiles until the next value needs them.
- *
- * Distinct rows. If one of equal rows is enough (in a sparse array), repeats are dropped as they come, and again when
- * the rows are sorted. All rows with the same values in the order's dimensions lie in one key range. If these are too
- * many rows, they are streamed like any others, and only the first one is taken.
- *
- * Late columns. A column that is first read after the key range was copied is added by reading the key range again: its
- * rows come in the same sequence.
- *
- * key_range.c chooses the key ranges; this file reads, sorts and streams their rows.
- */
+/* ---- The iterator's state --------------------------------------------------------------------------------------- */
 
-#define ROWS_SPARE 16384u /* rows that a key range may always have, even if fewer were expected */
-#define ROWS_FLOOR 256u /* if memory ends with so many rows, the tiles are too large, ... */
-#define FLOOR_PART 64u /* ... provided that the rows take less than this part of the budget */
+#define ROWS_SPARE 16384u /* a key range may always have so many rows, even if fewer were expected */
+#define ROWS_FLOOR 256u /* if memory runs out at so many rows, the tiles are too large, ... */
+#define FLOOR_PART 64u /* ... provided that the rows take less than 1/FLOOR_PART of the budget */
 
-typedef struct ordered_rows { /* the sequence in which the block's rows are given out */
-  tsr_buffer *keys; /* by level: uint64_t directed keys of the block's rows; none for strings */
+typedef struct ordered_rows { /* the block's rows in the order in which they are handed out */
+  tsr_buffer *keys; /* by level: uint64_t directed keys of the block's rows; empty for strings */
   tsr_buffer order; /* uint32_t: rows of the block, sorted */
-  tsr_buffer pairs; /* scratch of sorting */
-  uint64_t at, count; /* in `order`: the next row to be given out; the number of rows */
+  tsr_buffer pairs; /* scratch for sorting */
+  uint64_t at, count; /* the next row to hand out, and the number of rows, in `order` */
 } ordered_rows;
 
-typedef struct ordered_stream { /* rows that come in order from the inner reader and are not sorted */
-  bool active; /* rows are given out as the inner reader gives them */
-  bool distinct_given; /* a distinct read has given out one row of the present stream, which is enough */
-  uint64_t given; /* rows of the present stream so far */
+typedef struct ordered_stream { /* rows that come in order from the inner reader and need no sorting */
+  bool active; /* rows are handed out as the inner reader gives them */
+  bool distinct_given; /* a distinct read has handed out one row of the current stream, which is enough */
+  uint64_t given; /* rows of the current stream so far */
 } ordered_stream;
 
 typedef struct ordered_iterator {
   tsr_batch_iterator base;
-  tsr_reader *reader, *inner; /* inner: owned; its budget lies within the reader's */
-  tsr_row_block block; /* the key range's rows, in the sequence in which they came */
+  tsr_reader *reader, *inner; /* inner: owned; its budget is part of the reader's */
+  tsr_row_block block; /* the key range's rows, in the order in which they came */
   tsr_key_ranges ranges;
   ordered_rows rows;
   ordered_stream stream;
   tsr_buffer distinct_cells; /* scratch: the rows of a batch without repeats */
-  bool given_unwritten; /* the rows of the present batch were never written */
+  bool given_unwritten; /* the rows of the current batch were never written */
 } ordered_iterator;
 
 static const tsr_schema *read_ordered_schema_of(const ordered_iterator *it) { return it->reader->snapshot->schema; }
@@ -259,7 +260,7 @@ static tsr_slice read_ordered_text_of(const ordered_iterator *it, const tsr_key_
 }
 
 static uint64_t prefix_key(const tsr_key_level *v,
-                           tsr_slice text) { /* strings with equal keys may differ after their first bytes */
+                           tsr_slice text) { /* strings with equal keys may differ later */
   return tsr__directed_key(v, tsr__text_prefix(text.bytes, text.size));
 }
 
@@ -323,7 +324,7 @@ static int append_batch(ordered_iterator *it, const tsr_batch *batch, tsr_error 
   return row_block_append(&it->block, it->inner->iterator, batch, error);
 }
 
-/* Sets differs[r] for rows whose value differs from that of the row before. */
+/* Sets differs[r] for each row whose value differs from the previous row's. */
 static void note_changes(const tsr_batch *batch, const tsr_column *column, uint8_t *differs) {
   const uint8_t *values = column->values;
   for (uint64_t r = 1; r < batch->count && !column->constant; r++) {
@@ -338,7 +339,7 @@ static void note_changes(const tsr_batch *batch, const tsr_column *column, uint8
   }
 }
 
-/* Keeps the first of neighbouring rows that are equal in all levels. */
+/* Keeps the first of adjacent rows that are equal on all levels. */
 static int drop_repeats(ordered_iterator *it, tsr_batch *batch, tsr_error *error) {
   tsr_column column = {0};
   uint64_t count = 0;
@@ -369,7 +370,7 @@ static int next_inner(ordered_iterator *it, tsr_batch *batch, tsr_error *error) 
   return it->inner->done ? 0 : it->inner->iterator->next(it->inner->iterator, batch, error);
 }
 
-/* Reads the rows of the key range into the block. Returns 1; 0 if there are too many rows: the block has some of
+/* Reads the rows of the key range into the block. Returns 1; 0 if there are too many: then the block has some of
  * them. */
 static int read_rows(ordered_iterator *it, tsr_error *error) {
   const tsr_schema *schema = read_ordered_schema_of(it);
@@ -390,14 +391,14 @@ static int read_rows(ordered_iterator *it, tsr_error *error) {
     if (rc <= 0) return rc < 0 ? rc : 1;
     if (it->reader->request.distinct) TSR_TRY(drop_repeats(it, &batch, error));
     if (it->block.rows > 0 && it->block.rows + batch.count > most) return 0;
-    const bool large = batch.count > it->ranges.rows_max; /* then some of its rows tell where to cut */
+    const bool large = batch.count > it->ranges.rows_max; /* then some of its rows suffice to tell where to cut */
     if (large) batch.count = it->ranges.rows_max;
     TSR_TRY(append_batch(it, &batch, error));
     if (large) return 0;
   }
 }
 
-/* Adds a column to the block by reading the present key range again. */
+/* Adds a column to the block by reading the current key range again. */
 static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *error) {
   const uint32_t n = read_ordered_schema_of(it)->dimension_count + read_ordered_schema_of(it)->attribute_count;
   const uint64_t *rowids = as_u64(&it->block.rowids);
@@ -465,16 +466,16 @@ static bool lies_in_key_range(const ordered_iterator *it, uint32_t k, uint64_t r
   return low >= (!v->single && v->at_exclusive) && high <= -(int)v->end_exclusive;
 }
 
-/* Returns TSR_CORRUPT if a row does not lie in the key range. The inner reader does not look at the coordinates in a
- * tile whose MBR lies within the key range; if that MBR is wrong, the cells may lie anywhere. A key range that is cut
- * at such a cell would begin again before itself, or become shorter by one value at a time. */
+/* Returns TSR_CORRUPT if a row lies outside the key range. The inner reader does not compare the coordinates in a tile
+ * whose MBR lies within the key range; if that MBR is wrong, the cells may lie anywhere. A key range cut at such a cell
+ * would start over before itself, or shrink by one value at a time. */
 static int check_row(const ordered_iterator *it, uint32_t k, uint64_t row, tsr_error *error) {
   if (lies_in_key_range(it, k, row)) return TSR_OK;
   return tsr__fail(error, TSR_CORRUPT, "cells lie outside the boxes that R-trees have of their tiles on dimension %s",
                    read_ordered_field_of(it, &it->ranges.levels[k])->name);
 }
 
-/* Cuts the present key range at a value of the rows that were read, sorted. Returns 1; 0 if all rows have a single
+/* Cuts the current key range at a value of the rows that were read, sorted. Returns 1; 0 if all rows have the same
  * value. */
 static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error *error) {
   tsr_key_level *v = &it->ranges.levels[it->ranges.depth];
@@ -486,7 +487,7 @@ static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error 
     v->end = order < 0 ? pairs[i].key : v->end - 1;
     return 1;
   }
-  if (order >= 0) { /* all rows have the key range's last value: first read what lies before it */
+  if (order >= 0) { /* all rows have the key range's last value: first read everything before it */
     v->end_exclusive = true;
     return 1;
   }
@@ -497,7 +498,7 @@ static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error 
   return 1;
 }
 
-/* Makes the key range smaller, which has too many rows. Returns 1; 0 if it has a single value. */
+/* Shrinks the key range, which has too many rows. Returns 1; 0 if it has a single value. */
 static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
   const tsr_key_level *v = &it->ranges.levels[it->ranges.depth];
   const read_ordered_tie_context context = {it, v};
@@ -527,7 +528,7 @@ static int descend(ordered_iterator *it, tsr_error *error) {
   it->stream.active = true;
   it->stream.given = 0;
   TSR_TRY(start_inner(it, error));
-  /* the caller takes rows as the inner reader gives them */
+  /* rows go to the caller one to one, so the caller's limit is the inner reader's */
   it->inner->progress.limit = it->reader->request.distinct ? 1 : it->reader->progress.limit;
   return TSR_OK;
 }
@@ -536,7 +537,7 @@ static int descend(ordered_iterator *it, tsr_error *error) {
 
 typedef struct sorting {
   const ordered_iterator *iterator;
-  uint32_t from; /* the first level that the keys of the pairs do not hold */
+  uint32_t from; /* the first level that is not packed into the keys of the pairs */
 } sorting;
 
 static int read_ordered_compare_ties(const void *argument, uint32_t a, uint32_t b) {
@@ -544,7 +545,7 @@ static int read_ordered_compare_ties(const void *argument, uint32_t a, uint32_t 
   return read_ordered_compare_rows(t->iterator, t->from, a, b);
 }
 
-/* Packs the keys of as many levels as fit into the keys of the pairs. Returns the number of levels. */
+/* Packs the keys of as many levels as fit into the 64-bit keys of the pairs. Returns the number of levels. */
 static uint32_t pack_keys(const ordered_iterator *it, tsr_pair *pairs) {
   unsigned bits = 0;
   uint32_t k = 0;
@@ -589,7 +590,7 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
         read_ordered_compare_rows(it, 0, order[it->rows.count - 1], row) != 0)
       order[it->rows.count++] = row;
   }
-  for (uint32_t k = 0; k <= it->ranges.depth; k++) { /* sorted, so all rows between these two lie there, too */
+  for (uint32_t k = 0; k <= it->ranges.depth; k++) { /* sorted, so the rows between these two are in it too */
     TSR_TRY(check_row(it, k, order[0], error));
     TSR_TRY(check_row(it, k, order[it->rows.count - 1], error));
   }
@@ -598,9 +599,8 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
 
 /* ---- The iterator ------------------------------------------------------------------------------------------------ */
 
-/* Makes the key range smaller after memory has ended while it was read. Returns 1; 0 if it has a single value, which is
- * to be cut along the next level; < 0 if the memory is not taken by rows, but by tiles: then the error of the read
- * stands. */
+/* Shrinks the key range after memory ran out while reading it. Returns 1; 0 if it has a single value, to be cut along
+ * the next level; < 0 if tiles, not rows, take the memory: then the caller reports the error of the read. */
 static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
   const uint64_t inner = atomic_load_explicit(&it->inner->memory.used, memory_order_relaxed),
                  rows = atomic_load_explicit(&it->reader->memory.used, memory_order_relaxed) - inner;
@@ -609,13 +609,13 @@ static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
   tsr_reader_rest(it->inner, true);
   tsr__key_ranges_shrink(&it->ranges);
   int rc = 1;
-  if (it->block.rows < 2) it->ranges.restarts = 0; /* tsr__key_ranges_choose chooses it again, by the smaller target */
+  if (it->block.rows < 2) it->ranges.restarts = 0; /* tsr__key_ranges_choose chooses again, by the smaller target */
   else rc = read_ordered_shrink(it, error);
   release_rows(it);
   return rc;
 }
 
-/* Reads the next key range that has rows, or starts a stream (stream.active): 1; 0 at the end; < 0: error. */
+/* Reads the next key range with rows, or starts a stream (stream.active): 1; 0 at the end; < 0: error. */
 static int read_key_range(ordered_iterator *it, tsr_error *error) {
   for (;;) {
     tsr_error failure = {0};
@@ -653,7 +653,7 @@ static int read_key_range(ordered_iterator *it, tsr_error *error) {
   }
 }
 
-/* Fills a batch with the next rows that were all written, or all never written. */
+/* Fills a batch with the next rows that are all written, or all never written. */
 static void fill_ordered_batch(ordered_iterator *it, tsr_batch *batch) {
   const uint32_t *order = (const uint32_t *)(const void *)it->rows.order.data + it->rows.at;
   const bool written = it->block.flags.data[order[0]];
@@ -676,7 +676,7 @@ static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr
   for (;;) {
     if (it->stream.active) {
       const int rc = it->stream.distinct_given ? 0 : next_inner(it, batch, error);
-      if (rc > 0 && it->reader->request.distinct) { /* all rows of the stream are equal in the order */
+      if (rc > 0 && it->reader->request.distinct) { /* all rows of the stream are equal in the order's dimensions */
         batch->count = 1;
         it->stream.distinct_given = true;
       }
@@ -709,7 +709,7 @@ static int read_ordered_column_of(tsr_batch_iterator *iterator, uint32_t field, 
   return TSR_OK;
 }
 
-/* Gives back tiles. Buffers stay for the next start. */
+/* Gives back tiles. Keeps the buffers for the next start. */
 static void close_ordered(tsr_batch_iterator *iterator) {
   tsr_reader_rest(((ordered_iterator *)iterator)->inner, false);
 }

@@ -1,11 +1,11 @@
 /* partition.c: divides a request into slices of about equal work, for many readers at once.
  *
- * The request is cut into two parts, and these again, until each part is one slice. Each part carries its share, the
+ * The request is cut into two parts, and these again, until each part is one slice. Each part carries its share: the
  * number of slices that it will become. A cut divides a part on one dimension, the one with the best cut:
  * - Dense: between space tiles, where the numbers of cells come nearest to the shares. If several dimensions are
  *   equally good, the slowest in tile order is cut.
  * - Sparse: at the low end of a tile's MBR, so that about the first share of the cells lies before the cut. Tiles that
- *   reach over the cut are read for both parts, so the cells in such tiles count against a cut.
+ *   straddle the cut are read for both parts, so their cells count against a cut.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 
 #define SLICES_MAX 1000000u
 
-typedef struct partition_item { /* a tile of a sparse fragment that reaches into a part */
+typedef struct partition_item { /* a tile of a sparse fragment that meets a part */
   uint32_t tile; /* index in the plan's tiles */
-  double cells; /* of it in the part, estimated */
+  double cells; /* estimated number of its cells in the part */
 } partition_item;
 
 typedef struct partition_part {
@@ -39,12 +39,12 @@ typedef struct splitter {
   tsr_plan plan;
   uint32_t dimensions;
   uint32_t *order; /* dimensions, the slowest in tile order first */
-  uint64_t *fragment_bytes; /* [fragment]: average stored bytes of a tile, of all fields */
+  uint64_t *fragment_bytes; /* [fragment]: average stored bytes of a tile, all fields together */
   tsr_partitions *partitions; /* the result so far */
   uint64_t capacity; /* of its list */
 } splitter;
 
-/* The result as the caller gets it, with the memory that it points to. */
+/* The result that the caller gets, with the memory that it points to. */
 typedef struct partitions_result {
   tsr_partitions base;
   splitter splitter;
@@ -75,8 +75,8 @@ static int add_partition(splitter *s, const partition_part *p, uint64_t tiles, u
   return TSR_OK;
 }
 
-/* Returns true if a cut at this key can be written in SQL: the key and the one before it must have a number or a time
- * there. */
+/* Returns true if a cut at this key can be written in SQL: the key and the one before it must map to a number or a
+ * printable time. */
 static bool can_cut(tsr_datatype datatype, uint64_t key) {
   const tsr_kind kind = tsr_datatype_kind(datatype);
   char text[48];
@@ -124,8 +124,8 @@ static int finish_dense(splitter *s, const partition_part *p, tsr_error *error) 
   return add_partition(s, p, tiles, cells, bytes, error);
 }
 
-/* Returns the best cut on a dimension, the second part's first ordinal, or 0 if there is none. *miss: how far the first
- * part's fraction of the values is from `share`. */
+/* Returns the best cut on a dimension: the first ordinal of the second part, or 0 if there is none. *miss is the
+ * difference between the first part's fraction of the values and `share`. */
 static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d, double share, double *miss) {
   const uint64_t extent = s->snapshot->grid.extent[d], low = p->low[d], high = p->high[d];
   const uint64_t first = low / extent + 1, last = high / extent; /* tiles that can begin the second part */
@@ -133,7 +133,7 @@ static uint64_t find_cut(const splitter *s, const partition_part *p, uint32_t d,
   const tsr_dimension_selection *selected = &s->plan.selections[d];
   const double all = (double)values_between(selected, low, high);
   uint64_t a = first, b = last;
-  while (a < b) { /* find the first tile with the share before it */
+  while (a < b) { /* find the first tile with at least the share before it */
     const uint64_t middle = a + (b - a) / 2;
     if ((double)values_between(selected, low, middle * extent - 1) < share * all) a = middle + 1;
     else b = middle;
@@ -178,7 +178,7 @@ static int split_dense(splitter *s, const partition_part *p, tsr_error *error) {
   a.cuts[on].has_high = b.cuts[on].has_low = true;
   tsr__key_value(datatype, low_key + best - 1, a.cuts[on].values.high);
   tsr__key_value(datatype, low_key + best, b.cuts[on].values.low);
-  TSR_TRY(split_dense(s, &a, error)); /* the recursion is as deep as the share can be halved */
+  TSR_TRY(split_dense(s, &a, error)); /* the recursion depth is log2 of the share */
   return split_dense(s, &b, error);
 }
 
@@ -195,9 +195,9 @@ static int start_dense(splitter *s, partition_part *p, tsr_error *error) {
 
 /* ---- Sparse ------------------------------------------------------------------------------------------------------ */
 
-typedef struct box_end { /* an end of a tile's MBR on one dimension, or a cut */
+typedef struct box_end { /* an end of a tile's MBR on one dimension, or a cut position */
   uint64_t key;
-  const uint8_t *text; /* of string dimensions; else NULL */
+  const uint8_t *text; /* for string dimensions; else NULL */
   uint64_t size; /* of the text, in bytes */
 } box_end;
 
@@ -210,7 +210,7 @@ static int partition_compare_ends(const box_end *a, const box_end *b) {
   return (a->key > b->key) - (a->key < b->key);
 }
 
-/* Sets *limit to a part's end on a dimension. Returns false if the part has none. */
+/* Sets *limit to a part's end on a dimension. Returns false if it is unbounded there. */
 static bool limit_of(const splitter *s, const partition_part *p, uint32_t d, bool high, box_end *limit) {
   const tsr_cut *cut = &p->cuts[d];
   const tsr_spans *spans = &s->plan.spans[d];
@@ -235,7 +235,7 @@ static bool limit_of(const splitter *s, const partition_part *p, uint32_t d, boo
   return limit->text != NULL;
 }
 
-/* Returns an end of an item's MBR on a dimension, cut to the part. */
+/* Returns an end of an item's MBR on a dimension, clipped to the part. */
 static box_end partition_end_of(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
                                 bool high) {
   const tsr_plan_tile *tile = &s->plan.tiles[it->tile];
@@ -249,7 +249,7 @@ static box_end partition_end_of(const splitter *s, const partition_part *p, cons
   return (high ? order > 0 : order < 0) ? limit : end;
 }
 
-typedef struct partition_ranked { /* an item's ends on the dimension that is tried */
+typedef struct partition_ranked { /* an item's ends on the dimension being tried */
   box_end low, high;
   double cells;
 } partition_ranked;
@@ -266,7 +266,7 @@ static uint64_t clean_size(const uint8_t *text, uint64_t size) {
 }
 
 /* Returns the key of a float above `low` and not above `key` that can be written with few digits, so that SQL reads
- * exactly this value back. Returns `key` if there is none. */
+ * back exactly this value. Returns `key` if there is none. */
 static uint64_t round_key(tsr_datatype datatype, uint64_t low, uint64_t key) {
   for (int digits = 3; digits <= 9; digits++) {
     char text[40];
@@ -288,8 +288,8 @@ static uint64_t round_key(tsr_datatype datatype, uint64_t low, uint64_t key) {
 
 #define CANDIDATES 3
 
-/* Lists the candidates for a cut near `target` cells. Values below the cut belong to the first part; of strings, also
- * the value of the cut itself. Returns how many candidates there are. */
+/* Lists candidates for a cut near `target` cells, and returns their number. Values below the cut belong to the first
+ * part; for strings, so does the value of the cut itself. */
 static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint64_t count, uint32_t d, double target,
                           box_end ends[CANDIDATES]) {
   const tsr_datatype datatype = s->snapshot->schema->fields[d].datatype;
@@ -307,7 +307,7 @@ static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint
     }
     return n;
   }
-  uint64_t from = i, to = i; /* items from..to-1 have the same low end as item i: cut before or behind them */
+  uint64_t from = i, to = i; /* items from..to-1 have the same low end as item i: cut before or after them */
   while (from > 0 && ranks[from - 1].low.key == ranks[i].low.key) from--;
   while (to < count && ranks[to].low.key == ranks[i].low.key) to++;
   const uint64_t at[2] = {from, to};
@@ -322,7 +322,7 @@ static unsigned list_ends(const splitter *s, const partition_ranked *ranks, uint
   return n;
 }
 
-/* Sets *before and *behind: whether the item reaches into the part before the cut, and into the part behind it. */
+/* Sets *before and *behind: whether the item reaches into the part before the cut, and into the part after it. */
 static void partition_locate(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
                              const box_end *at, bool *before, bool *behind) {
   const box_end low = partition_end_of(s, p, it, d, false), high = partition_end_of(s, p, it, d, true);
@@ -331,7 +331,7 @@ static void partition_locate(const splitter *s, const partition_part *p, const p
   *behind = partition_compare_ends(&high, at) > equal || !*before;
 }
 
-/* Estimates which fraction of an item that reaches over the cut lies before it. */
+/* Estimates the fraction of an item that lies before a cut through it. */
 static double part_before(const splitter *s, const partition_part *p, const partition_item *it, uint32_t d,
                           const box_end *at) {
   if (at->text || tsr_datatype_kind(s->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT) return 0.5;
@@ -339,8 +339,8 @@ static double part_before(const splitter *s, const partition_part *p, const part
   return high.key < low.key ? 0.5 : (double)(at->key - low.key) / ((double)(high.key - low.key) + 1);
 }
 
-/* Sets *loss of a cut: the cells of tiles that reach over it, plus the difference between the first part's cells and
- * `target`. Returns false if the cut makes neither part smaller. */
+/* Computes the *loss of a cut: the cells of tiles that straddle it, plus the difference between the first part's cells
+ * and `target`. Returns false if the cut makes neither part smaller. */
 static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, const box_end *at, double target,
                       double *loss) {
   double both = 0, first = 0;
@@ -357,7 +357,7 @@ static bool weigh_cut(const splitter *s, const partition_part *p, uint32_t d, co
   return in_front > 0 && behind_it > 0 && in_front + behind_it < 2 * p->item_count;
 }
 
-/* Looks for a cut on a dimension whose loss is less than *loss. Returns 1 and sets *best and *loss, or returns 0. */
+/* Tries cuts on a dimension. If one loses less than *loss, sets *best and *loss and returns 1; else returns 0. */
 static int try_dimension(splitter *s, const partition_part *p, uint32_t d, double all, partition_ranked *ranks,
                          box_end *best, double *loss, tsr_error *error) {
   const double target = all * (double)(p->share / 2) / (double)p->share;
@@ -410,7 +410,7 @@ static int set_cut(splitter *s, partition_part *a, partition_part *b, uint32_t d
   return TSR_OK;
 }
 
-/* Divides the items of a part; an item that reaches over the cut goes to both. */
+/* Divides the items of a part; an item that straddles the cut goes to both. */
 static int share_items(splitter *s, const partition_part *p, partition_part *a, partition_part *b, uint32_t d,
                        const box_end *at, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->arena, p->item_count, &a->items, error));
@@ -456,8 +456,8 @@ static int split_sparse(splitter *s, const partition_part *p, tsr_error *error) 
   return split_sparse(s, &b, error);
 }
 
-/* Begins with all tiles of the plan. A tile that the request selects only in part counts with all of its cells: how
- * many of them lie outside is not known. */
+/* Begins with all tiles of the plan. A tile that the request selects only in part counts with all of its cells, since
+ * it is not known how many of them the request selects. */
 static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->plan.tile_count, &p->items, error));
   p->item_count = s->plan.tile_count;
@@ -472,7 +472,7 @@ static int start_sparse(splitter *s, partition_part *p, tsr_error *error) {
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
-/* Finds the average stored bytes of each fragment's tiles. */
+/* Finds the average stored size of each fragment's tiles. */
 static int find_bytes(splitter *s, tsr_error *error) {
   uint64_t *memory;
   TSR_TRY(TSR_ARENA_ARRAY(&s->arena, s->snapshot->fragment_count, &memory, error));

@@ -1,13 +1,15 @@
-/* plan.c: which fragments and tiles a request can find cells in, for the reader and, as an estimate, for SQLite's
- * planner.
+/* plan.c: decides which fragments and tiles a request can find cells in, for the reader and, as an estimate, for
+ * SQLite's planner.
  *
- * Ranges become spans of order keys. A fragment counts if its non-empty domain meets the spans; the R-tree of a sparse
- * one then gives the tiles. A dense plan names no tiles, since there may be 2^60 of them: it has the selected ordinals
- * of each dimension and the boxes of the fragments that meet them.
+ * Plans. Ranges become spans of order keys. Fragments whose non-empty domain does not meet the spans are skipped; the
+ * R-tree of a sparse fragment then gives the tiles. A dense plan lists no tiles, since there may be 2^60 of them: it
+ * has the selected ordinals of each dimension and the boxes of the fragments that meet them.
  *
- * The estimate goes down each R-tree by levels: the cells of a node within the spans all count, and a node that the
- * spans cut is looked into. Where a leaf is cut, its cells are taken to be spread evenly over its MBR. Of many nodes a
- * sample stands for all, so that an estimate takes about the same time for any array.
+ * Estimates. The estimate descends each R-tree level by level. All cells of a node inside the spans count; a node that
+ * the spans cut is expanded. In a leaf that is cut, cells are assumed to be spread evenly over its MBR. If a level has
+ * many nodes, a sample represents them all, so that an estimate takes about the same time for any array.
+ *
+ * Covers, in the last section, tell where in a dense array any cell was written.
  */
 #include "read/reader.h"
 
@@ -58,14 +60,14 @@ static bool fragment_meets(const tsr_schema *schema, const tsr_fragment *fragmen
   return true;
 }
 
-/* Makes the selection of a dimension: what the spans select between the ordinals low and high, as ordinals. */
+/* Makes the selection of a dimension: the values within the spans, between the ordinals low and high, as ordinals. */
 static int plan_select_dimension(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high,
                                  tsr_arena *arena, tsr_dimension_selection *selected, tsr_error *error) {
   const uint64_t first = low_key + low, last = low_key + high;
   const tsr_span box = {first, last};
   const tsr_span *all = spans->all ? &box : spans->spans;
   uint64_t from = 0, end = spans->all ? 1 : spans->count;
-  for (uint64_t a = 0, b = end; a < b;) { /* find the first span that does not end before the box */
+  for (uint64_t a = 0, b = end; a < b;) { /* find the first span that ends in the box or after it */
     uint64_t middle = a + (b - a) / 2;
     if (all[middle].high < first) a = from = middle + 1;
     else b = middle;
@@ -88,7 +90,7 @@ uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected
 
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high) {
-  uint64_t n = 0, next = 0; /* next: the first tile that is not counted yet */
+  uint64_t n = 0, next = 0; /* next: the first tile not yet counted */
   for (uint64_t i = 0; i < selected->count; i++) {
     uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
     if (a > b) continue;
@@ -131,8 +133,8 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   return TSR_OK;
 }
 
-/* Returns true if a filter changes coordinates: scale_float rounds. MBRs are those of the values before it, so they
- * neither exclude a tile nor make a look at its cells unnecessary. */
+/* Returns true if a filter changes coordinates: scale_float rounds. MBRs are made before the filter runs, so they can
+ * neither exclude a tile nor spare a look at its cells. */
 static bool is_lossy(const tsr_schema *schema) {
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d))) return true;
@@ -144,7 +146,7 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
   return TSR_OK;
 }
 
-/* Tells the store that the metadata of the fragments that meet the spans will be read. */
+/* Hints to the store that the metadata of the fragments that meet the spans will be read. */
 static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
   tsr_fragment **met;
   uint64_t n = 0;
@@ -159,7 +161,7 @@ static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool loss
   tsr__free(met);
 }
 
-/* The same for a dense plan: for its boxes, from the newest to the first that covers all that is selected. */
+/* The same for a dense plan: for its boxes, from the newest down to the first that covers the whole selection. */
 static void expect_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
   tsr_fragment **met;
   uint64_t n = 0;
@@ -218,7 +220,7 @@ bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragme
   return true;
 }
 
-/* Finds the box of a fragment of a dense array, in ordinals; a sparse fragment's box is its non-empty domain. */
+/* Finds the box of a fragment of a dense array, in ordinals. A sparse fragment's box is its non-empty domain. */
 static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_plan_box *box, tsr_error *error) {
   const tsr_fragment *fragment = snapshot->fragments[f].fragment;
   const tsr_grid *grid = &snapshot->grid;
@@ -319,8 +321,8 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
 
 /* ---- Estimates -------------------------------------------------------------------------------------------------- */
 
-#define ESTIMATE_NODES 256 /* nodes of an R-tree's level that are looked at, evenly spread if there are more */
-#define ESTIMATE_SPANS 64 /* spans of a dimension that are looked at: the first ones */
+#define ESTIMATE_NODES 256 /* nodes examined on each level of an R-tree: an even sample if there are more */
+#define ESTIMATE_SPANS 64 /* spans of a dimension that are examined: the first ones */
 
 typedef struct estimator {
   const tsr_schema *schema;
@@ -338,14 +340,14 @@ static double plan_float_of(tsr_datatype datatype, uint64_t key) {
   return datatype == TSR_FLOAT32 ? (double)f32 : f64;
 }
 
-/* Returns the distance from the value of one key to that of another. */
+/* Returns the distance between the values of two keys. */
 static double distance(tsr_datatype datatype, uint64_t from, uint64_t to) {
   if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return plan_float_of(datatype, to) - plan_float_of(datatype, from);
   return (double)(to - from);
 }
 
-/* Returns the part of the cells in low..high that the spans select, if cells are spread evenly, from 0 to 1. `least` is
- * the part that a span of floats selects at least, however narrow it is. */
+/* Returns the fraction of the cells in low..high that the spans select, assuming that cells are spread evenly. `least`
+ * is the fraction that a span of floats selects at least, however narrow it is. */
 static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t low, uint64_t high, double least) {
   const bool floats = tsr_datatype_kind(datatype) == TSR_KIND_FLOAT;
   const double unit = floats ? 0 : 1, width = distance(datatype, low, high) + unit;
@@ -363,12 +365,12 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
         distance(datatype, TSR_MAX(spans->spans[i].low, low), TSR_MIN(spans->spans[i].high, high)) + unit;
     part += TSR_MAX(taken / width, floats ? least : 0);
   }
-  if (i < spans->count && spans->spans[i].low <= high) /* the spans that are not looked at are taken to be as dense */
+  if (i < spans->count && spans->spans[i].low <= high) /* assume that the remaining spans are as dense */
     part *= width / TSR_MAX(distance(datatype, low, spans->spans[i].low), 1e-300);
   return part >= 0 && part < 1 ? part : 1; /* 1 also if bounds are infinite */
 }
 
-/* Returns where `text` lies among strings with the same first `skip` bytes, from 0 to 1: its next bytes as a
+/* Returns the position of `text` among strings that share its first `skip` bytes, from 0 to 1: its next bytes read as a
  * fraction. */
 static double plan_place_of(const uint8_t *text, uint64_t size, uint64_t skip) {
   double place = 0, unit = 1;
@@ -401,8 +403,8 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
   return TSR_MIN(part, 1);
 }
 
-/* Relates the MBR of an R-tree node with about `cells` cells to the spans, and estimates which part of the cells they
- * select. */
+/* Relates the MBR of an R-tree node with about `cells` cells to the spans, and estimates the fraction of its cells that
+ * they select. */
 static tsr_relation plan_weigh(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
   const uint32_t n = e->rtree->dimensions;
   const uint64_t *keys = e->rtree->keys[level] + node * n * 2;
@@ -439,14 +441,14 @@ static double leaves_below(const estimator *e, uint32_t level, uint64_t node, do
   return (double)n;
 }
 
-/* Picks the i-th sample, one of each `step` nodes. Its place within the step varies, since MBRs may repeat at regular
- * distances. */
+/* Picks the i-th sample, one of each `step` nodes. Its position within the step varies, since MBRs may repeat at
+ * regular distances. */
 static uint64_t plan_pick(uint64_t i, double step, uint64_t count) {
   const double jitter = (double)(i * 40503 % 65536) / 65536;
   return TSR_MIN(tsr__whole(((double)i + (step > 1 ? jitter : 0)) * step), count - 1);
 }
 
-/* Adds the estimate for one fragment. `weight` is how many nodes each node that is looked at stands for. */
+/* Adds the estimate for one fragment. `weight` is the number of nodes that each sampled node represents. */
 static void estimate_fragment(estimator *e) {
   uint64_t nodes[ESTIMATE_NODES], cut[ESTIMATE_NODES];
   const tsr_rtree *rtree = e->rtree;
@@ -483,8 +485,8 @@ static void estimate_fragment(estimator *e) {
   }
 }
 
-/* Returns how many coordinates the spans contain; INFINITY if that is not a small finite number. A sparse array without
- * duplicates has no more rows than that. */
+/* Returns how many coordinates the spans contain; INFINITY if they are unbounded or too many to count. A sparse array
+ * without duplicates has no more rows than that. */
 static double coordinates_of(const tsr_schema *schema, const tsr_spans *spans) {
   double n = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -547,7 +549,7 @@ static void estimate_dense(const tsr_snapshot *snapshot, const tsr_plan *plan, t
   estimate->rows = 1;
   for (uint32_t d = 0; d < grid->dimensions; d++)
     estimate->rows *= (double)tsr__dimension_selection_values(&plan->selections[d]);
-  for (uint64_t i = plan->box_count; i-- > 0;) { /* newest first; one that covers all hides older ones */
+  for (uint64_t i = plan->box_count; i-- > 0;) { /* newest first; one that covers the selection hides all older ones */
     const tsr_plan_box *box = &plan->boxes[i];
     bool covers = !box->sparse;
     double tiles = 1, cells = 1;
@@ -586,32 +588,31 @@ int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr
   return TSR_OK;
 }
 
-/* Where a dense request has to look for written cells.
+/* ---- Covers: where a dense request has to look for written cells ------------------------------------------------ */
+/* A dense array may have 10^10 tiles, two of which fragments meet. If the request excludes cells that were never
+ * written, or if all of those can be taken at once, the walk over space tiles (space_tiles.c) and the key ranges of an
+ * ordered read (key_range.c) keep to covers: boxes that hold all cells of the fragments, and as little else as is cheap
+ * to find out.
  *
- * A dense array may have 10^10 tiles of which fragments meet two. If the request does not select cells that were never
- * written, or if all of those can be taken at once, the walk over tiles (space_tiles.c) and the key ranges of an ordered read
- * (ordered.c) keep to covers: boxes that hold all cells of the fragments, and as little else as is cheap to find
- * out.
- *
- * A dense fragment has one cover, its box. The box of a sparse fragment says little if the fragment has few cells far
- * apart. If the box spans many space tiles, the MBRs of the fragment's tiles are the covers instead; of uncommitted
- * cells in memory, the space tiles in which they lie.
+ * A dense fragment has one cover, its box. The box of a sparse fragment says little if it has a few cells far apart. If
+ * its box spans many space tiles, its covers are the MBRs of its tiles or, for uncommitted cells in memory, the space
+ * tiles that hold them.
  */
 
-#define WIDE_TILES          16u /* a sparse fragment that spans up to so many space tiles has its box as its cover */
+#define WIDE_TILES          16u /* a sparse fragment that spans at most so many space tiles has its box as cover */
 #define FRAGMENT_COVERS_MAX 4096u /* covers of one sparse fragment, at most */
-#define COVER_BYTES         64u /* bytes that a cover takes for each dimension, about */
-#define COVERS_PART         16 /* covers of sparse fragments take at most this part of the budget */
+#define COVER_BYTES         64u /* approximate bytes of a cover for each dimension */
+#define COVERS_PART         16 /* covers of sparse fragments take at most 1/COVERS_PART of the budget */
 
 typedef struct covers_list {
   tsr_snapshot *snapshot;
   tsr_plan *plan;
   tsr_arena *arena;
   uint64_t capacity;
-  uint64_t covers_max; /* if there are so many covers, each further sparse fragment has its box alone */
+  uint64_t covers_max; /* from so many covers on, a sparse fragment gets one cover, its box */
 } covers_list;
 
-/* Adds a cover, whose bounds the caller fills in. */
+/* Adds a cover; the caller fills in its bounds. */
 static int covers_add(covers_list *list, uint64_t **low, uint64_t **high, tsr_error *error) {
   const uint32_t n = list->snapshot->grid.dimensions;
   tsr_plan *plan = list->plan;
@@ -657,7 +658,7 @@ static int add_tile_boxes(covers_list *list, const tsr_plan_box *box, const tsr_
   return TSR_OK;
 }
 
-/* Computes the coordinates of the space tile of a cell in memory. */
+/* Computes the coordinates of the space tile that holds a cell in memory. */
 static void covers_find_tile(const covers_list *list, const tsr_fragment *fragment, uint64_t t, uint64_t cell,
                              uint64_t *at) {
   const tsr_grid *grid = &list->snapshot->grid;
@@ -670,8 +671,8 @@ static void covers_find_tile(const covers_list *list, const tsr_fragment *fragme
 }
 
 /* Adds the space tiles of the cells of an uncommitted fragment in memory. The cells come in tile order, and space tiles
- * that follow each other along the fastest dimension become one cover. Returns 0, and adds nothing, if there are too
- * many. */
+ * that are adjacent along the fastest dimension become one cover. Returns 0, and adds nothing, if there would be too
+ * many covers. */
 static int covers_add_cells(covers_list *list, const tsr_fragment *fragment, tsr_error *error) {
   const tsr_grid *grid = &list->snapshot->grid;
   const uint32_t n = grid->dimensions, fast = grid->col_major_tiles ? 0 : n - 1;

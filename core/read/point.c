@@ -1,9 +1,9 @@
 /* point.c: one cell of a dense array, as lookups and joins request it.
  *
- * If the request has a single value of each dimension, neither a plan nor a window is made. The newest fragment whose
- * box contains the cell owns it; tile and place follow from the fragment's grid. The tile is loaded when a column of it
- * is read. Cells that were never written, arrays with sparse fragments, and requests with predicates are left to
- * dense.c.
+ * If the request has a single value on each dimension, it needs neither a plan nor a window. The newest fragment whose
+ * box contains the cell owns it; the tile and the position in it follow from the fragment's grid. The tile loads when
+ * one of its columns is read. dense.c handles the rest: cells that were never written, arrays with sparse fragments,
+ * and requests with predicates.
  */
 #include "read/reader.h"
 
@@ -15,11 +15,11 @@ typedef struct point_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
   tsr_pinned_tile *pinned; /* owned */
-  bool given; /* the one batch has been given out */
+  bool given; /* the one batch has been handed out */
   uint64_t ordinals[]; /* by dimension */
 } point_iterator;
 
-/* Returns the range of a dimension if there is just one, with both bounds inclusive; else NULL. */
+/* Returns the range of a dimension if it is the only one and both bounds are inclusive; else NULL. */
 static const tsr_range *single_range(const tsr_ranges *ranges) {
   if (ranges->all) ranges = ranges->also;
   if (!ranges || ranges->all || ranges->also || ranges->count != 1) return NULL;
@@ -28,8 +28,8 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
   return range;
 }
 
-/* Computes the ordinals of the requested cell: 1; 0 if the request is not a single cell; -1 if the cell lies outside of
- * the array's non-empty domain. */
+/* Computes the ordinals of the requested cell and returns 1; 0 if the request is not for a single cell; -1 if the cell
+ * lies outside the array's non-empty domain. */
 static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
   bool outside = !snapshot->domain.exists;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
@@ -44,8 +44,8 @@ static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_rang
   return outside ? -1 : 1;
 }
 
-/* Finds the newest fragment that wrote the cell: 1, and counts fragments and tiles as a plan would; 0 if there is none,
- * or if a sparse fragment might own the cell. */
+/* Finds the newest fragment that wrote the cell. If there is one, counts fragments and tiles as a plan would, and
+ * returns 1; returns 0 if there is none, or if a sparse fragment might own the cell. */
 static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
   uint64_t met = 0, tiles = 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {

@@ -1,29 +1,30 @@
-/* predicate.c: tests predicates on attributes against the statistics of tiles and against columns of cells.
+/* predicate.c: tests predicates on attributes, against the statistics of tiles and against columns of cells.
  *
- * Nulls. A predicate sees the values that the host shows. A null cell is null, NaN is null, and NaT is null if the host
+ * Sections: making the tests of a request; testing columns of cells; testing pinned tiles; statistics.
+ *
+ * Nulls. A predicate sees the values that the host shows: a null cell is null, NaN is null, and NaT is null if the host
  * says so. Cells that were never written, or whose fragment lacks the attribute, are null unless the host shows their
  * fill value.
  *
- * Statistics. TileDB's statistics are missing or wrong in many cases (errata.md, "Statistics"). A tile is skipped only
- * if all of this holds:
+ * Statistics. TileDB's statistics are missing or wrong in many cases (docs/errata.md, "Statistics"). A tile is skipped
+ * only if all of these conditions hold:
  * - The attribute has one number, datetime or time per cell; or it is CHAR or ASCII and the format version is at least
  *   18 (before, TileDB compared past the ends of strings). UTF8 and all other variable or multi-valued attributes are
  *   read.
  * - Floats: the sum is less than SUM_MAX, and the bounds are less than BOUND_MAX. A NaN resets the bounds and makes the
- *   sum NaN, which the comparison finds. But a sum that has reached an infinity, or has overflowed, sticks at the
- *   greatest double and hides a NaN; bounds below BOUND_MAX make sure that no later value brought such a sum down
- *   again.
- * - Strings: TileDB compares them up to the first NUL, so the bounds are widened by all that may follow it. In dense
- *   arrays variable strings are read, and nullable ones before version 21.
- * - The attribute has no lossy filter: statistics are of the values before the filters.
+ *   sum NaN, which the comparison detects. But a sum that has reached an infinity, or has overflowed, stays at the
+ *   greatest double and hides a NaN; bounds below BOUND_MAX ensure that no later value brought such a sum down again.
+ * - Strings: TileDB compares them up to the first NUL, so the bounds are widened by everything that may follow it. In
+ *   dense arrays variable strings are always read, and nullable ones before version 21.
+ * - The attribute has no lossy filter: statistics are made from values before the filters.
  *
- * The statistics of a whole fragment are used only for single integers, datetimes and times. The sums of tiles that
- * stick at both ends can add up to a sum that looks right, and TileDB skips values where it should skip tiles of null
+ * The statistics of a whole fragment are used only for single integers, datetimes and times. Sums of tiles that stick
+ * at both ends can add up to a sum that looks right, and TileDB skips values where it should skip tiles of null
  * strings.
  *
- * Null counts are right where minimum and maximum are, but they do not count NaN and NaT. The padding of dense tiles
- * (format versions 11 to 15) makes bounds wider and null counts greater, never the reverse. The callers see to it that
- * a skipped tile does not uncover older versions of its cells.
+ * Null counts are right where minimum and maximum are, but they do not include NaN and NaT. The padding of dense tiles
+ * (format versions 11 to 15) widens bounds and raises null counts, never the reverse. The callers make sure that a
+ * skipped tile does not uncover older versions of its cells.
  */
 #include "read/reader.h"
 
@@ -39,9 +40,9 @@
 
 #define SUM_MAX         1e300 /* see above, "Floats" */
 #define BOUND_MAX       1e290
-#define PREDICATE_BLOCK 65536u /* cells that are tested together */
-#define NEGATED         512u /* cells that are tested together if the test is negated */
-#define TEXT_BOUND      256u /* bytes of a bound of strings that are compared */
+#define PREDICATE_BLOCK 65536u /* cells tested at a time */
+#define NEGATED         512u /* cells tested at a time if the test is negated */
+#define TEXT_BOUND      256u /* bytes of a string bound that are compared */
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
@@ -94,8 +95,8 @@ int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *e
 
 /* ---- Columns of cells -------------------------------------------------------------------------------------------- */
 
-/* Defines a function that writes those of selection[0..count) (NULL: 0..count-1) to `out` for which TEST, of the cell's
- * value v, is `expected`, and returns their number. */
+/* Defines a function that keeps the cells of selection[0..count) (NULL: 0..count-1) for which TEST, of the cell's value
+ * v, is `expected`: it writes their indices to `out` and returns their number. */
 #define DEFINE_KEEP(name, type, TEST)                                                                                  \
   static uint64_t keep_##name(const type *values, const uint32_t *selection, uint64_t count, bool expected,            \
                               uint32_t *out) {                                                                         \
@@ -120,7 +121,7 @@ static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *
   return keep_number_f64(values, selection, count, expected, out);
 }
 
-/* Selects nulls of any kind, NaN and NaT among them. */
+/* Selects nulls of any kind, including NaN and NaT. */
 static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, const uint32_t *selection, uint64_t count,
                              uint32_t *out) {
   if (!test->nan && !test->nat)
@@ -153,7 +154,7 @@ static uint64_t select_within(const tsr_test *test, tsr_datatype datatype, const
   return kept;
 }
 
-/* Selects the cells that pass the test, as if it were not negated. `out` may be the selection. */
+/* Selects the cells that pass the test, ignoring its negation. `out` may be the selection. */
 static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
   if (test->never) return 0;
@@ -268,10 +269,10 @@ static bool text_outside(const tsr_spans *spans, const uint8_t *min, uint64_t mi
   if (nul) min_size = (uint64_t)(nul - min);
   nul = max_size ? memchr(max, 0, max_size) : NULL;
   if (nul) max_size = (uint64_t)(nul - max);
-  if (max_size == 0) return false; /* nothing but empty strings or nulls, or an unknown maximum */
+  if (max_size == 0) return false; /* all strings are empty or null, or the maximum is unknown */
   if (max_size < TEXT_BOUND) {
     memcpy(high, max, max_size);
-    high[max_size++] = 1; /* greater than all strings with a NUL at this place */
+    high[max_size++] = 1; /* greater than all strings with a NUL here */
   } else {
     memcpy(high, max, TEXT_BOUND);
     max_size = TEXT_BOUND;
@@ -334,8 +335,8 @@ int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot
   return tsr__damage(tsr__wrap(error, "fragment %s", fragment->name), error);
 }
 
-/* Returns true if no cell of a fragment can pass: the fragment lacks the attribute (field NULL) and its fill value does
- * not pass, or the test selects nulls of an attribute that has none. */
+/* Returns true if no cell of a fragment can pass: the fragment lacks the attribute (field NULL), and the fill value
+ * does not pass; or the test selects nulls of an attribute that cannot have any. */
 static bool never_passes(const tsr_reader *reader, const tsr_test *test, const tsr_field *field) {
   if (!field) return !constant_passes(reader, test, &reader->columns.fills[test->field]);
   return test->kind == TSR_PREDICATE_IS_NULL && !field->nullable && !test->nan && !test->nat;
@@ -353,7 +354,7 @@ static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_t
   return &m->schema->fields[field];
 }
 
-/* Returns 1 if the statistics of a fragment, or of one tile of it, say that no cell satisfies some test, 0 if not. */
+/* Returns 1 if the statistics of a fragment, or of one of its tiles, prove that no cell passes some test; else 0. */
 static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
   for (uint32_t i = 0; i < reader->tests.count; i++) {
@@ -364,7 +365,7 @@ static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint
     if (never_passes(reader, test, field)) return 1;
     if (!field || f->run.tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
     if (whole && (test->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
-      continue; /* of a single tile, its own statistics say the same */
+      continue; /* the statistics of a single tile say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
                                  (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], whole, &statistics,
                                  error));

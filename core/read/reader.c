@@ -1,8 +1,15 @@
 /* reader.c: the public functions of readers, and what all iterators share: pinned tiles, columns, windows.
  *
- * A join starts its reader for each outer row, so a reader keeps its memory from start to start: its arenas keep their
+ * Starting a reader makes its tests and its plan, and opens the iterator that fits the request. An iterator pins the
+ * tiles of a window (tsr__reader_pin), requests their slots, loads all requests at once (tsr__reader_load), and hands
+ * out batches. While the caller takes them, the next window may already be loading on the workers.
+ *
+ * A join restarts its reader for each outer row, so a reader keeps its memory across starts: its arenas keep their
  * largest block, and pinned tiles come from a free list. From the second start on it also keeps the decoded tiles that
  * it unpinned last.
+ *
+ * Sections: open and close; batches (start, next, column); pinned tiles; windows; the next window; finding a row by its
+ * rowid, which needs no plan.
  */
 #include "read/reader.h"
 
@@ -18,13 +25,13 @@
 
 #define READER_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 #define READER_TILES_FOR_A_THREAD 4 /* tiles of the largest window, for each thread */
-/* Tiles of a window if the store fetches ahead, where a wait costs more than some tiles too many. The first window has
- * one tile, unless it is known which fields will be read; then follows one of the smallest size, and each is twice as
- * large as the one before. */
+/* Window sizes if the store fetches ahead, where one more wait costs more than a few tiles too many. The first window
+ * has one tile, unless the fields to be read are already known; the second has EXPECTED_TILES, and each later one twice
+ * as many as the one before. */
 #define EXPECTED_TILES     32
 #define EXPECTED_TILES_MAX 256
-#define KEPT_PART          8 /* kept tiles take at most this part of the budget */
-#define FREE_BYTES         (UINT64_C(16) << 20) /* the next window leaves so much free, and half of the budget */
+#define KEPT_PART          8 /* kept tiles take at most 1/KEPT_PART of the budget */
+#define FREE_BYTES         (UINT64_C(16) << 20) /* loading ahead leaves this much, and half of the budget, free */
 
 static uint32_t reader_field_count(const tsr_schema *schema) {
   return schema->dimension_count + schema->attribute_count;
@@ -32,7 +39,7 @@ static uint32_t reader_field_count(const tsr_schema *schema) {
 
 /* ---- Open and close --------------------------------------------------------------------------------------------- */
 
-/* Makes the columns of attributes that a fragment lacks, and of cells that were never written. */
+/* Makes the constant columns for attributes that a fragment lacks, and for cells that were never written. */
 static void make_fills(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
   for (uint32_t f = schema->dimension_count; f < reader_field_count(schema); f++) {
@@ -64,7 +71,7 @@ static int reader_allocate(tsr_reader *reader, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Gives back kept tiles, the oldest first, until those that are left have at most `bytes` bytes. */
+/* Gives back kept tiles, oldest first, until the rest take at most `bytes` bytes. */
 static void forget_kept(tsr_reader *reader, uint64_t bytes) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
   uint32_t i = 0;
@@ -166,7 +173,7 @@ void tsr_reader_close(tsr_reader *reader) {
 
 /* ---- Batches ---------------------------------------------------------------------------------------------------- */
 
-/* Adds the fields of the tests to the decoded ones, and notes whether there are others: those wait until it is known
+/* Adds the tested fields to the fields to decode, and notes whether there are others: those wait until it is known
  * which tiles have cells that pass. */
 static void note_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
@@ -189,8 +196,8 @@ static void rewind_reader(tsr_reader *reader) {
   reader->request.distinct = false;
 }
 
-/* Makes covers where the space tiles without any written cell can be skipped: the request selects no such cell, or the
- * whole-tile shortcut takes them as boxes. */
+/* Makes covers if the reader can skip space tiles without any written cell, because the request selects no such cell or
+ * because the whole-tile shortcut takes them as boxes. */
 static int make_covers(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
   if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->shortcut.take))
@@ -223,7 +230,7 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   return TSR_OK;
 }
 
-/* Ends what the reader was started for, without a new request. Returns TSR_INTERRUPT if the host cancels. */
+/* Ends the current request without starting another. Returns TSR_INTERRUPT if the host cancels. */
 static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
   memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
@@ -234,8 +241,8 @@ static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   return tsr__cancelled(&reader->snapshot->array->environment->memory, error);
 }
 
-/* Returns true if the cells come in the requested order without sorting. One dense fragment must cover all that is
- * selected, and only the slowest dimension that has more than one selected value may cross tiles. */
+/* Returns true if the cells come in the requested order without sorting: one dense fragment must cover the whole
+ * selection, and only the slowest dimension with more than one selected value may span several tiles. */
 static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   const tsr_grid *grid = &reader->snapshot->grid;
   const tsr_plan *plan = &reader->plan;
@@ -259,7 +266,7 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
   return true;
 }
 
-/* Narrows a distinct request on a dense array. Each combination of coordinates has a cell, so one value of each
+/* Narrows a distinct request on a dense array: every combination of coordinates has a cell, so one value of each
  * dimension that is not in the order is enough. */
 static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
@@ -279,9 +286,9 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
   return tsr__plan_make_within(reader->snapshot, spans, &reader->arena, plan, error);
 }
 
-/* Starts a distinct request: a dense array gets a smaller plan; of a sparse one, ordered.c drops the repeats. */
+/* Starts a distinct request: a dense array gets a smaller plan; for a sparse one, ordered.c drops the repeats. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass */
+  if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass the tests */
   reader->request.distinct = !reader->snapshot->schema->dense;
   return reader->request.distinct ? TSR_OK : reader_narrow(reader, request, error);
 }
@@ -424,9 +431,9 @@ static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) 
   return (tsr_tile_request *)(void *)buffer->data;
 }
 
-/* Keeps a tile that is being unpinned for the next start. A reader that is started again and again is likely to read
- * the same tiles, so it keeps them even if the cache has no room, until something else needs the memory
- * (reader_relieve). Returns false if the tile is not kept: it is the caller's still. */
+/* Keeps a tile that is being unpinned for the next start. A reader that restarts again and again is likely to read the
+ * same tiles, so it keeps them even if the cache has no room, until something else needs the memory (reader_relieve).
+ * Returns false if the tile is not kept: then it still belongs to the caller. */
 static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
   const tsr_fragment *fragment = reader->snapshot->fragments[pinned->fragment].fragment;
@@ -440,7 +447,7 @@ static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_
   return true;
 }
 
-/* Serves requests from the kept tiles, and removes these requests from the list. */
+/* Serves requests from the kept tiles, and removes those requests from the list. */
 static void take_kept(tsr_reader *reader) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
   uint64_t count, left = 0, found = 0;
@@ -490,7 +497,7 @@ int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slo
   return tsr__buffer_append(&reader->window.requests, &request, sizeof request, error);
 }
 
-/* Returns the first field that has slots: a dense fragment stores no coordinates. */
+/* Returns the first field that has a slot: a dense fragment stores no coordinates. */
 static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
   return reader->snapshot->fragments[fragment].fragment->metadata.dense ? reader->snapshot->schema->dimension_count : 0;
 }
@@ -502,7 +509,7 @@ int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_
   return TSR_OK;
 }
 
-/* Puts the tiles of loaded requests into their pinned tiles. */
+/* Hands the tiles of loaded requests to their pinned tiles. */
 static void pin_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint64_t count) {
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -536,12 +543,12 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error) {
   const uint64_t size = reader->window.requests.size;
   const int rc = load_requests(reader, &reader->window.requests, error);
   if (!tsr__lacks_memory(rc) || !reader->window.ahead.loading) return rc;
-  cancel_ahead(reader); /* the present window needs the memory first */
+  cancel_ahead(reader); /* the current window needs the memory more */
   reader->window.requests.size = size;
   return load_requests(reader, &reader->window.requests, error);
 }
 
-/* Returns where the coordinates of a dimension begin in a tile, in bytes: below format version 5 one slot holds the
+/* Returns the offset of a dimension's coordinates in a tile, in bytes: before format version 5 one slot holds the
  * coordinates of all dimensions, one dimension after the other. */
 static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                                int64_t slot) {
@@ -617,7 +624,7 @@ uint64_t tsr__reader_window(tsr_reader *reader) {
       memchr(reader->request.fields, true, reader_field_count(reader->snapshot->schema)))
     n = EXPECTED_TILES;
   if (reader->progress.limit > 0 &&
-      reader->progress.given >= reader->progress.limit) /* the caller takes more: expect as many again */
+      reader->progress.given >= reader->progress.limit) /* the caller takes more than expected: expect as many again */
     reader->progress.limit = tsr__mul_sat(2, reader->progress.given);
   reader->progress.window_tiles = TSR_MIN(TSR_MAX(2 * n, expecting ? EXPECTED_TILES : 1), most);
   return n;
@@ -647,7 +654,7 @@ int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error)
   if (used > reader->memory.limit / 2 || reader->memory.limit - used < FREE_BYTES) return TSR_OK;
   tsr_tile_request *list = requests_of(&ahead->requests, &count);
   if (count == 0) return TSR_OK;
-  tsr_error ignored; /* tsr__reader_take_ahead tries again, and reports what lasts */
+  tsr_error ignored; /* tsr__reader_take_ahead tries again, and reports errors that persist */
   const int rc = tsr__load_start(&ahead->load, reader->snapshot->array, reader->threads - 1, true, list, count,
                                  &reader->memory, &ignored);
   ahead->loading = rc >= 0;
@@ -667,7 +674,7 @@ int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error) {
     rc = tsr__load_finish(&ahead->load, &ignored);
     TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
   }
-  if (rc < 0) /* the load was not started, or has failed: do it now, and report errors */
+  if (rc < 0) /* the load did not start, or failed: do it now, and report errors */
     return load_requests(reader, &ahead->requests, error);
   const tsr_tile_request *requests = requests_of(&ahead->requests, &count);
   pin_tiles(reader, requests, count);
@@ -697,12 +704,11 @@ int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
   return TSR_OK;
 }
 
-/* Finds one row by its rowid.
- *
- * A rowid says where its cell stands. Each committed fragment has a range of rowids, tile by tile. Cells of a dense
- * array that were never written follow, by their row-major ordinal. Negative rowids are the numbers of a transaction's
- * own cells; its uncommitted fragments know where each number stands. So no search is needed, and one tile of each
- * requested field is decoded.
+/* ---- Finding a row by its rowid --------------------------------------------------------------------------------- */
+/* A rowid encodes where its cell is. Each committed fragment has a range of rowids, tile by tile. Cells of a dense
+ * array that were never written come after them, by row-major ordinal. Negative rowids number a transaction's own
+ * cells, and its uncommitted fragments know the position of each number. So there is nothing to search, and one tile of
+ * each requested field is decoded.
  */
 
 typedef struct found_iterator {
@@ -710,10 +716,10 @@ typedef struct found_iterator {
   tsr_reader *reader;
   tsr_pinned_tile *pinned; /* NULL: the cell was never written */
   uint64_t cell; /* index in the tile */
-  uint64_t *ordinals; /* by dimension; NULL if the cell lies in a sparse fragment */
+  uint64_t *ordinals; /* by dimension; NULL if the cell is in a sparse fragment */
 } found_iterator;
 
-/* ---- Columns -------------------------------------------------------------------------------- */
+/* ---- Finding a row: its columns --------------------------------------------------------------------------------- */
 
 static int ordinal_column(const found_iterator *it, uint32_t d, tsr_column *column, tsr_error *error) {
   const tsr_field *field = &it->reader->snapshot->schema->fields[d];
@@ -744,9 +750,9 @@ static void close_found(tsr_batch_iterator *iterator) {
   tsr__reader_unpin(it->reader, it->pinned);
 }
 
-/* ---- Where the cell stands ---------------------------------------------------------------------------- */
+/* ---- Finding a row: the position of its cell -------------------------------------------------------------------- */
 
-/* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding: outside of the
+/* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding, outside the
  * fragment's box. */
 static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
   const tsr_grid *grid = &fragment->dense.grid;

@@ -1,8 +1,17 @@
-/* reader.h: which fragments and tiles a request can find cells in.
+/* reader.h: what the files of core/read/ offer each other. Together they find the cells that a request selects.
  *
- * The reader executes a plan; the estimate for SQLite's planner (tsr_request_estimate) is made by the same code. A
- * sparse plan lists tiles. A dense plan lists the selected ordinals of each dimension and the boxes of the fragments
- * that meet them; dense.c enumerates its space tiles.
+ * A request becomes a plan; an iterator loads the plan's tiles in windows and hands out batches of cells. The sections:
+ *
+ * - plan.c: the plan: which fragments, tiles and ordinals the request selects; and covers of dense arrays
+ * - space_tiles.c: walks the space tiles of a dense plan, and cuts each into subtiles
+ * - tile_loader.c: loads and decodes tiles on the thread pool
+ * - predicate.c: tests predicates against statistics and cells
+ * - reader.c: the reader: pinned tiles, columns, windows, reading ahead
+ * - dense.c, point.c, sparse.c, ordered.c: the iterators
+ * - version_merge.c: picks the newest version of each cell, for sparse.c
+ * - key_range.c: cuts an ordered read into key ranges, for ordered.c
+ *
+ * Boxes and spans are inclusive at both ends. An ordinal counts the values of a dimension from the start of its domain.
  */
 #ifndef TSR_READ_READER_H
 #define TSR_READ_READER_H
@@ -13,6 +22,12 @@
 #include "base/pool.h"
 #include "tessera.h"
 #include "base/sort.h"
+
+/* ---- plan.c: which fragments and tiles a request can find cells in ---------------------------------------------- */
+/* The reader executes a plan; the same code makes the estimate for SQLite's planner (tsr_request_estimate). A sparse
+ * plan lists tiles. A dense plan lists the selected ordinals of each dimension and the boxes of the fragments that meet
+ * them; dense.c enumerates its space tiles.
+ */
 
 typedef struct tsr_plan_tile { /* a tile of a sparse fragment */
   uint32_t fragment; /* index in the snapshot */
@@ -32,13 +47,13 @@ typedef struct tsr_plan_box { /* a fragment of a dense array whose box meets the
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_plan_box;
 
-typedef struct tsr_cover { /* a box that holds written cells (reader.h) */
+typedef struct tsr_cover { /* a box of a dense array that may hold written cells: see tsr__covers_make */
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_cover;
 
 typedef struct tsr_plan {
   bool empty; /* no cell can satisfy the request */
-  bool lossy; /* a filter changes stored coordinates, so MBRs do not tell where cells lie */
+  bool lossy; /* a lossy filter changed the stored coordinates, so MBRs say nothing about them */
   tsr_spans *spans; /* one per dimension */
   /* sparse arrays: tiles that may hold cells of the request, by fragment, then by tile number */
   uint64_t tile_count;
@@ -51,46 +66,44 @@ typedef struct tsr_plan {
   tsr_cover *covers; /* set by tsr__covers_make */
 } tsr_plan;
 
-/* Makes the plan for ranges of the dimensions (one per dimension, or NULL: all cells). All of its memory comes from
+/* Plans a request for ranges of the dimensions (one per dimension, or NULL: all cells). The plan's memory is in
  * `arena`. Loads R-trees, and adds to the counters of considered and skipped fragments and tiles. */
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
 
-/* Makes a plan for spans (one per dimension), which the plan borrows. For parts of a request whose fragments and tiles
- * were counted by tsr__plan_make: this function leaves the counters alone. */
+/* Plans a request for spans (one per dimension), which the plan borrows. Leaves the counters alone: it serves parts of
+ * a request whose fragments and tiles tsr__plan_make has counted. */
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 
 /* Returns true if a dense fragment has the same space tiles and cell order as the snapshot's schema. */
 bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragment);
 
-/* Returns the number of selected values, UINT64_MAX if there are more. */
+/* Returns the number of selected values; saturates at UINT64_MAX. */
 uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected);
 
-/* Returns how many tiles of `extent` values the selected ordinals between low and high, both inclusive, lie in. */
+/* Returns the number of tiles, `extent` values long, that hold selected ordinals in low..high. */
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high);
 
-/* Boxes of a dense array that together hold every cell that was ever written.
+/* Covers: boxes of a dense array that together hold every cell that was ever written.
  *
- * A plan for a dense array gets covers where a reader need not look at the space tiles without any written cell. The
- * walk over space tiles (reader.h) and the key ranges of an ordered read (ordered.c) then skip what lies between
- * covers.
+ * A plan gets covers if the reader may skip space tiles without any written cell. The walk over space tiles and the key
+ * ranges of an ordered read then jump over everything between covers.
  */
 
 typedef struct tsr_plan tsr_plan;
 typedef struct tsr_dimension_selection tsr_dimension_selection;
 
-/* Sets plan->covers: each cell that a fragment of the plan wrote lies in at least one of them. Covers may overlap. They
- * live in `arena`. Loads the R-trees of sparse fragments. */
+/* Sets plan->covers, allocated from `arena`: each cell that a fragment of the plan wrote lies in at least one cover.
+ * Covers may overlap. Loads the R-trees of sparse fragments. */
 int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 
-/* Returns how many selected values lie between the ordinals low and high, both inclusive. */
+/* Returns how many selected values lie in low..high. */
 uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
 
-/* The space tiles of a dense plan, one after the other in tile order.
- *
- * A dense plan may select far more space tiles than any fragment meets. The walk therefore can skip tiles that no cover
- * meets (reader.h), or offer all tiles between two covers as one box: a gap.
+/* ---- space_tiles.c: the walk over the space tiles of a dense plan ----------------------------------------------- */
+/* Visits the space tiles in tile order. A dense plan may select far more space tiles than any fragment meets, so the
+ * walk can skip tiles that no cover meets, or offer all tiles between two covers as one box: a gap.
  */
 
 typedef struct tsr_plan tsr_plan;
@@ -99,39 +112,40 @@ typedef struct tsr_walk {
   const tsr_plan *plan; /* borrowed */
   const tsr_grid *grid; /* borrowed */
   bool ended;
-  bool gaps; /* walk tiles that no cover meets, too */
+  bool gaps; /* visit tiles that no cover meets, too */
   uint64_t *at, *first; /* by dimension: the tile's coordinates; the first span of the selection that meets the tile */
-  /* Lists of plan->boxes, as indices. lists[k] has the boxes that meet the tile in the k slowest dimensions; the last
-   * list has the boxes that meet the tile, oldest fragment first. */
+  /* Lists of indices in plan->boxes. lists[k] has the boxes that meet the tile in the k slowest dimensions; the last
+   * list has the boxes that meet the tile in all dimensions, oldest fragment first. */
   uint32_t **lists, *list_counts;
   uint32_t **covers, *cover_counts; /* the same lists of plan->covers; NULL if the walk needs no covers */
   uint32_t gap_at; /* of the last gap: the dimension, in tile order, along which it ends */
   uint64_t gap_end; /* the last ordinal of the gap in that dimension */
 } tsr_walk;
 
-/* Places the walk on the first tile, or ends it. `gaps`: walk tiles that no cover meets, too. `gaps_offered`: the
- * caller will call tsr__walk_gap. The plan must have covers if `gaps` is false or `gaps_offered` is true. All memory
- * comes from `arena`. */
+/* Moves the walk to the first tile, or ends it. `gaps`: visit tiles that no cover meets, too. `gaps_offered`: the
+ * caller will call tsr__walk_gap. The plan must have covers if `gaps` is false or `gaps_offered` is true. Allocates
+ * only from `arena`. */
 int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool gaps_offered, tsr_arena *arena,
                    tsr_walk *walk, tsr_error *error);
 
 /* Steps to the next tile, or ends the walk. */
 void tsr__walk_next(tsr_walk *walk);
 
-/* Returns true if a gap begins at the present tile: a box low..high (ordinals by dimension, inclusive) of fully
- * selected cells in tiles that no cover meets. *cells is their number; UINT64_MAX: that many or more. The caller may
- * then call tsr__walk_pass. */
+/* Returns true if a gap begins at the current tile: a box low..high (ordinals by dimension) of fully selected cells in
+ * tiles that no cover meets. Sets *cells to its number of cells, saturated at UINT64_MAX. tsr__walk_pass then skips the
+ * gap. */
 bool tsr__walk_gap(tsr_walk *walk, uint64_t *low, uint64_t *high, uint64_t *cells);
 
-/* Steps to the first tile after the gap that tsr__walk_gap returned last. */
+/* Steps to the first tile after the gap that tsr__walk_gap last returned. */
 void tsr__walk_pass(tsr_walk *walk);
 
-/* Parts of a space tile, small enough for a selection, a map of owners and columns of coordinates.
+/* ---- space_tiles.c: subtiles, the parts of a space tile --------------------------------------------------------- */
+/* A space tile may be huge; a subtile is small enough for a selection vector, a map of owners and coordinate columns.
  *
  * The cells that a dense request selects in a space tile are the product of one set of spans per dimension.
- * tsr__subtiles_init divides this product into subtiles, products as well, and tsr__subtiles_next steps through them.
- * The cells of a subtile have two numbers: the index is the distance from the subtile's first cell in the tile's cell
- * order (with gaps where cells are not selected); the position counts selected cells alone.
+ * tsr__subtiles_init divides this product into subtiles, which are products too, and tsr__subtiles_next steps through
+ * them. A cell of a subtile has two numbers: its index is the distance from the subtile's first cell in the tile's cell
+ * order (with gaps where cells are not selected); its position counts selected cells only.
  */
 
 typedef struct tsr_dimension_selection tsr_dimension_selection;
@@ -139,7 +153,7 @@ typedef struct tsr_dimension_selection tsr_dimension_selection;
 #define TSR_SUBTILE_CELLS 65536u /* selected cells of a subtile, usually at most */
 #define TSR_SUBTILE_REACH (UINT64_C(1) << 20) /* indices of a subtile, at most, if it has more than one row */
 
-typedef struct tsr_axis { /* a dimension of a tile; axes stand from the slowest to the fastest in cell order */
+typedef struct tsr_axis { /* a dimension of a tile; axes are ordered from the slowest to the fastest in cell order */
   uint32_t dimension;
   uint64_t base; /* ordinal of the tile's first value */
   uint64_t extent; /* values in the tile */
@@ -160,8 +174,8 @@ typedef struct tsr_subtile { /* the product of its axes */
 
 typedef struct tsr_subtiles { /* the subtiles of one tile */
   tsr_axis *tile_axes; /* of all that is selected in the tile */
-  tsr_subtile subtile; /* the present one */
-  uint32_t split; /* a subtile has one value on each axis before this one, some on this one, all on those after it */
+  tsr_subtile subtile; /* the current one */
+  uint32_t split; /* a subtile has one value on each earlier axis, some on this one, all on each later axis */
   uint64_t rows_max; /* selected values of the split axis in a subtile, at most */
   uint64_t width_max; /* the largest distance between two values of the split axis in a subtile */
   bool started; /* `subtile` is valid */
@@ -177,14 +191,14 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
 /* Steps to the next subtile, in cell order of the split axes; false after the last one. */
 bool tsr__subtiles_next(tsr_subtiles *subtiles);
 
-/* Returns true if all indices of the subtile are selected: its cells follow each other in the tile. */
+/* Returns true if the subtile selects every index, so that its cells are contiguous in the tile. */
 bool tsr__subtile_is_contiguous(const tsr_subtile *subtile);
 
 /* Writes the indices of the subtile's cells, in cell order. `cells` has room for subtile->cells. */
 void tsr__subtile_select(const tsr_subtile *subtile, uint32_t *cells);
 
-/* Sets owners[position] to `owner` for each cell that has the owner `none` so far and lies in the box low..high
- * (ordinals by dimension, inclusive). Returns how many cells these are. */
+/* Sets owners[position] to `owner` for each cell in the box low..high (ordinals by dimension) whose owner is still
+ * `none`. Returns how many cells it claimed. */
 uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, const uint64_t *high, uint32_t owner,
                             uint32_t none, uint32_t *owners);
 
@@ -192,18 +206,16 @@ uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, con
 int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals);
 
 /* Sets values[index] of each cell to its coordinate on an axis, in an integer datatype of `size` bytes. `low` is the
- * coordinate with ordinal 0. `values` has room for subtile->reach values; those of cells that are not selected stay as
- * they are. */
+ * coordinate with ordinal 0. `values` has room for subtile->reach values; cells that are not selected keep theirs. */
 void tsr__subtile_values(const tsr_subtile *subtile, uint32_t axis, const uint8_t *low, uint64_t size, void *values);
 
-/* Sets numbers[index] of each cell to base + sum of ordinal * strides[dimension]: its row-major ordinal in a domain of
- * these strides. `numbers` has room for subtile->reach numbers. */
+/* Sets numbers[index] of each cell to base + the sum of ordinal * strides[dimension]: its row-major number in a domain
+ * with these strides. `numbers` has room for subtile->reach numbers. */
 void tsr__subtile_numbers(const tsr_subtile *subtile, const uint64_t *strides, int64_t base, int64_t *numbers);
 
-/* Loads decoded tiles of fragments from the cache or from the store.
- *
- * tsr__tiles_load loads a list of requests at once. tsr__load_start and tsr__load_finish do the same in two steps,
- * between which workers read and decode while the caller does something else.
+/* ---- tile_loader.c: loads decoded tiles from the cache or the store --------------------------------------------- */
+/* tsr__tiles_load loads a list of requests at once. tsr__load_start and tsr__load_finish split this in two, so that the
+ * caller can do something else while workers read and decode.
  */
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
@@ -212,61 +224,60 @@ typedef struct tsr_tile_request { /* one slot of one tile */
   tsr_fragment *fragment;
   uint32_t slot;
   uint64_t number; /* of the tile in the fragment */
-  uint64_t first, end; /* only the values of the cells first..end-1 are needed; end 0: of all cells */
+  uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
   tsr_tile *tile; /* out: the caller's reference */
   bool decoded; /* out: the tile was not in the cache */
-  tsr_pinned_tile *pinned; /* of the reader that made the request; not used here */
+  tsr_pinned_tile *pinned; /* for the reader that made the request; the loader ignores it */
 } tsr_tile_request;
 
-/* Loads all requests on up to `threads` threads, or none of them. Each tile is referenced for the caller, and its bytes
- * are charged to `memory`: give both back with tsr__tile_return. Requests of one slot for consecutive tiles share reads
- * of the file. */
+/* Loads all requests on up to `threads` threads, or none of them. The caller gets a reference to each tile, whose bytes
+ * are charged to `memory`; tsr__tile_return gives back both. Requests of one slot for consecutive tiles share reads of
+ * the file. */
 int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *requests, uint64_t count, tsr_memory *memory,
                     tsr_error *error);
 void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
 
-/* Tells the store that these tiles will be loaded soon, so that it may fetch them at one time; nothing is charged. The
- * requests are valid. Returns the bytes that the store may fetch for them. */
+/* Hints to the store that these tiles will be loaded soon, so that it can fetch them together; charges nothing. The
+ * requests must be valid. Returns the number of bytes that the store may fetch for them. */
 uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
 
-/* Returns true if a decoded tile has the values that the request needs. Else extends the request to all cells: a tile
- * that is needed in parts for the second time is worth decoding as a whole. */
+/* Returns true if a decoded tile has the values that the request needs. If not, widens the request to all cells: a tile
+ * that is needed in part for the second time is worth decoding in full. */
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile);
 
-/* A load that has been started. It is finished or cancelled exactly once; until then neither it nor its requests may
- * move. The fields are the loader's own. */
+/* A load in progress. Finish it or cancel it, exactly once; until then neither the load nor its requests may move. The
+ * fields are private to the loader. */
 typedef struct tsr_load {
   tsr_array *array;
   tsr_memory *memory;
   tsr_tile_request *requests;
-  uint64_t count, cached_count; /* requests; those whose tiles are in the cache */
+  uint64_t count, cached_count; /* all requests; requests served from the cache */
   bool ahead;
-  struct tsr_fetch *fetches; /* of the tiles that are not in the cache */
+  struct tsr_fetch *fetches; /* for tiles that are not in the cache */
   struct tsr_fetch_group *groups;
   uint64_t fetch_count, group_count;
   tsr_job job;
 } tsr_load;
 
 /* Starts to load the requests with up to `workers` workers beside the caller. `ahead`: the tiles are not needed yet, so
- * the caller's thread does not join in before the finish; the loaded tiles count as tiles_ahead. After a failure there
- * is nothing to finish or to cancel. */
+ * the caller's thread does not help before the finish; the loaded tiles count as tiles_ahead. If the start fails, there
+ * is nothing to finish or cancel. */
 int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahead, tsr_tile_request *requests,
                     uint64_t count, tsr_memory *memory, tsr_error *error);
 
-/* Does what is left of the load and waits for the workers. After a failure no request has a tile. */
+/* Does the rest of the load and waits for the workers. If it fails, no request has a tile. */
 int tsr__load_finish(tsr_load *load, tsr_error *error);
 
-/* Ends the load. Tiles that have been decoded by then go into the cache; no request gets a tile. */
+/* Ends the load. Tiles decoded so far go into the cache; no request gets a tile. */
 void tsr__load_cancel(tsr_load *load);
 
-/* Sets *bytes to the memory that a slot of a tile takes when decoded. Reads the sizes from the metadata only. */
+/* Sets *bytes to the decoded size of a slot of a tile. Reads only the sizes in the metadata. */
 int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint64_t number, uint64_t *bytes,
                    tsr_error *error);
 
-/* Predicates on attributes, tested against tile statistics and against the cells of a column.
- *
- * tsr__tests_make turns the predicates of a request into the tests of its reader. Readers ask tsr__tests_exclude which
- * tiles need not be read, and tsr__tests_select which cells of a loaded tile pass.
+/* ---- predicate.c: predicates on attributes, against statistics and cells ---------------------------------------- */
+/* tsr__tests_make turns the predicates of a request into the tests of its reader. tsr__tests_exclude says which tiles
+ * need not be read at all, and tsr__tests_select which cells of a loaded tile pass.
  */
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
@@ -275,71 +286,69 @@ typedef struct tsr_test { /* a predicate, prepared for its attribute's datatype 
   uint32_t field;
   tsr_predicate_kind kind;
   bool nan, nat; /* NaN, or NaT, counts as null in this attribute */
-  bool negated; /* TSR_PREDICATE_WITHIN: cells outside of the spans pass, null ones included */
+  bool negated; /* TSR_PREDICATE_WITHIN: cells outside the spans pass, nulls included */
   bool never; /* no cell passes */
   tsr_spans spans; /* TSR_PREDICATE_WITHIN */
 } tsr_test;
 
-/* Sets reader->tests from the request's predicates; the tests live in the reader's arena until its next start. Fails if
- * a predicate is not on an attribute, or compares an attribute with ranges that has no order. */
+/* Sets reader->tests from the request's predicates; they live in the reader's arena until its next start. Fails if a
+ * predicate is not on an attribute, or compares with ranges an attribute whose values have no order. */
 int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
 
 /* Returns true if the minimum, maximum and null count of a field of the fragment's schema can be trusted. For floats,
- * tsr__statistics_plain must be asked for each tile, too. */
+ * tsr__statistics_plain must check each tile as well. */
 bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field);
 
 /* Returns true if the bounds of a tile of floats can be trusted: neither NaN nor infinity nor an overflow of the sum
- * went into them. min and max point to values of the field; sum may be NULL, then the answer is false. */
+ * has spoiled them. min and max point to values of the field; if sum is NULL, returns false. */
 bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uint8_t *max, const uint64_t *sum);
 
-/* Loads the statistics of a slot: of its tiles, or, with `of_fragment`, of the whole fragment. The statistics belong
- * to the fragment. The function may close the array's open files, so no borrowed file may be in use. */
+/* Loads the statistics of a slot: of its tiles or, with `of_fragment`, of the whole fragment. The fragment owns the
+ * statistics. May close the array's open files, so no borrowed file may be in use. */
 int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool of_fragment,
                          tsr_statistics *statistics, tsr_error *error);
 
-/* Returns true if the statistics of a tile, which must be trustworthy, say that none of its cells passes the test.
+/* Returns true if the statistics of a tile, which must be trustworthy, prove that none of its cells passes the test.
  * `cells` is the number of cells in the tile; UINT64_MAX if unknown. */
 bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *statistics, uint64_t tile,
                         uint64_t cells);
 
-/* Returns 1 if statistics say that no cell of a tile passes all of the reader's tests, else 0; < 0: error. Loads
+/* Returns 1 if statistics prove that no cell of a tile passes all of the reader's tests, else 0; < 0: error. Loads
  * statistics: no borrowed file may be in use. */
 int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error);
 
-/* Returns 1 if the statistics of the whole fragment say that none of its cells passes all tests, else 0; < 0: error.
- * Loads statistics: no borrowed file may be in use. */
+/* The same for all cells of a fragment, by the statistics of the whole fragment. Loads statistics: no borrowed file may
+ * be in use. */
 int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error);
 
 /* Writes the indices of the cells that pass to `out`, and returns their number. `selection` has the `count` indices to
- * be tested; NULL: 0..count-1. `out` has room for `count` and may be the selection itself. */
+ * test; NULL: 0..count-1. `out` has room for `count` indices and may be the selection itself. */
 uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
                           const uint32_t *selection, uint64_t count, uint32_t *out);
 
-/* Writes the indices of the cells that pass all tests to `out`, and their number to *count, which is the number of
- * tested cells before. Index 0 is the pinned tile's cell `first`. pinned NULL: cells that were never written. Loads the
- * tested fields if they are not there. */
+/* Writes the indices of the cells that pass all tests to `out`. *count is the number of cells to test, and becomes the
+ * number that passed. Index 0 is the pinned tile's cell `first`. pinned NULL: cells that were never written. Loads the
+ * tested fields unless they are loaded. */
 int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
                       uint64_t *count, uint32_t *out, tsr_error *error);
 
 /* Returns 1 if some cell of the pinned tile passes all tests, else 0; < 0: error. */
 int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
-/* Requests the fields that the tests read. */
+/* Requests the fields that the tests read, for the next tsr__reader_load. */
 int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
 /* Returns true if a cell that was never written passes all tests. */
 bool tsr__tests_pass_unwritten(const tsr_reader *reader);
 
-/* A started request: its plan, the tiles that it has loaded, and the iterator that makes its batches.
+/* ---- reader.c: a started request: its plan, its loaded tiles and its iterator ----------------------------------- */
+/* The iterator loads tiles in windows, decoded by the thread pool, and hands out batches that point into decoded tiles.
+ * Dense arrays are read space tile by space tile: the newest fragment that wrote a cell owns it (dense.c). A sparse
+ * tile whose MBR meets no tile of another fragment gives a batch of its own; the others go through the version merge,
+ * where the newest version of each coordinate wins (sparse.c). Single cells of dense arrays and ordered rows have
+ * iterators of their own (point.c, ordered.c).
  *
- * A request becomes spans, one set per dimension; the spans choose fragments, then tiles. Iterators load tiles in
- * windows, decoded by the thread pool, and hand out batches that point into decoded tiles. A dense array is read space
- * tile by space tile: the newest fragment that wrote a cell owns it (dense.c). Sparse tiles whose MBRs meet no
- * tile of another fragment give a batch each; the others go through the version merge, where the newest version of each
- * coordinate wins (sparse.c). Single cells of dense arrays and ordered rows have iterators of their own
- * (point.c, ordered.c).
- *
- * A reader is used by one thread at a time. Workers only touch the tiles that they decode (reader.h).
+ * One thread at a time uses a reader. Workers touch only the tiles that they decode (tile_loader.c).
  */
 
 typedef struct tsr_subtile tsr_subtile;
@@ -347,13 +356,13 @@ typedef struct tsr_test tsr_test;
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
 
-/* One tile of a fragment, with the decoded slots of it that a reader has loaded. They stay in memory until the tile is
+/* One tile of a fragment with those of its slots that the reader has decoded. They stay in memory until the tile is
  * unpinned. */
 struct tsr_pinned_tile {
   uint32_t fragment; /* index in the snapshot */
   bool counted; /* its cells are in the counter cells_decoded */
   uint64_t number, cells; /* number in the fragment; how many cells it has */
-  uint64_t first, end; /* only the cells first..end-1 are read: values of other cells may be missing */
+  uint64_t first, end; /* only the cells first..end-1 are read: other cells may not be decoded */
   struct tsr_pinned_tile *next; /* in tsr_reader_tiles.free */
   tsr_tile *tiles[]; /* by slot; owned; NULL where not loaded */
 };
@@ -367,44 +376,44 @@ typedef struct tsr_kept_tile { /* a decoded slot of a tile that was unpinned */
   tsr_tile *tile; /* owned, and charged to the reader's memory */
 } tsr_kept_tile;
 
-/* Tiles that a reader has unpinned and keeps for its next start: a join starts it for each outer row. */
+/* Tiles that a reader has unpinned but keeps for its next start: a join restarts its reader for each outer row. */
 typedef struct tsr_kept_tiles {
-  bool started, restarted; /* the reader was started; was started before that, so that tiles are worth keeping */
+  bool started, restarted; /* the reader was started at least once; at least twice, so that tiles are worth keeping */
   uint32_t count;
-  uint64_t bytes; /* of all of them, decoded */
-  tsr_kept_tile tiles[TSR_KEPT_MAX]; /* the one that was unpinned last comes last */
+  uint64_t bytes; /* their decoded size, in total */
+  tsr_kept_tile tiles[TSR_KEPT_MAX]; /* in the order in which they were unpinned */
 } tsr_kept_tiles;
 
-typedef struct tsr_reader_tiles { /* memory of pinned tiles, and tiles that were unpinned */
-  uint32_t slot_count; /* of the fragment that has the most */
-  tsr_pinned_tile *free; /* a list, for the next tiles that are pinned */
+typedef struct tsr_reader_tiles { /* memory for pinned tiles, and kept tiles */
+  uint32_t slot_count; /* the greatest number of slots in a fragment */
+  tsr_pinned_tile *free; /* free list: the next pins reuse these */
   tsr_kept_tiles kept;
 } tsr_reader_tiles;
 
 typedef struct tsr_batch_iterator { /* makes the batches of a started reader */
-  /* Sets the fields of *batch: 1; 0 at the end; < 0: error. A batch is valid until the next call. */
+  /* Fills in *batch and returns 1; returns 0 at the end; < 0: error. A batch is valid until the next call. */
   int (*next)(struct tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error);
   int (*column)(struct tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error);
-  /* Gives back the tiles that it has pinned. The iterator's memory belongs to the reader. */
+  /* Unpins its tiles. The iterator's memory belongs to the reader. */
   void (*close)(struct tsr_batch_iterator *iterator);
-  /* NULL, or a function: the subtile of a dense tile whose cells the batch's indices count; it returns NULL where the
-   * indices count cells of a sparse fragment. */
+  /* May be NULL. Returns the subtile of a dense tile that the batch's indices refer to; NULL if they refer to cells of
+   * a sparse fragment's tile. */
   const struct tsr_subtile *(*subtile)(struct tsr_batch_iterator *iterator);
 } tsr_batch_iterator;
 
 #define TSR_NO_FRAGMENT UINT32_MAX
 
-/* Cells that a whole-tile shortcut can take without reading them. Either a tile that the request selects fully, none of
- * whose cells is deleted or can have another version: `cells` is all that its fragment wrote of it. Or a box of a dense
- * array in which no cell was ever written, in one space tile or in many. */
+/* Cells that a whole-tile shortcut can take without reading them: either a tile that the request selects fully, in
+ * which no cell is deleted or can have another version (`cells` is everything that its fragment wrote there); or a box
+ * of a dense array in which no cell was ever written, in one space tile or in many. */
 typedef struct tsr_whole_tile {
   uint32_t fragment; /* index in the snapshot; TSR_NO_FRAGMENT: never written */
-  uint64_t tile, cells; /* number in the fragment; UINT64_MAX cells: that many or more */
+  uint64_t tile, cells; /* number in the fragment; `cells` saturates at UINT64_MAX */
   const uint64_t *low, *high; /* dense: the box, in ordinals by dimension; sparse: NULL, the R-tree has the MBR */
 } tsr_whole_tile;
 
-/* Called for each fully selected tile before it is read. Returns 1: its cells are consumed, no batch shall have them;
- * 0: read it; < 0: error. May load statistics: no borrowed file is in use during the call. */
+/* Called for each fully selected tile before it is read. Returns 1 if it consumed the cells, which then come in no
+ * batch; 0 if the tile must be read; < 0: error. May load statistics: no borrowed file is in use during the call. */
 typedef int (*tsr_whole_tile_shortcut)(void *argument, const tsr_whole_tile *whole, tsr_error *error);
 
 typedef struct tsr_reader_shortcut { /* set between open and start */
@@ -412,21 +421,21 @@ typedef struct tsr_reader_shortcut { /* set between open and start */
   void *argument;
 } tsr_reader_shortcut;
 
-typedef struct tsr_reader_request { /* which cells and columns the start has requested, beside the plan and the tests */
+typedef struct tsr_reader_request { /* which cells and columns the start requested, besides the plan and the tests */
   bool *fields; /* by field: decoded with the window, in parallel */
-  bool times; /* batches have the times of cells */
-  bool distinct; /* sparse: of rows that are equal in the order's dimensions, one is enough */
+  bool times; /* batches carry the times of cells */
+  bool distinct; /* sparse: one of all rows that are equal in the order's dimensions is enough */
   bool written_only; /* set between open and start: cells of a dense array that were never written are left out */
-  /* set between open and start: cells of tiles that are read come without being tested; the predicates only say which
-   * tiles, and unwritten cells, are left out */
+  /* set between open and start: the cells of tiles that are read come untested; the predicates only say which tiles,
+   * and which unwritten cells, to leave out */
   bool untested;
-  bool gives_unwritten; /* cells that were never written come in batches: they are selected, and pass all tests */
-  bool is_part; /* the request is a part of another reader's, which has counted its fragments */
+  bool gives_unwritten; /* batches include cells that were never written: they are requested, and pass all tests */
+  bool is_part; /* the request is part of another reader's request, which has already counted its fragments */
 } tsr_reader_request;
 
-/* The window after the present one. Its tiles are loaded while the batches of the present window are given out. */
+/* The next window. Its tiles are loaded while batches of the current window are handed out. */
 typedef struct tsr_read_ahead {
-  tsr_arena arena; /* becomes reader->window.arena when the window becomes the present one */
+  tsr_arena arena; /* becomes reader->window.arena when the window becomes the current one */
   tsr_buffer requests; /* array of tsr_tile_request */
   bool loading; /* `load` has been started with these requests */
   tsr_load load;
@@ -434,38 +443,38 @@ typedef struct tsr_read_ahead {
 
 typedef struct tsr_read_window { /* the tiles that the iterator loads at once */
   tsr_arena arena; /* reset by the iterator for each window */
-  tsr_buffer requests; /* array of tsr_tile_request that tsr__reader_load is to load */
+  tsr_buffer requests; /* array of tsr_tile_request that the next tsr__reader_load loads */
   tsr_read_ahead ahead;
 } tsr_read_window;
 
-typedef struct tsr_reader_tests { /* the request's predicates (reader.h) */
+typedef struct tsr_reader_tests { /* the request's predicates (predicate.c) */
   uint32_t count;
   tsr_test *list;
-  bool fill_unwritten; /* cells that were never written have the fill value; false: they are null */
+  bool fill_unwritten; /* cells that were never written have the fill value, not null */
   bool has_other_fields; /* the request decodes fields that no test reads */
   tsr_buffer passing; /* scratch, uint32_t: indices of cells that passed */
 } tsr_reader_tests;
 
 typedef struct tsr_reader_progress { /* decides how large the next window is */
-  uint64_t limit; /* cells that are likely to be taken; 0: all. Doubled when more are taken */
+  uint64_t limit; /* number of cells that the caller is likely to take; 0: all. Doubled when it takes more */
   uint64_t given; /* cells in the windows so far */
   uint64_t window_tiles; /* tiles in the next window, at most */
 } tsr_reader_progress;
 
 typedef struct tsr_reader_columns { /* by field, and the rowids */
-  tsr_column *current; /* of the present batch */
+  tsr_column *current; /* of the current batch */
   bool *ready; /* `current` has been filled */
-  tsr_column *fills; /* of cells that were never written, or whose fragment lacks the attribute */
+  tsr_column *fills; /* for cells that were never written, or whose fragment lacks the attribute */
   uint64_t (*fill_offsets)[2]; /* of variable fill values */
   tsr_buffer rowids; /* scratch: int64_t row numbers of a batch, or uint64_t counts */
 } tsr_reader_columns;
 
-/* Scratch of reads of dense arrays. It lies in the reader so that its memory is used again at the next start. */
+/* Scratch for reads of dense arrays, in the reader so that the next start reuses its memory. */
 typedef struct tsr_dense_scratch {
-  tsr_buffer selection; /* uint32_t: cells of the present subtile */
+  tsr_buffer selection; /* uint32_t: cells of the current subtile */
   tsr_buffer owners; /* uint32_t: the owner of each of them */
   tsr_buffer sorted; /* uint32_t: the same cells, sorted by owner */
-  tsr_buffer *coordinates; /* by dimension: coordinates of the present subtile's, or batch's, cells */
+  tsr_buffer *coordinates; /* by dimension: coordinates of the cells of the current subtile or batch */
 } tsr_dense_scratch;
 
 struct tsr_reader {
@@ -473,15 +482,15 @@ struct tsr_reader {
   tsr_memory memory; /* the query's budget */
   tsr_arena arena; /* reset at each start */
   tsr_plan plan;
-  tsr_batch_iterator *iterator; /* NULL: not started, or nothing can be found */
-  tsr_batch_iterator *ordered; /* owned; kept from start to start; NULL until an order is requested */
+  tsr_batch_iterator *iterator; /* NULL: not started, or the plan is empty */
+  tsr_batch_iterator *ordered; /* owned; kept across starts; NULL until an order is requested */
   bool done; /* after the last batch, or an error */
   unsigned threads; /* at least 1 */
   tsr_reader_shortcut shortcut;
   tsr_reader_request request;
   tsr_reader_tests tests;
   tsr_reader_progress progress;
-  tsr_batch batch; /* the present one */
+  tsr_batch batch; /* the current one */
   tsr_reader_columns columns;
   tsr_read_window window;
   tsr_dense_scratch dense;
@@ -494,12 +503,12 @@ void tsr__reader_forget(tsr_reader *reader);
 /* Opens a reader whose budget is part of the budget `memory`. */
 int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
 
-/* Starts a reader on a part of what `parent`, a reader of the same snapshot, has been started on: on the cells within
- * `spans` (one per dimension). The caller sets reader->request.fields before. The spans are borrowed until the next
- * start, and so are the parent's tests. */
+/* Starts a reader on a part of the request that `parent`, a started reader of the same snapshot, executes: the cells
+ * within `spans` (one per dimension). Set reader->request.fields first. The spans and the parent's tests are borrowed
+ * until the next start. */
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error);
 
-/* Returns an upper bound of the number of cells that the started reader can give; UINT64_MAX: that many or more. */
+/* Returns an upper bound of the number of cells that the started reader can give; saturates at UINT64_MAX. */
 uint64_t tsr__reader_cells(const tsr_reader *reader);
 
 #define TSR_KEYS_MAX 2048u
@@ -509,25 +518,24 @@ uint64_t tsr__reader_cells(const tsr_reader *reader);
 void tsr__batch_keys(const tsr_batch *batch, const tsr_column *column, tsr_datatype datatype, uint64_t from,
                      uint64_t count, uint64_t *keys);
 
-/* Pins a tile of `cells` cells: the caller requests and loads its slots, and ends with tsr__reader_unpin. `fragment` is
- * an index in the snapshot. */
+/* Pins a tile of `cells` cells: the caller then requests and loads its slots, and finally calls tsr__reader_unpin.
+ * `fragment` is an index in the snapshot. */
 int tsr__reader_pin(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t cells, tsr_pinned_tile **pinned,
                     tsr_error *error);
 void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned); /* NULL is fine */
 
-/* Requests a slot of a pinned tile, for the next tsr__reader_load. Does nothing for slot -1, and for a slot that is
- * loaded or requested already. */
+/* Requests a slot of a pinned tile, for the next tsr__reader_load. Does nothing if slot is -1, or already loaded or
+ * requested. */
 int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error);
 
 /* Requests the slots of all of reader->request.fields. */
 int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
-/* Loads all that was requested, or nothing of it. If memory ends, cancels the window that is being loaded ahead and
- * tries again. */
+/* Loads all requests, or none. If memory runs out, cancels the window that is being loaded ahead and tries again. */
 int tsr__reader_load(tsr_reader *reader, tsr_error *error);
 
-/* Makes the column of a field, from the pinned tile's cell `first` on: index 0 is that cell. Loads the slot if need be.
- * The fill value's column if the fragment lacks the field. */
+/* Makes the column of a field, starting at the pinned tile's cell `first`, which gets index 0. Loads the slot if
+ * necessary. If the fragment lacks the field, the column is the fill value's. */
 int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error);
 
@@ -535,7 +543,7 @@ int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t fie
 void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                              int64_t slot, uint64_t first, tsr_column *column);
 
-/* The coordinates of a tile of a sparse fragment in one dimension: of its own slot, or its part of a __coords tile. */
+/* The coordinates of a sparse fragment's tile in one dimension: in a slot of their own, or in a __coords tile. */
 typedef struct tsr_coordinates {
   const uint8_t *values;
   const uint64_t *offsets; /* strings; else NULL */
@@ -547,63 +555,62 @@ tsr_coordinates tsr__pinned_coordinates(const tsr_reader *reader, const tsr_pinn
 /* Returns the rowid of a transaction's own cell by its number. */
 static inline int64_t tsr__uncommitted_rowid(uint64_t number) { return -2 - (int64_t)number; }
 
-/* Sets batch->rowids for cells of a pinned tile of an uncommitted fragment, whose slot of times, which holds the cells'
- * numbers, is loaded. `cells` has `count` indices; NULL: 0..count-1. The rowids live until the next batch. */
+/* Sets batch->rowids for cells of a pinned tile of an uncommitted fragment. The slot of times, which holds the cells'
+ * numbers, must be loaded. `cells` has `count` indices; NULL: 0..count-1. The rowids live until the next batch. */
 int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, const uint32_t *cells, uint64_t count,
                             tsr_batch *batch, tsr_error *error);
 
-/* Returns how many tiles the next window may have: 1, 2, 4, ... up to some for each thread. */
+/* Returns how many tiles the next window may have: 1, 2, 4, ... up to a few for each thread. */
 uint64_t tsr__reader_window(tsr_reader *reader);
 
-/* Returns true if a window of so many cells completes the cells that are likely to be taken. */
+/* Returns true if a window of so many cells reaches the number of cells that the caller is likely to take. */
 bool tsr__reader_suffices(const tsr_reader *reader, uint64_t cells);
 
-/* Returns true if the next window should be loaded while the present one is given out: not during the first window, not
- * past the limit, and only with more than one thread. */
+/* Returns true if the next window should be loaded while the current one is handed out: not during the first window,
+ * not past the limit, and only with more than one thread. */
 bool tsr__reader_may_ahead(const tsr_reader *reader);
 
-/* Starts to load what was requested as the next window, whose memory is window.ahead.arena, and whose tiles take
- * `bytes` when decoded. If the load cannot be started, for want of memory or by a failure, tsr__reader_take_ahead does
- * all of it; only TSR_INTERRUPT is an error here. */
+/* Starts to load the requests as the next window, which lives in window.ahead.arena and whose tiles take `bytes` when
+ * decoded. If the load cannot start, for lack of memory or for another reason, tsr__reader_take_ahead does all of it;
+ * TSR_INTERRUPT is the only error here. */
 int tsr__reader_load_ahead(tsr_reader *reader, uint64_t bytes, tsr_error *error);
 
-/* Makes the next window the present one: finishes its load, and makes its arena reader->window.arena. */
+/* Makes the next window the current one: finishes its load, and makes its arena reader->window.arena. */
 int tsr__reader_take_ahead(tsr_reader *reader, tsr_error *error);
 
 /* Cancels the next window. */
 void tsr__reader_drop_ahead(tsr_reader *reader);
 
-/* Returns how many threads the caller may use on the present batch: one while workers are loading the next window. */
+/* Returns how many threads the caller may use on the current batch: 1 while workers load the next window. */
 unsigned tsr__reader_threads(const tsr_reader *reader);
 
-/* Returns true if whole tiles are offered to the shortcut: with predicates only if it tests the cells itself. */
+/* Returns true if whole tiles may be offered to the shortcut. With predicates, only if it tests the cells itself. */
 static inline bool tsr__reader_offers(const tsr_reader *reader) {
   return reader->shortcut.take && (reader->tests.count == 0 || reader->request.untested);
 }
 
-/* Sets *bytes to the memory that the request's fields of a tile take when decoded; to 0 if the request has no
- * fields. */
+/* Sets *bytes to the decoded size of the request's fields of a tile; 0 if the request has no fields. */
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error);
 
-/* The space tiles of a dense request with the fragments that may own their cells, a window at once. */
+/* ---- dense.c: batches of a dense array; each cell comes from the newest fragment that wrote it ------------------ */
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 typedef struct tsr_candidate { /* a fragment that may own cells of a space tile */
   const tsr_plan_box *box;
-  bool used; /* dense: it owns selected cells that may satisfy the predicates: its tile is to be loaded */
-  bool excluded; /* dense: it owns cells, but its statistics say that none of them satisfies the predicates */
+  bool used; /* dense: it owns selected cells that may satisfy the predicates, so its tile must be loaded */
+  bool excluded; /* dense: it owns cells, but its statistics prove that none of them satisfies the predicates */
   uint64_t number; /* dense: number of its tile */
   tsr_pinned_tile *pinned; /* owned; NULL: not loaded */
 } tsr_candidate;
 
 typedef struct tsr_space_tile {
   uint64_t *at, *first; /* by dimension: its coordinates; the first span of the selection that meets it */
-  uint64_t *low, *high; /* the box around its selected cells, in ordinals, inclusive */
+  uint64_t *low, *high; /* bounding box of its selected cells, in ordinals, inclusive */
   uint64_t cells; /* selected */
   uint32_t count;
   tsr_candidate *candidates; /* newest first */
-  bool covered; /* there is one candidate, a dense one, whose box covers all selected cells */
+  bool covered; /* its only candidate is a dense fragment whose box covers all selected cells */
   bool crowded; /* memory has no room for all candidates at once: each is loaded for its batch, then dropped */
 } tsr_space_tile;
 
@@ -612,8 +619,8 @@ typedef struct tsr_dense_window {
   uint64_t count, cells; /* tiles; selected cells in them */
 } tsr_dense_window;
 
-typedef struct tsr_dense_making { /* the window that is being made */
-  bool loads; /* some attribute is loaded with it */
+typedef struct tsr_dense_making { /* the window under construction */
+  bool loads; /* it loads some attribute */
   tsr_arena *arena; /* its memory */
 } tsr_dense_making;
 
@@ -623,14 +630,12 @@ typedef struct tsr_dense_windows {
   const tsr_grid *grid;
   uint32_t dimensions;
   tsr_walk walk;
-  tsr_dense_window now, next; /* the present window, and the next one */
-  uint64_t tile_at; /* the present space tile in `now` */
+  tsr_dense_window now, next; /* the current window, and the next one */
+  uint64_t tile_at; /* the current space tile in `now` */
   bool has_next; /* `next` has been made */
   tsr_dense_making making;
   uint64_t *gap_box; /* scratch, by dimension: low, then high ordinals */
 } tsr_dense_windows;
-
-/* Batches of a dense array. Each selected cell comes from the newest fragment that wrote it. */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
@@ -638,17 +643,17 @@ typedef struct tsr_batch_iterator tsr_batch_iterator;
  * close it before that. */
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
-/* The short way to a single cell of a dense array, as lookups and joins request it. */
+/* ---- point.c: a single cell of a dense array, as lookups and joins request it, without a plan ------------------- */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
-/* Returns 1, with an iterator of one batch of one cell, if the request selects a single cell of a dense array and a
- * dense fragment has written it: no plan is needed. Returns 0 if the request needs a plan; < 0: error. The iterator
- * lives in the reader's arena. */
+/* Returns 1 and an iterator with one batch of one cell, if the request selects a single cell of a dense array and a
+ * dense fragment has written it. Returns 0 if the request needs a plan; < 0: error. The iterator lives in the reader's
+ * arena. */
 int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_batch_iterator **iterator,
                          tsr_error *error);
 
-/* Batches of a sparse array: the newest version of each cell, without deleted ones. */
+/* ---- sparse.c: batches of a sparse array: the newest version of each cell, unless deleted ----------------------- */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
@@ -656,12 +661,13 @@ typedef struct tsr_batch_iterator tsr_batch_iterator;
  * start; close it before that. */
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
-/* Rows of many batches, copied into columns of their own. */
+/* ---- ordered.c: the rows of a request in an order of dimensions, whatever the order of its tiles and cells ------ */
+/* A row block: rows of many batches, copied into columns of its own. */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 typedef struct tsr_row_block_column {
-  bool ready; /* holds all rows of the block; tsr__row_block_append adds to ready columns. Set by the user */
+  bool ready; /* set by the user: it holds all rows of the block, and appending to the block appends to it */
   bool variable, nulls; /* has offsets; has a validity byte for each row */
   uint64_t cell_size; /* in bytes; 0 if variable */
   tsr_buffer values, offsets, validity;
@@ -669,32 +675,29 @@ typedef struct tsr_row_block_column {
 
 typedef struct tsr_row_block {
   const tsr_schema *schema; /* borrowed */
-  bool fill_unwritten; /* as in a request; false: cells that were never written are null */
+  bool fill_unwritten; /* as in a request: cells that were never written have the fill value, not null */
   tsr_row_block_column *columns; /* by field */
   uint64_t rows;
-  bool written, unwritten; /* the block holds rows of written cells; of cells that were never written */
+  bool written, unwritten; /* it has rows of written cells; it has rows of cells that were never written */
   tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
 } tsr_row_block;
-
-/* The rows of a request in an order of dimensions, whatever the order of its tiles and cells. */
 
 typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 /* Opens an iterator over the rows of reader->plan, in an order of `count` dimensions. `limit` is a hint as in a
- * request: how many rows are likely to be taken, 0: all. The iterator belongs to the reader, which reuses it at its
- * next start: closing it gives back tiles only; tsr__read_ordered_free frees it. */
+ * request: how many rows the caller is likely to take, 0: all. The reader owns the iterator and reuses it at its next
+ * start: closing it only gives back tiles; tsr__read_ordered_free frees it. */
 int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t count, uint64_t limit,
                            tsr_batch_iterator **iterator, tsr_error *error);
-void tsr__read_ordered_free(tsr_reader *reader); /* does nothing if the reader has never been ordered */
+void tsr__read_ordered_free(tsr_reader *reader); /* does nothing if the reader never had an order */
 
-/* Gives back the tiles that the inner reader keeps from start to start. */
+/* Gives back the tiles that the inner reader keeps across starts. */
 void tsr__read_ordered_forget(tsr_reader *reader);
 
-/* Merges sparse tiles that overlap, so that one version of each coordinate is left.
- *
- * tsr__version_merge_open says in which order the tiles of the plan are to be loaded. The caller loads the merged ones
- * in that order and passes them in with tsr__version_merge_add; tsr__version_merge_next returns them with the cells
- * that won, or says that it needs the next tile first.
+/* ---- version_merge.c: merges overlapping sparse tiles, so that one version of each coordinate is left ----------- */
+/* tsr__version_merge_open says in which order to load the plan's tiles. The caller loads the tiles to be merged in that
+ * order and passes them to tsr__version_merge_add; tsr__version_merge_next returns them with the cells that won, or
+ * asks for the next tile first.
  */
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
@@ -702,126 +705,124 @@ typedef struct tsr_pinned_tile tsr_pinned_tile;
 typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells */
   tsr_plan_tile plan;
   tsr_pinned_tile *pinned; /* owned */
-  uint32_t *cells; /* the selected ones; NULL: all */
+  uint32_t *cells; /* indices of the selected cells; NULL: all */
   uint64_t count;
 } tsr_sparse_tile;
 
 typedef struct tsr_version_merge tsr_version_merge;
 
-/* Divides the tiles of the reader's plan. *order gets their indices in the plan, first *streams tiles that share no
- * coordinate with any other tile and need no merge, then those of the version merge. *merge is NULL if there are none
- * of the latter. The results live in the reader's arena. */
+/* Divides the tiles of the reader's plan. *order gets their indices in the plan: first *streams tiles that share no
+ * coordinate with any other tile and need no merge, then the tiles for the version merge. *merge is NULL if no tile
+ * needs merging. The results live in the reader's arena. */
 int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *streams, tsr_version_merge **merge,
                             tsr_error *error);
 
-/* Passes the next tiles in. All of their coordinates are loaded, and the cell times of tiles with selected cells if the
- * fragment has some. The selections are copied. On success the tiles belong to the version merge. */
+/* Adds the next tiles. All of their coordinates must be loaded, and for tiles with selected cells the cell times, if
+ * the fragment has them. Copies the selections. On success the tiles belong to the version merge. */
 int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tiles, uint64_t count, tsr_error *error);
 
 typedef enum tsr_version_merge_result {
   TSR_VERSION_MERGE_END, /* all tiles have been returned */
-  TSR_VERSION_MERGE_TILE, /* *tile is the caller's; its cells are the ones that won, and live until the next call */
+  TSR_VERSION_MERGE_TILE, /* *tile is the caller's; its selection, the cells that won, lives until the next call */
   TSR_VERSION_MERGE_NEEDS /* call tsr__version_merge_add first */
 } tsr_version_merge_result;
 
-/* Returns a tsr_version_merge_result, or < 0: error. A tile is returned when all of its cells are decided. */
+/* Returns a tsr_version_merge_result, or < 0: error. A tile is returned once all of its cells are decided. */
 int tsr__version_merge_next(tsr_version_merge *merge, tsr_sparse_tile *tile, tsr_error *error);
 
-/* Gives back the tiles that it has. NULL is fine. The memory of the version merge itself is the reader's arena's. */
+/* Gives back its tiles. NULL is fine. The memory of the version merge itself is in the reader's arena. */
 void tsr__version_merge_close(tsr_version_merge *merge);
 
-/* Where the tiles of a sparse plan begin along a dimension, to predict how many rows a key range has.
+/* ---- key_range.c: cuts an ordered read into key ranges ---------------------------------------------------------- */
+/* The request is cut along the first dimension of its order. A single value with too many rows is cut along the next
+ * dimension, and so on: each dimension of the order is a level.
  *
- * Keys here are directed: they are order keys, complemented if the order descends, so that they always ascend along the
- * order. Key ranges are chosen from front to back: the functions that take `from` forget the tiles that end before it.
+ * Keys here are directed: order keys, complemented if the order descends, so that they always ascend along the order.
+ * NaNs lie in no span: they are a key range of their own, before all numbers.
  */
+
+/* Where the tiles of a sparse plan begin along a dimension, to predict how many rows a key range has. Key ranges are
+ * chosen from front to back, so tiles that end before the current position are forgotten. */
 
 typedef struct tsr_tile_starts {
   tsr_reader *reader; /* borrowed; its plan has the tiles */
   const tsr_field *field;
   uint32_t dimension;
   bool descending;
-  bool known; /* false: of a dense array, without trustworthy MBRs, or without memory: all other fields mean nothing */
-  tsr_pair *tiles; /* key: where the tile begins (of a string, its first bytes); cell: index in the plan; sorted */
+  bool known; /* false, and all else is unset, for dense arrays, untrustworthy MBRs, or lack of memory */
+  tsr_pair *tiles; /* key: where the tile begins (for strings, the first bytes); cell: index in the plan; sorted */
   uint64_t capacity, count;
-  uint64_t first, at; /* first..at-1: tiles that have begun and not ended; at..count-1: that have not begun */
+  uint64_t first, at; /* first..at-1: tiles that began and have not ended; at..count-1: tiles that have not begun */
 } tsr_tile_starts;
 
-/* The key ranges of an ordered read. The request is cut along the first dimension of its order; a value of
- * that dimension that has too many rows is cut along the next one, and so on: each dimension of the order is a level.
- *
- * "Directed" keys are order keys, complemented if the order descends, so that they always ascend along the order. NaNs
- * lie in no span: they are a key range of their own, before all numbers.
- */
-
-typedef struct tsr_key_level { /* a dimension of the order: what is left of it, and its present key range */
+typedef struct tsr_key_level { /* a dimension of the order: what is left of it, and its current key range */
   uint32_t dimension;
   bool descending, text;
   /* what is left: */
   bool nans; /* NaNs are still to come */
   bool numbers; /* numbers, or strings, are still to come */
   uint64_t from; /* numbers: the first directed key; the last one is UINT64_MAX */
-  tsr_buffer at; /* strings: the first one in the order's direction */
-  bool at_set, at_exclusive; /* false: all strings are left; `at` itself is not left */
+  tsr_buffer at; /* strings: the first one, in the order's direction */
+  bool at_set, at_exclusive; /* false: all strings are left; `at` itself is done */
   /* the key range, which begins at `from` or `at`: */
-  bool nan; /* it has the NaNs */
-  bool single; /* it has one value, `end` or `end_text`, and is cut along the next level */
+  bool nan; /* it is the NaNs */
+  bool single; /* it is one value, `end` or `end_text`, to be cut along the next level */
   uint64_t end; /* numbers: the last directed key, inclusive */
-  tsr_buffer end_text; /* strings: the last one in the order's direction */
-  bool end_set, end_exclusive; /* false: it reaches to the end; `end_text` itself is not in it */
-  tsr_tile_starts starts; /* sparse: of the tiles that may hold the single values of the levels above */
+  tsr_buffer end_text; /* strings: the last one, in the order's direction */
+  bool end_set, end_exclusive; /* false: it is open-ended; `end_text` itself is excluded */
+  tsr_tile_starts starts; /* sparse: for the tiles that may hold the single values of the levels above */
 } tsr_key_level;
 
-typedef struct tsr_key_ranges { /* the present key range, and how large the next one should be */
+typedef struct tsr_key_ranges { /* the current key range, and how large the next one should be */
   tsr_reader *reader; /* borrowed; it has the request and its plan */
-  uint32_t level_count, depth; /* depth: the level along which key ranges are cut now */
+  uint32_t level_count, depth; /* depth: the current level, along which key ranges are cut */
   tsr_key_level *levels; /* room for all dimensions */
-  tsr_arena arena; /* memory of `spans` */
-  tsr_spans *spans; /* by dimension: of the present key range */
-  unsigned restarts; /* how often the present key range has been cut */
-  uint64_t target, rows_max; /* rows that the next key range should have; that any key range may have */
-  uint64_t overestimate; /* sparse: factor by which the tile starts predict more rows than come */
-  bool cached; /* dense: the tiles that hold one value of the slowest dimension stay in the cache */
+  tsr_arena arena; /* holds `spans` */
+  tsr_spans *spans; /* by dimension: of the current key range */
+  unsigned restarts; /* how often the current key range has been cut smaller */
+  uint64_t target, rows_max; /* rows that the next key range should have; most rows of any key range */
+  uint64_t overestimate; /* sparse: factor by which predictions from tile starts exceed the actual rows */
+  bool cached; /* dense: the tiles of one value of the slowest dimension fit in the cache */
 } tsr_key_ranges;
 
 static inline uint64_t tsr__directed_key(const tsr_key_level *level, uint64_t key) {
   return level->descending ? ~key : key;
 }
 
-/* Makes an empty structure for a reader, whose budget pays for it. Release it in any case. */
+/* Initializes an empty structure whose memory is charged to the reader. Release it even if this fails. */
 int tsr__key_ranges_init(tsr_key_ranges *ranges, tsr_reader *reader, tsr_error *error);
 void tsr__key_ranges_release(tsr_key_ranges *ranges);
 
-/* Begins to cut the reader's plan along an order of `count` dimensions. `limit` is a hint: how many rows are likely to
- * be taken, 0: all. A dimension that the order names again is ignored. */
+/* Begins to cut the reader's plan along an order of `count` dimensions. `limit` is a hint: how many rows the caller is
+ * likely to take, 0: all. A dimension that repeats in the order is ignored. */
 int tsr__key_ranges_begin(tsr_key_ranges *ranges, const tsr_sort *order, uint32_t count, uint64_t limit,
                           tsr_error *error);
 
-/* Chooses the next key range of the present level. Returns 1; 0 if nothing is left of the level; 2 if the key range is
- * a single value that is to be cut along the next level, since it has too many cells or is better streamed. */
+/* Chooses the next key range of the current level. Returns 1; 0 if the level is exhausted; 2 if the key range is a
+ * single value to be cut along the next level, because it has too many cells or is better streamed. */
 int tsr__key_ranges_choose(tsr_key_ranges *ranges, tsr_error *error);
 
-/* Makes `spans` of the present key range: the key ranges of the first `levels` levels, and all that the request selects
- * in the other dimensions. */
+/* Makes `spans` of the current key range: the key ranges of the first `levels` levels, and everything that the request
+ * selects in the other dimensions. */
 int tsr__key_ranges_spans(tsr_key_ranges *ranges, uint32_t levels, tsr_error *error);
 
-/* Notes that a complete key range had so many rows. If these are few, the tiles have fewer cells than their schema
- * says, or deletes and tests drop most of them, and the next key ranges are made wider. Else a damaged schema that
- * claims any number of cells would make a key range of each value. */
+/* Feeds back how many rows a complete key range had. If they were few, because tiles have fewer cells than the schema
+ * says or because deletes and tests drop most of them, the next key ranges are made wider. Without this, a damaged
+ * schema that claims huge tiles would make a key range of every single value. */
 void tsr__key_ranges_note(tsr_key_ranges *ranges, uint64_t rows);
 
-/* Steps past the present key range of the present level. */
+/* Steps past the current key range of the current level. */
 int tsr__key_ranges_pass(tsr_key_ranges *ranges, tsr_error *error);
 
-/* Makes the target larger, after a key range was read. */
+/* Raises the target after a key range was read. */
 void tsr__key_ranges_grow(tsr_key_ranges *ranges);
 
-/* Makes the targets of this and all further key ranges smaller, because memory has ended. */
+/* Lowers the targets of this and all later key ranges because memory ran out. */
 void tsr__key_ranges_shrink(tsr_key_ranges *ranges);
 
-/* Steps to the next level, within the single value of the present one. Returns true if the rows of that value come in
- * order without sorting: then the next level does not begin, and the caller streams them. The caller steps back to the
- * level above by `depth--` and then past its single value. */
+/* Steps to the next level, within the single value of the current one. Returns true if the rows of that value are
+ * already in order: then the next level does not begin, and the caller streams them. The caller returns to the level
+ * above by `depth--`, and then passes its single value. */
 bool tsr__key_ranges_descend(tsr_key_ranges *ranges);
 
 /* Sets the text of a level: `at` or `end_text`. */

@@ -1,14 +1,17 @@
-/* space_tiles.c: the space tiles in which a dense request selects cells, one after the other in tile order.
+/* space_tiles.c: visits the space tiles in which a dense request selects cells, and cuts each into subtiles.
  *
- * The walk is an odometer of tile coordinates. Which fragments' boxes meet the present tile is known from lists that
- * are narrowed dimension by dimension: when a digit of the odometer turns, only the lists after it are made again.
+ * The walk is an odometer of tile coordinates, in tile order. The fragments whose boxes meet the current tile are known
+ * from lists that are narrowed dimension by dimension: when a digit of the odometer turns, only the lists after it are
+ * rebuilt.
  *
- * There may be 10^10 tiles that no fragment meets, too many to be walked. If the request does not select cells that
- * were never written, the walk goes from one tile that a cover meets (plan.c) to the next. If such cells can be taken
- * at once, the tiles between two covers are offered as boxes (gaps).
+ * There may be 10^10 tiles that no fragment meets, too many to visit. If the request excludes cells that were never
+ * written, the walk jumps from one tile that a cover meets (plan.c) to the next. If such cells can be taken at once,
+ * the tiles between two covers are offered as boxes: gaps.
  *
- * Invariants: k numbers the dimensions in tile order, 0 is the slowest. lists[k] has the boxes that meet the tile in
+ * Invariants: k numbers the dimensions in tile order, 0 being the slowest. lists[k] has the boxes that meet the tile in
  * the dimensions before k. first[d] is the first span of the selection that meets the tile in dimension d.
+ *
+ * Sections: the walk; gaps; splitting a tile into subtiles; the rows of a subtile; coordinates of its cells.
  */
 #include "read/reader.h"
 
@@ -24,7 +27,7 @@ static int open_lists(uint64_t count, uint32_t dimensions, tsr_arena *arena, uin
   return TSR_OK;
 }
 
-/* Makes the lists after dimension k from those at k: keeps the boxes that meet the present tile in this dimension. */
+/* Makes list k + 1 from list k: keeps the boxes, and covers, that meet the current tile in dimension k. */
 static void walk_narrow(tsr_walk *walk, uint32_t k) {
   const tsr_plan *plan = walk->plan;
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
@@ -44,8 +47,7 @@ static void walk_narrow(tsr_walk *walk, uint32_t k) {
   walk->cover_counts[k + 1] = n;
 }
 
-/* Returns the first ordinal of dimension k, from `from` on, that lies in a cover of the list at k; UINT64_MAX: none
- * does. */
+/* Returns the first ordinal of dimension k, from `from` on, that lies in a cover of list k; UINT64_MAX if none does. */
 static uint64_t next_covered(const tsr_walk *walk, uint32_t k, uint64_t from) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
   uint64_t next = UINT64_MAX;
@@ -56,7 +58,7 @@ static uint64_t next_covered(const tsr_walk *walk, uint32_t k, uint64_t from) {
   return next;
 }
 
-/* Places dimension k on the first tile, from the ordinal `from` on, in which the request selects values, and which a
+/* Moves dimension k to the first tile, from the ordinal `from` on, in which the request selects values, and which a
  * cover meets if the walk skips gaps. Returns false if there is none. */
 static bool seek(tsr_walk *walk, uint32_t k, uint64_t from) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
@@ -74,8 +76,8 @@ static bool seek(tsr_walk *walk, uint32_t k, uint64_t from) {
   }
 }
 
-/* With `begin`, steps to the first tile that has the present tile's coordinates in the dimensions before k. Without,
- * steps to the first tile after all of those. */
+/* With `begin`, steps to the first tile that has the current coordinates in the dimensions before k; without it, to the
+ * first tile after all of those. */
 static void walk_step(tsr_walk *walk, uint32_t k, bool begin) {
   while (!begin || k < walk->grid->dimensions) {
     if (begin) {
@@ -111,8 +113,8 @@ void tsr__walk_next(tsr_walk *walk) { walk_step(walk, walk->grid->dimensions, fa
 
 /* ---- Gaps ------------------------------------------------------------------------------------------------------- */
 
-/* Finds the gap's range in dimension k: what the request selects from the present tile up to the last tile before the
- * next cover. Returns false if that is not one range. */
+/* Finds the gap's range in dimension k: the request's values from the current tile up to the last tile before the next
+ * cover. Returns false if they do not form one range. */
 static bool find_gap(const tsr_walk *walk, uint32_t k, uint64_t *low, uint64_t *high) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
   const tsr_dimension_selection *selected = &walk->plan->selections[d];
@@ -148,7 +150,7 @@ bool tsr__walk_gap(tsr_walk *walk, uint64_t *low, uint64_t *high, uint64_t *cell
       high[d] = TSR_MIN(span->high, end);
     } else {
       if (selected->count > 1 || walk->at[d] != span->low / walk->grid->extent[d])
-        return false; /* the walk has passed some of the tiles */
+        return false; /* the walk has already passed some of these tiles */
       low[d] = span->low;
       high[d] = span->high;
     }
@@ -165,18 +167,14 @@ void tsr__walk_pass(tsr_walk *walk) {
   walk_step(walk, walk->gap_at + 1, false);
 }
 
-/* Divides the selected cells of a space tile into subtiles: products of spans, one set of spans on each
- * axis.
+/* ---- Splitting a tile into subtiles ----------------------------------------------------------------------------- */
+/* A subtile is a product of spans, one set of spans per axis. A tile may have 2^32 - 1 cells; a subtile has a bounded
+ * number of selected cells, so that its selection and its map of owners stay small. From its first to its last cell it
+ * is no longer than TSR_SUBTILE_REACH, since columns of coordinates are indexed by the distance from the first cell.
  *
- * A tile may have 2^32 - 1 cells. A subtile has a bounded number of selected cells, so that its selection and its map
- * of owners are small. From its first to its last cell it is no longer than TSR_SUBTILE_REACH, since columns of
- * coordinates are indexed by the distance from the first cell.
- *
- * The division: one axis is split. On the faster axes a subtile has all selected values, on the slower axes one value.
- * A row is a combination of values on all axes but the fastest ones; its cells are found without arithmetic per cell.
+ * One axis is split: on the faster axes a subtile has all selected values, on the slower axes one value. A row is a
+ * combination of values on all axes but the fastest ones; its cells are found without arithmetic per cell.
  */
-
-/* ---- Splitting a tile ------------------------------------------------------------------------------------------- */
 
 static void finish_axis(tsr_axis *axis) {
   axis->count = 0;
@@ -187,7 +185,7 @@ static uint64_t subtile_width(const tsr_axis *axis) {
   return axis->spans[axis->span_count - 1].high - axis->spans[0].low;
 }
 
-/* Sets the axis to what a selection has of the tile that begins at axis->base. `first` is its first span that meets the
+/* Sets the axis to the selection within the tile that begins at axis->base. `first` is the first span that meets the
  * tile. */
 static int make_axis(const tsr_grid *grid, const tsr_dimension_selection *selected, uint64_t first, tsr_arena *arena,
                      tsr_axis *axis, tsr_error *error) {
@@ -203,7 +201,7 @@ static int make_axis(const tsr_grid *grid, const tsr_dimension_selection *select
   return TSR_OK;
 }
 
-/* Chooses the axis to be split: the axes that are faster fit into one subtile with all of their selected values. */
+/* Chooses the axis to split: a subtile can hold all selected values of the faster axes. */
 static void choose_split(tsr_subtiles *subtiles, uint64_t cells_max) {
   uint64_t cells = 1, reach = 0;
   for (uint32_t i = subtiles->subtile.dimensions; i-- > 0;) {
@@ -262,7 +260,7 @@ int tsr__subtiles_init(const tsr_grid *grid, const tsr_dimension_selection *sele
   return TSR_OK;
 }
 
-/* Steps to the next selected value of an axis. After the last one, returns to the first one: false. */
+/* Steps to the next selected value of an axis. After the last value, wraps to the first one and returns false. */
 static bool subtile_step(const tsr_axis *axis, uint64_t *span, uint64_t *value) {
   if (*value < axis->spans[*span].high) {
     ++*value;
@@ -304,7 +302,7 @@ bool tsr__subtiles_next(tsr_subtiles *subtiles) {
   tsr_subtile *subtile = &subtiles->subtile;
   const uint32_t k = subtiles->split;
   if (subtiles->started && subtiles->span_at[k] == 0 && subtiles->value[k] == subtiles->tile_axes[k].spans[0].low) {
-    uint32_t i = k; /* the split axis has returned to its first value: step the slower ones */
+    uint32_t i = k; /* the split axis has wrapped to its first value: step the slower ones */
     while (i > 0 && !subtile_step(&subtiles->tile_axes[i - 1], &subtiles->span_at[i - 1], &subtiles->value[i - 1])) i--;
     if (i == 0) return false;
   }
@@ -328,7 +326,8 @@ bool tsr__subtiles_next(tsr_subtiles *subtiles) {
 
 /* ---- Walking the rows of a subtile ------------------------------------------------------------------------------- */
 
-/* Returns the axis along which consecutive cells lie: on all faster axes every value of the tile is selected. */
+/* Returns the axis along which runs of adjacent cells extend: on all faster axes every value of the tile is
+ * selected. */
 static uint32_t run_axis(const tsr_subtile *subtile) {
   uint32_t i = subtile->dimensions - 1;
   while (i > 0 && subtile->axes[i].count == subtile->axes[i].extent) i--;
@@ -338,7 +337,7 @@ static uint32_t run_axis(const tsr_subtile *subtile) {
 bool tsr__subtile_is_contiguous(const tsr_subtile *subtile) { return subtile->cells == subtile->reach; }
 
 /* Steps to the first row: a row is a combination of values on the first `outer` axes. Returns the index that the row
- * would have at value 0 of the other axes, modulo 2^64. */
+ * would have at value 0 on the other axes, modulo 2^64. */
 static uint64_t rows_begin(const tsr_subtile *subtile, uint32_t outer) {
   uint64_t start = 0 - subtile->origin;
   for (uint32_t i = 0; i < outer; i++) {

@@ -1,17 +1,18 @@
-/* sparse.c: batches of a sparse array: the newest version of each cell, without deleted ones.
+/* sparse.c: batches of a sparse array: the newest version of each cell, unless deleted.
  *
  * Windows. Tiles of the plan are loaded in windows, each in up to three steps: first the dimensions on which cells must
- * be compared with the spans (not those on which the tile's MBR lies within them); then, for tiles that have cells of
- * the request, the fields that delete conditions and predicates read; then the requested fields. What is certain to be
- * needed is loaded with the first step. While a window is given out, the first step of the next window is under way.
+ * be compared with the spans (not those on which the tile's MBR lies within them); then, for tiles with selected cells,
+ * the fields that delete conditions and predicates read; then the requested fields. Fields that are certain to be
+ * needed are loaded in the first step. While a window is handed out, the first step of the next window is under way.
  *
- * Streams and the merge. Tiles that can share no coordinate with others give a batch each as they come. The others go
- * through the version merge (reader.h), and give their batches when it has chosen among their cells. Deletes
- * come last: the newest version of a cell is chosen first, then dropped if it is deleted.
+ * Streams and the merge. A tile that can share no coordinate with another tile is a stream: it becomes a batch as it
+ * comes. The others go through the version merge (version_merge.c), and become batches when their cells are decided.
+ * Deletes come last: first the newest version of a cell is chosen, then it is dropped if it is deleted.
  *
- * Times of cells. If the snapshot cuts the range of a fragment's times, cells outside of since..as_of do not exist. A
- * cell is deleted if its deletion time is not later than as_of. A delete condition applies to cells of its own time or
- * older.
+ * Times of cells. If the snapshot cuts a fragment's range of times, cells outside since..as_of do not exist. A cell is
+ * deleted if its deletion time is not later than as_of. A delete condition applies to cells of its own time or older.
+ *
+ * Sections: what to load of a tile; choosing cells; windows; the iterator.
  */
 #include "read/reader.h"
 
@@ -32,15 +33,15 @@ typedef struct read_sparse_window {
 typedef struct sparse_iterator {
   tsr_batch_iterator base;
   tsr_reader *reader;
-  uint64_t *order; /* tiles, as indices in the plan: `streams` that need no merge, then those of the version merge */
-  uint64_t streams, count, at; /* at: the next tile to be loaded, in `order` */
+  uint64_t *order; /* indices in the plan: first `streams` tiles that need no merge, then the tiles to merge */
+  uint64_t streams, count, at; /* at: the next tile to load, in `order` */
   tsr_version_merge *merge; /* NULL if no tile needs it */
-  bool merging; /* all streams have been given out */
-  read_sparse_window now, next; /* the present window and the one after it */
-  uint64_t tile_at; /* the next tile of `now` to be given out */
+  bool merging; /* all streams have been handed out */
+  read_sparse_window now, next; /* the current window and the next one */
+  uint64_t tile_at; /* the next tile of `now` to hand out */
   bool has_next; /* `next` has been made */
-  tsr_sparse_tile present; /* of the present batch */
-  tsr_buffer keep; /* scratch: a byte per selected cell, 0: drop it */
+  tsr_sparse_tile present; /* the tile of the current batch */
+  tsr_buffer keep; /* scratch: a byte per selected cell; 0 drops it */
 } sparse_iterator;
 
 static const tsr_snapshot_fragment *read_sparse_fragment_of(const sparse_iterator *it, const tsr_sparse_tile *tile) {
@@ -58,9 +59,9 @@ static const uint64_t *system_values(const sparse_iterator *it, const tsr_sparse
       ->values;
 }
 
-/* ---- What must be loaded of a tile ------------------------------------------------------------------------------ */
+/* ---- What to load of a tile ------------------------------------------------------------------------------------- */
 
-/* Returns true if the fragment has cell times and a delete condition that is older than some of its cells. */
+/* Returns true if the fragment has cell times, and a delete condition older than some of its cells. */
 static bool conditions_have_times(const tsr_snapshot_fragment *f) {
   for (uint32_t i = 0; i < f->condition_count; i++)
     if (f->conditions[i]->time < f->fragment->parsed.end) return f->fragment->metadata.has_times;
@@ -115,21 +116,22 @@ static int request_conditions(sparse_iterator *it, tsr_sparse_tile *tile, tsr_er
   return TSR_OK;
 }
 
-/* Returns true if the requested fields of a tile should be loaded only when it is given out. The version merge has many
- * tiles in memory until all of their cells are decided; past half of the budget they have their coordinates alone. */
+/* Returns true if the requested fields of a tile should be loaded only when it is handed out. The version merge holds
+ * many tiles until all of their cells are decided; past half of the budget they hold their coordinates only. */
 static bool must_defer_fields(const sparse_iterator *it, bool merged) {
   const tsr_memory *memory = &it->reader->memory;
   return merged && atomic_load_explicit(&memory->used, memory_order_relaxed) > memory->limit / 2;
 }
 
-/* Loads requested fields. If memory is short, succeeds without them: each is loaded when its column is read. */
+/* Loads requested fields. If memory is short, succeeds without them: each loads when its column is read. */
 static int load_fields(tsr_reader *reader, tsr_error *error) {
   const int rc = tsr__reader_load(reader, error);
   return tsr__lacks_memory(rc) ? TSR_OK : rc;
 }
 
-/* Requests what is certain to be needed of a tile all of whose cells are selected. If a store fetches ahead, the same
- * holds for a tile some of whose cells may be selected: few have none, and a second wait costs more than their bytes. */
+/* Requests the fields that are certain to be needed of a tile with all cells selected. If the store fetches ahead, does
+ * so too if only some cells may be selected: few such tiles have none, and a second wait costs more than their
+ * bytes. */
 static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
   if (f->cut || (!tile->plan.inside && !tsr__store_expects(it->reader->snapshot->array->store))) return TSR_OK;
@@ -143,7 +145,7 @@ static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merg
 
 /* ---- Choosing cells --------------------------------------------------------------------------------------------- */
 
-/* Gets the tile's selection to be written, or allocates one if all cells are selected so far. */
+/* Returns the tile's selection for writing; allocates one if all cells are still selected. */
 static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32_t **cells, tsr_error *error) {
   if (!tile->cells) return TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, cells, error);
   *cells = tile->cells;
@@ -203,7 +205,7 @@ static int read_sparse_condition_column(void *argument, const char *name, const 
   return TSR_OK;
 }
 
-/* Keeps the selected cells, by position, whose keep[] is not 0. */
+/* Keeps the selected cells whose keep[position] is not 0. */
 static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, const uint8_t *keep, tsr_error *error) {
   uint32_t *cells;
   uint64_t n = 0;
@@ -239,7 +241,7 @@ static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile)
   return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
 }
 
-/* Drops rows that the transaction has removed. */
+/* Drops rows that the transaction has deleted. */
 static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->run.uncommitted;
@@ -280,7 +282,7 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
   return TSR_OK;
 }
 
-/* Drops the cells that do not satisfy the predicates. */
+/* Drops cells that do not satisfy the predicates. */
 static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   uint32_t *cells;
   if (it->reader->tests.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
@@ -293,7 +295,7 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
 /* Offers a stream to the whole-tile shortcut, if all of its cells are selected and none can be deleted. Returns 1 if
- * they are taken, 0, or < 0. */
+ * they are taken, 0 if not, or < 0. */
 static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells,
                                         tsr_error *error) {
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
@@ -303,7 +305,7 @@ static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile
   return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }
 
-/* Inspects a planned tile. Returns 1 if it goes into the window, and sets *bytes to the memory that it will take; 0 if
+/* Inspects a planned tile. Returns 1 if it belongs in the window, and sets *bytes to the memory that it will take; 0 if
  * statistics exclude it or the shortcut took it; < 0: error. */
 static int read_sparse_inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, bool merged,
                                     uint64_t *bytes, tsr_error *error) {
@@ -325,9 +327,9 @@ static void read_sparse_drop(sparse_iterator *it, tsr_sparse_tile *tile) {
   tile->pinned = NULL;
 }
 
-/* Fills a window with the next tiles, up to `end` in the order, requests what is loaded with them, and sets *bytes to
- * the memory that they will take. `merged`: the tiles go to the version merge. The first tile always goes in, unless
- * the window is made `ahead`; others go in as the budget and the limit allow. After an error the window has the tiles
+/* Fills a window with the next tiles, up to `end` in the order, requests what loads with them, and sets *bytes to the
+ * memory that they will take. `merged`: the tiles go to the version merge. The first tile always goes in, unless the
+ * window is made `ahead`; others go in as the budget and the limit allow. After an error the window has the tiles
  * before the one at it->at. */
 static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end, bool merged, bool ahead,
                                    uint64_t *bytes, tsr_error *error) {
@@ -372,8 +374,8 @@ static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, u
   return TSR_OK;
 }
 
-/* Makes the next window and starts to load it. Errors are ignored: if they last, they are met again when the window
- * becomes the present one. */
+/* Makes the next window and starts to load it. Ignores errors: if they persist, they are reported when the window
+ * becomes the current one. */
 static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
   tsr_error ignored;
   uint64_t bytes;
@@ -384,12 +386,12 @@ static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged
   return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
 }
 
-/* Loads the next window and selects the cells of its tiles. Cells to be merged are not tested yet: which versions of
- * them are the newest is unknown. */
+/* Loads the next window and selects the cells of its tiles. Cells to be merged are not tested yet, since it is unknown
+ * which versions are the newest. */
 static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint64_t bytes;
-  if (reader->progress.window_tiles > 1) /* before the first window, the start has just checked */
+  if (reader->progress.window_tiles > 1) /* for the first window, the start has just checked */
     TSR_TRY(tsr__cancelled(&reader->snapshot->array->environment->memory, error));
   it->tile_at = 0;
   it->now.count = 0;
@@ -415,10 +417,10 @@ static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merge
     if (!merged) TSR_TRY(drop_deleted(it, tile, error));
     if (!merged) TSR_TRY(test_cells(it, tile, error));
     reader->progress.given = tsr__add_sat(reader->progress.given, tile->count);
-    if (deferred || (merged && reader->tests.count > 0)) continue; /* it is not known yet which cells win */
+    if (deferred || (merged && reader->tests.count > 0)) continue; /* it is not yet known which cells win */
     if (tile->count > 0) TSR_TRY(tsr__reader_request_fields(reader, tile->pinned, error));
   }
-  return load_fields(reader, error); /* fields that are read since the window was made ahead may lack memory */
+  return load_fields(reader, error); /* fields first read after the window was made ahead may not fit in memory */
 }
 
 /* ---- The iterator ------------------------------------------------------------------------------------------------ */
@@ -449,7 +451,7 @@ static int next_merged(sparse_iterator *it, tsr_error *error) {
       TSR_TRY(drop_deleted(it, &it->present, error));
       TSR_TRY(test_cells(it, &it->present, error));
       if (it->present.count > 0) {
-        TSR_TRY(tsr__reader_request_fields(it->reader, it->present.pinned, error)); /* those that are not loaded yet */
+        TSR_TRY(tsr__reader_request_fields(it->reader, it->present.pinned, error)); /* the fields not loaded yet */
         TSR_TRY(load_fields(it->reader, error));
         return 1;
       }
@@ -501,7 +503,7 @@ static void close_sparse(tsr_batch_iterator *iterator) {
   tsr__buffer_release(&it->keep);
 }
 
-/* Removes the tiles of fragments of which no cell satisfies the predicates from the streams. Tiles to be merged must
+/* Removes from the streams all tiles of fragments in which no cell satisfies the predicates. Tiles to be merged must
  * stay, since they may hide older versions of their cells. The version merge has its own pointer to its part of the
  * order. */
 static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) {
@@ -512,7 +514,7 @@ static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) 
   if (reader->tests.count == 0) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, reader->snapshot->fragment_count, &decisions, error));
   for (uint64_t i = it->streams; i < it->count; i++) decisions[reader->plan.tiles[it->order[i]].fragment] = MERGED;
-  for (uint64_t i = it->streams; i-- > 0;) { /* what stays moves to the end of the streams */
+  for (uint64_t i = it->streams; i-- > 0;) { /* the tiles that stay move to the end of the streams */
     const uint32_t f = reader->plan.tiles[it->order[i]].fragment;
     if (decisions[f] == UNKNOWN) {
       const int rc = tsr__tests_exclude_fragment(reader, f, error);

@@ -1,16 +1,17 @@
 /* tile_loader.c: loads decoded tiles of fragments, from the cache or from the store.
  *
- * A tile that is not in the cache is fetched. Fetches of tiles that stand together in a file form a group: one read, by
- * a worker if the store allows that, and one task of the pool that decodes them. A load is started and finished. In
- * between workers take groups, and the caller may do something else; the caller's thread takes what is left at the
- * finish.
+ * A tile that is not in the cache is fetched. Fetches of adjacent tiles in a file form a group: one read, by a worker
+ * if the store allows that, and one task of the pool that decodes them. A load has a start and a finish. In between,
+ * workers take groups while the caller may do something else; at the finish the caller's thread takes what is left.
  *
  * Memory. Decoded tiles are allocated from the array's memory, since the cache may keep them. Their bytes are charged
- * to the query's budget before any memory is taken: a tile that cannot fit is refused by its sizes in the metadata.
+ * to the query's budget before anything is allocated: a tile that cannot fit is refused by its sizes in the metadata.
  *
- * Threads. Until the finish workers touch only the fetches, the groups, the `tile` of the requests, and the files of
- * the groups, which are held open. The cache, budgets, counters, and the check for cancellation belong to the caller's
+ * Threads. Until the finish, workers touch only the fetches, the groups, the `tile` of the requests, and the files of
+ * the groups, which are held open. The cache, budgets, counters and the check for cancellation belong to the caller's
  * thread.
+ *
+ * Sections: sizes and messages; reading (fetches and groups); loading (start, finish, cancel).
  */
 #include "read/reader.h"
 
@@ -24,26 +25,26 @@
 #include "environment/environment.h"
 #include "log/log.h"
 
-#define GROUP_BYTES       (UINT64_C(4) << 20) /* stored bytes of a group, at most, unless it is a single tile */
+#define GROUP_BYTES       (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
-#define EXPECTED_LEAST (UINT64_C(64) << 10) /* bytes that a store fetches at least for a wish */
+#define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a wish */
 
 #define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_tile_request *request;
-  uint64_t cost; /* bytes that are charged to the query for it */
+  uint64_t cost; /* bytes charged to the query for it */
   tsr_tile_format format;
   tsr_tile_source source;
 } tile_fetch;
 
-typedef struct tsr_fetch_group { /* fetches whose stored bytes stand together in each of the slot's files */
+typedef struct tsr_fetch_group { /* fetches whose stored bytes are adjacent in each of the slot's files */
   uint64_t first, end; /* fetches first..end-1 of the load */
   bool read; /* `bytes` has been read */
   tsr_file *files[TSR_PART_COUNT]; /* held open; NULL: the slot has no such part, or it is empty */
   uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
-  uint8_t *bytes; /* owned: the stored bytes, the parts one after the other */
+  uint8_t *bytes; /* owned: the stored bytes, part after part */
 } fetch_group;
 
 /* ---- Sizes and messages --------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ static int wrap_tile(const tsr_fragment *fragment, uint32_t slot, uint64_t numbe
                    tsr__fragment_slot_name(&fragment->metadata, slot), (unsigned long long)number);
 }
 
-/* Returns the bytes that a decoded tile takes. The slot's metadata is loaded. */
+/* Returns the decoded size of a tile, in bytes. The slot's metadata must be loaded. */
 static uint64_t load_cost_of(const tsr_tile_format *format, const tsr_slot *slot, uint64_t number, uint64_t cells) {
   uint64_t size = tsr_datatype_size(format->datatype), bytes;
   if (format->coordinate_dimensions > 0) bytes = tsr__mul_sat(tsr__mul_sat(cells, size), format->coordinate_dimensions);
@@ -79,8 +80,7 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
-/* Finds where the stored bytes of a fetch stand and how they are decoded, and charges the memory of the decoded
- * tile. */
+/* Finds where the stored bytes of a fetch are and how to decode them, and charges the memory of the decoded tile. */
 static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   tsr_fragment *fragment = fetch->request->fragment;
   const uint32_t slot = fetch->request->slot;
@@ -155,7 +155,7 @@ static void drop_files(const tsr_load *load, fetch_group *group) {
   }
 }
 
-/* Reads at once what stands in the files of the groups before the last one, so that they can be closed. */
+/* Reads the groups before the last one now, so that their files can be closed. */
 static int read_early(tsr_load *load, tsr_error *error) {
   for (uint64_t i = 0; i + 1 < load->group_count; i++) {
     if (!load->groups[i].read) TSR_TRY(read_group(load, &load->groups[i], error));
@@ -165,7 +165,7 @@ static int read_early(tsr_load *load, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Opens a file of the last group, if need be in place of those of the groups before. */
+/* Opens a file for the last group. If too many files are open, first reads the earlier groups and closes theirs. */
 static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsigned part, tsr_file **file,
                          tsr_error *error) {
   tsr_array *array = load->array;
@@ -177,8 +177,8 @@ static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsign
   return tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
 }
 
-/* Divides the sorted fetches into groups that stand together, opens and holds their files. No group is so long that
- * threads would have nothing to do. */
+/* Divides the sorted fetches into groups of adjacent tiles, opens their files and holds them. Groups are short enough
+ * that every thread gets some. */
 static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
   const uint64_t fetches_max =
       threads > 1 ? TSR_MAX(1, load->fetch_count / ((uint64_t)GROUPS_PER_THREAD * threads)) : load->fetch_count;
@@ -211,7 +211,7 @@ static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Tells the stores which ranges the groups will read. Fragments of one load may lie in several stores. */
+/* Tells the stores which ranges the groups will read. Fragments of one load may be in several stores. */
 static void expect_groups(tsr_load *load) {
   tsr_wish *wishes;
   tsr_store *store = NULL;
@@ -256,7 +256,7 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
   tsr__tile_drop(tile);
 }
 
-/* Returns a reference to a tile that is in memory: in the cache, or of an uncommitted fragment; else NULL. */
+/* Returns a reference to a tile that is in memory, in the cache or in an uncommitted fragment; else NULL. */
 static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *request) {
   if (!request->fragment->run.tiles)
     return tsr__cache_get(array->cache, request->fragment->id, request->slot, request->number);
@@ -269,11 +269,11 @@ static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *reques
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
   if (tile->end == 0) return true;
   if (request->end > 0 && tile->first <= request->first && request->end <= tile->end) return true;
-  request->end = 0; /* needed in parts for the second time: decode the whole tile */
+  request->end = 0; /* needed in part for the second time: decode the whole tile */
   return false;
 }
 
-/* Serves requests from memory, and makes sorted fetches of the others. */
+/* Serves requests from memory, and makes sorted fetches for the rest. */
 static int load_find_tiles(tsr_load *load, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t i = 0; i < load->count; i++) {
@@ -311,7 +311,7 @@ static int load_find_tiles(tsr_load *load, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Corrects the charges of decoded tiles from the expected bytes to the actual ones. */
+/* Corrects the charges of decoded tiles from their estimated to their actual size. */
 static int load_settle(tsr_load *load, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tile_fetch *fetch = &load->fetches[i];
@@ -342,7 +342,7 @@ static void load_keep(tsr_load *load) {
   if (load->ahead) tsr__count(load->array->environment, TSR_COUNT_tiles_ahead, tiles);
 }
 
-/* Ends a load: gives back everything but the tiles, and after a failure (rc < 0) the tiles, too. */
+/* Ends a load: gives back everything but the tiles, and after a failure (rc < 0) the tiles too. */
 static int load_end(tsr_load *load, int rc, tsr_error *error) {
   for (uint64_t i = 0; i < load->group_count; i++) {
     drop_files(load, &load->groups[i]);
@@ -390,14 +390,14 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
       if (!load->groups[i].read) rc = read_group(load, &load->groups[i], error);
   }
   if (rc < 0) return load_end(load, rc, error);
-  const uint64_t mine = !ahead && load->group_count > 0; /* the caller takes one group at once */
+  const uint64_t mine = !ahead && load->group_count > 0; /* the caller takes one group right away */
   workers = (unsigned)TSR_MIN(workers, load->group_count - mine);
   tsr__job_start(&load->job, workers, load->group_count, fetch_one_group, load);
   return TSR_OK;
 }
 
-/* Fails for a file that a read did not find. A store that opens files without a request notices only then that a
- * fragment has been vacuumed. */
+/* Fails for a file that a read did not find. A store that opens files without a request notices only now that a
+ * fragment has been vacuumed: names that fragment in the error. */
 static int load_fail_missing(tsr_load *load, tsr_error *error) {
   const tsr_fragment *missing = load->fetches[0].request->fragment;
   const tsr_error found = *error;
@@ -410,7 +410,8 @@ static int load_fail_missing(tsr_load *load, tsr_error *error) {
   return tsr__fragment_fail_missing(load->array, missing, error);
 }
 
-/* Reads and decodes all tiles again, if one could not be decoded and its bytes may be others now. */
+/* Reads and decodes all tiles once more, if one could not be decoded and its bytes may have been corrupted in
+ * transit. */
 static int load_again(tsr_load *load, int rc, tsr_error *error) {
   if (!tsr__store_doubt(load->array->store)) return rc;
   for (uint64_t i = 0; i < load->fetch_count; i++) {
@@ -426,7 +427,7 @@ static int load_again(tsr_load *load, int rc, tsr_error *error) {
 }
 
 int tsr__load_finish(tsr_load *load, tsr_error *error) {
-  if (load->fetch_count == 0) { /* the case of most lookups */
+  if (load->fetch_count == 0) { /* as in most lookups */
     tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
     return TSR_OK;
   }
@@ -454,7 +455,7 @@ int tsr__tiles_load(tsr_array *array, unsigned threads, tsr_tile_request *reques
 
 uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count) {
   uint64_t bytes = 0;
-  tsr_error unseen; /* whoever loads the tile gets it, too */
+  tsr_error unseen; /* whoever loads the tile gets the same error */
   for (uint64_t i = 0; i < count; i++) {
     const tsr_tile_request *request = &requests[i];
     tsr_wish wishes[TSR_PART_COUNT];

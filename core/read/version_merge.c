@@ -1,26 +1,28 @@
 /* version_merge.c: merges sparse tiles whose boxes (MBRs) overlap, so that one version of each coordinate is left.
  *
- * Groups. The same coordinate can stand in tiles of different fragments, and in tiles of one consolidated fragment,
+ * Groups. The same coordinate can occur in tiles of different fragments, and in tiles of one consolidated fragment,
  * which keeps old versions with their times. Tiles whose boxes overlap, directly or through other tiles, form a group.
  * A tile that is alone in its group needs no merge: it is a stream.
  *
- * The merge. Within a group tiles enter a heap in the order of the low corners of their boxes, compared dimension by
- * dimension. The heap sorts them by their next cell. The cell at its top is final if it lies before the low
- * corner of the next tile: no other version of it can follow. Of equal coordinates the latest version wins: by the time
- * of the cell (or the start time of its fragment), then by the order of fragments. A tile is returned when all of its
+ * The merge. Within a group, tiles enter a heap in the order of the low corners of their boxes, compared dimension by
+ * dimension. The heap orders them by their next cell. The cell at the top is final if it sorts before the low corner of
+ * the next tile to enter: no other version of it can follow. Of equal coordinates the latest version wins: by the time
+ * of the cell (or the start time of its fragment), then by the order of fragments. A tile is returned once all of its
  * cells are decided.
  *
  * Trust. The order of cells in a tile is not trusted, since TileDB writes Hilbert order, its own order of strings, and
- * once wrote unsorted cells: each tile is checked, and sorted if need be. Boxes are checked, too: a cell outside its
- * tile's box is TSR_CORRUPT. If a lossy filter moves coordinates, boxes are not true, and all tiles enter before
- * any cell is decided.
+ * once wrote unsorted cells: each tile is checked, and sorted if necessary. Boxes are checked too: a cell outside its
+ * tile's box is TSR_CORRUPT. If a lossy filter moves coordinates, boxes are not true, and all tiles enter before any
+ * cell is decided.
  *
  * Keys. If the coordinates of all tiles, as distances from a common low corner, fit into 64 bits together, one key
- * holds them all, and a comparison is one of integers (`exact`). Else the key is that of the first dimension, and cells
- * with equal keys are compared on all dimensions.
+ * holds them all, and two cells compare as two integers (`exact`). Otherwise the key is that of the first dimension,
+ * and cells with equal keys are compared on all dimensions.
  *
- * The dimensions are compared in the array's order, reversed if cells lie in column-major order. So tiles enter
- * about as they stand in their fragments, and few of them are in memory at a time.
+ * Dimensions are compared in the array's order, reversed if cells are in column-major order. So tiles enter in about
+ * the order that they have in their fragments, and few of them are in memory at a time.
+ *
+ * Sections: boxes; groups, which make the order of loading; tiles with their keys; the heap; merging.
  */
 #include "read/reader.h"
 
@@ -34,14 +36,14 @@
 #include "environment/environment.h"
 
 #define POLL_CELLS     65536u /* cells between two checks for cancellation */
-#define PARALLEL_CELLS 16384u /* cells in a window; fewer are not worth waking workers */
+#define PARALLEL_CELLS 16384u /* fewer cells in a window are not worth waking workers */
 
-typedef struct merging_tile { /* a tile that was passed in; one block of memory with all of its arrays */
-  tsr_sparse_tile tile; /* cells: sorted by coordinates; before position `winners` they are the ones that have won */
+typedef struct merging_tile { /* a tile in the merge: one block of memory that includes all of its arrays */
+  tsr_sparse_tile tile; /* cells: sorted by coordinates; those before position `winners` have won */
   const uint64_t *times; /* by cell; NULL: all cells have `time` */
   uint64_t time;
   uint64_t at, winners; /* position of the next cell; how many cells have won */
-  uint64_t *first; /* by position: the exact key, or that of the first dimension; of a string, its first 8 bytes */
+  uint64_t *first; /* by position: the exact key, or that of the first dimension; for strings, the first 8 bytes */
   /* if keys are not exact, by number k of the dimension in the order of comparison: */
   uint64_t **keys; /* [k][position]: order keys; NULL for strings */
   tsr_coordinates *text; /* [k]: strings, by cell */
@@ -57,13 +59,13 @@ typedef struct merge_keys { /* how coordinates are compared; by number k of the 
   uint32_t *dimension; /* [k] */
   bool exact; /* one key holds all coordinates */
   uint64_t *low; /* [k], exact: the common low corner */
-  unsigned *shift; /* [k], exact: the lowest bit in the key of the distance from `low` */
+  unsigned *shift; /* [k], exact: the position in the key of the lowest bit of the distance from `low` */
 } merge_keys;
 
-typedef struct merge_plan { /* the tiles to be merged: group by group, by low corner */
+typedef struct merge_plan { /* the tiles to merge: group by group, by low corner */
   const uint64_t *order; /* indices in the reader's plan */
   const uint32_t *groups; /* the group of each of them */
-  uint64_t count, entered; /* tiles; those that have left the queue for the heap */
+  uint64_t count, entered; /* number of tiles; of tiles that have moved from the queue to the heap */
   uint32_t group; /* of the tile that entered last */
 } merge_plan;
 
@@ -79,15 +81,15 @@ struct tsr_version_merge {
   merge_keys key;
   merge_plan plan;
   merge_heap heap;
-  merging_tile *queue, **queue_end; /* tiles that were passed in and have not entered, in order */
-  merging_tile *finished; /* tiles whose cells are all decided: a list */
-  merging_tile *returned; /* the tile that the caller has until the next call */
+  merging_tile *queue, **queue_end; /* tiles that were added and have not entered, in order */
+  merging_tile *finished; /* list of tiles whose cells are all decided */
+  merging_tile *returned; /* the tile that the caller uses until the next call */
 };
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
 
 typedef struct version_merge_box {
-  const uint64_t *keys, *sizes; /* low and high of each dimension; of strings: places in `text` and sizes in bytes */
+  const uint64_t *keys, *sizes; /* low and high of each dimension; for strings: offsets in `text`, and sizes in bytes */
   const uint8_t *text;
 } version_merge_box;
 
@@ -103,7 +105,7 @@ static bool version_merge_is_text(const tsr_version_merge *merge, uint32_t d) {
   return merge->reader->snapshot->schema->fields[d].values_per_cell == TSR_VARIABLE;
 }
 
-/* Compares an end (0: low, 1: high) of one box with an end of another one, on dimension d. */
+/* Compares an end (0: low, 1: high) of one box with an end of another box, on dimension d. */
 static int version_merge_compare_ends(const tsr_version_merge *merge, const version_merge_box *a, unsigned a_end,
                                       const version_merge_box *b, unsigned b_end, uint32_t d) {
   const uint64_t i = 2 * d + a_end, j = 2 * d + b_end;
@@ -156,8 +158,8 @@ static int sort_corners(const tsr_version_merge *merge, tsr_pair **sorted, tsr_e
   return TSR_OK;
 }
 
-/* Joins tiles that may hold the same coordinate into groups. Along the first dimension, each tile is compared with the
- * earlier ones whose boxes reach it. */
+/* Joins tiles that may hold the same coordinate into groups: a sweep along the first dimension, which compares each
+ * tile with the earlier ones whose boxes reach it. */
 static int join_tiles(const tsr_version_merge *merge, const tsr_pair *sorted, uint32_t *parents, uint32_t *active,
                       tsr_error *error) {
   const tsr_plan_tile *tiles = merge->reader->plan.tiles;
@@ -187,8 +189,8 @@ static int join_tiles(const tsr_version_merge *merge, const tsr_pair *sorted, ui
   return TSR_OK;
 }
 
-/* Makes the order of tiles: first those that are alone in their groups, then group by group, by low corner. A tile of a
- * fragment with cell times can hold versions of one coordinate by itself, so it is always merged. */
+/* Makes the order of tiles: first the tiles that are alone in their groups, then group by group, by low corner. A tile
+ * of a fragment with cell times can hold several versions of a coordinate, so it is always merged. */
 static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t *parents, uint64_t *order,
                       uint64_t *streams, tsr_error *error) {
   const tsr_plan *plan = &merge->reader->plan;
@@ -198,10 +200,10 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
   uint32_t *ranks = sizes + n, *groups = ranks + n;
   for (uint64_t i = 0; i < n; i++) sizes[root_of(parents, (uint32_t)i)]++;
   uint64_t alone = 0;
-  for (uint64_t i = 0; i < n; i++) /* in the plan's order: so files are read from front to back */
+  for (uint64_t i = 0; i < n; i++) /* in the plan's order, so that files are read from front to back */
     if (sizes[root_of(parents, (uint32_t)i)] == 1 && !version_merge_has_times(merge, &plan->tiles[i]))
       order[alone++] = i;
-  /* By root: ranks is the group's number, 0 before its first tile; places is where its next tile goes. */
+  /* By root: ranks is the group's number, 0 before its first tile; places is the position of its next tile. */
   uint32_t group = 0;
   uint64_t place = alone;
   uint64_t *places;
@@ -224,7 +226,7 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
   return TSR_OK;
 }
 
-/* Finds out whether the coordinates of all tiles fit into one key, and where each dimension stands in it. */
+/* Finds out whether the coordinates of all tiles fit into one key, and where each dimension's bits are in it. */
 static int choose_exact_keys(tsr_version_merge *merge, tsr_error *error) {
   const tsr_plan *plan = &merge->reader->plan;
   unsigned bits = 0;
@@ -310,7 +312,7 @@ int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *stre
 
 /* ---- Tiles with their keys -------------------------------------------------------------------------------------- */
 
-/* Computes the keys of the given cells, in their order; NULL: of all cells. */
+/* Computes the keys of these cells, in their order; NULL: of all cells. */
 static void version_merge_cell_keys(const tsr_field *field, const uint8_t *values, const uint32_t *cells,
                                     uint64_t count, uint64_t *keys) {
   if (!cells) {
@@ -351,7 +353,7 @@ static int version_merge_compare_ties(const void *argument, uint32_t a, uint32_t
   return compare_rest(c->merge, c->tile, a, c->tile, b);
 }
 
-/* Sorts the cells of a tile, and their keys, by coordinates if they are not sorted. */
+/* Sorts the cells of a tile and their keys by coordinates, unless they are sorted. */
 static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
   const uint64_t n = t->tile.count;
   uint64_t i = 1;
@@ -379,8 +381,8 @@ static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile
   return TSR_OK;
 }
 
-/* Counts cells outside of their tile's box: because of them a cell that looks final might not be. A NaN lies in no box,
- * and is not counted. */
+/* Counts cells outside their tile's box: because of them a cell that looks final might not be. A NaN lies in no box and
+ * does not count. */
 static uint64_t version_merge_count_outside(const uint64_t *keys, uint64_t count, uint64_t low, uint64_t high,
                                             bool floats) {
   uint64_t outside = 0, nans = 0;
@@ -399,8 +401,8 @@ static uint64_t count_outside_text(const merging_tile *t, uint32_t k, const vers
   return outside;
 }
 
-/* Computes the keys of a tile's cells and checks that they lie in its box. `room` is scratch for as many keys, needed
- * if keys are exact. */
+/* Computes the keys of a tile's cells and checks that they lie in its box. `room` is scratch for as many keys, used if
+ * keys are exact. */
 static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint32_t *cells, uint64_t *room,
                      tsr_error *error) {
   const tsr_schema *schema = merge->reader->snapshot->schema;
@@ -537,7 +539,7 @@ static int version_merge_push(tsr_version_merge *merge, merging_tile *t, tsr_err
   return TSR_OK;
 }
 
-/* Steps past the present cell of the tile at the top. A tile without further cells leaves the heap for `finished`. */
+/* Steps past the current cell of the tile at the top. A tile without more cells moves from the heap to `finished`. */
 static inline void advance_top(tsr_version_merge *merge, merging_tile **finished) {
   heap_entry e = merge->heap.entries[0];
   if (++e.tile->at < e.tile->tile.count) {
@@ -550,8 +552,8 @@ static inline void advance_top(tsr_version_merge *merge, merging_tile **finished
   version_merge_heap_sink(merge, merge->heap.entries, merge->heap.count, 0, e);
 }
 
-/* Returns true if, of two cells with the same coordinates, b's is the later version. In a consolidated fragment the
- * later version stands first. */
+/* Returns true if b's cell is the later version of two cells with equal coordinates. In a consolidated fragment the
+ * later version comes first. */
 static bool version_merge_is_later(const merging_tile *a, uint64_t i, const merging_tile *b, uint64_t j) {
   const uint32_t x = a->tile.cells[i], y = b->tile.cells[j];
   const uint64_t first_time = a->times ? a->times[x] : a->time, second_time = b->times ? b->times[y] : b->time;
@@ -561,8 +563,8 @@ static bool version_merge_is_later(const merging_tile *a, uint64_t i, const merg
   return a->times ? !further : further;
 }
 
-/* Decides the coordinate at the top of the heap. The winner is moved to the front of its tile's cells, over cells that
- * are decided already. */
+/* Decides the coordinate at the top of the heap. The winner moves to the front of its tile's cells, over cells that are
+ * already decided. */
 static void version_merge_decide(tsr_version_merge *merge) {
   const uint64_t key = merge->heap.entries[0].key;
   merging_tile *best = merge->heap.entries[0].tile, *finished = NULL;
@@ -625,7 +627,7 @@ static int version_merge_enter_next(tsr_version_merge *merge, tsr_error *error) 
   if (!merge->queue) merge->queue_end = &merge->queue;
   merge->plan.group = merge->plan.groups[merge->plan.entered++];
   const int rc = t->tile.count > 0 ? version_merge_push(merge, t, error) : TSR_OK;
-  if (t->tile.count == 0 || rc < 0) { /* no cell is left to decide; after an error, so that it is freed */
+  if (t->tile.count == 0 || rc < 0) { /* no cell to decide; or, after an error, so that it is freed */
     t->next = merge->finished;
     merge->finished = t;
   }
