@@ -1,8 +1,10 @@
-/* accumulate.c: the words of measures in the records of groups: loops over runs and rows, merging, results.
+/* accumulate.c: the words of measures in the records of groups: adding runs and rows, merging, results.
  *
- * Sums of REAL keep the digits that each addition loses (TwoSum, as exact as Neumaier's sum and without branches). A
- * run of rows of one group is added in lanes side by side, whose number does not depend on the processor. Sums of
+ * Sums of REAL keep the rounding error of each addition (TwoSum: as exact as Neumaier's sum, and without branches). A
+ * long run of rows of one group is added in parallel lanes, whose number does not depend on the processor. Sums of
  * integers have 128 bits. Means and squares follow Welford, and are merged by Chan's formula.
+ *
+ * Sections: words; runs of REAL; integers; values one by one; merging and results.
  */
 #include "query/accumulate.h"
 
@@ -12,9 +14,9 @@
 #include "base/arithmetic.h"
 #include "model/datatype.h"
 
-#define ACCUMULATE_LANES 8u /* sums of REAL side by side */
-#define LANES_FROM       16u /* rows: shorter runs are added one by one */
-#define ROW_WORDS        1u /* of a record, before those of its measures */
+#define ACCUMULATE_LANES 8u /* parallel sums of REAL */
+#define LANES_FROM       16u /* shorter runs are added row by row */
+#define ROW_WORDS        1u /* words of a record before those of its measures */
 
 typedef tsr_wide accumulate_wide;
 
@@ -35,7 +37,7 @@ static void store_wide(uint64_t *words, accumulate_wide value) {
   words[1] = (uint64_t)((tsr_unsigned_wide)value >> 64);
 }
 
-/* TwoSum (Knuth): *sum is the rounded sum, *rest gets what the addition loses. */
+/* TwoSum (Knuth): *sum becomes the rounded sum, and its rounding error is added to *rest. */
 static inline void add_real(double *sum, double *rest, double value) {
   const double total = *sum + value, part = total - *sum;
   *rest += (*sum - (total - part)) + (value - part);
@@ -99,7 +101,7 @@ enum { VECTORS_OF_LANES = ACCUMULATE_LANES / 2 };
 #define GREATER(a, b)          PICK_LANES((a) > (b), a, b)
 #endif
 
-typedef struct real_part { /* what a run adds to a record */
+typedef struct real_part { /* a record's words while a run is added */
   uint64_t count;
   double sum, rest, low, high;
 } real_part;
@@ -212,8 +214,8 @@ static void add_reals(const tsr_measure *m, const double *values, const tsr_spre
 
 /* ---- Integers ---------------------------------------------------------------------------------------------------- */
 
-/* Defines a function that adds rows `from` to `end - 1` to one record. The sum of the upper halves and that of the lower halves of at most 2^31
- * numbers of 64 bits fit into 64 bits each. */
+/* Defines functions that add rows to records. For a run, the upper and the lower halves of at most 2^31 64-bit numbers
+ * are summed separately: each sum fits into 64 bits. */
 #define DEFINE_RUN(name, type)                                                                                         \
   static void run_##name(const tsr_measure *m, const type *values, const uint8_t *nulls, uint64_t count,               \
                          uint64_t *record) {                                                                           \
@@ -297,8 +299,8 @@ static void add_text(const tsr_measure *m, const struct tsr_text_value *text, ui
     set_text(high, text->bytes, text->size);
 }
 
-/* Merges the mean of `count` values, and the sum of their squared differences from it, into a record. The difference from
- * the new mean, as it has been rounded, takes the mean's rounding out of the squares. */
+/* Merges the mean of `count` values, and the sum of their squared differences from it, into a record. Using the
+ * difference from the new mean as rounded keeps the mean's rounding error out of the squares. */
 static void merge_moments(uint64_t count, double mean, double squares, uint64_t *words) {
   const double old = accumulate_load(words + 1), difference = mean - old;
   if (count == 0) return;
@@ -313,7 +315,7 @@ static bool operand_is_null(const tsr_measure *m, const tsr_operand *o, uint64_t
   return (m->type == TSR_VALUE_REAL || m->type == TSR_VALUE_NUMBER) && isnan(((const double *)o->values)[r]);
 }
 
-/* Adds the mean and squares of rows of one record. */
+/* Adds the mean and squares of rows that belong to one record. */
 static void add_moments(const tsr_measure *m, const tsr_operand *o, uint64_t from, uint64_t end, uint64_t *record) {
   uint64_t count = 0;
   double sum = 0, squares = 0;
@@ -328,7 +330,7 @@ static void add_moments(const tsr_measure *m, const tsr_operand *o, uint64_t fro
   merge_moments(count, mean, squares, record + m->moments_at);
 }
 
-/* Adds the rows from..end-1, which belong to one record, of types that have no loop of their own. */
+/* Adds the rows from..end-1, which belong to one record, for types without a loop of their own. */
 static void add_others(const tsr_measure *m, const tsr_operand *o, uint64_t from, uint64_t end, uint64_t *record) {
   for (uint64_t r = from; r < end; r++) {
     if (m->type != TSR_VALUE_NULL && operand_is_null(m, o, r)) continue;
@@ -350,7 +352,7 @@ static void add_each(const tsr_measure *m, const tsr_operand *o, const tsr_sprea
     add(m, o, from, spread->ends[run], records + (uint64_t)spread->groups[run] * words);
 }
 
-/* With neither nulls nor values, all rows count: word 0 of the record has them. */
+/* For TSR_VALUE_NULL without nulls, all rows count. */
 void tsr__measure_add(const tsr_measure *measure, const tsr_operand *operand, const tsr_spread *spread,
                       uint64_t *records, uint32_t words) {
   const tsr_value_type type = measure->type;
@@ -377,7 +379,7 @@ static int merge_text(uint64_t *to, const uint64_t *from, bool first, int sign, 
   return TSR_OK;
 }
 
-/* Merges the extremes. Of equal ones the first stays. */
+/* Merges the extremes. Among equal ones the first stays. */
 static int merge_extremes(const tsr_measure *m, uint64_t *to, const uint64_t *from, tsr_arena *keep, tsr_error *error) {
   const uint32_t low = m->low_at, high = m->high_at;
   const bool first = to[m->count_at] == 0;
@@ -427,7 +429,7 @@ int tsr__measure_merge(const tsr_measure *measure, uint64_t *to, const uint64_t 
   return TSR_OK;
 }
 
-/* A NaN is given as a null; -0.0 as 0.0: of equal numbers it is not certain which one is an extreme. */
+/* Returns NaN as null; and -0.0 as 0.0, since it is not certain which of two equal numbers became the extreme. */
 static void give_real(double real, tsr_value *value) {
   *value = (tsr_value){.type = isnan(real) ? TSR_VALUE_NULL : TSR_VALUE_REAL};
   if (!isnan(real)) value->as.real = real + 0.0;
@@ -459,7 +461,7 @@ static bool sums_reals(const tsr_measure *m) { return m->type == TSR_VALUE_REAL 
 static double real_total(const tsr_measure *m, const uint64_t *record) {
   if (!sums_reals(m)) return (double)load_wide(record + m->sum_at);
   const double sum = accumulate_load(record + m->sum_at), exact = sum + accumulate_load(record + m->sum_at + 1);
-  return isfinite(exact) ? exact : sum; /* the lost digits of an infinite sum are NaN */
+  return isfinite(exact) ? exact : sum; /* the rounding error of an infinite sum is NaN */
 }
 
 static int give_sum(const tsr_measure *m, const uint64_t *record, tsr_value *value, tsr_error *error) {
@@ -500,7 +502,7 @@ int tsr__measure_value(const tsr_measure *measure, tsr_aggregate_function functi
       give_real(function == TSR_AGGREGATE_STDDEV ? sqrt(variance) : variance, value);
     }
     break;
-  default: break; /* lists and rows of extremes are not in records */
+  default: break; /* percentiles and TSR_AGGREGATE_AT are not computed here */
   }
   return TSR_OK;
 }

@@ -1,4 +1,12 @@
-/* batch.c: adds a batch of cells to the groups: its parts, their blocks, and how parts are merged. */
+/* batch.c: adds a batch of cells to the groups of a query.
+ *
+ * The batch is cut into parts. Worker threads evaluate several parts at once: for each block of a part, the WHERE
+ * selects rows, the expressions are evaluated, the rows are mapped to groups, and each measure is added to the groups'
+ * records. Then the parts are merged into the query, in their order, so that results do not depend on the number of
+ * threads.
+ *
+ * Sections: memory of parts; expressions; values; groups of a block; measures of a block; merging; batches.
+ */
 #include "query/query.h"
 
 #include <math.h>
@@ -15,7 +23,7 @@
 static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   query_part *part;
   TSR_TRY(TSR_ALLOC(&run->memory, &part, error));
-  *made = part; /* tsr__query_parts_release frees what there is of it */
+  *made = part; /* the caller frees it, even if it is incomplete */
   part->run = run;
   TSR_TRY(tsr__query_collected_make(&part->collected, run->layout.measure_count, &run->memory, NULL, error));
   tsr__groups_init(&part->collected.groups, run->grouping.width, &run->memory);
@@ -50,13 +58,13 @@ void tsr__query_parts_release(tsr_query_run *run) {
   run->parts.count = 0;
 }
 
-/* Returns true if there is memory for one more part: each part needs as much again for its groups. */
+/* Returns true if there is memory for one more part, and as much again for the groups of each part. */
 static bool parts_fit(const tsr_query_run *run) {
   const uint64_t used = run->memory.used, more = run->parts.bytes * (run->parts.count + UINT64_C(2));
   return run->parts.count == 0 || tsr__add_sat(used, more) <= run->memory.limit;
 }
 
-/* Makes as many parts as there is memory for, at least one, at most `wanted`. */
+/* Makes as many parts as memory allows: at least one, at most `wanted`. */
 static int parts_make(tsr_query_run *run, uint64_t wanted, tsr_error *error) {
   while (run->parts.count < TSR_MIN(wanted, QUERY_PARTS_MAX) && parts_fit(run)) {
     query_part *part = NULL;
@@ -123,7 +131,7 @@ int tsr__query_select(query_part *part, const query_rows *block, query_rows *row
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Makes a vector of a constant's values, in the part's room: until the next one. */
+/* Expands a constant vector to `count` values, in the part's room, which the next call reuses. */
 static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint32_t count) {
   tsr_vector all = *vector;
   if (!vector->constant) return all;
@@ -140,7 +148,7 @@ static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint
   return all;
 }
 
-/* Sets mask[r] to 1 for rows for which the values are not true. */
+/* Sets mask[r] to 1 for rows whose value is not true. */
 static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
   const double *reals = v->as.reals;
   const int64_t *integers = v->as.integers;
@@ -154,7 +162,7 @@ static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
 
 /* ---- Groups of a block ------------------------------------------------------------------------------------------- */
 
-/* Sets the words of a key that is an expression. A text's word is its number in part->collected.texts. */
+/* Sets the words of a key that is an expression. The word of a text is its number in part->collected.texts. */
 static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
   uint64_t *words = part->room.words[key], *nulls = part->room.words[part->run->query.key_count];
   const tsr_vector v = vector_of_all(part, &part->vectors[part->run->grouping.keys[key].value], rows->count);
@@ -174,7 +182,7 @@ static int words_of_values(query_part *part, uint32_t key, const query_rows *row
   return TSR_OK;
 }
 
-/* Numbers the rows' groups in the part's table, and makes records for new ones. */
+/* Numbers the rows' groups in the part's table, and makes records for new groups. */
 static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
   const tsr_query_run *run = part->run;
   const uint64_t bytes = run->layout.words * sizeof(uint64_t), before = part->collected.groups.count;
@@ -185,7 +193,7 @@ static int number_in_part(query_part *part, const uint64_t *const *words, uint32
   return TSR_OK;
 }
 
-/* Finds the records of a block's rows: in those of the query, or in those of the part. */
+/* Finds the records of a block's rows, in the query or in the part. */
 static int find_records(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                         uint64_t **records, tsr_error *error) {
   const tsr_query_run *run = part->run;
@@ -213,7 +221,7 @@ static int find_records(query_part *part, const query_rows *block, const query_r
 
 /* ---- Measures of a block ----------------------------------------------------------------------------------------- */
 
-/* Joins the nulls of an argument with the rows that a filter leaves out. */
+/* Adds the rows that a filter leaves out to the nulls of an argument. */
 static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, tsr_operand *operand) {
   if (v->type == TSR_VALUE_REAL) {
     double *reals = (double *)(void *)part->room.values;
@@ -225,7 +233,7 @@ static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, 
   operand->nulls = part->room.mask;
 }
 
-/* Fails if a number cannot be added as an integer of SQL. */
+/* Fails if a UINT64 that is to be added is not an integer of SQL. */
 static int check_unsigned(query_part *part, const query_measure *m, const tsr_vector *v, const tsr_operand *o,
                           uint32_t count, tsr_error *error) {
   if (v->type != TSR_VALUE_UNSIGNED || part->run->habits.plain ||
@@ -248,7 +256,7 @@ static uint32_t group_of_row(const tsr_spread *spread, uint32_t row, uint32_t *r
   return spread->groups[*run];
 }
 
-/* Appends the values of a list or a set to those of the part. */
+/* Appends values to the part's lists or sets. */
 static int part_collect(query_part *part, uint32_t m, const tsr_vector *v, const tsr_operand *o,
                         const tsr_spread *spread, tsr_error *error) {
   const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
@@ -344,7 +352,7 @@ int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number
   return tsr__buffer_append(&run->collected.records, run->layout.blank, bytes, error);
 }
 
-/* Finds the record of the query for a group of a part. */
+/* Finds the number of the query's record for a group of a part. */
 static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t group, uint32_t *number,
                           tsr_error *error) {
   const uint64_t *tuple = tsr__groups_tuple(&part->collected.groups, group);
@@ -363,7 +371,7 @@ static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t g
   return tsr__query_group(run, words, number, error);
 }
 
-/* Adds a value of a set to its group, if it is new there. */
+/* Adds a value of a set to its group, unless the group already has it. */
 static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, const uint64_t *pair, uint32_t group,
                       tsr_error *error) {
   const tsr_measure *measure = &run->layout.measures[m].measure;
@@ -395,7 +403,7 @@ static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, co
   return TSR_OK;
 }
 
-/* Merges the lists and sets of a part, whose groups have these numbers in the query. */
+/* Merges the lists and sets of a part. numbers[g] is the query's number of the part's group g. */
 static int merge_values(tsr_query_run *run, const query_part *part, const uint32_t *numbers, tsr_error *error) {
   int rc = TSR_OK;
   for (uint32_t m = 0; rc >= 0 && m < run->layout.measure_count; m++) {
@@ -437,7 +445,7 @@ static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* Rows from which the parts of a batch are counted: parts of a dense tile end with its rows. */
+/* How a batch is cut into parts: in a dense tile, at the ends of its rows. */
 typedef struct part_cut {
   uint64_t before, size; /* rows before the first cut, and between cuts */
 } part_cut;

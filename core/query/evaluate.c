@@ -1,8 +1,11 @@
 /* evaluate.c: runs the steps of a program over a block of cells.
  *
- * A step that fails for a cell, by integer overflow say, does not end the run: it notes a fault for that cell, and each
- * step passes the faults of its operands on with the cells. A choice passes on only those of the branch that a cell
- * takes, AND and OR only those of operands that count. What reaches a result is the error of the run.
+ * A step that fails for a cell, for example by integer overflow, does not end the run: it records a fault for that
+ * cell, and each step passes on the faults of its operands with the cells. A choice passes on only the faults of the
+ * branch that a cell takes; AND and OR only those of operands that matter. A fault that reaches a result is the error
+ * of the run.
+ *
+ * Sections: nulls and faults of operands; running a step; results.
  */
 #include "query/program.h"
 
@@ -15,16 +18,16 @@ struct tsr_block_scratch {
   tsr_arena *arena; /* borrowed */
   tsr_lane *lanes; /* of each step */
   tsr_room *rooms;
-  char *text; /* of MATCH, terminated by NUL */
+  char *text; /* for MATCH, terminated by NUL */
   uint64_t text_capacity;
-  bool failed; /* the last run, in `step` */
+  bool failed; /* the last run failed, in this node */
   uint32_t expression, node;
 };
 
 static const double null_real = NAN;
 static const uint8_t one[] = {1}, zero[] = {0};
 
-/* Constants are vectors of one cell in the nodes themselves. */
+/* A constant is a vector of one cell, which points into its node. */
 static void set_constant(const tsr_step *step, tsr_lane *lane) {
   lane->constant = true;
   lane->whole = zero;
@@ -33,7 +36,7 @@ static void set_constant(const tsr_step *step, tsr_lane *lane) {
     lane->as.data = text ? (const void *)&step->source->value.as.text : &step->source->value.as.integer;
     return;
   }
-  lane->as.reals = &null_real; /* whatever the form: as an integer or a text it is not looked at */
+  lane->as.reals = &null_real; /* whatever the form: nobody reads it as an integer or a text */
   if (step->form == TSR_FORM_TRUTH) lane->as.truths = one;
   else if (step->form != TSR_VALUE_REAL && step->form != TSR_VALUE_NUMBER) lane->nulls = one;
   static const tsr_text empty = {"", 0};
@@ -60,9 +63,9 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_sc
   return TSR_OK;
 }
 
-/* ---- Nulls and faults of operands --------------------------------------------------------------------------------- */
+/* ---- Nulls and faults of operands -------------------------------------------------------------------------------- */
 
-/* A cell of the result is null if that of an operand is; where REALs are null the kernel says. */
+/* A cell of the result is null if any operand's cell is. Where a REAL is null, the kernel decides. */
 static void merge_nulls(const tsr_call *call, const tsr_lane *operand) {
   const uint8_t *nulls = operand->nulls;
   uint8_t *out = call->room->nulls;
@@ -78,7 +81,7 @@ static uint32_t fault_at(const tsr_lane *lane, uint32_t i) {
   return lane && lane->faults ? lane->faults[TSR_AT(lane, i)] : 0;
 }
 
-/* The fault of an operand that counts for cell i. */
+/* Returns the fault of the operands that matters for cell i, or 0. */
 static uint32_t fault_of_operands(const tsr_call *call, uint32_t i) {
   const uint32_t a = fault_at(call->a, i), b = fault_at(call->b, i), c = fault_at(call->c, i);
   const uint32_t operation = call->step->operation;
@@ -100,7 +103,7 @@ static void merge_faults(const tsr_call *call) {
   call->out->faults = call->room->faults;
 }
 
-/* ---- Steps -------------------------------------------------------------------------------------------------------- */
+/* ---- Steps ------------------------------------------------------------------------------------------------------- */
 
 static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error *error) {
   const tsr_node *node = call->step->source;
@@ -124,8 +127,8 @@ static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error
   return TSR_OK;
 }
 
-/* Makes consecutive cells of one value a constant. Dimensions often have one value in a block of a tile; most other cells
- * differ at the first look. */
+/* Turns consecutive cells of one value into a constant. Dimensions often have one value in a block of a tile; most
+ * other columns differ in the first bytes. */
 static void find_constant(tsr_block_input *input, uint64_t size, uint32_t count) {
   tsr_column *column = &input->column;
   if (column->constant || column->offsets || column->validity || input->selection || input->null || size == 0) return;
@@ -165,7 +168,7 @@ static int run_step(const tsr_program *program, tsr_block_scratch *scratch, cons
     for (uint32_t i = 0; i < step->operand_count; i++) merge_nulls(&call, operands[i]);
   if (step->operation == TSR_OP_MATCH) TSR_TRY(run_match(scratch, &call, error));
   else step->kernel(&call);
-  if (step->form == TSR_VALUE_NUMBER && !out->whole) { /* -x, abs(x), floor(x): as x */
+  if (step->form == TSR_VALUE_NUMBER && !out->whole) { /* -x, abs(x), floor(x) are whole if x is */
     memcpy(room->whole, call.a->whole, call.count);
     out->whole = room->whole;
   }
@@ -189,7 +192,7 @@ static int run_steps(const tsr_program *program, tsr_block_scratch *scratch, uin
   return TSR_OK;
 }
 
-/* ---- Results ------------------------------------------------------------------------------------------------------ */
+/* ---- Results ----------------------------------------------------------------------------------------------------- */
 
 static int report_range(const tsr_program *program, const tsr_step *step, const tsr_block_input *inputs, uint32_t cell,
                         tsr_error *error) {
@@ -205,7 +208,7 @@ static int report_range(const tsr_program *program, const tsr_step *step, const 
   return tsr__fail(error, TSR_RANGE, "%s: %" PRIu64 " is past the integers of SQL", field->name, value);
 }
 
-/* Fails if a cell of the lane has a fault. */
+/* Fails if a cell of the lane has a fault: reports the first one. */
 static int check_faults(const tsr_program *program, tsr_block_scratch *scratch, const tsr_lane *lane,
                         const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   if (!lane->faults) return TSR_OK;
@@ -236,7 +239,7 @@ int tsr__program_run(const tsr_program *program, tsr_block_scratch *scratch, con
   return TSR_OK;
 }
 
-/* Eight cells at a time, as runs of cells tend to be all true or all not. */
+/* Examines eight cells at a time, since runs of cells tend to be all true or all not. */
 static uint32_t select_true(const uint8_t *truths, uint32_t count, uint32_t *out) {
   uint32_t selected = 0, i = 0;
   for (; i + 8 <= count; i += 8) {

@@ -1,4 +1,7 @@
-/* groups.c: hash tables with open addressing that number tuples and texts as they appear. */
+/* groups.c: hash tables with open addressing that number tuples and texts as they appear.
+ *
+ * Sections: tuples; runs of equal tuples, which are found first so that each run is hashed once; texts.
+ */
 #include "query/groups.h"
 
 #include <string.h>
@@ -9,7 +12,7 @@
 
 #define GROUPS_SLOTS_MIN 64u
 #define GROUPS_NONE      UINT32_MAX
-#define GROUPS_MAX       (UINT32_C(1) << 30) /* so that 32 bits of a hash choose among the slots */
+#define GROUPS_MAX       (UINT32_C(1) << 30) /* so that 32 bits of a hash suffice to choose a slot */
 
 #define GROUPS_FACTOR UINT64_C(0x9E3779B97F4A7C15)
 
@@ -18,8 +21,8 @@ static inline uint64_t groups_mix(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 32;
 }
 
-/* The slot at which the search for a hash begins. Only the high bits of a product depend on all bits: numbers of REAL
- * often have zeros in their low ones. */
+/* Returns the slot where the search for a hash begins. Uses the high bits of a product, since only they depend on all
+ * bits: the words of REALs often have zeros in the low bits. */
 static inline uint64_t groups_slot(uint64_t hash, uint64_t slot_count) {
   return (hash * GROUPS_FACTOR) >> 32 & (slot_count - 1);
 }
@@ -38,7 +41,7 @@ static uint64_t texts_hash(const char *bytes, uint64_t size) {
   return hash;
 }
 
-/* Makes a table of slots for `room` entries, of which at most half will be taken. */
+/* Makes a table of slots for `room` entries, at most half full. */
 static int new_slots(tsr_memory *memory, uint64_t room, uint32_t **slots, uint64_t *count, tsr_error *error) {
   uint64_t wanted = GROUPS_SLOTS_MIN;
   while (wanted < 2 * room) wanted *= 2;
@@ -90,10 +93,10 @@ static uint32_t groups_make(tsr_groups *groups, uint64_t at, const uint64_t *con
   return groups->slots[at] = (uint32_t)groups->count++;
 }
 
-/* The same loop for tuples of one word. */
+/* tsr__groups_number for tuples of one word. */
 static void number_words(tsr_groups *groups, const uint64_t *words, uint64_t count, uint32_t *numbers) {
   const uint64_t mask = groups->slot_count - 1;
-  const uint64_t *tuples = tsr__groups_tuple(groups, 0); /* there is room for all new ones */
+  const uint64_t *tuples = tsr__groups_tuple(groups, 0); /* groups_grow has made room for all new tuples */
   const uint32_t *slots = groups->slots;
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t word = words[i];
@@ -132,8 +135,8 @@ int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_
 
 /* ---- Runs -------------------------------------------------------------------------------------------------------- */
 
-#define RUN_MIN    3u /* tuples: shorter runs are taken one by one */
-#define RUNS_TRIED 256u /* after each so many tuples the runs so far say whether to go on */
+#define RUN_MIN    3u /* average length in tuples: with shorter runs, tuples are taken one by one */
+#define RUNS_TRIED 256u /* after each RUNS_TRIED tuples, the number of runs so far decides whether to go on */
 
 void tsr__words_of_reals(const double *restrict reals, uint32_t count, uint64_t *restrict words) {
   for (uint32_t i = 0; i < count; i++) {
@@ -144,7 +147,7 @@ void tsr__words_of_reals(const double *restrict reals, uint32_t count, uint64_t 
   }
 }
 
-/* Defines a function that sets the ends of runs of equal values. Returns their number, 0 if there are too many. */
+/* Defines a function that finds the ends of runs of equal values. Returns their number; 0 if there are too many. */
 #define DEFINE_RUNS(name, type)                                                                                        \
   static uint32_t runs_of_##name(const type *values, uint32_t count, uint32_t *ends) {                                 \
     uint32_t runs = 0;                                                                                                 \
@@ -159,7 +162,7 @@ void tsr__words_of_reals(const double *restrict reals, uint32_t count, uint64_t 
 DEFINE_RUNS(words, uint64_t)
 DEFINE_RUNS(numbers, uint32_t)
 
-/* The same for tuples: a tuple is as the one before if as many tuples up to each of them differ from the one before. */
+/* The same for tuples: numbers each tuple by how many changes precede it, and finds the runs of equal numbers. */
 static uint32_t runs_of_tuples(uint64_t *const *words, uint32_t width, uint32_t count, uint32_t *ends) {
   uint32_t changes[TSR_BLOCK_CELLS] = {0};
   for (uint32_t w = 0; w < width; w++)

@@ -1,4 +1,5 @@
-/* groups.h: numbers tuples of 64-bit words 0, 1, 2, ... as they appear: the groups of a query, by their keys. */
+/* groups.h: hash tables that number tuples of 64-bit words, and texts, 0, 1, 2, ... as they appear: the groups of a
+ * query, by their keys. */
 #ifndef TSR_GROUPS_H
 #define TSR_GROUPS_H
 
@@ -8,19 +9,18 @@ typedef struct tsr_groups {
   uint32_t width; /* words of a tuple */
   uint64_t count; /* tuples; below UINT32_MAX */
   uint64_t slot_count; /* a power of two */
-  uint32_t *slots; /* of a hash table with open addressing: a number, or UINT32_MAX */
+  uint32_t *slots; /* open-addressing hash table: a tuple's number, or UINT32_MAX if free */
   tsr_buffer tuples; /* `width` words each, by number */
 } tsr_groups;
 
-/* Makes an empty table. `memory` pays for it. */
+/* Makes an empty table, charged to `memory`. */
 void tsr__groups_init(tsr_groups *groups, uint32_t width, tsr_memory *memory);
 void tsr__groups_release(tsr_groups *groups);
 
-/* Forgets all tuples, and keeps the memory for the next ones. */
+/* Removes all tuples, and keeps the memory for the next ones. */
 void tsr__groups_clear(tsr_groups *groups);
 
-/* Finds the numbers of `count` tuples, and makes those that are new; words[w][i] is word w of tuple i.
- * Errors: TSR_BUDGET. */
+/* Finds the numbers of `count` tuples, and adds new tuples; words[w][i] is word w of tuple i. Errors: TSR_BUDGET. */
 int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_t count, uint32_t *numbers,
                        tsr_error *error);
 
@@ -31,17 +31,17 @@ static inline uint64_t *tsr__groups_tuple(const tsr_groups *groups, uint64_t num
 
 #define TSR_NULL_REAL UINT64_C(0x7FF8000000000000) /* the word of a null REAL */
 
-/* Sets words to the bits of numbers: of -0.0 to those of 0.0, of each NaN to TSR_NULL_REAL. */
+/* Converts reals to words: their bits, with -0.0 as 0.0, and every NaN as TSR_NULL_REAL. */
 void tsr__words_of_reals(const double *reals, uint32_t count, uint64_t *words);
 
-/* Finds the runs of equal tuples, at most TSR_BLOCK_CELLS of them: ends[r] is the tuple after run r, and the words of run r come to
- * index r. Returns the number of runs; 0 if there are too many of them to be worth while, and then nothing moves. */
+/* Finds the runs of equal tuples among at most TSR_BLOCK_CELLS: ends[r] is the tuple after run r, and the words of run
+ * r move to index r. Returns the number of runs; 0, and moves nothing, if there are too many to be worthwhile. */
 uint32_t tsr__runs_of_words(uint64_t *const *words, uint32_t width, uint32_t count, uint32_t *ends);
 
 /* The same for numbers instead of words. */
 uint32_t tsr__runs_of_numbers(uint32_t *numbers, uint32_t count, uint32_t *ends);
 
-/* Numbers texts in the same way. A text is copied to the arena, or borrowed without one. */
+/* Numbers texts in the same way. Copies a text to the arena; without an arena, borrows it. */
 typedef struct tsr_texts {
   uint64_t count, slot_count;
   uint32_t *slots;

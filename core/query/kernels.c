@@ -1,11 +1,22 @@
-/* kernels.c: loads the cells of a field into a vector of its form, or what a table says about each of them. */
+/* kernels.c: the kernels of a program's steps: loops over the cells of one block, without a switch inside.
+ *
+ * A kernel gets lanes (operands) and a room (where it writes). Except for choices, evaluate.c has already merged the
+ * nulls of the operands into call->out->nulls. REAL and NUMBER have no null mask: their null is NaN. Truths have none
+ * either: they are true, false or unknown. A value that SQL refuses, such as an overflow, is a fault of its cell
+ * (tsr__step_fails), unless the cell is null.
+ *
+ * Sections: loading fields and tables; conversions; integers; reals; comparisons; truths; choices; intervals of
+ * integers, which spare the checks for overflow; lookups in lists.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "base/arithmetic.h"
 #include "query/program.h"
 
-/* Defines a function that widens `count` values: those of the selection, or those from `values` on. */
+/* ---- Loading the cells of a field, or the values that a table has for them -------------------------------------- */
+
+/* Defines a function that widens `count` values: those of the selection, or the first ones of `values`. */
 #define DEFINE_LOAD(name, SOURCE, TARGET)                                                                              \
   static void name(const uint8_t *values, const uint32_t *selection, uint32_t count, void *target) {                   \
     TARGET *out = target;                                                                                              \
@@ -61,7 +72,7 @@ static uint64_t load_index(const tsr_block_input *input, uint32_t i) {
   return input->column.constant ? 0 : input->selection ? input->selection[i] : input->first + i;
 }
 
-/* Sets the nulls of the result by the validity of the cells. */
+/* Sets the nulls of the result from the validity of the cells. */
 static void load_nulls(const tsr_call *call, const tsr_block_input *input) {
   const uint8_t *validity = input->column.validity;
   uint8_t *nulls = call->room->nulls, any = 0;
@@ -74,7 +85,7 @@ static void load_nulls(const tsr_call *call, const tsr_block_input *input) {
   if (any) call->out->nulls = nulls;
 }
 
-/* Returns true if the cells can be used where they are, without a copy. */
+/* Returns true if the cells can be used in place, without a copy. */
 static bool is_in_place(const tsr_call *call, const tsr_block_input *input, const uint8_t *values) {
   return !input->selection && !input->null && !call->out->nulls && (uintptr_t)values % 8 == 0;
 }
@@ -91,7 +102,7 @@ static void load_texts(const tsr_call *call, const tsr_block_input *input) {
   }
 }
 
-/* NaT is null, and a value without a text is a fault. */
+/* NaT becomes null; a value that cannot be printed is a fault. */
 static void check_instants(const tsr_call *call) {
   const int64_t *values = call->out->as.integers;
   uint8_t *nulls = NULL;
@@ -142,7 +153,7 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_b
   call->out->nulls = NULL;
 }
 
-/* Returns the place of a coordinate in a list, or the list's end. Most coordinates equal that of the cell before. */
+/* Returns the position of a coordinate in a list, or the list's end. Tries the previous cell's position first. */
 static uint64_t list_place(const tsr_value_table *table, int64_t value, uint64_t before) {
   uint64_t low = 0, high = table->count;
   if (before < table->count && table->coordinates[before] == value) return before;
@@ -154,8 +165,8 @@ static uint64_t list_place(const tsr_value_table *table, int64_t value, uint64_t
   return low < table->count && table->coordinates[low] == value ? low : table->count;
 }
 
-/* Turns coordinates into their places in a table, which has one value more than coordinates: null, for all cells outside.
- * Returns true if there are such cells. */
+/* Turns coordinates into their positions in a table. The table has one value more than coordinates, a null, for all
+ * cells outside. Returns true if there are such cells. */
 static bool table_places(const tsr_call *call, const tsr_value_table *table, int64_t *values) {
   const uint64_t low = (uint64_t)table->low, end = table->count;
   const uint8_t *nulls = call->out->nulls;
@@ -170,9 +181,9 @@ static bool table_places(const tsr_call *call, const tsr_value_table *table, int
   return most == end;
 }
 
-#define SAME_CELLS 16u /* neighbours that are looked up at once if they have one coordinate */
+#define SAME_CELLS 16u /* adjacent cells with one coordinate that are looked up together */
 
-/* The same for a table of words: sets out[i] to the word of coordinate values[i]. */
+/* The same for a table of words: sets out[i] to the word for coordinate values[i]. */
 static bool table_words(const int64_t *values, uint32_t count, const tsr_value_table *table, const int64_t *words,
                         int64_t *restrict out) {
   const uint64_t low = (uint64_t)table->low, end = table->count;
@@ -227,7 +238,7 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   call->out->nulls = call->room->nulls;
 }
 
-/* Kernels that bring a vector into another form. */
+/* ---- Conversions from one form to another ----------------------------------------------------------------------- */
 
 #define DEFINE_TRUTH_OF(name, member)                                                                                  \
   static void truth_of_##name(const tsr_call *call) {                                                                  \
@@ -266,7 +277,7 @@ static void integer_of_unsigned(const tsr_call *call) {
   }
 }
 
-/* CAST to INTEGER: truncates, and saturates. */
+/* CAST to INTEGER: truncates and saturates. */
 static void integer_of_reals(const tsr_call *call) {
   uint8_t *nulls = tsr__step_nulls(call);
   for (uint32_t i = 0; i < call->count; i++) {
@@ -300,7 +311,7 @@ static void number_of_integers(const tsr_call *call) {
   call->out->whole = call->room->whole;
 }
 
-/* A literal that is not negative. */
+/* The operand is a literal that is not negative. */
 static void unsigned_of_integers(const tsr_call *call) {
   memcpy(call->room->as.integers, call->a->as.integers, call->count * sizeof(int64_t));
 }
@@ -320,15 +331,15 @@ tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from) {
   }
 }
 
-/* Kernels of arithmetic on INTEGERs. A result past 64 bits is a fault of its cell, unless the cell is
- * null. Division by zero is null. */
+/* ---- Integers --------------------------------------------------------------------------------------------------- */
+/* An overflow of 64 bits is a fault of its cell, unless the cell is null. Division by zero is null. */
 
 #define X64(i) ((uint64_t)(i))
 
 static bool is_null_at(const tsr_call *call, uint32_t i) { return call->out->nulls && call->out->nulls[i]; }
 
-/* Defines a kernel of two operands whose result WRAPPED is checked by the sign of OVERFLOWS, in a loop that the compiler
- * makes vectors of. Only a block with an overflow looks for the cells. */
+/* Defines a kernel of two operands whose result is WRAPPED; the sign bit of OVERFLOWS says whether it overflowed. The
+ * check is a loop that compilers vectorize; only a block with an overflow looks for the cells. */
 #define DEFINE_SUM(name, WRAPPED, OVERFLOWS)                                                                           \
   static void integer_##name(const tsr_call *call) {                                                                   \
     const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;                                              \
@@ -419,7 +430,7 @@ DEFINE_ONE(sign, (x > 0) - (x < 0))
 DEFINE_ONE(wrapped_negate, (int64_t)-X64(x))
 DEFINE_ONE(wrapped_absolute, (int64_t)(x < 0 ? -X64(x) : X64(x)))
 
-/* Notes a fault where the least integer, which has no negative, is an operand. */
+/* Records a fault where the operand is INT64_MIN, which has no negative. */
 static void refuse_least(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count && !call->step->interval.safe; i++)
     if (call->a->as.integers[i] == INT64_MIN && !is_null_at(call, i)) tsr__step_fails(call, i);
@@ -452,11 +463,12 @@ tsr_kernel tsr__integer_kernel(uint32_t operation) {
   }
 }
 
-/* Kernels of arithmetic and functions of REALs. NULL is NaN, which all operations pass on by themselves;
- * results that are NaN without an operand that is, such as inf - inf and sqrt(-1), are NULL in SQLite, too. A NUMBER
- * has these kernels for its double; what it stands for is kept by tsr__program_run.
+/* ---- Reals ------------------------------------------------------------------------------------------------------ */
+/* NULL is NaN, which all operations propagate by themselves. Results that are NaN without a NaN operand, such as
+ * inf - inf and sqrt(-1), are NULL in SQLite, too. A NUMBER uses these kernels for its double; evaluate.c keeps whether
+ * it is an integer.
  *
- * Each kernel stores the result of one operation, so a compiler cannot make one rounding of a product and a sum.
+ * Each kernel stores the result of one operation, so that a compiler cannot fuse a product and a sum into one rounding.
  */
 
 #define ROUND_MAX 4503599627370496.0 /* 2^52: doubles from here on have no fraction */
@@ -479,7 +491,7 @@ tsr_kernel tsr__integer_kernel(uint32_t operation) {
     }                                                                                                                  \
   }
 
-/* Gives a number that is not below 0 the sign of another one. */
+/* Gives a non-negative number the sign of another one. */
 static inline double with_sign(double magnitude, double of) {
   uint64_t bits, sign;
   memcpy(&bits, &magnitude, sizeof bits);
@@ -489,14 +501,14 @@ static inline double with_sign(double magnitude, double of) {
   return magnitude;
 }
 
-/* Rounds to the nearest integer, as adding 2^52 does; what has no fraction stays. The sign is lost where that is 0. Unlike
- * the C library's functions this makes vectors. */
+/* Rounds to the nearest integer by adding and subtracting 2^52; numbers without a fraction stay. A zero result loses
+ * its sign. Unlike the C library's functions, this vectorizes. */
 static inline double nearest_of(double x) {
   const double distant = fabs(x) < ROUND_MAX ? with_sign(ROUND_MAX, x) : 0.0;
   return (x + distant) - distant;
 }
 
-/* The sign stays: ceil(-0.5) is -0.0. */
+/* Keeps the sign: ceil(-0.5) is -0.0. */
 static inline double floor_of(double x) {
   const double nearest = nearest_of(x);
   return with_sign(nearest - (nearest > x ? 1.0 : 0.0), x);
@@ -505,7 +517,7 @@ static inline double ceil_of(double x) { return -floor_of(-x); }
 
 /* SQLite's round: adds a half away from zero, and truncates. */
 static inline double round_of(double x) {
-  const double magnitude = fabs(x), nearest = with_sign(floor_of(magnitude + 0.5), x) + 0.0; /* 0.0 of -0.4 */
+  const double magnitude = fabs(x), nearest = with_sign(floor_of(magnitude + 0.5), x) + 0.0; /* -0.4 gives 0.0 */
   return magnitude <= ROUND_MAX ? nearest : x;
 }
 
@@ -523,7 +535,7 @@ DEFINE_REAL2(log, log_of(x, y))
 DEFINE_REAL2(pow, isnan(x) || isnan(y) ? NAN : pow(x, y))
 DEFINE_REAL2(mod, isnan(x) || isnan(y) ? NAN : fmod(x, y))
 DEFINE_REAL2(atan2, isnan(x) || isnan(y) ? NAN : atan2(x, y))
-DEFINE_REAL1(negate, 0.0 - x) /* as in SQLite, where -0.0 comes of literals only */
+DEFINE_REAL1(negate, 0.0 - x) /* as in SQLite, where only a literal can be -0.0 */
 DEFINE_REAL1(absolute, x < 0 ? -x : x)
 DEFINE_REAL1(floor, floor_of(x))
 DEFINE_REAL1(ceil, ceil_of(x))
@@ -549,7 +561,7 @@ DEFINE_REAL1(atanh, atanh(x))
 DEFINE_REAL1(degrees, x *(180.0 / PI))
 DEFINE_REAL1(radians, x *(PI / 180.0))
 
-/* The sign is an INTEGER, so its nulls are a mask. */
+/* The result is an INTEGER, so its nulls are a mask. */
 static void real_sign(const tsr_call *call) {
   uint8_t *nulls = tsr__step_nulls(call);
   for (uint32_t i = 0; i < call->count; i++) {
@@ -581,12 +593,13 @@ static const tsr_kernel real_kernels[TSR_OP_COUNT] = {
 
 tsr_kernel tsr__real_kernel(uint32_t operation) { return operation < TSR_OP_COUNT ? real_kernels[operation] : NULL; }
 
-/* Kernels of comparisons. Their results are truths: unknown where an operand is null. An integer is
- * compared with a REAL exactly, never as a double. */
+/* ---- Comparisons ------------------------------------------------------------------------------------------------ */
+/* Results are truths: unknown where an operand is null. An integer and a REAL are compared exactly, never as
+ * doubles. */
 
 #define TWO_64 18446744073709551616.0
 
-/* Makes the truth unknown where an operand has a null by its mask. */
+/* Makes the truth unknown where the null mask of an operand says so. */
 static void mask_truths(const tsr_call *call) {
   const uint8_t *nulls = call->out->nulls;
   uint8_t *out = call->room->as.truths;
@@ -609,7 +622,7 @@ DEFINE_COMPARE_INTEGERS(less_equal, <=)
 typedef double pair_of_reals __attribute__((vector_size(16)));
 typedef int64_t pair_of_masks __attribute__((vector_size(16)));
 
-/* The mask of pairs of which one is NaN. Of the plain form gcc makes no vectors for SSE2. */
+/* A mask of the pairs in which either is NaN. gcc does not vectorize the plain form for SSE2. */
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #define UNORDERED(x, y) ((pair_of_masks)_mm_cmpunord_pd((__m128d)(x), (__m128d)(y)))
@@ -617,7 +630,7 @@ typedef int64_t pair_of_masks __attribute__((vector_size(16)));
 #define UNORDERED(x, y) ((pair_of_masks)((x) != (x)) | (pair_of_masks)((y) != (y)))
 #endif
 
-/* The cells at `xs`, or eight of the one value of a constant; *step is how far the next eight cells are. */
+/* Returns the lane's cells, or eight copies of its constant; *step is the distance to the next eight cells. */
 static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *step) {
   *step = lane->constant ? 0 : 8;
   if (!lane->constant) return lane->as.reals;
@@ -625,8 +638,8 @@ static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *
   return eight;
 }
 
-/* Eight cells at a time: a comparison of two doubles gives two masks of 64 bits, of which each keeps the bits of its
- * cell's byte; the eight bytes are the disjunction of all. No compiler makes this of a plain loop for SSE2. */
+/* Eight cells at a time: a comparison of two doubles gives two 64-bit masks; each keeps the bits of its cell's byte,
+ * and the OR of all masks is the eight result bytes. No compiler makes this from a plain loop for SSE2. */
 #define DEFINE_COMPARE_REALS(name, TEST)                                                                               \
   static void compare_reals_##name(const tsr_call *call) {                                                             \
     uint32_t step_x, step_y, i = 0;                                                                                    \
@@ -653,7 +666,7 @@ DEFINE_COMPARE_REALS(unequal, (x < y) | (x > y))
 DEFINE_COMPARE_REALS(less, x < y)
 DEFINE_COMPARE_REALS(less_equal, x <= y)
 
-/* ---- All other forms, by their order ------------------------------------------------------------------------------ */
+/* ---- Comparisons of all other forms, by the order of two values ------------------------------------------------- */
 
 /* The order of two values as a bit: 1 less, 2 equal, 4 greater; 8: the REAL is null. */
 #define ORDER(a, b) ((a) < (b) ? 1u : (a) > (b) ? 4u : 2u)
@@ -679,7 +692,7 @@ static unsigned order_of_texts(tsr_text x, tsr_text y) {
   return ORDER(c, 0);
 }
 
-/* The orders for which a comparison holds. The operands of LESS may be swapped: then it is GREATER. */
+/* Returns the orders for which a comparison holds. LESS with swapped operands is GREATER. */
 static unsigned orders_of(uint32_t operation) {
   switch (operation) {
   case TSR_OP_EQUAL: return 2;
@@ -708,7 +721,7 @@ DEFINE_COMPARE_ORDER(unsigned_and_integer, uint64_t, unsigned_integers, int64_t,
 DEFINE_COMPARE_ORDER(unsigned, uint64_t, unsigned_integers, uint64_t, unsigned_integers)
 DEFINE_COMPARE_ORDER(texts, tsr_text, texts, tsr_text, texts)
 
-/* a: the truth of EQUAL; b, c: which operand is null. Two nulls are one value to IS. */
+/* a: the truth of EQUAL; b, c: which operand is null. For IS, two nulls are equal. */
 static void compare_is(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const uint8_t equal = call->a->as.truths[TSR_AT(call->a, i)];
@@ -733,10 +746,7 @@ tsr_kernel tsr__compare_kernel(uint32_t operation, tsr_form a, tsr_form b) {
   return a == TSR_VALUE_REAL ? reals[fast] : integers[fast];
 }
 
-/* Kernels of truths, and of the choice between values: CASE, COALESCE and NULLIF, which program.c makes
- * of TSR_STEP_CHOOSE, LEAST and GREATEST. */
-
-/* ---- Truths ------------------------------------------------------------------------------------------------------- */
+/* ---- Truths ----------------------------------------------------------------------------------------------------- */
 
 #define DEFINE_TRUTH2(name, EXPRESSION)                                                                                \
   static void truth_##name(const tsr_call *call) {                                                                     \
@@ -766,7 +776,7 @@ static void truth_is_null(const tsr_call *call) {
   }
 }
 
-/* Intervals are sorted: finds the last that begins at or before the instant. */
+/* Intervals are sorted: finds the last one that begins at or before the instant. */
 static uint8_t truth_of_within(const tsr_interval_list *list, int64_t instant) {
   uint64_t low = 0, high = list->count;
   while (low < high) {
@@ -785,9 +795,9 @@ static void truth_within(const tsr_call *call) {
   call->out->nulls = NULL;
 }
 
-/* ---- Choices ------------------------------------------------------------------------------------------------------ */
+/* ---- Choices between values: CASE, COALESCE and NULLIF, which program.c makes of TSR_STEP_CHOOSE ---------------- */
 
-/* Sets out[i] to x of cells whose truth is true, else to y. */
+/* Sets out[i] to x where the truth is true, else to y. */
 #define DEFINE_CHOOSE(name, TYPE, TRUTH_AT, X_AT, Y_AT)                                                                \
   static void choose_##name(const uint8_t *truths, const TYPE *xs, const TYPE *ys, TYPE *out, uint32_t count) {        \
     for (uint32_t i = 0; i < count; i++) {                                                                             \
@@ -841,7 +851,7 @@ static void choose_values(const tsr_call *call) {
   choose_nulls(call);
 }
 
-/* ---- LEAST and GREATEST: of equal operands LEAST takes the last, GREATEST the first, as SQLite does ---------------- */
+/* ---- LEAST and GREATEST: among equal operands LEAST takes the last, GREATEST the first, as in SQLite ------------ */
 
 #define DEFINE_EXTREMES(name, TYPE, member, BELOW)                                                                     \
   static void least_##name(const tsr_call *call) {                                                                     \
@@ -893,8 +903,7 @@ tsr_kernel tsr__choose_kernel(uint32_t operation, tsr_form form) {
   }
 }
 
-/* Finds the least and the greatest value that an integer step can have. Where they lie within 64 bits,
- * its kernel need not look for overflow. */
+/* ---- Intervals: the least and the greatest value of an integer step; within 64 bits, it cannot overflow --------- */
 
 typedef tsr_wide interval_end;
 
@@ -902,7 +911,7 @@ static interval_end wide_magnitude(const tsr_step_interval *interval) {
   return TSR_MAX(-(interval_end)interval->low, (interval_end)interval->high);
 }
 
-/* Sets the interval of a step; one that passes 64 bits is cut off at their ends, as values past them are faults. */
+/* Sets the interval of a step, clipped to 64 bits: values beyond are faults. */
 static void set_interval(tsr_step *step, interval_end low, interval_end high) {
   step->interval.safe = low >= INT64_MIN && high <= INT64_MAX;
   step->interval.low = (int64_t)TSR_MAX(low, (interval_end)INT64_MIN);
@@ -958,10 +967,8 @@ void tsr__step_interval(const tsr_program *program, tsr_step *step) {
   }
 }
 
-/* Kernels that take the value of each cell from a list, by an integer that says its place there. A place
- * outside of the list is null. */
-
-/* A null as a place is past every end. */
+/* ---- Lookups: the value of each cell from a list, by an integer that is its position there ---------------------- */
+/* A position outside the list is null; a null position counts as past the end. */
 static uint64_t lookup_place(const tsr_call *call, const uint8_t *nulls, uint32_t i) {
   return nulls && nulls[i] ? UINT64_MAX : (uint64_t)call->a->as.integers[i];
 }
@@ -1040,6 +1047,6 @@ tsr_kernel tsr__lookup_kernel(tsr_value_type type, tsr_datatype datatype) {
   case TSR_PHYSICAL_U32: return lookup_u32;
   case TSR_PHYSICAL_F32: return lookup_f32;
   case TSR_PHYSICAL_F64: return lookup_f64;
-  default: return lookup_i64; /* of UINT64, too: an UNSIGNED keeps its bits */
+  default: return lookup_i64; /* also for UINT64: an UNSIGNED keeps its bits */
   }
 }

@@ -1,4 +1,11 @@
-/* keys.c: the groups of cells by numbered keys: as numbers of a grid, or as words of a key. */
+/* keys.c: maps cells to groups, for keys that are integer dimensions (plain) or numbered by the caller.
+ *
+ * If all keys of a query are such, and their ranges are small, the groups form a grid: a group's number is the sum of
+ * what each axis (a field) adds for the cell's value. Otherwise the keys become words, and groups.h numbers their
+ * tuples. In a dense tile the numbers follow from the cells' positions, without reading coordinates.
+ *
+ * Sections: preparing; cells from columns; cells of a dense tile.
+ */
 #include "query/query.h"
 
 #include <string.h>
@@ -7,7 +14,7 @@
 #include "read/reader.h"
 
 #define GRID_MAX    (UINT64_C(1) << 26)
-#define STRETCH_MIN 16u /* cells of a run: with fewer each cell has its group */
+#define STRETCH_MIN 16u /* with shorter runs, each cell gets its own group number */
 #define GRID_ALWAYS (UINT64_C(1) << 22) /* a grid may have so many groups, or as many as there are cells */
 
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
@@ -51,7 +58,7 @@ static int number_axes(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Without a grid an axis says only where the values of its key are; a plain key has its values as words. */
+/* Without a grid, an axis only says where the values of its key are; the words of a plain key are its values. */
 static int make_axes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const tsr_query_key *key = &run->query.keys[k];
@@ -62,8 +69,8 @@ static int make_axes(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the range of values that cells of the started reader can have on the dimension of a plain key: key->low and
- * key->extent. Returns false if it is not known. */
+/* Finds the range of values, key->low and key->extent, that cells of the started reader can have on the dimension of a
+ * plain key. Returns false if it is unknown. */
 static bool find_range(const tsr_query_run *run, query_key *key) {
   const tsr_snapshot *snapshot = run->snapshot;
   const tsr_plan *plan = &run->input.reader->plan;
@@ -121,8 +128,8 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
 
 /* ---- Cells from columns ------------------------------------------------------------------------------------------ */
 
-/* Sets places[r] to the place of a row's value in the table of an axis: one that is not below axis->count is in no
- * table. A null has the place UINT64_MAX. */
+/* Sets places[r] to the position of a row's value in the table of an axis. A position of axis->count or more is outside
+ * the table; that of a null is UINT64_MAX. */
 static void axis_places(const tsr_query_run *run, const query_axis *axis, const query_rows *rows, uint64_t *places) {
   const tsr_block_input *input = &run->input.columns[axis->field];
   const tsr_column *column = &input->column;
@@ -192,13 +199,13 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
 
 /* ---- Cells of a dense tile --------------------------------------------------------------------------------------- */
 
-/* The axis of the batch's tile that has the dimension of a query's axis. */
+/* Returns the axis of the batch's tile for the dimension of a query's axis. */
 static const tsr_axis *tile_axis_of(const tsr_query_run *run, const query_axis *axis) {
   const uint32_t n = run->input.subtile->dimensions;
   return &run->input.subtile->axes[run->snapshot->grid.col_major_cells ? n - 1 - axis->field : axis->field];
 }
 
-/* The place in an axis's table of the coordinate with an ordinal. */
+/* Returns the position, in an axis's table, of the coordinate with this ordinal. */
 static uint64_t place_of_ordinal(const tsr_query_run *run, const query_axis *axis, uint64_t ordinal) {
   const uint64_t low = run->snapshot->grid.low_key[axis->field];
   return (axis->is_signed ? low ^ UINT64_C(1) << 63 : low) + ordinal - (uint64_t)axis->low;
@@ -209,8 +216,8 @@ static uint32_t number_of_ordinal(const tsr_query_run *run, const query_axis *ax
   return place < axis->count ? axis->numbers[place] : QUERY_OUTSIDE;
 }
 
-/* Sets *number to what the axes add whose coordinate is the same from a place in the tile on, for at least `length` cells;
- * those with a stride below `least` are left out. */
+/* Returns the sum of what the axes add for the cell at `place` in the tile, leaving out axes with a stride below
+ * `least`. It is the same for all cells up to the next multiple of the smallest stride included. */
 static uint32_t group_of_place(const tsr_query_run *run, uint64_t place, uint64_t least) {
   uint32_t number = 0;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
@@ -221,7 +228,7 @@ static uint32_t group_of_place(const tsr_query_run *run, uint64_t place, uint64_
   return number;
 }
 
-/* The least distance between two cells of the tile whose groups may differ. */
+/* Returns the least stride of an axis in the tile: within a stretch of so many cells the group stays the same. */
 static uint64_t stretch_of(const tsr_query_run *run) {
   uint64_t stretch = UINT64_MAX;
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
@@ -229,7 +236,7 @@ static uint64_t stretch_of(const tsr_query_run *run) {
   return stretch;
 }
 
-/* Adds the numbers of axes with stride 1 to those of cells that follow each other along them. */
+/* Adds the numbers of axes with stride 1 for `count` consecutive cells. */
 static void add_fast_axes(const tsr_query_run *run, uint64_t place, uint64_t count, uint32_t *numbers) {
   for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
     const query_axis *axis = &run->grouping.axes[a];
@@ -243,7 +250,7 @@ static void add_fast_axes(const tsr_query_run *run, uint64_t place, uint64_t cou
   }
 }
 
-/* Sets the numbers of `count` cells from a place of the tile on. */
+/* Sets the group numbers of `count` cells from `place` in the tile on. */
 static void numbers_of_tile(const tsr_query_run *run, uint64_t place, uint64_t count, uint32_t *numbers) {
   const uint64_t stretch = stretch_of(run);
   const tsr_axis *fastest = &run->input.subtile->axes[run->input.subtile->dimensions - 1];
@@ -256,7 +263,7 @@ static void numbers_of_tile(const tsr_query_run *run, uint64_t place, uint64_t c
   }
 }
 
-/* Sets the runs of `count` cells from a place of the tile on. Returns their number. */
+/* Sets the runs of `count` cells from `place` in the tile on. Returns the number of runs. */
 static uint32_t runs_of_tile(const query_part *part, uint64_t place, uint64_t count, uint64_t stretch) {
   uint32_t runs = 0;
   for (uint64_t r = 0; r < count;) {

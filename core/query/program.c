@@ -1,4 +1,12 @@
-/* program.c: compares expressions node by node. */
+/* program.c: makes programs of expressions: a list of steps, each with a kernel, that evaluate.c runs.
+ *
+ * - Comparing: two expressions are the same if their nodes are.
+ * - Types: finds the static type of each node, and refuses nodes that cannot be evaluated.
+ * - Steps: each node becomes the step of its operation, after the steps that convert its operands. Equal steps are
+ *   shared (common subexpressions), by a hash of operation and operands.
+ * - Rooms: steps that no result needs are marked dead; each live step gets a room, its register, which is free again
+ *   after the last step that reads it.
+ */
 #include "query/program.h"
 
 #include <string.h>
@@ -6,6 +14,8 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+
+/* ---- Comparing expressions --------------------------------------------------------------------------------------- */
 
 static bool same_value(const tsr_value *a, const tsr_value *b) {
   if (a->type != b->type) return false;
@@ -37,9 +47,9 @@ bool tsr__expressions_same(const tsr_expression *a, const tsr_expression *b) {
   return true;
 }
 
-/* Finds the static type of each node of an expression, and which nodes cannot be evaluated. */
+/* ---- Types: the static type of each node ------------------------------------------------------------------------ */
 
-#define LITERAL_MAX (INT64_C(1) << 53) /* integers up to here are doubles */
+#define LITERAL_MAX (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
 
 static const uint8_t operand_limits[TSR_OP_COUNT][2] = {
 #define X(name, least, greatest) [TSR_OP_##name] = {least, greatest},
@@ -82,7 +92,7 @@ static tsr_typed node_field_type(const typing *t, const tsr_node *node) {
   return typed.type == TSR_VALUE_INSTANT && node->as_integer ? plain_type(TSR_VALUE_INTEGER) : typed;
 }
 
-/* The type that both of two branches have; a literal INTEGER beside a REAL makes a NUMBER. */
+/* Returns the common type of two branches. A literal INTEGER beside a REAL makes a NUMBER. */
 static tsr_typed type_of_both(typing *t, tsr_typed a, tsr_typed b) {
   if (a.type == TSR_VALUE_NULL) return b;
   if (b.type == TSR_VALUE_NULL) return a;
@@ -140,7 +150,7 @@ static tsr_typed type_of_branches(typing *t, const tsr_node *node) {
   return type;
 }
 
-/* NEGATE, PLUS, ABS and roundings, which keep the type. */
+/* NEGATE, PLUS, ABS and the roundings, which keep the type. */
 static tsr_typed type_of_same(typing *t, tsr_operation operation, tsr_typed a) {
   if (operation == TSR_OP_PLUS) return a;
   if (!is_number(a.type)) return type_refused(t, TSR_FAULT_TYPE);
@@ -235,7 +245,7 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   return test ? type_of_test(t, node) : type_of_function(t, node);
 }
 
-/* Returns true if a list says what it holds. */
+/* Returns true if a list's type and datatype agree. */
 static bool is_value_list(const tsr_value_list *list) {
   if (!list) return false;
   const tsr_kind kind = tsr_datatype_kind(list->datatype);
@@ -250,7 +260,7 @@ static bool is_value_list(const tsr_value_list *list) {
   }
 }
 
-/* Checks what a host may have got wrong. */
+/* Checks everything that a host may have got wrong in a node. */
 static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uint32_t n, tsr_error *error) {
   const tsr_node *node = &nodes[n];
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
@@ -313,29 +323,24 @@ int tsr_expression_types(const tsr_schema *schema, const tsr_expression *express
   return code;
 }
 
-/* Makes the steps of a program of the nodes of expressions.
- *
- * Each node becomes the steps of its operation between the steps that convert its operands. A step that is equal to an
- * earlier one is that one. Then the steps that no result needs are marked, and each of the others gets a room: rooms
- * whose step no later step reads are used again.
- */
+/* ---- Making steps ----------------------------------------------------------------------------------------------- */
 
 #define HEADS      1024u
-#define EXACT_REAL (INT64_C(1) << 53) /* integers up to here are doubles */
+#define EXACT_REAL (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
 
 typedef struct program_maker {
   tsr_program *program;
   tsr_arena *arena;
   tsr_error *error;
-  uint32_t heads[HEADS]; /* 1 + the last step with that hash */
+  uint32_t heads[HEADS]; /* 1 + the last step with this hash */
   uint64_t capacity; /* steps */
-  uint32_t expression, node; /* that is being made */
+  uint32_t expression, node; /* the node being converted */
   int rc;
 } program_maker;
 
 static tsr_step *step_at(const program_maker *m, uint32_t number) { return &m->program->steps[number]; }
 
-/* ---- Equal steps -------------------------------------------------------------------------------------------------- */
+/* ---- Equal steps are shared ------------------------------------------------------------------------------------- */
 
 static uint64_t mix_hash(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
@@ -377,7 +382,7 @@ static uint32_t add_step(program_maker *m, tsr_step step) {
   const uint64_t hash = hash_of_step(&step);
   for (uint32_t at = m->heads[hash]; at; at = step_at(m, at - 1)->next)
     if (same_step(step_at(m, at - 1), &step)) return at - 1;
-  if (m->program->step_count == m->capacity) { /* make_capacity has counted too few */
+  if (m->program->step_count == m->capacity) { /* make_capacity counted too few */
     if (m->rc == TSR_OK) m->rc = tsr__fail(m->error, TSR_ERROR, "an expression has more steps than it can have");
     return 0;
   }
@@ -392,7 +397,7 @@ static uint32_t add_step(program_maker *m, tsr_step step) {
   return step.number;
 }
 
-/* ---- Conversions -------------------------------------------------------------------------------------------------- */
+/* ---- Conversions ------------------------------------------------------------------------------------------------- */
 
 static uint32_t add_one(program_maker *m, uint32_t operation, tsr_form form, tsr_kernel kernel, uint32_t a) {
   return add_step(
@@ -429,7 +434,7 @@ static uint32_t as_integer(program_maker *m, uint32_t a) {
   }
 }
 
-/* An integer of at most 32 bits is loaded as a double at once. */
+/* An integer of at most 32 bits is loaded as a double directly. */
 static uint32_t as_real(program_maker *m, uint32_t a) {
   const tsr_step *step = step_at(m, a);
   if (step->form == TSR_VALUE_REAL) return a;
@@ -447,7 +452,7 @@ static uint32_t as_truth(program_maker *m, uint32_t a) {
   return form == TSR_VALUE_NULL ? add_null(m, TSR_FORM_TRUTH) : convert(m, TSR_STEP_TRUTH, TSR_FORM_TRUTH, a);
 }
 
-/* Brings a branch into the form that all branches have. */
+/* Converts a branch to the common form of all branches. */
 static uint32_t as_form(program_maker *m, uint32_t a, tsr_form form) {
   const tsr_form from = step_at(m, a)->form;
   if (from == form) return a;
@@ -458,7 +463,7 @@ static uint32_t as_form(program_maker *m, uint32_t a, tsr_form form) {
   return as_real(m, a);
 }
 
-/* ---- Comparisons -------------------------------------------------------------------------------------------------- */
+/* ---- Comparisons ------------------------------------------------------------------------------------------------- */
 
 static uint32_t mirrored(uint32_t operation) {
   switch (operation) {
@@ -489,7 +494,7 @@ static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a,
   if (step_at(m, b)->form == TSR_VALUE_REAL && is_exact_as_real(step_at(m, a))) a = as_real(m, a);
   tsr_form x = step_at(m, a)->form, y = step_at(m, b)->form;
   const bool greater = operation == TSR_OP_GREATER || operation == TSR_OP_GREATER_EQUAL;
-  /* Kernels of two forms have UNSIGNED or INTEGER first; those of one form have no GREATER. */
+  /* Kernels of two forms take UNSIGNED or INTEGER first; kernels of one form have no GREATER. */
   const bool swap = x == y ? greater : x == TSR_VALUE_REAL || y == TSR_VALUE_UNSIGNED;
   if (swap) {
     const uint32_t c = a;
@@ -520,13 +525,13 @@ static uint32_t add_choice(program_maker *m, uint32_t truth, uint32_t x, uint32_
   return add_three(m, TSR_STEP_CHOOSE, form, tsr__choose_kernel(TSR_STEP_CHOOSE, form), operands);
 }
 
-/* ---- Nodes -------------------------------------------------------------------------------------------------------- */
+/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
 
 static void set_field_interval(const tsr_field *field, tsr_step *step) {
   step->interval.low = INT64_MIN, step->interval.high = INT64_MAX;
   if (step->form == TSR_VALUE_INSTANT) {
     char text[48];
-    int64_t bad_low = INT64_MIN, bad_high = INT64_MAX, good = 0; /* the epoch has a text */
+    int64_t bad_low = INT64_MIN, bad_high = INT64_MAX, good = 0; /* the epoch can be printed */
     for (step->interval.low = good; step->interval.low - 1 > bad_low;) {
       const int64_t middle = bad_low + (int64_t)(((uint64_t)step->interval.low - (uint64_t)bad_low) / 2);
       if (tsr_datetime_print(field->datatype, middle, text)) step->interval.low = middle;
@@ -565,7 +570,7 @@ static uint32_t add_constant(program_maker *m, const tsr_node *node) {
   return add_step(m, step);
 }
 
-/* Copies the values of a table into an array of its form, with a null behind them. */
+/* Copies the values of a table into an array of its form, with a null after the last one. */
 static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *step) {
   uint8_t *nulls, *whole;
   int64_t *words;
@@ -628,7 +633,7 @@ static uint32_t add_lookup(program_maker *m, const tsr_node *node, uint32_t inde
 
 static uint32_t add_arithmetic(program_maker *m, const tsr_node *node, tsr_form form, uint32_t a, uint32_t b) {
   if (form == TSR_VALUE_NULL) return add_null(m, form);
-  if (form == TSR_VALUE_INTEGER || node->operation == TSR_OP_REMAINDER) { /* 7.9 % 2 is 7 % 2 as a REAL */
+  if (form == TSR_VALUE_INTEGER || node->operation == TSR_OP_REMAINDER) { /* 7.9 % 2 is 7 % 2, as a REAL */
     const uint32_t integer = add_two(m, node->operation, TSR_VALUE_INTEGER, tsr__integer_kernel(node->operation),
                                      as_integer(m, a), as_integer(m, b));
     return as_form(m, integer, form);
@@ -645,7 +650,7 @@ static uint32_t add_same(program_maker *m, const tsr_node *node, tsr_form form, 
   return kernel ? add_one(m, node->operation, form, kernel, a) : a;
 }
 
-/* Functions whose operands are all INTEGER (bits) or all REAL. */
+/* Functions whose operands are all INTEGER (bit operations) or all REAL. */
 static uint32_t add_function(program_maker *m, const tsr_node *node, tsr_form form, const uint32_t *operands) {
   uint32_t converted[2] = {0, 0};
   if (form == TSR_VALUE_NULL) return add_null(m, form);
@@ -754,10 +759,10 @@ static uint32_t add_node(program_maker *m, const tsr_node *node, tsr_form form, 
   }
 }
 
-/* ---- The program -------------------------------------------------------------------------------------------------- */
+/* ---- The program ------------------------------------------------------------------------------------------------- */
 
-/* A node has at most 3 steps of its own, and 6 for each operand: two conversions, a comparison with two tests of null,
- * and a choice. */
+/* An upper bound of the number of steps: a node has at most 3 steps of its own, and 6 for each operand: two
+ * conversions, a comparison with two tests for null, and a choice. */
 static uint64_t make_capacity(const tsr_expression *const *expressions, uint32_t count) {
   uint64_t steps = 0;
   for (uint32_t e = 0; e < count; e++)
@@ -785,7 +790,7 @@ static int make_expression(program_maker *m, const tsr_expression *expression) {
   return m->rc;
 }
 
-/* Marks the steps that results need, and gives each of them a room that no step in use has. */
+/* Marks the live steps, those that results need, and gives each a room that no step in use has. */
 static int give_rooms(program_maker *m) {
   tsr_program *p = m->program;
   uint32_t *last, *idle, idle_count = 0; /* the last step that reads a step */

@@ -1,4 +1,11 @@
-/* program.h: vectors, the columns of a block of cells: values of one static type, with their nulls. */
+/* program.h: evaluates the expressions of tessera_query.h over blocks of cells.
+ *
+ * tsr__program_make turns a list of expressions into a program: a list of steps in which common subexpressions are
+ * shared. A program is immutable, and any number of threads may run it at once, each with its own scratch.
+ *
+ * Sections: vectors, the values of a block; what queries call (program.c, evaluate.c); and the steps and kernels, which
+ * only program.c, evaluate.c and kernels.c use.
+ */
 #ifndef TSR_QUERY_PROGRAM_H
 #define TSR_QUERY_PROGRAM_H
 
@@ -6,15 +13,17 @@
 #include "base/memory.h"
 #include "model/datatype.h"
 
-#define TSR_BLOCK_CELLS 2048u /* the most cells of a block: a vector of doubles has 16 KiB */
+/* ---- Vectors: the values of a block of cells -------------------------------------------------------------------- */
 
-typedef struct tsr_text_value tsr_text; /* bytes and size, borrowed from the cells or from the expression */
+#define TSR_BLOCK_CELLS 2048u /* most cells of a block: a vector of doubles then has 16 KiB */
 
-/* The value of each cell of a block. Values of null cells are defined, but mean nothing. */
+typedef struct tsr_text_value tsr_text; /* borrowed from the cells or from the expression */
+
+/* The values of one expression for the cells of a block, all of one static type. A null cell's value is unspecified. */
 typedef struct tsr_vector {
   tsr_value_type type;
-  bool constant; /* all cells are as index 0, and the arrays have only that index */
-  /* One byte for each cell, 1: null; NULL: no cell is. REAL and NUMBER have none: their null is NaN. */
+  bool constant; /* all cells have the value at index 0, and the arrays have only that index */
+  /* One byte for each cell, 1: null; NULL: no cell is null. REAL and NUMBER have no mask: their null is NaN. */
   const uint8_t *nulls;
   union {
     const int64_t *integers; /* INTEGER, INSTANT */
@@ -22,18 +31,13 @@ typedef struct tsr_vector {
     const double *reals; /* REAL, NUMBER */
     const tsr_text *texts;
   } as; /* OPAQUE and NULL have none */
-  const uint8_t *whole; /* NUMBER: one byte for each cell, 1: the value stands for an integer */
+  const uint8_t *whole; /* NUMBER: one byte for each cell; 1: the value represents an integer */
 } tsr_vector;
 
-/* Gives the value of a cell as the public header describes values: text is borrowed as the vector's is. */
+/* Converts a cell to a tsr_value as described in the public header. Text stays borrowed, like the vector's. */
 void tsr__vector_value(const tsr_vector *vector, uint32_t cell, tsr_value *value);
 
-/* Evaluates the expressions of tessera_query.h over blocks of cells.
- *
- * tsr__program_make (program.c) turns a list of expressions into a program, a list of steps in which equal
- * subexpressions are one step. A program does not change, and any number of threads may run it at once, each with a
- * scratch of its own.
- */
+/* ---- program.c makes programs, evaluate.c runs them ------------------------------------------------------------- */
 
 typedef struct tsr_program tsr_program;
 typedef struct tsr_block_scratch tsr_block_scratch;
@@ -44,56 +48,53 @@ typedef struct tsr_block_input {
   tsr_column column;
   const uint32_t *selection;
   uint64_t first;
-  bool null; /* all cells are null, whatever the column says: unwritten cells whose fill value is not shown */
+  bool null; /* all cells are null, whatever the column says: unwritten cells without a visible fill value */
 } tsr_block_input;
 
-/* Makes a program for `count` expressions. It lives in the arena, and borrows the schema, the expressions and all that
- * they point to. Errors: TSR_MISMATCH: an expression cannot be evaluated (tsr_expression_types says why). */
+/* Makes a program for `count` expressions. It lives in the arena, and borrows the schema, the expressions and
+ * everything that they point to. Errors: TSR_MISMATCH if an expression cannot be evaluated (tsr_expression_types says
+ * why). */
 int tsr__program_make(const tsr_schema *schema, const tsr_expression *const *expressions, uint32_t count,
                       tsr_arena *arena, tsr_program **program, tsr_error *error);
 
-/* Sets fields[f] for each field f that the program reads; the others are not changed. */
+/* Sets fields[f] for each field f that the program reads, and changes no other. */
 void tsr__program_fields(const tsr_program *program, bool *fields);
 
 /* Returns the type of an expression of the program. */
 tsr_value_type tsr__program_type(const tsr_program *program, uint32_t expression);
 
-/* Makes the working memory of one thread, in an arena of that thread. */
+/* Makes one thread's working memory, in an arena of that thread. */
 int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_scratch **scratch, tsr_error *error);
 
-/* Evaluates all expressions for `count` cells, 1 to TSR_BLOCK_CELLS. `inputs` has one for each field of the schema; only
- * those of fields that the program reads are used. results[e] is the vector of expression e; it is valid until the
- * scratch is used again, and as long as the inputs are.
- * Errors: TSR_ERROR: "integer overflow"; TSR_RANGE: a value of UINT64 that arithmetic cannot use, or a year outside of
- * 0000-9999; tsr__program_fault says in which node. They come only from cells whose value needs that node: not from a
- * branch of a CASE that the cell does not take. */
+/* Evaluates all expressions for `count` cells, 1 to TSR_BLOCK_CELLS. `inputs` has an element for each field of the
+ * schema; only those of fields that the program reads are used. results[e] is the vector of expression e; it is valid
+ * until the scratch is used again, and as long as the inputs are.
+ * Errors: TSR_ERROR, "integer overflow"; TSR_RANGE for a UINT64 value that arithmetic cannot use, or a year outside
+ * 0000-9999. tsr__program_fault says in which node. Only cells whose value depends on that node fail: a CASE ignores
+ * the errors of branches that the cell does not take. */
 int tsr__program_run(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
                      uint32_t count, tsr_vector *results, tsr_error *error);
 
-/* Evaluates the program's only expression as a condition: writes the numbers (0..count-1) of the cells for which it is
- * true to `selection`, which has room for `count`, and how many there are to *selected. */
+/* Evaluates the program's only expression as a condition. Writes the numbers (0..count-1) of the cells for which it is
+ * true to `selection`, which has room for `count`, and sets *selected to how many they are. */
 int tsr__program_select(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
                         uint32_t count, uint32_t *selection, uint32_t *selected, tsr_error *error);
 
-/* Says which expression, and which of its nodes, the last error of a run was about. Returns false if it was about
- * none. */
+/* Says which node of which expression the last run's error was about. Returns false if it was about none. */
 bool tsr__program_fault(const tsr_block_scratch *scratch, uint32_t *expression, uint32_t *node);
 
-/* Compares expressions node by node. */
-
-/* Returns true if both expressions have the same nodes, so that their values are the same for every cell. Tables,
- * intervals and the functions of MATCH are compared by their addresses. */
+/* Returns true if both expressions have the same nodes, so that they have the same value for every cell. Tables,
+ * intervals and the functions of MATCH are compared by address. */
 bool tsr__expressions_same(const tsr_expression *a, const tsr_expression *b);
 
-/* The steps of a program, and the kernels that run them. Only core/compute/ includes this header.
- *
- * A step is one operation on vectors of fixed forms: program.c inserts a step for each conversion, so that a kernel has
- * one loop and no switch. Its results are in a room, a buffer that another step uses again when no later step needs
- * them.
+/* ---- Steps and kernels: between program.c, evaluate.c and kernels.c --------------------------------------------- */
+/* A step is one operation on vectors of fixed forms: program.c inserts a step for each conversion, so that a kernel is
+ * one loop without a switch. A step writes its results to a room: a register, one buffer per block, which is reused
+ * once no later step needs the results.
  */
 
-/* The form of a vector within a program: a tsr_value_type or TSR_FORM_TRUTH, one byte for each cell. With these three
- * values AND is the lesser of two, OR the greater, and NOT is 2 - x. */
+/* The form of a vector within a program: a tsr_value_type, or TSR_FORM_TRUTH: one byte for each cell. With these three
+ * values AND is the minimum, OR the maximum, and NOT is 2 - x. */
 typedef unsigned tsr_form;
 #define TSR_FORM_TRUTH (TSR_VALUE_NULL + 1u)
 #define TSR_FALSE      0u
@@ -101,21 +102,21 @@ typedef unsigned tsr_form;
 #define TSR_TRUE       2u
 #define TSR_TWO_63     9223372036854775808.0
 
-/* Operations of steps that are none of nodes. */
+/* Operations of steps that no node has. */
 enum {
-  TSR_STEP_CHOOSE = TSR_OP_COUNT, /* truth, value, value: the first value for cells of which the truth is true */
+  TSR_STEP_CHOOSE = TSR_OP_COUNT, /* truth, value, value: the first value where the truth is true, else the second */
   TSR_STEP_TRUTH, /* any number: whether it is not 0 */
   TSR_STEP_NUMBER, /* INTEGER or REAL to NUMBER */
   TSR_STEP_OF_TRUTH, /* truth to INTEGER */
   TSR_STEP_OF_UNSIGNED, /* UNSIGNED to INTEGER, with a fault past INT64_MAX */
-  TSR_STEP_UNSIGNED /* a literal INTEGER to UNSIGNED */
+  TSR_STEP_UNSIGNED /* a non-negative literal INTEGER to UNSIGNED */
 };
 
 typedef struct tsr_lane { /* the vector of a step, for one block */
-  bool constant; /* all cells are as index 0 */
-  const uint8_t *nulls; /* 1: null; NULL: none is. REAL, NUMBER and truths have none */
+  bool constant; /* all cells have the value at index 0 */
+  const uint8_t *nulls; /* 1: null; NULL: no cell is null. REAL, NUMBER and truths have no mask */
   const uint8_t *whole; /* NUMBER */
-  const uint32_t *faults; /* of each cell, 1 + the number of the step that failed; 0: none; NULL: no cell has one */
+  const uint32_t *faults; /* by cell: 1 + the number of the step that failed, or 0; NULL: no cell has a fault */
   union {
     const int64_t *integers;
     const uint64_t *unsigned_integers;
@@ -126,7 +127,7 @@ typedef struct tsr_lane { /* the vector of a step, for one block */
   } as;
 } tsr_lane;
 
-typedef struct tsr_room { /* where a step writes: TSR_BLOCK_CELLS of each, or 1 for constants */
+typedef struct tsr_room { /* where a step writes: each array has TSR_BLOCK_CELLS elements */
   union {
     int64_t *integers;
     uint64_t *unsigned_integers;
@@ -141,30 +142,30 @@ typedef struct tsr_room { /* where a step writes: TSR_BLOCK_CELLS of each, or 1 
 
 typedef struct tsr_step tsr_step;
 
-typedef struct tsr_call { /* what a kernel works on */
+typedef struct tsr_call { /* the arguments of a kernel */
   const tsr_step *step;
   const tsr_lane *a, *b, *c; /* operands */
   uint32_t count; /* 1 if all operands are constant */
-  tsr_lane *out; /* as.data is the room's; nulls are those of all operands, but for TSR_STEP_CHOOSE */
+  tsr_lane *out; /* as.data is the room's; nulls are the union of the operands' nulls, except for TSR_STEP_CHOOSE */
   tsr_room *room;
 } tsr_call;
 
 typedef void (*tsr_kernel)(const tsr_call *call);
 
-typedef struct tsr_origin { /* what a step was made of, for messages of errors */
+typedef struct tsr_origin { /* the node that a step was made from, for error messages */
   uint32_t expression, node;
 } tsr_origin;
 
-typedef struct tsr_step_table { /* the values of a TABLE in the step's form, and a null behind them */
+typedef struct tsr_step_table { /* the values of a TABLE in the step's form, with a null after the last one */
   const void *values;
   const uint8_t *nulls; /* NULL: only the last value is null */
   const uint8_t *whole; /* of a NUMBER */
 } tsr_step_table;
 
 typedef struct
-    tsr_step_interval { /* of the integers that a step can have; FIELD of INSTANT: of those that have a text */
+    tsr_step_interval { /* the integers that a step can have; for a FIELD of INSTANT, those that can be printed */
   int64_t low, high;
-  bool safe; /* no integer can pass 64 bits */
+  bool safe; /* no result can overflow 64 bits */
 } tsr_step_interval;
 
 struct tsr_step {
@@ -172,7 +173,7 @@ struct tsr_step {
   tsr_form form, from; /* of the result; of the first operand */
   uint32_t operand_count;
   uint32_t operands[3]; /* numbers of earlier steps */
-  bool live; /* a result needs it */
+  bool live; /* some result depends on it */
   uint32_t number; /* of this step */
   tsr_origin origin;
   const tsr_node *source; /* CONSTANT, TABLE, LOOKUP, WITHIN, MATCH */
@@ -181,7 +182,7 @@ struct tsr_step {
   tsr_step_table table;
   tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;
-  uint32_t room; /* number of its room */
+  uint32_t room; /* number of its room: its register */
   uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
 };
 
@@ -194,35 +195,35 @@ struct tsr_program {
   bool texts; /* some step has texts */
 };
 
-/* Types (program.c). */
+/* The static type of a node (program.c). */
 typedef struct tsr_typed {
   tsr_value_type type;
   tsr_datatype datatype; /* INSTANT */
-  bool literal; /* an INTEGER that is written as a number of at most 2^53 */
-  bool negative; /* it is below 0 */
+  bool literal; /* an INTEGER literal of magnitude at most 2^53 */
+  bool negative; /* the literal is below 0 */
 } tsr_typed;
 
-/* Sets the interval of an integer step from those of its operands (kernels.c). */
+/* Computes the interval of an integer step from its operands' intervals (kernels.c). */
 void tsr__step_interval(const tsr_program *program, tsr_step *step);
 
-/* The kernel of an operation on operands of one form; NULL: there is none. */
-tsr_kernel tsr__integer_kernel(uint32_t operation); /* kernels.c */
-tsr_kernel tsr__real_kernel(uint32_t operation); /* kernels.c */
-/* Of EQUAL, UNEQUAL, LESS and LESS_EQUAL for the forms of two operands, and of IS, whose operands are the truth of
- * EQUAL and two truths that say which operand is null (kernels.c). */
+/* The kernels, in kernels.c: each function returns the kernel of an operation on operands of one form, or NULL. */
+tsr_kernel tsr__integer_kernel(uint32_t operation);
+tsr_kernel tsr__real_kernel(uint32_t operation);
+/* For EQUAL, UNEQUAL, LESS and LESS_EQUAL on the forms of two operands; and for IS, whose operands are the truth of
+ * EQUAL and two truths that say which operand is null. */
 tsr_kernel tsr__compare_kernel(uint32_t operation, tsr_form a, tsr_form b);
-/* CHOOSE, AND, OR, NOT, IS_NULL, LEAST, GREATEST, WITHIN (kernels.c). */
+/* CHOOSE, AND, OR, NOT, IS_NULL, LEAST, GREATEST, WITHIN. */
 tsr_kernel tsr__choose_kernel(uint32_t operation, tsr_form form);
-/* LOOKUP in a list of a type, whose values have the datatype (kernels.c). */
+/* LOOKUP in a list of a type whose values have the datatype. */
 tsr_kernel tsr__lookup_kernel(tsr_value_type type, tsr_datatype datatype);
-/* Conversions from one form to another (kernels.c). */
+/* Conversions from one form to another. */
 tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from);
 
-/* Loads the cells of a field, or their values of a table (kernels.c). */
+/* Load the cells of a field, or the values that a table has for them (kernels.c). */
 void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
 void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_block_input *input);
 
-/* Notes that the step fails for a cell. */
+/* Records that the step fails for a cell. */
 static inline void tsr__step_fails(const tsr_call *call, uint32_t cell) {
   if (!call->out->faults) {
     memset(call->room->faults, 0, call->count * sizeof *call->room->faults);
@@ -231,7 +232,7 @@ static inline void tsr__step_fails(const tsr_call *call, uint32_t cell) {
   call->room->faults[cell] = call->step->number + 1;
 }
 
-/* Adds nulls to those of the result, which are copied to its room first. */
+/* Returns the null mask of the result, in its room, for writing. If the result had no nulls, the mask is all clear. */
 static inline uint8_t *tsr__step_nulls(const tsr_call *call) {
   if (call->out->nulls != call->room->nulls) memset(call->room->nulls, 0, call->count);
   call->out->nulls = call->room->nulls;

@@ -1,4 +1,15 @@
-/* query.c: the values that medians and percentiles are taken of: pairs of a group and a value, sorted once. */
+/* query.c: runs a columnar query over a snapshot (tessera_query.h): plans it, feeds it with batches, gives the results.
+ *
+ * Planning numbers the distinct expressions of keys, aggregates and columns, which become one program; merges
+ * aggregates with equal arguments and filters into measures; and lays out the words of a group's record. A query of
+ * groups then reads all batches (batch.c), sorts its groups by their keys, and keeps the records for
+ * tsr_query_aggregate_value. A query of cells reads one batch at a time, in tsr_query_next.
+ *
+ * If a coordinate turns out to lie outside the grid of groups that was planned, the query runs again without that grid.
+ *
+ * Sections: medians and percentiles; what is collected; values in rows of extremes; queries of cells; expressions of
+ * the query; reading; opening; results; and tsr_aggregate_open, which runs a query of its own.
+ */
 #include "query/query.h"
 
 #include <math.h>
@@ -12,7 +23,9 @@
 #include "read/reader.h"
 #include "array/array.h"
 
-typedef struct listed { /* as in tsr_query_run.lists */
+/* ---- Medians and percentiles: pairs of a group and a value, sorted once ----------------------------------------- */
+
+typedef struct listed { /* an element of tsr_query_run.collected.lists */
   uint64_t group;
   double value;
 } listed;
@@ -34,7 +47,7 @@ static int query_lists_sort(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the index of the first value of a group that is not below `group`. */
+/* Returns the lower bound of `group`: the index of the first value whose group is not below it. */
 static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t group) {
   uint64_t low = 0;
   while (low < count) {
@@ -45,14 +58,14 @@ static uint64_t first_of_group(const listed *list, uint64_t count, uint64_t grou
   return low;
 }
 
-/* The value between two neighbours. Their difference may pass the greatest double. */
+/* Interpolates between two neighbours. Their difference may overflow a double. */
 static double between(double low, double high, double part) {
   if (low == high || part <= 0) return low;
   const double reach = high - low;
   return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
 }
 
-/* Gives a percentile of a group's list. */
+/* Computes a percentile of a group's list. */
 static void query_list_value(const tsr_query_run *run, uint32_t measure, uint32_t group, double percent,
                              tsr_value *value) {
   const listed *list = (const listed *)(const void *)run->collected.lists[measure].data;
@@ -67,7 +80,7 @@ static void query_list_value(const tsr_query_run *run, uint32_t measure, uint32_
   value->as.real = between(low, high, part);
 }
 
-/* Makes, clears and releases what a query or one of its parts has collected. */
+/* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
 
 int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
                               tsr_error *error) {
@@ -108,11 +121,10 @@ void tsr__query_collected_release(query_collected *collected) {
   tsr__free(collected->lists);
 }
 
-/* The value of an expression in the row of a group's minimum or maximum (TSR_AGGREGATE_AT).
- *
- * All aggregates of one extreme share words of the records: the extreme so far, and the coordinates of its row. Each has
- * words of its own for its value in this row. Of rows with equal extremes that with the least coordinates counts, in
- * row-major order.
+/* ---- Values in rows of extremes (TSR_AGGREGATE_AT) -------------------------------------------------------------- */
+/* All aggregates of one extreme share words of the record: the extreme so far, and the coordinates of its row. Each has
+ * words of its own for its value in that row. Among rows with equal extremes the one with the least coordinates counts,
+ * in row-major order.
  */
 
 enum {
@@ -120,13 +132,13 @@ enum {
   AT_BEST,
   AT_BEST_SIZE,
   AT_PLACE
-}; /* of a record, from at->word on; the coordinates begin at AT_PLACE */
+}; /* words of a record, from at->word on; the coordinates begin at AT_PLACE */
 
 enum { AT_KNOWN, AT_VALUE, AT_VALUE_SIZE, AT_VALUE_WORDS }; /* from at->value_word on */
 
 static uint32_t at_width(tsr_value_type type) { return type == TSR_VALUE_TEXT ? 2 : 1; }
 
-/* Gives an aggregate the words of its extreme: those of an earlier aggregate, or new ones. */
+/* Assigns an aggregate the words of its extreme: an earlier aggregate's, or new ones. */
 static void at_share(tsr_query_run *run, query_at *at) {
   for (const query_at *other = run->extremes.list; other < at; other++)
     if (other->measure == at->measure && other->greatest == at->greatest) {
@@ -140,7 +152,7 @@ static void at_share(tsr_query_run *run, query_at *at) {
     run->layout.words += at_width(tsr__program_type(run->expressions.program, run->extremes.coordinates[d]));
 }
 
-/* Prepares the aggregates that are values in the row of an extreme; gives them their words of a record. */
+/* Prepares the aggregates that are values in the row of an extreme, and assigns their words of a record. */
 static int query_at_make(tsr_query_run *run, tsr_error *error) {
   for (uint32_t a = 0; a < run->query.aggregate_count; a++) {
     const tsr_query_aggregate *aggregate = &run->query.aggregates[a], *of;
@@ -160,7 +172,7 @@ static int query_at_make(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sets two words to a value of a vector. */
+/* Writes one value of a vector as two words. */
 static void at_words(const tsr_vector *v, const void *values, uint64_t row, uint64_t *words) {
   words[1] = v->whole ? v->whole[v->constant ? 0 : row] : 0;
   if (v->type == TSR_VALUE_TEXT) {
@@ -186,14 +198,14 @@ static int at_compare(tsr_value_type type, const uint64_t *a, const uint64_t *b)
   }
 }
 
-/* Returns how the new extreme compares with that of the record: > 0 if it counts instead, 0 if they are equal. */
+/* Compares a new extreme with the record's: > 0 if it replaces it, 0 if they are equal. */
 static int at_improves(const query_at *at, tsr_value_type type, const uint64_t *best, const uint64_t *record) {
   if (!record[at->word + AT_SEEN]) return 1;
   const int c = at_compare(type, best, record + at->word + AT_BEST);
   return at->greatest ? c : -c;
 }
 
-/* Returns true if the coordinates a are less than b. */
+/* Returns true if coordinates a come before b. */
 static bool at_is_before(const tsr_query_run *run, const uint64_t *a, const uint64_t *b) {
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
     const tsr_value_type type = tsr__program_type(run->expressions.program, run->extremes.coordinates[d]);
@@ -211,7 +223,7 @@ static bool at_is_null(const tsr_vector *v, uint64_t row) {
   return v->type == TSR_VALUE_NULL || v->type == TSR_VALUE_OPAQUE || (v->nulls && v->nulls[i]);
 }
 
-/* Returns true if the coordinates of a row are less than `place`. */
+/* Returns true if the coordinates of a row come before `place`. */
 static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_t *place) {
   const tsr_query_run *run = part->run;
   for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
@@ -225,7 +237,7 @@ static bool at_row_is_before(const query_part *part, uint64_t row, const uint64_
   return false;
 }
 
-/* Sets the words of the extreme and those of all its aggregates to a row. */
+/* Replaces the extreme and the values of all its aggregates by those of a row. */
 static void at_take(const query_part *part, const query_at *at, uint64_t row, const uint64_t *best, uint64_t *record) {
   const tsr_query_run *run = part->run;
   uint64_t *place = record + at->word + AT_PLACE;
@@ -303,7 +315,7 @@ int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, co
   return at_copy(run, at, to, from, error);
 }
 
-/* Gives the result of a group. */
+/* Sets *value to the result for a group. */
 static void query_at_value(const tsr_query_run *run, uint32_t aggregate, const uint64_t *record, tsr_value *value) {
   const query_at *at = run->extremes.list;
   while (at->aggregate != aggregate) at++;
@@ -321,7 +333,7 @@ static void query_at_value(const tsr_query_run *run, uint32_t aggregate, const u
   }
 }
 
-/* A query that gives cells: the values of its columns, block by block. */
+/* ---- Queries of cells: the values of the columns, block by block ------------------------------------------------ */
 
 typedef struct cells_column { /* values of a block */
   uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
@@ -342,7 +354,7 @@ static int query_cells_make(tsr_query_run *run, tsr_error *error) {
   return TSR_ARENA_ARRAY(&run->arena, count, &run->cells->given, error);
 }
 
-/* Gives a column's values; those of a constant are repeated in `room`. */
+/* Gives a column's values; a constant is repeated in `room`. */
 static void give_column(const tsr_vector *v, uint32_t count, cells_column *room, tsr_query_column *given) {
   const bool reals = v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER;
   const uint32_t step = v->constant ? 0 : 1;
@@ -366,7 +378,7 @@ static void give_column(const tsr_vector *v, uint32_t count, cells_column *room,
   if (v->whole) given->whole = memset(room->whole, v->whole[0], count);
 }
 
-/* Evaluates the columns for the next rows of the batch. Returns how many of them satisfy the WHERE. */
+/* Evaluates the columns for the next rows of the batch. Returns how many rows satisfy the WHERE. */
 static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   const tsr_batch *batch = run->input.batch;
   const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
@@ -407,8 +419,6 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
   }
 }
 
-/* Runs a columnar query over a snapshot (tessera_query.h): plans it, feeds it with batches, gives results. */
-
 #define QUERY_MEMORY (UINT64_C(1) << 30)
 #define ALL_ROWS     UINT32_MAX /* in measure_of: the aggregate counts rows */
 
@@ -418,7 +428,7 @@ static bool gives_groups(const tsr_query_run *run) {
   return run->query.key_count > 0 || run->query.aggregate_count > 0;
 }
 
-/* Gives the number of an expression among those of the query's program. */
+/* Returns the number of an expression in the query's program; equal expressions share one. */
 static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expression) {
   for (uint32_t e = 0; e < run->expressions.count; e++)
     if (tsr__expressions_same(run->expressions.list[e], expression)) return e;
@@ -426,7 +436,7 @@ static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expr
   return run->expressions.count++;
 }
 
-/* Says what a measure must keep for an aggregate. */
+/* Sets what a measure must keep for an aggregate. */
 static int need_of(const tsr_query_aggregate *aggregate, tsr_measure *need, tsr_error *error) {
   switch (aggregate->function) {
   case TSR_AGGREGATE_COUNT: break;
@@ -441,7 +451,7 @@ static int need_of(const tsr_query_aggregate *aggregate, tsr_measure *need, tsr_
   case TSR_AGGREGATE_PERCENTILE: need->list = true; break;
   default: return tsr__fail(error, TSR_UNSUPPORTED, "this aggregate is not known");
   }
-  need->distinct = aggregate->distinct && !need->ends; /* extremes of a set are those of the values */
+  need->distinct = aggregate->distinct && !need->ends; /* the extremes of distinct values are those of all values */
   return TSR_OK;
 }
 
@@ -454,7 +464,7 @@ static int check_measure(const tsr_measure *m, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds or makes the measure of an aggregate. */
+/* Finds or makes the measure of an aggregate. Aggregates with equal arguments and filters share a measure. */
 static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   const tsr_query_aggregate *aggregate = &run->query.aggregates[a];
   tsr_measure need = {.type = TSR_VALUE_NULL};
@@ -487,7 +497,7 @@ static int plan_aggregate(tsr_query_run *run, uint32_t a, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Adds the coordinates to the expressions: they choose among rows with equal extremes. */
+/* Adds the coordinates to the expressions: they break ties between rows with equal extremes. */
 static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   const uint32_t count = run->schema->dimension_count;
   tsr_node *nodes;
@@ -503,7 +513,7 @@ static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns true if key k needs no expression: its numbers are given, or it is an integer dimension. */
+/* Prepares key k. Returns true if it needs no expression: its numbers are given, or it is an integer dimension. */
 static bool query_plan_key(tsr_query_run *run, uint32_t k) {
   const tsr_query_key *given = &run->query.keys[k];
   const tsr_node *node = given->expression.nodes;
@@ -548,7 +558,7 @@ static int plan_expressions(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Gives each measure its type and its words of a record. */
+/* Determines the type of each measure, and assigns its words of a record. */
 static int place_measures(tsr_query_run *run, tsr_error *error) {
   run->layout.words = 1;
   run->layout.straight = true;
@@ -586,7 +596,6 @@ static int plan_keys(tsr_query_run *run, tsr_error *error) {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads the next batch. Returns 1; 0 at the end. */
 /* Reads the next batch and its columns. Returns 1; 0 at the end. */
 static int query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
@@ -667,7 +676,7 @@ static void sort_groups(const tsr_query_run *run, uint32_t *groups, uint32_t *ro
   if (from != groups) memcpy(groups, from, count * sizeof *groups);
 }
 
-/* Lists the groups that have rows, in the order of their keys: a grid has that order. */
+/* Lists the groups with rows, in the order of their keys. A grid is already in this order. */
 static int list_groups(tsr_query_run *run, tsr_error *error) {
   const uint64_t count = run->collected.records.size / (run->layout.words * sizeof(uint64_t));
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, count * (run->grouping.grid ? 1 : 2), &run->result.order, error));
@@ -732,7 +741,7 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Sets run->schema: with habits.plain, datetimes and times are integers. */
+/* Sets run->schema: with habits.plain, datetimes and times become integers. */
 static int query_choose_schema(tsr_query_run *run, tsr_error *error) {
   tsr_schema *made;
   run->schema = run->snapshot->schema;
@@ -794,7 +803,7 @@ static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const
   return rc;
 }
 
-/* Runs a query as tsr_query_open does. */
+/* Runs a query, as tsr_query_open does; a second time, without a grid for plain keys, if a coordinate was outside. */
 static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
                       tsr_error *error) {
   const int rc = query_open_once(snapshot, query, habits, false, run, error);
@@ -844,7 +853,7 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
   const uint32_t number = run->result.order[group];
   *value = (tsr_value){.type = k->type};
   if (run->grouping.grid) {
-    const uint64_t at = number / (uint32_t)k->stride % (uint32_t)k->extent; /* a number has 32 bits */
+    const uint64_t at = number / (uint32_t)k->stride % (uint32_t)k->extent; /* group numbers have 32 bits */
     if (k->has_null && at == 0) value->type = TSR_VALUE_NULL;
     else value->as.unsigned_integer = k->low + at - k->has_null;
     return;
@@ -885,15 +894,16 @@ int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t
   return tsr__measure_value(&run->layout.measures[m].measure, asked->function, record, value, error);
 }
 
-/* Count, sum, minimum and maximum of a field over a box, grouped by the values of dimensions: a query
- * (query.h) with the field in one measure and the dimensions as keys.
+/* ---- tsr_aggregate_open ----------------------------------------------------------------------------------------- */
+/* Count, sum, minimum and maximum of a field over a box, grouped by the values of dimensions: a query with the field as
+ * its measure and the dimensions as keys.
  *
- * It differs from a query of SQL in its habits: datetimes and times are integers, sums of integers pass 64 bits without
- * an error, and sums of reals may come from the statistics of tiles. Such a sum is an ordinary sum with rounding errors;
- * if the likely error may show in a result, everything is read again without statistics.
+ * Its habits differ from those of a query of SQL: datetimes and times are integers, sums of integers may exceed 64 bits
+ * without an error, and sums of reals may come from the statistics of tiles. Such a sum is an ordinary sum with
+ * rounding errors; if the likely error may show in a result, everything is read again without statistics.
  */
 
-#define DOUBT_MAX 1e-10 /* tolerated error of a sum, relative */
+#define DOUBT_MAX 1e-10 /* tolerated relative error of a sum */
 
 enum { AGGREGATE_SUM_OF, AGGREGATE_LEAST, AGGREGATE_GREATEST, AGGREGATES_OF }; /* the aggregates of the query */
 
@@ -905,7 +915,7 @@ struct tsr_aggregate {
   tsr_node value, nodes[TSR_BY_MAX];
   tsr_query_key by_keys[TSR_BY_MAX];
   tsr_query_aggregate of[AGGREGATES_OF];
-  uint8_t keys[TSR_BY_MAX][8]; /* of the row that the caller has got last */
+  uint8_t keys[TSR_BY_MAX][8]; /* of the last row that the caller got */
 };
 
 static bool is_numbers(const tsr_field *field) {
@@ -958,14 +968,14 @@ static const tsr_measure *measure_of(const tsr_aggregate *a) {
   return &a->run->layout.measures[a->run->layout.measure_of[AGGREGATE_SUM_OF]].measure;
 }
 
-/* Returns the sum of a group, rounded to a double; it is not a number if infinities of both signs are added. */
+/* Returns the sum of a group, rounded to a double; NaN if infinities of both signs are added. */
 static double real_sum_of(const tsr_aggregate *a, const uint64_t *record) {
   tsr_value value;
   (void)tsr__measure_value(measure_of(a), TSR_AGGREGATE_TOTAL, record, &value, NULL); /* a total never fails */
   return value.type == TSR_VALUE_REAL ? value.as.real : NAN;
 }
 
-/* Returns true if rounding errors of stored sums may show in a result. */
+/* Returns true if rounding errors of sums from statistics may show in a result. */
 static bool aggregate_is_doubtful(const tsr_aggregate *a) {
   for (uint64_t g = 0; g < tsr_query_groups(a->run); g++) {
     const uint64_t *record = tsr__query_result(a->run, g);
@@ -1026,7 +1036,7 @@ static void aggregate_set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_
   if (value.type == TSR_VALUE_TEXT) {
     row->keys[k] = value.as.text.bytes;
     row->key_sizes[k] = value.as.text.size;
-  } else if (value.type == TSR_VALUE_NULL) { /* a coordinate that is NaN */
+  } else if (value.type == TSR_VALUE_NULL) { /* a NaN coordinate */
     tsr__key_value(a->by[k]->datatype, UINT64_MAX, a->keys[k]);
   } else {
     set_number(a->by[k], &value, a->keys[k]);

@@ -1,4 +1,15 @@
-/* query.h: aggregates that are values in the row of an extreme (TSR_AGGREGATE_AT). */
+/* query.h: the state of a running query, which the files of core/query/ share.
+ *
+ * A reader gives batches of cells. A batch is cut into parts, whose size does not depend on the number of threads. One
+ * thread evaluates a part, block by block, and counts its cells in records of the part's own groups; then the parts'
+ * records are merged into the query's records, in the order of the parts. If no group has cells in two parts of a
+ * batch, the parts count directly in the query's records ("straight").
+ *
+ * A record has the words of all measures of one group (accumulate.h); groups are numbered by groups.h, or by their
+ * place in a grid if every key has a small range (keys.c).
+ *
+ * Sections: values in rows of extremes; what is collected; keys; the query itself; parts; statistics.
+ */
 #ifndef TSR_QUERY_QUERY_H
 #define TSR_QUERY_QUERY_H
 
@@ -14,144 +25,140 @@
 
 typedef struct query_part query_part;
 
+/* ---- query.c: values in the row of a group's minimum or maximum (TSR_AGGREGATE_AT) ------------------------------ */
+
 typedef struct query_at { /* an aggregate TSR_AGGREGATE_AT */
-  uint32_t aggregate, measure; /* its number; the measure whose extreme says the row */
+  uint32_t aggregate, measure; /* its number; the measure whose extreme determines the row */
   uint32_t value; /* number of its expression */
-  uint32_t word, value_word; /* of a record: the first words of the extreme, and of the value */
-  bool leads; /* the first aggregate of its extreme */
+  uint32_t word, value_word; /* the first word, in a record, of the extreme and of the value */
+  bool leads; /* the first of the aggregates that share this extreme */
   bool greatest; /* the row of the maximum, not of the minimum */
 } query_at;
 
-typedef struct query_extremes { /* the values in rows of extremes that a query asks for */
+typedef struct query_extremes { /* all such aggregates of a query */
   query_at list[TSR_QUERY_AGGREGATES];
   uint32_t count;
   uint32_t value_of[TSR_QUERY_AGGREGATES]; /* by aggregate: number of its expression */
-  uint32_t *coordinates; /* by dimension: number of the expression that is its coordinate; NULL: the list is empty */
+  uint32_t *coordinates; /* by dimension: number of the expression of its coordinate; NULL if the list is empty */
 } query_extremes;
 
-/* Adds the rows of a block. `operand` has the values of the measure whose extremes say the rows. */
+/* Adds the rows of a block. `operand` has the values of the measure whose extremes determine the rows. */
 void tsr__query_at_add(query_part *part, const query_at *at, const tsr_operand *operand, const tsr_spread *spread,
                        uint64_t *records);
 
-/* Merges the record of a part into one of the query. */
+/* Merges a record of a part into a record of the query. */
 int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, const uint64_t *from, tsr_error *error);
 
-/* The groups that a query, or one part of a batch, has met, with their records and values. */
+/* ---- query.c: the groups that a query, or a part of a batch, has met, with their records and values ------------- */
 
 typedef struct query_collected {
-  tsr_groups groups; /* without a grid: the groups, as words of their keys; of a part: those that it has met */
+  tsr_groups groups; /* query: the groups, as words of their keys, unless they form a grid; part: its groups */
   tsr_texts texts; /* of keys */
-  tsr_buffer records; /* one of each group */
-  tsr_texts values; /* texts of which distinct ones are counted */
+  tsr_buffer records; /* one for each group */
+  tsr_texts values; /* the texts of distinct aggregates */
   uint32_t measure_count;
-  tsr_groups *pairs; /* by measure: group and value, where the values are distinct */
+  tsr_groups *pairs; /* by measure: group and value, for distinct aggregates */
   tsr_buffer *lists; /* by measure: group and value, for percentiles */
 } query_collected;
 
-/* Makes the tables of `measures` measures, but not those of groups: their width is known later. Texts live in `arena`,
- * or with the tables if it is NULL. What fails is released like the rest. */
+/* Makes the tables for `measures` measures, but not the groups, whose width is known later. Texts live in `arena`; if
+ * it is NULL, they are borrowed. Release it even after a failure. */
 int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
                               tsr_error *error);
 
-/* Forgets all groups and values, and keeps their memory. */
+/* Removes all groups and values, and keeps their memory. */
 void tsr__query_collected_clear(query_collected *collected);
 
 void tsr__query_collected_release(query_collected *collected);
 
-/* The keys of the groups of a query: whether the groups form a grid, and which group a row has. */
+/* ---- keys.c: the keys of groups: whether the groups form a grid, and which group a row belongs to --------------- */
 
 typedef struct query_part query_part;
 typedef struct query_rows query_rows;
 
-#define QUERY_OUTSIDE (UINT32_C(1) << 27) /* marks a coordinate without a group; above all numbers of a grid */
+#define QUERY_OUTSIDE (UINT32_C(1) << 27) /* marks a coordinate without a group; above all group numbers of a grid */
 
-typedef struct query_axis { /* a field whose values say the groups: of one or more keys of a grid */
+typedef struct query_axis { /* a field whose values determine one or more keys */
   uint32_t field;
   bool is_signed, has_null;
   bool plain; /* the keys are the values themselves: number i is the value low + i */
   uint32_t size; /* of a value in bytes */
   int64_t low;
   uint64_t count;
-  uint32_t *numbers; /* [count]: what a value adds to the number of the group, or QUERY_OUTSIDE */
+  uint32_t *numbers; /* [count]: what a value adds to the group's number, or QUERY_OUTSIDE */
 } query_axis;
 
 typedef struct query_key {
   uint64_t extent, stride; /* in the grid */
-  bool has_null; /* the number 0 of the grid stands for null, and all others are greater by one */
+  bool has_null; /* in the grid, 0 means null, and all other numbers are one greater */
   uint32_t axis; /* in the grid */
   uint32_t value; /* number of its expression; QUERY_NONE: a numbered or plain key */
   bool plain; /* the key is an integer dimension; the axis numbers its values, or has no numbers without a grid */
   uint32_t field; /* of a numbered or plain key */
-  uint64_t low; /* the value of number 0 of a plain key in a grid */
+  uint64_t low; /* plain key in a grid: the value that has number 0 */
   tsr_value_type type;
 } query_key;
 
 typedef struct query_grouping { /* how the cells of a query are grouped */
   query_key keys[TSR_QUERY_KEYS];
-  bool grid; /* the number of a group follows from its numbered and plain keys */
-  bool no_plain_grid; /* because a coordinate was outside */
-  bool outside; /* as of a part: the query must run again without such a grid */
+  bool grid; /* a group's number is computed from its numbered and plain keys */
+  bool no_plain_grid; /* second run: plain keys make no grid, since a coordinate was outside it */
+  bool outside; /* first run: a coordinate was outside, so the query must run again */
   uint64_t grid_size;
   uint32_t axis_count;
   query_axis axes[TSR_QUERY_KEYS];
-  bool has_nulls; /* groups have a word more, in which bit k is set if key k is null */
-  uint32_t width; /* words of a group: one for each key, and their nulls; of a grid 1 */
+  bool has_nulls; /* groups have one more word; its bit k is set if key k is null */
+  uint32_t width; /* words of a group: one for each key, and one for nulls; 1 with a grid */
 } query_grouping;
 
-/* Prepares the keys: finds out whether the groups form a grid. The reader has been started. */
+/* Prepares the keys: finds out whether the groups form a grid. Call it after the reader has been started. */
 int tsr__query_keys_make(tsr_query_run *run, tsr_error *error);
 
-/* Finds the groups of rows of a block, for a grid. `rows` are those of `block` that satisfy the WHERE. */
+/* With a grid, finds the groups of rows. `rows` are the rows of `block` that satisfy the WHERE. */
 int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_rows *rows, tsr_spread *spread,
                          tsr_error *error);
 
-/* Finds the least and the greatest group that rows of the present batch, whose subtile is known, may have. */
+/* Bounds the groups that rows from..end-1 of the current batch may have. The batch must have a subtile. */
 void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high);
 
-/* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: the values. */
+/* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: its values. */
 int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error);
 
-/* The state of a running query, which query.c and the query_*.c beside it share.
- *
- * A reader gives batches of cells. A batch is cut into parts, whose size does not depend on the number of threads. Each
- * part is evaluated by one thread, block by block (batch.c), and counts its cells in records of its own groups;
- * the parts' records are merged into those of the query in the order of the parts. Where no group has cells in two
- * parts of a batch, the parts count in the records of the query at once.
- */
+/* ---- query.c: the query ----------------------------------------------------------------------------------------- */
 
 #define QUERY_NONE      UINT32_MAX /* no expression */
-#define QUERY_PARTS_MAX 16u /* that are evaluated at once */
+#define QUERY_PARTS_MAX 16u /* parts of a batch that are evaluated at once, at most */
 #define QUERY_BLOCK     TSR_BLOCK_CELLS
 #define QUERY_NO_WORD   UINT32_MAX /* a record has no such word */
 
 typedef struct query_cells query_cells;
 
-/* Rows of the present batch: the indices `cells`, or first..first+count-1. */
+/* Rows of the current batch: the indices `cells`, or first..first+count-1. */
 struct query_rows {
   const uint32_t *cells;
   uint64_t first;
   uint32_t count; /* at most QUERY_BLOCK */
 };
 
-typedef struct query_habits { /* what tsr_aggregate_open has otherwise than a query */
+typedef struct query_habits { /* how tsr_aggregate_open differs from a query of SQL */
   const char *work; /* name of the work in progress */
-  bool plain; /* datetimes and times are integers; any UINT64 is added; groups and cells are not counted */
-  bool stored_reals; /* statistics may give sums of REAL, too: their likely error is added up */
+  bool plain; /* datetimes and times are integers; sums take any UINT64; no counters of groups and cells */
+  bool stored_reals; /* sums of REAL may come from statistics; their likely error is added up */
 } query_habits;
 
-typedef struct query_expressions { /* of keys, measures and columns */
+typedef struct query_expressions { /* the expressions of keys, measures and columns */
   const tsr_expression **list;
   uint32_t count;
-  tsr_program *program; /* NULL: there are none */
+  tsr_program *program; /* NULL: there are no expressions */
   tsr_program *where; /* NULL: all cells count */
 } query_expressions;
 
-typedef struct query_input { /* what is read */
+typedef struct query_input { /* what the query reads */
   tsr_reader *reader;
-  bool *fields; /* that are read */
-  bool *evaluated; /* those that expressions read; the others say keys only */
+  bool *fields; /* the fields to read */
+  bool *evaluated; /* the fields that expressions read; the others only determine keys */
   uint32_t field_count;
-  const tsr_batch *batch; /* the present one */
+  const tsr_batch *batch; /* the current one */
   const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
   tsr_block_input *columns; /* by field, of the batch */
 } query_input;
@@ -161,29 +168,29 @@ typedef struct query_measure {
   uint32_t argument, filter; /* numbers of expressions, or QUERY_NONE */
 } query_measure;
 
-typedef struct query_layout { /* of the record of a group */
+typedef struct query_layout { /* the layout of a group's record */
   uint32_t measure_count, words;
   query_measure measures[TSR_QUERY_AGGREGATES];
   uint32_t measure_of[TSR_QUERY_AGGREGATES]; /* by aggregate; UINT32_MAX: counts all rows */
-  bool straight; /* several threads may count measures in the records of the query */
-  uint32_t doubt_at; /* word of a record: the likely error of its stored sums, or QUERY_NO_WORD */
+  bool straight; /* several threads may count in the query's records */
+  uint32_t doubt_at; /* word with the likely error of sums from statistics, or QUERY_NO_WORD */
   uint64_t *blank; /* a record without rows */
-  uint64_t *known; /* room for the record of a tile that is not read */
+  uint64_t *known; /* scratch: the record of a tile that is not read */
 } query_layout;
 
 typedef struct query_result {
-  uint32_t *order; /* groups that have rows, in the order of their keys */
+  uint32_t *order; /* groups with rows, in the order of their keys */
   uint64_t count;
 } query_result;
 
-typedef struct query_parts { /* of the present batch */
+typedef struct query_parts { /* of the current batch */
   query_part *list[QUERY_PARTS_MAX];
   uint32_t count;
-  uint64_t bytes; /* of a part, before it has groups */
-  bool failed; /* there was no memory for a single part */
+  uint64_t bytes; /* the size of a part before it has groups */
+  bool failed; /* not even one part fitted in memory */
 } query_parts;
 
-typedef struct query_fault { /* what an error is about */
+typedef struct query_fault { /* the node that an error is about */
   const tsr_expression *expression;
   uint32_t node;
 } query_fault;
@@ -192,9 +199,9 @@ struct tsr_query_run {
   tsr_snapshot *snapshot;
   tsr_query query;
   query_habits habits;
-  const tsr_schema *schema; /* the snapshot's, but for datatypes that `habits` changes */
+  const tsr_schema *schema; /* the snapshot's, except for datatypes that `habits` changes */
   tsr_memory memory;
-  tsr_arena arena; /* as long as the run */
+  tsr_arena arena; /* lives as long as the run */
   query_expressions expressions;
   query_input input;
   query_grouping grouping;
@@ -203,11 +210,11 @@ struct tsr_query_run {
   query_parts parts;
   query_collected collected;
   query_result result;
-  query_cells *cells; /* the present block; NULL: the query gives groups */
+  query_cells *cells; /* the current block of a query of cells; NULL: the query gives groups */
   query_fault fault;
 };
 
-/* Returns true if a key of a group without a grid is null. A null REAL is a NaN, a null number 0. */
+/* Returns true if a key of a group is null, in a query without a grid. A null REAL is NaN; a null number is 0. */
 static inline bool query_key_is_null(const tsr_query_run *run, const uint64_t *tuple, uint32_t key) {
   if (run->grouping.keys[key].value == QUERY_NONE) return !run->grouping.keys[key].plain && tuple[key] == 0;
   if (run->grouping.keys[key].type == TSR_VALUE_REAL) return tuple[key] == TSR_NULL_REAL;
@@ -218,7 +225,7 @@ static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number,
   return (uint64_t *)(void *)records->data + number * words;
 }
 
-/* Returns the bits of the value that an integer, datetime or time has by its key (datatype.h), in 64 bits. */
+/* Returns the value, as 64 bits, of an integer, datetime or time with this order key (datatype.h). */
 static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t key) {
   const tsr_physical_type physical = tsr__datatype_physical(datatype);
   const bool is_signed = physical == TSR_PHYSICAL_I8 || physical == TSR_PHYSICAL_I16 || physical == TSR_PHYSICAL_I32 ||
@@ -226,65 +233,59 @@ static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t k
   return is_signed ? key ^ UINT64_C(1) << 63 : key;
 }
 
-/* Says that the groups do not fit into the query's memory, if that is what `rc` means. Returns rc. */
+/* If `rc` is TSR_BUDGET, reports that the groups do not fit into the query's memory. Returns rc. */
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
 
-/* The values that a group keeps for its percentiles. */
+/* ---- batch.c: evaluates the parts of a batch, and counts their rows in groups ----------------------------------- */
 
-/* Queries that give cells, not groups. */
-
-/* Evaluates the parts of a batch, and counts their rows in groups. */
-
-typedef struct query_room { /* what the steps of a block hand on */
-  uint64_t *words[TSR_QUERY_KEYS + 1]; /* its keys */
-  uint32_t *cells; /* its rows that satisfy the WHERE */
-  uint32_t *numbers, *ends; /* its groups: those of its rows, or those of runs, which end there */
-  uint8_t *mask; /* rows that a filter leaves out; behind them nulls and whole numbers of a constant */
-  tsr_text *values; /* those of a constant, or those that a filter leaves */
+typedef struct query_room { /* scratch for one block */
+  uint64_t *words[TSR_QUERY_KEYS + 1]; /* the words of its keys */
+  uint32_t *cells; /* the rows that satisfy the WHERE */
+  uint32_t *numbers, *ends; /* the groups of its rows, or of its runs of rows, and where the runs end */
+  uint8_t *mask; /* rows that a filter leaves out; then nulls and `whole` of an expanded constant */
+  tsr_text *values; /* an expanded constant, or REALs masked by a filter */
 } query_room;
 
-struct query_part { /* of a batch; one thread works on it */
+struct query_part { /* a part of a batch; one thread works on it */
   tsr_query_run *run;
   uint64_t from, end; /* rows of the batch */
-  bool straight; /* counts in the records of the query */
-  tsr_arena arena; /* of the scratches */
+  bool straight; /* counts directly in the query's records */
+  tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
-  tsr_block_input *inputs; /* by field: the present rows */
+  tsr_block_input *inputs; /* by field: the current rows */
   tsr_vector *vectors; /* by expression: their values */
-  query_collected collected; /* without `straight` */
+  query_collected collected; /* unused if `straight` */
   query_room room;
   query_fault fault;
-  bool outside; /* a coordinate lay outside of the range that its dimension had in the grid */
+  bool outside; /* a coordinate was outside the range that the grid has for its dimension */
 };
 
-/* Finds or makes the group of the query with these words, one for each key and their nulls. */
+/* Finds the query's group with these words, one for each key and one for nulls; makes it if it is new. */
 int tsr__query_group(tsr_query_run *run, const uint64_t *words, uint32_t *number, tsr_error *error);
 
-/* Evaluates all expressions of run->expressions.program for rows: part->vectors. Notes which one has failed. */
+/* Evaluates all expressions of run->expressions.program for rows, into part->vectors. Notes which one failed. */
 int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error);
 
-/* Sets *rows to those of a block that satisfy the WHERE. */
+/* Sets *rows to the rows of a block that satisfy the WHERE. */
 int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error);
 
-/* Makes one part for cells. */
+/* Makes a single part, for a query of cells. */
 int tsr__query_part_make(tsr_query_run *run, tsr_error *error);
 
-/* Adds the present batch to the groups. */
+/* Adds the current batch to the groups. */
 int tsr__query_add_batch(tsr_query_run *run, tsr_error *error);
 
-/* Gives back the memory of the parts. */
+/* Frees the parts. */
 void tsr__query_parts_release(tsr_query_run *run);
 
-/* What the WHERE of a query tells the planner of reads. */
+/* ---- tiles.c: what statistics say about the WHERE and about whole tiles ----------------------------------------- */
 
-/* Gives predicates that all cells satisfy which satisfy the WHERE. They live as long as the run. */
+/* Returns predicates that every cell satisfying the WHERE satisfies. They live as long as the run. */
 int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predicates, uint32_t *count,
                                 tsr_error *error);
 
-/* Tiles that statistics or the domain answer, so that a query reads no cell of them. */
-
-/* Lets the reader offer tiles whole, if the query can count some of them without their cells. The keys have not been
- * made, the reader has not been started. */
+/* If the query can count some tiles by statistics or by the domain, lets the reader offer whole tiles. Call it before
+ * the keys are made and the reader is started. */
 void tsr__query_tiles_take(tsr_query_run *run);
 
 #endif

@@ -1,7 +1,10 @@
-/* tiles.c: the comparisons of a WHERE with which the reader can leave out tiles by their statistics.
+/* tiles.c: what a query learns from statistics: tiles that the reader can skip, and tiles that need not be read.
  *
- * These are the terms `FIELD op CONSTANT` that AND joins, of attributes that are numbers. They become predicates whose
- * ranges may be wider than the comparison: the query tests each cell itself.
+ * - Predicates: the comparisons of the WHERE by which the reader skips tiles.
+ * - Whole tiles: the reader offers each tile whose cells it would all give (reader.h); the query takes it if it can
+ *   count the cells without reading them. The same for boxes of cells that were never written.
+ *
+ * Sections: predicates; statistics; the WHERE; the group; tiles; cells that were never written; planning.
  */
 #include "query/query.h"
 
@@ -13,7 +16,12 @@
 #include "format/fragment_metadata.h"
 #include "read/reader.h"
 
-#define EXACT_INTEGERS (INT64_C(1) << 53) /* as doubles, up to here */
+/* ---- Predicates for the reader ---------------------------------------------------------------------------------- */
+/* These are the terms `FIELD op CONSTANT`, joined by AND, whose field is an attribute of numbers. They become
+ * predicates whose ranges may be wider than the comparison: the query tests each cell itself.
+ */
+
+#define EXACT_INTEGERS (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
 
 typedef struct where_predicates {
   tsr_query_run *run;
@@ -21,7 +29,8 @@ typedef struct where_predicates {
   uint32_t count;
 } where_predicates;
 
-/* Writes the bound of a range in a field's datatype, rounded outwards. Returns false if it has none there. */
+/* Writes a bound of a range in a field's datatype, rounded outwards. Returns false if the datatype has no such
+ * bound. */
 static bool where_bound(const tsr_field *field, const tsr_value *value, bool is_low, uint8_t *bound) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (kind == TSR_KIND_FLOAT) {
@@ -87,7 +96,7 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
                                 tsr_error *error) {
   const tsr_expression *where = &run->query.where;
   where_predicates to = {.run = run};
-  bool *holds; /* by node: it must be true for the WHERE to be true */
+  bool *holds; /* by node: the WHERE is true only if it is */
   *count = 0;
   if (!run->expressions.where) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, where->count, &holds, error));
@@ -111,34 +120,32 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
   return TSR_OK;
 }
 
-/* Cells that a query counts without reading them: whole tiles, and boxes that were never written.
- *
- * The reader offers tiles of which it would give all cells (reader.h). The query takes a tile if all of its cells
- * belong to one group, if they surely satisfy the WHERE, and if statistics that can be believed (predicate.c) are
- * certain to give what the cells would:
- * - Counts follow from the number of cells and of nulls. A NaN is null, so that reals need bounds that rule it out.
+/* ---- Whole tiles ------------------------------------------------------------------------------------------------ */
+/* The query takes a tile if all of its cells belong to one group and surely satisfy the WHERE, and if trustworthy
+ * statistics (predicate.c) are certain to give what the cells would:
+ * - Counts follow from the number of cells and of nulls. A NaN is null, so reals need bounds that rule it out.
  * - Minima and maxima are those of the tile.
  * - Sums of integers are used only if they cannot have saturated at the limits of 64 bits.
- * - Sums of reals are ordinary sums with rounding errors, and are not used. Only for tsr_aggregate_open they are, which
- *   reads again if the likely error may show.
- * - Dense tiles: only tiles without padding. Versions below 16 counted zeros of the padding, and in all versions a
+ * - Sums of reals are ordinary sums with rounding errors, and are not used, except by tsr_aggregate_open, which reads
+ *   again if the likely error may show.
+ * - Dense tiles must have no padding. Versions below 16 counted the zeros of the padding, and in all versions a
  *   consolidation by TileDB counts the fill values around the box.
  */
 
-#define QUERY_TILE_STEPS 65536u /* coordinates of a tile whose numbers are compared */
-#define UNWRITTEN_MIN    8u /* cells of a box for each combination of coordinates: with fewer the cells are read */
+#define QUERY_TILE_STEPS 65536u /* most coordinates of a tile whose key numbers are compared */
+#define UNWRITTEN_MIN    8u /* cells of a box per combination of key coordinates; with fewer, the cells are read */
 #define UNWRITTEN_STEPS  65536u /* combinations between two checks for cancellation */
 
-typedef struct tile_values { /* what is known of a field's values in a tile */
+typedef struct tile_values { /* what is known about a field's values in a tile */
   uint64_t nulls;
   tsr_value low, high; /* INTEGER, UNSIGNED, REAL; TSR_VALUE_NULL: not known, or all are null */
   bool bounded; /* low and high are known */
-  const uint64_t *sum; /* as stored; NULL: not known */
+  const uint64_t *sum; /* as stored; NULL: unknown */
 } tile_values;
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
-/* Sets a value of a field from its bytes. */
+/* Makes a value of a field from its bytes. */
 static tsr_value tile_value_of(const tsr_field *field, const uint8_t *bytes) {
   tsr_value value = {.type = TSR_VALUE_REAL};
   if (field->datatype == TSR_FLOAT64) {
@@ -154,7 +161,7 @@ static tsr_value tile_value_of(const tsr_field *field, const uint8_t *bytes) {
   return value;
 }
 
-/* Reads the statistics of a tile's field. Returns 1; 0 if they cannot be used. */
+/* Reads the statistics of a field in a tile. Returns 1; 0 if they cannot be used. */
 static int read_statistics(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t slot, const tsr_field *field,
                            tile_values *values, tsr_error *error) {
   tsr_fragment *fragment = run->snapshot->fragments[tile->fragment].fragment;
@@ -176,7 +183,7 @@ static int read_statistics(const tsr_query_run *run, const tsr_whole_tile *tile,
   return 1;
 }
 
-/* Finds what is known of an attribute in a tile. Returns 1; 0 if nothing is. */
+/* Finds out what is known about an attribute in a tile. Returns 1; 0 if nothing is known. */
 static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t number, tile_values *values,
                        tsr_error *error) {
   const tsr_snapshot_fragment *f = &run->snapshot->fragments[tile->fragment];
@@ -195,7 +202,7 @@ static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uin
   if (in_fragment < m->schema->dimension_count) return 0;
   const tsr_field *field = &m->schema->fields[in_fragment];
   if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES || shown->values_per_cell != 1) return !field->nullable;
-  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) return 0; /* NaT is null, and some have no text */
+  if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) return 0; /* NaT is null, and some values cannot be printed */
   if (field->datatype != run->snapshot->schema->fields[number].datatype) return 0;
   if (f->fragment->run.tiles) return 0; /* an uncommitted fragment, whose tiles are in memory, has no statistics */
   if (!tsr__statistics_believed(m, (uint32_t)in_fragment)) return 0;
@@ -204,9 +211,9 @@ static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uin
 
 /* ---- The WHERE --------------------------------------------------------------------------------------------------- */
 
-/* Compares a number of a field with a constant. Returns false if the order is not certain. */
+/* Compares a number of a field with a constant. Returns false if their order is not certain. */
 static bool compare_certainly(const tsr_value *a, const tsr_value *b, int *order) {
-  const double most = 9007199254740992.0; /* up to here integers are exact as doubles */
+  const double most = 9007199254740992.0; /* integers up to this magnitude are exact as doubles */
   if (a->type == TSR_VALUE_INTEGER && b->type == TSR_VALUE_INTEGER) {
     *order = (a->as.integer > b->as.integer) - (a->as.integer < b->as.integer);
     return true;
@@ -235,8 +242,8 @@ static bool is_comparison(tsr_operation operation) {
   return operation >= TSR_OP_EQUAL && operation <= TSR_OP_GREATER_EQUAL;
 }
 
-/* Returns 1 if a comparison of an attribute with a constant holds for all cells of a tile; 0 if that is not known. With
- * `tile` NULL: whether statistics could say so. */
+/* Returns 1 if a comparison of an attribute with a constant holds for all cells of a tile; 0 if that is unknown. With
+ * `tile` NULL: whether statistics could prove it at all. */
 static int comparison_is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, const tsr_node *node,
                               tsr_error *error) {
   const tsr_node *a = &run->query.where.nodes[node->operands[0]];
@@ -259,8 +266,8 @@ static int comparison_is_sure(const tsr_query_run *run, const tsr_whole_tile *ti
          comparison_holds(node->operation, turned ? -high : high);
 }
 
-/* Returns 1 if node n of the WHERE is true for all cells of a tile; 0 if that is not known. With `tile` NULL: whether
- * statistics could say so. The nodes may nest as deep as `depth`. */
+/* Returns 1 if node n of the WHERE is true for all cells of a tile; 0 if that is unknown. With `tile` NULL: whether
+ * statistics could prove it at all. Follows at most `depth` nested nodes. */
 static int is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t n, unsigned depth, tsr_error *error) {
   const tsr_node *node = &run->query.where.nodes[n];
   if (depth == 0) return 0;
@@ -280,7 +287,7 @@ static int where_is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, t
 
 /* ---- The group --------------------------------------------------------------------------------------------------- */
 
-/* Returns the keys of both ends of a sparse tile's MBR on a dimension. Of strings, *texts is set. */
+/* Returns the keys of both ends of a sparse tile's MBR on a dimension; for strings, sets texts. */
 static const uint64_t *ends_of_tile(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t dimension,
                                     tsr_text texts[2]) {
   const tsr_rtree *rtree = run->snapshot->fragments[tile->fragment].fragment->metadata.rtree;
@@ -291,7 +298,7 @@ static const uint64_t *ends_of_tile(const tsr_query_run *run, const tsr_whole_ti
   return keys;
 }
 
-/* Sets the word of a key, as tsr__query_key_words and words_of_values do, if all values from `low` to `high` have it. */
+/* Sets the word of a key, like tsr__query_key_words, if all values low..high have the same. Returns false if not. */
 static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, uint64_t high, uint64_t *word) {
   const query_key *key = &run->grouping.keys[k];
   const tsr_query_key *given = &run->query.keys[k];
@@ -307,7 +314,7 @@ static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, u
   return given->numbers[first] < given->number_count;
 }
 
-/* Finds the group of a query by the words of its keys. Returns 1; 0 if a value is outside of the grid. */
+/* Finds the query's group by the words of its keys. Returns 1; 0 if a value is outside the grid. */
 static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *group, tsr_error *error) {
   uint64_t index = 0;
   if (!run->grouping.grid) {
@@ -324,7 +331,7 @@ static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *g
   return 1;
 }
 
-/* The keys of a tile: words, or texts that have no number yet. */
+/* The keys of a tile: words, or texts not yet numbered. */
 typedef struct tile_keys {
   uint64_t words[TSR_QUERY_KEYS + 1];
   tsr_text texts[TSR_QUERY_KEYS][2]; /* both ends */
@@ -356,7 +363,7 @@ static bool has_one_group(const tsr_query_run *run, const tsr_whole_tile *tile, 
   return true;
 }
 
-/* Finds the group of a tile. Returns 1; 0 if its keys are outside of the grid. */
+/* Finds the group of a tile. Returns 1; 0 if its keys are outside the grid. */
 static int find_tile_group(tsr_query_run *run, tile_keys *keys, uint32_t *group, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++)
     if (run->grouping.keys[k].type == TSR_VALUE_TEXT)
@@ -367,7 +374,7 @@ static int find_tile_group(tsr_query_run *run, tile_keys *keys, uint32_t *group,
 
 /* ---- Tiles ------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if no sum of `count` integers between the minimum and the maximum can pass 64 bits. */
+/* Returns true if no sum of `count` integers between the minimum and the maximum can overflow 64 bits. */
 static bool sum_fits(const tsr_field *field, uint64_t count, const tile_values *values) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const uint64_t low = values->low.as.unsigned_integer, high = values->high.as.unsigned_integer;
@@ -380,7 +387,7 @@ static bool sum_fits(const tsr_field *field, uint64_t count, const tile_values *
 
 static double real_end(const tsr_value *value) { return fabs(value->as.real); }
 
-/* Writes the words of a sum. Returns false if it is not certain. */
+/* Writes the words of a sum. Returns false if the sum is not certain. */
 static bool set_sum(const tsr_query_run *run, const tsr_measure *m, const tsr_field *field, uint64_t count,
                     const tile_values *values, uint64_t *record) {
   if (!values->sum) return false;
@@ -400,7 +407,7 @@ static bool set_sum(const tsr_query_run *run, const tsr_measure *m, const tsr_fi
   return sum_fits(field, count, values);
 }
 
-/* Writes what a measure has of a tile into run->layout.known. Returns 1; 0 if it is not known. */
+/* Writes what statistics say about a measure in a tile into run->layout.known. Returns 1; 0 if it is unknown. */
 static int know_measure(const tsr_query_run *run, const tsr_whole_tile *tile, const query_measure *q,
                         tsr_error *error) {
   const tsr_measure *m = &q->measure;
@@ -451,7 +458,7 @@ static int take_tile(tsr_query_run *run, const tsr_whole_tile *tile, tsr_error *
 
 /* ---- Cells that were never written ------------------------------------------------------------------------------- */
 
-typedef struct unwritten_axes { /* the dimensions that say the keys, and the present coordinates in a box */
+typedef struct unwritten_axes { /* the dimensions that determine the keys, and the current coordinates in a box */
   uint32_t count, fields[TSR_QUERY_KEYS];
   uint64_t at[TSR_QUERY_KEYS]; /* ordinals */
 } unwritten_axes;
@@ -463,7 +470,7 @@ static uint32_t unwritten_axis(unwritten_axes *axes, uint32_t field) {
   return a;
 }
 
-/* Adds `each` cells to the group of the present coordinates. Returns 1; 0 if there is no such group. */
+/* Adds `each` cells to the group of the current coordinates. Returns 1; 0 if there is no such group. */
 static int add_unwritten_cells(tsr_query_run *run, unwritten_axes *axes, uint64_t each, tsr_error *error) {
   uint64_t words[TSR_QUERY_KEYS + 1] = {0};
   uint32_t group;
@@ -515,7 +522,7 @@ static int take_whole(void *argument, const tsr_whole_tile *tile, tsr_error *err
 
 /* ---- Planning ---------------------------------------------------------------------------------------------------- */
 
-/* Returns true if statistics could give what a measure counts. */
+/* Returns true if statistics could give everything that a measure counts. */
 static bool measure_can_be_known(const tsr_query_run *run, const query_measure *q) {
   const tsr_measure *m = &q->measure;
   if (q->argument == QUERY_NONE || q->filter != QUERY_NONE || m->moments || m->list || m->distinct) return false;
@@ -525,12 +532,12 @@ static bool measure_can_be_known(const tsr_query_run *run, const query_measure *
   if (m->sum && m->type == TSR_VALUE_REAL && !run->habits.stored_reals) return false;
   const tsr_field *field = &run->schema->fields[run->expressions.list[q->argument]->nodes[0].field];
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
-  if (m->sum && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME)) return false; /* none are stored */
+  if (m->sum && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME)) return false; /* statistics have no such sums */
   return (!m->sum && !m->ends) || m->type == TSR_VALUE_INTEGER || m->type == TSR_VALUE_UNSIGNED ||
          m->type == TSR_VALUE_REAL;
 }
 
-/* Returns true if the coordinates of a tile say the values of a key. */
+/* Returns true if the coordinates of a tile determine the values of a key. */
 static bool key_can_be_known(const tsr_query_run *run, const query_key *key, const tsr_query_key *given) {
   if (key->field >= run->schema->dimension_count) return false;
   if (key->value == QUERY_NONE) return tsr_datatype_kind(run->schema->fields[key->field].datatype) != TSR_KIND_FLOAT;
