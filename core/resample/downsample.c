@@ -1,8 +1,10 @@
-/* downsample.c: shows a box of an array as a grid of places, each with the mean of the cells that lie in it.
+/* downsample.c: shows a box of an array as a grid of places (pixels), each with the mean of the cells in it.
  *
- * A reader gives batches of cells. For each cell, the keys of two coordinates give its place on the two axes, and its
- * value is added to the sum of that place. Threads share large batches; each thread has its own table of sums, as many
- * as the budget has room for. Memory depends only on the number of places, not on the size of the array.
+ * A reader gives batches of cells. For each cell, the keys of two coordinates determine its place on the two axes, and
+ * its value is added to the sum of that place. Threads share large batches; each has its own table of sums, if the
+ * budget has room for several. Memory depends only on the number of places, not on the size of the array.
+ *
+ * Sections: places; cells of a batch; the request.
  */
 #include <float.h>
 #include <math.h>
@@ -13,12 +15,12 @@
 #include "environment/environment.h"
 #include "read/reader.h"
 
-#define DOWNSAMPLE_PART_CELLS     16384u /* cells of a batch per thread, at least */
+#define DOWNSAMPLE_PART_CELLS     16384u /* least cells of a batch per thread */
 #define DOWNSAMPLE_THREADS_MAX    16u
-#define CELLS_PER_PLACE           4u /* cells for each place of a table, at least: its zeros and its merge take time */
-#define MAPPED_MAX                (UINT64_C(1) << 16) /* values of an axis up to which their places are precomputed */
-#define NO_PLACE                  UINT32_MAX /* outside of an axis */
-#define NOWHERE                   UINT64_MAX /* outside of the grid */
+#define CELLS_PER_PLACE           4u /* least cells per place of a table: clearing and merging it take time */
+#define MAPPED_MAX                (UINT64_C(1) << 16) /* an axis of up to so many values has precomputed places */
+#define NO_PLACE                  UINT32_MAX /* outside the axis */
+#define NOWHERE                   UINT64_MAX /* outside the grid */
 #define PLACES_MAX                ((uint64_t)NO_PLACE) /* on an axis */
 #define DOWNSAMPLE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 
@@ -28,11 +30,11 @@ typedef struct downsample_axis {
   uint64_t places;
   /* integers, datetimes and times */
   uint64_t low, last; /* the lowest key, and the distance of the highest from it */
-  unsigned shift; /* so that (last >> shift) * places fits into 64 bits */
+  unsigned shift; /* makes (last >> shift) * places fit into 64 bits */
   uint32_t *map; /* [distance from low]: the place; or NULL */
   /* floats */
   bool real;
-  double from, reach; /* half of the low end, and half of the length: so that the difference of two ends is finite */
+  double from, reach; /* half of the low end, and half of the length: halves, so that the length is finite */
 } downsample_axis;
 
 typedef struct downsample_place {
@@ -40,7 +42,7 @@ typedef struct downsample_place {
   uint64_t count;
 } downsample_place;
 
-typedef struct drawing { /* the result, and the places of the first table, which its means take the room of */
+typedef struct drawing { /* the result; its means overwrite the places of the first table */
   tsr_downsample downsample;
   downsample_place places[];
 } drawing;
@@ -55,15 +57,15 @@ typedef struct painted { /* the attribute whose means are painted */
   uint32_t number;
   tsr_physical_type type;
   uint32_t skip_count; /* how many of the next are used */
-  uint8_t skips[2][8]; /* values that count as null: the fill value, NaT */
+  uint8_t skips[2][8]; /* values that count as null: the fill value and NaT */
 } painted;
 
 typedef struct painter_batch { /* the current batch, and its columns */
   const tsr_batch *batch;
   const tsr_subtile
-      *subtile; /* of the batch, if its rows are cells of a dense tile; then without columns of coordinates */
+      *subtile; /* if the rows are cells of a dense tile: then columns of coordinates are not needed */
   tsr_column values, rows, columns;
-  uint64_t parts; /* how many threads share it */
+  uint64_t parts; /* number of threads that share it */
 } painter_batch;
 
 typedef struct painter {
@@ -157,7 +159,7 @@ static void find_places(const painter *p, const downsample_axis *a, const tsr_co
     places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : downsample_place_of(a, keys[r]);
 }
 
-/* Returns the place on an axis of the cell at a place of the batch's tile. */
+/* Returns the place, on an axis, of the cell at position `at` in the batch's tile. */
 static uint32_t place_in_tile(const painter *p, const downsample_axis *a, uint64_t at) {
   const tsr_axis *axis = p->now.subtile->axes;
   while (axis->dimension != a->dimension) axis++;
@@ -165,8 +167,8 @@ static uint32_t place_in_tile(const painter *p, const downsample_axis *a, uint64
   return downsample_place_of(a, p->reader->snapshot->grid.low_key[a->dimension] + ordinal);
 }
 
-/* Sets places[r] of `count` cells that follow each other on the axis `a`, from a key on; the other axis gives all of them
- * the place `fixed`, and a step on `a` is `step` places. */
+/* Sets places[r] for `count` consecutive cells along axis `a`, from a key on. The other axis contributes the same
+ * `fixed` to all of them; a step on `a` is `step` places. */
 static void places_along(const downsample_axis *a, uint64_t key, uint64_t count, uint64_t step, uint64_t fixed,
                          uint64_t *places) {
   const uint64_t distance = key - a->low;
@@ -181,7 +183,7 @@ static void places_along(const downsample_axis *a, uint64_t key, uint64_t count,
   }
 }
 
-/* Returns how many of the rows from `row` on, at most `count`, follow each other in the tile. */
+/* Returns how many of the rows from `row` on, at most `count`, are consecutive in the tile. */
 static uint64_t rows_in_line(const tsr_batch *batch, uint64_t row, uint64_t count) {
   if (!batch->selection) return count;
   uint64_t n = 1;
@@ -189,7 +191,7 @@ static uint64_t rows_in_line(const tsr_batch *batch, uint64_t row, uint64_t coun
   return n;
 }
 
-/* Finds the places of cells of a dense tile. Those of consecutive cells change along its fastest axis alone. */
+/* Finds the places of cells of a dense tile. Consecutive cells differ only along the tile's fastest axis. */
 static void find_places_of_tile(const painter *p, uint64_t from, uint64_t count, uint64_t *places) {
   const tsr_subtile *s = p->now.subtile;
   const tsr_axis *fast = &s->axes[s->dimensions - 1];
@@ -219,10 +221,10 @@ static void find_places_of_cells(const painter *p, uint64_t from, uint64_t count
 /* ---- Cells of a batch -------------------------------------------------------------------------------------------- */
 
 typedef struct stretch { /* some rows of a batch, with their places */
-  const uint8_t *values, *validity; /* of index 0 */
-  const uint32_t *selection; /* of these rows, or NULL */
-  const uint64_t *places; /* [row], or NOWHERE */
-  uint64_t first, count; /* index of the first row without a selection; rows */
+  const uint8_t *values, *validity; /* from index 0 on */
+  const uint32_t *selection; /* the selection of these rows, or NULL */
+  const uint64_t *places; /* [row]: place or NOWHERE */
+  uint64_t first, count; /* without a selection, the index of the first row; number of rows */
   bool constant;
 } stretch;
 
@@ -254,7 +256,7 @@ typedef struct stretch { /* some rows of a batch, with their places */
 TSR_PHYSICAL_TYPES(DEFINE_ADD)
 #undef DEFINE_ADD
 
-/* Adds `count` consecutive values, value i to the place map[i] of a row of places. */
+/* Adds `count` consecutive values: value i to the place map[i] in a row of places. */
 #define DEFINE_ADD_LINE(name, type)                                                                                    \
   static void add_line_##name(const painter *p, const uint8_t *values, const uint8_t *validity, uint64_t count,        \
                               const uint32_t *map, downsample_place *places, table *t) {                               \
@@ -288,8 +290,8 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
   }
 }
 
-/* Adds the rows from `from` on that are neighbours in a tile, along the dimension that runs right. Returns how many, at
- * most `count`; 0 if they cannot be added in this way. */
+/* Adds rows from `from` on that are neighbours in the tile along the horizontal dimension. Returns how many, at most
+ * `count`; 0 if they cannot be added in this way. */
 static uint64_t downsample_add_line(const painter *p, uint64_t from, uint64_t count, table *t) {
   const tsr_subtile *s = p->now.subtile;
   const downsample_axis *column = &p->column;
@@ -339,7 +341,7 @@ static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Makes the first table, whose places become the means. */
+/* Makes the result with the first table, whose places the means later overwrite. */
 static int downsample_make_drawing(painter *p, tsr_error *error) {
   const uint64_t size = tsr__add_sat(sizeof(drawing), tsr__mul_sat(p->place_count, sizeof(downsample_place)));
   TSR_TRY(tsr__memory_charge(&p->memory, size, error));
@@ -443,8 +445,8 @@ static int paint(painter *p, const tsr_downsample_request *request, tsr_error *e
   return rc;
 }
 
-/* Merges the tables of all threads into the first one, and makes the means in their room: mean k overwrites no place
- * after k. */
+/* Merges the tables of all threads into the first one, and computes the means in place: mean k is written after place k
+ * has been read, and overlaps no later place. */
 static void downsample_finish(painter *p) {
   tsr_downsample *downsample = &p->drawing->downsample;
   double *means = (double *)(void *)p->drawing->places;

@@ -1,12 +1,22 @@
-/* regrid.c: reduces blocks of cells in memory to one cell each.
+/* regrid.c: makes a dense array whose cells are blocks of another array's cells: their mean, sum, minimum, maximum,
+ * count, nearest cell or mode.
  *
- * A row of blocks lies along the last dimension. Its task goes through the rows of cells that belong to these
- * blocks, one after the other, and adds each to accumulators, one for each block of the row. So the cells of a block are
- * always added in row-major order, by one thread. Integers are summed exactly, floats in doubles. Nulls, NaN and NaT are
- * left out. The mode needs the values of a block side by side: they are gathered and sorted.
+ * Parts. The blocks are computed part by part: a part is a box of the new array that fits into memory, cut at its tiles
+ * if possible. If each block lies in one tile of the source, the threads reduce decoded tiles one by one; otherwise the
+ * cells of a part are read into memory and reduced there. Then the part is written in one commit: as one box if all of
+ * its blocks have a written cell, else cell by cell. If these cells form more boxes than a commit may have, the part is
+ * halved.
  *
- * The usual halving, sums and means of pairs of cells that all have values, takes loops without conditions, which the
- * compiler makes vectors of. They add NaN, too: if a sum is NaN then, the row of blocks is computed anew with the tests.
+ * Reducing. A row of blocks lies along the last dimension. Its task goes through the rows of cells in these blocks, one
+ * after the other, and adds each to accumulators, one for each block of the row. So the cells of a block are always
+ * added in row-major order, by one thread, and the result does not depend on the number of threads. Integers are summed
+ * exactly, floats in doubles. Nulls, NaN and NaT are left out. The mode needs all values of a block at once: they are
+ * gathered and sorted.
+ *
+ * The usual halving, sums and means of pairs of cells that all have values, uses loops without conditions, which
+ * compilers vectorize. They add NaN, too: if a sum turns out NaN, the row of blocks is computed again with conditions.
+ *
+ * Sections: rows of cells; rows of blocks; reductions; the schema of the new array; a part; all parts; entry.
  */
 #include "resample/regrid.h"
 
@@ -24,16 +34,16 @@
 
 #define TASKS_FOR_A_THREAD 16
 
-/* Memory of an arena may be aligned to 8 bytes only: that is what SQLite gives. */
+/* Memory of an arena may be aligned to 8 bytes only: SQLite's allocator guarantees no more. */
 typedef tsr_wide regrid_wide __attribute__((aligned(8)));
 
 typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
   const tsr_reduction *r;
   uint64_t blocks, cells, factor; /* on the last dimension */
-  uint64_t *counts; /* of values */
+  uint64_t *counts; /* number of values */
   uint8_t *states; /* 0: no cell was written yet */
-  void *sums; /* an accumulator, at most 16 bytes, each */
-  uint8_t *gathered; /* mode: values of the blocks, `block_cells` places for each */
+  void *sums; /* one accumulator of at most 16 bytes per block */
+  uint8_t *gathered; /* mode: the values of the blocks, with room for `block_cells` each */
   uint8_t *all_values; /* states of a row of cells that all have values */
   uint64_t block_cells;
   bool has_nat;
@@ -84,7 +94,7 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
     for (uint64_t block = 0, at = 0; at < w->cells; block++, at += w->factor)                                          \
       add(w, values + at, states + at, block, TSR_MIN(w->factor, w->cells - at));                                      \
   }                                                                                                                    \
-  /* The usual halving of means: two cells of each block in a row. */                                                  \
+  /* The usual halving: a row of cells has two cells of each block. */                                                 \
   static void reduce_pairs_##name(const regrid_row *w, const uint8_t *bytes, const uint8_t *states) {                  \
     const type *values = (const type *)(const void *)bytes;                                                            \
     wide *sums = w->sums;                                                                                              \
@@ -105,7 +115,7 @@ typedef struct regrid_row { /* a row of blocks, and its accumulators by block */
     if (w->r->to->datatype == TSR_FLOAT32) memcpy(out, &narrow, sizeof narrow);                                        \
     else memcpy(out, &mean, sizeof mean);                                                                              \
   }                                                                                                                    \
-  /* The same for cells that all have values, NaN among them. Returns false if a sum is NaN. */                        \
+  /* The same for cells that all have values; they may be NaN: then reduce_is_plain is false. */                       \
   static void reduce_plain_##name(const regrid_row *w, const uint8_t *bytes) {                                         \
     const type *values = (const type *)(const void *)bytes;                                                            \
     wide *sums = w->sums;                                                                                              \
@@ -175,7 +185,7 @@ static void reduce_cells(const regrid_row *w, tsr_physical_type type, const uint
   }
 }
 
-/* Counts cells of any type, whose values count as null only by their state. */
+/* Notes whether cells were written and, with `count`, counts values: for types whose only nulls are states. */
 static void reduce_written(const regrid_row *w, const uint8_t *states, bool count) {
   for (uint64_t block = 0, at = 0; at < w->cells; block++, at += w->factor)
     for (uint64_t i = at; i < TSR_MIN(w->cells, at + w->factor); i++) {
@@ -186,7 +196,7 @@ static void reduce_written(const regrid_row *w, const uint8_t *states, bool coun
 
 /* ---- Rows of blocks ---------------------------------------------------------------------------------------------- */
 
-/* Writes a block that has no value: NaN or NaT if the attribute cannot be null, else zeros behind the null. */
+/* Writes a block without a value: NaN or NaT if the attribute is not nullable, else zeros, whose validity says null. */
 static void reduce_null(const tsr_reduction *r, uint8_t *out) {
   if (r->to->nullable) memset(out, 0, r->to->cell_size);
   else tsr_datatype_fill(r->to->datatype, out);
@@ -207,14 +217,14 @@ static int reduce_sum(const regrid_row *w, tsr_physical_type type, uint64_t bloc
   return TSR_OK;
 }
 
-/* Returns where a row of blocks begins in `out`. */
+/* Returns the offset of a row of blocks in `out`, in blocks. */
 static uint64_t reduce_out(const tsr_reduction *r, const uint64_t *block) {
   uint64_t at = 0;
   for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += block[d] * r->out_stride[d];
   return at;
 }
 
-/* Returns where a row of cells begins. */
+/* Returns the offset of a row of cells, in cells. */
 static uint64_t reduce_in(const tsr_reduction *r, const uint64_t *cell) {
   uint64_t at = 0;
   for (uint32_t d = 0; d + 1 < r->dimensions; d++) at += cell[d] * r->stride[d];
@@ -248,7 +258,7 @@ static int reduce_finish(const regrid_row *w, tsr_physical_type type, uint64_t f
   return TSR_OK;
 }
 
-/* Copies the nearest cell of each block of a row: that at half of the factor, or the last one of a shorter block. */
+/* Copies the nearest cell of each block in a row: the one at factor / 2, or the last one of a shorter block. */
 static void reduce_nearest(const tsr_reduction *r, const uint64_t *block) {
   const uint64_t size = r->from->cell_size, first = reduce_out(r, block);
   const uint32_t last = r->dimensions - 1;
@@ -263,7 +273,7 @@ static void reduce_nearest(const tsr_reduction *r, const uint64_t *block) {
   }
 }
 
-/* Moves to the next row of cells of the blocks of a row. Returns false if there is none. */
+/* Moves to the next row of cells in a row of blocks. Returns false if there is none. */
 static bool reduce_next_row(const tsr_reduction *r, const uint64_t *block, uint64_t *cell) {
   for (uint32_t d = r->dimensions - 1; d-- > 0;) {
     if (++cell[d] < TSR_MIN(r->cells[d], (block[d] + 1) * r->factors[d])) return true;
@@ -272,7 +282,7 @@ static bool reduce_next_row(const tsr_reduction *r, const uint64_t *block, uint6
   return false;
 }
 
-/* Adds all rows of cells of the blocks of a row. */
+/* Adds all rows of cells in a row of blocks. */
 static void reduce_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
   const tsr_reduction *r = w->r;
   const bool is_text = tsr_datatype_kind(r->from->datatype) == TSR_KIND_TEXT ||
@@ -287,7 +297,7 @@ static void reduce_rows(const regrid_row *w, tsr_physical_type type, const uint6
   } while (reduce_next_row(r, block, cell));
 }
 
-/* Does the same without conditions, and writes means. Returns false if a sum is NaN: nothing is written then. */
+/* The same without conditions; also writes means. Returns false, and writes nothing, if a sum is NaN. */
 static bool reduce_plain_rows(const regrid_row *w, tsr_physical_type type, const uint64_t *block) {
   const tsr_reduction *r = w->r;
   const uint64_t first = reduce_out(r, block);
@@ -343,7 +353,7 @@ static int reduce_row(regrid_row *w, tsr_physical_type type, uint64_t index, tsr
   return reduce_finish(w, type, reduce_out(r, block), error);
 }
 
-/* Computes the rows of blocks from `first` to `end` - 1. */
+/* Computes the rows of blocks first..end-1. */
 static int reduce_some_rows(const tsr_reduction *r, uint64_t first, uint64_t end, tsr_error *error) {
   const uint32_t last = r->dimensions - 1;
   const tsr_physical_type type = tsr__datatype_physical(r->from->datatype);
@@ -377,7 +387,7 @@ static int reduce_some_rows(const tsr_reduction *r, uint64_t first, uint64_t end
   return rc;
 }
 
-/* ---- Entry ------------------------------------------------------------------------------------------------------- */
+/* ---- Reductions ------------------------------------------------------------------------------------------------- */
 
 typedef struct regrid_tasks {
   const tsr_reduction *reduction;
@@ -396,8 +406,7 @@ static uint64_t reduce_count_rows(const tsr_reduction *r) {
   return rows;
 }
 
-/* Computes all blocks on up to `threads` threads. The result does not depend on their number. TSR_RANGE: a sum passes
- * the integers of 64 bits. */
+/* Computes all blocks on up to `threads` threads. TSR_RANGE: a sum exceeds 64 bits. */
 static int reduce(const tsr_reduction *reduction, unsigned threads, tsr_error *error) {
   regrid_tasks t = {.reduction = reduction, .rows = reduce_count_rows(reduction)};
   t.rows_for_a_task = TSR_MAX(1, t.rows / ((uint64_t)TASKS_FOR_A_THREAD * TSR_MAX(1, threads)));
@@ -409,17 +418,9 @@ static int reduce_here(const tsr_reduction *reduction, tsr_error *error) {
   return reduce_some_rows(reduction, 0, reduce_count_rows(reduction), error);
 }
 
-/* Makes a dense array whose cells are blocks of another's.
- *
- * The blocks are computed part by part: a part is a box of the new array, cut at its tiles as long as it fits into memory.
- * Where each block lies in one tile of the source, the threads reduce the decoded tiles (regrid.c), one by one.
- * Else the cells of a part are read into memory and reduced there. Then the part is written in one commit: as one box if all of its blocks have a written cell, else cell by cell. If these cells form
- * more boxes than a commit may have, the part is halved.
- */
-
 #define REGRID_DEFAULT_MEMORY (UINT64_C(1) << 30)
-#define REGRID_PART_MAX       (UINT64_C(256) << 20) /* bytes of the cells of a part, at most */
-#define REGRID_PART_SHARE     6 /* a part takes at most this share of the memory */
+#define REGRID_PART_MAX       (UINT64_C(256) << 20) /* most bytes of the cells of a part */
+#define REGRID_PART_SHARE     6 /* a part takes at most 1/REGRID_PART_SHARE of the memory */
 
 struct tsr_regrid {
   tsr_snapshot *snapshot;
@@ -428,10 +429,10 @@ struct tsr_regrid {
   tsr_arena arena;
   tsr_schema schema; /* of the new array */
   uint32_t dimensions;
-  uint32_t *sources; /* by field of the new array: the source's */
+  uint32_t *sources; /* by field of the new array: the field of the source */
   const uint64_t *factors;
   uint64_t *extents; /* of the new array's tiles */
-  uint64_t cell_bytes; /* the largest cell of an attribute, with its state, in the source */
+  uint64_t cell_bytes; /* the largest attribute cell in the source, with its state */
   uint64_t block_bytes; /* all values of a cell of the new array, with states and coordinates */
   unsigned threads;
   bool by_tiles; /* each block lies in one tile of the source */
@@ -439,7 +440,7 @@ struct tsr_regrid {
   uint64_t written;
 };
 
-/* ---- The schema -------------------------------------------------------------------------------------------------- */
+/* ---- The schema of the new array -------------------------------------------------------------------------------- */
 
 static bool regrid_is_number(const tsr_field *f) {
   const tsr_kind kind = tsr_datatype_kind(f->datatype);
@@ -473,7 +474,7 @@ static tsr_datatype regrid_datatype(const tsr_regrid *g, const tsr_field *from) 
   }
 }
 
-/* Makes compressors quick. The filters of the source's schema stay as they are. */
+/* Sets compressors to their fastest level. The source's own filters are not changed. */
 static int regrid_make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *error) {
   const tsr_filter *from = filters->filters;
   if (filters->count == 0) return TSR_OK;
@@ -482,7 +483,7 @@ static int regrid_make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *er
     tsr_filter *f = &filters->filters[i];
     *f = from[i];
     if (f->type == TSR_FILTER_ZSTD || f->type == TSR_FILTER_GZIP || f->type == TSR_FILTER_BZIP2)
-      f->level = f->type == TSR_FILTER_GZIP && f->level == 0 ? 0 : 1; /* gzip's 0 compresses nothing */
+      f->level = f->type == TSR_FILTER_GZIP && f->level == 0 ? 0 : 1; /* gzip's level 0 does not compress */
   }
   return TSR_OK;
 }
@@ -491,7 +492,7 @@ static int regrid_keep_filters(tsr_regrid *g, tsr_field *f, tsr_error *error) {
   tsr_error ignored;
   tsr_pipeline kept = f->filters;
   while (kept.count > 0 && tsr_filters_check(&kept, f->datatype, f->values_per_cell, f->is_dimension, &ignored) < 0)
-    kept.filters++, kept.count--; /* what stands behind a filter for another datatype: compressors, checksums */
+    kept.filters++, kept.count--; /* drop filters of another datatype; compressors, checksums stay */
   if (g->request.quick) TSR_TRY(regrid_make_quick(g, &kept, error));
   f->filters = kept;
   return TSR_OK;
@@ -550,7 +551,7 @@ static int regrid_set_dimension(tsr_regrid *g, uint32_t d, tsr_error *error) {
   return regrid_keep_filters(g, to, error);
 }
 
-/* Takes the enumerations of the attributes that are left, with their labels. */
+/* Copies the enumerations of the remaining attributes, with their labels. */
 static int regrid_set_enumerations(tsr_regrid *g, tsr_error *error) {
   const tsr_schema *source = g->snapshot->schema;
   const tsr_enumeration *loaded;
@@ -589,8 +590,8 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
   for (uint32_t d = 0; d < n; d++) {
     if (!g->request.factors[d])
       return tsr__fail(error, TSR_RANGE, "dimension '%s': the factor is 0", source->fields[d].name);
-    /* A factor above the side makes a single block. Above twice the side half of it is past the last cell, which the
-     * method "nearest" then takes: no greater factor makes other cells. */
+    /* A factor above the side makes a single block. From twice the side on, half of it is past the last cell, which the
+     * method "nearest" then takes: no greater factor gives other cells. */
     factors[d] =
         TSR_MIN(g->request.factors[d], TSR_MAX(2, tsr__mul_sat(2, tsr__add_sat(g->snapshot->grid.last[d], 1))));
   }
@@ -614,11 +615,11 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
 
 typedef struct regrid_part { /* a box of blocks; by dimension */
   uint64_t *low, *high; /* coordinates of the new array as ordinals, inclusive */
-  uint64_t *blocks, *cells; /* lengths of the box, and of the box of cells */
+  uint64_t *blocks, *cells; /* side lengths of the box of blocks, and of the box of cells */
   tsr_interval *box, *cell_box;
   uint64_t block_count, cell_count;
   tsr_column *columns; /* by field of the new array */
-  uint8_t *states; /* of the blocks, of one attribute: every attribute has the same cells written */
+  uint8_t *states; /* of the blocks, for one attribute: all attributes have the same cells written */
 } regrid_part;
 
 static void regrid_value(const tsr_regrid *g, const tsr_field *f, uint32_t d, uint64_t ordinal, uint8_t *value) {
@@ -627,7 +628,7 @@ static void regrid_value(const tsr_regrid *g, const tsr_field *f, uint32_t d, ui
   tsr__key_value(f->datatype, (same ? g->snapshot->grid.low_key[d] : tsr__key(f->datatype, &zero)) + ordinal, value);
 }
 
-/* Finds the boxes of a part whose `low` and `high` are set. */
+/* Computes the boxes of a part from its `low` and `high`. */
 static int regrid_locate(const tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
   const uint32_t n = g->dimensions;
   TSR_TRY(TSR_ARENA_ARRAY(arena, n, &p->blocks, error));
@@ -669,7 +670,7 @@ static bool regrid_skips_fill(const tsr_regrid *g, const tsr_field *from) {
   return *from->fill != *standard;
 }
 
-/* Returns true if a cell has the fill value. If there are states, makes nulls of these cells. */
+/* Returns true if a cell has the fill value. If states are passed, sets those of such cells to null. */
 static bool regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint64_t count, uint8_t *states) {
   uint64_t fill = 0;
   bool found = false;
@@ -688,11 +689,11 @@ static bool regrid_skip_fill(const tsr_field *from, const uint8_t *values, uint6
   return found;
 }
 
-typedef struct regrid_taking { /* reduces the tiles of an attribute of a part */
+typedef struct regrid_taking { /* the reduction of one attribute in one part */
   tsr_regrid *g;
   const regrid_part *part;
   const tsr_field *from, *to;
-  const uint64_t *stride, *out_stride; /* of the part's cells, where they are read into memory, and of its blocks */
+  const uint64_t *stride, *out_stride; /* strides of the part's cells, if read into memory, and of its blocks */
   uint8_t *out;
 } regrid_taking;
 
@@ -711,7 +712,7 @@ static tsr_reduction regrid_reduction(const regrid_taking *t) {
                          .memory = &t->g->memory};
 }
 
-/* Returns how much of memory_mb a read or a write may take, beside the part that is in memory. */
+/* Returns how much of memory_mb a read or write may take, besides the part that is in memory. */
 static uint64_t regrid_left(const tsr_regrid *g) {
   const uint64_t used = g->memory.used;
   return used < g->memory.limit ? g->memory.limit - used : 1;
@@ -749,7 +750,7 @@ static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *er
   return rc;
 }
 
-/* Reads the cells of an attribute into memory and reduces them there. The memory of the cells is freed at once. */
+/* Reads the cells of an attribute into memory, reduces them there, and frees them. */
 static int regrid_read_cells(const regrid_taking *t, uint32_t field, tsr_error *error) {
   const regrid_part *p = t->part;
   tsr_regrid *g = t->g;
@@ -784,7 +785,7 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
   }
   regrid_taking t = {.g = g, .part = p, .from = from, .to = to, .stride = stride, .out_stride = out_stride, .out = out};
   int rc = g->by_tiles ? tsr__block_each(g->snapshot, g->sources[field], p->cell_box,
-                                         regrid_left(g) / 4 * 3, /* the rest is for the reduction */
+                                         regrid_left(g) / 4 * 3, /* leave the rest for the reduction */
                                          g->request.threads, regrid_take, &t, error)
                        : 0;
   if (rc == 0) rc = regrid_read_cells(&t, field, error);
@@ -798,14 +799,14 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Returns the bytes that regrid_append_cells takes beside the part. */
+/* Returns the bytes that regrid_append_cells takes besides the part. */
 static uint64_t regrid_coordinates(const tsr_regrid *g, const regrid_part *p, uint64_t count) {
   uint64_t bytes = 0;
   for (uint32_t d = 0; d < g->dimensions; d++) bytes += g->schema.fields[d].cell_size;
   return p->block_count * bytes + count * sizeof(uint32_t);
 }
 
-/* Appends the blocks of which a cell was written, one by one. */
+/* Appends the blocks with a written cell, one by one. */
 static int regrid_append_cells(const tsr_regrid *g, tsr_arena *arena, const regrid_part *p, uint64_t count,
                                tsr_writer *writer, tsr_error *error) {
   uint32_t *selection;
@@ -849,8 +850,8 @@ static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, ts
   return TSR_OK;
 }
 
-/* Writes the part low..high; in halves if its written blocks form too many boxes. A full disk gives TSR_FULL as well:
- * then ever smaller parts fail, down to a single block, whose error is returned. */
+/* Writes the part low..high; in halves if its written blocks form too many boxes. A full disk is TSR_FULL as well: then
+ * ever smaller parts fail, down to a single block, whose error is returned. */
 static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const uint32_t n = g->dimensions;
   tsr_arena arena;
@@ -883,11 +884,11 @@ static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *hi
 
 typedef struct regrid_walk { /* by dimension, in ordinals of the new array */
   uint64_t *low, *high; /* of all blocks to write */
-  uint64_t *step; /* of the parts: a multiple of the extent, or less than one */
+  uint64_t *step; /* side lengths of the parts: a multiple of the extent, or less than the extent */
   uint64_t *at, *end; /* of the current part */
 } regrid_walk;
 
-/* Sets the ends of the blocks that meet the written cells and the request's box. Returns 0 if there are none. */
+/* Bounds the blocks that meet both the written cells and the request's box. Returns 0 if there are none. */
 static int regrid_find_ends(tsr_regrid *g, regrid_walk *w, tsr_error *error) {
   const tsr_interval *all;
   const int rc = tsr_snapshot_non_empty_domain(g->snapshot, &all, error);
@@ -907,8 +908,8 @@ static int regrid_find_ends(tsr_regrid *g, regrid_walk *w, tsr_error *error) {
   return 1;
 }
 
-/* Chooses the lengths of the parts: whole tiles of the new array, cut along the first dimensions until a part fits; less
- * than a tile if its cells do not fit. */
+/* Chooses the side lengths of the parts: whole tiles of the new array, cut along the first dimensions until a part
+ * fits; less than a tile if a tile does not fit. */
 static void regrid_plan(const tsr_regrid *g, regrid_walk *w) {
   const double budget = (double)TSR_MIN(REGRID_PART_MAX, g->memory.limit / REGRID_PART_SHARE);
   double bytes = 1;
