@@ -1,8 +1,11 @@
 /* column.c: collects the values of one column of a batch in Arrow's layout.
  *
  * Cells are copied once, from decoded tiles into the buffers that the consumer gets, by a loop for each size and
- * conversion. The buffers of a batch are given away with it: an array's release function frees them, on any thread, and
- * also after its siblings have been moved elsewhere. */
+ * conversion. The buffers of a batch are given away with it: an array's release function frees them, on any thread,
+ * even after its siblings have been moved elsewhere.
+ *
+ * Sections: values of one size; wider numbers; strings and large lists; nulls; appending; arrays.
+ */
 #include "arrow/column.h"
 
 #include <string.h>
@@ -11,7 +14,7 @@
 #include "base/pool.h"
 #include "model/datatype.h"
 
-#define ARROW_LEAST_ROWS 1024u /* for which memory is reserved */
+#define ARROW_LEAST_ROWS 1024u /* least number of rows for which memory is reserved */
 
 void tsr__arrow_column_begin(const tsr_arrow_type *type, tsr_arrow_column *column) {
   *column = (tsr_arrow_column){.type = type};
@@ -29,7 +32,7 @@ static bool arrow_has_offsets(const tsr_arrow_type *type) {
   return type->list == TSR_ARROW_LARGE_LIST || (!type->list && type->form >= TSR_ARROW_BYTES);
 }
 
-/* The number of values in a row; 0: it differs. */
+/* Returns the number of values in a row; 0 if it varies. */
 static uint64_t arrow_values_in_row(const tsr_arrow_type *type) {
   return arrow_has_offsets(type) ? 0 : type->list ? type->values_per_cell : 1;
 }
@@ -109,7 +112,7 @@ static void arrow_bits(tsr_arrow_column *column, const tsr_column *cells, const 
   column->values.size = arrow_bits_size((column->rows + rows->count) * each);
 }
 
-/* Converts one datetime or time. Returns false if its Arrow type has no such value. */
+/* Converts one datetime or time. Returns false if its Arrow type cannot represent it. */
 static bool arrow_convert(const tsr_arrow_type *type, int64_t value, uint8_t *out) {
   int64_t wide = 0;
   int32_t narrow = 0;
@@ -148,7 +151,7 @@ static int arrow_datetimes(tsr_arrow_column *column, const tsr_column *cells, co
 
 /* ---- Wider numbers ----------------------------------------------------------------------------------------------- */
 
-#define ARROW_LANES 1024u /* values that are widened together */
+#define ARROW_LANES 1024u /* values widened at a time */
 
 #define ARROW_LOAD(type)                                                                                               \
   for (uint64_t r = 0; r < count; r++) {                                                                               \
@@ -158,7 +161,7 @@ static int arrow_datetimes(tsr_arrow_column *column, const tsr_column *cells, co
     reals[r] = (double)value;                                                                                          \
   }
 
-/* Loads numbers as integers and as reals. Integers of 64 bits are never widened. */
+/* Loads numbers both as integers and as reals. 64-bit integers are never widened. */
 static void arrow_load(tsr_datatype datatype, const tsr_column *cells, const tsr_arrow_rows *rows, uint64_t first,
                        uint64_t count, int64_t *lanes, double *reals) {
   const uint8_t *const from = cells->values;
@@ -232,7 +235,7 @@ static int arrow_fixed(tsr_arrow_column *column, const tsr_column *cells, const 
 /* Appends the bytes of one cell. */
 static int arrow_append_bytes(tsr_arrow_column *column, const uint8_t *bytes, uint64_t size, tsr_error *error) {
   const tsr_arrow_type *type = column->type;
-  if (size == 0) return TSR_OK; /* there may be no buffer yet */
+  if (size == 0) return TSR_OK; /* the buffer may still be NULL */
   if (type->form == TSR_ARROW_TEXT && !tsr__is_utf8(bytes, size))
     return tsr__fail(error, TSR_MISMATCH, "'%s' has text that is not UTF-8: take strings as binary", type->name);
   if (type->form == TSR_ARROW_WIDE_TEXT) {
@@ -241,7 +244,7 @@ static int arrow_append_bytes(tsr_arrow_column *column, const uint8_t *bytes, ui
     column->values.size += tsr_text_to_utf8(type->datatype, bytes, size, column->values.data + column->values.size);
     return TSR_OK;
   }
-  if (type->form == TSR_ARROW_BITS) { /* a list of BOOL: its bits begin where the last list ended */
+  if (type->form == TSR_ARROW_BITS) { /* a list of BOOL: its bits begin where those of the previous list end */
     const uint64_t bytes_after = arrow_bits_size(column->items + size), more = bytes_after - column->values.size;
     TSR_TRY(tsr__buffer_reserve(&column->values, more, error));
     memset(column->values.data + column->values.size, 0, more);
@@ -279,7 +282,7 @@ static int arrow_variable(tsr_arrow_column *column, const tsr_column *cells, con
 
 /* ---- Nulls ------------------------------------------------------------------------------------------------------- */
 
-/* Makes the bits of all rows so far: none is null. */
+/* Creates the validity bits of all rows so far, none of which is null. */
 static int arrow_validity_begin(tsr_arrow_column *column, tsr_error *error) {
   const uint64_t size = arrow_bits_size(column->rows);
   TSR_TRY(tsr__buffer_reserve(&column->validity, arrow_bits_size(TSR_MAX(column->room, column->rows)), error));
@@ -289,7 +292,7 @@ static int arrow_validity_begin(tsr_arrow_column *column, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Whether cells of this type can be null although they have a value: NaT. */
+/* Returns true if cells of this type can be null although they have a value: NaT. */
 static bool arrow_may_be_nat(const tsr_arrow_type *type) {
   const tsr_kind kind = tsr_datatype_kind(type->datatype);
   return !type->list && !type->integer_datetimes && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
@@ -306,12 +309,12 @@ static bool arrow_row_is_null(const tsr_arrow_type *type, bool nat, const tsr_co
     return value == INT64_MIN;
   }
   if (!type->labels || type->decoded) return false;
-  uint64_t code = 0; /* a negative code is past the count, too */
+  uint64_t code = 0; /* a negative code is above the count, too */
   memcpy(&code, cell, cells->cell_size);
   return code >= type->labels->count;
 }
 
-/* Appends the bits of rows whose values have been appended. */
+/* Appends the validity bits of rows whose values have been appended. */
 static int arrow_append_validity(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                                  tsr_error *error) {
   if (column->type->form == TSR_ARROW_NULLS) return TSR_OK; /* such an array has no buffers */
@@ -335,7 +338,7 @@ static int arrow_append_validity(tsr_arrow_column *column, const tsr_column *cel
 static int arrow_append(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                         tsr_error *error) {
   TSR_TRY(tsr__arrow_column_reserve(column, column->rows + rows->count, error));
-  if (rows->count == 0) return TSR_OK; /* there may be no buffer to append to */
+  if (rows->count == 0) return TSR_OK; /* the buffer may be NULL */
   if (arrow_has_offsets(column->type)) TSR_TRY(arrow_variable(column, cells, rows, error));
   else TSR_TRY(arrow_fixed(column, cells, rows, error));
   TSR_TRY(arrow_append_validity(column, cells, rows, error));
@@ -351,7 +354,7 @@ int tsr__arrow_column_extend(tsr_arrow_column *column, uint64_t rows, uint8_t **
   return TSR_OK;
 }
 
-/* The labels of an enumeration as a column. */
+/* Returns the labels of an enumeration as a column. */
 static tsr_column arrow_labels(const tsr_enumeration *labels) {
   const bool text = labels->values_per_label == TSR_VARIABLE;
   return (tsr_column){.values = labels->data,
@@ -359,9 +362,9 @@ static tsr_column arrow_labels(const tsr_enumeration *labels) {
                       .cell_size = text ? 0 : labels->values_per_label * tsr_datatype_size(labels->datatype)};
 }
 
-#define ARROW_CODES 1024u /* codes whose labels are appended together */
+#define ARROW_CODES 1024u /* codes whose labels are appended at a time */
 
-/* Appends the labels of codes. A run of rows without a label is appended as nulls. */
+/* Appends the labels of codes. Runs of rows without a label are appended as nulls. */
 static int arrow_append_labels(tsr_arrow_column *column, const tsr_column *codes, const tsr_arrow_rows *rows,
                                tsr_error *error) {
   const tsr_enumeration *labels = column->type->labels;
@@ -394,7 +397,7 @@ int tsr__arrow_column_append(tsr_arrow_column *column, const tsr_column *cells, 
 
 /* ---- Arrays ------------------------------------------------------------------------------------------------------ */
 
-#define ARROW_BUFFERS_MAX 4 /* of an array: those of views */
+#define ARROW_BUFFERS_MAX 4 /* buffers of an array: views have the most */
 
 typedef struct arrow_owned { /* private_data of an array */
   const void *buffers[ARROW_BUFFERS_MAX];
@@ -429,7 +432,7 @@ static int arrow_array_begin(uint64_t rows, uint64_t nulls, int64_t buffers, uin
   return TSR_OK;
 }
 
-/* Gives a buffer to an array. A buffer without bytes is one of a byte: some readers do not take NULL. */
+/* Gives a buffer to an array. An empty buffer gets some bytes, since some readers do not accept NULL. */
 static int arrow_give(tsr_buffer *buffer, struct ArrowArray *array, int number, tsr_error *error) {
   arrow_owned *owned = array->private_data;
   TSR_TRY(tsr__buffer_reserve(buffer, buffer->size == 0 ? 8 : 0, error));
@@ -464,9 +467,9 @@ static int arrow_finish_items(tsr_arrow_column *column, struct ArrowArray *array
 }
 
 #define ARROW_VIEW_SIZE  16
-#define ARROW_VIEW_SHORT 12 /* bytes of a string that lies within its view */
+#define ARROW_VIEW_SHORT 12 /* longest string, in bytes, that is stored in its view */
 
-/* Writes the view of a string that begins at `offset` of the bytes of all strings. */
+/* Writes the view of a string that begins at `offset` in the bytes of all strings. */
 static void arrow_put_view(uint8_t *view, const uint8_t *bytes, int32_t offset, int32_t size) {
   memset(view, 0, ARROW_VIEW_SIZE);
   memcpy(view, &size, sizeof size);
@@ -474,11 +477,11 @@ static void arrow_put_view(uint8_t *view, const uint8_t *bytes, int32_t offset, 
     memcpy(view + 4, bytes, (size_t)size);
     return;
   }
-  memcpy(view + 4, bytes, 4); /* behind it the number of the buffer, which is 0 */
+  memcpy(view + 4, bytes, 4); /* the buffer number that follows is 0 */
   memcpy(view + 12, &offset, sizeof offset);
 }
 
-/* Makes views of the strings, of which the bytes are one buffer. */
+/* Makes views of the strings, whose bytes are all in one buffer. */
 static int arrow_finish_views(tsr_arrow_column *column, struct ArrowArray *array, tsr_error *error) {
   const int32_t *ends = (const int32_t *)(const void *)column->offsets.data;
   const int64_t size = (int64_t)column->values.size;
@@ -515,7 +518,7 @@ static int arrow_finish(tsr_arrow_column *column, const tsr_arrow_options *optio
 
 int tsr__arrow_column_finish(tsr_arrow_column *column, const tsr_arrow_options *options, struct ArrowArray *out,
                              tsr_error *error) {
-  TSR_TRY(tsr__arrow_column_reserve(column, 1, error)); /* a column without rows has an offset, too */
+  TSR_TRY(tsr__arrow_column_reserve(column, 1, error)); /* a column without rows has an offset, too: 0 */
   struct ArrowArray array;
   const int rc = arrow_finish(column, options, &array, error);
   if (rc >= 0) *out = array;

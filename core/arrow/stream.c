@@ -1,4 +1,15 @@
-/* stream.c: an Arrow stream over any source of columns: its functions, errors and batches. */
+/* stream.c: Arrow streams: over any source of columns, and over the cells of a snapshot.
+ *
+ * Any source: get_next begins the columns, lets the source append a batch of rows, and moves the columns into arrays. A
+ * batch owns its memory. After an error the stream is at its end.
+ *
+ * The cells of a snapshot: a reader's batches are collected until there are so many rows that the cost of a call no
+ * longer matters to the consumer. The columns of a batch are copied in parallel, by the threads that are not decoding
+ * the next tiles. The request is fixed when the stream is made; no tile is read before the first get_next.
+ *
+ * Sections: a stream over any source; a requested schema; the cells of a snapshot: opening, batches, opening and
+ * closing.
+ */
 #include "arrow/stream.h"
 
 #include <errno.h>
@@ -10,7 +21,7 @@
 #include "environment/environment.h"
 #include "read/reader.h"
 
-#define ARROW_BATCH_BYTES (UINT64_C(1) << 28) /* of strings: a batch with more ends */
+#define ARROW_BATCH_BYTES (UINT64_C(1) << 28) /* a batch with so many bytes in one column ends */
 
 typedef struct arrow_stream { /* private_data */
   tsr_arrow_source source;
@@ -19,7 +30,7 @@ typedef struct arrow_stream { /* private_data */
   tsr_arrow_type *types;
   tsr_arrow_column *columns;
   struct ArrowArray *arrays;
-  bool begun, ended; /* begun: the schema has been asked for, or a batch */
+  bool begun, ended; /* begun: the consumer has got the schema or a batch */
   tsr_error error;
 } arrow_stream;
 
@@ -67,7 +78,7 @@ static int arrow_stream_schema(struct ArrowArrayStream *stream, struct ArrowSche
 
 static int arrow_stream_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
   arrow_stream *s = stream->private_data;
-  *out = (struct ArrowArray){0}; /* without a release function: the end */
+  *out = (struct ArrowArray){0}; /* an array without a release function means the end */
   s->begun = true;
   tsr__error_clear(&s->error);
   if (s->ended) return 0;
@@ -120,7 +131,7 @@ int tsr__arrow_stream_make(const tsr_arrow_source *source, tsr_arrow_type *types
   return TSR_OK;
 }
 
-/* ---- A schema that is asked for ---------------------------------------------------------------------------------- */
+/* ---- A requested schema ----------------------------------------------------------------------------------------- */
 
 bool tsr_arrow_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested) {
   if (!stream || stream->release != arrow_stream_release) return false;
@@ -128,16 +139,10 @@ bool tsr_arrow_request(struct ArrowArrayStream *stream, const struct ArrowSchema
   return !s->begun && tsr__arrow_types_request(s->types, s->count, &s->options, requested);
 }
 
-/* The cells of a snapshot as an Arrow stream.
- *
- * A reader's batches are collected until so many rows are together that a consumer does not feel the cost of a call. The
- * columns of a batch are copied side by side, by the threads that are not decoding the next tiles. What is asked for is
- * fixed when the stream is made; no tile is read before get_next. */
-
-#define ARROW_PARALLEL_FROM 16384u /* rows from which on columns are copied side by side */
+#define ARROW_PARALLEL_FROM 16384u /* from so many rows on, columns are copied in parallel */
 
 typedef struct arrow_cells {
-  tsr_environment *environment; /* owned; NULL: the array is the caller's */
+  tsr_environment *environment; /* owned; NULL: the array belongs to the caller */
   tsr_array *array; /* owned with the environment */
   tsr_snapshot *snapshot; /* held */
   tsr_reader *reader;
@@ -145,14 +150,14 @@ typedef struct arrow_cells {
   bool fill;
   uint32_t count; /* columns */
   uint32_t *fields;
-  tsr_arrow_type *types; /* until the stream takes them */
-  tsr_arrow_column *columns; /* while a batch is collected; borrowed */
+  tsr_arrow_type *types; /* owned until the stream takes them */
+  tsr_arrow_column *columns; /* borrowed while a batch is collected */
   const tsr_column **cells; /* of the reader's batch, by column */
   tsr_arrow_rows *rows; /* of the reader's batch, by column */
-  const tsr_subtile *subtile; /* the cells of the reader's batch, all of them in their order; NULL: other cells */
+  const tsr_subtile *subtile; /* the reader's batch is exactly its cells, in order; NULL: it is not */
 } arrow_cells;
 
-/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+/* ---- The cells of a snapshot: opening --------------------------------------------------------------------------- */
 
 /* Lists the fields that become columns. */
 static int arrow_choose_fields(const tsr_schema *schema, const tsr_arrow_options *options, tsr_memory *memory,
@@ -225,16 +230,16 @@ static int arrow_cells_begin(arrow_cells *s, const tsr_arrow_options *options, t
   return arrow_start_reader(s, options->request, error);
 }
 
-/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+/* ---- The cells of a snapshot: batches --------------------------------------------------------------------------- */
 
-/* Returns the axis of a subtile that a dimension is. */
+/* Returns the axis of a subtile for a dimension. */
 static uint32_t arrow_axis_of(const arrow_cells *s, uint32_t dimension) {
   const tsr_grid *grid = &s->snapshot->grid;
   return grid->col_major_cells ? grid->dimensions - 1 - dimension : dimension;
 }
 
-/* Returns true if the column has whole numbers that follow from the subtile. One number for all rows is a constant
- * column of the reader, which is faster still. */
+/* Returns true if the column has integer coordinates that follow from the subtile. If all rows have the same one, the
+ * reader's constant column is faster still. */
 static bool arrow_is_computed(const arrow_cells *s, uint32_t index) {
   const tsr_arrow_type *type = s->columns[index].type;
   const uint32_t d = s->fields[index];
@@ -248,7 +253,7 @@ static bool arrow_is_computed(const arrow_cells *s, uint32_t index) {
 static int arrow_compute(arrow_cells *s, uint32_t index, tsr_error *error) {
   const tsr_field *field = &s->snapshot->schema->fields[s->fields[index]];
   uint64_t scratch[2 * TSR_MAX_DIMENSIONS];
-  tsr_subtile subtile = *s->subtile; /* columns are made side by side, and each walks over the rows */
+  tsr_subtile subtile = *s->subtile; /* with scratch of its own, since columns are made in parallel */
   uint8_t *values;
   subtile.values = scratch;
   subtile.at = scratch + TSR_MAX_DIMENSIONS;
@@ -263,14 +268,14 @@ static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
   return tsr__arrow_column_append(&s->columns[index], s->cells[index], &s->rows[index], error);
 }
 
-/* Returns the subtile whose cells are the batch; NULL if the batch has other cells, or in another order. */
+/* Returns the subtile whose cells are the batch, in order; NULL if there is none. */
 static const tsr_subtile *arrow_subtile_of(tsr_batch_iterator *iterator, const tsr_batch *batch) {
   if (batch->selection || batch->first > 0 || !iterator->subtile) return NULL;
   const tsr_subtile *subtile = iterator->subtile(iterator);
   return subtile && subtile->reach == batch->count && subtile->cells == batch->count ? subtile : NULL;
 }
 
-/* Appends a batch of the reader to the columns. */
+/* Appends a batch of the reader to all columns. */
 static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error *error) {
   s->subtile = arrow_subtile_of(s->reader->iterator, batch);
   for (uint32_t i = 0; i < s->count; i++) {
@@ -284,9 +289,9 @@ static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error 
   return tsr__parallel_for(threads, s->count, arrow_append_task, s, error);
 }
 
-/* Collects reader's batches until there are batch_rows, or more than half of that and one batch more of the same size
- * would pass it: then the columns would be copied to a larger place. Memory for all of them is reserved at once, where
- * the reader has so many cells. */
+/* Collects the reader's batches until there are batch_rows rows; or until there are more than half as many and another
+ * batch of the same size would exceed batch_rows, so that the columns would have to be reallocated. If the reader has
+ * enough cells, memory for batch_rows rows is reserved at once. */
 static int arrow_collect_batches(arrow_cells *s, uint64_t *rows, tsr_error *error) {
   const tsr_batch *batch;
   uint64_t last = 0;
@@ -311,7 +316,7 @@ static int arrow_cells_collect(void *argument, tsr_arrow_column *columns, uint64
   return rc < 0 ? tsr__wrap(error, "array %s", s->snapshot->array->path) : rc;
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+/* ---- The cells of a snapshot: opening and closing --------------------------------------------------------------- */
 
 static void arrow_cells_close(void *argument) {
   arrow_cells *s = argument;
@@ -336,7 +341,7 @@ static int arrow_cells_stream(arrow_cells *s, const tsr_arrow_options *options, 
   if (!options) options = &defaults;
   TSR_TRY(arrow_cells_begin(s, options, error));
   TSR_TRY(tsr__arrow_stream_make(&source, s->types, s->count, options, out, error));
-  s->types = NULL; /* they are the stream's */
+  s->types = NULL; /* they belong to the stream now */
   return TSR_OK;
 }
 

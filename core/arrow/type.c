@@ -1,7 +1,10 @@
-/* type.c: which Arrow type a field becomes, and Arrow schemas.
+/* type.c: the Arrow type of each field, and Arrow schemas.
  *
- * The structures of a schema are given away: each is released by its own function, on any thread, after everything else
- * may be closed. Their memory is therefore the process's. */
+ * The structures of a schema are given away: each is released by its own function, on any thread, even after everything
+ * else has been closed. Their memory is therefore the process's.
+ *
+ * Sections: types; requested types; schemas.
+ */
 #include "arrow/type.h"
 
 #include <stddef.h>
@@ -33,7 +36,7 @@ static void arrow_put(tsr_arrow_type *type, const char *format, tsr_arrow_form f
   type->factor = factor;
 }
 
-/* Dates and instants. Units below a nanosecond have no Arrow type but int64. */
+/* Dates and instants. Arrow has no unit finer than a nanosecond: those are int64. */
 static void arrow_datetime(tsr_arrow_type *type) {
   switch (type->datatype) {
   case TSR_DATETIME_YEAR:
@@ -138,9 +141,9 @@ void tsr__arrow_type_nulls(tsr_arrow_type *type) {
   type->nullable = true;
 }
 
-/* ---- Types that are asked for ------------------------------------------------------------------------------------ */
+/* ---- Requested types -------------------------------------------------------------------------------------------- */
 
-/* Whether all values of one number are values of another, wider one. */
+/* Returns true if `to` is a wider number type that can represent all values of `from`. */
 static bool arrow_widens(char from, char to) {
   static const char signs[] = "csil", no_signs[] = "CSIL";
   const char *s = from ? strchr(signs, from) : NULL, *u = from ? strchr(no_signs, from) : NULL;
@@ -172,7 +175,7 @@ static bool arrow_request_string(tsr_arrow_type *type, const char *format) {
   return true;
 }
 
-/* Instants in a finer unit. Both have no zone. */
+/* Instants in a finer unit. Both must have no time zone. */
 static bool arrow_request_instant(tsr_arrow_type *type, const char *format) {
   static const char units[] = "smun";
   if (strncmp(type->format, "ts", 2) != 0 || strncmp(format, "ts", 2) != 0 || strlen(format) != 4) return false;
@@ -184,7 +187,7 @@ static bool arrow_request_instant(tsr_arrow_type *type, const char *format) {
   return true;
 }
 
-/* A time of day as a duration of its unit. */
+/* A time of day as a duration in the same unit. */
 static bool arrow_request_duration(tsr_arrow_type *type, const char *format) {
   tsr_arrow_type made = *type;
   if (type->form != TSR_ARROW_CLOCK32 && type->form != TSR_ARROW_CLOCK64) return false;
@@ -213,7 +216,7 @@ static bool arrow_request_type(tsr_arrow_type *type, const tsr_arrow_options *op
     if (label.list || !requested->dictionary->format || strcmp(label.format, requested->dictionary->format) != 0)
       return false;
   }
-  if (type->list) /* as it is: the same list of the same values */
+  if (type->list) /* a list must be requested unchanged, with the same values */
     return !strcmp(type->format, requested->format) && requested->n_children == 1 && requested->children &&
            requested->children[0] && requested->children[0]->format &&
            !strcmp(type->item, requested->children[0]->format);
@@ -247,7 +250,7 @@ static void arrow_schema_release(struct ArrowSchema *schema) {
   schema->release = NULL;
 }
 
-/* Begins a schema with room for `children`. All of its texts are in one block. */
+/* Begins a schema with room for `children`. Its strings share one block of memory. */
 static int arrow_schema_begin(const char *format, const char *name, uint32_t children, struct ArrowSchema *schema,
                               tsr_error *error) {
   tsr_memory *memory = tsr__memory_process();
@@ -267,7 +270,7 @@ static int arrow_schema_begin(const char *format, const char *name, uint32_t chi
   return TSR_OK;
 }
 
-static const char *arrow_extension(const char *name) { /* one pair: "ARROW:extension:name" and the name */
+static const char *arrow_extension(const char *name) { /* metadata with one pair: "ARROW:extension:name" and the name */
   static const char wkb[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\14\0\0\0geoarrow.wkb";
   static const char wkt[] = "\1\0\0\0\24\0\0\0ARROW:extension:name\14\0\0\0geoarrow.wkt";
   return !name ? NULL : strcmp(name, "geoarrow.wkb") == 0 ? wkb : wkt;
