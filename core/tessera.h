@@ -2,7 +2,7 @@
  *
  * Rules for all functions:
  *  - A function that returns int returns TSR_OK (0) on success, a positive value if its contract names one, or a
- *    negative code of TSR_CODES. On an error the caller's tsr_error says what was requested, what is wrong and where.
+ *    negative code of TSR_CODES. On an error, the caller's tsr_error says what was requested, what is wrong and where.
  *    The error pointer may be NULL. Out-parameters are set only on success.
  *  - One thread at a time may use an environment and everything that was opened from it. Worker threads never call the
  *    caller's functions, except `reallocate`, which must be thread-safe if any request uses more than one thread.
@@ -60,12 +60,12 @@ typedef enum tsr_code {
 
 #define TSR_MESSAGE_SIZE 1020
 
-/* The caller owns it; `= {0}` is no error. The message is UTF-8. It begins with the outermost context ("array PATH:
- * ..."). A message that is too long has "..." in its middle. */
+/* Owned by the caller; `= {0}` means no error. The message is UTF-8 and begins with the outermost context ("array PATH:
+ * ..."). If it is too long, "..." replaces its middle. */
 typedef struct tsr_error {
   int code;
   char message[TSR_MESSAGE_SIZE];
-  uint32_t subject; /* used by the library alone: what the error is about (base/error.h) */
+  uint32_t subject; /* internal: what the error is about (base/error.h) */
 } tsr_error;
 
 /* Returns the name of a code, for example "CORRUPT" for TSR_CORRUPT; "UNKNOWN" if there is no such code. */
@@ -96,19 +96,19 @@ TSR_API int tsr_environment_open(const tsr_environment_options *options, tsr_env
                                  tsr_error *error);
 TSR_API void tsr_environment_close(tsr_environment *environment);
 
-/* Confines the environment to a directory until it is closed: from now on it reads and writes arrays and groups, also
- * those already open, only below this directory. Inside it, no symbolic link is followed, and no file with several
- * names (hard links) is read. A later call can choose a narrower directory. TSR_PERM: the directory does not lie below
- * the present one; a path that the bound refuses fails with TSR_PERM, too. Stores of the host (tsr_host_store) are not
+/* Confines the environment to a directory until it is closed: from now on it reads and writes arrays and groups,
+ * including those already open, only below this directory. Within it, no symbolic link is followed, and no file with
+ * several hard links is read. A later call can choose a narrower directory. TSR_PERM: the directory is not below the
+ * current one. Paths outside of the bound then fail with TSR_PERM. Stores of the host (tsr_host_store) are not
  * confined. */
 TSR_API int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error);
 
-/* Returns 1 if `path` is `directory` or lies below it, else 0. Symbolic links and ".." are resolved; of a path that
- * does not exist, the part that exists is resolved. */
+/* Returns 1 if `path` is `directory` or is below it, else 0. Symbolic links and ".." are resolved; if a path does not
+ * exist, its existing part is resolved. */
 TSR_API int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory,
                                 tsr_error *error);
 
-/* Reads up to `room` bytes from the beginning of an ordinary file into `bytes`. *size: the number of bytes read. The
+/* Reads up to `room` bytes from the beginning of a regular file into `bytes`. *size: the number of bytes read. The
  * environment's bound and `permits` apply. */
 TSR_API int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
                           tsr_error *error);
@@ -118,7 +118,8 @@ TSR_API int tsr_file_read(tsr_environment *environment, const char *path, void *
 TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* Counters since the last reset, in this order. tiles_read, tiles_cached and tiles_ahead count a tile once for each of
- * its fields, the other counters once. tiles_ahead counts those of tiles_read that were loaded before they were needed.
+ * its fields, the other counters once. tiles_ahead counts the tiles among tiles_read that were loaded before they were
+ * needed.
  */
 /* clang-format off */
 #define TSR_COUNTERS(X) \
@@ -142,9 +143,9 @@ TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t r
 
 /* ---- Object stores ----------------------------------------------------------------------------------------------- */
 
-/* A path that begins with "s3://" leads to objects in a bucket of S3, or of a server that speaks its protocol. Every
- * function that takes a path takes such paths, as soon as a scope has been declared for them. Before that nothing is
- * sent. libcurl is loaded at run time; without it such a path fails with TSR_UNSUPPORTED. */
+/* A path that begins with "s3://" names objects in a bucket of S3, or of a server that speaks its protocol. Every
+ * function that takes a path accepts such paths once a scope has been declared for them; before that, nothing is sent.
+ * libcurl is loaded at run time; without it, such a path fails with TSR_UNSUPPORTED. */
 
 typedef enum tsr_url_style {
   TSR_URL_AUTO, /* virtual on AWS unless the bucket's name has a dot, else path */
@@ -152,53 +153,53 @@ typedef enum tsr_url_style {
   TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
 } tsr_url_style;
 
-/* The options of a scope. `= {0}` is the default of each; all texts are borrowed, and NULL stands for "". */
+/* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". */
 typedef struct tsr_s3_options {
   const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
-  const char *key_id, *secret, *session_token; /* of the provider `keys` */
+  const char *key_id, *secret, *session_token; /* for the provider `keys` */
   const char *region; /* NULL: the provider's, or us-east-1 */
   bool requester_pays;
   const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: AWS */
-  bool plain_http; /* allow http:// to other hosts than loopback */
+  bool plain_http; /* allow http:// to hosts other than loopback */
   tsr_url_style url_style;
-  const char *ca_file; /* certificates that are trusted, PEM; NULL: the system's */
-  const char *proxy; /* "http://host:port"; NULL: none; the environment's variables are never used */
-  const char *sse; /* "AES256", "aws:kms"; NULL: what the bucket says */
+  const char *ca_file; /* trusted certificates, PEM; NULL: the system's */
+  const char *proxy; /* "http://host:port"; NULL: none; environment variables such as https_proxy are never used */
+  const char *sse; /* "AES256", "aws:kms"; NULL: the bucket's default */
   const char *kms_key_id;
   const char *storage_class;
   uint32_t connect_ms; /* 0: 5,000 */
-  uint32_t stall_ms; /* longest time without a byte; 0: 15,000 */
+  uint32_t stall_ms; /* give up after this long without receiving a byte; 0: 15,000 */
   uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
   uint32_t parallel; /* requests in flight, 0: 32 */
   uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
-  uint32_t refresh_ms; /* how long a listing counts as fresh; used by the store above */
+  uint32_t refresh_ms; /* how long a listing counts as fresh */
 } tsr_s3_options;
 
 #define TSR_S3_NO_RETRIES UINT32_MAX
 
-/* Declares the options for "s3://bucket" or "s3://bucket/prefix", in place of those declared before for the same text;
- * the longest scope that a path lies in counts. Sends nothing. `options` are copied; NULL forgets the scope and wipes
- * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors: TSR_ERROR for a scope or an option that cannot be; TSR_PERM where tsr_environment_confine forbids
- * it. */
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix", replacing those declared earlier for the same scope.
+ * The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL forgets the scope and wipes
+ * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors:
+ * TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
 TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
                                tsr_error *error);
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 
-#define TSR_PROGRESS_MAX 64 /* operations shown at one time; further ones are not shown */
+#define TSR_PROGRESS_MAX 64 /* operations listed at one time; more than that are not listed */
 
 /* An operation that this process is carrying out: consolidate, vacuum, check, export, import, copy, commit, write,
  * read, aggregate, regrid or draw. `done` and `total` are in the operation's own unit (cells, files or bytes). */
 typedef struct tsr_progress {
-  char operation[24], path[256]; /* a path that is longer begins with "..." */
+  char operation[24], path[256]; /* "..." replaces the beginning of a longer path */
   uint64_t done, total; /* done <= total; total is 0 while it is unknown, and may grow */
   uint64_t started; /* time */
 } tsr_progress;
 /* Copies up to `room` running operations, the oldest first, and returns their number. Any thread may call it. */
 TSR_API uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room);
 
-/* An operation of the host, which tsr_progress_list shows. The caller provides the structure and keeps it in place from
- * tsr_work_begin to tsr_work_end. Each begin needs its end. Operations of one environment nest: one that begins inside
+/* An operation of the host, listed by tsr_progress_list. The caller provides the structure and must not move it between
+ * tsr_work_begin and tsr_work_end. Each begin needs its end. Operations of one environment nest: one that begins inside
  * another ends before it. tsr_work_done adds `more` to the innermost operation. */
 typedef struct tsr_work {
   struct tsr_work *outer;
@@ -212,22 +213,22 @@ TSR_API void tsr_work_end(tsr_environment *environment, tsr_work *work);
 
 /* ---- Stores of the host ------------------------------------------------------------------------------------------ */
 
-/* A host can keep arrays elsewhere than in directories. It registers a store under a scheme; paths that begin with the
- * scheme and a colon then lead to that store. Every function that takes a path takes such paths.
+/* A host can keep arrays somewhere other than in directories. It registers a store under a scheme; paths that begin
+ * with the scheme and a colon then lead to that store. Every function that takes a path accepts such paths.
  *
- * A store has trees of files. Within a tree, a path consists of parts separated by '/'; "" is the root. A file appears
- * with create_exclusive, grows with append, is complete after sync, and never changes after that.
+ * A store has trees of files. Within a tree, a path consists of parts separated by '/'; "" is the root.
+ * create_exclusive creates a file, append extends it, sync completes it; after that it never changes.
  *
- * Callbacks run on the caller's thread only, never on workers. They may not use the environment. They return TSR_OK, or
- * a negative code that they also set in `error`, with a message that says only what is wrong: the library puts the path
- * in front of it. */
+ * Callbacks run on the caller's thread only, never on workers. They must not use the environment. They return TSR_OK,
+ * or a negative code that they also set in `error`, with a message that says only what is wrong: the library prefixes
+ * the path. */
 typedef struct tsr_listing tsr_listing;
 typedef enum tsr_entry_kind { TSR_ENTRY_FILE, TSR_ENTRY_DIRECTORY, TSR_ENTRY_OTHER } tsr_entry_kind;
-/* Adds an entry to a listing; for the callback `list`, in any order. The name is copied. */
+/* Adds an entry to a listing; called by the callback `list`, in any order. The name is copied. */
 TSR_API int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error);
 
 typedef struct tsr_host_store {
-  /* Opens the tree at `path`, which is complete, with its scheme. A tree that does not exist opens as an empty one. */
+  /* Opens the tree at `path`, the complete path with its scheme. A tree that does not exist opens as an empty one. */
   int (*open)(void *argument, const char *path, void **tree, tsr_error *error);
   void (*close)(void *tree); /* called after all files of the tree are closed */
   /* Opens a file for reading and gives its size in bytes; TSR_NOT_FOUND if it does not exist. */
@@ -235,19 +236,20 @@ typedef struct tsr_host_store {
   /* Creates an empty file; TSR_EXISTS if anything has this path. */
   int (*create_exclusive)(void *tree, const char *path, void **file, tsr_error *error);
   void (*close_file)(void *file);
-  /* Reads exactly `size` bytes at `offset`; the range lies within the file. TSR_ABORT if the file has been removed since
-   * it was opened, and its bytes are gone: never bytes of another file. */
+  /* Reads exactly `size` bytes at `offset`; the range lies within the file. TSR_ABORT if the file has been removed
+   * since it was opened and its bytes are gone; it must never read bytes of another file. */
   int (*read_at)(void *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
   int (*append)(void *file, const void *bytes, uint64_t size, tsr_error *error);
   int (*sync)(void *file, tsr_error *error);
   /* Calls tsr_listing_add for each entry of a directory; TSR_NOT_FOUND if the directory does not exist. */
   int (*list)(void *tree, const char *path, tsr_listing *listing, tsr_error *error);
-  /* Gives a number that changes whenever an entry of the directory is added or removed; 0 if it does not exist. */
+  /* Gives a number that changes whenever an entry of the directory is added or removed; 0 if the directory does not
+   * exist. */
   int (*stamp)(void *tree, const char *path, uint64_t *stamp, tsr_error *error);
-  /* Gives the time of the last change, in milliseconds since 1970; TSR_NOT_FOUND. */
+  /* Gives the time of the file's last change, in milliseconds since 1970; TSR_NOT_FOUND if it does not exist. */
   int (*modified)(void *tree, const char *path, uint64_t *milliseconds, tsr_error *error);
   /* Renames a file, or a directory with everything in it. If `exclusive`, TSR_EXISTS if anything has the path `to`;
-   * else a file or an empty directory of that path is replaced. */
+   * otherwise a file or an empty directory at that path is replaced. */
   int (*rename)(void *tree, const char *from, const char *to, bool exclusive, tsr_error *error);
   /* Removes a file or an empty directory; TSR_EXISTS if the directory is not empty. */
   int (*remove)(void *tree, const char *path, tsr_error *error);
@@ -268,12 +270,13 @@ typedef struct tsr_array_options { /* `= {0}` is the default */
   const uint8_t *key; /* 32 bytes (AES-256), copied; NULL if the array is not encrypted */
   uint64_t cache_bytes; /* limit of the cache of decoded tiles; 0 = 256 MiB */
   unsigned threads; /* for reading and decoding; 0 = the number of cores, at most 8 */
-  /* NULL, or an array that was prepared and not yet published ("Writing"). This handle treats the array as existing:
-   * it can be written to, and the handle stays valid when the array is published. */
+  /* NULL, or an array that is prepared and not yet published ("Writing"). This handle treats the array as existing: it
+   * can be written to, and the handle stays valid when the array is published. */
   const struct tsr_creation *creation;
-  /* Decides whether a commit that is prepared and not published counts as committed; `commit` is what tsr_writer_commit
-   * gave. Returns 1 if it counts, 0 if not, or a negative code if that cannot be known: the reader fails with this
-   * error. Called on the caller's thread for each prepared commit, again until it returns 1. NULL: none counts. */
+  /* Decides whether a prepared, unpublished commit counts as committed; `commit` is the path that tsr_writer_commit
+   * returned. Returns 1 if it counts, 0 if not, or a negative code if that cannot be determined: the read then fails
+   * with this error. Called on the caller's thread for each prepared commit, and again until it returns 1. NULL: none
+   * counts. */
   int (*committed)(void *argument, const char *commit, tsr_error *error);
   void *committed_argument;
 } tsr_array_options;
@@ -284,25 +287,26 @@ typedef struct tsr_array_options { /* `= {0}` is the default */
 TSR_API int tsr_array_open(tsr_environment *environment, const char *path, const tsr_array_options *options,
                            tsr_array **array, tsr_error *error);
 TSR_API void tsr_array_close(tsr_array *array); /* after its snapshots, readers and writers */
-/* Changes the limit of the cache, in bytes. Tiles beyond it leave the cache at once; 0: the cache keeps none. */
+/* Changes the limit of the cache, in bytes. Tiles over the limit are evicted at once; 0: the cache keeps none. */
 TSR_API void tsr_array_set_cache(tsr_array *array, uint64_t cache_bytes);
-/* Returns the path as it was given, without file://. Borrowed until the array is closed. */
+/* Returns the path as passed to tsr_array_open, without file://. Borrowed until the array is closed. */
 TSR_API const char *tsr_array_path(const tsr_array *array);
 
-/* Times that mean "not given". */
+/* The times to pass for "unbounded". */
 #define TSR_TIME_BEGIN 0
 #define TSR_TIME_NOW   UINT64_MAX
 
-/* Gives the schema in force at `as_of`: of the schemas that are not later, the last by name. Looks for new schemas
+/* Gives the schema in force at `as_of`: the last by name of the schemas that are not later. Looks for new schemas
  * first. Borrowed until the array is closed. */
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
-/* The same from the schemas that are already listed, for example by the newest snapshot: does not look at the store. */
+/* The same, among the schemas listed already, for example by the newest snapshot: does not access the store. */
 TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
-/* Returns 1 if every schema that is listed has this attribute, with the same type and without NULL: then a sparse array
- * has a value for each of its cells. Else 0, also for arrays with more than 64 schemas. Reads the schemas. */
+/* Returns 1 if every listed schema has this attribute, with the same type and not nullable, so that each cell of a
+ * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than 64 schemas. Reads the
+ * schemas. */
 TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
-/* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so the array of the schema has
- * been replaced by another array at the same path. */
+/* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so another array must have
+ * replaced the schema's array at the same path. */
 TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 
 /* Gives the enumeration `name` of `schema`, with its labels loaded. Borrowed until the array is closed. */
@@ -315,25 +319,27 @@ typedef struct tsr_snapshot tsr_snapshot;
 
 /* Opens a snapshot: the cells that were written between two times, both inclusive. A snapshot never changes.
  *
- * `schema` is a schema of this array (tsr_array_schema), whose fields readers show; NULL: the one in force at `as_of`.
- * If a fragment lacks an attribute of it, the attribute's cells read as the fill value, marked unwritten.
+ * `schema` is the schema of this array (tsr_array_schema) whose fields readers return; NULL: the one in force at
+ * `as_of`. If a fragment lacks one of its attributes, the attribute reads as the fill value there, marked unwritten.
  *
  * Lists the array's directories only if they have changed since the last listing, and opens the fragments in view
  * (reads their footers) unless they are open already. The caller closes the snapshot after its readers, before the
  * array. */
 TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                               tsr_snapshot **snapshot, tsr_error *error);
-/* Gives a snapshot of what was listed before, without looking whether the array has changed: for estimates. Returns 1 and a snapshot, which the caller closes, or 0 if there is none, or if a look costs so little that
- * the caller should open one. */
+/* Gives a snapshot from the last listing, without checking whether the array has changed since: for estimates. Returns
+ * 1 and a snapshot, which the caller closes; 0 if there is none, or if checking is so cheap that the caller should use
+ * tsr_snapshot_open. */
 TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                                 tsr_snapshot **snapshot);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot);
-/* Freezes the array, or ends that. While it is frozen, all its snapshots show the state and the clock of the moment of
- * freezing, as one transaction needs it. If others have merged fragments of that state with later commits and vacuumed
- * them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare lists the array anew all the same, if it has changed. */
+/* Freezes the array, or unfreezes it. While it is frozen, all its snapshots show the state and the clock of the moment
+ * of freezing, as one transaction needs. If other processes have merged fragments of that state with later commits and
+ * vacuumed them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare still relists the array if it has changed.
+ */
 TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
-/* Returns true if the array had prepared commits when it was listed last: only then has tsr_array_recover anything to
- * do. */
+/* Returns true if the last listing of the array found prepared commits: only then does tsr_array_recover have anything
+ * to do. */
 TSR_API bool tsr_array_has_prepared(const tsr_array *array);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed until it is closed */
 /* Gives the box around all written cells, one interval for each dimension, borrowed until the snapshot is closed.
@@ -354,11 +360,10 @@ typedef struct tsr_ranges { /* the union of ranges of one field, in any order; t
   const tsr_range *ranges;
   uint64_t count;
   bool all; /* all values; `ranges` and `count` are ignored */
-  const struct tsr_ranges *also; /* another union, with which this one is intersected; or NULL */
+  const struct tsr_ranges *also; /* another union to intersect this one with; or NULL */
 } tsr_ranges;
 
-/* A condition on an attribute. Null here means: a null cell, NaN of a float, and an unwritten cell (see
- * fill_unwritten). */
+/* A condition on an attribute. Null here means: a null cell, a NaN, or an unwritten cell (see fill_unwritten). */
 typedef enum tsr_predicate_kind {
   /* The value is not null and lies in the ranges. For attributes with one number, datetime or time per cell, and for
    * strings of CHAR, ASCII and UTF8. */
@@ -370,41 +375,41 @@ typedef struct tsr_predicate {
   uint32_t field;
   tsr_predicate_kind kind;
   bool negated; /* inverts the result: with WITHIN, "null, or outside the ranges" */
-  bool nat_is_null; /* datetimes and times: NaT (the least int64) is null, too */
+  bool nat_is_null; /* datetimes and times: NaT (the least int64) counts as null, too */
   tsr_ranges ranges; /* WITHIN: values of the attribute's datatype; "not equal" is two exclusive ranges */
 } tsr_predicate;
 
-typedef struct tsr_sort { /* sorts rows by the values of a dimension; NaN is less than all numbers */
+typedef struct tsr_sort { /* sorts rows by the values of a dimension; NaN sorts before all numbers */
   uint32_t dimension;
   bool descending;
 } tsr_sort;
 
 typedef struct tsr_request { /* `= {0}` is everything */
   const tsr_ranges *dimensions; /* one for each dimension; NULL: everything */
-  /* one for each field of the snapshot's schema: true if the reader is to decode the field ahead, in parallel. NULL:
-   * none. tsr_reader_column decodes the other fields when it is called. */
+  /* One for each field of the snapshot's schema: true if the reader is to decode the field ahead, in parallel. NULL:
+   * none. tsr_reader_column decodes the other fields on demand. */
   const bool *fields;
-  /* One for each field, or NULL: true if the caller will probably read the field. A store to which a read is a request
-   * fetches it together with the fields above; other stores ignore it. */
+  /* One for each field, or NULL: true if the caller will probably read the field. A store where every read is a request
+   * (S3) fetches it together with the fields above; other stores ignore this. */
   const bool *likely;
   const tsr_predicate *predicates; /* all of them must hold */
   uint32_t predicate_count;
-  bool fill_unwritten; /* predicates see the fill value of an unwritten cell; false: they see null */
+  bool fill_unwritten; /* predicates see unwritten cells as the fill value; false: as null */
   const tsr_sort *order; /* order of the rows, most significant dimension first; equal rows come in any order */
-  uint32_t order_count; /* 0: the order that costs least */
-  /* Rows that are equal in all dimensions of `order` may be left out, except one of them. `fields` and `predicates` may
+  uint32_t order_count; /* 0: the cheapest order */
+  /* Of the rows that are equal in all dimensions of `order`, only one must be returned. `fields` and `predicates` may
    * then name no other field. */
   bool distinct;
-  bool times; /* batches have the times of cells (tsr_batch.time, tsr_batch.times) */
-  uint64_t limit; /* expected number of rows that the caller takes; 0: all. Only a hint: more rows can be read */
+  bool times; /* fill in the times of cells (tsr_batch.time, tsr_batch.times) */
+  uint64_t limit; /* expected number of rows that the caller will take; 0: all. Only a hint: more may be read */
   uint64_t memory_bytes; /* limit of working memory; 0 = 1 GiB */
   unsigned threads; /* 0: the array's */
 } tsr_request;
 
-/* The expected cost of a request. The estimate selects fragments and tiles with the reader's own code. */
+/* The expected cost of a request. Fragments and tiles are selected by the same code that the reader uses. */
 typedef struct tsr_estimate {
   double rows;
-  double written; /* upper bound of the rows that were written: in dense arrays it may be less than `rows` */
+  double written; /* upper bound of the written rows: in dense arrays it may be less than `rows` */
   double tiles; /* tiles to read, counted for each field */
   double cells; /* cells to decode */
   uint64_t fragments;
@@ -426,18 +431,18 @@ typedef struct tsr_column {
   bool unwritten; /* the cells were never written, or their fragment lacks the attribute: the value is the fill value */
 } tsr_column;
 
-/* Cells of one tile, or gathered from several. A row r has 0 <= r < count; its values are at index
- * i = selection ? selection[r] : first + r of the columns. */
+/* Cells of one tile, or gathered from several. A row r has 0 <= r < count; its values are at index i = selection ?
+ * selection[r] : first + r of the columns. */
 typedef struct tsr_batch {
   uint64_t count; /* rows */
   const uint32_t *selection;
   uint64_t first;
   int64_t row_base; /* the rowid of index i is rowids ? rowids[i] : row_base + i */
   const int64_t *rowids;
-  bool written; /* false: cells of a dense array that were never written */
+  bool written; /* false: these cells of a dense array were never written */
   uint64_t time; /* index i was written at times ? times[i] : time */
   const uint64_t *times;
-  /* number of the fragment that has the cells, as in tsr_fragment_describe; TSR_FRAGMENT_NONE: several fragments, or
+  /* number of the fragment that holds the cells, as in tsr_fragment_describe; TSR_FRAGMENT_NONE: several fragments, or
    * none */
   uint64_t fragment;
 } tsr_batch;
@@ -453,22 +458,22 @@ static inline int64_t tsr_batch_rowid(const tsr_batch *batch, uint64_t index) {
 
 typedef struct tsr_reader tsr_reader;
 
-/* Opens a reader over a snapshot. It can be started many times, for example for each outer row of a join, and keeps its
- * memory between starts. The caller closes it before the snapshot. */
+/* Opens a reader over a snapshot. It can be started many times, for example for each outer row of a join, and reuses
+ * its memory from start to start. The caller closes it before the snapshot. */
 TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_error *error);
 TSR_API void tsr_reader_close(tsr_reader *reader);
-/* Ends the current request. If `forget` is false, a reader that has been started repeatedly keeps the tiles that it
- * used last, within its budget, for the next start. Returns how many bytes of other memory it keeps. */
+/* Ends the current request. If `forget` is false, a reader that has been started repeatedly keeps its most recently
+ * used tiles, within its budget, for the next start. Returns how many bytes of other memory it keeps. */
 TSR_API uint64_t tsr_reader_rest(tsr_reader *reader, bool forget);
-/* Starts a request, which the reader copies, and ends the current one. `request` may be NULL: everything. */
+/* Ends the current request and starts a new one. `request` is copied; NULL: everything. */
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error);
-/* Gives the next batch, which has at least one row. Borrowed until the next call on this reader, except
+/* Gives the next batch, which has at least one row. It is borrowed until the next call on this reader other than
  * tsr_reader_column. Returns 1; 0 at the end. */
 TSR_API int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
-/* Finds the row with a rowid, and ends the current request. Returns 1 and a batch of one row, whose columns
+/* Ends the current request and finds the row with a rowid. Returns 1 and a batch of one row, whose columns
  * tsr_reader_column gives; 0 if the snapshot has no such row. */
 TSR_API int tsr_reader_find(tsr_reader *reader, int64_t row, const tsr_batch **batch, tsr_error *error);
-/* Gives the column of a field for the current batch. Decodes it now if the request did not name the field. */
+/* Gives the column of a field for the current batch. Decodes the field now unless the request named it. */
 TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error);
 
 /* ---- Blocks: boxes of dense arrays as memory --------------------------------------------------------------------- */
@@ -479,8 +484,8 @@ TSR_API int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_colu
 TSR_API int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint64_t *counts, uint64_t *cells,
                             tsr_error *error);
 /* Reads the values of an attribute of fixed length in a box into `out`, row-major (the last dimension varies fastest).
- * `size` is that of `out` in bytes: cells times cell_size. Null and unwritten cells are the fill value. `memory_bytes`
- * limits the working memory beside `out` (0 = 1 GiB); threads 0: the array's. */
+ * `size` is the size of `out` in bytes: cells times cell_size. Null and unwritten cells read as the fill value.
+ * `memory_bytes` limits the working memory in addition to `out` (0 = 1 GiB); threads 0: the array's. */
 TSR_API int tsr_block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                            unsigned threads, void *out, uint64_t size, tsr_error *error);
 /* The same, and sets nulls[i] to 1 where cell i is null or was never written, else to 0. `nulls` has a byte for each
@@ -490,13 +495,13 @@ TSR_API int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const t
 
 /* ---- Aggregates -------------------------------------------------------------------------------------------------- */
 
-/* Count, sum, minimum and maximum of a field over a box: of all cells together, or of each group of cells that have the
- * same values on some dimensions. Computed in parallel, and from the statistics of tiles instead of their cells if the
- * statistics can be believed. Nulls here are null cells, NaN, and unwritten cells. */
+/* Count, sum, minimum and maximum of a field over a box: of all cells together, or of each group of cells with equal
+ * values on some dimensions. Computed in parallel, and from the statistics of tiles instead of their cells where the
+ * statistics can be trusted. Nulls here are null cells, NaN, and unwritten cells. */
 #define TSR_BY_MAX 3
 typedef struct tsr_aggregate_request {
   const tsr_ranges *dimensions; /* one for each dimension; NULL: everything */
-  uint32_t field; /* has one number, BOOL, datetime or time per cell */
+  uint32_t field; /* must have one number, BOOL, datetime or time per cell */
   const uint32_t *by; /* dimensions that form the groups, at most TSR_BY_MAX */
   uint32_t by_count; /* 0: one group */
   bool read_all; /* use no statistics */
@@ -506,7 +511,7 @@ typedef struct tsr_aggregate_request {
 typedef struct tsr_aggregate_row { /* one group */
   const void *keys[TSR_BY_MAX]; /* the value of each dimension in `by`; borrowed until the next tsr_aggregate_get */
   uint64_t key_sizes[TSR_BY_MAX]; /* in bytes */
-  uint64_t count, nulls; /* cells that are not null, and null ones */
+  uint64_t count, nulls; /* cells that are not null, and cells that are */
   bool fits; /* integers: the sum fits into a signed integer of 64 bits */
   int64_t sum; /* integers: the sum if it fits, else 0 */
   double real_sum; /* the sum, rounded */
@@ -523,73 +528,77 @@ TSR_API uint64_t tsr_aggregate_count(const tsr_aggregate *aggregate);
 /* Gives group number `index`; groups are in the order of their keys. */
 TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row);
 
-/* ---- Dimension labels: the coordinates of a dimension by other values --------------------------------------------- */
+/* ---- Dimension labels: the coordinates of a dimension by other values ---------------------------------------------
+ */
 
-/* The values of a dimension label: they rise or fall strictly along the dimension. A cell of the index is one value; cells are numbered from the first written value on. Values that were never written or are NaN, NaT or
- * null have no order: searches do not find them. */
+/* The values of a dimension label: they strictly increase or decrease along the dimension. A cell of the index is one
+ * value; cells are numbered from the first written value on. Values that were never written, and NaN, NaT and null,
+ * have no order: searches do not find them. */
 typedef struct tsr_label_index tsr_label_index;
-/* Opens the array of label number `label` of a schema of `array`, with that array's key, and reads none of its values.
- * memory_bytes limits the values (0: no limit). The index is independent of `array` from then on; the caller closes it
- * before the environment. TSR_CORRUPT: the label's array cannot hold its values; TSR_NOT_FOUND: it is missing;
- * TSR_UNSUPPORTED: it lies outside of the array, or its values have no order. */
+/* Opens the array of label number `label` of a schema of `array`, with that array's key, without reading its values.
+ * memory_bytes limits the memory for values (0: no limit). The index is independent of `array` from then on; the caller
+ * closes it before the environment. TSR_CORRUPT: the label's array does not fit the label's declaration; TSR_NOT_FOUND:
+ * it is missing; TSR_UNSUPPORTED: it is outside of the labelled array, or its values have no order. */
 TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
                            tsr_label_index **index, tsr_error *error);
-/* Opens as a label of dimension number `dimension` of a schema an array that nobody declared as one: it is dense, and has
- * one dimension of the same datatype and one attribute. Its values may have any order. On success the index owns `values`.
- * TSR_CORRUPT: the array cannot hold such values. */
+/* Opens an array that was not declared as a label as the label of dimension number `dimension` of a schema. The array
+ * must be dense, with one dimension of the same datatype and one attribute. Its values may be in any order. On success
+ * the index owns `values`. TSR_CORRUPT: the array cannot hold such values. */
 TSR_API int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
                                  tsr_label_index **index, tsr_error *error);
 TSR_API void tsr_label_close(tsr_label_index *index);
-/* Returns the attribute that has the values. Borrowed until the index is closed, as all below until tsr_label_read. */
+/* Returns the attribute that has the values. Borrowed until the index is closed, as is everything below up to
+ * tsr_label_read. */
 TSR_API const tsr_field *tsr_label_field(const tsr_label_index *index);
-/* Returns the schema of the label's array, which can be the `array` of a label of another schema. */
+/* Returns the schema of the label's array; it can be used as the `array` of a label in another schema. */
 TSR_API const tsr_schema *tsr_label_schema(const tsr_label_index *index);
-/* Lets the index show the values that were written between two times, inclusive. Reads them only if they are others than
- * those of the last call. TSR_CORRUPT: they do not rise or fall as the label's array promises. After an error the index
- * has no values. */
+/* Makes the index show the values that were written between two times, inclusive. Reads them only if they differ from
+ * those of the last call. TSR_CORRUPT: they do not increase or decrease as the label's array promises. After an error
+ * the index has no values. */
 TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
-/* tsr_label_read in two steps: the first one reads no values, and tsr_label_find and tsr_label_nearest alone can be
- * called after it. */
+/* tsr_label_read in two steps. tsr_label_look reads no values; until tsr_label_load, only tsr_label_find and
+ * tsr_label_nearest may be called. */
 TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
 TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
-/* Returns whether all coordinates between two have values. */
+/* Returns true if all coordinates from `low` to `high` have values. */
 TSR_API bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high);
 TSR_API const tsr_column *tsr_label_cells(const tsr_label_index *index);
-/* Gives the cell of a coordinate, which is one value of the dimension's datatype. Returns false if the coordinate has no
- * value. */
+/* Gives the cell of a coordinate (one value of the dimension's datatype). Returns false if the coordinate has no value.
+ */
 TSR_API bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell);
 /* Writes the coordinate of a cell. */
 TSR_API void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t coordinate[8]);
-/* Gives the intervals of coordinates whose values lie in the ranges, at most `limit` (TSR_RANGE if there are more). An
- * interval may contain coordinates without a value, unless `exact` is set. Of many numbers it reads only the tiles in
- * which the interval begins and ends, if the values are not loaded. TSR_CORRUPT: as for tsr_label_read. */
+/* Gives the intervals of coordinates whose values are in the ranges, at most `limit` (TSR_RANGE if there are more). An
+ * interval may contain coordinates without a value, unless `exact` is set. If the label has many numeric values and
+ * they are not loaded, only the tiles in which the interval begins and ends are read. TSR_CORRUPT: as for
+ * tsr_label_read. */
 TSR_API int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact, uint64_t limit,
                            tsr_interval *intervals, uint64_t *count, tsr_error *error);
-/* Finds the coordinate with a value (`size` bytes if it is a text). Returns 1; 0 if there is none. */
+/* Finds the coordinate that has a value (`size` bytes if it is a string). Returns 1; 0 if there is none. */
 TSR_API int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size,
                                     uint8_t coordinate[8], tsr_error *error);
-/* Gives the coordinate whose value is nearest to `value` (`size` bytes if it is a text), and that value, if it is no text:
- * the same value, else by `side` the next smaller one (-1), the nearer one (0; of two equally near ones that with the lower
- * coordinate) or the next greater one (1). Returns 1; 0 if there is none. Of many numbers it reads only the tiles of the two
- * neighbours, if the values are not loaded. TSR_MISMATCH: side is 0 and the values are texts. TSR_CORRUPT: as for
- * tsr_label_read. */
+/* Gives the coordinate whose value is nearest to `value` (`size` bytes if it is a string), and that value, unless it is
+ * a string. An equal value always wins; otherwise `side` selects the next smaller value (-1), the nearer of the two
+ * neighbours (0; if they are equally near, the one with the lower coordinate) or the next greater value (1). Returns 1;
+ * 0 if there is none. If the label has many numeric values and they are not loaded, only the tiles of the two
+ * neighbours are read. TSR_MISMATCH: side is 0 and the values are strings. TSR_CORRUPT: as for tsr_label_read. */
 TSR_API int tsr_label_nearest(tsr_label_index *index, const void *value, uint64_t size, int side, uint8_t coordinate[8],
                               uint8_t found_value[8], tsr_error *error);
 
-/* Writes the values of `count` coordinates from `first` on, one value of the dimension's datatype, into the label's array,
- * as a commit of their own. `values` are cells as tsr_label_field describes them; NaN and NaT say that a coordinate has no
- * value. Reads the values that the label has at present first. TSR_CONSTRAINT: the values would not rise or fall strictly;
- * the message names the coordinate. TSR_RANGE: the coordinates reach beyond the domain. */
+/* Writes the values of `count` coordinates from `first` on (one value of the dimension's datatype) into the label's
+ * array, as a separate commit. `values` are cells as tsr_label_field describes them; NaN and NaT mean that a coordinate
+ * has no value. Reads the label's current values first. TSR_CONSTRAINT: the values would not strictly increase or
+ * decrease; the message names the coordinate. TSR_RANGE: the coordinates reach beyond the domain. */
 TSR_API int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
                             tsr_error *error);
-/* Writes all values that `from` has read into the array of `to`, an empty label of the same datatype and domain, in a
- * commit of its own. Coordinates without a value stay without one. */
+/* Writes all values that `from` has read into the array of `to`, an empty label with the same datatype and domain, as a
+ * separate commit. Coordinates without a value remain without one. */
 TSR_API int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *error);
 
 /* ---- Downsampling: two dimensions as a picture ------------------------------------------------------------------- */
 
-/* A box as a grid of places, each the mean of its cells, computed batch by batch and in parallel. A dimension of n
- * values is spread over p <= n places: value number i lies in place i * p / n. On a dimension of floats, the places
+/* Reduces a box to a grid of places, each the mean of its cells, batch by batch and in parallel. A dimension of n
+ * values is spread over p <= n places: value number i falls into place i * p / n. On a dimension of floats, the places
  * divide the box into equal intervals. */
 typedef struct tsr_downsample_request {
   const tsr_interval *box; /* one for each dimension */
@@ -602,13 +611,13 @@ typedef struct tsr_downsample_request {
 } tsr_downsample_request;
 typedef struct tsr_downsample {
   uint64_t height, width; /* of `means` */
-  const double *means; /* row after row, both dimensions ascending; NaN: the place has no cell */
+  const double *means; /* row-major, both dimensions ascending; NaN: the place has no cell */
   uint64_t cells; /* cells averaged: not null, NaN, NaT or unwritten */
-  uint64_t most; /* the most of them in one place */
-  double min, max; /* of their finite values; min > max if there is none */
+  uint64_t most; /* the largest number of these cells in one place */
+  double min, max; /* of the finite values; min > max if there are none */
 } tsr_downsample;
-/* Computes the grid. TSR_BUDGET, naming memory_mb: the places exceed memory_bytes. The caller closes it, also after the
- * snapshot. */
+/* Computes the grid. TSR_BUDGET, naming memory_mb: the places exceed memory_bytes. The caller closes it; it may outlive
+ * the snapshot. */
 TSR_API int tsr_downsample_open(tsr_snapshot *snapshot, const tsr_downsample_request *request,
                                 tsr_downsample **downsample, tsr_error *error);
 TSR_API void tsr_downsample_close(tsr_downsample *downsample);
@@ -619,7 +628,7 @@ TSR_API void tsr_downsample_close(tsr_downsample *downsample);
 /* The ends of a slice on one dimension. */
 typedef struct tsr_cut {
   bool has_low, has_high; /* false: the slice is not cut at this end */
-  tsr_interval values; /* the ends that it has, inclusive (but see low_after) */
+  tsr_interval values; /* the ends where the slice is cut, inclusive (but see low_after) */
   bool low_after; /* strings: the low end is exclusive */
   uint8_t next[8]; /* floats, if has_high: low end of the next slice; this slice has the values below it */
 } tsr_cut;
@@ -634,9 +643,9 @@ typedef struct tsr_partitions {
   const tsr_partition *partitions;
 } tsr_partitions;
 /* Divides the cells that `dimensions` select (one for each dimension; NULL: everything) into at most `count` slices
- * that share no cell. If a dimension of floats is cut, the slices have no cell with a NaN coordinate. Dense arrays are
- * cut between space tiles into about equal numbers of cells; sparse arrays are cut where the fewest tiles lie on both
- * sides. An empty array has no slices. The caller closes the partitions before the snapshot. */
+ * that share no cell. If a dimension of floats is cut, no slice contains cells with a NaN coordinate. Dense arrays are
+ * cut between space tiles into about equal numbers of cells; sparse arrays are cut where the fewest tiles straddle the
+ * cut. An empty array has no slices. The caller closes the partitions before the snapshot. */
 TSR_API int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t count,
                                 tsr_partitions **partitions, tsr_error *error);
 TSR_API void tsr_partitions_close(tsr_partitions *partitions);
@@ -650,13 +659,14 @@ TSR_API void tsr_partitions_close(tsr_partitions *partitions);
  *  - values_per_cell: TSR_VARIABLE for strings and other fields of variable length.
  *  - max_chunk_size of a pipeline: 0 = 65,536, unless `uncut` is set.
  *  - fill: NULL = the datatype's default; null if the attribute is nullable.
- *  - labels: name, dimension and `array`, the schema of the label's array: dense, with one dimension that has the domain
- *    of the labelled one, and one attribute with a data_order.
+ *  - labels: name, dimension and `array`, the schema of the label's array: dense, with one dimension that has the
+ *    domain of the labelled dimension, and one attribute with a data_order.
  *  - is_dimension, cell_size, name, time, and the files of enumerations need not be set.
- * The schema of an open array without labels can be passed as it is, to make an array like it. */
+ * The schema of an open array without labels can be passed as is, to make an array like it. */
 
-/* Makes the schema of the array of a label, as TileDB makes it, for a dimension of a schema that is being filled in.
- * `values` says datatype, values_per_cell, data_order and filters. The schema points to `fields` and to the filters. */
+/* Makes the schema of a label's array, as TileDB would make it, for a dimension of a schema that is being filled in.
+ * `values` has the datatype, values_per_cell, data_order and filters. The schema points to `fields` and to the filters.
+ */
 TSR_API void tsr_label_array_schema(const tsr_schema *labelled, uint32_t dimension, const tsr_field *values,
                                     tsr_field fields[2], tsr_schema *schema);
 
@@ -693,28 +703,29 @@ TSR_API int tsr_creation_abandon(tsr_creation *creation, tsr_error *error);
 /* Returns the name of the schema file, borrowed until the creation is closed. A host can record it and pass it to
  * tsr_creation_recover later. */
 TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
-/* Publishes an array that a process prepared at `path` and did not publish, because it died or gave up. `schema_name`
- * is what tsr_creation_schema_name gave. Returns 1 if the array is published now, 0 if there is no such prepared array.
+/* Publishes an array that a process prepared at `path` but did not publish, because it died or gave up. `schema_name`
+ * is the name that tsr_creation_schema_name returned. Returns 1 if the array is published now, 0 if there is no such
+ * prepared array.
  */
 TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
                                  tsr_error *error);
 TSR_API void tsr_creation_close(tsr_creation *creation); /* changes nothing on disk */
 
-/* Copies an array file by file, byte for byte, from a directory or a store of the host to another. The copy appears in
- * one step; if the call fails, it leaves nothing behind. Needs no key. *files: the number of files copied; `files` may
- * be NULL. TSR_EXISTS: something is at `to` already. */
+/* Copies an array file by file, byte for byte, from one directory or store to another. The copy appears in one step; if
+ * the call fails, it leaves nothing behind. Needs no key. *files: the number of files copied; `files` may be NULL.
+ * TSR_EXISTS: something is at `to` already. */
 TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced,
                                  uint64_t *files, tsr_error *error);
 
 /* A writer collects the cells and deletes of one commit. Order of use: append and remove any number of times, prepare,
- * publish, close; tsr_writer_abandon at any time before publish. More can be appended after prepare; the next prepare
- * then replaces what the first one made. No reader sees anything of a commit before publish, and every reader sees all
+ * publish, close; tsr_writer_abandon at any time before publish. More cells can be appended after prepare; the next
+ * prepare then replaces the prepared commit. No reader sees any of a commit before publish, and every reader sees all
  * of it afterwards: publish is one exclusive create, or one rename. */
 typedef struct tsr_writer tsr_writer;
 
 typedef struct tsr_writer_options { /* `= {0}` is the default */
-  /* Time of the commit. 0: tsr_writer_prepare chooses the present, but later than everything visible; it waits for the
-   * clock, so that the time is never in the future. */
+  /* Time of the commit. 0: tsr_writer_prepare chooses the current time, but later than everything visible; it waits for
+   * the clock, so that the time is never in the future. */
   uint64_t time;
   uint64_t memory_bytes; /* limit of buffered cells and working memory; 0 = 1 GiB */
   unsigned threads; /* 0: the array's */
@@ -727,9 +738,9 @@ typedef struct tsr_writer_options { /* `= {0}` is the default */
   const char *owner_file;
   /* NULL: the newest schema. Else one of tsr_array_schema_without; the writer then only appends cells. */
   const tsr_schema *schema;
-  /* NULL, or a store for cells that do not fit into memory, instead of the array's own store. For arrays in a store of
-   * the host whose savepoints may take back files but not the writer's cells; ignored for arrays in directories. The
-   * writer opens a tree with the path "scratch" when it first needs it, and closes it when it is closed itself. */
+  /* NULL, or a store for cells that do not fit into memory, to use instead of the array's own store. For arrays in a
+   * store of the host whose savepoints may roll back files but not the writer's cells; ignored for arrays in
+   * directories. The writer opens the tree "scratch" when it first needs it, and closes it in tsr_writer_close. */
   const struct tsr_host_store *scratch;
   void *scratch_argument;
 } tsr_writer_options;
@@ -737,35 +748,37 @@ typedef struct tsr_writer_options { /* `= {0}` is the default */
 /* Opens a writer. The commit has the format version of the schema if that is 3 or 7 to 22, else 22. `options` may be
  * NULL. TSR_READONLY: the schema's version is newer than 22. The caller closes the writer before the array. */
 TSR_API int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error);
-/* Returns the schema whose fields the columns of append are, borrowed until the writer is closed. */
+/* Returns the schema whose fields correspond to the columns of tsr_writer_append. Borrowed until the writer is closed.
+ */
 TSR_API const tsr_schema *tsr_writer_schema(const tsr_writer *writer);
 
 /* Appends cells. `columns` has one column for each field, with values, offsets, validity and constant as in tsr_column;
  * the values are copied. The cells are at the indexes selection[0] to selection[count - 1] of the columns, or at 0 to
- * count - 1 if `selection` is NULL. Cells may come in any order. Of several cells with the same coordinates the last
- * one counts, unless the array allows duplicates. TSR_RANGE: a coordinate outside the domain; TSR_CONSTRAINT: null in
- * an attribute that is not nullable. On an error no cell was added. */
+ * count - 1 if `selection` is NULL. Cells may be in any order. Of several cells with the same coordinates, the last one
+ * wins, unless the array allows duplicates. TSR_RANGE: a coordinate outside the domain; TSR_CONSTRAINT: null in an
+ * attribute that is not nullable. On an error no cell was added. */
 TSR_API int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                               tsr_error *error);
 /* Dense arrays: writes all cells of a box (one interval for each dimension) straight to the commit's files, which stay
- * invisible until publish; no cell stays in memory. The cells are in row-major order of the box; if `array_order` is
+ * invisible until publish; no cell stays in memory. The cells are in row-major order of the box or, if `array_order` is
  * true, in the array's cell order. Columns of dimensions are ignored. Boxes of one writer may not overlap; below format
  * version 12 a writer takes one box only. */
 TSR_API int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool array_order,
                                   const tsr_column *columns, tsr_error *error);
 /* Sparse arrays of format version 16 and later: removes a row. `row` is its rowid: negative for an uncommitted cell of
  * this writer, else a committed one. `coordinates` has one column for each dimension, with the row's values at `index`.
- * An uncommitted cell is dropped. A committed one becomes part of a delete condition, unless an uncommitted cell that
- * stays has the same coordinates. */
+ * An uncommitted cell is dropped. A committed one becomes part of a delete condition, unless an uncommitted cell with
+ * the same coordinates remains. */
 TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
                               tsr_error *error);
 
-/* How far a writer has come. */
+/* A position in a writer's changes, for tsr_writer_rewind. */
 typedef struct tsr_mark {
   uint64_t cells, removed, boxes;
 } tsr_mark;
 /* While `keep` is true, all cells stay in memory until prepare; TSR_BUDGET: they do not fit. For hosts whose savepoints
- * may take back files in the store but not the writer's cells. A host that gives a `scratch` store does not need it. */
+ * may roll back files in the store but not the writer's cells. A host that provides a `scratch` store does not need
+ * this. */
 TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 /* Undoes all changes since a mark of this writer. */
@@ -775,11 +788,11 @@ TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* true if there is a
  * exists if it was written. Returns 1 and its rowid, or 0. */
 TSR_API int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index,
                             int64_t *row, tsr_error *error);
-/* Opens a snapshot of `base`, a snapshot of the present, with the writer's changes so far on top. Cell number n of the
- * writer (0, 1, ... in the order of appending) has the rowid -2 - n and the time UINT64_MAX. Gives the same snapshot
- * again if nothing has changed since the last call. The caller closes it before the writer. */
+/* Opens a snapshot of `base`, a snapshot of the current state, with the writer's changes so far on top. Cell number n
+ * of the writer (0, 1, ... in the order of appending) has the rowid -2 - n and the time UINT64_MAX. Returns the same
+ * snapshot again if nothing has changed since the last call. The caller closes it before the writer. */
 TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error);
-/* Gives the column of a field of the appended cells that are in memory, borrowed until the writer is changed. */
+/* Gives one field of those appended cells that are in memory, as a column borrowed until the writer is changed. */
 TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
 
 /* Writes the commit completely, but invisibly. Everything that is likely to fail happens here. */
@@ -792,48 +805,48 @@ TSR_API uint64_t tsr_writer_time(const tsr_writer *writer);
 TSR_API const char *tsr_writer_commit(const tsr_writer *writer);
 /* Makes the prepared commit visible. TSR_NOT_FOUND: the prepared files are gone. */
 TSR_API int tsr_writer_publish(tsr_writer *writer, tsr_error *error);
-/* Opens the writer for more changes in two situations: after prepare, if the host's own commit has failed and its
+/* Reopens the writer for more changes in two situations: after prepare, if the host's own commit has failed and its
  * transaction continues; and after publish, if the transaction of the store is still open, so that nobody else has seen
- * the commit. The next prepare makes a commit of a new time, also if nothing has changed. That prepare, or
- * tsr_writer_abandon, takes the old commit back. */
+ * the commit. The next prepare makes a commit with a new time, even if nothing has changed. That prepare, or
+ * tsr_writer_abandon, withdraws the old commit. */
 TSR_API void tsr_writer_reopen(tsr_writer *writer);
-/* Removes everything that the writer has written and not published. The caller still closes the writer. */
+/* Removes everything that the writer has written but not published. The caller still closes the writer. */
 TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);
-/* A commit that is prepared and not published stays on disk, invisible; files of an unprepared one are removed. */
+/* A prepared, unpublished commit stays on disk, invisible; the files of an unprepared one are removed. */
 TSR_API void tsr_writer_close(tsr_writer *writer);
 
-/* Owners of prepared commits. The id of an owner belongs to one database file in one place; copies of the file have
- * other ids.
+/* Owners of prepared commits. An owner's id belongs to one database file in one place; copies of the file have other
+ * ids.
  *
  * tsr_place_find gives the place of a file, which distinguishes the file from its copies: a digest of device, inode,
- * time of birth, absolute path, host name and the machine's boot. Returns 1; 0 if there is no file at this absolute
- * path, so it has no place; an error if the system does not give the information.
+ * birth time, absolute path, host name and the machine's boot. Returns 1; 0 if there is no file at this absolute path,
+ * so that it has no place; an error if the system does not provide the information.
  *
- * tsr_owner_next gives the id of a file that had the id `owner` (any text) and is now at `place`. The same owner and
- * place give the same id. Nobody can compute it without knowing both. */
+ * tsr_owner_next gives the id of a file that had the id `owner` (any string) and is now at `place`. The same owner and
+ * place always give the same id. Nobody can compute it without knowing both. */
 #define TSR_OWNER_SIZE 33 /* 32 hex digits and NUL */
 TSR_API int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
 TSR_API int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error);
 
 typedef enum tsr_writer_state { TSR_WRITER_UNKNOWN, TSR_WRITER_LIVES, TSR_WRITER_GONE } tsr_writer_state;
-typedef struct tsr_prepared { /* a prepared commit as its marker describes it; borrowed during the call */
+typedef struct tsr_prepared { /* a prepared commit, from its marker; borrowed during the call */
   const char *commit; /* as tsr_writer_commit gave it */
   const char *marker; /* path in the array */
-  const char *owner; /* NULL: the marker is of an earlier version of tessera, which wrote `file` only */
+  const char *owner; /* NULL: an earlier version of tessera wrote the marker, with `file` only */
   const char *host, *file; /* where it was prepared, for messages; host may be NULL */
   uint64_t fragment_count;
   const char *const *fragments; /* their names */
   tsr_writer_state writer; /* UNKNOWN if the store has no locks */
-  bool published; /* tsr_array_prepared only: the commit is published, and only the marker is left */
+  bool published; /* tsr_array_prepared only: the commit is published, and only its marker is left */
   uint64_t age; /* tsr_array_prepared only: of the marker, in milliseconds */
 } tsr_prepared;
 
 typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_UNDO } tsr_verdict;
 
 /* Settles the commits that writers with an owner have prepared and neither published nor abandoned, because their
- * process died or publishing failed. Calls `decide` for each of them, unless its writer is known to live, or a file of
- * the array shows that the commit was published. `decide` may return UNDO only for commits of its own owner, and only
- * while no other process of that owner can be between prepare and publish. `file`: path of the owner's database
+ * process died or publishing failed. Calls `decide` for each of them, unless its writer is known to be alive, or a file
+ * of the array shows that the commit was published. `decide` may return UNDO only for commits of its own owner, and
+ * only while no other process of that owner can be between prepare and publish. `file`: path of the owner's database
  * (tsr_writer_options.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
  * TSR_CORRUPT: the files of a commit that must be published are gone. */
 TSR_API int tsr_array_recover(tsr_array *array, const char *file,
@@ -841,12 +854,12 @@ TSR_API int tsr_array_recover(tsr_array *array, const char *file,
                               uint64_t *changed, tsr_error *error);
 /* Removes prepared commits whose owner is gone, and publishes nothing. `decide` returns PUBLISH for a commit that the
  * caller's own record names: it is removed only if its files are gone already. `decide` returns UNDO for any other
- * commit that may be removed. Commits that are younger than 24 hours or whose writer lives stay; TSR_BUSY reports them
- * after everything else is done. `changed` as for tsr_array_recover. */
+ * commit that may be removed. Commits that are less than 24 hours old or whose writer is alive stay; TSR_BUSY reports
+ * them after everything else is done. `changed` as for tsr_array_recover. */
 TSR_API int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
                              void *argument, uint64_t *changed, tsr_error *error);
-/* Returns 1 if the commit with this path has a marker: it is prepared, and neither published nor taken back; else 0.
- * TSR_RANGE: the path is not that of a commit (tsr_writer_commit). */
+/* Returns 1 if the commit with this path has a marker: it is prepared, and neither published nor withdrawn; else 0.
+ * TSR_RANGE: not the path of a commit (tsr_writer_commit). */
 TSR_API int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error);
 /* Calls `show` for each prepared commit and changes nothing. A negative code from `show` ends the call with that code.
  */
@@ -855,7 +868,7 @@ TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, con
 
 /* ---- Maintenance ------------------------------------------------------------------------------------------------- */
 
-/* Kinds of files that maintenance handles. Arrays have all of them, groups have metadata only. */
+/* Kinds of files that maintenance handles. Arrays have all of them; groups have only metadata. */
 typedef enum tsr_maintenance {
   TSR_MAINTAIN_FRAGMENTS = 1,
   TSR_MAINTAIN_COMMITS = 2,
@@ -874,23 +887,23 @@ typedef struct tsr_consolidate_options { /* `= {0}` is the default */
   bool purge_deleted; /* drop deleted cells, also for readers of earlier times */
 } tsr_consolidate_options;
 
-/* Consolidates one kind of files (not TSR_MAINTAIN_ALL). Fragments: merges fragments that follow each other in time, if
- * no reader's view changes by it. Commits, footers of fragments, metadata: joins many files into one. The replaced
- * files stay until a vacuum. *merged: the number of files or fragments that were merged. Each merge is one commit: if
- * the call fails, merges that were finished before stay. The arrays of dimension labels come behind the array, unless
- * `fragments` are named. No writer of the array may be open. `options` may be NULL, here and below. */
+/* Consolidates one kind of files (not TSR_MAINTAIN_ALL). Fragments: merges fragments that follow each other in time,
+ * provided that no reader's view changes. Commits, footers of fragments, metadata: joins many files into one. The
+ * replaced files stay until a vacuum. *merged: the number of files or fragments that were merged. Each merge is one
+ * commit: if the call fails, completed merges remain. The arrays of dimension labels are consolidated after the array,
+ * unless `fragments` are named. No writer of the array may be open. `options` may be NULL, here and below. */
 TSR_API int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                                   uint64_t *merged, tsr_error *error);
 /* Counts the fragments that the first pass of consolidation would merge now, and changes nothing. The result is also 0
  * for arrays that cannot be merged at all. Writers may be open. */
 TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,
                                 tsr_error *error);
-/* Removes replaced files of all kinds in `what`, a union of tsr_maintenance. With TSR_MAINTAIN_FRAGMENTS it also
- * removes files that unfinished writes left behind at least a day ago, except those of a prepared commit (writer
- * options, `owner`), and ends uploads of large files into a bucket that were begun then. The arrays of dimension labels
- * come behind the array. *removed: the number of files and fragments removed. */
+/* Removes replaced files of all kinds in `what`, a union of tsr_maintenance. With TSR_MAINTAIN_FRAGMENTS, it also
+ * removes files that unfinished writes left behind at least a day ago, except those of a prepared commit
+ * (tsr_writer_options.owner), and aborts multipart uploads to a bucket that were begun at least a day ago. The arrays
+ * of dimension labels are vacuumed after the array. *removed: the number of files and fragments removed. */
 typedef struct tsr_vacuum_options {
-  uint64_t grace; /* in milliseconds: what was replaced more lately stays, for readers that have listed it */
+  uint64_t grace; /* in milliseconds: files replaced more recently than this stay, for readers that have listed them */
 } tsr_vacuum_options;
 TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options,
                              uint64_t *removed, tsr_error *error);
@@ -899,26 +912,27 @@ typedef struct tsr_group tsr_group;
 TSR_API int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
                                   tsr_error *error);
 TSR_API int tsr_group_vacuum(tsr_group *group, const tsr_vacuum_options *options, uint64_t *removed, tsr_error *error);
-/* Takes, renews or gives back the advisory lease on an array or a group, for example before a consolidation. Returns 1 if
- * this environment holds the lease afterwards: nobody else had it, or it had ended. Then no other environment gets it
- * for `seconds`, from 1 to TSR_LEASE_MAX, by the clock of the store. Returns 0 if another one holds it, and after 0
- * seconds, which give it back. A lease stops nobody who does not ask for it. It leaves a small file ".lease_N" in the
+/* Takes, renews or releases the advisory lease on an array or a group, for example before a consolidation. Returns 1 if
+ * this environment holds the lease afterwards: nobody else held it, or it had expired. No other environment gets it for
+ * `seconds` (1 to TSR_LEASE_MAX) by the clock of the store. 0 seconds release it. Returns 0 if another environment
+ * holds it, or after a release. A lease stops nobody who does not ask for it. It leaves a small file ".lease_N" in the
  * array. TSR_RANGE: too many seconds; TSR_NOT_FOUND: there is no array and no group. */
 #define TSR_LEASE_MAX 86400
 TSR_API int tsr_lease(tsr_environment *environment, const char *path, uint64_t seconds, tsr_error *error);
 
 /* ---- Looking inside ---------------------------------------------------------------------------------------------- */
 
-/* The times `since` and `as_of` below are inclusive, as for snapshots; TSR_TIME_BEGIN and TSR_TIME_NOW if not given. */
+/* The times `since` and `as_of` below are inclusive, as for snapshots; TSR_TIME_BEGIN and TSR_TIME_NOW mean no limit.
+ */
 
 /* Kind of a directory: an array if it has __schema or __array_schema.tdb, else a group if it has __group or
  * __tiledb_group.tdb. */
 typedef enum tsr_object_kind { TSR_OBJECT_NONE, TSR_OBJECT_ARRAY, TSR_OBJECT_GROUP } tsr_object_kind;
-/* Gives the kind of the directory `path`; TSR_OBJECT_NONE also if nothing is there. */
+/* Gives the kind of the directory `path`; TSR_OBJECT_NONE also if nothing exists there. */
 TSR_API int tsr_object_find(tsr_environment *environment, const char *path, tsr_object_kind *kind, tsr_error *error);
 
 typedef struct tsr_object {
-  const char *path; /* begins with the directory's path as it was given */
+  const char *path; /* begins with the path passed to tsr_objects_open */
   tsr_object_kind kind; /* array or group */
 } tsr_object;
 typedef struct tsr_objects {
@@ -939,8 +953,8 @@ TSR_API void tsr_group_close(tsr_group *group);
 
 typedef struct tsr_group_member {
   const char *name; /* NULL: the member has none */
-  const char *path; /* of its directory; a URI if it lies in another kind of store */
-  /* what the directory is; if it lies outside the group's directory, what the group says about it */
+  const char *path; /* of its directory; a URI if it is in another kind of store */
+  /* the actual kind of the directory; if it is outside the group's directory, the kind that the group recorded */
   tsr_object_kind kind;
 } tsr_group_member;
 typedef struct tsr_group_members {
@@ -948,7 +962,7 @@ typedef struct tsr_group_members {
   const tsr_group_member *members; /* sorted by name; members without one by their path in the group */
 } tsr_group_members;
 /* Gives the members of a group between two times. Does not look at anything outside the group's directory. The caller
- * closes the result, also after the group. */
+ * closes the result, which may outlive the group. */
 TSR_API int tsr_group_members_open(tsr_group *group, uint64_t since, uint64_t as_of, tsr_group_members **members,
                                    tsr_error *error);
 TSR_API void tsr_group_members_close(tsr_group_members *members);
@@ -965,8 +979,8 @@ typedef struct tsr_metadata {
   uint64_t count;
   const tsr_metadatum *entries; /* sorted by key, as bytes */
 } tsr_metadata;
-/* Give the metadata of an array or a group between two times. The caller closes the result, also after the array or
- * group. */
+/* Give the metadata of an array or a group between two times. The caller closes the result, which may outlive the array
+ * or group. */
 TSR_API int tsr_array_metadata(tsr_array *array, uint64_t since, uint64_t as_of, tsr_metadata **metadata,
                                tsr_error *error);
 TSR_API int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_metadata **metadata,
@@ -978,17 +992,17 @@ typedef struct tsr_fragment_info { /* borrowed until the snapshot is closed */
   uint64_t start, end; /* times */
   uint32_t version; /* format version */
   bool dense;
-  const tsr_schema *schema; /* by which the fragment was written */
-  uint64_t cells; /* of all its times, without the padding of tiles */
-  uint64_t tiles; /* of each of its fields */
+  const tsr_schema *schema; /* with which the fragment was written */
+  uint64_t cells; /* whatever the times of the snapshot; without the padding of tiles */
+  uint64_t tiles; /* per field */
   uint64_t bytes; /* of its files */
   const tsr_interval *non_empty_domain; /* one for each dimension; NULL: the fragment is empty */
 } tsr_fragment_info;
 /* Returns the number of fragments in view. They are numbered from 0, the oldest first. */
 TSR_API uint64_t tsr_fragment_count(const tsr_snapshot *snapshot);
-/* Returns how many delete conditions are evaluated for the cells of one fragment, at most. */
+/* Returns the largest number of delete conditions that are evaluated for the cells of any one fragment. */
 TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
-/* Returns how many comparisons these conditions of one fragment have together, at most. */
+/* Returns the largest number of comparisons in these conditions for any one fragment. */
 TSR_API uint64_t tsr_snapshot_comparison_count(const tsr_snapshot *snapshot);
 /* Gives the times of the first and the last write in view, fragments and deletes. Returns false if there is none. */
 TSR_API bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_t *last);
@@ -1017,44 +1031,44 @@ TSR_API int tsr_tiles_open(tsr_snapshot *snapshot, uint64_t fragment, tsr_tiles 
 TSR_API void tsr_tiles_close(tsr_tiles *tiles);
 /* Returns how many dimensions and attributes have tiles of their own. Dimensions of dense fragments have none. */
 TSR_API uint32_t tsr_tiles_fields(const tsr_tiles *tiles);
-/* Returns the number of field `index` of these in the fragment's schema; -1: __coords, which has the coordinates of all
- * dimensions (below format version 5). */
+/* Returns the number, in the fragment's schema, of field `index` among these; -1: __coords, which has the coordinates
+ * of all dimensions (below format version 5). */
 TSR_API int64_t tsr_tiles_field(const tsr_tiles *tiles, uint32_t index);
 /* Describes a tile of field `index`. */
 TSR_API int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile_info *info, tsr_error *error);
 
 /* ---- Changing metadata, schemas and groups ----------------------------------------------------------------------- */
 
-/* Each of these functions writes one file, which appears at once and durably, and which is newer than everything before
- * it. Everyone who opens the array or group afterwards sees the change. On an error nothing has changed. */
+/* Each of these functions writes one file, which appears atomically and durably and is newer than everything before it.
+ * Everyone who opens the array or group afterwards sees the change. On an error nothing has changed. */
 
-/* Set or delete one key. The value may be unaligned; count 0 is a key without a value. Deleting a missing key is not an
- * error. */
+/* Set or delete one key. The value may be unaligned; count 0 stores a key without a value. Deleting a missing key is
+ * not an error. */
 TSR_API int tsr_array_set_metadata(tsr_array *array, const tsr_metadatum *entry, tsr_error *error);
 TSR_API int tsr_array_delete_metadata(tsr_array *array, const char *key, uint64_t key_size, tsr_error *error);
 TSR_API int tsr_group_set_metadata(tsr_group *group, const tsr_metadatum *entry, tsr_error *error);
 TSR_API int tsr_group_delete_metadata(tsr_group *group, const char *key, uint64_t key_size, tsr_error *error);
 
-/* The next four change the schema of an array of format version 12 to 22. Fragments keep the schema by which they were
- * written; an attribute that a fragment lacks reads as its fill value. */
+/* The next four change the schema of an array of format version 12 to 22. Fragments keep the schema with which they
+ * were written; an attribute that a fragment lacks reads as its fill value. */
 
 /* Adds an attribute. The attribute and its enumeration (NULL: none) are filled in as for a new array. */
 TSR_API int tsr_array_add_attribute(tsr_array *array, const tsr_field *attribute, const tsr_enumeration *enumeration,
                                     tsr_error *error);
 TSR_API int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error);
-/* Writes a schema for cells that never had some attributes of the newest one. It lacks the attributes with
- * lacking[field] = true and is in force at no time; pass it in tsr_writer_options. A dense array needs an attribute: if
- * all are lacking, the schema has one with another name. Borrowed until the array is closed. */
+/* Writes a schema for cells that never had some of the newest schema's attributes. It lacks the attributes with
+ * lacking[field] = true and is never in force; pass it in tsr_writer_options. A dense array needs an attribute: if all
+ * are lacking, the schema has a dummy attribute under another name. Borrowed until the array is closed. */
 TSR_API int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_schema **schema,
                                      tsr_error *error);
 /* Appends the labels of `more` to the enumeration named more->name, with the same datatype and values per label.
  * TSR_CONSTRAINT: the enumeration has one of the labels already. */
 TSR_API int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error);
-/* Expands the current domain. `domain` has one interval for each dimension, which contains the present one. */
+/* Expands the current domain. `domain` has one interval for each dimension, which must contain the present one. */
 TSR_API int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error);
 
-/* Makes a directory a group. Creates the directory and its parents if they are missing. TSR_EXISTS: it is a group or an
- * array already. */
+/* Turns a directory into a group. Creates the directory and its parents if they are missing. TSR_EXISTS: it is a group
+ * or an array already. */
 TSR_API int tsr_group_create(tsr_environment *environment, const char *path, tsr_error *error);
 /* Adds a member. `name` may be NULL; `uri` is relative to the group's directory if `relative` is true, else absolute.
  * TSR_EXISTS: the group has a member of this name, or, without a name, of this URI. */
@@ -1067,47 +1081,48 @@ TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *erro
  * symbolic link. */
 TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
 
-/* Exchanges the directories of two arrays that lie beside each other, in one step: at each moment both paths lead to an
- * array. TSR_UNSUPPORTED: the file system has no such call, or the paths lead to a bucket or a store of the host. */
+/* Atomically exchanges the directories of two arrays in the same parent directory: at every moment both paths name an
+ * array. TSR_UNSUPPORTED: the file system has no such call, or the paths are in a bucket or a store of the host. */
 TSR_API int tsr_array_exchange(tsr_environment *environment, const char *path, const char *other, tsr_error *error);
 
 /* ---- Regridding: blocks of cells as an array --------------------------------------------------------------------- */
 
 typedef enum tsr_regrid_method {
-  TSR_REGRID_MEAN, /* FLOAT64, or FLOAT32 of FLOAT32 */
-  TSR_REGRID_SUM, /* INT64, or FLOAT64 of floats */
+  TSR_REGRID_MEAN, /* FLOAT64; of FLOAT32: FLOAT32 */
+  TSR_REGRID_SUM, /* INT64; of floats: FLOAT64 */
   TSR_REGRID_MIN,
   TSR_REGRID_MAX,
   TSR_REGRID_COUNT, /* UINT64: cells that are not null */
-  TSR_REGRID_NEAREST, /* the cell at half of the factor on each dimension; the last one of a shorter block */
-  TSR_REGRID_MODE /* the most frequent value; of several the least */
+  TSR_REGRID_NEAREST, /* the cell at index factor / 2 on each dimension; in a shorter block at most its last cell */
+  TSR_REGRID_MODE /* the most frequent value; the least of several equally frequent ones */
 } tsr_regrid_method;
 
-/* Makes a dense array of another's blocks. Block k of a dimension with the factor n > 1 has the coordinates low + k n to
- * low + k n + n - 1, where low is the low end of the domain; the new dimension has the coordinates k, from 0. A dimension
- * with the factor 1 stays as it is. The last block may be shorter. Nulls, NaN and NaT are left out. A block without a
- * value is null, or NaN or NaT in an attribute that cannot be null; a block without a written cell is not written. */
+/* Reduces blocks of a dense array to the cells of a coarser dense array. Block k of a dimension with the factor n > 1
+ * has the coordinates low + k n to low + k n + n - 1, where low is the low end of the domain; the new dimension has the
+ * coordinates k, from 0. A dimension with the factor 1 stays as it is. The last block may be shorter. Nulls, NaN and
+ * NaT are ignored. A block without a value becomes null or, if the attribute is not nullable, NaN or NaT; a block
+ * without a written cell is not written. */
 typedef struct tsr_regrid_request {
   const uint64_t *factors; /* one for each dimension, at least 1 */
   tsr_regrid_method method;
   const bool *fields; /* one for each field: true for the attributes to take; NULL: all */
   bool narrow; /* means of integers of 8 and 16 bits are FLOAT32 */
-  bool quick; /* zstd, gzip and bzip2 compress at their quickest level, instead of the array's */
-  /* ignore cells that have the attribute's fill value, as nulls are; values of one byte only if the fill value is not
-   * the datatype's own, which is too common as data */
+  bool quick; /* zstd, gzip and bzip2 compress at their fastest level instead of the array's */
+  /* ignore cells that have the attribute's fill value, as nulls are ignored; for one-byte datatypes only if the fill
+   * value is not the datatype's default, which is too common as data */
   bool skip_fill;
-  const tsr_interval *box; /* NULL, or: only blocks that meet this box of the source are written */
+  const tsr_interval *box; /* NULL, or: write only blocks that intersect this box of the source */
   uint64_t memory_bytes; /* limit of working memory; 0 = 1 GiB */
-  unsigned threads; /* 0: the array's; the result does not depend on them */
+  unsigned threads; /* 0: the array's; the result does not depend on the number */
 } tsr_regrid_request;
 
-/* Returns true if a method suits an attribute: mean and sum take numbers, min and max also datetimes and times, mode also
- * enumerated attributes; count takes all attributes of fixed length, and so does nearest. */
+/* Returns true if a method can be applied to an attribute: mean and sum take numbers, min and max also datetimes and
+ * times, mode also enumerated attributes; count and nearest take all attributes of fixed length. */
 TSR_API bool tsr_regrid_suits(tsr_regrid_method method, const tsr_field *attribute);
 
-/* Order of use: tsr_regrid_open, then tsr_array_create or tsr_creation_prepare with tsr_regrid_schema, tsr_regrid_write,
- * tsr_regrid_close. `request` is copied, but `box` is borrowed. TSR_ERROR: the array is sparse, or the method does not
- * suit an attribute that is taken. The caller closes it before the snapshot. */
+/* Order of use: tsr_regrid_open, then tsr_array_create or tsr_creation_prepare with tsr_regrid_schema,
+ * tsr_regrid_write, tsr_regrid_close. `request` is copied, but `box` is borrowed. TSR_ERROR: the array is sparse, or
+ * the method cannot be applied to one of the selected attributes. The caller closes it before the snapshot. */
 typedef struct tsr_regrid tsr_regrid;
 TSR_API int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, tsr_regrid **regrid,
                             tsr_error *error);
@@ -1115,15 +1130,15 @@ TSR_API int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *re
 TSR_API const tsr_schema *tsr_regrid_schema(const tsr_regrid *regrid);
 /* Computes the blocks and writes them into an array whose dimensions and attributes are those of the schema, in several
  * commits if they do not fit into memory at once. *cells: the number of cells that were written; may be NULL.
- * TSR_RANGE: a sum passes the integers of 64 bits. */
+ * TSR_RANGE: a sum does not fit into 64 bits. */
 TSR_API int tsr_regrid_write(tsr_regrid *regrid, tsr_array *target, uint64_t *cells, tsr_error *error);
 TSR_API void tsr_regrid_close(tsr_regrid *regrid);
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */
 
 typedef enum tsr_severity {
-  TSR_SEVERITY_NOTE, /* normal in the life of an array, for example the rest of an unfinished write */
-  TSR_SEVERITY_WARNING, /* does not belong here, or could not be checked; every read gives the right cells */
+  TSR_SEVERITY_NOTE, /* normal in the life of an array, for example leftovers of an unfinished write */
+  TSR_SEVERITY_WARNING, /* does not belong here, or could not be checked; every read still gives the right cells */
   TSR_SEVERITY_ERROR /* data is lost, cannot be read, or would be read wrongly */
 } tsr_severity;
 
@@ -1143,11 +1158,11 @@ typedef struct tsr_check_options { /* `= {0}` is the default */
   bool quick; /* check the structure only: decode no tile */
 } tsr_check_options;
 
-/* Reports everything that is wrong with the array in the directory `path`, of all times and any format version: missing
- * and stray files, sizes, offsets, checksums and tags, tiles that cannot be decoded, cells out of order or outside
- * their box or the domain, statistics, commits without fragments and fragments without commits. A fault never ends the
- * check. An array is sound if the check reports nothing but notes. `options` may be NULL. TSR_NOT_FOUND: there is no
- * array; TSR_AUTH: the key is missing or wrong. */
+/* Reports everything that is wrong with the array in the directory `path`, for all times and any format version:
+ * missing and stray files, sizes, offsets, checksums and tags, tiles that cannot be decoded, cells out of order or
+ * outside their box or the domain, statistics, commits without fragments and fragments without commits. A fault never
+ * ends the check. An array is sound if the check reports nothing but notes. `options` may be NULL. TSR_NOT_FOUND: there
+ * is no array; TSR_AUTH: the key is missing or wrong. */
 TSR_API int tsr_array_check(tsr_environment *environment, const char *path, const tsr_check_options *options,
                             tsr_check_report report, void *argument, tsr_error *error);
 
@@ -1158,11 +1173,11 @@ TSR_API int tsr_array_check(tsr_environment *environment, const char *path, cons
  * NaT. */
 TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text);
 #define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */
-/* Writes a number that is neither infinite nor NaN with so many significant digits, at most 17: as printf's %.*g does,
- * but with a point, whatever the host's locale has. Returns how many bytes it has written, without the NUL. */
+/* Writes a finite number with `digits` significant digits, at most 17, like printf's %.*g, but with a point in every
+ * locale. Returns the number of bytes written, without the NUL. */
 TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
-/* Reads ISO-8601 text. A short form means its first instant; `T` or a blank stands before the hours; `Z` or nothing at
- * the end. TSR_MISMATCH: not such a text, or finer than the unit; TSR_RANGE: outside the datatype. */
+/* Parses ISO-8601 text. A short form means its first instant; `T` or a blank separates date and time; `Z` or nothing at
+ * the end. TSR_MISMATCH: not ISO-8601, or finer than the unit; TSR_RANGE: outside the datatype. */
 TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
                                tsr_error *error);
 /* Where an instant lies among the values of a datatype. */
@@ -1174,13 +1189,13 @@ typedef enum tsr_place {
 } tsr_place;
 /* Locates the first instant of ISO-8601 text of any precision. */
 TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
-/* Returns how much of the unit lies between the value before that instant and the instant itself: at least 0, less
- * than 1. Of noon it is 0.5 in days. 0 also if the text is not ISO-8601. */
+/* Returns how far that instant is past the last value not after it, as a fraction of the unit: at least 0, less than 1.
+ * For noon in days it is 0.5. 0 also if the text is not ISO-8601. */
 TSR_API double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size);
 
-/* Writes a text of `size` bytes in the datatype's encoding as UTF-8 to `out`, and returns the number of bytes. UTF-16
- * and UTF-32 need room for 4 bytes for each unit, and 4 more: U+FFFD stands for a unit that is no character, and for
- * bytes at the end that are less than a unit. Other texts need `size` bytes, and are copied. */
+/* Converts a string of `size` bytes in the datatype's encoding to UTF-8 in `out`, and returns the number of bytes
+ * written. UTF-16 and UTF-32 need room for 4 bytes for each unit, and 4 more: an invalid unit, and an incomplete unit
+ * at the end, become U+FFFD. Other strings need `size` bytes, and are copied. */
 TSR_API uint64_t tsr_text_to_utf8(tsr_datatype datatype, const void *bytes, uint64_t size, uint8_t *out);
 
 #include "tessera_arrow.h"

@@ -1,7 +1,7 @@
 /* tessera_arrow.h: arrays as Arrow streams. Programs include tessera.h, which includes this header at its end.
  *
  * The three structures are those of the Arrow C data and stream interfaces
- * (https://arrow.apache.org/docs/format/CDataInterface.html). No library of Arrow's is needed. docs/reference/functions.md
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). No Arrow library is needed. docs/reference/functions.md
  * lists which Arrow type each TileDB datatype becomes.
  */
 #ifndef TESSERA_ARROW_H
@@ -62,9 +62,9 @@ struct ArrowArrayStream {
 
 typedef enum tsr_arrow_strings {
   TSR_ARROW_STRINGS_LARGE, /* large_utf8: offsets of 64 bits */
-  TSR_ARROW_STRINGS_SMALL, /* utf8: offsets of 32 bits; a batch whose strings take 2 GiB is TSR_TOOBIG */
+  TSR_ARROW_STRINGS_SMALL, /* utf8: offsets of 32 bits; TSR_TOOBIG if the strings of a batch take 2 GiB */
   TSR_ARROW_STRINGS_BINARY, /* large_binary: for text that is not UTF-8 */
-  TSR_ARROW_STRINGS_VIEW /* utf8_view: 16 bytes for each string, with its first ones; the limit is that of SMALL */
+  TSR_ARROW_STRINGS_VIEW /* utf8_view: 16 bytes for each string, which hold its beginning; same limit as SMALL */
 } tsr_arrow_strings;
 
 typedef enum tsr_arrow_enums {
@@ -74,7 +74,7 @@ typedef enum tsr_arrow_enums {
 } tsr_arrow_enums;
 
 typedef enum tsr_arrow_datetimes {
-  TSR_ARROW_DATETIMES_TIMESTAMP, /* dates, timestamps, and times of day: a time of a day or more is TSR_RANGE */
+  TSR_ARROW_DATETIMES_TIMESTAMP, /* dates, timestamps, and times of day; TSR_RANGE if a time is a day or more */
   TSR_ARROW_DATETIMES_INTEGER, /* datetimes and times as int64, in the unit of their datatype */
   TSR_ARROW_DATETIMES_DURATION /* dates and timestamps; times as durations of any length */
 } tsr_arrow_datetimes;
@@ -82,24 +82,25 @@ typedef enum tsr_arrow_datetimes {
 typedef struct tsr_arrow_options { /* `= {0}` is the default */
   const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
   uint32_t field_count;
-  const tsr_request *request; /* which cells, in which order; its `fields` are ignored. NULL: all */
-  uint64_t batch_rows; /* rows that a batch is to have; 0 = 131,072. Batches end where the reader's batches end */
+  const tsr_request *request; /* which cells, in which order; its `fields` are ignored. NULL: all cells */
+  uint64_t batch_rows; /* target number of rows in a batch; 0 = 131,072. Batches end where the reader's batches end */
   tsr_arrow_strings strings;
   tsr_arrow_enums enums;
   tsr_arrow_datetimes datetimes;
-  bool fill; /* unwritten cells have the fill value; false: they are null */
+  bool fill; /* unwritten cells read as the fill value; false: as null */
 } tsr_arrow_options;
 
-/* Makes *out a stream of the cells of a snapshot. The plan is made now, tiles are read by get_next. The snapshot is
- * held until the stream is released, which must come before its array is closed; the options are copied. Of one stream
- * one function at a time may run, on any thread.
+/* Makes *out a stream of the cells of a snapshot. The plan is made now; get_next reads the tiles. The stream holds the
+ * snapshot until it is released, which must happen before the array is closed; the options are copied. The functions of
+ * one stream may be called on any thread, but only one at a time.
  *
- * get_next returns ENOMEM for TSR_NOMEM, TSR_BUDGET and TSR_TOOBIG, ECANCELED for TSR_INTERRUPT, EIO for TSR_IO, else
- * EINVAL; get_last_error gives the whole message. A batch owns its memory and may outlive everything else. */
+ * get_next returns ENOMEM for TSR_NOMEM, TSR_BUDGET and TSR_TOOBIG, ECANCELED for TSR_INTERRUPT, EIO for TSR_IO, and
+ * EINVAL for everything else; get_last_error gives the whole message. A batch owns its memory and may outlive
+ * everything else. */
 TSR_API int tsr_arrow_open(tsr_snapshot *snapshot, const tsr_arrow_options *options, struct ArrowArrayStream *out,
                            tsr_error *error);
 
-/* The same for an array that is opened for the stream alone: the stream owns environment, array and snapshot. */
+/* The same for an array that is opened only for the stream: the stream owns environment, array and snapshot. */
 TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, const char *path,
                                 const tsr_array_options *array, uint64_t since, uint64_t as_of,
                                 const tsr_arrow_options *options, struct ArrowArrayStream *out, tsr_error *error);
@@ -107,15 +108,15 @@ TSR_API int tsr_arrow_open_path(const tsr_environment_options *environment, cons
 /* The value that the functions of a stream return for an error of the library; 0 for TSR_OK. */
 TSR_API int tsr_arrow_errno(int code);
 
-/* Makes the columns of a stream those of a schema that a consumer asks for, if the names match in their order and no cast
- * loses anything: a wider number, another layout of strings, a finer unit of instants, a duration in place of a time of
- * day, labels in place of a dictionary.
- * Returns true; false if the stream stays as it is. Comes before all calls of the stream's functions; `requested` stays
- * the caller's. A string or an instant that turns out not to fit is an error of get_next. */
+/* Converts the columns of a stream to the schema that a consumer requests, if the names match in order and every cast
+ * is lossless: a wider number, another layout of strings, a finer unit of instants, a duration for a time of day,
+ * labels instead of a dictionary. Returns true if so; false if the stream is unchanged. Must be called before any of
+ * the stream's functions; the caller keeps `requested`. If a string or an instant turns out not to fit, get_next fails.
+ */
 TSR_API bool tsr_arrow_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
 
-/* Makes *out the schema that a stream of these fields has. `array` gives the labels of enumerations; it may be NULL, if
- * no field has an enumeration or they are shown as codes. The caller calls out->release. */
+/* Makes *out the schema that a stream of these fields has. `array` provides the labels of enumerations; it may be NULL
+ * if no field has an enumeration, or if enumerations are exported as codes. The caller calls out->release. */
 TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
                              struct ArrowSchema *out, tsr_error *error);
 
@@ -123,46 +124,48 @@ TSR_API int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const t
 
 #define TESSERA_TOKEN_SIZE 33 /* 32 hex digits and NUL */
 
-/* What the loadable extension exports beside its entry point: tessera_api(1). The table only grows at its end. */
+/* The functions that the loadable extension exports besides its entry point: tessera_api(1). The table only grows at
+ * its end. */
 typedef struct tessera_functions {
   int version; /* 1 */
   const char *library_version;
-  /* Makes *out the stream of a token that SQL's tessera_stream or tessera_rows gave. Returns 1; 0 if there is no such token: a token can
-   * be taken once. */
+  /* Makes *out the stream of a token returned by SQL's tessera_stream or tessera_rows. Returns 1; 0 if there is no such
+   * token. Each token can be taken once. */
   int (*take)(const char *token, struct ArrowArrayStream *out);
-  /* The same for a stream on the heap, which free_stream releases and frees; NULL if there is no such token. */
+  /* The same, but the stream is on the heap, and free_stream releases and frees it; NULL if there is no such token. */
   struct ArrowArrayStream *(*take_new)(const char *token);
   void (*free_stream)(struct ArrowArrayStream *stream);
-  /* Python: free_capsule is a destructor for capsules that hold a stream of take_new; use_capsules gives it
-   * PyCapsule_GetPointer first. */
+  /* For Python: free_capsule is the destructor of capsules that hold a stream of take_new; use_capsules must first tell
+   * it PyCapsule_GetPointer. */
   void (*use_capsules)(void *(*get_pointer)(void *capsule, const char *name));
   void (*free_capsule)(void *capsule);
-  /* Puts a stream in, for SQL's tessera_create_stream, and writes its token. The stream is moved: its `release` becomes
-   * NULL. Returns 1; 0 if the stream was released already, or 256 streams wait. */
+  /* Registers a stream for SQL's tessera_create_stream, and writes its token. The stream is moved: its `release`
+   * becomes NULL. Returns 1; 0 if the stream was released already, or if 256 streams are waiting. */
   int (*put)(struct ArrowArrayStream *stream, char token[TESSERA_TOKEN_SIZE]);
-  /* Lends memory to one call of SQL and writes its token: tessera_write_npy takes the values from there, tessera_npy with
-   * the option `into` puts them there. `header` is copied: the dict of an NPY file's header, which tells type and shape.
-   * The memory must stay until the call has returned; if there was none, take_back ends the loan. Returns 1; 0 without
-   * memory, or while 256 loans wait. */
+  /* Lends memory to one SQL call and writes its token: tessera_write_npy reads the values from this memory; tessera_npy
+   * with the option `into` writes them there. `header` is copied: the dict of an NPY header, which has the type and
+   * shape. The memory must stay valid until the call has returned; if there was no call, take_back ends the loan.
+   * Returns 1; 0 if there is no memory, or if 256 loans are waiting. */
   int (*lend)(void *memory, uint64_t size, const char *header, char token[TESSERA_TOKEN_SIZE]);
   void (*take_back)(const char *token);
-  /* Gives the schema of a token's stream, on the heap, and releases the stream; NULL if there is no such token, or the
-   * stream has none. free_schema_capsule is a destructor for capsules of Python that hold it (see use_capsules). */
+  /* Returns the schema of a token's stream, on the heap, and releases the stream; NULL if there is no such token, or
+   * the stream has no schema. free_schema_capsule is the destructor of Python capsules that hold it (see use_capsules).
+   */
   struct ArrowSchema *(*take_schema)(const char *token);
   void (*free_schema_capsule)(void *capsule);
-  /* Makes another stream of the rows of a stream that tessera_rows gave, from their first row. The SELECT is run once,
-   * when any of these streams is first asked for something; `stream` need not have been, and may be in use. Freed by
-   * free_stream. NULL: another kind of stream, or no memory. */
+  /* Makes another stream of the same rows as a stream that tessera_rows returned, from the first row on. The SELECT
+   * runs once, on the first call of any of these streams; `stream` need not have been used, and may be in use.
+   * free_stream frees the result. NULL: `stream` is of another kind, or there is no memory. */
   struct ArrowArrayStream *(*again)(const struct ArrowArrayStream *stream);
-  /* tsr_arrow_request for a stream that was taken: 1 if the requested schema is honoured, 0 if the stream stays as it
-   * is. A stream of tessera_rows runs its SELECT now. */
+  /* tsr_arrow_request for a taken stream: 1 if the requested schema is honoured, 0 if the stream is unchanged. A stream
+   * of tessera_rows runs its SELECT now. */
   int (*request)(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
-  /* Makes a stream of the rows of `count` streams of take_new, one after the other; they have one schema. It takes them,
-   * and is freed by free_stream. NULL: no stream was given, or no memory; the streams stay the caller's. */
+  /* Concatenates `count` streams of take_new, which must have the same schema. It takes ownership of them; free_stream
+   * frees the result. NULL: `count` is 0, or there is no memory; the caller then still owns the streams. */
   struct ArrowArrayStream *(*join)(struct ArrowArrayStream *const *streams, uint64_t count);
 } tessera_functions;
 
-/* Returns the functions of a version; NULL if this library has none of that version. */
+/* Returns the functions of a version; NULL if this library does not have that version. */
 const tessera_functions *tessera_api(int version);
 
 #ifdef __cplusplus

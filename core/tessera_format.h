@@ -1,7 +1,7 @@
 /* tessera_format.h: the public structures that describe a TileDB schema: datatypes, orders, filters, fields,
  * enumerations. Programs include tessera.h, which includes this header.
  *
- * All of these are plain data: they are not opened or closed, and no function of this header fails. docs/format.md,
+ * All of them are plain data: they are not opened or closed, and no function of this header fails. docs/format.md,
  * section "Schema", says what the numbers mean on disk.
  */
 #ifndef TESSERA_FORMAT_H
@@ -104,7 +104,7 @@ typedef enum tsr_filter_type {
 typedef struct tsr_filter {
   tsr_filter_type type;
   int32_t level; /* compressors: compression level; -1, or the codec's default level, if none was given */
-  /* delta, double delta: the datatype that the filter takes its input for; TSR_ANY: the field's datatype */
+  /* delta, double delta: the datatype as which the filter interprets its input; TSR_ANY: the field's datatype */
   uint8_t reinterpret;
   uint32_t window; /* bit width reduction, positive delta: largest window in bytes */
   double scale, offset; /* scale_float */
@@ -128,7 +128,7 @@ typedef struct tsr_enumeration {
   uint32_t values_per_label; /* TSR_VARIABLE if the labels are strings */
   bool ordered;
   uint64_t count; /* labels */
-  uint8_t *data; /* the bytes of all labels, one label after the other */
+  uint8_t *data; /* the bytes of all labels, concatenated */
   uint64_t data_size; /* in bytes */
   uint64_t *offsets; /* count + 1 byte offsets into `data`, also if all labels have one size */
 } tsr_enumeration;
@@ -141,11 +141,11 @@ typedef struct tsr_field {
   tsr_datatype datatype;
   uint32_t values_per_cell; /* at least 1, or TSR_VARIABLE */
   uint64_t cell_size; /* size of a cell in bytes; 0 if cells have a variable number of values */
-  tsr_pipeline filters; /* as stored: an empty list of a dimension means the schema's coords_filters */
+  tsr_pipeline filters; /* as stored: an empty list on a dimension means the schema's coords_filters */
   /* dimensions */
   bool has_domain, has_extent; /* string dimensions have neither */
   uint8_t low[8], high[8]; /* ends of the domain, inclusive: one value of the datatype each */
-  /* tile extent: of floats a value of the datatype, else an unsigned integer of the datatype's size */
+  /* tile extent: for floats a value of the datatype, else an unsigned integer of the datatype's size */
   uint8_t extent[8];
   /* attributes */
   bool nullable;
@@ -158,18 +158,19 @@ typedef struct tsr_field {
 } tsr_field;
 
 struct tsr_schema;
-typedef struct tsr_label { /* a dimension label; the array that stores the label's values is not opened */
+typedef struct tsr_label { /* a dimension label. Its values are in an array of their own, which opening the labelled
+                            * array does not open */
   char *name;
   uint32_t dimension; /* number of the dimension that the label belongs to */
-  char *uri; /* where the label's array lies */
+  char *uri; /* URI of the label's array */
   bool relative; /* `uri` is relative to the array's directory */
   tsr_datatype datatype;
   char *attribute; /* name of the attribute of the label's array that has the values */
-  uint8_t data_order; /* of the values, as of a tsr_field */
+  uint8_t data_order; /* order of the values, as in tsr_field */
   uint32_t values_per_cell;
-  bool external; /* the labelled array did not make the label's array */
-  /* in the schema of a new array: the schema of the label's array, which is made with the new one in __labels; its one
-   * attribute has the values. NULL in schemas that were read. */
+  bool external; /* the label's array was not created with the labelled array */
+  /* When creating an array: the schema of the label's array, which is created with it in __labels; its only attribute
+   * has the values. NULL in schemas that were read. */
   const struct tsr_schema *array;
 } tsr_label;
 
@@ -184,7 +185,7 @@ typedef struct tsr_interval {
  * whose low end is ''. */
 TSR_API bool tsr_interval_is_open(const tsr_interval *interval);
 
-/* A schema as one schema file describes it. Its array owns it; callers must not change it. */
+/* A schema, as described by one schema file. Its array owns it; callers must not change it. */
 typedef struct tsr_schema {
   char *name; /* name of the schema file: "__t1_t2_uuid", or "__array_schema.tdb" below format version 10 */
   uint64_t time; /* end of the time range in the file's name, in milliseconds since 1970; 0 for __array_schema.tdb */

@@ -1,5 +1,5 @@
-/* tessera_path.h: paths of the machine's file system, for hosts that keep such paths. They are UTF-8 on every system. tessera.h
- * does not include this header. */
+/* tessera_path.h: paths of the machine's file system, for hosts that store such paths. They are UTF-8 on every system.
+ * tessera.h does not include this header. */
 #ifndef TESSERA_PATH_H
 #define TESSERA_PATH_H
 
@@ -9,26 +9,26 @@
 extern "C" {
 #endif
 
-/* Returns true for a path that no directory is put before. On Windows such a path has a drive, or names a server, or
- * begins at the root of a drive; '\' separates parts, too. */
+/* Returns true if a path is absolute. On Windows an absolute path has a drive, or names a server, or begins at the root
+ * of a drive; '\' is a separator, too. */
 TSR_API bool tsr_path_absolute(const char *path);
 
-/* Gives a path the form that all messages and URIs have: on Windows with '/' for '\', and without the '/' that a URI has
- * before a drive. Elsewhere it stays as it is. It changes `path` in place and never makes it longer. */
+/* Normalizes a path to the form used in all messages and URIs: on Windows '\' becomes '/', and the '/' that a URI has
+ * before a drive is removed. Elsewhere it stays as it is. Changes `path` in place and never makes it longer. */
 TSR_API void tsr_path_form(char *path);
 
-/* Returns true if anything has this path. */
+/* Returns true if anything exists at this path. */
 TSR_API bool tsr_path_exists(const char *path);
 
-/* Returns a path without links, "." and ".."; on Windows with '/', and with the names that the directories really have.
- * NULL, with errno, if nothing has this path. The caller frees it with free(). */
+/* Resolves a path: without symbolic links, "." and ".."; on Windows with '/', and with each name spelled as in its
+ * directory. NULL, with errno set, if nothing exists at this path. The caller frees it with free(). */
 TSR_API char *tsr_path_real(const char *path);
 
-/* Returns true if two paths of this form are the same. On Windows case does not distinguish them. */
+/* Returns true if two normalized paths are the same. On Windows case does not matter. */
 TSR_API bool tsr_path_same(const char *a, const char *b);
 
-/* Opens a file of any kind for reading, as open() does: a descriptor, which programs that the host starts do not
- * inherit, or -1 with errno. With `waits` the open of a pipe waits for a writer. */
+/* Opens a file of any kind for reading, like open(). Returns a descriptor that child processes do not inherit, or -1
+ * with errno set. With `waits`, opening a pipe waits for a writer. */
 TSR_API int tsr_path_read(const char *path, bool waits);
 
 #ifdef __cplusplus
