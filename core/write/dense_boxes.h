@@ -1,7 +1,5 @@
-/* dense_boxes.h: finds boxes for the cells of a dense commit, which may have any shape: each box becomes one dense
- * fragment.
- *
- * The second half of this header is shared by dense_boxes.c, dense_boxes.c and dense_boxes.c. */
+/* dense_boxes.h: covers the cells of a dense commit, which may have any shape, with disjoint boxes, and writes each box
+ * as one dense fragment. The structures below tsr__boxes_close are internal to dense_boxes.c. */
 #ifndef TSR_WRITE_DENSE_BOXES_H
 #define TSR_WRITE_DENSE_BOXES_H
 
@@ -14,15 +12,15 @@ typedef struct tsr_boxes tsr_boxes;
 
 typedef struct tsr_boxes_source {
   const tsr_schema *schema;
-  /* of all fields, borrowed until close; cells in any order; of equal coordinates the last one counts */
+  /* one for each field, borrowed until close; cells in any order; of cells with equal coordinates the last one wins */
   const tsr_column *columns;
   uint64_t count;
-  /* NULL, or a snapshot of the cells alone, which are not in `columns` then: sparse fragments that follow each other in
-   * the array's order, with one cell for each coordinate. Borrowed until close. open_snapshot gives a snapshot with
-   * these cells on top then. */
+  /* NULL, or a snapshot of only these cells, which are then not in `columns`: sparse fragments that follow each other
+   * in the array's order, with one cell for each coordinate. Borrowed until close. open_snapshot must then return a
+   * snapshot with these cells on top. */
   tsr_snapshot *spilled;
-  uint64_t most; /* boxes at most; 0: as many as it takes, never joined over gaps */
-  /* Opens a snapshot of the array's present state, listed anew; called if boxes must be joined over gaps. The boxes
+  uint64_t most; /* maximum number of boxes; 0: as many as it takes, never joined over gaps */
+  /* Opens a snapshot of the array's current state, freshly listed; called if boxes must be joined over gaps. The boxes
    * close it. NULL: gaps cannot be joined. */
   int (*open_snapshot)(void *argument, tsr_snapshot **snapshot, tsr_error *error);
   void *argument;
@@ -30,19 +28,21 @@ typedef struct tsr_boxes_source {
   unsigned threads;
 } tsr_boxes_source;
 
-/* Finds disjoint boxes that hold the cells. If there are more than `most`, it joins boxes over gaps in which all cells
- * are written; these cells are written again with the values that they have. Errors: TSR_FULL if too many boxes are
- * left. */
+/* Finds disjoint boxes that contain the cells. If there are more than `most`, it joins boxes over gaps in which all
+ * cells are already written; these cells are rewritten with their current values. Errors: TSR_FULL if too many boxes
+ * are left. */
 int tsr__boxes_open(const tsr_boxes_source *source, tsr_boxes **boxes, tsr_error *error);
 
 /* Returns the number of boxes. */
 uint64_t tsr__boxes_count(const tsr_boxes *boxes);
 
-/* Returns one interval for each dimension; borrowed from `boxes`. */
+/* Returns box `index`: one interval for each dimension, borrowed from `boxes`. */
 const tsr_interval *tsr__boxes_box(const tsr_boxes *boxes, uint64_t index);
 
 /* Frees the boxes. NULL is allowed. */
 void tsr__boxes_close(tsr_boxes *boxes);
+
+/* ---- Internal to dense_boxes.c ----------------------------------------------------------------------------------- */
 
 typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals by dimension, and the tile */
   tsr_buffer numbers;
@@ -50,14 +50,14 @@ typedef struct tsr_box_list { /* boxes of `width` numbers: low and high ordinals
 } tsr_box_list;
 
 typedef struct tsr_box_cells { /* cells in memory, sorted by key */
-  unsigned place_bits; /* low bits of a key: the place in the tile; the bits above number the tile */
+  unsigned place_bits; /* low bits of a key: the position in the tile; the bits above: the number of the tile */
   tsr_pair *pairs;
   uint64_t count, tile_count;
   uint64_t *tile_first; /* tile_count + 1: the first of `pairs` in each tile */
-  uint64_t *tile_at; /* [tile * dimensions + d]: coordinates of the tile, in units of tiles, in rising order of tiles */
+  uint64_t *tile_at; /* [tile * dimensions + d]: tile coordinates, in units of tiles, in ascending order of tiles */
 } tsr_box_cells;
 
-typedef struct tsr_box_fill { /* the cells of one tile, if some of them come from a snapshot (dense_boxes.c) */
+typedef struct tsr_box_fill { /* the cells of one tile, if some of them come from a snapshot */
   tsr_buffer *values, *offsets, *validity; /* by field */
   tsr_buffer taken; /* u64: rows of a batch that are taken */
   tsr_column *columns; /* by field */
@@ -68,16 +68,16 @@ struct tsr_boxes {
   tsr_arena arena;
   tsr_grid grid;
   uint32_t dimensions;
-  uint64_t *stride; /* by how much a step on a dimension changes the place in the tile */
+  uint64_t *stride; /* by how much a step on a dimension changes the position in the tile */
   tsr_box_cells cells; /* none if `in_order` */
-  bool in_order; /* the cells in memory are those of one box, in row-major order */
+  bool in_order; /* the cells in memory form one box, in row-major order */
   tsr_reader *spilled; /* over source.spilled; NULL: the cells are in memory */
-  tsr_box_list parts; /* boxes that lie in one tile or block of tiles each */
-  tsr_box_list boxes; /* the boxes that are written */
+  tsr_box_list parts; /* boxes, each within one tile or one block of tiles */
+  tsr_box_list boxes; /* the boxes to write */
   tsr_interval *intervals; /* by box of `boxes`, then by dimension */
-  tsr_snapshot *snapshot; /* the present state; if cells are spilled, with them on top; NULL: not open */
+  tsr_snapshot *snapshot; /* the current state, with spilled cells on top; NULL: not open */
   tsr_reader *reader; /* over `snapshot`; NULL: not open */
-  uint64_t *scratch; /* 4 ordinals for each dimension, for the functions at work */
+  uint64_t *scratch; /* 4 ordinals for each dimension, for the function that is running */
   tsr_box_fill fill;
 };
 
@@ -88,7 +88,7 @@ static inline uint64_t *tsr__box_low(uint64_t *box) { return box; }
 static inline uint64_t *tsr__box_high(const tsr_boxes *b, uint64_t *box) { return box + b->dimensions; }
 static inline uint64_t *tsr__box_tile(const tsr_boxes *b, uint64_t *box) { return box + 2 * (uint64_t)b->dimensions; }
 
-/* Returns the i-th axis in cell order; the fastest is 0. */
+/* Returns the i-th axis in cell order; 0 is the fastest. */
 static inline uint32_t tsr__box_axis(const tsr_boxes *b, uint32_t i) {
   return b->grid.col_major_cells ? i : b->dimensions - 1 - i;
 }
@@ -97,15 +97,13 @@ static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
   return b->cells.pairs[cell].key & ((UINT64_C(1) << b->cells.place_bits) - 1);
 }
 
-/* Writes the boxes of a dense commit as fragments, tile by tile. */
+/* ---- Writing boxes ----------------------------------------------------------------------------------------------- */
 
 typedef struct tsr_boxes tsr_boxes;
 typedef struct tsr_fragment_target tsr_fragment_target;
 
 /* Writes box `index` as one fragment. target->box is that box. */
 int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error);
-
-/* Finds parts of boxes among spilled cells, in bounded memory. */
 
 typedef struct tsr_boxes tsr_boxes;
 
