@@ -1,4 +1,11 @@
-/* buffer.c: keeps columns of cells in the order in which they are appended, and checks what they may hold. */
+/* buffer.c: the writer's columns of appended cells, and its log of removed rows.
+ *
+ * An append first checks the cells (domain, current domain, nulls, limits of a scale_float filter) and then copies them
+ * to the end of a column, so a column only grows or is truncated. A single cell takes a fast path: its limits are
+ * precomputed per field (tsr_limit), and it is copied only if the columns have room. Removed rows go into a log that is
+ * searched by rowid. Since both only grow, two counts are enough to rewind a writer.
+ *
+ * The sections: checks, appending many cells, appending one cell, truncating, removed rows. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,7 +77,8 @@ static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *c
   return TSR_OK;
 }
 
-/* Names the current domain only if expanding it would help: not if the coordinate lies outside the domain itself. */
+/* Mentions the current domain only if expanding it would help: not if the coordinate is outside of the domain itself.
+ */
 static int refuse_coordinate(const tsr_schema *schema, uint32_t d, const uint8_t *value, tsr_error *error) {
   const tsr_field *field = &schema->fields[d];
   const uint64_t key = tsr__key(field->datatype, value);
@@ -81,7 +89,7 @@ static int refuse_coordinate(const tsr_schema *schema, uint32_t d, const uint8_t
                  : write_buffer_outside(field, value, field->low, field->high, false, error);
 }
 
-/* Coordinates lie in the domain and in the current domain; a NaN lies in neither. */
+/* Coordinates must be in the domain and in the current domain; NaN is in neither. */
 int tsr__check_coordinates(const tsr_schema *schema, uint32_t d, const tsr_column *column, const uint32_t *selection,
                            uint64_t count, tsr_error *error) {
   const tsr_field *field = &schema->fields[d];
@@ -285,7 +293,7 @@ bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buf
   return true;
 }
 
-/* ---- Their ends ----------------------------------------------------------------------------- */
+/* ---- Truncating and shrinking ------------------------------------------------------------------------------------ */
 
 void tsr__buffered_truncate(const tsr_field *field, tsr_buffered *column, uint64_t count) {
   if (field->cell_size) column->values.size = TSR_MIN(column->values.size, count * field->cell_size);
@@ -327,11 +335,11 @@ void tsr__buffered_release(tsr_buffered *column) {
   tsr__buffer_release(&column->validity);
 }
 
-/* Keeps the rows that a writer has removed, as a log with their coordinates and a hash table of their
- * rowids.
- *
- * The table holds positions in the log. Rewinding the log leaves them in the table: a search passes over a position
- * past the log's end, or at which another row stands by then. */
+/* ---- Removed rows ------------------------------------------------------------------------------------------------ */
+
+/* The log keeps rowids and coordinates in the order of removal; a hash table maps rowids to positions in the log.
+ * Rewinding the log leaves stale entries in the table: a search skips a position that is past the log's end or where
+ * another row is by now. */
 
 #define SLOTS_MIN 64u
 
@@ -371,7 +379,7 @@ static void fill_slots(tsr_removed *r, uint64_t n) {
   for (uint64_t i = 0; i < r->count; i++) put(r, write_removed_row_at(r, i), i);
 }
 
-/* Makes room for one more row, so that half of the slots stay free. */
+/* Makes room for one more row, keeping half of the slots free. */
 static int write_removed_grow(tsr_removed *r, tsr_error *error) {
   if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
   uint64_t n = TSR_MAX(slot_count(r), SLOTS_MIN);
@@ -441,7 +449,7 @@ void tsr__removed_rewind(tsr_removed *removed, uint64_t count) {
   write_removed_truncate(r, count);
   while (slots < 4 * (r->count + 1)) slots *= 2;
   if (slots < slot_count(r)) fill_slots(r, slots);
-  tsr__buffer_shrink(&r->slots); /* room that a failed statement took is not missing later */
+  tsr__buffer_shrink(&r->slots); /* return memory that a failed statement took */
   tsr__buffer_shrink(&r->rows);
   for (uint32_t d = 0; d < r->schema->dimension_count; d++) tsr__buffered_shrink(&r->coordinates[d]);
 }

@@ -1,13 +1,16 @@
-/* commit.c: counts, as cells and removed rows come, the memory that a writer's commit will need. So the statement
- * that brings too much is refused, and never the commit.
+/* commit.c: prepares, publishes and withdraws a writer's commit, and makes sure beforehand that there will be enough
+ * memory for it.
  *
- * Whatever the number of cells, a commit needs memory for a tile: for a space tile of a dense array, for `capacity`
- * cells of a sparse one. The tile is gathered, copied into the window of the fragment's writer and encoded there, so it
- * is in memory up to three times. Cells of variable size are counted by classes of sizes: no tile has more bytes than
- * the same number of the largest cells has together. Removed rows become delete conditions all at once.
+ * The first half (tsr__need_*) tracks, while cells and removed rows arrive, how much memory the commit will need, so
+ * that the statement that brings too much fails, and never the commit. Whatever the number of cells, a commit needs
+ * memory for one tile: a space tile of a dense array, `capacity` cells of a sparse one. The tile is gathered, copied
+ * into the window of the fragment writer and encoded there, so up to three copies are in memory. Cells of variable size
+ * are counted in a histogram of sizes: no tile is larger than the same number of the largest cells. Removed rows become
+ * delete conditions all at once. A commit may use TSR_COMMIT_BYTES beyond the budget, so that codecs and small tiles
+ * have room however small memory_mb is.
  *
- * A commit gets TSR_COMMIT_BYTES past the budget, so that codecs and small tiles have room however small memory_mb
- * is. */
+ * The second half is the commit itself: withdrawing, choosing the time, preparing, publishing. Its protocol is
+ * described before "Withdrawing a commit". */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,13 +26,13 @@
 #include "write/deletes.h"
 
 #define CHUNK_USUAL  65536u
-#define DELETE_BYTES 72u /* bytes that a removed row takes while conditions are made, about, and */
-#define DELETE_SIDE  32u /* bytes for each of its dimensions, beside three copies of the coordinate */
-#define SMALL_BYTES  65536u /* bytes that a writer has in small things */
+#define DELETE_BYTES 72u /* approximate bytes of a removed row while conditions are made, and */
+#define DELETE_SIDE  32u /* for each of its dimensions, on top of three copies of the coordinate */
+#define SMALL_BYTES  65536u /* small allocations of a writer, in bytes */
 #define ZSTD_HIGH    13 /* from this level on zstd's tables are several times as large as a chunk */
 #define BZIP2_BYTES  (UINT64_C(8) << 20)
 
-/* ---- The schema's part ---------------------------------------------------------------------- */
+/* ---- Need: what the schema determines ---------------------------------------------------------------------------- */
 
 static uint64_t pipeline_bytes(const tsr_pipeline *pipeline, uint64_t tile) {
   const uint64_t chunk = TSR_MIN(pipeline->max_chunk_size ? pipeline->max_chunk_size : CHUNK_USUAL, tile);
@@ -77,9 +80,9 @@ int tsr__need_open(tsr_writer *writer, tsr_error *error) {
 
 void tsr__need_release(tsr_writer *writer) { tsr__buffer_release(&writer->need.runs); }
 
-/* ---- Sizes of cells ------------------------------------------------------------------------- */
+/* ---- Need: the histogram of cell sizes --------------------------------------------------------------------------- */
 
-/* Counts cells with a `sign` of 1, takes them back with UINT64_MAX: unsigned arithmetic wraps. */
+/* Counts cells with a `sign` of 1, uncounts them with UINT64_MAX: unsigned arithmetic wraps. */
 static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
   tsr_sizes *sizes = &w->need.memory;
   if (!w->need.variable) return;
@@ -109,7 +112,7 @@ int tsr__need_reserve(tsr_writer *writer, tsr_error *error) {
 void tsr__need_spilled(tsr_writer *writer) {
   tsr_need *n = &writer->need;
   if (!n->variable) return;
-  (void)tsr__buffer_append(&n->runs, &n->memory, sizeof n->memory, NULL); /* there is room */
+  (void)tsr__buffer_append(&n->runs, &n->memory, sizeof n->memory, NULL); /* cannot fail: the memory is reserved */
   for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
     n->spilled.counts[k] += n->memory.counts[k];
     n->spilled.bytes[k] += n->memory.bytes[k];
@@ -128,7 +131,7 @@ void tsr__need_drop_run(tsr_writer *writer) {
   }
 }
 
-/* Returns the bytes that so many cells have at most. */
+/* Returns the maximum number of bytes of any `cells` cells. */
 static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
   uint64_t sum = 0;
   for (uint32_t k = TSR_SIZE_CLASSES; k-- > 0 && cells > 0;) {
@@ -140,11 +143,11 @@ static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
   return sum;
 }
 
-/* ---- The question --------------------------------------------------------------------------- */
+/* ---- Need: checking against the budget --------------------------------------------------------------------------- */
 
 static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.limit, TSR_COMMIT_BYTES); }
 
-/* Returns the bytes that stay in memory while a commit is prepared. */
+/* Returns the bytes that remain in memory while a commit is prepared. */
 static uint64_t bytes_beside(const tsr_writer *w) {
   const tsr_removed *r = &w->removed;
   uint64_t bytes =
@@ -195,11 +198,11 @@ void tsr__need_lend(tsr_writer *writer, bool lend) {
   atomic_store_explicit(&writer->memory.lent, lend ? TSR_COMMIT_BYTES : 0, memory_order_relaxed);
 }
 
-/* Prepares the commit of a writer, publishes it, and takes it back.
+/* The commit protocol.
  *
- * A fragment is first written under a name that no reader takes for a fragment's: ".UUID", below __fragments (before
- * format version 12 in the array's directory). Preparing chooses the time and gives the fragments their names.
- * Publishing is one step:
+ * A fragment is first written under a provisional name that no reader takes for a fragment's: ".UUID", below
+ * __fragments (before format version 12, in the array's directory). Preparing chooses the time and gives the fragments
+ * their final names. Publishing is one step:
  *
  *   from 12 on   one fragment alone: __commits/NAME.wrt is created. Conditions alone, in one file: its content, staged
  *                as __commits/.NAME, is renamed to NAME.del. Several of either: a list of all, with the content of the
@@ -207,15 +210,15 @@ void tsr__need_lend(tsr_writer *writer, bool lend) {
  *   7 to 11      NAME.ok is created
  *   3            the metadata file, written as ".metadata", is renamed to __fragment_metadata.tdb
  *
- * In a store where writers of many machines commit, preparing takes a turn, and publishing ends it (commit_queue.c). What
- * takes long to upload is uploaded before, under names of the present time; if another commit of this time or a later
- * one comes first, the fragments are renamed.
+ * In a store where writers on many machines commit (a bucket), preparing takes a turn, and publishing ends it
+ * (commit_queue.c). Large uploads happen before the turn, under names with the current time; if another commit with
+ * this or a later time gets ahead, the fragments are renamed.
  *
- * Conditions and cells have the same time, since they have no coordinate in common. In arrays with duplicates they may
- * have, so the cells' time is one later there. */
+ * Conditions and cells have the same time, since they share no coordinates. In arrays with duplicates they may, so
+ * there the cells' time is one later. */
 
-#define LISTED_LATELY    1000u /* ms; a listing that is older is no proof that the array is still there */
-#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* bytes that a writer uploads while it has its turn */
+#define LISTED_LATELY    1000u /* ms; an older listing does not prove that the array still exists */
+#define UPLOADED_IN_TURN (UINT64_C(1) << 20) /* most bytes that a writer uploads during its turn */
 
 void tsr__commit_unlock(tsr_commit_state *commit) {
   tsr__store_close_file(commit->lock);
@@ -228,10 +231,10 @@ void tsr__commit_release(tsr_commit_state *commit) {
   tsr__buffer_release(&commit->withdrawn);
 }
 
-/* ---- Taking a commit back --------------------------------------------------------------------------------------- */
+/* ---- Withdrawing a commit ---------------------------------------------------------------------------------------- */
 
-/* Takes back the commits that were published before the writer was reopened: each time all of these commits, since a
- * savepoint of the host's may have undone an earlier withdrawal. */
+/* Withdraws the commits that were published before the writer was reopened. Withdraws all of them each time, since a
+ * savepoint of the host may have undone an earlier withdrawal. */
 static int withdraw_published(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->reopened && *c->path) TSR_TRY(tsr__buffer_append(&c->withdrawn, c->path, TSR_COMMIT_PATH, error));
@@ -248,7 +251,7 @@ static int withdraw_published(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Withdraws published commits, then removes the staged file and the marker of the present one. The marker goes last:
+/* Withdraws published commits, then removes the staged file and the marker of the current one. The marker goes last:
  * recovery finds the other files by it. */
 static int take_staged_back(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
@@ -281,8 +284,8 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Time -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses a time later than `last`, than all that this environment has prepared, and than all that is committed and does
- * not lie in the future. */
+/* Chooses a time later than `last`, than every time that this environment has prepared, and than every commit that is
+ * not in the future. */
 static int write_commit_choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->options.time) {
@@ -307,7 +310,7 @@ typedef struct commit_name {
 
 typedef struct preparation {
   tsr_writer *w;
-  tsr_snapshot *present; /* the array's present state, for commits that remove rows */
+  tsr_snapshot *present; /* the array's current state, for commits that remove rows */
   tsr_deletes deletes;
   commit_name *names; /* of the pieces, then of the conditions */
   uint64_t name_count;
@@ -324,7 +327,7 @@ static int write_commit_new_name(const tsr_writer *w, uint64_t start, uint64_t e
 }
 
 /* Returns 1 if row `i` of the log must become part of a condition: it is committed or hides a committed row, and no
- * uncommitted cell that stays has its coordinates. Else 0. */
+ * remaining uncommitted cell has its coordinates. Else 0. */
 static int must_delete(const preparation *p, const tsr_column *coordinates, uint64_t i, tsr_error *error) {
   tsr_writer *w = p->w;
   const int64_t row = (int64_t)tsr__load64(w->removed.rows.data + 8 * i);
@@ -394,7 +397,8 @@ static bool write_commit_is_list(const preparation *p) {
          (w->commit.options.listed && layout_has_commits_folder(w->version));
 }
 
-/* Says whether the array's directory has a schema now. What a store has fetched of the file itself may be older. */
+/* Checks whether the array's directory has the schema now. Lists the directory, because a store may have a cached copy
+ * of the file itself. */
 static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_error *error) {
   tsr_listing entries = {.memory = store->memory};
   tsr_error one;
@@ -406,10 +410,11 @@ static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_err
   return rc;
 }
 
-/* Schemas are never removed: if the schema of the cells has gone, the array was dropped, or another array has taken its
- * path. A directory that is gone fails later; in a bucket nothing would, and the other array would be damaged. So there
- * the listing counts only if it is new: a transaction has one of its beginning. Below format version 10 all schemas have
- * one name, which tells nothing. */
+/* Fails if the array was dropped or replaced: schemas are never removed, so if the schema of the cells is gone, the
+ * array was dropped, or another array is at its path. In a file system, a missing directory makes later steps fail
+ * anyway; in a bucket nothing would fail, and the other array would be damaged. So a bucket's listing counts only if it
+ * is recent: a transaction has one from its beginning. Below format version 10 all schemas have the same name, so this
+ * check cannot tell. */
 static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
   bool exists = false;
@@ -477,8 +482,8 @@ static int name_pieces(const preparation *p, tsr_error *error) {
   return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
 }
 
-/* Takes a turn, and chooses names of a later time than the last commit's. Nobody waits for large uploads: these come
- * before, under names that are chosen anew if they are too early. */
+/* Takes a turn, and chooses names with a later time than the last commit's. Nobody waits for large uploads: they happen
+ * before the turn, under names that are chosen again if their time turns out to be too early. */
 static int write_commit_take_turn(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
@@ -511,8 +516,8 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   return write_commit_choose_path(p, error);
 }
 
-/* Writes the marker, before anything gets a name that others could look at. Below format version 12 the marker lies in
- * the fragment's directory, which still has its provisional name. */
+/* Writes the marker, before anything gets a name that others could see. Below format version 12 the marker is in the
+ * fragment's directory, which still has its provisional name. */
 static int mark_pending(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
@@ -577,7 +582,7 @@ static int write_staged(const preparation *p, tsr_error *error) {
 }
 
 /* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
- * names go: the present names tell the time of a commit that failed. */
+ * names are removed: their current names contain the time of a commit that failed. */
 static int take_names_back(tsr_writer *w, tsr_error *error) {
   for (uint64_t i = 0; i < tsr__piece_count(&w->commit); i++) {
     tsr_piece *one = tsr__piece_at(&w->commit, i);
@@ -594,8 +599,8 @@ static int take_names_back(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* If a commit failed and is tried again, its sparse fragment stays as it is. Delete conditions are made again, since
- * others may have written meanwhile; so are the boxes of dense cells, which may repeat cells of others. */
+/* If a commit failed and is retried, its sparse fragment is reused. Delete conditions are made again, since others may
+ * have written meanwhile; so are the boxes of dense cells, which may repeat cells of others. */
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
@@ -628,7 +633,7 @@ static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
   tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
-  tsr__index_release(w); /* it holds the present state */
+  tsr__index_release(w); /* it holds a reference to the current state */
   tsr_snapshot_close(p.present);
   tsr__need_lend(w, false);
   return rc;
@@ -649,8 +654,8 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit.
 /* ---- Publish ----------------------------------------------------------------------------------------------------- */
 
 /* Returns 1 if the commit is published. Without locks, another process of the same owner may have published it, and
- * others may have merged and removed it since. `gone`: the prepared files do not exist, so a merged fragment that spans
- * the commit counts as one that has its cells. */
+ * others may have merged and vacuumed it since. `gone`: the prepared files do not exist, so a merged fragment that
+ * spans the commit counts as containing its cells. */
 static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   tsr_published published;
@@ -669,8 +674,8 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
   return rc;
 }
 
-/* Returns 1 if another process has published the commit, of which this writer holds no lock. Whoever publishes it
- * removes its marker before anything can merge it: while the marker exists, the answer is 0. */
+/* Returns 1 if another process has published the commit, which this writer has not locked. Whoever publishes it removes
+ * its marker before anything can merge it: while the marker exists, the answer is 0. */
 static int published_by_another(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   bool exists = false;
@@ -679,8 +684,8 @@ static int published_by_another(tsr_writer *w, tsr_error *error) {
   return exists ? 0 : write_commit_is_published(w, false, error);
 }
 
-/* Creates the commit's file. Returns 0 if what it publishes is gone. A store may remember small files that it has
- * written, so a later attempt lists the pieces. */
+/* Creates the file that publishes the commit. Returns 0 if the files to publish are gone. A store may cache small files
+ * that it has written, so a later attempt lists the pieces. */
 static int make_commit(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   tsr_error one;
@@ -716,7 +721,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
       if (published < 0) return published;
       if (published == 0) {
         (void)tsr__pending_fail_gone(c->path, error);
-        return error->code = TSR_NOT_FOUND; /* no other failure has this code: the caller tells the loss by it */
+        return error->code = TSR_NOT_FOUND; /* no other failure has this code: by it the caller recognizes the loss */
       }
     }
     c->published = true;
@@ -732,7 +737,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A savepoint may undo changes to an array in the database, so nothing of such an array is reused. */
+/* A savepoint may undo changes to an array in the database, so nothing of such an array can be reused. */
 void tsr_writer_reopen(tsr_writer *writer) {
   tsr_commit_state *c = &writer->commit;
   const bool reusable = c->prepared && !c->published && !writer->array->store->is_one_file;

@@ -1,4 +1,11 @@
-/* commit_fragments.c: writes cells in global order as a sparse fragment. */
+/* commit_fragments.c: writes the cells of a commit as fragments under provisional names (the "pieces" of the commit).
+ *
+ * The cells of a sparse array become one fragment, from memory or merged from runs on disk. The cells of a dense array
+ * become one fragment for each box that they form (dense_boxes.c), and the caller may append whole boxes. commit.c
+ * later renames the pieces.
+ *
+ * The sections: a sparse fragment from sorted cells; a dense fragment from a box; provisional directories; the list of
+ * pieces, and how the cells of sparse and dense arrays become pieces. */
 #include <string.h>
 #include <stdio.h>
 
@@ -43,17 +50,17 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
   return rc;
 }
 
-/* Writes the cells of a box as a dense fragment: every tile that the box touches, in tile order, each
- * complete. Where a tile reaches beyond the box, its cells are padding.
- *
- * The cells come in row-major order of the box or in the array's cell order (which may be column-major), or a function
- * gives them tile by tile. */
+/* ---- A dense fragment from a box --------------------------------------------------------------------------------- */
+
+/* Writes every tile that the box touches, in tile order, each complete. Where a tile reaches beyond the box, its cells
+ * are padding. The cells come in row-major order of the box or in the array's cell order (which may be column-major),
+ * or a callback supplies them tile by tile. */
 
 typedef struct write_dense_box {
   const tsr_grid *grid;
   uint64_t *low, *count,
-      *stride; /* of the box: ordinals; cells; by how much a step on a dimension changes a cell's place in it */
-  uint64_t *tile_low, *tile_count, *tile, *at; /* tiles that it touches; the present tile; a cell in that tile */
+      *stride; /* of the box: ordinals; cells; by how much a step on a dimension changes a cell's position in it */
+  uint64_t *tile_low, *tile_count, *tile, *at; /* tiles that it touches; the current tile; a cell in that tile */
 } write_dense_box;
 
 static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, const tsr_interval *intervals,
@@ -83,8 +90,8 @@ static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, 
   return TSR_OK;
 }
 
-/* Moves to the next coordinates, the last dimension fastest, or the first if `col_major`. Returns false after the last
- * ones. */
+/* Advances to the next coordinates, with the last dimension fastest, or the first if `col_major`. Returns false after
+ * the last ones. */
 static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bool col_major, uint32_t but) {
   for (uint32_t i = but; i < n; i++) {
     uint32_t d = col_major ? i : n - 1 - i;
@@ -94,7 +101,7 @@ static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bo
   return false;
 }
 
-/* Sets order[cell of the present tile] to the cell's place in the box. */
+/* Sets order[cell of the current tile] to the cell's position in the box. */
 static void find_order(const write_dense_box *b, uint64_t *order) {
   const tsr_grid *grid = b->grid;
   uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
@@ -146,7 +153,7 @@ static int fill_whole(void *argument, const uint64_t *tile, uint64_t *order, con
   return TSR_OK;
 }
 
-/* Takes the cells from `fill`, or all from `columns` if it is NULL. */
+/* Takes the cells from `fill` or, if it is NULL, from `columns`. */
 static int write_dense_write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns,
                                    tsr_tile_filler fill, void *argument, tsr_error *error) {
   tsr_arena arena;
@@ -177,8 +184,8 @@ int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fi
   return write_dense_write_dense(target, false, NULL, fill, argument, error);
 }
 
-/* Sets *cells to the number of cells of a box. Errors: TSR_RANGE if it is no box within the domain; TSR_TOOBIG if 64
- * bits cannot count them. */
+/* Sets *cells to the number of cells in a box. Errors: TSR_RANGE if it is not a box within the domain; TSR_TOOBIG if
+ * the number does not fit into 64 bits. */
 static int box_cells(const tsr_schema *schema, const tsr_interval *intervals, tsr_memory *memory, uint64_t *cells,
                      tsr_error *error) {
   tsr_arena arena;
@@ -192,9 +199,9 @@ static int box_cells(const tsr_schema *schema, const tsr_interval *intervals, ts
   return rc;
 }
 
-/* Makes directories for fragments under provisional names. */
+/* ---- Provisional directories ------------------------------------------------------------------------------------- */
 
-/* bytes of memory_mb for each thread that encodes tiles, since codecs need memory */
+/* bytes of memory_mb for each encoding thread, since codecs need memory */
 #define THREAD_BYTES (UINT64_C(2) << 20)
 
 int tsr__provisional_folder(tsr_writer *writer, const char *folder, tsr_error *error) {
@@ -248,15 +255,11 @@ tsr_fragment_target tsr__provisional_target(tsr_writer *writer, const char *dire
                                .durable = writer->commit.options.durable};
 }
 
-/* Writes the cells of a commit as fragments on disk, under provisional names.
- *
- * Cells of a sparse array become one fragment: from memory, or merged from runs on disk. Cells of a dense array become
- * a fragment for each box that they form (dense_boxes.c). The caller may also append whole boxes. If memory is short,
- * the cells in memory are spilled first, and all are written from runs on disk.
+/* ---- Pieces ------------------------------------------------------------------------------------------------------ */
+
+/* If memory is short, the cells in memory are spilled first, and everything is written from runs on disk.
  *
  * Invariant: each piece in the list has a directory on disk, so that it is removed if anything fails. */
-
-/* ---- Pieces ----------------------------------------------------------------------------------------------------- */
 
 /* Makes a directory and lists it in `pieces`, so that it is removed if anything fails. */
 static int new_piece(tsr_writer *w, tsr_piece **made, tsr_error *error) {
@@ -280,7 +283,7 @@ int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error) {
 
 /* ---- Cells of a sparse array ------------------------------------------------------------------------------------ */
 
-/* Leaves removed cells out of the order; returns how many cells are left. */
+/* Drops removed cells from the order; returns the number of cells left. */
 static uint64_t leave_out_removed(const tsr_writer *w, uint32_t *order, uint64_t count) {
   uint64_t kept = 0;
   if (w->removed.own == 0) return count;
@@ -305,7 +308,7 @@ static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t 
   return rc;
 }
 
-/* Merges the runs on disk. The cells in memory become one more run first. */
+/* Merges the runs on disk, after spilling the cells in memory as one more run. */
 static int write_spilled(tsr_writer *w, tsr_error *error) {
   tsr_piece *made = NULL;
   uint64_t cells = 0;
@@ -429,9 +432,9 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
   return tsr__writer_wrap(writer, rc, error);
 }
 
-/* ---- The array's present state ---------------------------------------------------------------------------------- */
+/* ---- The array's current state ----------------------------------------------------------------------------------- */
 
-/* The listing is not frozen, so that the time of the commit is chosen later than everything in the snapshot. */
+/* The listing is not frozen, so that the commit's time is chosen later than everything in the snapshot. */
 int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->log.frozen;
@@ -444,7 +447,7 @@ int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error 
 
 /* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
 
-typedef struct spilled_cells { /* spilled cells whose boxes are looked for */
+typedef struct spilled_cells { /* spilled cells that are being divided into boxes */
   tsr_writer *w;
   tsr_buffer runs; /* tsr_sorted_run in the array's order, with each coordinate once */
 } spilled_cells;
@@ -454,7 +457,7 @@ static const tsr_sorted_run *runs_of(const spilled_cells *s) {
 }
 static uint64_t write_pieces_run_count(const spilled_cells *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
-/* Opens the present state with the spilled cells on top. */
+/* Opens the current state with the spilled cells on top. */
 static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   const spilled_cells *s = argument;
   tsr_snapshot *present;
@@ -505,7 +508,7 @@ static int write_boxes_in_memory(tsr_writer *w, tsr_error *error) {
   return rc;
 }
 
-/* Writes the boxes of runs on disk, which are brought into one order first. The cells in memory become one more run. */
+/* Writes the boxes of runs on disk, which are first merged into one order. The cells in memory become one more run. */
 static int write_boxes_from_disk(tsr_writer *w, tsr_error *error) {
   spilled_cells s = {.w = w, .runs.memory = &w->memory};
   tsr_snapshot *present = NULL, *alone = NULL;

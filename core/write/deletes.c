@@ -1,18 +1,18 @@
 /* deletes.c: turns the coordinates of removed cells into delete conditions that delete just these cells.
  *
- * A condition states which cells are kept. One cell removed at (a, b): x <> a OR y <> b. Several cells: an AND of terms
- * of this kind. Every reader evaluates every node on every cell, so the number of nodes is the cost.
+ * A condition states which cells are kept. To remove one cell at (a, b): x <> a OR y <> b. To remove several cells: an
+ * AND of such terms. Every reader evaluates every node on every cell, so the number of nodes is the cost to minimize.
  *
- * Coordinates that are equal in all dimensions but one become one term with a set in that dimension. Terms that are
- * equal in all dimensions but another one, sets included, become one again, and so on. So products of sets cover the
- * removed cells. The code tries several dimensions as the first one and takes the cheapest result.
+ * Coordinates that differ in only one dimension become one term with a set in that dimension. Terms that then differ in
+ * only one other dimension, sets included, are joined again, and so on. So products of sets cover the removed cells.
+ * The code tries several dimensions as the first one and takes the cheapest result.
  *
- * A set is written as the values that are not in it (x <> 1 AND x <> 5), as ranges if values are neighbours (x < 1 OR x
- * > 9) or, from format version 20 on, as NOT IN if there are many: TileDB looks values up by hash, which costs as much
- * as some thirty comparisons of numbers.
+ * "Not in the set" is written as inequalities (x <> 1 AND x <> 5), as ranges if values are consecutive (x < 1 OR x > 9)
+ * or, from format version 20 on, as NOT IN if there are many values: TileDB looks them up by hash, which costs about as
+ * much as thirty comparisons of numbers.
  *
- * The values of each dimension are numbered in their order; these numbers are symbols. Sets have symbols, too, behind
- * those of the values. As a rule, equal sets have one symbol. */
+ * The values of each dimension are numbered in ascending order; these numbers are its symbols. Sets have symbols, too,
+ * numbered after the values. Equal sets usually share one symbol. */
 #include "write/deletes.h"
 
 #include <inttypes.h>
@@ -78,7 +78,7 @@ static const uint8_t *write_deletes_text_of(const maker *m, uint32_t d, uint64_t
   return (const uint8_t *)column->values + column->offsets[cell];
 }
 
-/* The pairs hold the cells, sorted by key. Sets numbers[cell] to the symbol of the cell's value. */
+/* The pairs are the cells, sorted by key. Sets numbers[cell] to the symbol of the cell's value. */
 static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers) {
   write_deletes_side *s = &m->sides[d];
   s->count = 1;
@@ -143,7 +143,7 @@ static int open_maker(maker *m, const tsr_schema *schema, const tsr_column *colu
   *m = (maker){.schema = schema, .columns = columns, .dimensions = schema->dimension_count, .memory = memory};
   m->error = error;
   tsr__arena_init(&m->arena, memory);
-  if (count > UINT32_MAX / 2) /* symbols of sets stand behind those of values */
+  if (count > UINT32_MAX / 2) /* symbols of sets follow those of values */
     return tsr__fail(error, TSR_TOOBIG, "%" PRIu64 " cells are removed at once: %u at most", count, UINT32_MAX / 2);
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions, &m->sides, error));
   TSR_TRY(TSR_ARENA_RAW(&m->arena, count, &m->pairs, error));
@@ -163,7 +163,7 @@ static void close_maker(maker *m) {
 
 /* ---- Terms ---------------------------------------------------------------------------------- */
 
-/* Sorts the pairs, whose cells are terms, by all dimensions; dimension `last` is the least significant. */
+/* Sorts the pairs, whose cells are terms, by all dimensions, with dimension `last` as the least significant. */
 static void sort_terms(maker *m, const terms *t, uint32_t last) {
   const uint32_t n = m->dimensions;
   for (uint64_t i = 0; i < t->count; i++) m->pairs[i].cell = (uint32_t)i;
@@ -189,7 +189,7 @@ static const uint32_t *members_of(const write_deletes_side *s, const set *one) {
   return (const uint32_t *)(const void *)s->members.data + one->first;
 }
 
-/* Gives equal sets the number of the first one: renamed[set] is the new number of a set. */
+/* Merges equal sets: renamed[set] is the new number of a set, that of the first set equal to it. */
 static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   uint64_t count = s->sets.size / sizeof(set);
   for (uint64_t i = 0; i < count; i++) {
@@ -208,7 +208,7 @@ static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   return TSR_OK;
 }
 
-/* Makes one term of pairs[begin..end), which are equal in all dimensions but d. */
+/* Joins pairs[begin..end), which differ only in dimension d, into one term. */
 static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *out) {
   write_deletes_side *s = &m->sides[d];
   const uint32_t *symbols = m->now.symbols + d * m->now.capacity;
@@ -230,7 +230,7 @@ static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *o
   return TSR_OK;
 }
 
-/* Joins terms that are equal in all dimensions but d. */
+/* Joins terms that differ only in dimension d. */
 static int write_deletes_join(maker *m, uint32_t d, terms *scratch, uint32_t *renamed) {
   write_deletes_side *s = &m->sides[d];
   s->sets.size = s->members.size = scratch->count = 0;
@@ -273,7 +273,7 @@ static members members_at(const write_deletes_side *s, const uint32_t *symbol) {
   return (members){members_of(s, one), one->count};
 }
 
-/* Returns how many values from `at` on are neighbours. */
+/* Returns the number of consecutive values from `at` on. */
 static uint64_t write_deletes_run_at(const write_deletes_side *s, members all, uint64_t at) {
   uint64_t end = at + 1;
   while (s->neighbours && end < all.count && s->keys[all.symbols[end]] - s->keys[all.symbols[end - 1]] == 1) end++;
@@ -326,7 +326,7 @@ static int put_value(const maker *m, uint32_t d, tsr_condition_op op, uint64_t s
   return tsr__condition_put_comparison(op, s->field->name, value, size, out, m->error);
 }
 
-/* Appends two nodes that stand in an OR. */
+/* Appends two nodes joined by OR. */
 static int put_range(const maker *m, uint32_t d, uint32_t low, uint32_t high, tsr_buffer *out) {
   TSR_TRY(put_value(m, d, TSR_LT, low, out));
   return put_value(m, d, TSR_GT, high, out);
@@ -361,7 +361,7 @@ static int put_gathered(const maker *m, uint32_t d, write_deletes_gathered *g, t
   return rc;
 }
 
-/* Receives pieces: one after the other, or each completed by a call of its own. */
+/* Receives pieces: parts in succession, or each completed by a separate call. */
 typedef struct write_deletes_sink {
   tsr_buffer *out;
   int (*ended)(struct write_deletes_sink *to, tsr_error *error); /* NULL is allowed */
@@ -403,7 +403,7 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
   return end_piece(m, to);
 }
 
-/* Appends the pieces of a set; their AND says "not in the set". */
+/* Appends the pieces of a set, whose AND means "not in the set". */
 static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_deletes_sink *to) {
   if (how.set) {
     write_deletes_gathered g = {{.memory = m->memory}, {.memory = m->memory}};
@@ -442,7 +442,7 @@ static int put_term(const maker *m, uint64_t term, tsr_buffer *out) {
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
 typedef struct write_deletes_writer { /* joins nodes by AND until the condition is large enough */
-  write_deletes_sink sink; /* nodes of the condition at hand */
+  write_deletes_sink sink; /* nodes of the current condition */
   const maker *maker;
   const uint8_t *key;
   tsr_buffer nodes;
@@ -484,7 +484,7 @@ static int write_terms(write_deletes_writer *w) {
   return w->count ? end_condition(w, m->error) : TSR_OK;
 }
 
-/* Chooses the first dimension that gives the fewest nodes. */
+/* Tries dimensions as the first one and keeps the terms with the fewest nodes. */
 static int choose_terms(maker *m) {
   uint64_t best = UINT64_MAX;
   uint32_t best_first = 0, tried = TSR_MIN(m->dimensions, FIRST_MAX);
@@ -553,7 +553,7 @@ static int write_deletes_compare_rows(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* Makes ranges that hold all values of a dimension. If there are many values, other values lie in the ranges, too. */
+/* Makes ranges that contain all values of a dimension. If there are many values, the ranges also contain others. */
 static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   const write_deletes_side *s = &m->sides[d];
   uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
@@ -592,7 +592,7 @@ static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, 
   return key < s->keys[symbol] ? -1 : key > s->keys[symbol];
 }
 
-/* Finds the terms with a cell's coordinates: first..last - 1 of the pairs, which hold the terms in sorted order. Returns
+/* Finds the terms with a cell's coordinates: first..last - 1 of the pairs, which are the terms in sorted order. Returns
  * false if there are none. */
 static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *found, uint64_t *behind) {
   const maker *m = c->maker;
@@ -627,8 +627,8 @@ static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *fo
   return begin < end;
 }
 
-/* Returns true if a cell is one of the removed rows, or may be one that a merge has copied since: then it has another
- * rowid, but the same coordinates and the same time. */
+/* Returns true if a cell is one of the removed rows, or may be a copy of one that a merge has made since: with another
+ * rowid, but the same coordinates and time. */
 static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
   const tsr_batch *batch = c->batch;
   const int64_t row = tsr_batch_rowid(batch, cell);
@@ -636,8 +636,8 @@ static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
   return (batch->times ? batch->times[cell] : batch->time) <= c->chosen;
 }
 
-/* Fails if a cell of the batch is none of the removed rows and has their coordinates. A merge keeps the number of cells
- * at each coordinate, so more of them than were removed are others'. */
+/* Fails if a cell of the batch has the coordinates of a removed row but is not one. A merge keeps the number of cells
+ * at each coordinate, so if there are more of them than were removed, some belong to others. */
 static int check_batch(write_deletes_check *c) {
   maker *m = c->maker;
   for (uint32_t d = 0; d < m->dimensions; d++) TSR_TRY(tsr_reader_column(c->reader, d, &c->columns[d], m->error));

@@ -1,18 +1,22 @@
-/* dense_boxes.c: finds boxes for the cells of a dense commit, which may have any shape; each box becomes a dense
- * fragment.
+/* dense_boxes.c: covers the cells of a dense commit, which may have any shape, with boxes, and writes each box as a
+ * dense fragment.
  *
- * Cells are sorted by space tile, then by their place in it. In each tile, neighbours in a row are a box. Boxes that
- * are neighbours and have the same sides otherwise are joined, axis by axis; then across tiles. So a box of cells is
- * found as one box, and no cell but those given is written.
+ * Cells are sorted by space tile, then by their position in it. Within each tile, adjacent cells in a row form a box.
+ * Adjacent boxes with the same extent on all other axes are joined, axis by axis; then across tiles. So cells that form
+ * a box are found as one box, and only the cells of the commit are written.
  *
- * Past the number of boxes that a commit may have, boxes are joined over gaps: all boxes of a tile, then of 2 x 2 x ...
- * tiles, 4 x 4 ..., become the box around them, if a snapshot shows that everything between them has been written with
- * all attributes. The cells of the gaps are written again with the values that they have.
+ * If there are more boxes than a commit may have, boxes are joined over gaps: all boxes of a tile, then of 2 x 2 x ...
+ * tiles, 4 x 4 ..., become their bounding box, if a snapshot shows that everything between them has been written with
+ * all attributes. The cells of the gaps are rewritten with their current values.
  *
- * Cells that are one box in row-major order already are not sorted: they are written as they are.
+ * Cells that already form one box in row-major order are not sorted: they are written as they are.
  *
- * Invariants: `cells.pairs` are sorted by key, and each key occurs once. A key is the number of the cell's tile, above its
- * place in the tile. Boxes are disjoint. Each of `parts` lies in one tile, or in one block of tiles. */
+ * Invariants: `cells.pairs` are sorted by key, and keys are unique. The high bits of a key are the number of the cell's
+ * tile, the low bits its position in the tile. Boxes are disjoint. Each of `parts` is within one tile, or one block of
+ * tiles.
+ *
+ * The sections: cells by tile, boxes of adjacent cells, gaps, open and close; then writing the boxes as fragments, and
+ * finding the parts of spilled cells in bounded memory. */
 #include "write/dense_boxes.h"
 
 #include <math.h>
@@ -42,7 +46,7 @@ static uint64_t write_boxes_ordinal_of(const tsr_boxes *b, uint32_t d, uint64_t 
 
 static unsigned bits_of(uint64_t most) { return most ? 64 - (unsigned)__builtin_clzll(most) : 0; }
 
-/* Replaces numbers by their ranks, which need 32 bits. */
+/* Replaces numbers by their ranks, which fit into 32 bits. */
 static unsigned rank(tsr_pair *pairs, tsr_pair *spare, uint64_t count, uint64_t *numbers) {
   for (uint64_t i = 0; i < count; i++) pairs[i] = (tsr_pair){numbers[i], (uint32_t)i};
   tsr__pairs_sort(pairs, spare, count);
@@ -77,7 +81,7 @@ static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spa
   n->bits += bits;
 }
 
-/* Sorts the cells. Of equal cells the last one stays. */
+/* Sorts the cells. The last of equal cells remains. */
 static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
   const uint64_t count = b->source.count;
   for (uint32_t d = 0; d < b->dimensions; d++) write_boxes_number_dimension(b, d, spare, n);
@@ -129,7 +133,7 @@ static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Converts a place in a tile to ordinals of the array, by dimension. */
+/* Converts a position in a tile to ordinals in the array, by dimension. */
 static void boxes_ordinals(const tsr_boxes *b, const uint64_t *tile, uint64_t place, uint64_t *ordinals) {
   for (uint32_t i = b->dimensions; i-- > 0;) { /* the slowest axis first */
     uint32_t d = tsr__box_axis(b, i);
@@ -164,7 +168,7 @@ static bool has_cell(const tsr_boxes *b, uint64_t tile, uint64_t place) {
   return low < end && tsr__boxes_place(b, low) == place;
 }
 
-/* ---- Boxes of neighbours -------------------------------------------------------------------- */
+/* ---- Boxes of adjacent cells ------------------------------------------------------------------------------------- */
 
 /* Appends a box of zeros. */
 static int box_add(tsr_box_list *list, uint64_t **box, tsr_error *error) {
@@ -182,7 +186,7 @@ static int copy_boxes(const tsr_box_list *from, tsr_box_list *to, tsr_error *err
   return TSR_OK;
 }
 
-/* Finds runs of cells that follow each other on the fastest axis. */
+/* Finds runs of adjacent cells on the fastest axis. */
 static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   const uint32_t fast = tsr__box_axis(b, 0);
   const uint64_t row = b->grid.extent[fast];
@@ -202,7 +206,7 @@ static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Sorts boxes by all of their numbers except the two of `axis`; the low end on that axis is the least significant. */
+/* Sorts boxes by all of their numbers except the two of `axis`, whose low end becomes the least significant key. */
 static void sort_boxes(const tsr_boxes *b, const tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_pair *pairs,
                        tsr_pair *spare) {
   const uint32_t n = b->dimensions;
@@ -223,8 +227,7 @@ static bool are_neighbours(const tsr_boxes *b, uint64_t *a, uint64_t *c, uint32_
   return tsr__box_high(b, a)[axis] + 1 == tsr__box_low(c)[axis];
 }
 
-/* Joins boxes that are neighbours on an axis and have the same sides on all others; if `in_tiles`, only boxes of the
- * same tile. */
+/* Joins boxes that are adjacent on an axis and equal on all others; if `in_tiles`, only boxes of the same tile. */
 static int join_neighbours(const tsr_boxes *b, tsr_box_list *list, uint32_t axis, bool in_tiles, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;
@@ -256,7 +259,7 @@ static int join_neighbours(const tsr_boxes *b, tsr_box_list *list, uint32_t axis
   return TSR_OK;
 }
 
-/* Joins neighbours on all axes, in the same tile or not, in a few rounds. */
+/* Joins adjacent boxes on all axes, across tiles, in a few rounds. */
 static int boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *error) {
   for (uint32_t round = 0; round < ROUNDS; round++) {
     uint64_t before = list->count;
@@ -267,7 +270,7 @@ static int boxes_join_all(const tsr_boxes *b, tsr_box_list *list, tsr_error *err
   return TSR_OK;
 }
 
-/* Sets `boxes` to the parts, with neighbours joined. */
+/* Sets `boxes` to the parts, with adjacent ones joined. */
 static int join_parts(tsr_boxes *b, tsr_error *error) {
   TSR_TRY(copy_boxes(&b->parts, &b->boxes, error));
   return boxes_join_all(b, &b->boxes, error);
@@ -282,14 +285,13 @@ static void interval_of(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t h
   tsr__key_value(datatype, b->grid.low_key[d] + high, interval->high);
 }
 
-/* Returns half of the budget, or half of the memory that budget and loan have left, if that is less. */
+/* Returns half of the budget, or half of what is left of budget and loan if that is less. */
 static uint64_t memory_left(const tsr_memory *memory) {
   const uint64_t most = tsr__add_sat(memory->limit, memory->lent), left = most - TSR_MIN(most, memory->used);
   return TSR_MIN(left / 2, TSR_MAX(memory->limit / 2, READ_LEAST));
 }
 
-/* Starts a reader on the cells between two corners, given as ordinals; without `attributes` it reads coordinates
- * only. */
+/* Starts a reader on the box between two corners, given as ordinals; without `attributes` it reads coordinates only. */
 static int boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, const uint64_t *high, bool attributes,
                       tsr_error *error) {
   tsr_arena arena;
@@ -320,7 +322,7 @@ static int boxes_read(tsr_boxes *b, tsr_reader *reader, const uint64_t *low, con
   return rc;
 }
 
-/* Sets the tile of a row, in units of tiles, and its place in that tile. `columns` are its coordinates. */
+/* Sets the tile of a row, in units of tiles, and its position in that tile. `columns` are its coordinates. */
 static void boxes_locate(const tsr_boxes *b, const tsr_column *const *columns, uint64_t index, uint64_t *tile,
                          uint64_t *place) {
   *place = 0;
@@ -340,7 +342,7 @@ static int boxes_coordinates(const tsr_boxes *b, tsr_reader *reader, const tsr_c
   return TSR_OK;
 }
 
-/* Opens the snapshot of the present state and its reader, if they are not open. */
+/* Opens the snapshot of the current state and its reader, unless they are open. */
 static int boxes_present(tsr_boxes *b, tsr_error *error) {
   if (!b->snapshot) TSR_TRY(b->source.open_snapshot(b->source.argument, &b->snapshot, error));
   if (b->reader) return TSR_OK;
@@ -348,7 +350,7 @@ static int boxes_present(tsr_boxes *b, tsr_error *error) {
   return tsr_reader_open(b->snapshot, &b->reader, error);
 }
 
-/* Counts the cells to be written that lie in the box and outside of the snapshot's non-empty domain. */
+/* Counts the cells to be written that are in the box but outside of the snapshot's non-empty domain. */
 static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *low, const uint64_t *high) {
   const tsr_snapshot *snapshot = b->snapshot;
   uint64_t outside = 0, *at = b->scratch;
@@ -370,8 +372,7 @@ static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *lo
   return outside;
 }
 
-/* Returns true if a fragment has all attributes. Cells of a fragment that lacks some would get them if they were
- * written again. */
+/* Returns true if a fragment has all attributes. Rewriting cells of a fragment that lacks some would add them. */
 static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
   bool whole = true;
   for (uint32_t f = b->dimensions; f < b->dimensions + b->source.schema->attribute_count; f++)
@@ -379,11 +380,10 @@ static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
   return whole;
 }
 
-/* Returns 1 if each cell of the box has been written with all attributes or is one of the cells to be written; 0 if
- * not. */
+/* Returns 1 if each cell of the box has been written with all attributes, or is about to be written; 0 if not. */
 static int boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
-  uint64_t left = 1; /* cells that the reader has not given yet */
+  uint64_t left = 1; /* cells that the reader has not returned yet */
   for (uint32_t d = 0; d < b->dimensions; d++) left = tsr__mul_sat(left, high[d] - low[d] + 1);
   TSR_TRY(boxes_present(b, error));
   TSR_TRY(boxes_read(b, b->reader, low, high, false, error));
@@ -422,9 +422,9 @@ static bool in_one_block(const tsr_boxes *b, unsigned level, uint64_t *a, uint64
   return true;
 }
 
-/* Joins the parts sorted[begin..end) of a block to one box if no cell in it is unwritten. Else it marks them as
- * hopeless, and larger blocks around them are not tried. */
-#define HOPELESS UINT64_MAX /* stands in place of the tile */
+/* Joins the parts sorted[begin..end) of a block into one box if no cell in it is unwritten. Otherwise marks them as
+ * hopeless, so that larger blocks around them are not tried. */
+#define HOPELESS UINT64_MAX /* replaces the tile */
 static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint64_t end, tsr_box_list *out,
                       tsr_error *error) {
   const uint32_t n = b->dimensions;
@@ -457,8 +457,8 @@ static int join_block(tsr_boxes *b, const tsr_pair *sorted, uint64_t begin, uint
   return TSR_OK;
 }
 
-/* Joins the parts in each block of 2^level tiles a side to the box around them, if no cell in that box is unwritten.
- * Sets *blocks to the number of blocks that have parts. */
+/* Joins the parts in each block of 2^level tiles a side into their bounding box, if no cell in it is unwritten. Sets
+ * *blocks to the number of blocks that have parts. */
 static int boxes_join_blocks(tsr_boxes *b, unsigned level, uint64_t *blocks, tsr_error *error) {
   tsr_pair *sorted = NULL;
   tsr_pair *spare = NULL;
@@ -532,7 +532,7 @@ static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
                    UINT32_MAX);
 }
 
-/* Returns true if the keys of a dimension are `low` + 0, 1, ... side - 1, each of them `stride` times, again and again. */
+/* Returns true if the keys of a dimension cycle through `low` + 0, 1, ... side - 1, each repeated `stride` times. */
 static bool dimension_in_order(const tsr_boxes *b, uint32_t d, uint64_t low, uint64_t side, uint64_t stride) {
   const tsr_field *field = &b->source.schema->fields[d];
   const tsr_column *column = &b->source.columns[d];
@@ -551,8 +551,8 @@ static bool dimension_in_order(const tsr_boxes *b, uint32_t d, uint64_t low, uin
   return true;
 }
 
-/* Finds out whether the cells in memory are those of one box, in row-major order, as an INSERT ... SELECT often gives
- * them: then nothing must be sorted, and the box is written as tsr_writer_append_box does. */
+/* Detects whether the cells in memory form one box in row-major order, as is common for an INSERT ... SELECT: then
+ * nothing needs sorting, and the box is written like tsr_writer_append_box. */
 static int find_box_in_order(tsr_boxes *b, tsr_error *error) {
   uint64_t *low = b->scratch, *high = low + b->dimensions, cells = 1, *box;
   for (uint32_t d = 0; d < b->dimensions; d++) {
@@ -638,19 +638,19 @@ void tsr__boxes_close(tsr_boxes *boxes) {
   tsr__free(boxes);
 }
 
-/* Writes the boxes of a dense commit as fragments, tile by tile.
- *
- * If the cells are in memory and fill a tile of the box, the fragment's writer takes them from their columns. Else the
- * tile's values are gathered: from the cells in memory or, if cells are spilled, by a reader over these alone; then, in
- * gaps over which boxes were joined, from the present state. */
+/* ---- Writing the boxes as fragments ------------------------------------------------------------------------------ */
+
+/* If the cells are in memory and fill a tile of the box, the fragment writer takes them directly from their columns.
+ * Otherwise the tile's values are gathered: from the cells in memory or, if cells are spilled, by a reader over just
+ * these cells; then, in gaps over which boxes were joined, from the current state. */
 
 typedef struct filler {
   tsr_boxes *boxes;
   uint64_t *box;
 } filler;
 
-/* Sets `order` to the numbers of the cells in memory that lie in this tile and in the box; returns how many there
- * are. */
+/* Sets `order` to the numbers of the cells in memory that are in this tile and in the box; returns how many there are.
+ */
 static uint64_t place_cells(const filler *f, const uint64_t *tile, uint64_t *order) {
   const tsr_boxes *b = f->boxes;
   uint64_t number = boxes_find_tile(b, tile), placed = 0;
@@ -695,8 +695,8 @@ static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, 
   return TSR_OK;
 }
 
-/* Takes the rows of a batch at places that have no cell yet: their indices go to `taken`, and `order` numbers them from
- * *next on. */
+/* Takes the rows of a batch at positions that have no cell yet: their indices go to `taken`, and `order` numbers them
+ * from *next on. */
 static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const tsr_batch *batch, uint64_t *order,
                                       uint64_t *next, tsr_error *error) {
   const tsr_column *coordinates[TSR_MAX_DIMENSIONS];
@@ -712,7 +712,8 @@ static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const ts
   return TSR_OK;
 }
 
-/* Adds the rows that a reader gives between the corners in `scratch`, at places that have no cell yet. */
+/* Adds the rows that a reader returns for the box between the corners in `scratch`, at positions that have no cell yet.
+ */
 static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t *order, uint64_t *next,
                                      tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
@@ -731,7 +732,7 @@ static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t 
   }
 }
 
-/* Sets the corners in `scratch` to the part of the box in a tile; returns how many cells it has. */
+/* Sets the corners in `scratch` to the intersection of box and tile; returns its number of cells. */
 static uint64_t find_corners(const filler *f, const uint64_t *tile) {
   const tsr_boxes *b = f->boxes;
   uint64_t *low = b->scratch + 2 * (uint64_t)b->dimensions, *high = low + b->dimensions, cells = 1;
@@ -744,7 +745,7 @@ static uint64_t find_corners(const filler *f, const uint64_t *tile) {
   return cells;
 }
 
-/* Reserves the part of a tile's size that is known: growing buffers would take half as much again. */
+/* Reserves the known part of a tile's size: buffers that grow step by step would take half as much again. */
 static int reserve_known(tsr_boxes *b, uint64_t cells, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   for (uint32_t i = n; i < fields; i++) {
@@ -819,28 +820,30 @@ int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target
   return tsr__write_dense_tiles(target, boxes->source.spilled ? fill_spilled : fill_tile, &f, error);
 }
 
-/* Finds parts of boxes among spilled cells, which come in the array's order, in bounded memory.
- *
- * The cells of a tile come one after the other. Neighbours in a row are a box, and the boxes of a tile are joined when
- * the next tile begins. If there are more parts than memory has room for, neighbours are joined across tiles. If that
- * is not enough, parts are joined over gaps in which all cells are written, in blocks of tiles that grow, as
- * dense_boxes.c does in the end. If too many are left after that, they cannot become as few boxes as a commit may have:
- * a box of the commit, cut to the tiles that have come, is one box for each dimension at most.
- *
- * Boxes that were joined over gaps may overlap boxes of tiles that came later; both have the same values there. */
+/* ---- Spilled cells ----------------------------------------------------------------------------------------------- */
 
-#define PARTS_MIN  (4u * TSR_BOXES_MAX) /* parts that there is always room for */
-#define PART_BYTES 160u /* bytes that a part takes while parts are joined, about */
+/* Finds the parts of boxes among spilled cells, which come in the array's order, in bounded memory.
+ *
+ * The cells of one tile are consecutive. Adjacent cells in a row form a box, and the boxes of a tile are joined when
+ * the next tile begins. If there are more parts than fit into memory, adjacent ones are joined across tiles. If that is
+ * not enough, parts are joined over written gaps in growing blocks of tiles, as is done at the end for cells in memory.
+ * If too many parts remain even then, they cannot become few enough boxes for a commit: a box of the commit, clipped to
+ * the tiles seen so far, is at most one box for each dimension.
+ *
+ * Boxes that were joined over gaps may overlap boxes of later tiles; both have the same values there. */
+
+#define PARTS_MIN  (4u * TSR_BOXES_MAX) /* there is always room for this many parts */
+#define PART_BYTES 160u /* approximate bytes of a part while parts are joined */
 
 typedef struct stream {
   tsr_boxes *boxes;
-  uint64_t most; /* parts at most, of a tile and of all */
-  bool open; /* there is a present tile: */
+  uint64_t most; /* maximum number of parts of a tile, and of all */
+  bool open; /* there is a current tile, described below */
   uint64_t tile[TSR_MAX_DIMENSIONS];
   tsr_box_list parts; /* parts of this tile */
-  bool extends; /* the last one ends with the cell that came last, at `place`: */
+  bool extends; /* the last part ends with the latest cell, at `place` */
   uint64_t place;
-  bool crowded; /* this tile has too many parts: all that is known is a box around its cells */
+  bool crowded; /* this tile has too many parts: only a bounding box of its cells is known */
   uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS];
   uint64_t tile_parts; /* parts of the tile at that moment */
 } stream;
@@ -868,7 +871,7 @@ static int write_boxes_spilled_add_part(stream *s, const uint64_t *low, const ui
   return TSR_OK;
 }
 
-/* ---- The present tile ----------------------------------------------------------------------- */
+/* ---- The current tile -------------------------------------------------------------------------------------------- */
 
 static int end_tile(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
@@ -894,7 +897,7 @@ static void begin_tile(stream *s, const uint64_t *tile) {
   s->open = true;
 }
 
-/* The present tile has `most` parts: joins them, or replaces them by a box around them. */
+/* The current tile has `most` parts: joins them, or replaces them by their bounding box. */
 static int thin_out(stream *s, tsr_error *error) {
   const tsr_boxes *b = s->boxes;
   s->extends = false;
@@ -961,7 +964,7 @@ static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requ
   return TSR_OK;
 }
 
-/* Reads the runs tile by tile, coordinates alone. */
+/* Reads the coordinates of the runs, tile by tile. */
 static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   const tsr_snapshot *snapshot = b->source.spilled;
@@ -983,8 +986,7 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
   return end_tile(s, error);
 }
 
-/* Fills boxes->parts from the cells of source.spilled. Errors: TSR_FULL if more parts are left than memory has room
- * for. */
+/* Fills boxes->parts from the cells of source.spilled. Errors: TSR_FULL if more parts are left than fit into memory. */
 static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   stream s = {.boxes = boxes, .parts = {.width = boxes->parts.width, .numbers.memory = boxes->source.memory}};
   s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);

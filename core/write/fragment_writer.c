@@ -1,7 +1,11 @@
-/* fragment_writer.c: appends cells of several sources, in any order, to one fragment.
+/* fragment_writer.c: writes the files of one fragment from cells in their final order, window by window (second half),
+ * and interleaves cells of several sources into such an order (first half).
  *
- * If all cells at hand come from one source, they go straight to the fragment's writer. Else they are gathered, column
- * by column, in staging buffers. */
+ * The interleaver gets a list of picks (source, cell). If all picks are from one source, they go straight to the
+ * fragment writer. Otherwise they are gathered, column by column, in staging buffers.
+ *
+ * The fragment writer bounds memory by a window of a few tiles and the fragment's metadata; see "Writing a fragment".
+ */
 #include "write/fragment_writer.h"
 
 #include <string.h>
@@ -174,36 +178,36 @@ int tsr__interleaver_write(tsr_interleaver *interleaver, const tsr_column *const
   return tsr__fragment_writer_add(interleaver->writer, interleaver->staged, padded ? order : NULL, count, error);
 }
 
-/* Writes cells that come in their final order as the files of one fragment, window by window.
- *
- * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
- * threads: the task filters the tile and finds its statistics. If cells come in bulk, a task also gathers the cells of
- * its tile and field. Then the stored tiles are appended to their files in order, and the metadata of the tiles is
- * noted. So memory is bounded by a window and by the metadata, and files are written from front to end. A file is
- * created when its first bytes are written, for small fragments at the end. Files are made durable several at a time,
- * which costs little more than one.
+/* ---- Writing a fragment ------------------------------------------------------------------------------------------ */
+
+/* A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
+ * threads: the task filters the tile and computes its statistics. In bulk, a task also gathers the cells of its tile
+ * and field. Then the stored tiles are appended to their files in order, and the metadata of the tiles is recorded. So
+ * memory is bounded by a window and the metadata, and files are written sequentially. A file is created when its first
+ * bytes are written; for small fragments, at the end. Files are synced several at a time, which costs little more than
+ * syncing one.
  *
  * Invariants: all inputs hold `window.pending` cells (none while `direct.active`). Between calls that is less than
  * window.tile_cells * window.tiles. */
 
-/* bytes of values in a window, about, unless one tile has more */
+/* approximate bytes of values in a window, unless a single tile has more */
 #define FRAGMENT_WRITER_WINDOW_BYTES (UINT64_C(4) << 20)
-/* bytes of values at which complete tiles are written although the window has room */
+/* bytes of values at which complete tiles are written even if the window has room */
 #define PENDING_MAX     (UINT64_C(64) << 20)
-#define PENDING_WINDOWS 2 /* the same as a multiple of target.window_bytes */
-/* multiple of target.window_bytes that a window may have, so that all threads have tiles to encode */
+#define PENDING_WINDOWS 2 /* the same, as a multiple of target.window_bytes */
+/* largest window, as a multiple of target.window_bytes, so that all threads have tiles to encode */
 #define BUSY_WINDOWS                 4
 #define FRAGMENT_WRITER_WINDOW_TILES 256
-#define OUT_BYTES                    (UINT64_C(32) << 20) /* bytes of all files' buffers together, about */
-#define DIRECT_MIN                   1024 /* cells of a tile from which on tasks gather cells themselves */
+#define OUT_BYTES                    (UINT64_C(32) << 20) /* approximate bytes of all files' buffers together */
+#define DIRECT_MIN                   1024 /* minimum number of cells in a tile for tasks to gather cells themselves */
 #define ENDING_MAX                   32 /* complete files that may be open at once */
 
 typedef struct input { /* a column of the window */
   const tsr_field *field; /* NULL: a system column */
   uint64_t cell_size; /* 0: variable size */
   bool nullable, taken;
-  /* starts: u64, the place in `values` of each variable cell; behind them, not counted in its size, the end of the last
-   * one */
+  /* starts: u64, the position in `values` of each variable cell; then, not counted in its size, the end of the last one
+   */
   tsr_buffer values, starts, validity;
 } input;
 
@@ -215,7 +219,7 @@ typedef struct fragment_writer_part {
 
 typedef struct fragment_writer_slot {
   uint32_t number; /* number in the metadata */
-  uint32_t first, inputs; /* inputs whose values it holds: one, or all dimensions (__coords) */
+  uint32_t first, inputs; /* inputs that it stores: one, or all dimensions (__coords) */
   tsr_tile_format format;
   fragment_writer_part parts[TSR_PART_COUNT];
   tsr_buffer var_sizes;
@@ -231,7 +235,7 @@ typedef struct encoded { /* the result of a task: a tile of a slot */
 typedef struct fragment_writer_window {
   uint64_t tile_cells, tiles; /* cells of a tile; tiles of the window at most */
   uint64_t pending; /* cells in the window */
-  uint64_t pending_max; /* bytes at which complete tiles are written although the window has room */
+  uint64_t pending_max; /* bytes at which complete tiles are written even if the window has room */
   tsr_buffer written; /* dense: u8 for each pending cell; 0: padding */
   tsr_buffer runs; /* tsr_cell_range: cells of the window's tiles that are not padding */
   uint64_t *run_starts; /* tiles + 1: the first of `runs` of each tile */
@@ -241,7 +245,7 @@ typedef struct fragment_writer_window {
 typedef struct fragment_writer_direct { /* tasks gather the cells of their tiles themselves */
   input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never do that */
   uint32_t *slot_of; /* slot of each input */
-  bool active; /* the window's cells are whole tiles of the present call */
+  bool active; /* the window's cells are whole tiles of the current call */
 } fragment_writer_direct;
 
 typedef struct fragment_writer_leaves { /* MBRs of a sparse fragment, as tsr__rtree_build takes them */
@@ -359,7 +363,7 @@ static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error)
   return TSR_OK;
 }
 
-/* Lets tasks gather their cells if each input has a slot of its own and tiles are large enough. */
+/* Lets tasks gather their cells if each input has its own slot and tiles are large enough. */
 static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
   if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->window.tile_cells < DIRECT_MIN)
     return TSR_OK;
@@ -455,7 +459,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
 
 /* ---- Cells into the window --------------------------------------------------------------------------------------- */
 
-#define AHEAD 24 /* how many cells ahead values are prefetched, since they lie anywhere */
+#define AHEAD 24 /* how many cells ahead values are prefetched, since access is random */
 
 static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *order, uint64_t i, uint64_t count) {
   if (i + AHEAD < count && order[i + AHEAD] != TSR_NO_CELL)
@@ -523,7 +527,7 @@ static inline void copy_short(uint8_t *to, const uint8_t *from, uint64_t size) {
   }
 }
 
-/* A cell of padding is one value of zeros. */
+/* A padding cell is a single zero value. */
 static int take_variable(input *in, const tsr_column *column, uint64_t first, const uint64_t *order, uint64_t count,
                          tsr_error *error) {
   uint64_t padding = tsr_datatype_size(in->field->datatype), total = 0;
@@ -571,7 +575,7 @@ static int take_validity(input *in, const tsr_column *column, uint64_t first, co
   return TSR_OK;
 }
 
-/* Takes `count` cells of the present call, from `from` on. */
+/* Takes `count` cells of the current call, from `from` on. */
 static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, uint64_t from, uint64_t count, input *in,
                                 tsr_error *error) {
   const tsr_column *column = &w->call.columns[number];
@@ -587,14 +591,14 @@ static int take_task(void *argument, uint64_t index, tsr_error *error) {
   return in->taken ? fragment_writer_take(w, (uint32_t)index, w->call.from, w->call.count, in, error) : TSR_OK;
 }
 
-/* Returns the column that has an input's cells of a tile of the window; they begin at *first. */
+/* Returns the column with an input's cells of a tile of the window; they begin at *first. */
 static const input *fragment_writer_cells_of(const tsr_fragment_writer *w, uint64_t tile, uint32_t number,
                                              uint64_t *first) {
   *first = w->direct.active ? 0 : tile * w->window.tile_cells;
   return w->direct.active ? &w->direct.taken[tile * w->slot_count + w->direct.slot_of[number]] : &w->inputs[number];
 }
 
-/* Notes which cells of a dense tile are not padding. Sets *cells to their number. */
+/* Records which cells of a dense tile are not padding. Sets *cells to their number. */
 static int take_written(tsr_fragment_writer *w, uint64_t *cells, tsr_error *error) {
   *cells = w->call.count;
   if (!w->metadata.dense) return TSR_OK;
@@ -636,7 +640,7 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
   return rc;
 }
 
-/* Encodes the coordinates of all dimensions, one dimension after the other. */
+/* Encodes the coordinates of all dimensions, dimension by dimension. */
 static int encode_coordinates(const tsr_fragment_writer *w, const fragment_writer_slot *s, uint64_t first,
                               uint64_t cells, encoded *e, tsr_error *error) {
   tsr_buffer zipped = {.memory = w->target.memory};
@@ -725,7 +729,7 @@ static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr
   return TSR_OK;
 }
 
-/* A tile that is as large as the file's buffer is written at once, so that memory holds it once. */
+/* A tile as large as the file's buffer is written directly, so that memory holds it only once. */
 static int append_stored(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
                          fragment_writer_part *p, const tsr_buffer *stored, tsr_error *error) {
   const bool large = stored->size >= w->out_max;
@@ -749,7 +753,7 @@ static int append_tile(tsr_fragment_writer *w, fragment_writer_slot *s, const en
   return tsr__statistics_writer_add(statistics, &e->statistics, error);
 }
 
-/* Notes the MBR of a tile of the window. */
+/* Records the MBR of a tile of the window. */
 static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_error *error) {
   bool texts = false;
   uint32_t dimensions = w->target.schema->dimension_count;
@@ -790,7 +794,7 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
   return TSR_OK;
 }
 
-/* Finds the runs of cells in each tile of the window that are not padding: statistics count them. */
+/* Finds the runs of non-padding cells in each tile of the window, which the statistics count. */
 static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
   w->window.runs.size = 0;
   for (uint64_t tile = 0; tile < tiles; tile++) {
@@ -821,8 +825,8 @@ static uint64_t pending_bytes(const tsr_fragment_writer *w) {
   return bytes;
 }
 
-/* Empties the window. If its tile was larger than a window should be, its memory is freed: the caller needs it to
- * gather the next tile. */
+/* Empties the window. If its tile was larger than a window should be, frees its memory: the caller needs it to gather
+ * the next tile. */
 static void empty_window(tsr_fragment_writer *w) {
   const bool large = w->target.window_bytes && w->window.tiles == 1 && pending_bytes(w) > w->target.window_bytes;
   for (uint32_t i = 0; i < w->input_count; i++) {
@@ -854,7 +858,7 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the bytes of the variable cells of a tile that starts at cell `from` of the present call. */
+/* Returns the bytes of the variable cells of a tile that starts at cell `from` of the current call. */
 static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < w->input_count; i++) {
@@ -871,8 +875,8 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
   return bytes;
 }
 
-/* Returns how many whole tiles from cell `from` on the tasks gather themselves, of `cells` cells left; 0 if there are
- * too few. */
+/* Returns how many whole tiles from cell `from` on the tasks gather themselves, out of `cells` remaining cells; 0 if
+ * there are too few. */
 static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->window.tile_cells, w->window.tiles);
@@ -922,9 +926,9 @@ int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *colu
   return TSR_OK;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------------------------- */
+/* ---- Finishing --------------------------------------------------------------------------------------------------- */
 
-/* Makes the complete files durable, and at last the directory. */
+/* Syncs the complete files and, at the end, the directory. */
 static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *error) {
   if (w->target.durable)
     TSR_TRY(tsr__store_sync_all(w->target.store, w->ending.files, w->ending.count, &w->target.directory, last,
@@ -933,7 +937,7 @@ static int fragment_writer_settle(tsr_fragment_writer *w, bool last, tsr_error *
   return TSR_OK;
 }
 
-/* Takes over a complete file. */
+/* Takes ownership of a complete file, to be synced and closed. */
 static int end_file(tsr_fragment_writer *w, tsr_file *file, tsr_error *error) {
   const int rc = w->ending.count == ENDING_MAX ? fragment_writer_settle(w, false, error) : TSR_OK;
   if (rc < 0) tsr__store_close_file(file);

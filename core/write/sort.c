@@ -1,7 +1,16 @@
-/* sort.c: ranks strings, so that numbers stand for them in a sort.
+/* sort.c: sorts sparse cells into the schema's global order.
  *
- * Strings are sorted by words of 8 bytes; strings with equal words are sorted by their next words. No string is read
- * further than it takes to tell it from the others. The sort is stable. */
+ * The order is defined by lists of numbers, the most significant first: for row- and column-major order, the space
+ * tile's coordinates in tile order, then the order keys of the cell's coordinates in cell order; for Hilbert order, the
+ * Hilbert code, then the coordinates in row-major order. A string is replaced by its rank, so that there are only
+ * numbers to sort. The numbers are packed into words of 64 bits and radix-sorted; in Hilbert order usually by the codes
+ * alone, and partly ahead, on a worker thread, while the caller still appends cells.
+ *
+ * The sections: strings into ranks; sorting by Hilbert codes from blocks that were sorted ahead; the global order in
+ * general; sorting blocks ahead.
+ *
+ * Strings are ranked by radix sort of words of 8 bytes; strings with equal words are sorted by their next words. No
+ * string is read further than needed to distinguish it from the others. The sort is stable. */
 #include <string.h>
 #include <stdatomic.h>
 
@@ -29,7 +38,7 @@ static inline const uint8_t *write_rank_text_of(const tsr_column *column, uint32
   return (const uint8_t *)column->values + column->offsets[column->constant ? 0 : cell];
 }
 
-/* Returns the next 8 bytes, with zeros behind the end, so that words sort as their bytes do. */
+/* Returns the next 8 bytes, padded with zeros, so that words sort like their bytes. */
 static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64_t depth) {
   uint64_t size = text_size(column, cell), left = size > depth ? size - depth : 0;
   const uint8_t *text = write_rank_text_of(column, cell) + depth;
@@ -39,14 +48,14 @@ static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64
   return word;
 }
 
-/* Returns how many bytes a string has behind `depth`, up to 9: with 8 or fewer it ends in the next word. */
+/* Returns how many bytes a string has after `depth`, up to 9: with 8 or fewer it ends within the next word. */
 static inline uint64_t text_left(const tsr_column *column, uint32_t cell, uint64_t depth) {
   uint64_t size = text_size(column, cell);
   return size > depth ? TSR_MIN(size - depth, 9) : 0;
 }
 
-/* Splits strings with equal words by length: "a" comes before "a" and a NUL, which have the same word. Strings that are
- * longer become a group for later. */
+/* Splits strings with equal words by length: "a" comes before "a" and a NUL, although their words are equal. Longer
+ * strings form a group to be sorted later. */
 static int split_equal(write_rank_sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
                        tsr_buffer *groups, tsr_error *error) {
   tsr_pair *pairs = s->pairs + first;
@@ -101,19 +110,20 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
   return rc;
 }
 
-/* Sorts sparse cells into Hilbert order, if blocks of cells have been sorted by their codes before.
- *
- * Blocks are sorted while more cells come (sort.c); the others are sorted first. Then the codes are cut into
- * places of about as many cells as stay in a core's cache. A place takes its part of each block, in the order of
- * blocks, and sorts them again, stably. That costs as much as a merge, for any number of blocks. Equal codes are in one
- * place, so each place settles its ties by itself. Places are tasks for worker threads.
- *
- * Invariants: bounds[block][place] is the first pair of a block with a code not below that of the place. starts[place]
- * is the sum of these. */
+/* ---- Hilbert order from sorted blocks ---------------------------------------------------------------------------- */
 
-#define CODES              256u /* codes that are computed at once */
-#define WRITE_HILBERT_STEP 1024u /* one code of so many is looked at to find places */
-#define PLACE              8u /* steps of a place, at least */
+/* Used if blocks of cells were sorted by their Hilbert codes ahead; the remaining blocks are sorted first. Then the
+ * range of codes is cut into places of about as many cells as fit into a core's cache. A place takes its part of each
+ * block, in the order of blocks, and sorts these pairs again, stably. This costs as much as a merge, for any number of
+ * blocks. Equal codes are in the same place, so each place breaks its ties independently. Places are tasks for worker
+ * threads.
+ *
+ * Invariants: bounds[block][place] is the first pair of a block whose code is not below the lower bound of the place.
+ * starts[place] is the sum of these over all blocks. */
+
+#define CODES              256u /* codes computed at a time */
+#define WRITE_HILBERT_STEP 1024u /* codes are sampled at this interval to find places */
+#define PLACE              8u /* minimum number of steps in a place */
 
 typedef struct write_hilbert_sorter {
   const tsr_schema *schema;
@@ -206,7 +216,8 @@ static int find_bounds(void *argument, uint64_t block, tsr_error *error) {
 
 static int order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b);
 
-/* Sets the order of the cells of a place. If the schema has no duplicates, only the last of equal cells is left. */
+/* Sets the order of the cells of a place. If the schema does not allow duplicates, only the last of equal cells
+ * remains. */
 static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t place, const tsr_pair *pairs,
                                     uint64_t count) {
   uint32_t *order = s->order + s->starts[place];
@@ -278,8 +289,8 @@ static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **mad
   return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
 }
 
-/* As tsr__order_cells, from blocks that were sorted ahead. Returns 1; or 0, with nothing done, if too many codes are
- * equal for sorting by codes. */
+/* Like tsr__order_cells, from blocks that were sorted ahead. Returns 1; or 0, having done nothing, if too many codes
+ * are equal for sorting by codes. */
 static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                         const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
   write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
@@ -302,19 +313,14 @@ static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr
   return rc;
 }
 
-/* Finds the global order of sparse cells.
+/* ---- Global order ------------------------------------------------------------------------------------------------ */
+
+/* Each list of numbers is reduced to the bits in which its values differ, and as many lists as fit are packed into one
+ * word of 64 bits. Most arrays need only one word, which a radix sort sorts. The sort is stable, so cells with equal
+ * coordinates keep the order of their numbers.
  *
- * A list of numbers for each cell decides, the most significant first. Row- and column-major order: the numbers of its
- * space tile in tile order, then the order keys of its coordinates in cell order. Hilbert order: its code, then its
- * coordinates in row-major order. A string counts as its rank among all strings of its dimension (unsigned bytes), so
- * that there is only one kind of number.
- *
- * Each list of numbers is reduced to the bits in which its values differ, and as many lists as fit are packed into one
- * word of 64 bits. Most arrays need one word, and a radix sort sorts it. Sorting is stable, so equal coordinates keep
- * the order of their numbers.
- *
- * Most Hilbert codes stand for one cell each, so cells are sorted by the codes alone, and only cells with equal codes
- * are compared. If blocks of cells have been sorted ahead, sort.c goes on from there. */
+ * Most Hilbert codes belong to a single cell, so cells are sorted by the codes alone, and only cells with equal codes
+ * are compared. If blocks of cells have been sorted ahead, order_blocks continues from them. */
 
 typedef struct write_order_sorter {
   const tsr_schema *schema;
@@ -323,7 +329,7 @@ typedef struct write_order_sorter {
   unsigned threads;
   uint64_t count;
   tsr_pair *pairs, *spare;
-  uint64_t *numbers; /* of the list at hand */
+  uint64_t *numbers; /* of the current list */
   tsr_buffer words; /* words of `count` u64 each, the least significant first */
   unsigned used; /* bits of the last word that are used */
 } write_order_sorter;
@@ -411,7 +417,7 @@ static int list_hilbert(write_order_sorter *s, tsr_error *error) {
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
-/* Puts the list at hand above the lists that are packed already. */
+/* Packs the current list above the lists that are packed already. */
 static int write_order_pack(write_order_sorter *s, tsr_error *error) {
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < s->count; i++) {
@@ -505,7 +511,7 @@ static int sort_by_words(write_order_sorter *s, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns true if two neighbours have the same coordinates. */
+/* Returns true if two adjacent cells have the same coordinates. */
 static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
   if (a->key != b->key) return false; /* the most significant word */
   if (by_codes) return write_order_compare_cells(s, a->cell, b->cell) == 0;
@@ -595,21 +601,21 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
   return sort_whole(&s, order, count, error);
 }
 
-/* Sorts the writer's cells in memory into Hilbert order, block by block, while the caller appends more.
- *
- * The host makes rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of their
- * coordinates (the columns move when they grow), computes their Hilbert codes and sorts them. Preparing and spilling go
- * on from there. One block is in work at a time. If it is not finished yet when the next one is complete, or memory is
- * short, a block is left out and sorted with the others in the end.
+/* ---- Sorting ahead ----------------------------------------------------------------------------------------------- */
+
+/* The host produces rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of
+ * their coordinates (a copy, since columns move when they grow), computes their Hilbert codes and sorts them. Preparing
+ * and spilling start from these blocks. Only one block is sorted at a time. If the worker is still busy when the next
+ * block is complete, or memory is short, that block is skipped and sorted at the end.
  *
  * Invariants: block i has the cells from index i * TSR_ORDER_BLOCK on. `next` is the end of the block after the last
- * one, or UINT64_MAX. The block in work is one of the blocks; blocks behind it were left out. */
+ * one, or UINT64_MAX. The block being sorted is one of the blocks; all blocks after it were skipped. */
 
 static tsr_pair **block_at(const tsr_writer *w, uint64_t i) {
   return (tsr_pair **)(void *)w->cells.ahead.blocks.data + i;
 }
 static uint64_t block_count(const tsr_writer *w) { return w->cells.ahead.blocks.size / sizeof(tsr_pair *); }
-/* Returns the number of the block in work. */
+/* Returns the number of the block being sorted. */
 static uint64_t block_in_work(const tsr_writer *w) { return w->cells.ahead.number / TSR_ORDER_BLOCK; }
 
 void tsr__ahead_open(tsr_writer *writer) {
@@ -622,7 +628,7 @@ void tsr__ahead_open(tsr_writer *writer) {
     writer->cells.ahead.next = TSR_ORDER_BLOCK;
 }
 
-/* ---- The block in work ----------------------------------------------------------------------- */
+/* ---- The block being sorted -------------------------------------------------------------------------------------- */
 
 static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *error) {
   tsr_writer *w = argument;
@@ -633,7 +639,7 @@ static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *err
   return TSR_OK;
 }
 
-/* Waits for the block in work. A block that another process had begun (before a fork) is left out. */
+/* Waits for the block being sorted. A block that another process had begun (before a fork) is skipped. */
 static void write_ahead_finish(tsr_writer *w) {
   tsr_ahead *a = &w->cells.ahead;
   if (!a->working) return;
@@ -643,7 +649,7 @@ static void write_ahead_finish(tsr_writer *w) {
   *block_at(w, block_in_work(w)) = NULL;
 }
 
-/* Makes room for the coordinates and the second array of pairs that a worker needs, once. */
+/* Allocates, once, the worker's buffers for coordinates and for the second array of pairs. */
 static int write_ahead_make_room(tsr_writer *w) {
   tsr_ahead *a = &w->cells.ahead;
   const tsr_schema *schema = w->schema;
@@ -662,7 +668,7 @@ static int write_ahead_make_room(tsr_writer *w) {
   return TSR_OK;
 }
 
-/* Gives a worker the cells from index `number` on. If memory is short the block is left out: its pairs stay NULL. */
+/* Gives a worker the cells from index `number` on. If memory is short, the block is skipped: its pairs stay NULL. */
 static void write_ahead_start(tsr_writer *w, uint64_t number) {
   tsr_ahead *a = &w->cells.ahead;
   tsr_pair *pairs = NULL;
@@ -700,7 +706,7 @@ void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
   tsr_ahead *a = &writer->cells.ahead;
   const uint64_t whole = cells / TSR_ORDER_BLOCK;
   if (a->next == UINT64_MAX && !a->blocks.size) return;
-  if (a->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker goes on */
+  if (a->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker continues */
     tsr__job_cancel(&a->job);
     a->working = false;
   }

@@ -1,18 +1,17 @@
-/* spill.c: writes sorted runs to disk for cells that a writer cannot keep in memory, and merges them into
- * fragments.
+/* spill.c: an external merge sort: writes cells that do not fit into memory to disk as sorted runs, and merges the runs
+ * into fragments.
  *
  * A run is a fragment under a provisional name: unfiltered, encrypted if the array is, with all versions of a
- * coordinate, the oldest first, and with the numbers of its cells as their times. Beside its files lies one more, by
- * which rowids lead to cells:
+ * coordinate, the oldest first, and with the numbers of its cells as their times. One extra file maps rowids to cells:
  *
  *   positions    u32 each: the place in the run of the cell that came as number i of it
  *
- * The merge holds one tile of each run in memory. A heap gives out the cells in global order, equal coordinates in the
- * order of their numbers. If the array has no duplicates, the last of equals is taken.
+ * The merge holds one tile of each run in memory. A heap yields the cells in global order, with equal coordinates in
+ * the order of their numbers. If the array does not allow duplicates, the last of equal cells wins.
  *
- * If memory has no room for a tile of each run, groups of runs are merged before, in passes. A group becomes parts:
- * fragments like runs, but without positions, several one after the other, since memory bounds the metadata of one.
- * Parts belong to the merge and go with it. The runs stay, since snapshots and rewinding need them. */
+ * If a tile of each run does not fit into memory, groups of runs are merged first, in passes. A group becomes a
+ * sequence of parts: fragments like runs, but without positions; several of them, since memory limits the metadata of a
+ * single one. Parts are deleted with the merge. The runs stay, since snapshots and rewinding need them. */
 #include "write/writer.h"
 
 #include <stdio.h>
@@ -31,7 +30,7 @@
 #define SOURCES_WANTED    8u /* sources that are worth merging at once */
 #define CELLS_MIN         1024u /* fewer cells in memory are not worth a run */
 #define WRITE_SPILL_BATCH 4096u /* merged cells that the fragment's writer gets at once */
-#define TILES_MIN         512u /* memory_mb holds at least so many tiles of a part */
+#define TILES_MIN         512u /* memory_mb holds at least this many tiles of a part */
 #define TILE_BYTES        64u /* bytes of metadata for each field of a tile, about */
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
@@ -104,7 +103,8 @@ static int write_spill_find_schema(void *argument, const char *name, const tsr_s
   return TSR_OK;
 }
 
-/* Opens a run that was written. Its schema belongs to the writer, and lives as long as snapshots that have the run. */
+/* Opens a run that has been written. Its schema belongs to the writer, which lives as long as the snapshots with the
+ * run. */
 static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
                                 tsr_error *error) {
   char path[200];
@@ -160,7 +160,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   }
   tsr__free(columns);
   if (rc < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
-  (void)tsr__buffer_append(&w->runs.list, &run, sizeof run, error); /* there is room */
+  (void)tsr__buffer_append(&w->runs.list, &run, sizeof run, error); /* cannot fail: the memory is reserved */
   w->runs.spilled++;
   tsr__need_spilled(w);
   for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->cells.columns[f], 0);
@@ -168,7 +168,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   return TSR_OK;
 }
 
-/* A statement that spills may use as much memory as a commit: cells that need more could not be committed either. */
+/* A statement that spills may use as much memory as a commit: cells that need more could not be committed anyway. */
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   const bool lent = writer->memory.lent > 0;
   if (!lent) tsr__need_lend(writer, true);
@@ -228,14 +228,14 @@ typedef struct write_spill_cursor { /* a source, and its tile that is in memory 
   tsr_tile_request *requests; /* by field, then of the cells' numbers */
   tsr_column *columns;
   uint64_t *lists; /* [list * cells + cell]: numbers to sort by (tsr__order_list) */
-  uint64_t capacity; /* cells that `lists` has room for */
+  uint64_t capacity; /* capacity of `lists`, in cells */
 } write_spill_cursor;
 
 typedef write_spill_cursor *write_spill_place; /* in the heap */
 
 typedef struct write_spill_part { /* the part that is being written, if there is no target */
   tsr_buffer *list; /* tsr_sorted_run of each part that is complete */
-  tsr_sorted_run run; /* the present one; without a fragment: it has no cells yet */
+  tsr_sorted_run run; /* the current one; without a fragment, it has no cells yet */
   const tsr_schema *schema;
   run_path path;
   uint64_t cells, max; /* that it has; at which it is complete */
@@ -249,8 +249,8 @@ typedef struct write_spill_out { /* merged cells that are not written yet */
   bool last_removed; /* the last of these cells was removed by the writer */
 } write_spill_out;
 
-/* A merge of sources. A source is a run, or several parts in succession that a group of runs has become; parts of a
- * group have the same `first`. */
+/* A merge of sources. A source is a run, or the sequence of parts that a group of runs was merged into; the parts of
+ * one group have the same `first`. */
 typedef struct write_spill_merge {
   tsr_writer *w;
   const tsr_sorted_run *runs; /* of all sources */
@@ -261,7 +261,7 @@ typedef struct write_spill_merge {
   write_spill_cursor *cursors; /* by source */
   write_spill_place *heap; /* cursors that have a cell */
   uint64_t cursor_count, heap_count;
-  tsr_fragment_writer *writer; /* of the target or the present part; NULL: none */
+  tsr_fragment_writer *writer; /* of the target or the current part; NULL: none */
   write_spill_part part;
   write_spill_out out;
 } write_spill_merge;
@@ -333,7 +333,7 @@ static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *
   return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_UNCOMMITTED_TIMES;
 }
 
-/* Moves to the next cell that was not rewound. Returns 1, or 0 at the end. */
+/* Advances to the next cell that was not rewound. Returns 1, or 0 at the end. */
 static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   for (;; c->at++) {
     if (c->at == c->cells) {
@@ -385,7 +385,7 @@ static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c)
   return true;
 }
 
-/* ---- What comes out ---------------------------------------------------------------------------------------------- */
+/* ---- Output ------------------------------------------------------------------------------------------------------ */
 
 static void write_spill_take_back(write_spill_merge *m) {
   m->out.count--;
@@ -428,8 +428,8 @@ static bool is_full(const write_spill_merge *m) {
   return m->out.count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
 }
 
-/* Takes the cell at which a cursor stands, in place of the last one if their coordinates are equal. A removed cell
- * hides the cells before it, so only the merge into the final fragment leaves it out. */
+/* Takes the cell at a cursor, replacing the last one taken if their coordinates are equal. A removed cell hides the
+ * cells before it, so only the merge into the final fragment drops it. */
 static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
@@ -555,10 +555,10 @@ static void drop_sources(sources *s) {
 
 typedef struct weight { /* of all runs */
   uint64_t cells, bytes; /* decoded bytes */
-  uint64_t largest; /* bytes that one run takes while it is merged: its largest tile and the structures beside it */
+  uint64_t largest; /* bytes needed to merge one run: its largest tile and its structures */
 } weight;
 
-/* Adds the weight of a run, by the sizes of tiles in its metadata. */
+/* Adds the weight of a run, from the tile sizes in its metadata. */
 static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
   const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);
@@ -590,7 +590,8 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
   return rc;
 }
 
-/* Merges groups of at most `most` sources, as few groups as it takes to have no more than `most` sources left. */
+/* Merges groups of at most `most` sources, and only as many groups as needed to have no more than `most` sources left.
+ */
 static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
   uint64_t left = count_sources(write_spill_run_at(from, 0), write_spill_run_count(from)), made = 0;
   for (uint64_t i = 0, end; i < write_spill_run_count(from); i = end, made++) {
@@ -612,8 +613,8 @@ static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error
   return TSR_OK;
 }
 
-/* Returns how many sources can be merged at once, beside a tile of the fragment, which is gathered, filtered and
- * written. */
+/* Returns how many sources can be merged at once, with memory left for a tile of the fragment, which is gathered,
+ * filtered and written. */
 static uint64_t sources_within(const tsr_writer *w, const weight *sum, uint64_t limit) {
   const uint64_t cells = TSR_MAX(sum->cells, 1), tile = TSR_MIN(w->schema->capacity, cells);
   const uint64_t fragment = tsr__mul_sat(4, tsr__mul_sat(tile, sum->bytes / cells + 1));
@@ -622,7 +623,7 @@ static uint64_t sources_within(const tsr_writer *w, const weight *sum, uint64_t 
   return TSR_MAX(room / TSR_MAX(sum->largest, 1), 2);
 }
 
-/* Merging few sources at once takes many passes, so a commit may use part of its loan for more sources. */
+/* Merging few sources at a time takes many passes, so a commit may use part of its loan for more sources. */
 static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
   const uint64_t most = sources_within(w, sum, w->memory.limit);
   if (most >= SOURCES_WANTED) return most;
@@ -636,7 +637,7 @@ static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Merges in passes until the sources that are left can be merged at once, into the target's fragment or into parts. */
+/* Merges in passes until the remaining sources can be merged at once, into the target's fragment or into parts. */
 static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_buffer *parts, uint64_t *cells,
                            tsr_error *error) {
   weight sum;
@@ -665,7 +666,7 @@ static int merge_runs(tsr_writer *writer, const tsr_fragment_target *target, tsr
   if (!writer->runs.part_schema)
     TSR_TRY(TSR_ARENA_COPY(&writer->arena, writer->runs.schema, sizeof(tsr_schema), &writer->runs.part_schema, error));
   sources s = {.w = writer, .part_schema = writer->runs.part_schema, .runs.memory = &writer->memory};
-  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty columns still have the room that they grew to */
+  for (uint32_t f = 0; f < writer->field_count; f++) { /* empty columns still have their memory */
     tsr__buffer_release(&writer->cells.columns[f].values);
     tsr__buffer_release(&writer->cells.columns[f].offsets);
     tsr__buffer_release(&writer->cells.columns[f].validity);

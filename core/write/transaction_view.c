@@ -1,10 +1,10 @@
 /* transaction_view.c: makes snapshots with a writer's uncommitted changes on top.
  *
- * Cells in memory become sorted runs: sparse fragments whose decoded tiles stand in memory. The cells are sorted, cut
- * into tiles, and the boxes of the tiles are found. A new snapshot needs a run of the cells that came since the last
- * one only. If the later of two neighbouring runs is not much smaller, one run is made of both, so that each cell is
- * sorted a logarithmic number of times. The reader does the rest: runs stand last in the list of fragments, and the
- * numbers of cells are their times. */
+ * Cells in memory become sorted runs: sparse fragments whose decoded tiles are in memory. To make a run, the cells are
+ * sorted and cut into tiles, and the MBRs of the tiles are computed. A new snapshot needs only a run of the cells
+ * appended since the last one. If the later of two adjacent runs is not much smaller than the earlier, they are
+ * replaced by one run of both, so that each cell is sorted a logarithmic number of times. The reader does the rest:
+ * runs are last in the list of fragments, and the numbers of cells are their times. */
 #include "write/writer.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "format/fragment_metadata.h"
 #include "array/array.h"
 
-/* A tile of a run has one cell for each so many bytes of the budget: merging holds a tile of each spilled run. */
+/* A tile of a run has one cell for each LIMIT_PER_CELL bytes of the budget: merging holds a tile of each spilled run.
+ */
 #define LIMIT_PER_CELL 65536u
 
 int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
@@ -34,7 +35,7 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-typedef struct transaction_view_making { /* a run in the making */
+typedef struct transaction_view_making { /* a run under construction */
   const tsr_writer *writer;
   tsr_fragment *fragment;
   const tsr_column *columns; /* its cells */
@@ -135,7 +136,7 @@ static void find_ends(tsr_datatype datatype, const tsr_tile *tile, uint64_t *low
   }
 }
 
-/* Finds the least and the greatest string, as cells. */
+/* Finds the cells with the least and the greatest string. */
 static void find_text_ends(const tsr_tile *tile, uint64_t *low, uint64_t *high) {
   const uint64_t *o = tile->offsets;
   *low = *high = 0;
@@ -252,7 +253,7 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
   return rc;
 }
 
-/* Makes a run in memory of cells first..end. */
+/* Makes a run in memory from the cells first..end. */
 static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment,
                                      tsr_error *error) {
   tsr_column *columns;
@@ -267,8 +268,8 @@ static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end
   return rc;
 }
 
-/* Sets *position to the place of a cell in a run in memory. `first` is the number of the run's first cell, `first + at`
- * the number of the cell. */
+/* Sets *position to the position of a cell in a run in memory. `first` is the number of the run's first cell, `first +
+ * at` the number of the cell. */
 static int position_in_memory(tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position, tsr_error *error) {
   const tsr_fragment_metadata *m = &run->metadata;
   if (!run->run.positions) {
@@ -293,7 +294,7 @@ static void drop_runs(tsr_writer *w, uint64_t from) {
   }
 }
 
-/* Brings all cells in memory into runs. */
+/* Makes runs that cover all cells in memory. */
 static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
   uint64_t kept = tsr__run_count(&w->runs);
   uint64_t first = kept > w->runs.spilled ? tsr__run_at(&w->runs, kept - 1)->end : w->cells.first;

@@ -1,9 +1,12 @@
-/* writer.c: finds the cell at some coordinates: first among a writer's cells in memory, then in its spilled runs
- * and in the snapshot below.
+/* writer.c: opens and closes a writer and takes in the changes of one commit (cells, removed rows, marks for
+ * rewinding); finds the cell at given coordinates. commit.c commits the changes.
  *
- * Cells in memory are in a hash table of chains, the newest cell first. The table takes in new cells when it is used
- * next. Rewinding the writer takes them out again, one by one. For spilled cells and the snapshot a reader looks up the
- * one point. */
+ * The first half is the lookup: first among the writer's cells in memory, then in its spilled runs and in the snapshot
+ * below. Cells in memory are in a hash table of chains, the newest cell first. The table is updated lazily, by the next
+ * lookup. Rewinding the writer removes cells from the table one by one. For spilled cells and the snapshot, a reader
+ * looks up the single point.
+ *
+ * The second half is the writer itself: open and close, cells, marks. */
 #include "write/writer.h"
 
 #include <string.h>
@@ -78,7 +81,7 @@ static void insert(tsr_coordinate_index *x, uint64_t hash) {
   *head = (uint32_t)++x->count;
 }
 
-/* Takes in all cells in memory. */
+/* Adds the cells in memory that the table lacks. */
 static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) {
   tsr_coordinate_index *x = &w->cells.index;
   const uint64_t cells = tsr__writer_in_memory(w);
@@ -101,14 +104,14 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Takes the cells from number `count` on out of the hash table. Call before they go. */
+/* Removes the cells from number `count` on from the hash table. Call before dropping them. */
 static void index_rewind(tsr_writer *writer, uint64_t count) {
   tsr_coordinate_index *x = &writer->cells.index;
   const uint64_t left = count > writer->cells.first ? count - writer->cells.first : 0;
   tsr_column columns[TSR_MAX_DIMENSIONS];
   if (left >= x->count) return;
   if (left < x->count / 2) {
-    x->count = 0; /* the table is made anew when it is used next */
+    x->count = 0; /* the next lookup rebuilds the table */
     tsr__buffer_release(&x->heads);
     tsr__buffer_release(&x->next);
     return;
@@ -152,7 +155,7 @@ static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t
   return 0;
 }
 
-/* ---- Elsewhere ------------------------------------------------------------------------------ */
+/* ---- Lookup in runs and snapshot --------------------------------------------------------------------------------- */
 
 static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index,
                        tsr_error *error) {
@@ -170,7 +173,7 @@ static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coor
   return tsr_reader_start(reader, &request, error);
 }
 
-/* Finds the row that a reader has there; passes over removed rows unless `any`. Returns 1, or 0. */
+/* Finds the row that a reader returns for the point; skips removed rows unless `any`. Returns 1, or 0. */
 static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordinates, uint64_t index, bool any,
                     int64_t *row, tsr_error *error) {
   const tsr_batch *batch;
@@ -187,7 +190,7 @@ static int find_row(tsr_writer *w, tsr_reader *reader, const tsr_column *coordin
   return rc;
 }
 
-/* Opens the reader over `base` and the spilled runs, unless it is open. */
+/* Opens the reader over `base` and the spilled runs, unless it is open already. */
 static int open_finder(tsr_writer *w, tsr_snapshot *base, tsr_error *error) {
   tsr_snapshot *snapshot;
   if (w->finder.reader && w->finder.base == base && w->finder.spilled == w->runs.spilled) return TSR_OK;
@@ -231,10 +234,9 @@ int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *co
   return rc < 0 ? tsr__wrap(error, "array %s", writer->array->path) : rc;
 }
 
-/* Opens and closes a writer, and takes the changes of one commit in: cells, removed rows, marks to which they
- * are rewound. commit.c commits them.
- *
- * Invariant: `cells.columns` hold cells first..count. */
+/* ---- The writer -------------------------------------------------------------------------------------------------- */
+
+/* Invariant: `cells.columns` hold cells first..count. */
 
 #define WRITER_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define UNWEIGHED_MAX         8192 /* bytes of single cells after which the writer weighs its memory again */
@@ -252,7 +254,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   return tsr__need_open(w, error);
 }
 
-/* Takes the newest schema: a writer does not look at times. */
+/* Uses the newest schema: a writer ignores times. */
 static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
   TSR_TRY(tsr__log_list(&w->array->log, false, false, error));
   TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
@@ -344,12 +346,12 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
   tsr__ahead_rewind(w, count - w->cells.first);
   for (uint32_t f = 0; f < w->field_count; f++) {
     tsr__buffered_truncate(&w->schema->fields[f], &w->cells.columns[f], count - w->cells.first);
-    tsr__buffered_shrink(&w->cells.columns[f]); /* room that a failed statement took is not missing later */
+    tsr__buffered_shrink(&w->cells.columns[f]); /* return memory that a failed statement took */
   }
   w->cells.count = count;
 }
 
-/* Takes the last cells, which are in memory, back, so that `count` are left. */
+/* Drops the last cells, which are in memory, so that `count` are left. */
 static void take_back(tsr_writer *w, uint64_t count) {
   tsr__need_take(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
   truncate_columns(w, count);
@@ -384,7 +386,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
   return TSR_OK;
 }
 
-/* Appends one cell if that takes no more than copying its values. Returns false and does nothing otherwise. */
+/* Appends one cell if this only requires copying its values. Returns false and does nothing otherwise. */
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
   if (w->commit.published || w->commit.boxes > 0 || w->cells.unweighed > UNWEIGHED_MAX) return false;
