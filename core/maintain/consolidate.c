@@ -1,15 +1,16 @@
 /* consolidate.c: the entry point of consolidation (tsr_array_consolidate), and the choice of fragments to merge.
  *
- * Fragments are merged in sequences. A sequence is a number of fragments that follow each other in time. It is merged
- * only if every reader, whatever times it asks for, sees the same cells afterwards. This gives the rules:
+ * Fragments are merged in sequences: consecutive fragments in time. A sequence is merged only if every reader, whatever
+ * times it asks for, sees the same cells afterwards. Hence the rules:
  *  - All fragments of the sequence have the same fields: a merge writes no attribute for cells that lack it.
- *  - No other fragment has times that overlap those of the sequence, from its first to its last: its cells would have
- *    to stand between the cells of the sequence.
+ *  - No other fragment has times that overlap those of the sequence, from its first to its last: its cells would belong
+ *    between the cells of the sequence.
  *  - Sparse: merged cells keep their times (since format version 15), so a fragment that does not store the times of
- *    its cells must have one time.
+ *    its cells must have a single time.
  *  - Dense: the merged fragments are boxes of written cells (domain.c); there must be fewer boxes than fragments.
  *
- * merge.c and merge.c write the merged fragments, replace.c lets them take the place of their sources.
+ * merge.c writes the merged fragments, replace.c commits them in place of their sources. The sections: the fragments of
+ * the array, choosing sequences, writing merged fragments, merging one sequence, all sequences.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static int consolidate_measure(consolidation *c, consolidate_item *one, tsr_erro
   return TSR_OK;
 }
 
-/* Tells the store that the metadata of all candidates will be read. */
+/* Lets the store prefetch the metadata of all candidates. */
 static int expect_candidates(consolidation *c, tsr_error *error) {
   tsr_fragment **fragments;
   uint64_t n = 0;
@@ -201,13 +202,13 @@ static bool is_overlapped(const consolidation *c, uint64_t first) {
   return first > 0 && consolidate_item_at(c, first - 1)->latest >= start_of(c, first);
 }
 
-/* The last time of a sequence; valid if no item before the sequence overlaps it. */
+/* The last time of a sequence; only valid if no item before the sequence overlaps it. */
 static uint64_t consolidate_end_of(const consolidation *c, const fragment_sequence *sequence) {
   return consolidate_item_at(c, sequence->first + sequence->count - 1)->latest;
 }
 
-/* Returns true if an item outside the sequence has times that overlap it. Of the items behind the sequence the first
- * one decides, because items are ordered by their start times. */
+/* Returns true if an item outside of the sequence has times that overlap it. Of the items after the sequence only the
+ * first needs checking, since items are ordered by start time. */
 static bool overlaps_others(const consolidation *c, const fragment_sequence *sequence) {
   const uint64_t behind = sequence->first + sequence->count;
   return is_overlapped(c, sequence->first) ||
@@ -232,8 +233,8 @@ static bool may_extend(consolidation *c, const fragment_sequence *sequence, uint
   return true;
 }
 
-/* Returns the longest sequence that begins with the item `first` and that the rules for all arrays allow; its count is
- * 0 if there is none. */
+/* Returns the longest sequence that begins with the item `first` and that the rules for all arrays allow; count 0 if
+ * there is none. */
 static fragment_sequence find_sequence(consolidation *c, uint64_t first) {
   fragment_sequence sequence = {first, 0};
   uint64_t bytes = 0, tile_bytes = 0;
@@ -259,7 +260,8 @@ static int add_boxes(const consolidation *c, const fragment_sequence *sequence, 
   return TSR_OK;
 }
 
-/* Dense: shortens the sequence to the length at which merging removes the most fragments, 0 if it never removes one. */
+/* Dense: shortens the sequence to the length at which merging removes the most fragments; to 0 if it would remove none.
+ */
 static int cut_dense(consolidation *c, fragment_sequence *sequence, tsr_error *error) {
   tsr_box_set set = {.dimensions = c->snapshot->schema->dimension_count, .ends.memory = &c->memory};
   uint64_t best = 0, gain = 0;
@@ -362,8 +364,8 @@ static int consolidate_write_dense(merging *m, tsr_error *error) {
 
 /* ---- Merging one sequence ---------------------------------------------------------------------------------------- */
 
-/* Returns true if the merge may drop deleted cells. It must not if a fragment outside the sequence may hold older
- * versions of these cells: without the deleted cell such a version would become visible. */
+/* Returns true if the merge may drop deleted cells. It must not if a fragment outside of the sequence may have older
+ * versions of these cells: without the deleted cell, such a version would become visible. */
 static bool may_purge(const merging *m) {
   const consolidation *c = m->c;
   if (!c->options->purge_deleted || !m->plan.keep_times) return false;
@@ -375,7 +377,7 @@ static bool may_purge(const merging *m) {
   return true;
 }
 
-/* Returns the newest schema of the sequence's fragments. All of them have the same fields. */
+/* Returns the newest schema among the sequence's fragments, which all have the same fields. */
 static const tsr_schema *choose_schema(const consolidation *c, const fragment_sequence *sequence) {
   const tsr_schema *newest = consolidate_schema_of(c, sequence->first);
   for (uint64_t i = sequence->first + 1; i < sequence->first + sequence->count; i++)
@@ -383,7 +385,7 @@ static const tsr_schema *choose_schema(const consolidation *c, const fragment_se
   return newest;
 }
 
-/* Fills `fragments` with the places of the sequence's fragments in the plan's snapshot, and the list of sources. */
+/* Fills `fragments` with the indices of the sequence's fragments in the plan's snapshot, and the list of sources. */
 static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   const consolidation *c = m->c;
   const tsr_snapshot *snapshot = m->plan.snapshot;
@@ -408,9 +410,9 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
   return rc;
 }
 
-/* Gives the plan a snapshot of the sequence's schema: that of the pass, if it has the schema. The merges of the pass have
- * left its other fragments as they were, and tsr__replacement_commit finds out what others have done meanwhile. So each
- * merge costs what it merges, and not a snapshot of the whole array. */
+/* Finds a snapshot with the sequence's schema for the plan: the one of this pass, if it has that schema. Earlier merges
+ * of the pass have not touched its other fragments, and tsr__replacement_commit detects changes by others. So the cost
+ * of a merge depends on what it merges, not on the whole array. */
 static int find_snapshot(merging *m, tsr_error *error) {
   consolidation *c = m->c;
   if (c->snapshot->schema != m->schema)
@@ -461,7 +463,7 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
 
 /* ---- All sequences ----------------------------------------------------------------------------------------------- */
 
-/* Fails if a fragment that the caller has named does not exist or may not be merged. */
+/* Fails if a fragment that the caller has named does not exist or cannot be merged. */
 static int consolidate_check_names(const consolidation *c, tsr_error *error) {
   for (uint64_t n = 0; n < c->options->fragment_count; n++) {
     const char *name = c->options->fragments[n];
@@ -498,7 +500,7 @@ static int check_named(const consolidation *c, const fragment_sequence *sequence
                    "their fields differ, or their boxes do not join");
 }
 
-/* Goes over all fragments once and merges each sequence found. *merged: fragments that this pass has merged. */
+/* Goes over all fragments once and merges each sequence it finds. *merged: number of fragments merged by this pass. */
 static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
@@ -530,8 +532,7 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
   return TSR_OK;
 }
 
-/* Fails for a sparse array with a lossy filter on a dimension: encoding the decoded coordinates again might move
- * them. */
+/* Fails for a sparse array with a lossy filter on a dimension: re-encoding decoded coordinates might move them. */
 static int check_filters(const tsr_schema *schema, tsr_error *error) {
   for (uint32_t d = 0; d < schema->dimension_count && !schema->dense; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d)))

@@ -1,13 +1,14 @@
 /* consolidate_files.c: consolidates commits, footers of fragments, and the metadata of arrays and groups: many small
- * files become one. commits.c and metadata.c describe the bytes of these files. A new file is complete when it appears;
- * the files that it replaces stay until a vacuum.
+ * files become one. format/commits.c and format/metadata.c describe their formats. A new file is complete when it
+ * appears; the files that it replaces stay until a vacuum.
  *
  *   __commits/__FIRST_LAST_UUID_V.con        all commits of fragments of version 12 and later, and all deletes
  *   __fragment_meta/__FIRST_LAST_UUID_V.meta footers of fragments of versions 5 to 10, and 12 and later
  *   __meta/__T1_T2_UUID, and .vac            the last entry of each key, values and deletions alike
  *
- * A .con and a .meta of exactly the same fragments get the same name: the second one takes the name of the first. A
- * reader then learns from the .meta, which it needs anyway, what is committed, and does not open the .con (listing.c).
+ * A .con and a .meta with exactly the same fragments get the same name: whichever is written second takes the name of
+ * the first. A reader then learns from the .meta, which it needs anyway, which fragments are committed, and does not
+ * open the .con (listing.c). The sections: publishing files, commits, footers, metadata.
  */
 #include "maintain/maintain.h"
 
@@ -103,8 +104,8 @@ typedef struct consolidated_file { /* a file to publish */
                         "" for a new name */
 } consolidated_file;
 
-/* Publishes a file. Returns 1 and its path; 0 if a file of the name `variant` exists already. `check` as for
- * tsr__con_publish, NULL for a file that is no .con. */
+/* Publishes a file. Returns 1 and its path; 0 if a file with the name `variant` exists already. `check` as for
+ * tsr__con_publish; NULL if the file is not a .con. */
 static int consolidate_files_publish(tsr_store *store, const consolidated_file *file, const tsr_buffer *bytes,
                                      tsr_con_check check, void *argument, char path[160], tsr_error *error) {
   if (*file->variant) {
@@ -125,7 +126,7 @@ static int consolidate_files_publish(tsr_store *store, const consolidated_file *
 }
 
 /* Sets file->variant if the other file of a pair exists: for `commits` a .meta with the same fragments, for `footers` a
- * .con. The caller gives one of the two; the other is NULL. */
+ * .con. Exactly one of the two is not NULL. */
 static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_footers *footers,
                         consolidated_file *file, tsr_error *error) {
   const char *directory = commits ? TSR_DIR_FOOTERS : TSR_DIR_COMMITS,
@@ -223,8 +224,8 @@ static int count_commits(tsr_array *array, uint64_t *loose, uint64_t *consolidat
   return rc;
 }
 
-/* Appends a delete with its condition, which has been decoded: what a reader could not decode must not be copied, since
- * it would make the array unreadable. */
+/* Appends a delete with its condition, after decoding it: a condition that readers cannot decode must not be copied,
+ * since it would make the array unreadable. */
 static int put_delete(tsr_array *array, const tsr_committed *item, tsr_buffer *out, tsr_error *error) {
   tsr_buffer stored = {.memory = &array->memory}, content = {.memory = &array->memory};
   int rc = tsr__delete_read(&array->log, item, &stored, &content, error);
@@ -239,8 +240,8 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
   *end = TSR_MAX(*end, name->end);
 }
 
-/* Appends the lines of a new .con to `out`: all commits and deletes of the listing. Fragments that merges have replaced
- * are left out, since a vacuum may be removing them. Widens start..end to the times of the commits. */
+/* Appends the lines of a new .con to `out`: all commits and deletes in the listing. Fragments that merges have replaced
+ * are left out, since a vacuum may be removing them. Extends start..end to the times of the commits. */
 static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
   int rc = tsr__replaced(array, &replaced, error);
@@ -263,7 +264,7 @@ static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
   return rc;
 }
 
-/* Appends the lines of an .ign for the entries of a .con whose fragments `present` does not list. Widens start..end to
+/* Appends the lines of an .ign for those entries of a .con whose fragments are not in `present`. Extends start..end to
  * their times. */
 static int list_missing(const tsr_commits *commits, const tsr_listing *present, uint64_t *start, uint64_t *end,
                         tsr_buffer *lines, tsr_error *error) {
@@ -278,9 +279,9 @@ static int list_missing(const tsr_commits *commits, const tsr_listing *present, 
   return TSR_OK;
 }
 
-/* Cancels, by an .ign, the entries of a new .con whose fragments are gone. A vacuum of another library does not know of
- * staged files: it may have removed fragments after the check of tsr__con_publish, and a commit of a missing fragment
- * would be damage. */
+/* Cancels, by an .ign, the entries of a new .con whose fragments are gone. A vacuum by another library does not know
+ * about staged files: it may have removed fragments after the check of tsr__con_publish, and a commit without its
+ * fragment would be damage. */
 static int cancel_missing(tsr_array *array, const char *con, uint32_t version, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_buffer lines = {.memory = &array->memory};
@@ -308,10 +309,10 @@ typedef struct con_content { /* argument of still_committed */
   tsr_commits commits; /* the entries of the new .con */
 } con_content;
 
-/* Returns 1 if all fragments of the new .con are still committed, 0 if not. A vacuum works in this order: it removes
- * the commits, removes staged .con files, cancels entries of .con files by an .ign, removes the fragments. So a .con
- * that was staged before the second step is removed before its rename, or it was renamed before that and the third step
- * cancels its entries. A .con that was staged later finds here that the commits are gone. */
+/* Returns 1 if all fragments of the new .con are still committed, 0 if not. A vacuum first removes the commits, then
+ * staged .con files, then cancels entries of .con files by an .ign, and finally removes the fragments. So a .con staged
+ * before the second step is either removed before its rename, or renamed earlier, and then the third step cancels its
+ * entries. A .con staged later finds here that the commits are gone. */
 static int still_committed(void *argument, tsr_error *error) {
   const con_content *g = argument;
   TSR_TRY(tsr__log_list(&g->array->log, true, true, error));
@@ -363,8 +364,8 @@ static int check_copy(tsr_array *array, const tsr_committed *item, tsr_error *er
   return rc;
 }
 
-/* Sets *damaged if a .con has a copy of a delete that cannot be decoded. A new .con takes the condition from the .del
- * file (log.h). */
+/* Sets *damaged if a .con has a copy of a delete that cannot be decoded. A new .con then takes the condition from the
+ * .del file (log.h). */
 static int find_damaged_copy(tsr_array *array, bool *damaged, tsr_error *error) {
   const tsr_commit_list *deletes = &array->log.listing->deletes;
   *damaged = false;
@@ -377,8 +378,8 @@ static int find_damaged_copy(tsr_array *array, bool *damaged, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Writes the .del file of a delete that a .con holds, if it is missing. When TileDB consolidates commits it opens these
- * files, and fails if a vacuum has removed one. Readers count a delete once although both files have it. */
+/* Writes the .del file of a delete that a .con contains, if it is missing. When TileDB consolidates commits it opens
+ * these files, and fails if a vacuum has removed one. Readers count a delete once even if both files have it. */
 static int restore_delete(tsr_array *array, const tsr_committed *item, bool *restored, tsr_error *error) {
   tsr_store *store = array->store;
   const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_DELETE);
@@ -404,9 +405,9 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
   return restored ? tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error) : TSR_OK;
 }
 
-/* A .con that is cut counts as not written (commit_files.c). Its writer may still be writing it, and may remove the
- * commits that it names as soon as it is complete. So a new .con must hold all present commits before the cut one is
- * removed. */
+/* A truncated .con counts as not written (commit_files.c). Its writer may still be writing it, and may remove the
+ * commits that it names as soon as it is complete. So a new .con must contain all current commits before the truncated
+ * one is removed. */
 int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
   const tsr_commit_listing *listing = array->log.listing;
   bool written = false;
@@ -452,7 +453,7 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
 
 /* ---- Footers ----------------------------------------------------------------------------------------------------- */
 
-/* Appends a fragment's footer to `out`, without the 8 bytes of its length that may stand behind it. */
+/* Appends a fragment's footer to `out`, without the 8-byte length that may follow it. */
 static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   tsr_file *file;
@@ -474,9 +475,9 @@ static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragmen
   return TSR_OK;
 }
 
-/* Returns true if the fragment's footer can be put into a .meta. Not all readers find footers of the versions 1 to 4
- * and 11 there (commits.c). A footer that has no length behind it, and was itself read from a .meta, has no known place
- * in the fragment's own file. */
+/* Returns true if the fragment's footer can be put into a .meta. Not all readers find footers of versions 1 to 4 and 11
+ * there (format/commits.c). A footer without a length after it that was itself read from a .meta has no known offset in
+ * the fragment's own file. */
 static bool has_footer(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (layout_miscounts_footers(m->version) || fragment->parsed.version != m->version) return false;
@@ -539,7 +540,7 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
   return rc;
 }
 
-/* Sets file->variant if a .con has the same fragments as the content of a new .meta. */
+/* Sets file->variant if a .con has the same fragments as a new .meta with this content. */
 static int find_con(tsr_array *array, const tsr_buffer *content, consolidated_file *file, tsr_error *error) {
   tsr_footers all;
   tsr_arena arena;
@@ -613,8 +614,7 @@ static int read_metadata(const tsr_maintained *object, const char *path, tsr_are
   return rc;
 }
 
-/* Encodes the last entry of each key. Deletions are kept, too: an older file outside the given times may have the
- * key. */
+/* Encodes the last entry of each key. Deletions are kept, too: a file from before the given times may have the key. */
 static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
   consolidate_files_ranked *entries = (consolidate_files_ranked *)(void *)all->data;
   const uint64_t count = all->size / sizeof *entries;
@@ -681,7 +681,7 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   return rc;
 }
 
-/* TSR_NOT_FOUND: a vacuum has removed a listed file meanwhile. The next listing has the file that took its place. */
+/* TSR_NOT_FOUND: a vacuum has removed a listed file meanwhile. The next listing has the file that replaced it. */
 int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint64_t as_of, uint64_t *merged,
                               tsr_error *error) {
   int rc = TSR_NOT_FOUND;

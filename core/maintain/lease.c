@@ -1,21 +1,22 @@
-/* lease.c: an advisory lease on an array or a group. It lets the processes of many machines agree which of them
- * consolidates, and stops nobody who does not take it.
+/* lease.c: an advisory lease on an array or a group, with which processes on many machines agree which of them
+ * consolidates. It stops nobody who does not take it.
  *
- * A lease is a file .lease_N in the root of the array, where readers and TileDB ignore it. N is the generation, and the
- * file with the highest generation counts. It names its holder, a random id of the environment, and the seconds for
- * which the lease holds. The store's clock says when the file was written, so the clocks of the holders do not matter.
+ * A lease is a file .lease_N in the root of the array, where readers and TileDB ignore it. N is the generation; the
+ * file with the highest generation is the current lease. It contains the holder's id (a random id of the environment)
+ * and the duration in seconds. The store's clock tells when the file was written, so the clocks of the holders do not
+ * matter.
  *
  *   take, renew   Creates the file of the next generation, which fails if another process was quicker. Then lists the
- *                 root again: whoever has created the highest generation holds the lease, and removes the earlier
- *                 files. A process that was suspended for long may create a generation that was removed meanwhile; the
- *                 listing shows it a higher one, and it removes its own file.
- *   give back     Creates the next generation with 0 seconds.
+ *                 root again: whoever created the highest generation holds the lease, and removes the earlier files. A
+ *                 process that was suspended for long may create a generation that has been removed meanwhile; the
+ *                 listing then shows a higher one, and it removes its own file.
+ *   release       Creates the next generation with 0 seconds.
  *
- * The file with the highest generation is never removed, not even of a lease that was given back: generations would
- * begin anew, and a suspended process could create one that looks like the highest.
+ * The file with the highest generation is never removed, not even after a release: otherwise generations would restart,
+ * and a suspended process could create one that looks like the highest.
  *
- * The protocol needs nothing but an exclusive creation and a listing, so it is the same in all stores. In a database the
- * files are rows, and count for others when the transaction has committed.
+ * The protocol needs only exclusive creation and listing, so it is the same in all stores. In a database the files are
+ * rows, and others see them when the transaction has committed.
  */
 #include "maintain/maintain.h"
 
@@ -29,8 +30,8 @@
 #include "array/array.h"
 #include "environment/environment.h"
 
-/* A store rounds times down to a second, and its clock is known to a second. For so many milliseconds more nobody takes
- * a lease over. */
+/* A store rounds times down to a second, and its clock is known to within a second. Nobody takes over a lease until it
+ * has been expired for this many milliseconds. */
 #define LEASE_SLACK  2000
 #define LEASE_TRIES  10 /* listings until a file stays long enough to be read */
 #define LEASE_SIZE   128 /* bytes of a file, at most */
@@ -63,7 +64,7 @@ bool tsr__lease_parse(const char *name, uint64_t *generation) {
 
 /* ---- The newest lease -------------------------------------------------------------------------------------------- */
 
-/* Lists the root. Returns the entry of the highest generation, which the listing owns, or NULL. */
+/* Lists the root. Returns the entry with the highest generation, owned by the listing, or NULL. */
 static int list_leases(leasing *l, tsr_listing *listing, const tsr_entry **newest) {
   TSR_TRY(tsr__store_list_any(l->store, "", listing, l->error));
   l->newest = 0;
@@ -110,7 +111,8 @@ static int read_lease(leasing *l, const tsr_entry *entry) {
   return TSR_OK;
 }
 
-/* Fails with TSR_NOT_FOUND if the root is no array and no group. A lease shows that it is one. */
+/* Fails with TSR_NOT_FOUND if the root is neither an array nor a group. The presence of a lease proves that it is one.
+ */
 static int lease_check_object(leasing *l) {
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   if (l->newest == 0) TSR_TRY(tsr__object_kind(l->store, "", &kind, l->error));
@@ -132,7 +134,7 @@ static int find_lease(leasing *l) {
 
 /* ---- The next lease ---------------------------------------------------------------------------------------------- */
 
-/* Removes the files of earlier generations. One that stays does no harm, so failures are no errors. */
+/* Removes the files of earlier generations. Leftovers do no harm, so failures are ignored. */
 static void remove_earlier(leasing *l, const tsr_listing *listing) {
   for (uint64_t i = 0; i < listing->count; i++) {
     uint64_t generation;
@@ -142,7 +144,7 @@ static void remove_earlier(leasing *l, const tsr_listing *listing) {
   }
 }
 
-/* Creates the next generation. Returns 1 if it is the highest one then, so that this environment has the lease; 0 if
+/* Creates the next generation. Returns 1 if it is then the highest one, so that this environment holds the lease; 0 if
  * another one was quicker. */
 static int next_lease(leasing *l, uint64_t seconds) {
   char path[LEASE_PATH], text[LEASE_SIZE];

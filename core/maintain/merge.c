@@ -1,13 +1,15 @@
-/* merge.c: merges sorted sources into one stream of cells in global order.
+/* merge.c: writes the fragments that consolidation merges, in three layers, which are the three parts of this file: a
+ * k-way merge of sorted sources into one stream of cells in global order; on top of it, the merge of sparse fragments,
+ * with times and delete conditions; and, independent of both, the merge of a box of dense fragments.
  *
- * Each cell of a loaded block has a row of sort numbers. Comparing two rows, number by number, compares the cells: a
- * row has the numbers of the space tile, then the order keys of the coordinates, as in sort.c; in Hilbert order
- * the code comes first. A string is represented by its first 8 bytes; strings with the same number are compared in
+ * The k-way merge: each cell of a loaded block has a row of sort keys, such that comparing two rows lexicographically
+ * compares the cells: the numbers of the space tile, then the order keys of the coordinates, as in sort.c; in Hilbert
+ * order, the code comes first. A string is represented by its first 8 bytes; strings with the same key are compared in
  * full.
  *
  * A heap holds the sources, ordered by their next cells. A source whose next block is not loaded takes part with the
- * lower bound of that block, and is loaded when the bound comes to the top of the heap. So of sources that follow each
- * other in the order of cells only one is in memory at a time.
+ * lower bound of that block, and is loaded when the bound reaches the top of the heap. So of sources that follow each
+ * other in cell order, only one is in memory at a time.
  *
  * Cells with equal coordinates leave the heap newest first: by their times, then by the number of their source.
  */
@@ -35,7 +37,7 @@ typedef struct merge_cursor { /* a source and its position */
   uint32_t number; /* of the source */
   bool loaded, ended;
   tsr_merge_block block; /* if loaded */
-  const tsr_column *coordinates; /* the columns that `rows` were made of: the block's, or the lower bound */
+  const tsr_column *coordinates; /* the columns from which `rows` were made: the block's, or the lower bound */
   uint64_t at; /* position in the block, in sorted order */
   uint32_t *order; /* the block's cells in sorted order; NULL if they are stored in that order */
   tsr_buffer rows; /* u64[cells][numbers] */
@@ -49,24 +51,24 @@ typedef struct merge_place { /* an entry of the heap */
   merge_cursor *source;
 } merge_place;
 
-typedef struct merge_numbers { /* what a row of sort numbers consists of */
-  uint32_t count; /* how many numbers a row has */
-  uint32_t *dimension_of; /* [number]: the dimension that the number represents */
-  bool *is_tile; /* [number]: the number is that of a space tile, not of a coordinate */
-  bool hilbert; /* number 0 is the Hilbert code */
+typedef struct merge_numbers { /* what the sort keys in a row are */
+  uint32_t count; /* keys per row */
+  uint32_t *dimension_of; /* [key]: the dimension that the key represents */
+  bool *is_tile; /* [key]: the key is that of a space tile, not of a coordinate */
+  bool hilbert; /* key 0 is the Hilbert code */
   bool texts; /* some dimensions are strings: equal rows do not mean equal cells */
 } merge_numbers;
 
-typedef struct merge_output { /* cells that are chosen and not written yet */
+typedef struct merge_output { /* cells chosen but not written yet */
   tsr_interleaver interleaver;
   const tsr_column **columns; /* [source]: of the loaded block */
   tsr_pick *picks;
-  uint64_t count, written; /* picks; cells that were written before */
+  uint64_t count, written; /* picks; cells written so far */
 } merge_output;
 
 typedef struct merge_previous { /* the last cell that left the heap */
   bool exists;
-  bool purging; /* older cells of its coordinates are dropped, too */
+  bool purging; /* older cells with its coordinates are dropped, too */
   tsr_buffer row, text;
   uint64_t time;
 } merge_previous;
@@ -84,7 +86,7 @@ typedef struct merger {
   uint32_t unsorted; /* a source whose blocks overlap, or UINT32_MAX */
 } merger;
 
-/* ---- Rows of sort numbers ------------------------------------------------------------------- */
+/* ---- Rows of sort keys ------------------------------------------------------------------------------------------- */
 
 static bool merge_is_text(const merger *m, uint32_t d) { return !m->o->schema->fields[d].cell_size; }
 
@@ -98,7 +100,7 @@ static const uint8_t *merge_value_of(const merger *m, const tsr_column *columns,
   return (const uint8_t *)columns[d].values + (columns[d].constant ? 0 : cell * m->o->schema->fields[d].cell_size);
 }
 
-/* Fills number 0 of the rows with Hilbert codes. */
+/* Fills key 0 of the rows with Hilbert codes. */
 static void make_codes(const merger *m, const tsr_column *columns, uint64_t count, uint64_t *rows) {
   const void *values[TSR_MAX_DIMENSIONS];
   uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
@@ -109,7 +111,7 @@ static void make_codes(const merger *m, const tsr_column *columns, uint64_t coun
   }
 }
 
-/* Fills number k of the rows. */
+/* Fills key k of the rows. */
 static void make_number(const merger *m, const tsr_column *columns, uint64_t count, uint32_t k, uint64_t *rows) {
   uint32_t d = m->numbers.dimension_of[k];
   const tsr_field *field = &m->o->schema->fields[d];
@@ -158,7 +160,7 @@ static const uint64_t *merge_row_of(const merger *m, const merge_cursor *c, uint
   return (const uint64_t *)(const void *)c->rows.data + cell * m->numbers.count;
 }
 
-/* The index in its block of the cell at a sorted position. */
+/* Returns the index, within its block, of the cell at a sorted position. */
 static uint64_t merge_cell_of(const merge_cursor *c, uint64_t at) { return c->order ? c->order[at] : at; }
 
 static int merge_compare_cells(const merger *m, const merge_cursor *a, uint64_t i, const merge_cursor *b, uint64_t j) {
@@ -219,7 +221,7 @@ static uint64_t system_column_find(const merger *m, const merge_cursor *c, uint6
 /* ---- The heap ------------------------------------------------------------------------------- */
 
 /* Returns true if the first entry comes before the second. A source that is not loaded comes before an equal cell,
- * because its block may hold a newer cell of the same coordinates. */
+ * because its block may have a newer cell with the same coordinates. */
 static bool merge_before(const merger *m, const merge_place *first, const merge_place *second) {
   const merge_cursor *a = first->source, *b = second->source;
   for (uint32_t l = 0; l < m->numbers.count && !m->numbers.texts; l++)
@@ -257,7 +259,7 @@ static bool block_is_sorted(const merger *m, const merge_cursor *c) {
   return true;
 }
 
-/* Sorts a block by a stable merge sort, bottom up, if the source asks for it. */
+/* Sorts a block with a stable, bottom-up merge sort, if the source asks for it. */
 static int merge_sort_block(const merger *m, merge_cursor *c, tsr_error *error) {
   uint64_t count = c->block.count;
   c->order = NULL;
@@ -279,7 +281,7 @@ static int merge_sort_block(const merger *m, merge_cursor *c, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Loads the source's next block, or notes that the source has ended. */
+/* Loads the source's next block, or records that the source has ended. */
 static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
   c->loaded = false;
   c->at = 0;
@@ -301,8 +303,8 @@ static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Moves the source before its next block: to the lower bound of that block if it has one, else to the loaded block. A
- * lower bound of coordinates says nothing about Hilbert codes. */
+/* Positions the source before its next block: at the lower bound of that block if it has one, otherwise at the loaded
+ * block. In Hilbert order there is no lower bound, since coordinates do not bound codes. */
 static int merge_next_block(merger *m, merge_cursor *c, tsr_error *error) {
   const tsr_column *bound = c->source->lower_bound ? c->source->lower_bound(c->source) : NULL;
   if (!bound || m->numbers.hilbert) return merge_load(m, c, error);
@@ -387,7 +389,7 @@ static void add_number(merge_numbers *numbers, uint32_t d, bool tile) {
   numbers->is_tile[numbers->count++] = tile;
 }
 
-/* Chooses the numbers of a row, the most significant first. */
+/* Chooses the keys of a row, the most significant first. */
 static int choose_numbers(merger *m, tsr_error *error) {
   merge_numbers *numbers = &m->numbers;
   const tsr_schema *schema = m->o->schema;
@@ -422,12 +424,11 @@ static int merge_prepare(merger *m, tsr_merge_source *const *sources, tsr_fragme
   return tsr__interleaver_init(&m->output.interleaver, m->o->schema, written, false, memory, writer, error);
 }
 
-/* Merges sources[0..count) and appends the cells to `writer`. Where the array allows duplicates, all cells are kept.
- * Where it does not, equal coordinates are kept once for each time, the newest first; without a column of times only
- * the newest cell is kept. Of cells with the same time, or without times, a cell of a later source is newer.
- *
- * *cells: how many cells were written. TSR_CORRUPT if the blocks of a source overlap; *unsorted is its index then, and
- * UINT32_MAX in all other cases. */
+/* Merges sources[0..count) and appends the cells to `writer`. If the array allows duplicates, all cells are kept. If
+ * not, equal coordinates are kept once for each time, the newest first; without a column of times, only the newest cell
+ * is kept. Of cells with the same time, or without times, the cell of the later source is newer. *cells: the number of
+ * cells written. TSR_CORRUPT if the blocks of a source overlap; *unsorted is then its index, and in all other cases
+ * UINT32_MAX. */
 static int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const *sources, uint32_t count,
                       tsr_fragment_writer *writer, uint64_t *cells, uint32_t *unsorted, tsr_error *error) {
   merger m = {.o = options, .dimensions = options->schema->dimension_count, .count = count, .unsorted = UINT32_MAX};
@@ -455,16 +456,15 @@ static int tsr__merge(const tsr_merge_options *options, tsr_merge_source *const 
   return rc;
 }
 
-/* Merges sparse fragments into one.
+/* ---- Merging sparse fragments ------------------------------------------------------------------------------------ */
+
+/* Each fragment is a source of the k-way merge, and each of its tiles a block. A cell carries its time: its own if the
+ * fragment stores times, otherwise that of the fragment. Delete conditions that have not been applied to a fragment's
+ * cells yet are evaluated here. A deleted cell gets the time of the first condition that deletes it, or keeps an
+ * earlier time of deletion from a previous merge.
  *
- * Each fragment is a source of merge.c, and each of its tiles a block. A cell brings its time along: its own if the
- * fragment stores times, else the time of the fragment. Delete conditions that have not been applied to a fragment's
- * cells are evaluated here. A deleted cell gets the time of the first condition that deletes it, or keeps an earlier
- * time of deletion from a previous merge.
- *
- * TileDB sorts strings with bytes above 127 in another order than it merges them, so the tiles of a fragment may
- * overlap. Such a fragment is split: each of its tiles becomes a source of its own, and the merge starts again.
- */
+ * TileDB sorts strings with bytes above 127 in a different order than it merges them, so the tiles of a fragment may
+ * overlap. Such a fragment is split: each of its tiles becomes a source, and the merge starts over. */
 
 enum { TIMES, DELETE_TIMES, DELETE_CONDITIONS }; /* the system columns */
 
@@ -518,7 +518,7 @@ static const tsr_tile *merge_sparse_tile_of(const tile_source *s, int64_t slot) 
   return NULL;
 }
 
-/* Requests the current tile of a slot, once; a slot below 0 is none. */
+/* Requests the current tile of a slot, once; a negative slot means none. */
 static void request_slot(tile_source *s, int64_t slot) {
   for (uint32_t i = 0; i < s->request_count && slot >= 0; i++)
     if (s->requests[i].slot == (uint32_t)slot) return;
@@ -571,7 +571,8 @@ static void slot_column(const tile_source *s, const tsr_field *field, uint32_t d
     column->values = tile->values + dimension * tile->cells * field->cell_size;
 }
 
-/* Makes a system column of the current tile; `constant` is the value of all cells if the fragment does not store it. */
+/* Makes a system column of the current tile; `constant` is the value of all cells if the fragment does not store the
+ * column. */
 static void system_column_of(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
   int64_t slot =
       tsr__fragment_system_slot(&s->fragment->fragment->metadata, (tsr_system_column)(TSR_SLOT_TIMES + which));
@@ -602,8 +603,8 @@ static int merge_sparse_condition_column(void *argument, const char *name, const
   return TSR_OK;
 }
 
-/* Evaluates a condition of the snapshot's fragment for the current tile, and notes the cells that it deletes. `keep` is
- * room for one byte per cell. */
+/* Evaluates a delete condition for the current tile, and records the cells that it deletes. `keep` has room for one
+ * byte per cell. */
 static int merge_sparse_apply_condition(tile_source *s, uint32_t number, uint64_t cells, uint8_t *keep,
                                         tsr_error *error) {
   const tsr_condition *condition = s->fragment->conditions[number];
@@ -711,7 +712,7 @@ static const tsr_column *merge_sparse_lower_bound(tsr_merge_source *source) {
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
-/* The index of a condition in the merged list, which has it. */
+/* Returns the index of a condition in the merged list, which must contain it. */
 static uint32_t merge_sparse_number_of(const tsr_merge_conditions *conditions, const char *name) {
   return (uint32_t)(uintptr_t)tsr__map_get(&conditions->numbers, name) - 1;
 }
@@ -769,7 +770,7 @@ static void close_sources(sparse_merge *m) {
   tsr__arena_reset(&m->arena);
 }
 
-/* Tells the store of the first tiles of the sources, which the merge loads one after the other. */
+/* Lets the store prefetch the first tiles of the sources, which the merge loads one by one. */
 static void expect_first_tiles(sparse_merge *m) {
   tsr_array *array = m->plan->array;
   uint64_t bytes = 0;
@@ -813,13 +814,13 @@ static int write_merged(sparse_merge *m, const tsr_fragment_target *target, uint
   return rc;
 }
 
-/* Removes the directory of an attempt with its files, and makes it again, empty. */
+/* Removes the directory of a failed attempt with its files, and recreates it empty. */
 static int merge_sparse_clear(const tsr_fragment_target *target, tsr_error *error) {
   TSR_TRY(tsr__store_remove_tree(target->store, target->directory, error));
   return tsr__store_make_provisional(target->store, target->directory, error);
 }
 
-/* Merges, and starts again with one fragment split each time the merge finds a fragment whose tiles overlap. */
+/* Merges; whenever a fragment's tiles turn out to overlap, splits that fragment and starts over. */
 static int merge_sparse_attempt(sparse_merge *m, bool *split, const tsr_fragment_target *target, uint64_t *cells,
                                 tsr_error *error) {
   for (;;) {
@@ -852,7 +853,7 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
 
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
-/* Adds a condition to the list unless it is there; *room is the capacity of the list. */
+/* Adds a condition to the list unless it is in it already; *room is the capacity of the list. */
 static int add_name(tsr_merge_conditions *conditions, uint32_t *room, char *name, tsr_arena *arena, tsr_error *error) {
   if (tsr__map_get(&conditions->numbers, name)) return TSR_OK;
   if (conditions->count == *room) {
@@ -885,13 +886,11 @@ int tsr__merge_conditions(const tsr_merge_plan *plan, tsr_arena *arena, tsr_merg
   return TSR_OK;
 }
 
-/* Writes one box of cells of several dense fragments as a new fragment.
- *
- * The fragments cover every cell of the box (domain.c makes such boxes). The new fragment is written space tile
- * by space tile. A cell has the same position within its tile in all fragments, so a tile is put together from the same
- * tile of the fragments that reach into it, and each cell is taken from its owner: the newest fragment whose box covers
- * it.
- */
+/* ---- Merging a box of dense fragments ---------------------------------------------------------------------------- */
+
+/* The fragments cover every cell of the box (domain.c makes such boxes). The new fragment is written space tile by
+ * space tile. A cell has the same position within its tile in all fragments, so a tile is assembled from the same tile
+ * of all fragments that reach into it; each cell is taken from its owner, the newest fragment whose box covers it. */
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
@@ -930,7 +929,7 @@ static bool merge_dense_clip(dense_merge *m, const uint64_t *low, const uint64_t
   return true;
 }
 
-/* Gives the cells of from..to that have no owner to a source. Returns how many these are. */
+/* Makes a source the owner of those cells of from..to that have none. Returns their number. */
 static uint64_t assign_cells(dense_merge *m, uint32_t source) {
   const tsr_grid *grid = m->grid;
   const uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
@@ -957,7 +956,7 @@ static uint64_t assign_cells(dense_merge *m, uint32_t source) {
   return owned;
 }
 
-/* The number of a tile within a fragment, in the array's tile order. */
+/* Returns the number of a tile within a fragment, in the array's tile order. */
 static uint64_t merge_dense_tile_number(const tsr_grid *grid, const tsr_fragment *fragment, const uint64_t *tile) {
   uint64_t number = 0;
   for (uint32_t i = 0; i < grid->dimensions; i++) {

@@ -1,17 +1,17 @@
-/* merge_conflict.c: merges of other processes that are to replace some of the same fragments.
+/* merge_conflict.c: concurrent merges, by several processes, of some of the same fragments.
  *
- * A merge that has staged ".NAME" and ".NAME.vac.new" (replace.c, steps 1 and 2) is a rival of every other one with a
- * source in common. At most one of them may commit, and one of them shall. So:
+ * A merge that has staged ".NAME" and ".NAME.vac.new" (replace.c, steps 1 and 2) is a rival of every other merge with a
+ * source in common. At most one of them may commit, and one of them should. So:
  *
- *  - Cancelling a merge means to remove its ".NAME", which its commit renames. One of the two finds the file gone.
- *  - If the renames of the store take several steps, a merge and its rivals first create ".NAME.decided", exclusively:
- *    the merge writes "commit" into it, a rival "cancel". Whoever comes second gives way. The merge removes this file
- *    as its last one. So a rival that creates it later finds that there is no ".NAME" any more, and takes its file back.
- *  - The merge with the lesser NAME goes first: it cancels the others at once. A merge with a greater NAME waits until
- *    the first has ended, at most RIVAL_PATIENCE. Then it takes the first for dead and cancels it, too. If the first is
- *    alive, it gives way when it comes to its commit.
- *  - A merge that was cancelled cancels nobody: whoever cancelled it lives. So it looks for its own ".NAME" before it
- *    cancels another one. Thus two rivals cancel each other only if both do so in the same moment.
+ *  - To cancel a merge is to remove its ".NAME", which its commit renames. One of the two finds the file gone.
+ *  - If the store cannot rename atomically, a merge and its rivals first create ".NAME.decided", exclusively: the merge
+ *    writes "commit" into it, a rival "cancel". Whoever comes second gives way. The merge removes this file last. So a
+ *    rival that creates it later finds that ".NAME" is gone, and removes its own file again.
+ *  - The merge with the smaller NAME has priority: it cancels the others at once. A merge with a greater NAME waits
+ *    until the first has ended, at most RIVAL_PATIENCE. Then it presumes the first dead and cancels it, too. If the
+ *    first is alive after all, it gives way when it gets to its commit.
+ *  - A cancelled merge cancels nobody, because whoever cancelled it is alive. So a merge checks for its own ".NAME"
+ *    before it cancels another one. Two rivals can thus cancel each other only if both do so at the same moment.
  *  - A merge that died between its decision and its commit is committed by the next consolidation (tsr__rivals_finish).
  */
 #include "maintain/maintain.h"
@@ -61,7 +61,7 @@ bool tsr__merge_stem(const char *name, char stem[128]) {
 
 typedef enum rival_verdict { UNDECIDED, COMMITS, CANCELLED } rival_verdict;
 
-/* Reads what was decided about a merge. A file that is gone, not complete yet, or has another text decides nothing. */
+/* Reads the decision about a merge. A file that is gone, incomplete or has another content decides nothing. */
 static int read_verdict(tsr_store *store, const char *path, tsr_memory *memory, rival_verdict *decided,
                         tsr_error *error) {
   tsr_buffer text = {.memory = memory};
@@ -77,7 +77,7 @@ static int read_verdict(tsr_store *store, const char *path, tsr_memory *memory, 
   return TSR_OK;
 }
 
-/* Decides about a merge. Returns 1, or 0 if it was decided before. */
+/* Records a decision about a merge. Returns 1, or 0 if there is one already. */
 static int write_verdict(tsr_store *store, const char *path, const char *text, tsr_error *error) {
   tsr_error one;
   const int rc = tsr__store_put_new(store, path, text, strlen(text), true, &one);
@@ -161,7 +161,7 @@ static uint64_t rival_patience(const tsr_store *store) {
   return store->renames_in_steps ? RIVAL_REQUESTS : RIVAL_PATIENCE;
 }
 
-/* Waits until a merge that goes first has ended or is decided, or until it must be taken for dead. */
+/* Waits until a merge with priority has ended or is decided, or until it must be presumed dead. */
 static int wait_for_merge(const tsr_replacement *r, const char *name, const char *vacuum, tsr_error *error) {
   tsr_store *store = r->array->store;
   const uint64_t begun = tsr__moment();
@@ -185,7 +185,7 @@ static int wait_for_merge(const tsr_replacement *r, const char *name, const char
   return TSR_OK;
 }
 
-/* Sets *found if the vacuum file names one of the sources. A file that is not complete yet names none. */
+/* Sets *found if the vacuum file names one of the sources. An incomplete file names none. */
 static int names_source(const tsr_replacement *r, const char *file, bool *found, tsr_error *error) {
   tsr_buffer bytes = {.memory = r->memory};
   tsr_arena arena;
@@ -224,7 +224,7 @@ int tsr__rivals_cancel(const tsr_replacement *r, tsr_error *error) {
 
 /* ---- Merges that died -------------------------------------------------------------------------------------------- */
 
-/* Commits a merge that was decided. Its own process may live, and do the same. */
+/* Commits a merge that was decided. Its own process may be alive and do the same. */
 static int finish_commit(tsr_array *array, tsr_memory *memory, uint32_t version, const char *name, tsr_error *error) {
   tsr_store *store = array->store;
   tsr_buffer lines = {.memory = memory};

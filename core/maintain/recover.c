@@ -1,26 +1,28 @@
-/* recover.c: publishes a prepared commit after a merge has spanned its time.
+/* recover.c: settles prepared commits: publishes or undoes commits that were prepared and neither published nor
+ * abandoned, as the host's record of its database decides. The first half publishes a commit late, after a merge has
+ * spanned its time; the second half, from "Settling markers" on, is the recovery itself.
  *
- * A commit keeps its own time, at which readers of its database have seen it all along, as long as no merged fragment
- * spans that time: begins at it or before, and ends after it. Fragments are ordered by where they begin. So the commit
- * would be newer than the whole merged fragment and hide cells of it that were written after the commit
- * (snapshot.c says when that is so). Such a commit is published late, as another commit:
+ * A commit keeps its own time, at which readers of its database have seen it all along, unless a merged fragment spans
+ * that time: begins at it or before, and ends after it. Fragments are ordered by their start times. So the commit would
+ * be newer than the whole merged fragment and hide cells in it that were written after the commit (snapshot.c says when
+ * that is so). Such a commit is published late, as another commit:
  *
  *   1. The cells of the prepared commit that readers of its database still see are written as an ordinary commit, the
- *      late commit. It has its own marker and its own time, the present. No reader can see it yet. Delete conditions go
- *      into it unchanged: each keeps its name and its time.
- *   2. A record is written that names the late commit (prepared.c). It is created exclusively: of two processes one
+ *      late commit, with its own marker and its own time, the current time. No reader can see it yet. Delete conditions
+ *      go into it unchanged, with their names and times.
+ *   2. A record that names the late commit is written (prepared.c). It is created exclusively: of two processes one
  *      succeeds, and the other removes its late commit.
- *   3. The late commit is published, by a rename. From here on the prepared commit does not count.
+ *   3. The late commit is published, by a rename. From now on the prepared commit does not count.
  *   4. The marker, the staged file and the fragments of the prepared commit are removed.
  *
- * A crash before step 2 leaves a prepared commit that no database has committed; recovery removes it and starts again.
- * After step 2 the record names the late commit. If that is published, only step 4 is left. Otherwise it is cancelled,
- * by removing the file that its publication would rename, and everything starts again.
+ * A crash before step 2 leaves a prepared commit that no database has committed; recovery removes it and starts over.
+ * After step 2 the record names the late commit. If that is published, only step 4 remains. Otherwise it is cancelled,
+ * by removing the file that its publication would rename, and everything starts over.
  *
- * Other processes may commit between the steps 1 and 3. A commit that was made after the cells were chosen must not be
- * older than the late commit: if there is a new commit once the late commit's time is chosen, everything starts again.
- * And a writer in progress may have a fragment with a later time than the prepared commit, and commit it at any moment.
- * Then the late commit gets the time of the prepared commit, so that it does not hide that fragment either.
+ * Other processes may commit between steps 1 and 3. A commit made after the cells were chosen must not be older than
+ * the late commit: if there is a new commit once the late commit's time has been chosen, everything starts over. And a
+ * writer in progress may have a fragment with a later time than the prepared commit, and commit it at any moment. Then
+ * the late commit gets the time of the prepared commit, so that it does not hide that fragment either.
  */
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +79,7 @@ static int counts_as_committed(void *argument, const char *commit, tsr_error *er
 }
 
 /* Returns 1 if a committed fragment spans the commit's time and does not store the times of its cells, 0 if not. Sparse
- * fragments may store times since format version 15, but need not: for these the fragment's metadata decides. */
+ * fragments may store times since format version 15, but need not: their metadata tells. */
 static int spans_commit(late *l, const tsr_committed *item, tsr_error *error) {
   tsr_fragment *fragment;
   if (tsr__late_spans(&item->parsed, l->time, l->dense)) return 1;
@@ -131,7 +133,7 @@ static int is_late(late *l, tsr_error *error) {
 
 /* ---- The commit's visible cells ---------------------------------------------------------------------------------- */
 
-/* Opens the snapshot in which the prepared commit counts. Sets seen, schema and snapshot. */
+/* Opens a snapshot in which the prepared commit counts as committed. Sets seen, schema and snapshot. */
 static int recover_late_open_present(late *l, tsr_error *error) {
   tsr_snapshot *all;
   l->array->log.host = (tsr_log_host){counts_as_committed, l};
@@ -175,7 +177,7 @@ static int recover_late_count_cells(late *l, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Reads the delete conditions of the prepared commit. If it has any, its staged file is a list (.con), which holds
+/* Reads the delete conditions of the prepared commit. If it has any, its staged file is a list (.con), which contains
  * them. */
 static int read_carried(late *l, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
@@ -316,8 +318,8 @@ static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, 
   return tsr__pieces_add_box(writer, box, recover_late_write_box, &b, error);
 }
 
-/* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they are
- * not known (find_visible_boxes). */
+/* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they
+ * cannot be determined (find_visible_boxes). */
 static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
   tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
   int rc = 1;
@@ -337,8 +339,9 @@ static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count,
   return rc;
 }
 
-/* Copies boxes if they are known. Below format version 12 a commit has one box at most: several boxes are copied as
- * cells, and the writer makes one box of them with the present values of the cells between (dense_boxes.c). */
+/* Copies boxes if they can be determined. Below format version 12 a commit has at most one box: several boxes are
+ * copied as cells, and the writer makes one box of them, with the current values of the cells in between
+ * (dense_boxes.c). */
 static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
   uint64_t count;
   const int rc = recover_late_copy_boxes(l, NULL, &count, error);
@@ -350,7 +353,7 @@ static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error
 
 /* ---- The late commit --------------------------------------------------------------------------------------------- */
 
-/* Returns true if a fragment has been committed since the snapshot was opened. The writer has listed the array anew to
+/* Returns true if a fragment has been committed since the snapshot was opened. The writer has relisted the array to
  * choose its time. */
 static bool recover_late_has_changed(const late *l) {
   const tsr_commit_list *fragments = &l->array->log.listing->fragments;
@@ -360,7 +363,7 @@ static bool recover_late_has_changed(const late *l) {
 }
 
 /* Prepares, records and publishes the late commit. Returns 1; 0 if another process has committed meanwhile or has
- * recorded a late commit of its own. A late commit without cells and conditions is only recorded. */
+ * recorded its own late commit. A late commit without cells and conditions is only recorded. */
 static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
   tsr_late record = {.total = l->total};
   if (l->kept || l->carried.count) TSR_TRY(tsr_writer_prepare(writer, error));
@@ -374,7 +377,7 @@ static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
   return 1;
 }
 
-/* Writes and publishes the late commit; returns as publish_late_commit. */
+/* Writes and publishes the late commit; same result as publish_late_commit. */
 static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer *writer = NULL;
   const char *owner = l->pending->owner;
@@ -410,7 +413,7 @@ static void recover_late_release(late *l) {
 
 /* ---- The record of an earlier attempt ---------------------------------------------------------------------------- */
 
-/* Returns 1 if any file says that the late commit is published: its own may have been consolidated and vacuumed. */
+/* Returns 1 if any file shows that the late commit is published: its own may have been consolidated and vacuumed. */
 static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
   tsr_published published;
   int rc = tsr__pending_published(l->array->store, commit, error);
@@ -421,9 +424,9 @@ static int recover_late_is_published(late *l, const char *commit, const tsr_pend
   return rc;
 }
 
-/* Cancels the recorded late commit and removes the record. Returns 1 if the late commit is published, and cancels
- * nothing then. The staged list is removed first: publishing would rename it, so from then on no process can publish
- * the commit. */
+/* Cancels the recorded late commit and removes the record. Returns 1 if the late commit is published; then nothing is
+ * cancelled. The staged list is removed first: publishing would rename it, so from then on no process can publish the
+ * commit. */
 static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   tsr_store *store = l->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
@@ -444,7 +447,7 @@ static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
 }
 
 /* Settles the record of an earlier attempt. Returns 1 if the commit has been published late; 0 if there is no record,
- * or the record was of a late commit that is cancelled now. */
+ * or its late commit has now been cancelled. */
 static int settle_record(late *l, tsr_error *error) {
   tsr_late record;
   const int rc = tsr__late_read(l->array->store, l->pending->commit, &record, error);
@@ -466,10 +469,10 @@ static int recover_late_publish(late *l, tsr_error *error) {
   return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->pending->commit);
 }
 
-/* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if the cells
- * that still count are published: the caller removes the prepared commit; 0 if the commit can keep its time, or its
- * files are gone. `file` is the path of the database's file, or NULL. Lists the array anew. TSR_BUSY if other processes
- * keep committing meanwhile. */
+/* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if its visible
+ * cells are published: the caller then removes the prepared commit; 0 if the commit can keep its time, or its files are
+ * gone. `file` is the path of the database's file, or NULL. Relists the array. TSR_BUSY if other processes keep
+ * committing meanwhile. */
 static int publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
   late l = {.array = array, .pending = pending, .file = file, .host = array->log.host};
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
@@ -481,18 +484,19 @@ static int publish_late(tsr_array *array, const tsr_pending *pending, const char
   return rc;
 }
 
-/* Publishes or undoes commits that were prepared and never published, as the host's record says. Every step
- * here may be cut off and repeated, and two processes may recover the same array at the same time.
+/* ---- Settling markers -------------------------------------------------------------------------------------------- */
+
+/* Every step here may be interrupted and repeated, and two processes may recover the same array at the same time. A
+ * marker (prepared.c) is settled by four questions, in this order:
  *
- * A marker (prepared.c) is settled by four questions, in this order:
- *   1. Does its writer live? Then the marker is left alone: the writer publishes or undoes what it has prepared.
- *   2. Does any file say that the commit has been published (commit_files.c)? Then only the marker is removed.
- *   3. What does the host say: has its database committed it, and does it belong to that database?
- *   4. Before undoing: is it certain that no writer lives? If the marker says "locked" but locks cannot be tested, it
- *      stays.
- * A marker whose question has no answer is left as it is. tsr_array_disown does the same for databases that are gone;
- * there the marker's age decides instead of the database.
- */
+ *   1. Is its writer alive? Then the marker is left alone: the writer publishes or undoes its commit itself.
+ *   2. Does any file show that the commit has been published (commit_files.c)? Then only the marker is removed.
+ *   3. What does the host say: has its database committed it, and does the commit belong to that database?
+ *   4. Before undoing: is it certain that the writer is dead? If the marker says "locked" but locks cannot be tested,
+ *      it stays.
+ *
+ * A marker for which a question has no answer is left as it is. tsr_array_disown does the same for databases that are
+ * gone; there the marker's age decides instead of the database. */
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
 
@@ -549,7 +553,7 @@ static int find_markers(recovery *r, tsr_error *error) {
 static uint64_t marker_count(const recovery *r) { return r->markers.size / sizeof(recover_found); }
 static recover_found *marker_at(const recovery *r, uint64_t i) { return (recover_found *)(void *)r->markers.data + i; }
 
-/* Sets *age to the milliseconds since the marker was changed; 0 if its time lies in the future. */
+/* Sets *age to the milliseconds since the marker was changed; 0 if its time is in the future. */
 static int find_age(const recovery *r, const char *marker, uint64_t *age, tsr_error *error) {
   uint64_t modified;
   const uint64_t now = tsr__environment_now();
@@ -573,8 +577,8 @@ static tsr_prepared recover_describe(const recover_found *f, bool published, uin
 
 /* ---- Publish and undo -------------------------------------------------------------------------------------------- */
 
-/* Removes the staged file and the fragments of a prepared commit. The caller removes the marker afterwards: as long as
- * it exists, an undo that was cut off can be repeated. */
+/* Removes the staged file and the fragments of a prepared commit. The caller removes the marker afterwards: while it
+ * exists, an interrupted undo can be repeated. */
 static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error *error) {
   tsr_store *store = r->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
@@ -590,8 +594,8 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
   return TSR_OK;
 }
 
-/* Publishes a commit that cannot keep its time (recover.c). Returns 1 if it did; 0 if the commit can keep its
- * time. publish_late lists the array anew, so r->published is opened again. */
+/* Publishes a commit that cannot keep its time. Returns 1 if it did; 0 if the commit can keep its time. publish_late
+ * relists the array, so r->published is reopened. */
 static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *error) {
   const int rc = publish_late(r->array, &f->pending, r->file, error);
   if (rc < 0) return rc;
@@ -605,8 +609,8 @@ static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *
   return 1;
 }
 
-/* Publishes a commit that its database has committed. If its files are gone, it either was published and merged and
- * only its marker stayed, which returns 0; or it is lost, which is an error. */
+/* Publishes a commit that its database has committed. If its files are gone, either it was published and merged and
+ * only its marker is left, which returns 0; or it is lost, which is an error. */
 static int recover_publish(recovery *r, const recover_found *f, tsr_error *error) {
   const tsr_pending *pending = &f->pending;
   const int rc = recover_publish_late(r, f, error);
@@ -619,8 +623,8 @@ static int recover_publish(recovery *r, const recover_found *f, tsr_error *error
   return tsr__pending_publish(r->array->store, pending->commit, true, error);
 }
 
-/* Settles one prepared commit. Returns 1 if it was undone, 0 if not. A commit that must be published is only noted in
- * f->publish: publishing waits until all other commits are settled. */
+/* Settles one prepared commit. Returns 1 if it was undone, 0 if not. A commit that must be published is only recorded
+ * in f->publish: publishing waits until all other commits are settled. */
 static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_prepared prepared = recover_describe(f, false, 0);
@@ -671,14 +675,15 @@ static void recover_release(recovery *r) {
   tsr__arena_release(&r->arena);
 }
 
-/* Returns true if an error of reading the published commits must be reported. A damaged file is not reported here:
- * recovery then leaves all markers as they are. */
+/* Returns true if an error while reading the published commits must be reported. A damaged file is not reported here:
+ * recovery then leaves all markers alone. */
 static bool must_stop(int rc) {
   return rc == TSR_NOMEM || rc == TSR_INTERRUPT || rc == TSR_BUSY || rc == TSR_IO || rc == TSR_UNREACHABLE;
 }
 
-/* Settles merges that died before their vacuum file had its name, and all markers, undoing before publishing: the rest of an earlier attempt to publish a commit late is undone
- * first, because it would look like the fragment of a writer in progress (recover.c). */
+/* Completes merges that died before their vacuum file was renamed, and settles all markers. Undoes before it publishes:
+ * leftovers of an earlier attempt at publishing late must be undone first, because they look like the fragment of a
+ * writer in progress. */
 static int recover_array(recovery *r, tsr_error *error) {
   tsr_error doubt;
   TSR_TRY(tsr__log_list(&r->array->log, true, false, error));
@@ -715,8 +720,8 @@ static void recover_refuse(recovery *r, const char *marker, const char *why) {
   if (!r->refused++) snprintf(r->why, sizeof r->why, "%.127s %s", marker, why);
 }
 
-/* Removes one prepared commit, unless it has to stay. Returns 1 if it was removed, 0 if not. If locks cannot be tested,
- * the age alone decides. */
+/* Removes one prepared commit, unless it must stay. Returns 1 if it was removed, 0 if not. If locks cannot be tested,
+ * only the age decides. */
 static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_prepared prepared = recover_describe(f, false, 0);
@@ -747,8 +752,8 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
   return 1;
 }
 
-/* Removes markers that were not written to their end and are a day old. Their fragments still have temporary names, and
- * a vacuum removes them. */
+/* Removes incomplete markers that are a day old. Their fragments still have provisional names, and a vacuum removes
+ * them. */
 static int remove_incomplete_markers(recovery *r, tsr_error *error) {
   tsr_listing entries = {.memory = &r->array->memory};
   tsr_store *store = r->array->store;

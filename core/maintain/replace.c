@@ -1,30 +1,29 @@
-/* replace.c: lets merged fragments take the place of their sources, with one rename.
+/* replace.c: replaces fragments by the fragments they were merged into, with one rename.
  *
  * The merged fragments have been written under temporary names. Their final names are __T1_T2_UUID_V. All fragments of
  * one merge share the UUID except its last eight digits, which count them. NAME is the first of these names. The steps:
  *  1. Write ".NAME" into the directory of commits. It becomes NAME.wrt (empty) or, for several fragments, NAME.con;
  *     below format version 12, NAME.ok.
  *  2. Write ".NAME.vac.new", whose lines name the sources. Then rename the fragments to their final names.
- *  3. Look for other merges of some of the same sources that have come as far as step 2, and cancel them (merge_conflict.c).
- *  4. Check that the array still shows all sources, and no other fragment at a time between them.
- *  5. Rename ".NAME". This commits the merge. If renames take several steps, a file ".NAME.decided" decides before.
- *  6. Rename ".NAME.vac.new" to NAME.vac. Readers of this library read the first as the second as soon as NAME is
- *     committed.
+ *  3. Look for merges with a source in common that have completed step 2, and cancel them (merge_conflict.c).
+ *  4. Check that the array still has all sources, and no other fragment with a time between theirs.
+ *  5. Rename ".NAME". This commits the merge. If renames are not atomic, a file ".NAME.decided" first decides it.
+ *  6. Rename ".NAME.vac.new" to NAME.vac. This library's readers treat the two alike as soon as NAME is committed.
  *
- * Of two merges with a source in common at most one commits: each finds the other in step 3 or in step 4. What a crash
- * leaves before step 5 blocks no later merge: a fragment that belongs to a ".NAME.vac.new" does not count as one that
- * may still be committed.
+ * Of two merges with a source in common, at most one commits: each finds the other in step 3 or step 4. Leftovers of a
+ * crash before step 5 do not block later merges: a fragment that belongs to a ".NAME.vac.new" does not count as one
+ * that may still be committed.
  *
- * Between the steps 5 and 6 TileDB sees the sources beside the merged fragment. In an array that allows duplicates it
- * would see all cells twice, and its next consolidation would make that last. So there the merge takes effect with step
- * 6, for all libraries alike:
- *  - Before step 5 NAME.vac.ign is written. It has the lines of the vacuum file, and one more that cancels NAME, as
- *    those of .ign files do. So NAME.con, which step 5 makes for a single fragment, too, commits nothing yet; but the
- *    merge is decided, and can only be finished (log.h).
- *  - In step 6 NAME.vac.ign is renamed to NAME.vac. It no longer cancels NAME, and hides the sources. The line that it
- *    has more names no fragment, so it means nothing there. Then NAME.wrt is added, since a vacuum of TileDB's may have
- *    taken NAME.con for a list that others make superfluous, and ".NAME.vac.new" is removed.
- * Where a rename takes several steps it could hide both; there the window stays.
+ * Between steps 5 and 6, TileDB sees the sources in addition to the merged fragment. In an array that allows duplicates
+ * it would see all cells twice, and its next consolidation would make that permanent. So in such arrays the merge takes
+ * effect in step 6, for all libraries:
+ *  - Before step 5, NAME.vac.ign is written. It has the lines of the vacuum file, and one more that cancels NAME, like
+ *    the lines of any .ign file. So NAME.con, which step 5 then creates even for a single fragment, commits nothing
+ *    yet; but the merge is decided, and can only be completed (log.h).
+ *  - In step 6, NAME.vac.ign is renamed to NAME.vac. It no longer cancels NAME, and hides the sources. Its extra line
+ *    names no fragment, so it has no effect there. Then NAME.wrt is added, since a vacuum by TileDB may have removed
+ *    NAME.con as redundant, and ".NAME.vac.new" is removed.
+ * Where renames are not atomic, such a rename could hide both; there the window remains.
  */
 #include "maintain/maintain.h"
 
@@ -62,8 +61,8 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
   return rc;
 }
 
-/* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, however old they
- * are. */
+/* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, whatever their age.
+ */
 static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *prepared = &array->log.listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
@@ -170,8 +169,8 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
   return TSR_OK;
 }
 
-/* Writes a durable file ".NAME" and suffix into the directory of commits; readers ignore it. `staged` is set before the
- * file is created, so that tsr__replacement_end removes it in any case. */
+/* Writes a durable file ".NAME" + suffix into the directory of commits, where readers ignore it. `staged` is set before
+ * the file is created, so that tsr__replacement_end removes it in any case. */
 static int replace_stage(const tsr_replacement *r, const char *name, const char *suffix, const tsr_buffer *bytes,
                          char staged[160], tsr_error *error) {
   tsr_store *store = r->array->store;
@@ -198,7 +197,7 @@ static int replace_choose_names(const tsr_replacement *r, char (*names)[128], ts
   return TSR_OK;
 }
 
-/* Returns true if one rename makes TileDB see the merged fragment in place of its sources. */
+/* Returns true if a single rename makes TileDB see the merged fragment instead of its sources. */
 static bool is_exchange(const tsr_replacement *r) {
   const tsr_store *store = r->array->store;
   return r->duplicates && r->count == 1 && layout_has_commits_folder(r->version) && !store->renames_in_steps &&
@@ -246,7 +245,7 @@ static int refuse_between(void *argument, const char *name, const tsr_name *pars
 }
 
 /* Fails if another merge or a vacuum has replaced or removed a source, or if there is another fragment, committed or
- * not, at a time between the sources. *uncommitted: it is one that is not committed. */
+ * not, with a time between theirs. *uncommitted: that fragment is not committed. */
 static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error) {
   tsr_map known = {.memory = r->memory};
   TSR_TRY(tsr__log_list(&r->array->log, true, true, error));
@@ -270,8 +269,8 @@ static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error
   return rc;
 }
 
-/* Step 4. The fragments of another merge look uncommitted if it has staged its vacuum file after the first of the
- * listings here, or has removed it before the last. So the check is repeated. */
+/* Step 4. The fragments of another merge look uncommitted if it stages its vacuum file after the first of the listings
+ * here, or removes it before the last. So the check is retried. */
 static int check_sources_patiently(tsr_replacement *r, tsr_error *error) {
   bool uncommitted = false;
   int rc = check_sources(r, &uncommitted, error);

@@ -1,12 +1,12 @@
-/* undouble.c: takes back merges that have made cells appear twice.
+/* undouble.c: reverts merges that made cells appear twice.
  *
- * A merged fragment whose sources are all committed has no cell that its sources lack. So it can stop being committed,
- * and its vacuum file stop hiding them:
- *  1. Rename NAME.vac to ".NAME.vac.new". This library reads the one as the other as long as NAME is committed, so its
- *     readers see no difference. Others see the sources beside NAME, for the moment until step 2.
- *  2. Remove the commit of NAME. In the same step the staged vacuum file stops to count.
- * After a crash between the two somebody gives the vacuum file its name again (log.h), and the merge is taken
- * back anew. The fragment's directory stays: readers may have it open, and a vacuum removes it when it is a day old. */
+ * A merged fragment whose sources are all committed has no cell that its sources lack. So it can be uncommitted, and
+ * its sources unhidden:
+ *  1. Rename NAME.vac to ".NAME.vac.new". This library treats the two alike as long as NAME is committed, so its
+ *     readers see no difference. Other libraries see the sources in addition to NAME until step 2.
+ *  2. Remove the commit of NAME. In the same step the staged vacuum file loses its effect.
+ * After a crash between the two, some process renames the vacuum file back (log.h), and the merge is reverted again
+ * later. The fragment's directory stays, because readers may have it open; a vacuum removes it when it is a day old. */
 #include "maintain/maintain.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static const tsr_committed *vacuum_of(const tsr_array *array, const char *name) 
   return NULL;
 }
 
-/* Sets *all if all sources of a merged fragment are committed. Entries that are no fragments do not count. */
+/* Sets *all if all sources of a merged fragment are committed. Entries that are not fragments are ignored. */
 static int has_all_sources(tsr_array *array, const tsr_committed *vacuum, bool *all, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_name parsed;
@@ -51,7 +51,7 @@ static int unname_vacuum(tsr_store *store, const tsr_committed *vacuum, tsr_erro
   return tsr__store_sync_directory(store, directory, error);
 }
 
-/* Takes a merged fragment back. `name` lives as long as the listing. */
+/* Reverts a merged fragment. `name` lives as long as the listing. */
 static int take_back(tsr_array *array, const tsr_committed *vacuum, tsr_error *error) {
   tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
   tsr_buffer sources = {.memory = &array->memory};

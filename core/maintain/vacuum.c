@@ -1,5 +1,8 @@
-/* vacuum.c: reads .vac files, which name the fragments or metadata files that a merged one replaces, and chooses
- * the order in which a vacuum goes through them. */
+/* vacuum.c: removes files that consolidation has replaced, and debris that unfinished writes have left behind.
+ *
+ * The sections: the .vac files, which name the fragments or metadata files that a merged one replaces, and the order in
+ * which they are processed; fragments and debris; then the rules of a vacuum as a whole, metadata, footers and the
+ * entry points. vacuum_commits.c removes the commit files. */
 #include "maintain/maintain.h"
 
 #include <string.h>
@@ -63,7 +66,7 @@ static int read_vacuum(tsr_vacuum *v, const char *file, tsr_vacuum_file *out, ts
 }
 
 /* Reads the .vac files among the entries of a directory and appends them to `files`, a list of tsr_vacuum_file whose
- * texts lie in the vacuum's arena. */
+ * strings are in the vacuum's arena. */
 static int vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_listing *entries, tsr_buffer *files,
                              tsr_error *error) {
   for (uint64_t i = 0; i < entries->count; i++) {
@@ -90,7 +93,7 @@ static tsr_vacuum_file *vacuum_files_of(const tsr_buffer *files, uint64_t *count
   return (tsr_vacuum_file *)(void *)files->data;
 }
 
-/* Fills `waiting`, an empty map, with what vacuum_files_next needs: merged object's name -> its .vac file. */
+/* Fills `waiting`, an empty map, for vacuum_files_next: name of the merged object -> its .vac file. */
 static int vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
   uint64_t count;
   tsr_vacuum_file *all = vacuum_files_of(files, &count);
@@ -99,7 +102,7 @@ static int vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error
 }
 
 /* Returns the next .vac to process, or NULL at the end. A .vac that names the merged object of another .vac comes after
- * that one. Files that name each other in a circle are never returned. */
+ * that one. Files that form a cycle are never returned. */
 static tsr_vacuum_file *vacuum_files_next(const tsr_buffer *files, tsr_map *waiting) {
   uint64_t count;
   tsr_vacuum_file *all = vacuum_files_of(files, &count);
@@ -115,7 +118,7 @@ static tsr_vacuum_file *vacuum_files_next(const tsr_buffer *files, tsr_map *wait
   return NULL;
 }
 
-/* Returns true if `name` may be a source of the merged object: its times lie within those of the merged object, and it
+/* Returns true if `name` may be a source of the merged object: its times are within those of the merged object, and it
  * is not the merged object itself. Other names in a .vac are ignored. */
 static bool vacuum_is_source(const tsr_vacuum_file *file, const char *name) {
   tsr_name parsed;
@@ -123,7 +126,7 @@ static bool vacuum_is_source(const tsr_vacuum_file *file, const char *name) {
          parsed.end <= file->parsed.end && strcmp(name, file->name) != 0;
 }
 
-/* Removes the .vac file itself, and counts it. */
+/* Removes the .vac file itself, counting it. */
 static int vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_error *error) {
   const int found = tsr__vacuum_remove(v, file->path, error);
   if (found < 0) return found;
@@ -131,16 +134,16 @@ static int vacuum_file_remove(tsr_vacuum *v, const tsr_vacuum_file *file, tsr_er
   return TSR_OK;
 }
 
-/* Removes fragments that a merged fragment has replaced, and debris: what unfinished writes have left
- * behind. */
+/* ---- Fragments and debris ---------------------------------------------------------------------------------------- */
 
 #define TREES_AT_ONCE 100u /* fragments, in a store where a removal is a request */
 #define VACUUM_OLD    (UINT64_C(24) * 3600 * 1000) /* ms since its last change after which debris is removed */
 
 /* ---- Sources of merged fragments --------------------------------------------------------------------------------- */
 
-/* Adds the directories of a fragment that exist to `paths`. `lists` are the listings of __fragments and of the root, if a
- * look at a single directory takes as long; else NULL. *root is set to true if a directory lies in the root. */
+/* Adds the existing directories of a fragment to `paths`. `lists` are the listings of __fragments and of the root, if
+ * checking a single directory would cost as much as listing; otherwise NULL. *root is set to true if a directory is in
+ * the root. */
 static int find_directories(tsr_vacuum *v, const char *name, const tsr_listing *lists, tsr_buffer *paths, bool *root,
                             tsr_error *error) {
   for (int old = 0; old < 2; old++) {
@@ -172,8 +175,8 @@ static int find_all_directories(tsr_vacuum *v, const tsr_buffer *sources, tsr_bu
   return rc;
 }
 
-/* Removes the directories of fragments: many at one time if removals are requests, else one after the other, so that the
- * host may cancel between two of them. *root is set to true if one was in the array's root. */
+/* Removes the directories of fragments: many at a time if a removal is a request; otherwise one by one, so that the
+ * host may cancel in between. *root is set to true if one was in the array's root. */
 static int remove_directories(tsr_vacuum *v, const tsr_buffer *sources, bool *root, tsr_error *error) {
   tsr_buffer paths = {.memory = v->store->memory};
   int rc = find_all_directories(v, sources, &paths, root, error);
@@ -225,7 +228,7 @@ static int has_sources(tsr_vacuum *v, const tsr_vacuum_file *file, bool *exists,
   return TSR_OK;
 }
 
-/* Finds the fragments whose cells a committed fragment has (tsr__covered). */
+/* Finds the fragments whose cells are all in a committed fragment (tsr__covered). */
 static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
   uint64_t count;
   const tsr_vacuum_file *all = vacuum_files_of(files, &count);
@@ -236,7 +239,7 @@ static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *
 }
 
 /* Sets *goes if the sources of the .vac may be removed. If the merged fragment is neither committed nor replaced by
- * another one, the sources may be the only fragments with these cells, and stay. */
+ * another one, the sources may be the only fragments with these cells, and must stay. */
 static int may_remove_sources(tsr_vacuum *v, const tsr_vacuum_file *file, const tsr_map *covered, bool *goes,
                               tsr_error *error) {
   bool needed = false;
@@ -288,7 +291,7 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
 
 /* ---- Debris ------------------------------------------------------------------------------------------------------ */
 
-/* Reads the names and contents of all markers of prepared commits into one text. */
+/* Concatenates the names and contents of all markers of prepared commits. */
 static int read_markers(tsr_vacuum *v, const tsr_listing *entries, tsr_buffer *texts, tsr_error *error) {
   int rc = TSR_OK;
   for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
@@ -305,15 +308,15 @@ static int read_markers(tsr_vacuum *v, const tsr_listing *entries, tsr_buffer *t
   return rc;
 }
 
-/* Returns true if a name occurs in the text of the markers. */
+/* Returns true if a name occurs in the concatenated markers. */
 static bool is_marked(const tsr_buffer *texts, const char *name) {
   for (uint64_t at = 0, size = strlen(name); at + size <= texts->size; at++)
     if (memcmp(texts->data + at, name, size) == 0) return true;
   return false;
 }
 
-/* Returns true if a file, or a directory and all files in it, was last changed a day ago or earlier. A directory with a
- * marker (.pending) or with a subdirectory never counts as old. */
+/* Returns true if a file, or a directory and all files in it, was last changed at least a day ago. A directory with a
+ * marker (.pending) or a subdirectory never counts as old. */
 static bool vacuum_is_old(tsr_vacuum *v, const char *name, bool directory) {
   uint64_t modified;
   tsr_error unseen;
@@ -335,7 +338,7 @@ static bool vacuum_is_provisional(const char *name) { /* .UUID */
   return name[0] == '.' && strlen(name) == 33 && strspn(name + 1, "0123456789abcdef") == 32;
 }
 
-/* Removes the fragment directories of a directory that are not committed, not named by a marker, and old. */
+/* Removes the fragment directories of a directory that are old, not committed and not named by a marker. */
 static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                          tsr_error *error) {
   int rc = TSR_OK;
@@ -355,8 +358,8 @@ static int remove_debris(tsr_vacuum *v, const char *directory, const tsr_listing
   return rc;
 }
 
-/* Returns true if a file is staged: ".NAME..." was to become a commit, a vacuum file or a consolidated file; ".UUID" a
- * schema or metadata. Files by which a process has tried the server count, too. `stem` receives NAME or UUID. */
+/* Returns true if a file is staged: ".NAME..." would have become a commit, a vacuum file or a consolidated file;
+ * ".UUID" a schema or metadata. Files that probe a server's abilities count, too. `stem` receives NAME or UUID. */
 static bool is_staged(const char *name, char stem[160]) {
   const char *end = strchr(name + (*name != 0), '.');
   const uint64_t size = end ? (uint64_t)(end - name) - 1 : strlen(name) - (*name != 0);
@@ -368,7 +371,7 @@ static bool is_staged(const char *name, char stem[160]) {
   return vacuum_is_provisional(name) || tsr__s3_is_proof(name) || tsr__name_parse(stem, size, &parsed);
 }
 
-/* Removes old staged files of a directory that no marker names. */
+/* Removes old staged files from a directory, unless a marker names them. */
 static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing *entries, const tsr_buffer *markers,
                          tsr_error *error) {
   int rc = TSR_OK;
@@ -384,7 +387,7 @@ static int remove_staged(tsr_vacuum *v, const char *directory, const tsr_listing
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Ends old uploads of large files. A server that does not list them, or refuses to, is no error. */
+/* Aborts old multipart uploads. A server that does not list them, or refuses to, is not an error. */
 static int vacuum_uploads(tsr_vacuum *v, tsr_error *error) {
   const uint64_t now = tsr__store_now(v->store), age = TSR_MAX(v->grace, VACUUM_OLD);
   tsr_error one;
@@ -393,7 +396,7 @@ static int vacuum_uploads(tsr_vacuum *v, tsr_error *error) {
   return *error = one, rc;
 }
 
-/* Removes the files of turns that no writer can take any more. */
+/* Removes the files of turns that no writer can take anymore. */
 static int vacuum_turns(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_buffer paths = {.memory = v->store->memory};
@@ -446,7 +449,7 @@ static int vacuum_debris(tsr_vacuum *v, tsr_error *error) {
   return rc;
 }
 
-/* Removes the fragments that .vac files name, with their commits and then the .vac files, and debris: fragments and
+/* Removes the fragments that .vac files name, first their commits and last the .vac files, and debris: fragments and
  * staged files that no commit and no marker names, and that are a day old. */
 static int vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   tsr_listing lists[3];
@@ -469,31 +472,31 @@ static int vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   return rc;
 }
 
-/* Removes files that consolidation has replaced, and files that unfinished writes have left behind.
- *
- * A crash at any point must neither hide cells that a reader would see nor bring back cells that it would not. A vacuum
+/* ---- The vacuum as a whole --------------------------------------------------------------------------------------- */
+
+/* A crash at any point must neither hide cells that readers see nor bring back cells that they do not see. A vacuum
  * removes:
+ *
  *  - Fragments that a .vac file names (sources), if the merged fragment of that .vac is committed or was merged itself.
  *    The order is: the commits of all sources; a sync; .con files that other processes have staged
- *    (consolidate_files.c); the fragments; a sync; the .vac files. All sources of all .vac files go together.
- *    If cells do not store their times, readers of times within a merged range see the sources until then, and must see
- *    all of them or none. So the commit files of the sources are first joined into one .con. Removing that .con, or an
- *    .ign file that cancels entries of .con files, then uncommits all sources at once. Below format version 12 there is
- *    no .con: there the sources go one by one, the newest of one .vac first. If a source of one .vac is the merged
- *    fragment of another, the sources of the other go first.
- *  - .con files that are cut, if no reader loses anything by that (commit_files.c).
- *  - Commits: a .wrt that a .con has; a .con if a later one has its active entries; an .ign if no .con has an entry
- *    that it cancels. The .del file of a delete stays: TileDB opens it when it consolidates commits.
+ *    (consolidate_files.c); the fragments; a sync; the .vac files. The sources of all .vac files are processed
+ *    together. If cells do not store their times, readers of times within a merged range see the sources until then,
+ *    and must see all of them or none. So the commit files of the sources are first joined into one .con. Removing that
+ *    .con, or writing an .ign file that cancels entries of .con files, then uncommits all sources at once. Below format
+ *    version 12 there is no .con: there the sources are removed one by one, the newest of one .vac first. If a source
+ *    of one .vac is the merged fragment of another, the sources of the other go first.
+ *  - .con files that are truncated, if no reader loses anything by that (commit_files.c).
+ *  - Commits: a .wrt that a .con contains; a .con if a later one contains its active entries; an .ign if no .con has an
+ *    entry that it cancels. The .del file of a delete stays: TileDB opens it when it consolidates commits.
  *  - Debris: fragment directories and staged files that are not committed, that no marker of a prepared commit names,
- *    and whose files are all a day old. The same for uploads into a bucket.
+ *    and whose files are all at least a day old; also old multipart uploads to a bucket.
  *
- * A grace keeps what was replaced lately. Replaced files are as old as the file that replaces them: the .vac of merged
- * fragments and metadata, the .con that has the commits, the last .meta. A bucket dates these when they are published.
- * In a directory or a database they have the times at which they were written, just before they get their names.
+ * A grace keeps what was replaced recently. Replaced files count as old as the file that replaces them: the .vac of
+ * merged fragments and metadata, the .con that has the commits, the last .meta. A bucket dates these when they are
+ * published. A directory or a database dates them when they are written, just before they get their final names.
  *
- * vacuum.c removes fragments and debris, vacuum_commits.c commit files, and this file the footers and the
- * metadata. vacuum.c reads the .vac files for both fragments and metadata.
- */
+ * The first half of this file removes fragments and debris, vacuum_commits.c commit files, and the sections below the
+ * metadata and the footers. */
 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
@@ -545,7 +548,8 @@ static int vacuum_metadata(tsr_vacuum *v, tsr_error *error) {
 
 /* ---- Footers ----------------------------------------------------------------------------------------------------- */
 
-/* Returns 1 if a .meta is damaged: its writer died, or the disk failed. A file that is being written is not damaged. */
+/* Returns 1 if a .meta is damaged because its writer died or the disk failed. A file that is still being written is not
+ * damaged. */
 static int is_damaged(tsr_vacuum *v, const tsr_committed *item, tsr_error *error) {
   const tsr_commit_file *file;
   tsr_error one;
@@ -555,7 +559,7 @@ static int is_damaged(tsr_vacuum *v, const tsr_committed *item, tsr_error *error
   return file->damaged;
 }
 
-/* Removes all .meta files that are damaged, and of the others all but those with the greatest end time. */
+/* Removes all damaged .meta files, and of the others all but those with the greatest end time. */
 static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_list_array(v, error));
   const tsr_commit_list *footers = &v->array->log.listing->footers;
@@ -580,8 +584,8 @@ static int vacuum_footers(tsr_vacuum *v, tsr_error *error) {
 
 /* ---- Entry points ------------------------------------------------------------------------------------------------ */
 
-/* Fails with TSR_PERM if a directory of the array is a symbolic link: the files behind it may belong to another array,
- * and would look like debris. */
+/* Fails with TSR_PERM if a directory of the array is a symbolic link: its files may belong to another array, and would
+ * look like debris. */
 static int check_links(const tsr_vacuum *v, tsr_error *error) {
   static const char *const directories[] = {TSR_DIR_FRAGMENTS, TSR_DIR_COMMITS, TSR_DIR_META, TSR_DIR_FOOTERS};
   for (unsigned i = 0; i < sizeof directories / sizeof *directories; i++)

@@ -1,9 +1,8 @@
 /* vacuum_commits.c: removes commit files: those of fragments that a vacuum is about to remove (tsr__vacuum_uncommit),
- * and those that are no longer needed, because another commit file says the same (tsr__vacuum_commits).
+ * and redundant ones, whose content another commit file has, too (tsr__vacuum_commits).
  *
- * Sources that must all stop being committed in one step may each have a commit file. These files are first joined into
- * one .con. The removal of that .con, or an .ign file that cancels entries of .con files, then uncommits all sources at
- * once.
+ * Sources that must be uncommitted in one step may have a commit file each. These files are first joined into one .con.
+ * Then removing that .con, or writing an .ign file that cancels entries of .con files, uncommits all sources at once.
  */
 #include "maintain/maintain.h"
 
@@ -20,7 +19,7 @@
 
 #define VACUUM_ATTEMPTS 8 /* while other processes vacuum the same array */
 
-/* Returns true if a file is an .ign that does not belong to a merge at work. */
+/* Returns true if a file is an .ign that does not belong to a merge in progress. */
 static bool is_ignore_file(const char *name) {
   return tsr__name_ends_in(name, TSR_SUFFIX_IGNORED) && !tsr__name_ends_in(name, TSR_SUFFIX_EXCHANGED);
 }
@@ -42,7 +41,7 @@ static int is_recent_commit(tsr_vacuum *v, const char *name, tsr_error *error) {
 }
 
 /* Reads all .con and .ign files: `ignored` receives the names that .ign files cancel, `active` the fragments that a
- * .con commits and no .ign cancels. With `settled` only those of .con files that are older than the grace. */
+ * .con commits and no .ign cancels. With `settled`, only from .con files that are older than the grace. */
 static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool settled, tsr_map *active,
                                     tsr_map *ignored, tsr_error *error) {
   for (int con = 0; con < 2; con++)
@@ -138,8 +137,8 @@ typedef struct sources_look { /* argument of still_loose */
   const commits_of *found;
 } sources_look;
 
-/* Returns 1 if the sources have the same commit files as when they were found. Another process may be vacuuming the
- * same sources, and the new .con must not commit fragments that it has removed. */
+/* Returns 1 if the sources still have the same commit files. Another process may be vacuuming the same sources, and the
+ * new .con must not commit fragments that it has removed. */
 static int still_loose(void *argument, tsr_error *error) {
   const sources_look *look = argument;
   commits_of now;
@@ -189,8 +188,8 @@ static int remove_all_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_erro
   return root ? tsr__store_sync_directory(v->store, "", error) : TSR_OK;
 }
 
-/* Removes the commits of the sources. If `at_once`, all of them stop being committed in one step: the removal of the
- * .con that was made for them, or the .ign. */
+/* Removes the commits of the sources. If `at_once`, all of them are uncommitted in one step: by removing the .con that
+ * was made for them, or by the .ign. */
 static int uncommit_found(tsr_vacuum *v, const tsr_buffer *sources, bool at_once, const commits_of *found,
                           tsr_error *error) {
   char con[160] = "";
@@ -261,7 +260,7 @@ static bool is_active(const tsr_map *ignored, const tsr_commit *commit) {
   return commit->kind != TSR_COMMIT_WRITE || (!tsr__map_get(ignored, wrt.text) && !tsr__map_get(ignored, ok.text));
 }
 
-/* Returns true if `in` has all active entries of `of`. */
+/* Returns true if `in` contains all active entries of `of`. */
 static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map *ignored) {
   uint64_t at = 0;
   for (uint64_t i = 0; i < of->count; i++) {
@@ -304,15 +303,15 @@ static int read_con(tsr_vacuum *v, const char *name, consolidated *con, tsr_erro
   return rc;
 }
 
-/* Orders .con files. The order depends only on what all processes see in the same way, and not on .ign files: otherwise
- * two processes could each remove another one of two equal files. */
+/* Orders .con files. The order depends only on facts that all processes see alike, not on .ign files: otherwise two
+ * processes could each remove a different one of two equal files. */
 static bool vacuum_is_later(const consolidated *a, const consolidated *b) {
   const uint64_t x = a->file->commits.count, y = b->file->commits.count;
   if (a->modified != b->modified) return a->modified > b->modified;
   return x != y ? x > y : strcmp(a->name, b->name) > 0;
 }
 
-/* Returns 1 if an .ign is younger than the grace: then entries of .con files may have been cancelled lately. */
+/* Returns 1 if an .ign is younger than the grace, so that entries of .con files may have been cancelled recently. */
 static int has_recent_ignored(tsr_vacuum *v, const tsr_listing *entries, tsr_error *error) {
   int recent = 0;
   for (uint64_t i = 0; i < entries->count && recent == 0; i++)
@@ -320,7 +319,7 @@ static int has_recent_ignored(tsr_vacuum *v, const tsr_listing *entries, tsr_err
   return recent;
 }
 
-/* Removes .con files without active entries, and those whose active entries a later .con has. */
+/* Removes .con files without active entries, and those whose active entries a later .con contains. */
 static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const tsr_map *ignored, tsr_error *error) {
   uint64_t count = 0;
   const uint64_t now = v->grace ? tsr__store_now(v->store) : UINT64_MAX;
@@ -347,8 +346,8 @@ static int vacuum_consolidated(tsr_vacuum *v, const tsr_listing *entries, const 
   return TSR_OK;
 }
 
-/* Puts the names of all fragments in .con files into `in_con`. *cut is set if a .con is cut, so that its names are not
- * all known. */
+/* Collects the names of all fragments in .con files in `in_con`. *cut is set if a .con is truncated, so that not all
+ * its names are known. */
 static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *error) {
   tsr_listing entries;
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
@@ -365,8 +364,8 @@ static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *err
   return rc;
 }
 
-/* Removes .ign files with no name that a .con still has. The .ign files are listed before the .con files: each .con was
- * there before the .ign that cancels its entries, but a single listing might have the .ign and not the .con. */
+/* Removes .ign files none of whose names is still in a .con. The .ign files are listed before the .con files: each .con
+ * existed before the .ign that cancels its entries, but a single listing might have the .ign and not the .con. */
 static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
   tsr_listing entries;
   tsr_map in_con = {.memory = v->store->memory};
