@@ -1,16 +1,16 @@
 /* cells.c: decodes every tile of a fragment and checks every cell.
  *
- * Tiles are read and decoded in windows, by worker threads if the store allows that, and then checked one after the
- * other on the caller's thread. Of sparse fragments, coordinates and cell times come first: coordinates must lie in the
- * domain, fill their tile's MBR exactly, follow each other in global order, and differ unless duplicates are allowed.
- * Then the statistics of each field are checked (statistics.c); of dense fragments only these.
+ * Tiles are read and decoded in windows, by worker threads if the store allows it, and then checked one by one on the
+ * caller's thread. In sparse fragments, coordinates and cell times are checked first: coordinates must be in the
+ * domain, fill their tile's MBR exactly, be in global order, and differ unless duplicates are allowed. Then the
+ * statistics of each field are checked (statistics.c); in dense fragments only these.
  *
- * If memory is short, a window goes on with the tiles that fit, at last with one tile, whose fields are decoded one after
- * the other. Only what does not fit then is reported as not checked.
+ * If memory is short, a window shrinks to the tiles that fit, in the end to one tile, whose fields are decoded one by
+ * one. Only what does not fit even then is reported as not checked.
  *
  * TileDB is known to break some rules (errata.md), and these cases are not reported as errors: strings in the order of
- * signed bytes; NaN coordinates, which stand anywhere; dimensions behind lossy filters, whose order and boxes are those
- * of the values before filtering.
+ * signed bytes; NaN coordinates, which may be anywhere; dimensions behind lossy filters, whose order and boxes are
+ * those of the values before filtering.
  */
 #include "check/check.h"
 
@@ -80,8 +80,8 @@ static int open_parts(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool
   return TSR_OK;
 }
 
-/* Opens the files of a slot. *usable is false if a file is missing or the places of its tiles are not known; both are
- * reported already, and nothing is open then. */
+/* Opens the files of a slot. *usable is false if a file is missing or the positions of its tiles are not known; both
+ * have been reported already, and nothing is open then. */
 static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool *usable) {
   *s = (opened_slot){.slot = slot};
   *usable = false;
@@ -92,7 +92,7 @@ static int open_slot(tsr_fragment_check *f, uint32_t slot, opened_slot *s, bool 
   return rc;
 }
 
-/* The size of a tile in memory. */
+/* Returns the size of a tile in memory. */
 static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s, uint64_t number) {
   uint64_t cells = tsr__fragment_tile_cells(&f->metadata, number), bytes;
   const tsr_tile_format *format = &s->format;
@@ -104,7 +104,7 @@ static uint64_t decoded_bytes(const tsr_fragment_check *f, const opened_slot *s,
   return tsr__add_sat(bytes, format->nullable ? cells : 0);
 }
 
-/* Fails if bytes follow the last chunk of a stored tile: tiles stand in their file without gaps. */
+/* Fails if bytes follow the last chunk of a stored tile: tiles are stored in their file without gaps. */
 static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
   tsr_input in = tsr__input(bytes, size);
   uint64_t chunks = tsr__input_u64(&in);
@@ -113,7 +113,7 @@ static int check_end(const uint8_t *bytes, uint64_t size, tsr_error *error) {
     uint64_t filtered = tsr__input_u32(&in), metadata = tsr__input_u32(&in);
     (void)tsr__input_take(&in, filtered + metadata);
   }
-  if (in.failed || tsr__input_left(&in) == 0) return TSR_OK; /* decoding reports a tile that is cut off */
+  if (in.failed || tsr__input_left(&in) == 0) return TSR_OK; /* decoding reports a truncated tile */
   return tsr__fail(error, TSR_CORRUPT, "%llu of its %llu bytes follow its last chunk",
                    (unsigned long long)tsr__input_left(&in), (unsigned long long)size);
 }
@@ -193,8 +193,8 @@ static void shorten_window(check_cells_window *w, uint64_t keep) {
   w->count = keep;
 }
 
-/* Shortens a window to its first tiles that fit into memory. If not even the first one fits, its fields are decoded
- * again, one after the other. */
+/* Shortens a window to the first tiles that fit into memory. If not even the first one fits, its fields are decoded
+ * again, one by one. */
 static void fit_window(check_cells_window *w) {
   uint64_t fitting = 0;
   while (fitting < w->count * w->slot_count && !job_lacks_memory(&w->jobs[fitting])) fitting++;
@@ -288,7 +288,7 @@ typedef struct coordinates_check {
   cell_block last; /* the last cell of the tile before */
 } coordinates_check;
 
-/* A coordinate of a dimension of fixed size. */
+/* Returns a coordinate on a dimension of fixed size. */
 static const uint8_t *fixed_value(const coordinates_check *k, const cell_block *b, uint32_t d, uint64_t cell) {
   uint64_t size = tsr_datatype_size(k->schema->fields[d].datatype);
   return k->together ? b->tiles[0]->values + ((uint64_t)d * b->cells + cell) * size : b->tiles[d]->values + cell * size;
@@ -435,7 +435,7 @@ static int check_order(coordinates_check *k, const cell_block *b, const cell_blo
   return TSR_OK;
 }
 
-/* Checks that the tile's MBR is exactly the box around its cells, and keeps the ends of the cells. */
+/* Checks that the tile's MBR is exactly the bounding box of its cells, and keeps the ends of the cells. */
 static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d, tsr_check_bound low,
                           tsr_check_bound high) {
   tsr_fragment_check *f = k->f;
@@ -461,7 +461,7 @@ static int check_tile_box(coordinates_check *k, const cell_block *b, uint32_t d,
   return TSR_OK;
 }
 
-/* *within: no cell lies outside of the domain. */
+/* *within: all cells are in the domain. */
 static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d, bool *within) {
   const tsr_field *field = &k->schema->fields[d];
   uint64_t low = tsr__key(field->datatype, field->low), high = tsr__key(field->datatype, field->high);
@@ -633,8 +633,8 @@ static bool is_coordinate(const tsr_fragment_check *f, uint32_t slot, tsr_system
   return field >= 0 ? (uint64_t)field < f->metadata.schema->dimension_count : true;
 }
 
-/* Returns true if the library that wrote this version may have had another global order for this schema. Libraries
- * before TileDB 2.12 had other tile numbers and Hilbert codes for some datatypes:
+/* Returns true if the library that wrote this version may have used a different global order for this schema. Before
+ * 2.12, TileDB computed different tile numbers and Hilbert codes for some datatypes:
  * - up to version 4: the quotients of floats were not truncated to tile numbers
  * - up to 8: differences of integers overflowed if the domain is wider than the signed type
  * - 9 to 15: INT8 and INT16 were taken for unsigned if the domain begins below 0
@@ -752,7 +752,7 @@ static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error
   return TSR_OK;
 }
 
-/* Makes the mask of a tile: 1 for cells in the box, 0 for others. *mask is NULL if all cells lie in the box. */
+/* Makes the mask of a tile: 1 for cells in the box, 0 for others. *mask is NULL if all cells are in the box. */
 static int make_mask(dense_box *box, uint64_t number, const uint8_t **mask, tsr_error *fault) {
   const tsr_grid *grid = &box->grid;
   uint32_t n = grid->dimensions;

@@ -1,5 +1,18 @@
-/* check.c: checks the arrays of dimension labels, which lie within the labelled array, and the order of their
- * values. A label's array that is missing is reported by check.c. */
+/* check.c: tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
+ *
+ * This file reports findings, and checks the array's directory, its schemas, enumerations, dimension labels and
+ * metadata. The other files of the folder check the rest (check.h).
+ *
+ *   error     data is lost, cannot be read, or would be read wrongly
+ *   warning   an object does not belong here or is not as it should be, but every read gives the right cells
+ *   note      an object that is normal in the life of an array, such as leftovers of an unfinished write
+ *
+ * One fault should give one finding. Faults that only follow from another fault (a field of a missing file, a fragment
+ * of a damaged schema) are not reported, or only as a note.
+ *
+ * The sections: labels; findings; reading; schemas; enumerations; metadata; the array. Labels come first: their arrays,
+ * which are inside the labelled array, are checked like any array, and then the order of their values. A label whose
+ * array is missing is reported with the schemas. */
 #include "check/check.h"
 
 #include <string.h>
@@ -28,7 +41,7 @@ typedef struct check_label_call { /* the check of one label's array */
   uint64_t errors; /* findings that are errors */
 } check_label_call;
 
-/* Passes a finding on, with its path from the labelled array on. */
+/* Passes a finding on, with its path relative to the labelled array. */
 static int report_in_label(void *argument, const tsr_finding *finding) {
   check_label_call *call = argument;
   tsr_check_path path;
@@ -38,7 +51,7 @@ static int report_in_label(void *argument, const tsr_finding *finding) {
   return call->report(call->argument, &outer);
 }
 
-/* Reports what is wrong with the values of a label as a whole. */
+/* Reports a fault of a label's values as a whole. */
 static int check_labels_report(const check_label_call *call, const tsr_error *fault, tsr_error *error) {
   const bool unable = tsr__lacks_memory(fault->code) || fault->code == TSR_TOOBIG;
   TSR_TRY(tsr__only_cancelled(fault->code, fault, error));
@@ -74,7 +87,8 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
 }
 
 /* Checks the arrays of all labels of the array at `path`, and the order of their values. Arguments and errors as for
- * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be opened.
+ * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be
+ * opened.
  */
 static int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
                              tsr_check_report report, void *argument, tsr_error *error) {
@@ -97,23 +111,10 @@ static int tsr__check_labels(tsr_environment *environment, const char *path, con
   return rc;
 }
 
-/* Tsr_array_check: finds every fault of an array that can be found without knowing what its cells should be.
- *
- * This file reports findings, and checks the array's directory, its schemas, enumerations, dimension labels and
- * metadata. The other files of the folder check the rest (check.h).
- *
- * error     data is lost, cannot be read, or would be read wrongly
- * warning   an object does not belong here or is not as it should be, but every read gives the right cells
- * note      an object that is normal in the life of an array, such as the rest of a write that did not finish
- *
- * One fault should give one finding. Faults that only follow from another fault (a field of a missing file, a fragment
- * of a damaged schema) are not reported, or only as a note.
- */
-
-#define WISHED_TAIL       65536 /* bytes at the end of a file that a store may fetch ahead */
+#define WISHED_TAIL       65536 /* bytes at the end of a file that a store may prefetch */
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
 #define CHECK_THREADS_MAX 8
-#define PROOFS_MAX        64 /* files to try for telling a wrong key from a damaged schema */
+#define PROOFS_MAX        64 /* files to try in order to distinguish a wrong key from a damaged schema */
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
 
@@ -122,8 +123,9 @@ const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, 
   return path->text;
 }
 
-/* Removes the array's path, and the file's path at the begin, from a message: the finding names the file. The array's
- * path is removed only where it begins a path, since it may also be a word of the message or a part of one. */
+/* Shortens a message: removes the array's path, and the file's path at the beginning, since the finding names the file.
+ * The array's path is removed only where a path begins, since the same text may also be a word of the message or part
+ * of one. */
 static void check_shorten(const tsr_checker *c, const char *file, char *text) {
   size_t root = strlen(c->store->name), name = strlen(file);
   for (char *at = text; root > 0 && (at = strstr(at, c->store->name)) != NULL;) {
@@ -158,8 +160,8 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "%s%s%s", what, colon, plain.message);
 }
 
-/* Returns true for temporary names of writers of this library: ".UUID", ".__T1_T2_UUID_V" with any suffix, the files
- * .pending and .metadata of prepared commits, and trials of a server. */
+/* Returns true for temporary names used by this library's writers: ".UUID", ".__T1_T2_UUID_V" with any suffix, the
+ * files .pending and .metadata of prepared commits, and files that probe a server. */
 static bool check_is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
@@ -169,7 +171,7 @@ static bool check_is_provisional(const char *path) {
   return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
 }
 
-/* Reports the record of a commit that recovery has published late. Returns 1; 0 if the file is no such record. */
+/* Reports the record of a commit that recovery has published late. Returns 1; 0 if the file is not such a record. */
 static int say_late(tsr_checker *c, const char *path) {
   tsr_late late;
   tsr_error fault = {0};
@@ -239,8 +241,8 @@ bool tsr__check_root_has(const tsr_checker *c, const char *name, tsr_entry_kind 
   return entry && entry->kind == kind;
 }
 
-/* Returns rc. For calls whose failure is no finding: it only notes that a call was cancelled, so that the check ends
- * with TSR_INTERRUPT and does not draw conclusions from the failure. */
+/* Returns rc. For calls whose failure is not a finding: only records that a call was cancelled, so that the check ends
+ * with TSR_INTERRUPT instead of drawing conclusions from the failure. */
 static int note_cancel(tsr_checker *c, int rc) {
   c->cancelled |= rc == TSR_INTERRUPT;
   return rc;
@@ -253,8 +255,8 @@ bool tsr__check_is_there(tsr_checker *c, const char *path) {
   return rc != TSR_NOT_FOUND;
 }
 
-/* Reads and decodes a file that is one generic tile. *behind: bytes that follow the tile. Errors are those of the file;
- * TSR_AUTH if the key does not fit. */
+/* Reads and decodes a file that is one generic tile. *behind: number of bytes after the tile. Errors are those of the
+ * file; TSR_AUTH if the key does not match. */
 static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                           uint64_t *behind, tsr_error *fault) {
   tsr_buffer stored = {.memory = &c->memory};
@@ -268,7 +270,7 @@ static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content,
   return rc;
 }
 
-/* The same, tried again for a while if the file may be growing (log.h). */
+/* The same, retried for a while if the file may be growing (log.h). */
 static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                            uint64_t *behind, tsr_error *fault) {
   tsr_patience patience = {0};
@@ -281,7 +283,7 @@ static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content
   }
 }
 
-/* Reports bytes behind a tile that could be decoded. */
+/* Reports bytes after a tile that could be decoded. */
 static int report_behind(tsr_checker *c, const char *path, uint64_t behind) {
   if (behind > 0)
     TSR_TRY(tsr__check_say(c, TSR_SEVERITY_WARNING, path, "%llu bytes follow what belongs to the file",
@@ -372,8 +374,8 @@ static int prove_in(tsr_checker *c, const char *directory, const char *suffix, u
   return rc;
 }
 
-/* Fails with TSR_AUTH if the key is wrong or missing: no schema file can be opened because of it, and the key fits no
- * other file either. If it fits another file, the schemas are damaged. */
+/* Fails with TSR_AUTH if the key is wrong or missing: it decodes no schema file, and no other file either. If it
+ * decodes another file, the schemas are damaged instead. */
 static int verify_key(tsr_checker *c, const schema_tally *tally) {
   bool proven = false;
   unsigned tries = 0;
@@ -624,8 +626,8 @@ static int check_metadata(tsr_checker *c) {
 
 /* ---- The array --------------------------------------------------------------------------------------------------- */
 
-/* Reports names that do not belong into the array's directory. commits.c checks the names of fragments and their
- * commits. */
+/* Reports names that do not belong in the array's directory. commits.c checks the names of fragments and their commits.
+ */
 static int check_root(tsr_checker *c) {
   static const struct {
     const char *name;

@@ -28,7 +28,7 @@ typedef struct tsr_checked_schema {
 typedef struct tsr_checked_fragment { /* a committed fragment */
   const char *name;
   tsr_name parsed;
-  bool old_layout; /* it lies in the array's root instead of __fragments */
+  bool old_layout; /* it is in the array's root instead of __fragments */
   const char *commit; /* path of the file that commits it; in versions 1 to 4 the fragment's metadata file */
   const uint8_t *footer; /* its footer in a consolidated file (.meta), or NULL */
   uint64_t footer_size; /* bytes */
@@ -62,7 +62,7 @@ typedef struct tsr_checker {
   uint64_t fragments_done; /* for progress; each fragment counts TSR_CHECK_PARTS */
 } tsr_checker;
 
-/* A path within the array. The size is enough for all paths of a store. */
+/* A path within the array. Large enough for every path of a store. */
 typedef struct tsr_check_path {
   char text[1280];
 } tsr_check_path;
@@ -70,30 +70,30 @@ typedef struct tsr_check_path {
 /* Joins up to three parts with '/', leaving out empty ones. Returns path->text. */
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c);
 
-/* Notes a file that will be opened soon. tsr__check_ask tells the store of all that were noted since the last call, so that
- * it may fetch the ends of them at one time. Where memory is short, fewer are told of. */
+/* tsr__check_wish records a file that will be opened soon. tsr__check_ask passes all files recorded since its last call
+ * to the store, so that it can fetch their ends together. If memory is short, some are dropped. */
 void tsr__check_wish(tsr_checker *c, const char *path);
 void tsr__check_ask(tsr_checker *c);
 
 /* Reports a finding to the caller. `file` is relative to the array. */
 int tsr__check_say(tsr_checker *c, tsr_severity severity, const char *file, const char *format, ...) TSR_PRINTF(4, 5);
 
-/* Reports a call that failed with the error `fault`. `what` says which part of the file the call was about, or is NULL.
- * A cancelled call ends the check; a lack of memory for one object is a warning; all other errors are errors of the
+/* Reports a call that failed with the error `fault`. `what` names the part of the file concerned, or is NULL. A
+ * cancelled call ends the check; a lack of memory for one object is a warning; all other errors are errors of the
  * array. */
 int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, const char *what);
 
 /* Lists a directory. *found is false if there is no such directory, or if it cannot be listed, which is reported. */
 int tsr__check_list(tsr_checker *c, const char *path, tsr_listing *listing, bool *found);
 
-/* Returns false only if there certainly is no such file. */
+/* Returns true if the file may exist; false if it certainly does not. */
 bool tsr__check_is_there(tsr_checker *c, const char *path);
 
 /* Reads a file that is one generic tile. *sound is false if it cannot be decoded, which is reported. */
 int tsr__check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, bool *sound);
 
-/* Reports an entry that does not belong into the directory `where` (words for the message): a staged file as a note,
- * all others as a warning. */
+/* Reports an entry that does not belong in the directory `where` (words for the message): a staged file as a note, all
+ * others as a warning. */
 int tsr__check_stray(tsr_checker *c, const char *path, tsr_entry_kind kind, const char *where);
 
 /* Returns true if the array's directory has an entry of this name and kind. */
@@ -110,19 +110,16 @@ const char *tsr__check_show_value(tsr_datatype datatype, const void *value, tsr_
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error);
 
-/* Checks the arrays of dimension labels. */
-
-/* Decodes every tile of a fragment and checks every cell. fragment.c calls it when the fragment's
- * metadata has been read. */
+/* ---- cells.c: decodes every tile of a fragment and checks every cell --------------------------------------------- */
 
 typedef struct tsr_fragment_check tsr_fragment_check;
 
-/* Checks the tiles whose places in their files are known (slot_sound), and puts the boxes and statistics of the cells
- * into cell_boxes and summaries. A quick check only takes the stored statistics for true. */
+/* Called by fragment.c after it has read the fragment's metadata. Checks the tiles whose positions in their files are
+ * known (slot_sound), and puts the boxes and statistics of the cells into cell_boxes and summaries. A quick check only
+ * trusts the stored statistics. */
 int tsr__check_cells(tsr_fragment_check *f);
 
-/* Checks commits: each commit file has its fragment and the reverse; delete conditions; vacuum files;
- * consolidated footers. listing.c says which files these are. */
+/* ---- commits.c: checks commits, delete conditions, vacuum files and consolidated footers ------------------------- */
 
 typedef struct tsr_checker tsr_checker;
 
@@ -133,8 +130,9 @@ int tsr__check_commits(tsr_checker *c);
 /* Compares two fragments by start time and name. For qsort: the arguments point to tsr_checked_fragment *. */
 int tsr__check_compare_fragments(const void *a, const void *b);
 
-/* Checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain. The
- * structure below also carries what cells.c and statistics.c find out. */
+/* ---- fragment.c: checks one fragment: its files, the tiles of its metadata file, its MBRs and non-empty domain --- */
+
+/* The structure below also carries the findings of cells.c and statistics.c. */
 
 typedef struct tsr_check_label tsr_check_label;
 typedef struct tsr_check_summary tsr_check_summary;
@@ -157,8 +155,8 @@ typedef struct tsr_fragment_check {
   tsr_arena arena; /* of this fragment's check */
   bool schema_damaged;
   uint64_t tiles_done; /* of all fields together */
-  /* The next five are false for parts of the metadata that cannot be used. Their faults have been reported. */
-  bool *slot_sound; /* [slot]: the places of its tiles */
+  /* The next five are false for unusable parts of the metadata, whose faults have been reported. */
+  bool *slot_sound; /* [slot]: the positions of its tiles */
   bool *statistics_sound; /* [slot]: its statistics */
   bool rtree_sound;
   bool summary_sound; /* fragment statistics */
@@ -167,7 +165,7 @@ typedef struct tsr_fragment_check {
    * unknown. */
   tsr_check_bound *boxes; /* as stored */
   tsr_check_bound *cell_boxes; /* as the cells have them; as stored where the cells are not known */
-  bool *box_open; /* [dimension]: some end cannot be known, and is not compared */
+  bool *box_open; /* [dimension]: some end is unknowable, and not compared */
   struct tsr_check_summary *summaries; /* two per slot, of its tiles' statistics: as stored, as the cells have them */
 } tsr_fragment_check;
 
@@ -192,8 +190,9 @@ int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_che
 const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimension, const tsr_check_bound *bound,
                                   tsr_check_label *label);
 
-/* Checks minima, maxima, sums and null counts of tiles against their cells, and those of a fragment
- * against its tiles. cells.c gives the tiles one by one; fragment.c calls the other two functions. */
+/* ---- statistics.c: checks the statistics of tiles against their cells, and those of the fragment against its tiles */
+
+/* cells.c passes in the tiles one by one; fragment.c calls the other two functions. */
 
 typedef struct tsr_fragment_check tsr_fragment_check;
 
@@ -204,7 +203,7 @@ int tsr__check_summaries(tsr_fragment_check *f);
 
 /* Compares the stored statistics of one tile with its cells, and adds the tile to the slot's summaries. `mask` has one
  * byte per cell, 0 for cells outside of a dense fragment's box; NULL: all cells are inside. If `tile` is NULL, its
- * cells are not known and the stored statistics are taken for true. */
+ * cells are not known and the stored statistics are trusted. */
 int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile,
                                const uint8_t *mask);
 

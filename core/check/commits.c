@@ -1,8 +1,8 @@
-/* commits.c: checks commits: each commit file has its fragment and the reverse; delete conditions; vacuum files;
+/* commits.c: checks that each commit file has its fragment and vice versa; checks delete conditions, vacuum files and
  * consolidated footers. listing.c says which files these are.
  *
  * Commits are listed before fragments. Writers make the fragment first, and vacuums remove the commit first. So a
- * listed commit without a fragment is a fault, unless the commit has been removed meanwhile, too.
+ * listed commit without a fragment is a fault, unless the commit has been removed meanwhile as well.
  */
 #include "check/check.h"
 
@@ -23,8 +23,8 @@ typedef struct commits_check {
   tsr_map ignored; /* name with suffix that an .ign cancels -> path of the .ign */
   tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
-  tsr_buffer unfinished; /* char *: paths of .con files that are cut */
-  tsr_map settled; /* names of fragments that a cut .con cannot have meant to commit (commit_files.c) */
+  tsr_buffer unfinished; /* char *: paths of truncated .con files */
+  tsr_map settled; /* names of fragments that a truncated .con cannot have been going to commit (commit_files.c) */
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 
@@ -53,7 +53,7 @@ static int check_commits_add_fragment(tsr_checker *c, const char *name, const ts
   return tsr__map_put(&c->fragments, fragment->name, fragment, c->error);
 }
 
-/* Checks a commit file whose existence is its whole message. */
+/* Checks a commit file that must be empty: its existence is the commit. */
 static int check_empty(tsr_checker *c, const char *path) {
   tsr_error fault = {0};
   tsr_file *file;
@@ -89,8 +89,8 @@ static int check_condition_fields(tsr_checker *c, const char *path, const tsr_co
   return TSR_OK;
 }
 
-/* Reports a delete condition that cannot be decoded. If it is a copy in a .con, readers take the condition from the .del
- * file, which is checked by itself. */
+/* Reports a delete condition that cannot be decoded. If it is a copy in a .con, readers take the condition from the
+ * .del file, which is checked separately. */
 static int report_delete(tsr_checker *c, const char *name, const char *path, bool is_copy, const tsr_error *fault) {
   const tsr_path original = tsr__path_of(TSR_DIR_COMMITS, name, TSR_SUFFIX_DELETE);
   if (fault->code != TSR_CORRUPT || !is_copy || !tsr__store_exists(c->store, original.text))
@@ -101,7 +101,7 @@ static int report_delete(tsr_checker *c, const char *name, const char *path, boo
                         original.text);
 }
 
-/* Checks a delete condition: the generic tile `bytes` of an entry of a .con, or if that is NULL, the file `path`. */
+/* Checks a delete condition: the generic tile `bytes` of an entry of a .con or, if that is NULL, the file `path`. */
 static int check_delete(commits_check *k, const char *name, const char *path, const uint8_t *bytes, uint64_t size) {
   tsr_checker *c = k->c;
   tsr_buffer content = {.memory = &c->memory};
@@ -222,7 +222,7 @@ static int check_consolidated(commits_check *k, const char *path) {
   return rc;
 }
 
-/* Reports a prepared commit. A marker that is not complete names no database. */
+/* Reports a prepared commit. An incomplete marker names no database. */
 static int say_prepared(tsr_checker *c, const char *path) {
   tsr_arena arena;
   tsr_pending pending = {0};
@@ -328,8 +328,8 @@ static int check_commits_add_old_fragment(commits_check *k, const char *name, co
   return say_uncommitted(k, name, name, parsed);
 }
 
-/* Returns true if a committed merged fragment spans the times of a fragment that is gone. Older libraries leave the .ok
- * of a vacuumed fragment behind; then such a merged fragment has its cells. */
+/* Returns true if a committed merged fragment spans the times of a missing fragment. Older libraries leave the .ok of a
+ * vacuumed fragment behind; then such a merged fragment has its cells. */
 static bool is_merged(const tsr_checker *c, const tsr_name *parsed) {
   for (uint64_t i = 0; i < c->fragments.capacity; i++) {
     const tsr_checked_fragment *f = c->fragments.entries[i].value;
@@ -370,7 +370,7 @@ static int check_commits_list_root(commits_check *k) {
 
 /* ---- Unfinished work of other processes -------------------------------------------------------------------------- */
 
-/* Reads the vacuum files of a directory. Files that cannot be read are left out; check_vacuums reports them. */
+/* Reads the vacuum files of a directory. Skips unreadable files, which check_vacuums reports. */
 static int add_replacing(tsr_checker *c, const char *directory, const tsr_listing *entries, tsr_buffer *files) {
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_check_path path;
@@ -433,7 +433,7 @@ static int find_settled(commits_check *k, const tsr_listing *commits) {
   return TSR_OK;
 }
 
-/* Reports a .con that is cut: as a note if no committed cell can be lost by that, else as an error. */
+/* Reports a truncated .con: as a note if no committed cell can be lost by that, else as an error. */
 static int check_unfinished(commits_check *k, const char *path) {
   tsr_checker *c = k->c;
   tsr_buffer content = {.memory = &c->memory};
@@ -457,7 +457,7 @@ static int check_unfinished(commits_check *k, const char *path) {
       "other files; tessera_vacuum removes it");
 }
 
-/* Reports cells that readers see twice, because a merged fragment and another one were made of the same fragment. */
+/* Reports cells that readers see twice because two fragments were merged from the same fragment. */
 static int check_doubled(const commits_check *k, const tsr_replacing *files, uint64_t count) {
   tsr_checker *c = k->c;
   tsr_doubled found;
@@ -480,7 +480,7 @@ static int check_doubled(const commits_check *k, const tsr_replacing *files, uin
                         what);
 }
 
-/* Reports a committed merged fragment whose vacuum file has only its staged name: TileDB does not read that. */
+/* Reports a committed merged fragment whose vacuum file only has its staged name, which TileDB does not read. */
 static int check_staged(const commits_check *k, const char *directory, const tsr_listing *entries) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < entries->count && c->newest && c->newest->allows_duplicates; i++) {
@@ -498,7 +498,7 @@ static int check_staged(const commits_check *k, const char *directory, const tsr
   return TSR_OK;
 }
 
-/* Finds the fragments whose cells a merged fragment has, and checks .con files that are cut. */
+/* Finds the fragments whose cells a merged fragment has, and checks truncated .con files. */
 static int check_unfinished_work(commits_check *k) {
   tsr_checker *c = k->c;
   tsr_buffer files = {.memory = &c->memory};
@@ -612,7 +612,7 @@ static int check_vacuums(const commits_check *k, const char *directory, const ts
 
 /* ---- Consolidated footers ---------------------------------------------------------------------------------------- */
 
-/* Gives the footers of a .meta to their fragments; fragment.c compares them with the fragments' own. */
+/* Attaches the footers of a .meta to their fragments; fragment.c compares them with the fragments' own. */
 static int give_footers(tsr_checker *c, const char *path, const tsr_footers *footers, const uint8_t *content) {
   const char *kept;
   TSR_TRY(check_commits_keep(c, path, strlen(path), &kept));

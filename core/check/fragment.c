@@ -2,11 +2,11 @@
  * cells.c checks the cells.
  *
  * Since version 3 the metadata file is a sequence of generic tiles without gaps, then the footer. Each tile is decoded
- * here, also the tiles of slots without files (the coordinates of dense fragments), whose lists contain only zeros.
+ * here, even for slots without files (the coordinates of dense fragments), whose lists contain only zeros.
  *
- * Boxes are compared from the cells upward: the MBRs of tiles, then the inner nodes of the R-tree, then the non-empty
- * domain. An end of a box is wrong only if it agrees neither with the cells nor with the stored boxes one level below.
- * So one wrong box, or one wrong cell, is reported once and not again at every level above it.
+ * Boxes are compared bottom-up: the MBRs of tiles, then the inner nodes of the R-tree, then the non-empty domain. An
+ * end of a box is wrong only if it agrees neither with the cells nor with the stored boxes one level below. So one
+ * wrong box, or one wrong cell, is reported once, and not again at every level above it.
  */
 #include "check/check.h"
 
@@ -32,7 +32,7 @@ const char *tsr__check_field(const tsr_fragment_check *f, uint32_t slot, tsr_che
   return label->text;
 }
 
-/* The name of a part in a message. */
+/* Returns the name of a part for a message. */
 static const char *part_noun(const tsr_fragment_check *f, uint32_t slot, unsigned part) {
   if (part == TSR_PART_VALIDITY) return "validity";
   bool variable = tsr__fragment_slot_has_part(&f->metadata, slot, TSR_PART_VARIABLE);
@@ -85,7 +85,7 @@ static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
   if (rc < 0 && f->schema_damaged)
     return tsr__check_say(c, TSR_SEVERITY_NOTE, f->directory.text, "not checked: its schema is damaged");
   if (rc < 0) TSR_TRY(tsr__check_fault(c, f->metadata_path.text, &fault, NULL));
-  if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but a .meta has it, too */
+  if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but a .meta has a copy */
     rc =
         tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
                                              check_fragment_find_schema, f, tsr__arena(&c->memory), &f->metadata, NULL);
@@ -187,7 +187,7 @@ static int check_files(tsr_fragment_check *f) {
   return rc;
 }
 
-/* Tells the store that all data files will be opened next. */
+/* Lets the store prefetch all data files, which are opened next. */
 static void wish_files(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
     for (unsigned part = 0; f->metadata.slots[slot].present && part < TSR_PART_COUNT; part++) {
@@ -302,7 +302,7 @@ static int check_metadata_tile(tsr_fragment_check *f, metadata_tile *t) {
   return rc;
 }
 
-/* Reports bytes of the metadata file that belong to no tile or to two. The tiles are sorted by their place. */
+/* Reports bytes of the metadata file that belong to no tile or to two. The tiles are sorted by offset. */
 static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t count) {
   const tsr_fragment_metadata *m = &f->metadata;
   uint64_t end = 0;
@@ -332,7 +332,7 @@ static int check_metadata_tiles(tsr_fragment_check *f) {
     if (i % 64 == 63) TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
     TSR_TRY(check_metadata_tile(f, &tiles[i]));
   }
-  /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its place in the metadata
+  /* In version 23 optional sections may have further tiles. If the footer came from a .meta, its offset in the metadata
    * file is not known. */
   if (layout_has_footer_sections(f->metadata.version) || f->metadata.at.footer == f->metadata.at.file_size)
     return TSR_OK;
@@ -390,7 +390,8 @@ static bool is_open_end(const tsr_field *field, uint64_t key) {
   return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT && (key == 0 || key == TSR_KEY_NAN);
 }
 
-/* Fills f->boxes with the leaves of the R-tree, and f->cell_boxes with the same until the cells are checked. */
+/* Fills f->boxes with the leaves of the R-tree, and f->cell_boxes with the same boxes until the cells have been
+ * checked. */
 static int load_boxes(tsr_fragment_check *f) {
   tsr_fragment_metadata *m = &f->metadata;
   tsr_error fault = {0};
@@ -424,7 +425,7 @@ int tsr__check_compare_bounds(bool text, const tsr_check_bound *a, const tsr_che
   return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* Returns true if the string is the greatest one, which stands for an open end. */
+/* Returns true if the string is the greatest possible one, which represents an open end. */
 static bool is_top(const tsr_check_bound *bound) {
   return bound->key == TSR_TOP_TEXT_SIZE && memcmp(bound->text, tsr__top_text, TSR_TOP_TEXT_SIZE) == 0;
 }
@@ -517,7 +518,7 @@ static int check_level(tsr_fragment_check *f, tsr_input *in, uint32_t level, boo
   return TSR_OK;
 }
 
-/* Compares all inner levels. The file has the root's level first, but boxes are merged from the leaves upward. So the
+/* Compares all inner levels. The file has the root's level first, but boxes are merged from the leaves upward, so the
  * bytes are read once for each level. */
 static int check_levels(tsr_fragment_check *f, const tsr_buffer *content) {
   const tsr_rtree *rtree = f->metadata.rtree;
@@ -570,8 +571,8 @@ static int check_boxes(tsr_fragment_check *f) {
   return rc >= 0 ? check_non_empty_domain(f) : rc;
 }
 
-/* Checks that the non-empty domain lies within the current domain of the newest schema: a current domain only grows.
- * String dimensions are left out: without bounds, their current domain has no meaning (errata.md). */
+/* Checks that the non-empty domain is within the current domain of the newest schema: a current domain only grows.
+ * String dimensions are skipped: without bounds, their current domain has no meaning (errata.md). */
 static int check_current_domain(tsr_fragment_check *f) {
   const tsr_schema *newest = f->c->newest;
   if (!newest || !newest->current_domain || f->metadata.tile_count == 0 || f->metadata.empty_domain) return TSR_OK;

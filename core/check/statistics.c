@@ -1,8 +1,8 @@
 /* statistics.c: checks minima, maxima, sums and null counts of tiles against their cells, and those of a fragment
  * against its tiles.
  *
- * TileDB writes statistics that are wrong in known cases (errata.md, "Statistics"). These cases are left out, since
- * TileDB's own arrays would be called damaged otherwise:
+ * TileDB writes wrong statistics in known cases (errata.md, "Statistics"). These cases are skipped, since TileDB's own
+ * arrays would otherwise be reported as damaged:
  * - Text: TileDB compares CHAR and ASCII only up to a NUL, and below version 18 beyond the end of the value. Values
  *   with a NUL, and these versions, are not checked.
  * - Dense arrays: variable text is not checked, and nullable text not below version 21.
@@ -59,7 +59,7 @@ typedef struct statistics_field {
   bool nullable, has_sum;
 } statistics_field;
 
-/* Says which statistics of a slot can be checked; KIND_NONE: none. */
+/* Determines which statistics of a slot can be checked; KIND_NONE: none. */
 static statistics_field check_statistics_field_of(const tsr_fragment_check *f, uint32_t slot) {
   tsr_system_column system_column = TSR_SLOT_COORDS;
   int64_t number = tsr__fragment_slot_field(&f->metadata, slot, &system_column);
@@ -170,7 +170,7 @@ static check_statistics_measured check_statistics_measure(const statistics_field
 
 /* ---- A tile's statistics ----------------------------------------------------------------------------------------- */
 
-typedef struct stored { /* the stored statistics of a tile; NULL where there are none */
+typedef struct stored { /* the stored statistics of a tile; NULL if there are none */
   const uint8_t *min, *max;
   uint64_t min_size, max_size;
   const uint64_t *sum, *null_count;
@@ -331,7 +331,7 @@ static void widen_number(tsr_check_summary *s, tsr_datatype datatype, const void
   }
 }
 
-/* Merges the least and greatest text of a tile into a summary. If `copy_texts`, the texts belong to a tile that is
+/* Merges the least and greatest string of a tile into a summary. If `copy_texts`, the strings belong to a tile that is
  * freed later, and are copied. */
 static int widen_text(tsr_fragment_check *f, tsr_check_summary *s, tsr_check_bound min, tsr_check_bound max,
                       bool copy_texts) {
@@ -472,8 +472,8 @@ static verdict judge_fragment(const statistics_field *field, const fragment_tota
   return v;
 }
 
-/* Checks one slot. A statistic is right if it agrees with either summary: that of the stored statistics of the tiles,
- * or that of the true ones. */
+/* Checks one slot. A statistic is right if it agrees with either summary: of the tiles' stored statistics, or of their
+ * true ones. */
 static int check_fragment_totals(tsr_fragment_check *f, uint32_t slot, const fragment_totals *totals) {
   const tsr_check_summary *s = &f->summaries[2 * slot];
   const tsr_statistics *all = f->metadata.slots[slot].statistics;

@@ -1,15 +1,18 @@
 /* index.c: the values of a dimension label in memory, and searches in them.
  *
  * A dimension label gives each coordinate of a dimension a value: a latitude, a date, a name. The values are the only
- * attribute of a dense array with one dimension, which lies in __labels below the labelled array. They rise or fall
- * strictly along the dimension, so a range of values is one interval of coordinates, which a binary search finds.
+ * attribute of a dense array with one dimension, in __labels below the labelled array. They strictly increase or
+ * decrease along the dimension, so a range of values is one interval of coordinates, found by binary search.
  *
- * The index holds the values from the first to the last written one; a value that was never written, or that is NaN, NaT
- * or null, has no order and is found by its coordinate only. It reads all values at once. But while it has read none,
- * the first searches among many numbers read only the tiles in which an interval begins and ends: the reader finds these
- * by the tiles' least and greatest values, and the statistics of the tiles between say that all of their values belong to
- * the interval. So they need not rely on the order of the values. The nearest value is found in the same way, in the tiles
- * of its two neighbours.
+ * The index holds the values from the first to the last written one; a value that was never written, or that is NaN,
+ * NaT or null, has no order and can be found only by its coordinate. It loads all values at once, with one exception:
+ * before that, the first few searches among many numbers read only the tiles in which an interval begins and ends. The
+ * reader finds these tiles by their minimum and maximum, and the statistics of the tiles in between show that all of
+ * their values belong to the interval, so this does not rely on the order of the values. The nearest value is found in
+ * the same way, in the tiles of its two neighbours.
+ *
+ * The sections: opening, reading the values, searching loaded values, searching without loading, the nearest value,
+ * checks of new values.
  */
 #include "label/label.h"
 
@@ -32,7 +35,7 @@ struct tsr_label_index {
   bool declared; /* the label's array says how its values are ordered; else the values show it when they are loaded */
   unsigned order; /* of the values: 1 rise, 2 fall, 0 neither: then `ordered` is in the order of the values */
   tsr_memory memory; /* pays for what follows */
-  tsr_snapshot *snapshot; /* the state that the index shows; NULL: none yet */
+  tsr_snapshot *snapshot; /* the snapshot that the index shows; NULL: none yet */
   bool loaded; /* the values below are those of the snapshot */
   unsigned searches; /* in a state whose values are not loaded */
   uint64_t first; /* coordinate of the first value: a number of the dimension's datatype, with its sign, as 64 bits */
@@ -45,7 +48,7 @@ struct tsr_label_index {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Fails unless the array can hold the values of a label of a dimension. */
+/* Fails unless the array can hold the values of a label for a dimension. */
 static int check_label_array(const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
   const tsr_field *dimension = schema->fields, *field = schema->fields + schema->dimension_count;
   if (!schema->dense || schema->dimension_count != 1 || schema->attribute_count != 1)
@@ -163,7 +166,7 @@ const tsr_schema *tsr_label_schema(const tsr_label_index *index) { return index-
 
 /* ---- Reading the values ------------------------------------------------------------------------------------------ */
 
-/* Loads a coordinate of the dimension as 64 bits, with its sign. */
+/* Loads a coordinate of the dimension, sign-extended to 64 bits. */
 static uint64_t load_coordinate(const tsr_label_index *index, const void *value) {
   const uint64_t size = tsr_datatype_size(index->dimension->datatype);
   uint64_t bits = 0;
@@ -217,7 +220,7 @@ static int read_label_values(tsr_label_index *index, tsr_reader *reader, tsr_err
   return rc;
 }
 
-/* Returns true if a value of a column has an order among the others. */
+/* Returns true if a value of a column can be ordered: not null, NaN or NaT. */
 static bool label_is_ordered(const tsr_label_index *index, const tsr_column *column, uint64_t i) {
   if (column->validity && !column->validity[i]) return false;
   if (label_is_text(index)) return true;
@@ -249,7 +252,7 @@ static int compare_labels(const tsr_label_index *index, label_entry a, label_ent
 
 static bool label_falls(const tsr_label_index *index) { return index->order == 2; }
 
-/* Returns true if the values may stand in this order. */
+/* Returns true if two values are in the right order. */
 static bool labels_follow(const tsr_label_index *index, label_entry before, label_entry after) {
   const int c = compare_labels(index, before, after);
   return label_falls(index) ? c > 0 : c < 0;
@@ -261,7 +264,7 @@ static int compare_label_cells(const void *argument, uint32_t a, uint32_t b) {
   return compare_labels(index, (label_entry){&index->cells, a}, (label_entry){&index->cells, b});
 }
 
-/* Brings the numbers of the ordered values into the order of these values. */
+/* Sorts the indices of the ordered values by value. */
 static int sort_label_values(tsr_label_index *index, tsr_error *error) {
   const uint64_t count = index->ordered_count;
   tsr_pair *pairs;
@@ -280,7 +283,7 @@ static int sort_label_values(tsr_label_index *index, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds out whether the values rise or fall, where no schema says it. */
+/* Detects whether the values increase or decrease, if the schema does not say so. */
 static int find_label_order(tsr_label_index *index, tsr_error *error) {
   bool rises = true, falls = true;
   for (uint64_t i = 1; i < index->ordered_count && (rises || falls); i++) {
@@ -293,7 +296,7 @@ static int find_label_order(tsr_label_index *index, tsr_error *error) {
   return index->order ? TSR_OK : sort_label_values(index, error);
 }
 
-/* Collects the values that have an order, and fails if one of them does not rise or fall as the others do. */
+/* Collects the values that can be ordered. Fails if those of a declared label do not strictly increase or decrease. */
 static int order_label_values(tsr_label_index *index, tsr_error *error) {
   TSR_TRY(TSR_ALLOC_RAW(&index->memory, index->count, &index->ordered, error));
   for (uint64_t i = 0; i < index->count; i++) {
@@ -311,7 +314,7 @@ static int order_label_values(tsr_label_index *index, tsr_error *error) {
   return index->declared ? TSR_OK : find_label_order(index, error);
 }
 
-/* Forgets the values, but not the state. */
+/* Drops the values, but keeps the snapshot. */
 static void unload_label(tsr_label_index *index) {
   tsr_snapshot *snapshot = index->snapshot;
   index->snapshot = NULL;
@@ -385,7 +388,7 @@ bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *
   return !memchr(index->validity.data + first, 0, last - first + 1);
 }
 
-/* Compares value number `i` of the ordered ones with a key or a text. */
+/* Compares ordered value number `i` with a key or a string. */
 static int compare_ordered(const tsr_label_index *index, uint64_t i, uint64_t key, const uint8_t *text, uint64_t size) {
   const uint64_t cell = index->ordered[i];
   if (label_is_text(index)) {
@@ -396,8 +399,8 @@ static int compare_ordered(const tsr_label_index *index, uint64_t i, uint64_t ke
   return (own > key) - (own < key);
 }
 
-/* Returns how many of the ordered values come before those that are not below (`above`: above) the value: from the
- * first one on where the values rise, from the last one on where they fall. */
+/* Lower bound (`above`: upper bound) of a value among the ordered values; counted from the end if the labels descend.
+ */
 static uint64_t count_below(const tsr_label_index *index, uint64_t key, const uint8_t *text, uint64_t size,
                             bool above) {
   uint64_t low = 0, high = index->ordered_count;
@@ -434,7 +437,7 @@ static int add_label_interval(const tsr_label_index *index, uint64_t low, uint64
   return TSR_OK;
 }
 
-/* Adds the intervals of `count` numbers of values, ascending. */
+/* Adds the intervals for `count` ascending indices of values. */
 static int add_label_runs(const tsr_label_index *index, const uint64_t *cells, uint64_t count, label_intervals *found,
                           tsr_error *error) {
   for (uint64_t at = 0; at < count;) {
@@ -451,7 +454,7 @@ static int compare_cells(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Adds the intervals of the ordered values from number `first` to the one before `end`, counted from the least value. */
+/* Adds the intervals for the ordered values first..end - 1, counted from the least value. */
 static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
                                tsr_error *error) {
   const uint64_t count = end - first,
@@ -487,9 +490,9 @@ static int find_label_spans(tsr_label_index *index, const tsr_spans *spans, labe
 
 /* ---- Searching without the values -------------------------------------------------------------------------------- */
 
-#define LABEL_SEARCHES 4u /* after so many the values are loaded */
-#define LABEL_FEW      16384u /* so many coordinates: the values are loaded at once */
-#define LABEL_BYTES    (UINT64_C(128) << 10) /* of a search, beside two tiles: too few for reading tiles ahead */
+#define LABEL_SEARCHES 4u /* after this many searches the values are loaded */
+#define LABEL_FEW      16384u /* up to this many coordinates, the values are loaded at once */
+#define LABEL_BYTES    (UINT64_C(128) << 10) /* memory of a search beyond two tiles; too little to read ahead */
 
 /* Returns true if a search for numbers should not load the values. */
 static bool search_in_tiles(const tsr_label_index *index, const tsr_interval *box) {
@@ -497,7 +500,7 @@ static bool search_in_tiles(const tsr_label_index *index, const tsr_interval *bo
   return load_coordinate(index, box->high) - load_coordinate(index, box->low) >= LABEL_FEW;
 }
 
-/* Returns the memory with which a reader loads one or two tiles at a time. */
+/* Returns a memory limit at which a reader loads one or two tiles at a time. */
 static uint64_t label_search_bytes(const tsr_label_index *index) {
   uint64_t extent = 0, bytes;
   memcpy(&extent, index->dimension->extent, tsr_datatype_size(index->dimension->datatype));
@@ -505,15 +508,15 @@ static uint64_t label_search_bytes(const tsr_label_index *index) {
   return bytes + LABEL_BYTES;
 }
 
-/* Copies the cell at a place of a batch, which has at most 8 bytes. */
+/* Copies a cell of a batch, of at most 8 bytes. */
 static void take_edge_cell(const tsr_column *column, uint64_t at, uint8_t out[8]) {
   const uint64_t i = column->constant ? 0 : at;
   memset(out, 0, 8);
   memcpy(out, (const uint8_t *)column->values + i * column->cell_size, column->cell_size);
 }
 
-/* Finds the first coordinate (`last`: the last one) that has a value of the ranges, and this value, a number (NULL: not
- * asked for). Returns 1; 0 if there is none. */
+/* Finds the first coordinate (`last`: the last one) whose value is in the ranges, and this value, a number (NULL: not
+ * needed). Returns 1; 0 if there is none. */
 static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, const tsr_ranges *ranges, bool last,
                            uint8_t coordinate[8], uint8_t *value, tsr_error *error) {
   const tsr_sort order = {.dimension = 0, .descending = last};
@@ -539,7 +542,7 @@ static int find_label_edge(const tsr_label_index *index, tsr_reader *reader, con
   return 1;
 }
 
-/* Returns 1 if all coordinates of an interval have a value, and all values lie in the span; 0 if some have none. */
+/* Returns 1 if all coordinates of an interval have a value, and all of these are in the span; 0 if some have none. */
 static int is_label_interval(const tsr_label_index *index, const tsr_interval *interval, const tsr_span *span,
                              tsr_error *error) {
   const tsr_range range = {.low = interval->low, .high = interval->high};
@@ -559,7 +562,7 @@ static int is_label_interval(const tsr_label_index *index, const tsr_interval *i
                    label_falls(index) ? "fall" : "rise");
 }
 
-/* Finds the interval of one span. Returns 1; 0 if the values must be loaded to know it. */
+/* Finds the interval for one span of values. Returns 1; 0 if the values must be loaded to find it. */
 static int find_in_tiles(tsr_label_index *index, const tsr_ranges *ranges, const tsr_span *span, label_intervals *found,
                          tsr_error *error) {
   tsr_interval interval = {0};
@@ -615,7 +618,7 @@ int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact,
 
 /* ---- The nearest value ------------------------------------------------------------------------------------------- */
 
-/* Returns true if `high`, a value above `value`, is nearer to it than `low`, one below it. */
+/* Returns true if `high`, a value above `value`, is nearer to it than `low`, a value below it. */
 static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
   const tsr_datatype datatype = index->field->datatype;
   const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if they fall */
@@ -633,12 +636,12 @@ static const uint8_t *index_value(const tsr_label_index *index, uint64_t cell) {
   return index->bytes.data + cell * index->cells.cell_size;
 }
 
-/* Returns the cell of an ordered value, counted from the least one. */
+/* Returns the cell of an ordered value, numbered from the least one. */
 static uint64_t label_cell_at(const tsr_label_index *index, uint64_t place) {
   return index->ordered[label_falls(index) ? index->ordered_count - 1 - place : place];
 }
 
-/* Finds the nearest one of the values that are loaded. Returns 1; 0 if there is none. */
+/* Finds the nearest of the loaded values. Returns 1; 0 if there is none. */
 static int nearest_cell(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell) {
   const uint64_t n = index->ordered_count, key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
   const uint64_t below = count_below(index, key, value, size, true); /* values that are not above */
@@ -652,7 +655,7 @@ static int nearest_cell(const tsr_label_index *index, const void *value, uint64_
                             index_value(index, label_cell_at(index, below)))
                 ? below
                 : below - 1;
-  if (found >= n) return 0; /* there is none on that side; below - 1 of 0 wraps around */
+  if (found >= n) return 0; /* there is none on that side; 0 - 1 wraps around */
   *cell = label_cell_at(index, found);
   return 1;
 }
@@ -661,8 +664,8 @@ typedef struct label_neighbour { /* a value, and its coordinate */
   uint8_t coordinate[8], value[8];
 } label_neighbour;
 
-/* Finds the greatest value that is not above a number (`above`: the least one that is not below it) by the tile in which
- * it lies. Returns 1; 0 if there is none. */
+/* Finds the greatest value that is not above a number (`above`: the least one that is not below it), reading only the
+ * tile that contains it. Returns 1; 0 if there is none. */
 static int find_neighbour(const tsr_label_index *index, tsr_reader *reader, const void *value, bool above,
                           label_neighbour *found, tsr_error *error) {
   const tsr_range range = {.low = above ? value : NULL, .high = above ? NULL : value};
@@ -670,7 +673,7 @@ static int find_neighbour(const tsr_label_index *index, tsr_reader *reader, cons
   return find_label_edge(index, reader, &ranges, above == label_falls(index), found->coordinate, found->value, error);
 }
 
-/* Finds the nearest value without loading the others. Returns 1; 0 if there is none. */
+/* Finds the nearest value without loading all values. Returns 1; 0 if there is none. */
 static int nearest_in_tiles(tsr_label_index *index, const void *value, int side, label_neighbour *found,
                             tsr_error *error) {
   label_neighbour above;
@@ -729,7 +732,7 @@ int tsr_label_nearest(tsr_label_index *index, const void *value, uint64_t size, 
   return 1;
 }
 
-/* Returns true if a cell has just these bytes, or is the same number. */
+/* Returns true if a cell has exactly these bytes, or is the same number. */
 static bool label_equals(const tsr_label_index *index, uint64_t cell, const void *value, uint64_t size) {
   if (label_is_text(index)) {
     const uint64_t *offsets = index->cells.offsets;
@@ -762,12 +765,12 @@ bool tsr__label_run(const tsr_label_index *index, uint64_t *cell, uint64_t *coun
   return *count > 0;
 }
 
-/* Sets the interval of `count` coordinates from `first` on, which must lie in the domain. */
+/* Sets the interval of `count` coordinates from `first` on, which must be in the domain. */
 static int label_span(const tsr_label_index *index, uint64_t first, uint64_t count, tsr_interval *span,
                       tsr_error *error) {
   const tsr_field *dimension = index->dimension;
   const uint64_t low = load_coordinate(index, dimension->low), high = load_coordinate(index, dimension->high);
-  /* all differences from the low end are those of unsigned numbers, whatever the sign of the coordinates is */
+  /* differences from the low end are unsigned, whatever the sign of the coordinates */
   if (first - low > high - low || count - 1 > high - first)
     return tsr__fail(error, TSR_RANGE, "%llu values from the origin on reach beyond the domain",
                      (unsigned long long)count);
@@ -793,7 +796,7 @@ int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_
   label_entry before = {0};
   if (index->order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");
   TSR_TRY(label_span(index, from, count, span, error));
-  /* the cells that the values replace: they may begin before the index's first cell, and end behind its last one */
+  /* the cells that the values replace: they may begin before the index's first cell, and end after its last one */
   const uint64_t origin = load_coordinate(index, index->dimension->low), place = from - origin;
   const uint64_t cells = index->count > 0 ? index->first - origin : 0;
   uint64_t next = 0;

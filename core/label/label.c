@@ -1,9 +1,9 @@
-/* label.c: writes values of a dimension label into the label's array.
+/* label.c: writes values of a dimension label into the label's array, and opens the labels' arrays for maintenance.
  *
- * The order of the values is checked against those that are there, so no other process may write between the check and
- * the publication. The advisory lease of the label's array sees to that: tsr_label_write holds it, and others that want it
- * fail with TSR_BUSY. It is renewed when the commit is prepared, and what others have written is looked at again, in case
- * that the process had slept for longer than the lease.
+ * The order of new values is checked against the existing ones, so no other process may write between the check and the
+ * publication. The advisory lease of the label's array prevents this: tsr_label_write holds it, and other writers that
+ * ask for it fail with TSR_BUSY. The lease is renewed when the commit is prepared, and the order is checked again
+ * against what others have written, in case the process was suspended for longer than the lease.
  */
 #include "label/label.h"
 
@@ -15,7 +15,7 @@
 
 #define LABEL_COPY_BOXES 500u /* of a commit */
 
-/* Publishes what a writer has prepared if all went well so far, and closes the writer. */
+/* Publishes a writer's prepared commit unless `rc` is an error, and closes the writer. */
 static int end_label_writer(tsr_writer *writer, int rc, tsr_error *error) {
   if (rc >= 0) rc = tsr_writer_publish(writer, error);
   if (rc < 0) (void)tsr_writer_abandon(writer, NULL);
@@ -27,7 +27,7 @@ static int end_label_writer(tsr_writer *writer, int rc, tsr_error *error) {
 
 #define LABEL_LEASE_SECONDS 60u
 
-/* Takes, or keeps, the right to write a label's array. In the host's store a transaction excludes others already. */
+/* Takes or renews the lease on a label's array. In a store of the host, a transaction excludes others already. */
 static int take_label_lease(const tsr_label_index *index, tsr_error *error) {
   const tsr_array *array = tsr__label_array(index);
   if (array->store->is_one_file) return TSR_OK;
@@ -41,8 +41,8 @@ static void return_label_lease(const tsr_label_index *index) {
   if (!array->store->is_one_file) (void)tsr_lease(array->environment, array->path, 0, NULL);
 }
 
-/* Writes the values in a commit of their own. With `leased` the order is checked again just before the commit is
- * published, in case that the lease had ended meanwhile. */
+/* Writes the values as a separate commit. With `leased`, the order is checked again just before the commit is
+ * published, in case the lease has expired meanwhile. */
 static int label_write_box(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
                            bool leased, tsr_error *error) {
   const tsr_writer_options options = {0};
@@ -80,7 +80,7 @@ int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column 
 
 /* ---- Values of another label ------------------------------------------------------------------------------------- */
 
-/* Appends the runs of values from cell *at on, as many as a commit may have. */
+/* Appends the runs of values from cell *at on, up to the number that a commit may have. */
 static int append_label_runs(const tsr_label_index *from, tsr_writer *writer, uint64_t *at, tsr_error *error) {
   const tsr_column *all = tsr_label_cells(from);
   uint64_t count;
@@ -112,9 +112,10 @@ int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *
   return TSR_OK;
 }
 
-/* Upkeep of the arrays of dimension labels, together with the labelled array. A label's array lies in
- * __labels below the labelled array, and has fragments, commits and footers of its own. Its own labels, which no writer
- * makes, are not followed, so a damaged schema cannot lead around in circles. */
+/* ---- Maintaining the arrays of labels ---------------------------------------------------------------------------- */
+
+/* A label's array is in __labels below the labelled array, with its own fragments, commits and footers. Labels of label
+ * arrays, which no writer makes, are not followed, so a damaged schema cannot cause a cycle. */
 
 int tsr__label_arrays_each(tsr_array *array, tsr_label_task task, void *argument, tsr_error *error) {
   const tsr_schema *schema;

@@ -30,7 +30,7 @@
 #include "label/label.h"
 
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
-#define DENSE_LOOKAHEAD            32 /* dense: fragments to try behind the last one that saved a fragment */
+#define DENSE_LOOKAHEAD            32 /* dense: fragments to try after the last one that saved a fragment */
 #define CONSOLIDATE_PASSES_MAX     8
 #define TIMED_VERSION              15 /* format version since which merged sparse fragments store the times of cells */
 
@@ -55,7 +55,7 @@ typedef struct consolidation {
   tsr_arena arena; /* of one pass */
   tsr_snapshot *snapshot; /* of one pass */
   tsr_buffer items; /* of consolidate_item, ordered by start time and name */
-  bool split; /* the memory budget has cut a sequence short: another pass may go on */
+  bool split; /* the memory budget has cut a sequence short: another pass may continue */
   bool full; /* max_fragment_bytes has cut a sequence short */
   bool planning; /* nothing is merged: `merged` counts the fragments that would be */
   uint64_t merged; /* fragments */

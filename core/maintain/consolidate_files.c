@@ -139,7 +139,7 @@ static int find_variant(tsr_array *array, const tsr_commits *commits, const tsr_
     const tsr_commit_file *other;
     tsr_name parsed;
     uint64_t stem;
-    tsr_error unseen; /* a file that is gone or damaged is no pair */
+    tsr_error unseen; /* a missing or damaged file cannot be paired */
     if (!tsr__name_suffix(name, suffix, &stem) || stem >= sizeof file->variant || !tsr__name_parse(name, stem, &parsed))
       continue;
     if (parsed.start != file->start || parsed.end != file->end) continue;
@@ -420,8 +420,8 @@ int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr
     tsr_look look;
     tsr_error one;
     int rc = tsr__store_look(array->store, path, &look, &one);
-    /* No .con was written although there are fragments: they are committed by .ok files. A cut .con that was changed a
-     * moment ago may be going to name these, so it stays. */
+    /* No .con was written although there are fragments: they are committed by .ok files. A truncated .con that was
+     * changed a moment ago may be about to name these, so it stays. */
     if (rc > 0 && !written && listing->fragments.count && tsr__is_young(&look)) continue;
     if (rc >= 0) rc = tsr__store_remove(array->store, path, &one);
     if (rc == TSR_NOT_FOUND) continue;
@@ -652,8 +652,8 @@ static int consolidate_files_write_metadata(const tsr_maintained *object, const 
     snprintf(vacuum, sizeof vacuum, "%s" TSR_SUFFIX_VACUUM, path);
     rc = tsr__file_publish(object->store, vacuum, lines->data, lines->size, error);
     tsr_error unseen;
-    /* Without its vacuum file the consolidated file is not needed and goes. If the vacuum file may exist after all, it
-     * stays: the vacuum file hides the files that it replaces. */
+    /* Without its vacuum file, the consolidated file is useless and is removed. If the vacuum file may exist after all,
+     * it stays, because the vacuum file hides the files that it replaces. */
     bool exists = true;
     if (rc < 0 && tsr__store_find(object->store, vacuum, &exists, NULL) >= 0 && !exists)
       (void)tsr__store_remove(object->store, path, &unseen);

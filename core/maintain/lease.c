@@ -42,7 +42,7 @@ typedef struct leasing { /* one call */
   tsr_environment *environment;
   tsr_store *store;
   uint64_t newest; /* the highest generation; 0: there has been no lease */
-  uint64_t until; /* when that lease ends, in milliseconds since 1970; 0: it was given back */
+  uint64_t until; /* when that lease expires, in milliseconds since 1970; 0: it was released */
   bool own; /* this environment has taken that lease */
   tsr_error *error;
 } leasing;

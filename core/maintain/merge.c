@@ -338,7 +338,7 @@ static int merge_choose(merger *m, const merge_cursor *c, uint64_t cell, bool *c
     m->unsorted = c->number;
     return tsr__fail(error, TSR_CORRUPT, "cells are not in global order");
   }
-  bool is_new = order < 0; /* other coordinates than those of the previous cell */
+  bool is_new = order < 0; /* coordinates differ from those of the previous cell */
   if (is_new) previous->purging = false;
   *chosen = is_new || (o->system_columns && time != previous->time);
   previous->purging = previous->purging || (*chosen && purged);

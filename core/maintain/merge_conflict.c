@@ -143,7 +143,7 @@ static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *e
     TSR_TRY(mine = write_verdict(store, decided.text, DECIDED_CANCEL, error));
     if (!mine) TSR_TRY(read_verdict(store, decided.text, r->memory, &v, error));
     if (v == COMMITS) return tsr__rivals_fail(error);
-    if (v == UNDECIDED) return TSR_OK; /* it has come to its end meanwhile */
+    if (v == UNDECIDED) return TSR_OK; /* it has ended meanwhile */
     TSR_TRY(tsr__store_find(store, commit.text, &exists, error));
   }
   const int rc = exists ? tsr__store_remove(store, commit.text, &one) : TSR_NOT_FOUND;
@@ -241,7 +241,7 @@ static int finish_commit(tsr_array *array, tsr_memory *memory, uint32_t version,
   if (rc == TSR_EXISTS) rc = tsr__store_remove(store, staged.text, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* its own process has renamed it */
   if (rc < 0) return *error = one, rc;
-  /* If that process has gone on since, and the merge was merged and vacuumed, nothing must commit it again. */
+  /* If that process has continued since, and the merge was itself merged and vacuumed, nobody must commit it again. */
   const tsr_path fragment = tsr__merge_fragment_path(version, name);
   TSR_TRY(tsr__directory_find(store, fragment.text, &exists, error));
   if (!exists) return tsr__store_remove(store, to.text, error);

@@ -51,7 +51,7 @@ typedef struct late {
   tsr_arena arena;
   tsr_log_host host; /* the array's, restored at the end */
   const tsr_schema *schema; /* of the commit's fragments; NULL: they are all replaced */
-  tsr_snapshot *snapshot; /* of the present, in that schema; the prepared commit counts in it */
+  tsr_snapshot *snapshot; /* the current state in that schema, in which the prepared commit counts as committed */
   tsr_map seen; /* names of all fragments that are committed in that snapshot */
   tsr_commits carried; /* entries of the staged list, with the commit's delete conditions */
   tsr_buffer staged; /* bytes of that list */
@@ -460,7 +460,7 @@ static int recover_late_publish(late *l, tsr_error *error) {
     int rc = settle_record(l, error);
     if (rc) return rc;
     rc = tsr__pending_is_complete(l->array->store, l->pending, error);
-    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: recover.c tells the two apart */
+    if (rc <= 0) return rc; /* it was published and merged before, or it is lost: see recover_publish */
     if ((rc = is_late(l, error)) <= 0) return rc;
     rc = write_late_commit(l, error);
     recover_late_release(l);
@@ -602,8 +602,8 @@ static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *
   tsr__published_release(&r->published);
   TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));
   if (rc == 0) return 0;
-  /* Another commit has taken its place. The marker is removed before the fragments: a marker without its fragments
-   * would look like a lost commit. */
+  /* Another commit has replaced it. The marker is removed before the fragments: a marker without its fragments would
+   * look like a lost commit. */
   TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
   TSR_TRY(undo_commit(r, &f->pending, error));
   return 1;
@@ -740,7 +740,7 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
       if (complete != 0) return complete < 0 ? complete : 0; /* its database can still publish it */
     }
     const int rc = find_age(r, f->marker, &age, error);
-    if (rc == TSR_NOT_FOUND) return 0; /* the marker is gone: somebody else has settled the commit */
+    if (rc == TSR_NOT_FOUND) return 0; /* the marker is gone: another process has settled the commit */
     TSR_TRY(rc);
     if (verdict == TSR_VERDICT_UNDO && age < RECOVER_DAY) {
       recover_refuse(r, f->marker, "is not 24 hours old");
@@ -825,7 +825,7 @@ static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared 
     uint64_t age = 0;
     const int published = tsr__published_has(&r->published, &f->pending, error);
     rc = published < 0 ? published : find_age(r, f->marker, &age, error);
-    if (rc == TSR_NOT_FOUND) { /* the marker is gone; the others are still to be shown */
+    if (rc == TSR_NOT_FOUND) { /* the marker is gone; show the others */
       rc = TSR_OK;
       continue;
     }

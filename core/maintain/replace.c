@@ -311,7 +311,7 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
   TSR_TRY(tsr__rivals_decide(r, error));
   int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   /* A rename may report an error although it took place, and another process may have carried out the decision
-   * (tsr__rivals_finish). Only if the new name certainly does not exist, the merge is not committed, and
+   * (tsr__rivals_finish). Only if the new name certainly does not exist is the merge not committed, and
    * tsr__replacement_end may remove its files. */
   if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists)
     return rc == TSR_NOT_FOUND ? tsr__rivals_fail(error) : rc;

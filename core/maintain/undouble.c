@@ -16,7 +16,7 @@
 #include "array/array.h"
 #include "log/log.h"
 
-#define UNDOUBLE_MOST 100 /* merges that are taken back in one call */
+#define UNDOUBLE_MOST 100 /* most merges reverted in one call */
 
 /* Returns the vacuum file of a merged fragment in the listing, or NULL. */
 static const tsr_committed *vacuum_of(const tsr_array *array, const char *name) {

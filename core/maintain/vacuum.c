@@ -505,7 +505,7 @@ static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vac
   const int recent = tsr__vacuum_is_recent(v, file->path, error);
   file->stays = recent > 0;
   if (recent != 0 || !tsr__listing_has(entries, file->name)) return TSR_MIN(recent, TSR_OK);
-  /* The newest first: if the vacuum is cut off, reads at earlier times still find all files up to that time. */
+  /* Newest first: if the vacuum is interrupted, reads at earlier times still find all files up to that time. */
   for (uint64_t n = file->names.count; n-- > 0;) {
     tsr_work_done(v->environment, 1);
     TSR_TRY(tsr__cancelled(&v->environment->memory, error));

@@ -266,7 +266,7 @@ static bool has_all(const tsr_commits *of, const tsr_commits *in, const tsr_map 
   for (uint64_t i = 0; i < of->count; i++) {
     if (!is_active(ignored, &of->commits[i])) continue;
     uint64_t tried = 0;
-    /* Both lists mostly have the same order, so the search goes on where the last entry was found. */
+    /* Both lists mostly have the same order, so the search continues where the last entry was found. */
     while (tried < in->count && (in->commits[at % in->count].kind != of->commits[i].kind ||
                                  strcmp(in->commits[at % in->count].name, of->commits[i].name) != 0)) {
       at++;
