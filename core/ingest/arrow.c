@@ -1,4 +1,5 @@
-/* arrow.c: the rows of an ingest as Arrow streams. A batch has several parts. */
+/* arrow.c: Arrow in both directions: exports the rows of an ingest as Arrow streams, whose batches consist of one or
+ * more parts (first half), and takes batches of Arrow streams into an ingest (second half). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ static void ingest_stream_close(void *argument) {
   tsr__free(s);
 }
 
-/* Describes the columns, once for all streams. */
+/* Describes the columns, once for all streams of the ingest. */
 static int ingest_stream_fields(tsr_ingest *g, tsr_error *error) {
   tsr_field *fields;
   TSR_TRY(tsr__ingest_decide(g, false, error));
@@ -93,12 +94,11 @@ int tsr_ingest_stream(tsr_ingest *g, const tsr_arrow_options *options, struct Ar
   return rc;
 }
 
-/* Takes the batches of Arrow streams into an ingest (tessera_ingest.h).
- *
- * What the structures say is not trusted as far as it can be looked at: lengths, numbers of buffers and children, null
- * pointers, the order of offsets and the indices of dictionaries are checked before a value is read. The sizes of buffers
- * are not in the structures, so a producer that lies about them cannot be found out.
- */
+/* ---- Taking in batches ------------------------------------------------------------------------------------------- */
+
+/* The structures are not trusted where they can be checked: lengths, numbers of buffers and children, null pointers,
+ * the order of offsets and the indices of dictionaries are checked before a value is read. The structures do not
+ * contain the sizes of buffers, so a producer that lies about these cannot be caught. */
 
 /* ---- Types ------------------------------------------------------------------------------------------------------- */
 
@@ -167,14 +167,14 @@ static const ingest_arrow_type *ingest_arrow_find(const char *format) {
 
 static bool ingest_arrow_is_bytes(const ingest_arrow_type *type) { return type->layout >= INGEST_OFFSETS32; }
 
-/* Whether a list may have values of this type: those that lie in memory as cells have them, and BOOL. */
+/* Returns true if the items of a list may have this type: those with the same layout as cells, and BOOL. */
 static bool ingest_arrow_is_item(const ingest_arrow_type *type) {
   return type && !ingest_arrow_is_bytes(type) && type->layout != INGEST_HALF &&
          (type->layout == INGEST_BITS || type->size == tsr_datatype_size(type->datatype));
 }
 
-/* Returns the number of values in each list of a column: TSR_VARIABLE if it differs, 0 if the column has no lists of
- * numbers. Lists of one value are of variable length, too: such a cell is no list in an array. */
+/* Returns the number of values in each list of a column: TSR_VARIABLE if it varies, 0 if the column does not consist of
+ * lists of numbers. Lists of one value count as variable, too: in an array, a cell with one value is not a list. */
 static uint32_t ingest_arrow_list(const struct ArrowSchema *child) {
   const bool fixed = child->format && strncmp(child->format, "+w:", 3) == 0;
   if (!child->format || (strcmp(child->format, "+l") != 0 && strcmp(child->format, "+L") != 0 && !fixed)) return 0;
@@ -188,7 +188,7 @@ static uint32_t ingest_arrow_list(const struct ArrowSchema *child) {
   return count == 1 ? TSR_VARIABLE : (uint32_t)count;
 }
 
-/* Returns the name of a type that no column can have; "" if there is none. */
+/* Returns the name of an unsupported type; "" if it has none. */
 static const char *ingest_arrow_name(const char *format) {
   static const char *const names[][2] = {
       {"d:", "decimal "}, {"w:", "fixed_size_binary "}, {"ti", "interval "}, {"+s", "struct "},
@@ -285,7 +285,7 @@ static int ingest_arrow_check_offsets(const ingest_arrow *a, const char *name, t
   return TSR_OK;
 }
 
-/* Sets the buffers of an array whose values from `first` on count. */
+/* Sets the buffers of an array, whose values begin at `first`. */
 static int ingest_arrow_buffers(ingest_arrow *a, const struct ArrowArray *array, uint64_t first, uint64_t length,
                                 const char *name, tsr_error *error) {
   const bool strings = ingest_arrow_is_bytes(a->type) && !a->is_list;
@@ -352,7 +352,7 @@ static bool ingest_arrow_is_null(const ingest_arrow *a, uint64_t i) {
   return a->validity && !(a->validity[i / 8] >> (i % 8) & 1);
 }
 
-/* Widens a number of 16 bits, as IEEE 754 has them. */
+/* Converts an IEEE 754 half-precision number. */
 static float ingest_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 1023;
   float value;
@@ -376,7 +376,7 @@ static uint64_t ingest_arrow_word(const ingest_arrow *a, uint64_t i) {
   return word;
 }
 
-/* Gives the bytes of a string. */
+/* Finds the bytes of a string. */
 static int ingest_arrow_string(const ingest_arrow *a, uint64_t i, const char *name, const uint8_t **bytes,
                                uint64_t *size, tsr_error *error) {
   if (a->type->layout != INGEST_VIEWS) {
@@ -433,7 +433,7 @@ static int ingest_arrow_set_list(tsr_ingest *g, uint32_t column, const ingest_ar
   return rc;
 }
 
-/* Converts an instant, or a time, into the unit of its column, if that loses nothing. */
+/* Converts an instant or a time to the unit of its column, if that is lossless. */
 static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uint64_t *word, tsr_error *error) {
   char text[48];
   int64_t value;
@@ -446,7 +446,7 @@ static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uin
   return TSR_OK;
 }
 
-/* Whether a value of one unit of instants, or of times, comes into a column of another unit. */
+/* Returns true if values with one unit of instants or times can be converted to a column with another unit. */
 static bool ingest_arrow_converts(const tsr_ingest_kept *c, tsr_datatype from) {
   const tsr_kind kind = tsr_datatype_kind(from);
   return from != c->datatype && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) &&
@@ -492,7 +492,7 @@ static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* Adds all labels of a dictionary, in their order, also those that no row has. */
+/* Adds all labels of a dictionary, in order, even those that no row has. */
 static int ingest_arrow_labels(tsr_ingest *g, uint32_t column, const ingest_arrow *a, tsr_error *error) {
   if (!a->labels || !g->columns[column].given->labels) return TSR_OK;
   for (uint64_t i = 0; i < a->labels->length; i++) {

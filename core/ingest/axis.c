@@ -1,14 +1,14 @@
-/* axis.c: the dimensions of an ingest's rows: the box of the rows, then domains and extents.
+/* axis.c: the dimensions of an ingest's rows: the box of the rows, then extents and domains.
  *
- * A dense array has the domain that is given, or that of its rows; its extents begin as the lengths of the domain, and are
- * halved, the largest first, until a tile has at most INGEST_TILE_CELLS cells. So a small first block in a large domain
- * makes no small tiles. A dimension that grows has no length of its own: its extent comes from the rows.
+ * A dense array has the specified domain, or that of its rows; its extents begin as the lengths of the domain, and the
+ * largest is halved until a tile has at most INGEST_TILE_CELLS cells. So a small first block in a large domain does not
+ * cause small tiles. A dimension that grows has no length: its extent is derived from the rows.
  *
- * A sparse array has the domain that is given, or the widest one: later rows may lie anywhere. A Hilbert curve through the
- * widest domain would have all rows in one of its buckets. So the rows' box is cut into space tiles, of about as many rows
- * as a data tile has, and cells are in the order of these. A real dimension has no widest domain then, since a tile has a
- * number: its domain has 2^41 tiles, and is at least a million times as wide as the largest value (FLOAT32: 2^21 tiles,
- * and a thousand times).
+ * A sparse array has the specified domain, or the widest one, since later rows may be anywhere. A Hilbert curve through
+ * the widest domain would put all rows into one of its buckets. So the rows' box is divided into space tiles of about
+ * as many rows as a data tile has, and cells are ordered by these. A floating-point dimension then has no widest
+ * domain, since tiles must be numbered: its domain has 2^41 tiles, and is at least a million times as wide as the
+ * largest value (FLOAT32: 2^21 tiles, and a thousand times).
  */
 #include "ingest/ingest.h"
 
@@ -22,7 +22,7 @@
 
 #define INGEST_TILE_CELLS      262144.0
 #define INGEST_LABEL_TILE      10000
-#define INGEST_SPACE_TILES     64.0 /* of the rows' box, at least: more rows may come into it */
+#define INGEST_SPACE_TILES     64.0 /* minimum number of tiles in the rows' box: more rows may be added to it */
 #define INGEST_SPACE_TILE_ROWS 2500.0
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static double ingest_as_double(const tsr_ingest_kept *c, uint64_t word) {
   return c->is_unsigned ? (double)word : (double)(int64_t)word;
 }
 
-/* Joins the bounds of one part to those of an axis. */
+/* Extends the bounds of an axis by those of one part. */
 static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
   const uint64_t flip = a->column->is_unsigned ? 0 : UINT64_C(1) << 63;
   uint64_t low, high;
@@ -64,7 +64,7 @@ typedef struct ingest_end { /* an end of a domain, or an extent, as the column g
   const char *what;
 } ingest_end;
 
-/* Converts an end to the datatype of an axis, which has no type that was given. */
+/* Converts an end of the domain to the datatype of an untyped axis. */
 static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint64_t *word, tsr_error *error) {
   const char *name = a->column->given->name;
   int64_t integer;
@@ -93,7 +93,7 @@ static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint6
   return TSR_OK;
 }
 
-/* Returns a value of a datatype as a word. */
+/* Widens a value of a datatype to a word. */
 static uint64_t ingest_widen_value(tsr_datatype datatype, const uint8_t bytes[8]) {
   const uint64_t bits = 8 * tsr_datatype_size(datatype);
   uint64_t word = 0;
@@ -109,7 +109,7 @@ static uint64_t ingest_widen_value(tsr_datatype datatype, const uint8_t bytes[8]
   return word;
 }
 
-/* Takes the domain and the extent that the column gives. */
+/* Adopts domain and extent of the column's options. */
 static int ingest_take_given(ingest_axis *a, tsr_error *error) {
   const tsr_ingest_column *given = a->column->given;
   const ingest_end low = {given->low, given->real, given->low_unsigned, true, "the low end of the domain"},
@@ -190,12 +190,12 @@ static double ingest_real(uint64_t word) {
 
 static bool ingest_is_narrow(const ingest_axis *a) { return tsr_datatype_size(a->datatype) == sizeof(float); }
 
-/* Returns the power of two that is the extent of reals whose box is cut into `parts`; 0 if there is none. */
+/* Returns the extent, a power of two, for reals whose box is divided into `parts`; 0 if there is none. */
 static double ingest_real_extent(const ingest_axis *a, double parts) {
   const double low = ingest_real(a->low), high = ingest_real(a->high), most = fmax(fabs(low), fabs(high));
   const bool narrow = ingest_is_narrow(a);
   const double least = ldexp(most, narrow ? -10 : -20), wanted = high > low ? fmax((high - low) / parts, least)
-                                                                 : most > 0 ? most /* one value alone: nothing is cut */
+                                                                 : most > 0 ? most /* one value: nothing to divide */
                                                                             : 1;
   int exponent;
   if (!isfinite(wanted)) return 0;
@@ -203,8 +203,8 @@ static double ingest_real_extent(const ingest_axis *a, double parts) {
   return exponent < (narrow ? -100 : -900) || exponent > (narrow ? 100 : 900) ? 0 : ldexp(1, exponent);
 }
 
-/* Returns the power of two that is the extent of integers; 0 if the datatype has no room for a tile on each side of the
- * rows' box. */
+/* Returns the extent, a power of two, for integers; 0 if the datatype has no room for a tile on each side of the rows'
+ * box. */
 static uint64_t ingest_integer_extent(const ingest_axis *a, double parts) {
   const double length = a->length ? (double)a->length : 18446744073709551616.0;
   uint64_t extent = 1;
@@ -218,7 +218,7 @@ static uint64_t ingest_integer_extent(const ingest_axis *a, double parts) {
              : 0;
 }
 
-/* Returns whether a domain that was given has room for a tile of the axis' extent. */
+/* Returns true if a specified domain has room for a tile of the axis's extent. */
 static bool ingest_extent_fits(const ingest_axis *a) {
   if (!ingest_is_given(a)) return true;
   if (a->is_real) return ingest_real(a->extent) <= ingest_real(a->given_high) - ingest_real(a->given_low);
@@ -229,14 +229,14 @@ static bool ingest_extent_fits(const ingest_axis *a) {
   return a->extent - 1 <= range && range / a->extent * a->extent <= above - TSR_MIN(above, a->extent - 1);
 }
 
-/* Whether space tiles have a use, and each dimension could have an extent. */
+/* Returns true if space tiles are useful, and each dimension could have an extent. */
 static bool ingest_has_space_tiles(const ingest_axis *axes, uint32_t count) {
   bool given = true;
   for (uint32_t d = 0; d < count; d++) {
     if (axes[d].is_text || !axes[d].finite || !axes[d].bounded || axes[d].has_extent) return false;
     given &= ingest_is_given(&axes[d]);
   }
-  return count >= 2 && !given; /* domains that were given suit a Hilbert curve */
+  return count >= 2 && !given; /* specified domains suit a Hilbert curve */
 }
 
 void tsr__ingest_sparse_extents(ingest_axis *axes, uint32_t count, uint64_t rows, bool hilbert) {
@@ -273,9 +273,10 @@ void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word
   memcpy(out, &word, 8); /* little-endian: the low bytes come first */
 }
 
-/* Sets the widest domain of integers or instants that fits the extent; that of the rows' box if none has all of it. */
+/* Sets the widest domain of integers or instants that the extent divides; the domain of the rows' box if no such domain
+ * contains it. */
 static void ingest_widen_tiles(const ingest_axis *a, tsr_field *field) {
-  const bool instant = !tsr__datatype_is_integral(a->datatype); /* NaT is none */
+  const bool instant = !tsr__datatype_is_integral(a->datatype); /* NaT is not a coordinate */
   const uint64_t key = tsr__key(a->datatype, field->low), last = tsr__key(a->datatype, field->high),
                  max = tsr__key_max(a->datatype),
                  min = a->column ? tsr__key_min(a->datatype) + instant : key, /* rows are counted from 0 */
@@ -286,7 +287,7 @@ static void ingest_widen_tiles(const ingest_axis *a, tsr_field *field) {
   tsr__key_value(a->datatype, high, field->high);
 }
 
-/* Sets the widest domain of reals, which has the rows' box. */
+/* Sets the widest domain of reals around the rows' box. */
 static void ingest_widen_reals(const ingest_axis *a, tsr_field *field) {
   const bool narrow = ingest_is_narrow(a);
   const double most = a->has_extent ? ldexp(ingest_real(a->extent), narrow ? 20 : 40)
@@ -299,7 +300,8 @@ static void ingest_widen_reals(const ingest_axis *a, tsr_field *field) {
   tsr__ingest_narrow_value(a->datatype, true, word, field->high);
 }
 
-/* Sets the widest domain of integers or instants without an extent. A domain may not take all of the datatype. */
+/* Sets the widest domain of integers or instants without an extent. A domain must not cover the whole range of the
+ * datatype. */
 static void ingest_widen_integers(const ingest_axis *a, tsr_field *field) {
   const uint64_t min = tsr__key_min(a->datatype), max = tsr__key_max(a->datatype);
   const bool instant = !tsr__datatype_is_integral(a->datatype), full = tsr__key(a->datatype, field->high) == max;
@@ -307,7 +309,7 @@ static void ingest_widen_integers(const ingest_axis *a, tsr_field *field) {
   tsr__key_value(a->datatype, full ? max : max - 1, field->high);
 }
 
-/* Fails if the rows' box does not lie in the domain that was given. */
+/* Fails if the rows' box is not within the specified domain. */
 static int ingest_check_domain(const ingest_axis *a, const tsr_field *field, tsr_error *error) {
   uint8_t low[8], high[8];
   if (!a->bounded) return TSR_OK;

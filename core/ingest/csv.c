@@ -1,7 +1,8 @@
 /* csv.c: reads records of comma-separated values (RFC 4180; tessera_ingest.h).
  *
- * The buffer holds the present record and what follows it. A record is first sought to its end, quotes included, so that
- * more bytes can be read before it, and then divided, and its quotes removed in place. */
+ * The buffer holds the current record and the bytes after it. First the end of the record is located, respecting
+ * quotes, reading more bytes if necessary; only then is the record split into fields, and their quotes are removed in
+ * place. */
 #include <string.h>
 
 #include "base/arithmetic.h"
@@ -44,7 +45,7 @@ void tsr_csv_close(tsr_csv *c) {
   tsr__free(c);
 }
 
-/* Reads more bytes behind those that the buffer has. */
+/* Reads more bytes to the end of the buffer. */
 static int csv_read_more(tsr_csv *c, tsr_error *error) {
   uint64_t got = 0;
   TSR_TRY(tsr__cancelled_after(c->memory, CSV_BLOCK, 0, error));
@@ -60,7 +61,7 @@ static int csv_read_more(tsr_csv *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the newline that ends the record which begins at `from`. Returns false if the bytes end before. */
+/* Finds the newline that ends the record beginning at `from`. Returns false if the buffer ends first. */
 static bool csv_find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
   const uint8_t *p = c->data.data;
   const uint8_t delimiter = (uint8_t)c->options.delimiter;
@@ -68,7 +69,7 @@ static bool csv_find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
   for (uint64_t i = from; i < c->data.size; i++) {
     const uint8_t byte = p[i];
     if (quoted) {
-      quoted = byte != '"'; /* of two quotes the second one opens again: it does not stand at a beginning */
+      quoted = byte != '"'; /* in a doubled quote, the second one reopens the field: it is not at the beginning */
       fresh = false;
       if (!quoted && i + 1 < c->data.size && p[i + 1] == '"') {
         quoted = true;
@@ -87,7 +88,7 @@ static bool csv_find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
   return c->ended && !quoted;
 }
 
-/* Takes the field that begins at *at of a record that ends at `end`. */
+/* Splits off the field that begins at *at of a record that ends at `end`. */
 static int csv_take_field(tsr_csv *c, uint64_t *at, uint64_t end, tsr_error *error) {
   uint8_t *p = c->data.data;
   const uint8_t delimiter = (uint8_t)c->options.delimiter;
@@ -132,7 +133,7 @@ static uint64_t csv_count_lines(const tsr_csv *c, uint64_t from, uint64_t end) {
   return lines;
 }
 
-/* Skips the line at which a record without an end begins. */
+/* Skips the line at which an unterminated record begins. */
 static int csv_lose_record(tsr_csv *c, tsr_error *error) {
   const uint8_t *from = c->data.data + c->at, *found = memchr(from, '\n', c->data.size - c->at);
   c->at = found ? (uint64_t)(found - c->data.data) + 1 : c->data.size;
@@ -140,7 +141,7 @@ static int csv_lose_record(tsr_csv *c, tsr_error *error) {
   return tsr__fail(error, TSR_MISMATCH, "a quote that is opened and not closed");
 }
 
-/* Finds the next record, and reads until it is complete. Returns 1; 0 at the end. */
+/* Finds the next record, reading until it is complete. Returns 1; 0 at the end. */
 static int csv_find_record(tsr_csv *c, uint64_t *end, tsr_error *error) {
   static const uint8_t mark[3] = {0xEF, 0xBB, 0xBF};
   if (!c->begun) {

@@ -1,9 +1,9 @@
-/* deduplicate.c: finds the rows of an ingest that have the coordinates of an earlier row, and leaves them out.
+/* deduplicate.c: finds the rows of an ingest that have the coordinates of an earlier row, and drops them.
  *
- * The coordinates of a row become a key of 16 bytes, which goes into a table of hashes; a row whose key is there already
- * is one of those rows. A key has the coordinates themselves if they fit, else the beginning of their SHA-256. If the keys
- * of all rows would take more than a quarter of the budget, they are divided by a hash, and the rows are gone over once
- * for each division.
+ * The coordinates of a row are turned into a key of 16 bytes, which goes into a hash table; a row whose key is in the
+ * table already is a duplicate. The key is the coordinates themselves if they fit, otherwise the beginning of their
+ * SHA-256. If the keys of all rows would take more than a quarter of the budget, they are partitioned by a hash, with
+ * one pass over the rows for each partition.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct twice_search {
   tsr_ingest_values *values; /* by dimension: of the part that is loaded */
   tsr_buffer row; /* the coordinates of one row as bytes */
   twice_key *table; /* words of 0: empty */
-  uint64_t room, used; /* room: a power of two */
+  uint64_t room, used; /* room: number of slots, a power of two */
   bool zero; /* the key of zeros was met */
   uint64_t seed, pass, passes; /* passes: a power of two */
   uint8_t *twice;
@@ -36,7 +36,7 @@ typedef struct twice_search {
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* Appends the coordinate of a row in one dimension, so that the end of a text can be told. */
+/* Appends the coordinate of a row in one dimension, self-delimiting for strings. */
 static int twice_append(twice_search *s, uint32_t d, uint64_t row, tsr_error *error) {
   const tsr_ingest_values *values = &s->values[d];
   const tsr_ingest_kept *c = &s->ingest->columns[s->ingest->options.dimensions[d]];
@@ -76,7 +76,7 @@ static uint64_t twice_hash(const twice_search *s, const twice_key *key) {
 
 /* ---- The search -------------------------------------------------------------------------------------------------- */
 
-/* Puts a key of this pass into the table. Returns whether it was there, or an error. */
+/* Adds a key of this pass to the table. Returns 1 if it was in it already, 0 if not, or an error. */
 static int twice_put(twice_search *s, const twice_key *key, uint64_t hash, tsr_error *error) {
   if (!(key->words[0] | key->words[1])) {
     const bool met = s->zero;
@@ -112,7 +112,7 @@ static int twice_search_part(twice_search *s, uint64_t part, uint64_t first, tsr
   return tsr__cancelled(&g->environment->memory, error);
 }
 
-/* Decides how many times the rows are gone over, so that a table with room for twice the keys of one time fits. */
+/* Chooses the number of passes, so that a table with room for twice the keys of one pass fits. */
 static void twice_divide(twice_search *s) {
   const uint64_t rows = s->ingest->counts.rows, most = TSR_MAX(s->ingest->memory.limit / 4 / sizeof(twice_key), 4096);
   s->passes = 1;
@@ -195,7 +195,7 @@ static int twice_print_value(tsr_datatype datatype, const uint8_t *value, tsr_bu
   return tsr__buffer_printf(out, error, "%lld", (long long)integer);
 }
 
-/* Appends the value that a label has at a coordinate. */
+/* Appends the value of a label at a coordinate. */
 static int twice_print_label(const tsr_ingest_label *label, uint64_t coordinate, tsr_buffer *out, tsr_error *error) {
   const uint8_t *values = label->values.data;
   if (!label->offsets.size) {
@@ -238,9 +238,9 @@ int tsr__ingest_print_first(tsr_ingest *g, const uint8_t *twice, tsr_buffer *out
   return rc < 0 ? rc : tsr__buffer_printf(out, error, ")");
 }
 
-/* ---- Leaving out ------------------------------------------------------------------------------------------------- */
+/* ---- Dropping rows ----------------------------------------------------------------------------------------------- */
 
-/* Tells of all rows that are left out, in their order. */
+/* Reports all dropped rows, in order. */
 static int twice_tell(tsr_ingest *g, const uint8_t *twice, tsr_error *error) {
   tsr_buffer where = {.memory = &g->memory};
   const char *text = NULL;

@@ -1,5 +1,10 @@
-/* infer.c: columns of text that were declared as dates or datetimes: they become so if each value is one. The
- * parts keep their text; it is read again when a part is loaded. */
+/* infer.c: infers the schema of an ingest's rows, and fits the rows to an existing array.
+ *
+ * The sections: text columns that become datetimes; numbering rows without coordinates and expanding the current domain
+ * of an existing array, before rows are appended; the schema of a new array.
+ *
+ * A column of text that was declared as dates or datetimes becomes so if all its values are such. Its parts keep the
+ * text, which is parsed each time a part is loaded. */
 #include <string.h>
 #include <float.h>
 #include <math.h>
@@ -12,9 +17,9 @@
 #include "define/define.h"
 #include "model/domain.h"
 
-#define INSTANT_LENGTH 10 /* of a whole date: a year or a month alone is no instant here */
+#define INSTANT_LENGTH 10 /* of a complete date: a year or a month alone does not count as an instant here */
 
-/* Reads one text. A column of instants has days alone if no text has a time of day, even midnight. */
+/* Parses one string. A column of instants becomes days only if no string has a time of day, not even midnight. */
 static bool ingest_instant_at(const tsr_ingest_kept *c, const tsr_ingest_values *texts, uint64_t row,
                               tsr_datatype datatype, int64_t *instant) {
   tsr_error ignored = {0};
@@ -24,7 +29,7 @@ static bool ingest_instant_at(const tsr_ingest_kept *c, const tsr_ingest_values 
          tsr_datetime_parse(datatype, (const char *)texts->values + at, size, instant, &ignored) == TSR_OK;
 }
 
-/* Finds the coarsest of the datatypes that has all values of a part, from datatypes[*choice] on. */
+/* Finds the coarsest of the datatypes, from datatypes[*choice] on, that represents all values of a part. */
 static bool ingest_instants_fit(const tsr_ingest_kept *c, const tsr_ingest_values *texts, const tsr_datatype *datatypes,
                                 size_t count, size_t *choice) {
   int64_t instant;
@@ -55,7 +60,7 @@ static int ingest_bound_instants(tsr_ingest *g, uint32_t column, uint64_t number
   return TSR_OK;
 }
 
-/* Makes a column of text, which was declared as dates or datetimes, one of those, if all of its values are. */
+/* Turns a text column that was declared as dates or datetimes into one of these, if all its values are such. */
 static int ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
   static const tsr_datatype datatypes[] = {TSR_DATETIME_DAY, TSR_DATETIME_SEC, TSR_DATETIME_MS, TSR_DATETIME_US,
                                            TSR_DATETIME_NS};
@@ -91,10 +96,11 @@ void tsr__ingest_parse_instants(const tsr_ingest_kept *c, uint8_t *words, tsr_in
   values->ends = NULL;
 }
 
-/* Prepares rows and an array for each other before the rows are appended: numbers rows without coordinates,
- * and makes a current domain large enough. */
+/* ---- Fitting the rows to an existing array ----------------------------------------------------------------------- */
 
-#define FIT_ATTEMPTS 8 /* while others expand the current domain, too */
+/* Before rows are appended: numbers rows without coordinates, and expands the current domain if necessary. */
+
+#define FIT_ATTEMPTS 8 /* while others are expanding the current domain, too */
 
 typedef struct fit_box { /* the rows' interval in one dimension; texts are owned */
   bool any; /* there are rows */
@@ -124,7 +130,7 @@ int tsr__ingest_next_row(tsr_array *array, uint64_t *key, uint64_t *room, tsr_er
   return TSR_MIN(rc, TSR_OK);
 }
 
-/* Numbers the rows after the last one of the array. */
+/* Numbers the rows, continuing after the last one of the array. */
 static int fit_number_rows(tsr_ingest *g, tsr_array *array, const tsr_field *row, tsr_error *error) {
   uint64_t room;
   TSR_TRY(tsr__ingest_next_row(array, &g->next_row, &room, error));
@@ -190,7 +196,8 @@ static int fit_find_box(tsr_ingest *g, uint32_t d, const tsr_field *field, fit_b
 
 /* ---- The current domain ------------------------------------------------------------------------------------------ */
 
-/* Makes *to the interval around a current domain and a box. Returns whether it is larger than the current domain. */
+/* Sets *to to the smallest interval around a current domain and a box. Returns true if it is larger than the current
+ * domain. */
 static bool fit_join(const tsr_field *field, const tsr_interval *now, const fit_box *box, tsr_interval *to) {
   *to = *now;
   if (!box->any) return false;
@@ -215,7 +222,7 @@ static bool fit_join(const tsr_field *field, const tsr_interval *now, const fit_
   return lower || higher;
 }
 
-/* Expands the current domain, unless it has all boxes. */
+/* Expands the current domain, unless it contains all boxes. */
 static int fit_expand(tsr_array *array, const fit_box *boxes, tsr_interval *domain, tsr_error *error) {
   int rc = TSR_OK;
   for (int attempt = 0; attempt < FIT_ATTEMPTS; attempt++) {
@@ -257,12 +264,11 @@ int tsr_ingest_fit(tsr_ingest *g, tsr_array *array, tsr_error *error) {
   return rc;
 }
 
-/* Decides the schema of an ingest's rows.
- *
- * Dimensions are those of the options, else one dense dimension `row`; axis.c chooses their domains and extents.
- * The array is dense if the dimensions have one datatype of integers or instants, and the rows fill their box without two
- * at one coordinate: a bit for each cell of the box tells.
- */
+/* ---- The schema of a new array ----------------------------------------------------------------------------------- */
+
+/* The dimensions are those of the options, or else one dense dimension `row`; axis.c chooses their domains and extents.
+ * The array is dense if the dimensions have one datatype, of integers or instants, and the rows fill their box without
+ * duplicates: checked with a bitmap that has a bit for each cell of the box. */
 
 #define INGEST_LABELS 65000 /* with more labels the codes are INT32, as in a CREATE */
 
@@ -276,7 +282,7 @@ tsr_pipeline tsr__ingest_filters(const tsr_field *field) {
   return narrow ? (tsr_pipeline){.count = 1, .filters = &wide[1]} : (tsr_pipeline){.count = 2, .filters = wide};
 }
 
-/* Returns whether all dimensions are integers or instants of one datatype. */
+/* Returns true if all dimensions have one datatype, of integers or instants. */
 static bool ingest_may_be_dense(const ingest_axis *axes, uint32_t count) {
   for (uint32_t d = 0; d < count; d++) {
     if (axes[d].is_text || axes[d].is_real) return false;
@@ -285,7 +291,7 @@ static bool ingest_may_be_dense(const ingest_axis *axes, uint32_t count) {
   return true;
 }
 
-/* Widens integers of several sizes to one datatype, where all are signed or all unsigned. */
+/* Widens integers of different sizes to one datatype, if all are signed or all unsigned. */
 static void ingest_widen_axes(ingest_axis *axes, uint32_t count) {
   tsr_datatype widest = axes[0].datatype;
   for (uint32_t d = 0; d < count; d++) {
@@ -297,7 +303,7 @@ static void ingest_widen_axes(ingest_axis *axes, uint32_t count) {
   for (uint32_t d = 0; d < count; d++) axes[d].datatype = widest;
 }
 
-/* Sets a bit for each row of one part. Returns 1 if two rows have one coordinate, else 0. */
+/* Sets a bit for each row of one part. Returns 1 if two rows have the same coordinates, else 0. */
 static int ingest_mark_part(tsr_ingest *g, const ingest_axis *axes, uint64_t part, tsr_buffer *scratch,
                             uint64_t *places, uint8_t *bits, tsr_error *error) {
   const uint64_t rows = tsr__ingest_part_rows(g, part);
@@ -316,7 +322,7 @@ static int ingest_mark_part(tsr_ingest *g, const ingest_axis *axes, uint64_t par
   return 0;
 }
 
-/* Sets *fills to whether the rows fill their box, each cell once. */
+/* Sets *fills if the rows fill their box, each cell exactly once. */
 static int ingest_fills(tsr_ingest *g, const ingest_axis *axes, bool *fills, tsr_error *error) {
   const uint32_t count = g->options.dimension_count;
   double cells = 1;
@@ -393,7 +399,7 @@ static int ingest_enumerate(tsr_ingest *g, tsr_ingest_kept *c, tsr_field *field,
 
 /* ---- The schema -------------------------------------------------------------------------------------------------- */
 
-/* Decides the datatypes of untyped columns. */
+/* Infers the datatypes of untyped columns. */
 int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
   static const tsr_datatype datatypes[] = {TSR_ANY, TSR_INT64, TSR_FLOAT64, TSR_UTF8, TSR_BLOB};
   if (g->decided) return TSR_OK;
@@ -444,7 +450,7 @@ static int ingest_attributes(tsr_ingest *g, tsr_schema *schema, tsr_error *error
   return TSR_OK;
 }
 
-/* Returns a name for the dimension that no column has. */
+/* Returns a name for the dimension of row numbers that no column has. */
 static char *ingest_row_name(const tsr_ingest *g) {
   static char *const names[] = {"row", "row_number", "tessera_row"};
   for (size_t n = 0; n + 1 < sizeof names / sizeof *names; n++) {

@@ -1,4 +1,9 @@
-/* ingest.c: the values of an ingest's column as cells of a field: words of 8 bytes become those of its datatype. */
+/* ingest.c: takes rows into the columns of an ingest (tessera_ingest.h), and converts stored values to cells of a
+ * field.
+ *
+ * Each column keeps its values in one class: integers and reals as words of 8 bytes, texts and blobs as bytes. The
+ * first value of an untyped column decides its class; integers become reals when the first real arrives. The first
+ * section narrows the words to a field's datatype. */
 #include "ingest/ingest.h"
 
 #include <string.h>
@@ -30,7 +35,7 @@ static void ingest_narrow(const uint8_t *in, uint64_t rows, uint64_t size, bool 
   }
 }
 
-/* Makes the column of a field whose values are kept as words of 8 bytes. */
+/* Makes the column of a field whose values are stored as words of 8 bytes. */
 static int ingest_number_cells(const tsr_field *field, const tsr_ingest_values *values, tsr_ingest_cells *m,
                                tsr_column *column, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype);
@@ -102,8 +107,7 @@ int tsr__ingest_cells(tsr_ingest *g, uint32_t column, uint64_t part, const tsr_f
   return TSR_OK;
 }
 
-/* Takes rows into the columns of an ingest (tessera_ingest.h). The first value of an untyped column decides its
- * class; integers become reals when a real comes. */
+/* ---- Taking in rows ---------------------------------------------------------------------------------------------- */
 
 #define INGEST_EXACT (INT64_C(1) << 53) /* integers up to here are exact as reals */
 
@@ -112,7 +116,7 @@ static bool ingest_is_single(const tsr_ingest_kept *c) { /* typed, with one numb
   return c->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
 
-/* Returns the class in which a typed column keeps its values. */
+/* Returns the class in which a typed column stores its values. */
 static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   if (c->given->labels) return TSR_INGEST_INTEGERS;
@@ -123,10 +127,10 @@ static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
 
 /* ---- Open and close ---------------------------------------------------------------------------------------------- */
 
-/* Labels are text, or numbers of one size. */
+/* Labels are text, or numbers of fixed size. */
 static bool ingest_has_text_labels(const tsr_ingest_kept *c) { return tsr_datatype_kind(c->datatype) == TSR_KIND_TEXT; }
 
-/* Writes the digits of a label of numbers, by which it is found. */
+/* Writes the digits of a numeric label, the key by which it is found. */
 static void ingest_number_key(const uint8_t *bytes, uint64_t size, char key[17]) {
   for (uint64_t i = 0; i < size && i < 8; i++) {
     key[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
@@ -223,7 +227,7 @@ void tsr_ingest_close(tsr_ingest *g) {
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Appends nulls, so that a column has `rows` rows of the part that grows. */
+/* Appends nulls, until a column has `rows` rows in the growing part. */
 static int ingest_fill_up(tsr_ingest_kept *c, uint64_t rows, tsr_error *error) {
   const bool fixed = c->class == TSR_INGEST_INTEGERS || c->class == TSR_INGEST_REALS;
   const uint64_t has = c->class == TSR_INGEST_NONE ? rows : (fixed ? c->growing.values.size : c->growing.ends.size) / 8;
@@ -237,7 +241,7 @@ static int ingest_fill_up(tsr_ingest_kept *c, uint64_t rows, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Makes reals of the integers of the part that grows. */
+/* Converts the integers of the growing part to reals. */
 static int ingest_to_reals(tsr_ingest_kept *c, tsr_error *error) {
   if (c->seen.wide)
     return tsr__fail(error, TSR_MISMATCH, "column '%s': REAL beside an integer past 2^53 (row %llu): say types",
@@ -358,7 +362,7 @@ int tsr_ingest_set_real(tsr_ingest *g, uint32_t column, double value, tsr_error 
   return ingest_put_word(c, &value, error);
 }
 
-/* Reads decimal text of an integer column; the bits of UINT64. */
+/* Parses decimal text for an integer column; for UINT64, *word receives the bits. */
 static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t size, uint64_t *word,
                                 tsr_error *error) {
   const bool negative = size > 0 && *text == '-';
@@ -380,7 +384,7 @@ static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint
   return c->is_unsigned ? TSR_OK : ingest_fits(c, (int64_t)*word, error);
 }
 
-/* Finds the code of a label, which is added if it is new. */
+/* Finds the code of a label, adding it if it is new. */
 static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
                              tsr_error *error) {
   if (!ingest_has_text_labels(c)) {
@@ -392,7 +396,7 @@ static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *byte
     return TSR_OK;
   }
   TSR_TRY(tsr__buffer_reserve(&c->labels.bytes, size + 1, error));
-  char *key = (char *)c->labels.bytes.data + c->labels.bytes.size; /* behind the labels: a place for the key */
+  char *key = (char *)c->labels.bytes.data + c->labels.bytes.size; /* after the labels: space for the key */
   if (size) memcpy(key, bytes, size);
   key[size] = 0;
   void *found = strlen(key) == size ? tsr__map_get(&c->labels.codes, key) : NULL;
@@ -430,7 +434,7 @@ int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr
   return tsr_ingest_set_integer(g, column, (int64_t)value, error);
 }
 
-/* Checks the bytes of a typed cell that has a fixed number of values, or of values that are no bytes. */
+/* Checks the bytes of a typed cell with a fixed number of values, or with values larger than a byte. */
 static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
   const uint64_t each = tsr_datatype_size(c->datatype);
   if (c->values_per_cell == TSR_VARIABLE ? size % each == 0 : size == each * c->values_per_cell) return TSR_OK;
@@ -438,7 +442,7 @@ static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error 
                    (unsigned long long)size, tsr_datatype_name(c->datatype));
 }
 
-/* Whether the cells of a typed column are text of one byte in a unit. */
+/* Returns true if the cells of a typed column are text with units of one byte. */
 static bool ingest_takes_text(const tsr_ingest_kept *c) {
   return c->class == TSR_INGEST_TEXTS && tsr_datatype_size(c->datatype) == 1;
 }
@@ -463,7 +467,7 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* Returns what a column is that may not be null. */
+/* Returns the role of a non-nullable column, for messages. */
 static const char *ingest_role(const tsr_ingest_kept *c) {
   return !c->is_dimension ? "a column of not_null" : c->given->label_of ? "a label" : "a dimension";
 }
@@ -477,14 +481,14 @@ static int ingest_refuse_null(const tsr_ingest_kept *c, tsr_error *error) {
                    c->given->name);
 }
 
-/* Returns the datatype in which the present row's value and the ends of the domain are compared. */
+/* Returns the datatype in which the current row's value and the ends of the domain are compared. */
 static tsr_datatype ingest_box_datatype(const tsr_ingest_kept *c) {
   if (c->given->typed && !c->given->ends_untyped) return c->datatype;
   if (c->class == TSR_INGEST_REALS || c->given->real) return TSR_FLOAT64;
   return c->is_unsigned ? TSR_UINT64 : TSR_INT64;
 }
 
-/* Converts an end of an untyped column, or its value. is_unsigned: an integer has the bits of UINT64. */
+/* Converts an end of an untyped column, or its value. is_unsigned: an integer is the bits of a UINT64. */
 static void ingest_box_end(tsr_datatype datatype, bool is_real, bool is_unsigned, const uint8_t in[8], uint8_t out[8]) {
   int64_t integer;
   memcpy(&integer, in, sizeof integer);
@@ -497,7 +501,7 @@ static void ingest_box_end(tsr_datatype datatype, bool is_real, bool is_unsigned
   }
 }
 
-/* Fails if the present row lies outside of the domain that is known of a dimension. */
+/* Fails if the current row is outside of a dimension's known domain. */
 static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   const tsr_ingest_column *given = c->given;
   const tsr_datatype datatype = ingest_box_datatype(c);
@@ -526,7 +530,7 @@ static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
   return tsr__check_coordinates(&schema, 0, &column, NULL, 1, error);
 }
 
-/* Fails if the array's label lacks the value of the present row. */
+/* Fails if the array's label lacks the value of the current row. */
 static int ingest_check_known(const tsr_ingest_kept *c, tsr_error *error) {
   const bool text = c->class == TSR_INGEST_TEXTS;
   const uint8_t *bytes = c->growing.values.data + c->growing.before;
@@ -542,7 +546,7 @@ static int ingest_check_known(const tsr_ingest_kept *c, tsr_error *error) {
   return tsr__fail(error, TSR_RANGE, "column '%s': its value is none of the label's", c->given->name);
 }
 
-/* Ends the row of one column: a null if it was not set. */
+/* Ends the current row in one column: null if it was not set. */
 static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error) {
   if (c->growing.is_set) {
     double real;
@@ -568,7 +572,7 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
 
 void tsr_ingest_number_row(tsr_ingest *g, uint64_t number) { g->numbers.given = number; }
 
-/* Keeps the number of the present row, if rows may be left out later. */
+/* Records the number of the current row, if rows may be dropped later. */
 static int ingest_keep_number(tsr_ingest *g, tsr_error *error) {
   const uint64_t number = g->numbers.given ? g->numbers.given : g->counts.begun + 1;
   const tsr_ingest_numbered run = {g->counts.rows, number};

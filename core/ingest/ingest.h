@@ -132,8 +132,8 @@ int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
 uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
 
-/* For an array with a single dimension: sets *key to the order key of the first coordinate after all of its cells, and
- * the number of coordinates left in the domain from there on. */
+/* For an array with a single dimension: *key is the order key of the first coordinate after all of its cells, *room the
+ * number of coordinates left in the domain from there on. */
 int tsr__ingest_next_row(tsr_array *array, uint64_t *key, uint64_t *room, tsr_error *error);
 
 /* Removes from all columns of one part the rows whose bit is set in `out`. The part begins at bit `first`. */

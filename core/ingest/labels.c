@@ -1,9 +1,9 @@
-/* labels.c: columns that become labels of dimensions. When all rows are there, the different values of such a
- * column are sorted, and the column's parts get the number of each value in place of the value: so the rest of the ingest
- * sees a dimension of integers. The values themselves go into the label's array.
+/* labels.c: columns that become labels of dimensions. Once all rows are there, the distinct values of such a column are
+ * sorted, and the column's values are replaced by their ranks: so the rest of the ingest sees a dimension of integers.
+ * The values themselves go into the label's array.
  *
- * A value is kept as bytes that sort as the values do: a text as it is, a number as its order key, most significant byte
- * first. A table of hashes finds the number of a value in the order in which the values came.
+ * Values are stored as bytes that sort like the values: a string as it is, a number as its order key, most significant
+ * byte first. A hash table maps a value to its number in order of first appearance.
  */
 #include <string.h>
 
@@ -17,16 +17,16 @@
 #include "label/label.h"
 #include "ingest/ingest.h"
 
-typedef struct ingest_different { /* the different values of a column, in the order in which they came */
+typedef struct ingest_different { /* the distinct values of a column, in order of first appearance */
   const tsr_ingest_kept *column;
   bool is_text;
   tsr_buffer bytes, ends; /* ends: uint64_t */
   uint32_t *table; /* numbers + 1 by hash; 0: empty */
-  uint64_t room, count; /* room: of the table, a power of two */
+  uint64_t room, count; /* room: slots of the table, a power of two */
   uint64_t *places; /* by number: the coordinate */
 } ingest_different;
 
-/* ---- Different values -------------------------------------------------------------------------------------------- */
+/* ---- Distinct values --------------------------------------------------------------------------------------------- */
 
 static uint64_t ingest_value_end(const ingest_different *v, uint64_t number) {
   uint64_t end = 0;
@@ -46,7 +46,7 @@ static uint64_t ingest_value_hash(const uint8_t *bytes, uint64_t size) {
   return hash ^ hash >> 29;
 }
 
-/* Finds the place of a value in the table: its own, or an empty one. */
+/* Finds the slot of a value in the table: its own, or an empty one. */
 static uint32_t *ingest_value_place(const ingest_different *v, const uint8_t *bytes, uint64_t size) {
   for (uint64_t at = ingest_value_hash(bytes, size);; at++) {
     uint32_t *place = &v->table[at & (v->room - 1)];
@@ -84,7 +84,7 @@ static int ingest_add_value(tsr_ingest *g, ingest_different *v, const uint8_t *b
   return TSR_OK;
 }
 
-/* Gives the bytes of a row's value; those of a number are in `key`. */
+/* Returns the bytes of a row's value; those of a number are in `key`. */
 static const uint8_t *ingest_row_bytes(const ingest_different *v, const tsr_ingest_values *values, uint64_t row,
                                        uint8_t key[8], uint64_t *size) {
   const tsr_ingest_kept *c = v->column;
@@ -101,7 +101,7 @@ static const uint8_t *ingest_row_bytes(const ingest_different *v, const tsr_inge
   return key;
 }
 
-/* Collects the different values of all rows. */
+/* Collects the distinct values of all rows. */
 static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_buffer *scratch,
                                  tsr_error *error) {
   for (uint64_t p = 0; p < g->counts.parts; p++) {
@@ -127,14 +127,14 @@ static int ingest_compare_values(const void *different, uint32_t a, uint32_t b) 
   return tsr__bytes_compare(x, sizes[0], y, sizes[1]);
 }
 
-/* Returns whether each value is below the one that came before it. */
+/* Returns true if each value is below the previous one, in order of first appearance. */
 static bool ingest_values_fall(const ingest_different *v) {
   for (uint64_t i = 1; i < v->count; i++)
     if (ingest_compare_values(v, (uint32_t)i - 1, (uint32_t)i) <= 0) return false;
   return v->count > 1;
 }
 
-/* Sorts the values, and gives each its coordinate. */
+/* Sorts the values, and assigns each its coordinate. */
 static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_label *label, tsr_error *error) {
   tsr_pair *pairs;
   TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, 2 * v->count, &pairs, error));
@@ -170,7 +170,7 @@ static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_lab
   return rc;
 }
 
-/* Finds the coordinates of the values in a label that has them already. */
+/* Finds the coordinates of the values in an existing label. */
 static int ingest_find_values(const ingest_different *v, const tsr_label_index *index, tsr_error *error) {
   for (uint64_t i = 0; i < v->count; i++) {
     uint64_t size, key = 0;

@@ -1,5 +1,8 @@
-/* write.c: the complete parts of an ingest's columns: makes a block of each, writes it to the temporary file if
- * the blocks in memory take half of the budget, loads it again, and takes rows out of it. */
+/* write.c: stores the complete parts of an ingest's columns, and writes the rows into an array.
+ *
+ * When a part is complete, each column becomes a block. If the blocks in memory take half of the budget, further ones
+ * are spilled to the temporary file. Parts are loaded again one by one, rows can be removed from them, and finally they
+ * are appended to a writer of the array. */
 #include <math.h>
 #include <string.h>
 #include <stdlib.h>
@@ -64,7 +67,7 @@ static int ingest_spill(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Keeps the block of a part in memory, or in the temporary file. */
+/* Keeps the block of a part in memory, or spills it to the temporary file. */
 static int ingest_keep_block(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
   if (!part->block) return TSR_OK;
   if (g->spill.resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
@@ -128,11 +131,11 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
   return ingest_keep_block(g, part, error);
 }
 
-/* ---- Taking rows out --------------------------------------------------------------------------------------------- */
+/* ---- Removing rows ----------------------------------------------------------------------------------------------- */
 
 static bool ingest_is_out(const uint8_t *out, uint64_t row) { return out[row / 8] >> row % 8 & 1; }
 
-/* Copies what is kept of a block into `to`, which is as large, and sets the new size of the values. */
+/* Copies the remaining rows of a block to `to`, which is as large, and sets the new size of the values. */
 static void ingest_copy_kept(const tsr_ingest_part *part, const uint8_t *from, uint64_t rows, uint64_t kept,
                              const uint8_t *out, uint64_t first, uint8_t *to, uint64_t *values_size) {
   const bool texts = part->class >= TSR_INGEST_TEXTS;
@@ -204,7 +207,7 @@ int tsr__ingest_shrink_part(tsr_ingest *g, uint64_t number, const uint8_t *out, 
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-/* Makes reals of the integers of a part that is in `scratch`, or copies them there. */
+/* Converts the integers of a part to reals in `scratch`, where they are already or are copied to. */
 static int ingest_widen(const tsr_ingest_part *part, uint64_t rows, tsr_buffer *scratch, tsr_ingest_values *values,
                         tsr_error *error) {
   if (part->block) {
@@ -249,8 +252,10 @@ int tsr__ingest_load(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer
   return TSR_OK;
 }
 
-/* Writes the rows of an ingest into an array, part by part: values of 8 bytes become those of the
- * fields' datatypes, and the fields get the columns that have their names. */
+/* ---- Writing the array ------------------------------------------------------------------------------------------- */
+
+/* The rows are written part by part: values of 8 bytes are narrowed to the fields' datatypes, and each field gets the
+ * column with its name. */
 
 typedef struct ingest_target { /* one field of the array */
   uint32_t column; /* UINT32_MAX: the dimension `row` */
@@ -271,7 +276,7 @@ typedef struct ingest_writing {
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-/* Makes the coordinates of rows that have none: those from order key `key` on. */
+/* Makes the coordinates of rows that have none, from order key `key` on. */
 static int ingest_row_numbers(uint64_t key, const tsr_field *row, uint64_t rows, ingest_target *t, tsr_column *column,
                               tsr_error *error) {
   tsr_buffer *cells = &t->memory.cells;
@@ -300,9 +305,9 @@ static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, 
   return tsr_writer_append(w->writer, w->columns, NULL, rows, error);
 }
 
-/* ---- Two rows at one coordinate ---------------------------------------------------------------------------------- */
+/* ---- Rows with equal coordinates --------------------------------------------------------------------------------- */
 
-/* Appends the coordinates of the first row that an earlier row has. */
+/* Appends the coordinates of the first row with the coordinates of an earlier one. */
 static int ingest_print_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
   uint8_t *twice;
   uint64_t count;
@@ -312,7 +317,7 @@ static int ingest_print_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) 
   return rc;
 }
 
-/* Fails if the array, which is new, has fewer cells than the ingest has rows. */
+/* Fails if the new array has fewer cells than the ingest has rows. */
 static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *error) {
   tsr_ingest *g = w->ingest;
   tsr_snapshot *snapshot = NULL;
