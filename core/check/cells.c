@@ -29,7 +29,7 @@
 #include "array/array.h"
 
 #define CHECK_CELLS_WINDOW_BYTES (UINT64_C(4) << 20) /* decoded bytes of a window with several tiles */
-#define CHECK_CELLS_SHARE        4 /* a window with several tiles has this part of the memory at most */
+#define CHECK_CELLS_SHARE        4 /* a window with several tiles uses at most 1/4 of the memory */
 #define CHECK_CELLS_WINDOW_TILES 64 /* tiles of a window, counted for each slot */
 
 typedef struct dense_box dense_box;
@@ -46,7 +46,7 @@ typedef struct check_cells_job {
   opened_slot *source;
   uint64_t number;
   tsr_tile *tile; /* NULL if it could not be decoded */
-  bool cut; /* the file ends before the tile does; that is reported already */
+  bool cut; /* the file ends before the tile; this has been reported already */
   tsr_part_kind failed; /* the part that could not be read */
   tsr_error fault; /* why */
 } check_cells_job;
@@ -285,7 +285,7 @@ typedef struct coordinates_check {
   bool *dimension_lossy; /* [dimension] */
   bool reported_signed, reported_old_order; /* once per fragment */
   cell_block block; /* the current tile */
-  cell_block last; /* the last cell of the tile before */
+  cell_block last; /* the last cell of the previous tile */
 } coordinates_check;
 
 /* Returns a coordinate on a dimension of fixed size. */
@@ -374,8 +374,8 @@ static int check_cells_compare_cells(const coordinates_check *k, const cell_bloc
 }
 
 typedef struct order_faults { /* of one tile */
-  uint64_t disorder, first_disorder; /* cells out of order: how many, and the first */
-  uint64_t duplicates, first_duplicate; /* cells with the coordinates of the cell before */
+  uint64_t disorder, first_disorder; /* cells out of order: number, and the first one */
+  uint64_t duplicates, first_duplicate; /* cells with the coordinates of the previous cell */
   bool signed_order; /* strings in the order of signed bytes */
 } order_faults;
 
@@ -711,7 +711,7 @@ static int check_coordinates(tsr_fragment_check *f) {
   tsr__arena_release(&k.last.arena);
   for (uint32_t s = 0; s < k.slot_count; s++) close_slot(&k.slots[s]);
   if (rc < 0 || usable) return rc;
-  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* at least decode the slots that exist */
+  for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) { /* decode at least the existing slots */
     tsr_system_column system_column;
     if (is_coordinate(f, slot, &system_column)) TSR_TRY(check_slot(f, slot, NULL));
   }

@@ -307,7 +307,7 @@ typedef struct schema_tally { /* counts of schema files */
   uint64_t files;
   uint64_t opened; /* decrypted and decoded as generic tiles */
   uint64_t refused; /* the key does not fit, or is missing */
-  uint64_t plain; /* of the refused: not encrypted although there is a key */
+  uint64_t plain; /* among the refused: not encrypted although there is a key */
 } schema_tally;
 
 static int add_schema(tsr_checker *c, const char *directory, const char *file, const char *name,
@@ -673,7 +673,7 @@ void tsr__check_ask(tsr_checker *c) {
 }
 
 static int check_fragments(tsr_checker *c) {
-  tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings always come in the same order */
+  tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings are always in the same order */
   int rc = TSR_OK;
   for (uint64_t i = 0; rc >= 0 && i < c->fragments.capacity; i++)
     if (c->fragments.entries[i].key)
@@ -710,7 +710,7 @@ static int check_list_root(tsr_checker *c) {
   tsr_error fault = {0};
   int rc = tsr__store_list(c->store, "", &c->root, &fault);
   if (rc == TSR_NOT_FOUND) {
-    uint64_t when; /* of a file that is there instead */
+    uint64_t when; /* of a file that exists instead */
     const char *reason = tsr__store_modified(c->store, "", &when, NULL) >= 0 ? ": it is not a directory" : "";
     return tsr__fail(c->error, rc, "array not found: %s%s", c->store->name, reason);
   }

@@ -645,7 +645,7 @@ static int check_variant(tsr_checker *c, const char *path, const char *name, con
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   if (rc < 0 && rc != TSR_NOT_FOUND && rc != TSR_CORRUPT) return tsr__check_fault(c, con.text, &fault, NULL);
-  if (!differs) return TSR_OK; /* or the .con is damaged, which is reported already */
+  if (!differs) return TSR_OK; /* or the .con is damaged, which has been reported already */
   return tsr__check_say(
       c, TSR_SEVERITY_ERROR, path,
       "it should hold the footers of the fragments that %s, of the same name, commits, and of no others: "

@@ -306,7 +306,7 @@ static int check_metadata_tile(tsr_fragment_check *f, metadata_tile *t) {
 static int check_gaps(tsr_fragment_check *f, metadata_tile *tiles, uint64_t count) {
   const tsr_fragment_metadata *m = &f->metadata;
   uint64_t end = 0;
-  bool known = true; /* `end` is the end of the tile before */
+  bool known = true; /* `end` is the end of the previous tile */
   for (uint64_t i = 0; i <= count; i++) {
     uint64_t at = i < count ? tiles[i].at : m->at.footer;
     if (i == count && layout_hides_processed_conditions(m->version))

@@ -42,7 +42,7 @@ typedef struct check_statistics_measured { /* the true statistics of a tile's ce
 struct tsr_check_summary { /* statistics of several tiles, merged as TileDB merges them */
   uint64_t tiles, null_count;
   bool any; /* some tile has a cell that is not null */
-  bool unknown; /* minimum and maximum cannot be known */
+  bool unknown; /* minimum and maximum are unknowable */
   uint8_t min[8], max[8]; /* numbers */
   tsr_check_bound min_text, max_text; /* text */
   bool summed; /* a sum was added */
@@ -378,7 +378,7 @@ static int add_to_summary(tsr_fragment_check *f, tsr_check_summary *summary, uin
   if (!looked_at && f->metadata.dense && nulls > 0)
     summary->unknown = true; /* the null count may include cells of a dense tile that were not written */
   if (field->nullable && (nulls == tsr__fragment_tile_cells(&f->metadata, number) || (looked_at && m->cells == 0))) {
-    summary->unknown = summary->unknown || text; /* after such a tile TileDB uses the text of a wrong tile */
+    summary->unknown = summary->unknown || text; /* after such a tile, TileDB uses a string of the wrong tile */
     return TSR_OK;
   }
   if (s->sum) sum = *s->sum;

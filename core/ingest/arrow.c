@@ -115,7 +115,7 @@ typedef enum ingest_layout { /* how Arrow keeps the values of a column */
 } ingest_layout;
 
 typedef struct ingest_arrow_type {
-  const char *format; /* with '*' at the end: what begins so */
+  const char *format; /* with '*' at the end: a prefix */
   ingest_layout layout;
   uint32_t size; /* of a value, or 0 */
   tsr_datatype datatype;
@@ -247,14 +247,14 @@ int tsr_arrow_columns(const struct ArrowSchema *schema, tsr_ingest_column *colum
 typedef struct ingest_arrow { /* a column of a batch, or its dictionary */
   const struct ArrowArray *array;
   const ingest_arrow_type *type;
-  uint64_t offset, length; /* of the values that count, in the buffers */
+  uint64_t offset, length; /* the part of the buffers that belongs to the array, in values */
   const uint8_t *validity; /* NULL: no nulls */
   const uint8_t *values; /* numbers, bits, or views */
   const uint8_t *ends, *bytes; /* offsets; what they point into */
   struct ingest_arrow *labels; /* of a dictionary, or NULL */
   struct ingest_arrow *items; /* of lists, or NULL: their values; the array itself has validity and offsets */
   bool is_list;
-  uint64_t each; /* values in each list; 0: as the offsets say */
+  uint64_t each; /* values in each list; 0: determined by the offsets */
 } ingest_arrow;
 
 static int ingest_arrow_broken(const char *name, const char *why, tsr_error *error) {

@@ -57,7 +57,7 @@ static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
   a->bounded = true;
 }
 
-typedef struct ingest_end { /* an end of a domain, or an extent, as the column gives it */
+typedef struct ingest_end { /* an end of a domain, or an extent, as specified in the column's options */
   const uint8_t *bytes;
   bool real, is_unsigned; /* FLOAT64; UINT64; else INT64 */
   bool is_end; /* no extent */
@@ -280,7 +280,7 @@ static void ingest_widen_tiles(const ingest_axis *a, tsr_field *field) {
   const uint64_t key = tsr__key(a->datatype, field->low), last = tsr__key(a->datatype, field->high),
                  max = tsr__key_max(a->datatype),
                  min = a->column ? tsr__key_min(a->datatype) + instant : key, /* rows are counted from 0 */
-      low = key - (key - min) / a->extent * a->extent, /* tiles stay where the rows' box has them */
+      low = key - (key - min) / a->extent * a->extent, /* keep the tiles aligned with the rows' box */
       high = low + ((max - low) / a->extent * a->extent - 1);
   if (high < last) return;
   tsr__key_value(a->datatype, low, field->low);

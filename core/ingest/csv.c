@@ -10,7 +10,7 @@
 #include "environment/environment.h"
 
 #define CSV_BLOCK  (UINT64_C(256) << 10) /* bytes read at once */
-#define CSV_RECORD (UINT64_C(64) << 20) /* bytes of a record, at most: then a quote is missing */
+#define CSV_RECORD (UINT64_C(64) << 20) /* maximum bytes of a record; a longer one must lack a quote */
 
 struct tsr_csv {
   tsr_csv_options options;
@@ -19,7 +19,7 @@ struct tsr_csv {
   uint64_t at; /* in `data`: where the next record begins */
   uint64_t line; /* of the next record, from 1 */
   bool ended; /* the file has no more bytes */
-  bool begun; /* the byte order mark was looked for */
+  bool begun; /* the file has been checked for a byte order mark */
   tsr_buffer fields; /* tsr_csv_field */
 };
 
@@ -122,7 +122,7 @@ static int csv_divide(tsr_csv *c, uint64_t from, uint64_t end, tsr_error *error)
   while (true) {
     TSR_TRY(csv_take_field(c, &at, end, error));
     if (at >= end) return TSR_OK;
-    at++; /* the delimiter; a field that is empty follows the last one */
+    at++; /* skip the delimiter; after the last one, an empty field follows */
   }
 }
 

@@ -1,8 +1,8 @@
 /* write.c: stores the complete parts of an ingest's columns, and writes the rows into an array.
  *
- * When a part is complete, each column becomes a block. If the blocks in memory take half of the budget, further ones
- * are spilled to the temporary file. Parts are loaded again one by one, rows can be removed from them, and finally they
- * are appended to a writer of the array. */
+ * When a part is complete, each column becomes a block. Once the blocks in memory take a quarter of the budget, further
+ * ones are spilled to the temporary file. Parts are loaded again one by one, rows can be removed from them, and finally
+ * they are appended to a writer of the array. */
 #include <math.h>
 #include <string.h>
 #include <stdlib.h>

@@ -32,17 +32,18 @@ struct tsr_label_index {
   const tsr_schema *schema; /* of it */
   char *name; /* of the label */
   const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
-  bool declared; /* the label's array says how its values are ordered; else the values show it when they are loaded */
-  unsigned order; /* of the values: 1 rise, 2 fall, 0 neither: then `ordered` is in the order of the values */
+  bool declared; /* the label's array declares the order of its values; otherwise the order is detected when they are
+                  * loaded */
+  unsigned order; /* of the values: 1 increasing, 2 decreasing, 0 neither: `ordered` is then sorted by value */
   tsr_memory memory; /* pays for what follows */
   tsr_snapshot *snapshot; /* the snapshot that the index shows; NULL: none yet */
   bool loaded; /* the values below are those of the snapshot */
-  unsigned searches; /* in a state whose values are not loaded */
-  uint64_t first; /* coordinate of the first value: a number of the dimension's datatype, with its sign, as 64 bits */
+  unsigned searches; /* searches in this snapshot before the values were loaded */
+  uint64_t first; /* coordinate of the first value, sign-extended to 64 bits */
   uint64_t count; /* values, in `cells` */
   tsr_column cells;
   tsr_buffer bytes, offsets, validity; /* what `cells` points to */
-  uint64_t *ordered; /* numbers of the values that have an order, ascending unless `order` is 0 */
+  uint64_t *ordered; /* indices of the values that can be ordered, ascending unless `order` is 0 */
   uint64_t ordered_count;
 };
 
@@ -421,7 +422,7 @@ static void store_coordinate(const tsr_label_index *index, uint64_t cell, uint8_
 }
 
 typedef struct label_intervals { /* what a search has found */
-  bool exact; /* coordinates without a value divide intervals */
+  bool exact; /* coordinates without a value split intervals */
   uint64_t limit, count;
   tsr_interval *intervals;
 } label_intervals;
@@ -462,7 +463,7 @@ static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t 
   uint64_t *cells;
   if (index->order != 0) return add_label_runs(index, from, count, found, error);
   TSR_TRY(
-      TSR_ALLOC_RAW(&index->memory, count, &cells, error)); /* the values have no order: their coordinates are sorted */
+      TSR_ALLOC_RAW(&index->memory, count, &cells, error)); /* the values are not in order: sort their coordinates */
   memcpy(cells, from, count * sizeof *cells);
   qsort(cells, count, sizeof *cells, compare_cells);
   const int rc = add_label_runs(index, cells, count, found, error);
@@ -621,7 +622,8 @@ int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact,
 /* Returns true if `high`, a value above `value`, is nearer to it than `low`, a value below it. */
 static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
   const tsr_datatype datatype = index->field->datatype;
-  const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if they fall */
+  const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if the values
+                                              * decrease */
   if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
     const uint64_t key = tsr__key(datatype, value);
     const uint64_t to_low = key - tsr__key(datatype, low), to_high = tsr__key(datatype, high) - key;

@@ -74,7 +74,7 @@ int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column 
   int rc = take_label_lease(index, error);
   if (rc == TSR_BUSY) return rc;
   if (rc >= 0) rc = label_write_box(index, first, values, count, true, error);
-  return_label_lease(index); /* also if it is not known whether it was taken */
+  return_label_lease(index); /* even if it is not known whether it was taken */
   return rc;
 }
 
@@ -119,7 +119,7 @@ int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *
 
 int tsr__label_arrays_each(tsr_array *array, tsr_label_task task, void *argument, tsr_error *error) {
   const tsr_schema *schema;
-  /* What was done to the array has just listed it. In a bucket another listing would be a request. */
+  /* The preceding operation has just listed the array. In a bucket, another listing would be a request. */
   TSR_TRY(array->log.listing ? tsr_array_schema_listed(array, TSR_TIME_NOW, &schema, error)
                              : tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
   for (uint32_t i = 0; i < schema->label_count; i++) {

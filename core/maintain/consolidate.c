@@ -34,14 +34,14 @@
 #define CONSOLIDATE_PASSES_MAX     8
 #define TIMED_VERSION              15 /* format version since which merged sparse fragments store the times of cells */
 
-typedef struct consolidate_item { /* a committed fragment that no vacuum file names, or one that may be committed yet */
+typedef struct consolidate_item { /* a committed fragment that no vacuum file names, or one that may yet be committed */
   const char *name;
   tsr_name parsed;
-  bool prepared; /* not published: it is left for its database to publish */
+  bool prepared; /* a prepared commit, left for its database to publish */
   int64_t index; /* in the snapshot's fragments if it may be merged, else -1 */
   uint64_t latest; /* the greatest end time of this item and all before it */
   uint64_t bytes; /* of its files */
-  uint64_t tile_bytes; /* of one tile of all its fields, in memory */
+  uint64_t tile_bytes; /* of one tile, with all fields, in memory */
 } consolidate_item;
 
 typedef struct consolidation {
@@ -57,7 +57,7 @@ typedef struct consolidation {
   tsr_buffer items; /* of consolidate_item, ordered by start time and name */
   bool split; /* the memory budget has cut a sequence short: another pass may continue */
   bool full; /* max_fragment_bytes has cut a sequence short */
-  bool planning; /* nothing is merged: `merged` counts the fragments that would be */
+  bool planning; /* merge nothing: `merged` counts the fragments that would be merged */
   uint64_t merged; /* fragments */
 } consolidation;
 

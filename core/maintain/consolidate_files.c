@@ -27,7 +27,7 @@
 #include "log/log.h"
 #include "environment/environment.h"
 
-#define FILE_MAX                   (UINT64_C(1) << 30) /* bytes of a file that is read */
+#define FILE_MAX                   (UINT64_C(1) << 30) /* maximum size of a file to read */
 #define CONSOLIDATE_FILES_ATTEMPTS 8 /* while other processes consolidate and vacuum */
 
 /* ---- Publishing files -------------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static int consolidate_files_publish(tsr_store *store, const consolidated_file *
     if (rc >= 0) return 1;
     if (rc != TSR_EXISTS) return *error = one, rc;
     TSR_TRY(tsr__store_find(store, path, &exists, error));
-    if (exists) return 0; /* else the name of the staged file was taken, by the rest of a crash: use another name */
+    if (exists) return 0; /* otherwise leftovers of a crash have the staged file's name: use another name */
   }
   TSR_TRY(tsr__file_path(file->directory, file->start, file->end, file->version, file->suffix, path, error));
   if (check) TSR_TRY(tsr__con_publish(store, path, bytes, check, argument, error));
@@ -517,8 +517,8 @@ static int encode_footers(const tsr_maintained *object, const footers *f, tsr_bu
   tsr_buffer table = {.memory = out->memory};
   uint64_t size = 4;
   int rc = TSR_OK;
-  /* The offsets in the table count from the content's begin, so they need the size of the table: the first round finds
-   * the size, the second makes the table. */
+  /* The offsets in the table count from the beginning of the content, so they depend on the size of the table: the
+   * first round determines the size, the second makes the table. */
   for (int round = 0; round < 2 && rc >= 0; round++) {
     table.size = 0;
     rc = tsr__buffer_append_u32(&table, (uint32_t)count, error);

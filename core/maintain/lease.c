@@ -33,7 +33,7 @@
 /* A store rounds times down to a second, and its clock is known to within a second. Nobody takes over a lease until it
  * has been expired for this many milliseconds. */
 #define LEASE_SLACK  2000
-#define LEASE_TRIES  10 /* listings until a file stays long enough to be read */
+#define LEASE_TRIES  10 /* attempts to list and then read a file before it disappears */
 #define LEASE_SIZE   128 /* bytes of a file, at most */
 #define LEASE_DIGITS 18 /* of a generation, at most */
 #define LEASE_PATH   40 /* bytes of a path */

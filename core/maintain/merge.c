@@ -496,11 +496,11 @@ typedef struct sparse_merge {
   uint32_t fields, system_columns;
   tsr_arena arena; /* of one attempt */
   tile_source *sources;
-  tsr_merge_source **list; /* the same, for merge.c */
+  tsr_merge_source **list; /* pointers to them, for tsr__merge */
   uint32_t count;
 } sparse_merge;
 
-#define EXPECTED_BYTES (UINT64_C(32) << 20) /* stored bytes of first tiles that a store may fetch ahead */
+#define EXPECTED_BYTES (UINT64_C(32) << 20) /* stored bytes of first tiles that a store may prefetch */
 
 static const uint64_t never = UINT64_MAX;
 
@@ -774,7 +774,7 @@ static void close_sources(sparse_merge *m) {
 static void expect_first_tiles(sparse_merge *m) {
   tsr_array *array = m->plan->array;
   uint64_t bytes = 0;
-  tsr_error unseen; /* the load of the tile gets it, too */
+  tsr_error unseen; /* loading the tile will report it */
   for (uint32_t i = 0; tsr__store_expects(array->store) && i < m->count && bytes < EXPECTED_BYTES; i++) {
     tile_source *s = &m->sources[i];
     if (s->at < s->end && request_tile(s, &unseen) >= 0)

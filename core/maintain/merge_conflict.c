@@ -29,9 +29,9 @@
 #include "log/log.h"
 
 #define VACUUM_MAX     (UINT64_C(1) << 30) /* bytes of a vacuum file */
-#define RIVAL_PATIENCE 400u /* ms from the staged files of a merge to its commit, if its process lives */
-#define RIVAL_REQUESTS 5000u /* the same where each step is a request */
-#define RIVAL_PAUSE    20u /* ms between two looks at first; each pause is half as long again */
+#define RIVAL_PATIENCE 400u /* ms from the staged files of a merge to its commit, if its process is alive */
+#define RIVAL_REQUESTS 5000u /* the same, if each step is a request */
+#define RIVAL_PAUSE    20u /* ms between the first two checks; each pause is 1.5 times the last */
 #define STEM_DIGITS    24 /* digits of the UUID that all fragments of a merge share */
 #define DECIDED_COMMIT "commit\n"
 #define DECIDED_CANCEL "cancel\n"
@@ -147,7 +147,7 @@ static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *e
     TSR_TRY(tsr__store_find(store, commit.text, &exists, error));
   }
   const int rc = exists ? tsr__store_remove(store, commit.text, &one) : TSR_NOT_FOUND;
-  if (rc == TSR_NOT_FOUND) { /* it may have committed and not taken effect yet: then it is finished */
+  if (rc == TSR_NOT_FOUND) { /* it may have committed but not taken effect yet: then complete it */
     TSR_TRY(tsr__log_list(&r->array->log, true, true, error));
     TSR_TRY(tsr__staged_vacuums_finish(&r->array->log, error));
   }

@@ -514,7 +514,7 @@ typedef struct recovery {
   void *argument;
   tsr_arena arena;
   tsr_buffer markers; /* of recover_found */
-  tsr_published published; /* commits that some file of the array says to be published */
+  tsr_published published; /* commits that are published according to some file of the array */
   uint64_t changed; /* prepared commits that were published or removed */
   uint64_t refused; /* prepared commits that disown had to leave */
   char why[256]; /* the first of these, and the reason */
@@ -540,7 +540,7 @@ static int find_markers(recovery *r, tsr_error *error) {
   const tsr_commit_list *prepared = &r->array->log.listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
     recover_found one = {0};
-    const char *path = prepared->items[i].path; /* belongs to the listing, which recovery renews */
+    const char *path = prepared->items[i].path; /* belongs to the listing, which recovery refreshes */
     TSR_TRY(TSR_ARENA_COPY(&r->arena, path, strlen(path), &one.marker, error));
     int rc = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
     if (rc > 0) rc = find_writer(r, &one, error);
@@ -631,7 +631,7 @@ static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
   if (f->writer == TSR_WRITER_LIVES) return 0;
   int rc = tsr__published_has(&r->published, &f->pending, error);
   if (rc < 0) return rc;
-  if (rc > 0) { /* the process that published it may have died in the middle: finish that */
+  if (rc > 0) { /* the process that published it may have died in between: complete its work */
     TSR_TRY(rc = tsr__pending_published(store, f->pending.commit, error));
     if (rc > 0) TSR_TRY(tsr__pending_publish(store, f->pending.commit, true, error));
     TSR_TRY(tsr__pending_unmark(store, f->marker, error));

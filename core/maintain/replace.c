@@ -40,7 +40,7 @@
 
 #define REPLACE_YOUNG    (UINT64_C(24) * 3600 * 1000) /* ms after its last change: it may still be committed */
 #define CHECK_ATTEMPTS   8 /* while the fragments of other merges come and go */
-#define CHECK_PAUSE      10 /* ms between the first two attempts; each pause is half as long again */
+#define CHECK_PAUSE      10 /* ms between the first two attempts; each pause is 1.5 times the last */
 #define REPLACE_ATTEMPTS 8 /* while other processes merge and vacuum */
 
 /* ---- Uncommitted fragments --------------------------------------------------------------------------------------- */

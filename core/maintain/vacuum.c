@@ -35,7 +35,7 @@ int tsr__vacuum_is_recent(tsr_vacuum *v, const char *path, tsr_error *error) {
 }
 
 int tsr__vacuum_sync(tsr_vacuum *v, const char *directory, tsr_error *error) {
-  bool exists = v->store->stamps_are_listings; /* there no directory is missing */
+  bool exists = v->store->stamps_are_listings; /* in such a store directories always exist */
   if (!exists) TSR_TRY(tsr__directory_find(v->store, directory, &exists, error));
   return exists ? tsr__store_sync_directory(v->store, directory, error) : TSR_OK;
 }

@@ -384,7 +384,7 @@ static int write_removed_grow(tsr_removed *r, tsr_error *error) {
   if (2 * (r->used + 1) <= slot_count(r)) return TSR_OK;
   uint64_t n = TSR_MAX(slot_count(r), SLOTS_MIN);
   while (n < 4 * (r->count + 1)) n *= 2;
-  tsr_buffer larger = {.memory = r->slots.memory}; /* after an error the table is as it was */
+  tsr_buffer larger = {.memory = r->slots.memory}; /* after an error the table is unchanged */
   TSR_TRY(tsr__buffer_reserve(&larger, n * sizeof(uint64_t), error));
   tsr__buffer_release(&r->slots);
   r->slots = larger;

@@ -312,9 +312,9 @@ typedef struct preparation {
   tsr_writer *w;
   tsr_snapshot *present; /* the array's current state, for commits that remove rows */
   tsr_deletes deletes;
-  commit_name *names; /* of the pieces, then of the conditions */
+  commit_name *names; /* names of the pieces, then of the conditions */
   uint64_t name_count;
-  uint64_t more; /* ms by which the cells are later than the conditions */
+  uint64_t more; /* by how many ms the cells are later than the conditions */
 } preparation;
 
 static int write_commit_new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
@@ -607,13 +607,13 @@ static int prepare_all(preparation *p, tsr_error *error) {
   const bool reuse = c->reusable && !w->schema->dense;
   if (!reuse) TSR_TRY(tsr__pieces_remove(w, c->boxes, error));
   TSR_TRY(take_names_back(w, error));
-  TSR_TRY(take_staged_back(w, error)); /* removes the marker, after all that it names */
+  TSR_TRY(take_staged_back(w, error)); /* removes the marker, after everything that it names */
   c->reusable = false;
   if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
   TSR_TRY(make_deletes(p, error));
   if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
     TSR_TRY(write_commit_choose_names(p, error));
-    TSR_TRY(write_staged(p, error)); /* becomes durable with the marker, which syncs the directory */
+    TSR_TRY(write_staged(p, error)); /* becomes durable together with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));
   }

@@ -20,7 +20,7 @@
 #include "read/reader.h"
 #include "write/dense_boxes.h"
 
-#define WRITE_SPARSE_BLOCK 262144u /* cells that the fragment's writer gets at once, about */
+#define WRITE_SPARSE_BLOCK 262144u /* approximate number of cells passed to the fragment writer at a time */
 
 static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, const uint32_t *order, uint64_t count,
                        uint64_t *block, uint64_t most, tsr_error *error) {

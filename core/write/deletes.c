@@ -30,11 +30,11 @@
 #define SETS_FROM     20 /* format version from which NOT IN can be used */
 #define SET_COST      32 /* cost of a NOT IN, in comparisons of numbers */
 #define TEXT_SET_COST 4 /* in comparisons of strings */
-#define LONG_RUN      4096 /* neighbours that become a range in any case */
+#define LONG_RUN      4096 /* this many consecutive values always become a range */
 #define SET_MAX       (1u << 20) /* values of a NOT IN */
-#define CONTENT_MAX   (UINT64_C(32) << 20) /* bytes of a condition; a term is never cut */
-#define FIRST_MAX     8 /* dimensions that are tried as the first one */
-#define RANGES_MAX    2000 /* ranges of a dimension in which cells are looked for */
+#define CONTENT_MAX   (UINT64_C(32) << 20) /* bytes of a condition; a term is never split */
+#define FIRST_MAX     8 /* number of dimensions to try as the first one */
+#define RANGES_MAX    2000 /* ranges of a dimension in which to look for cells */
 
 typedef struct set {
   uint64_t first, count; /* places in `members` */
@@ -42,11 +42,11 @@ typedef struct set {
 
 typedef struct write_deletes_side { /* a dimension */
   const tsr_field *field;
-  bool neighbours; /* neighbouring values exist: not for strings and floats */
+  bool neighbours; /* values can be consecutive: not strings and floats */
   uint64_t count; /* different values */
   uint64_t *keys; /* [symbol], fixed size: order keys */
   uint32_t *cells; /* [symbol], strings: a cell that has the value */
-  tsr_buffer sets, members; /* sets; their u32 symbols of values, in rising order */
+  tsr_buffer sets, members; /* sets; the u32 symbols of their values, ascending */
 } write_deletes_side;
 
 typedef struct terms { /* symbols[d * capacity + t] */
@@ -63,7 +63,7 @@ typedef struct maker {
   tsr_arena arena;
   write_deletes_side *sides;
   tsr_pair *pairs, *spare;
-  terms all, now; /* the coordinates; the terms that they have become */
+  terms all, now; /* the coordinates; the terms made of them */
   tsr_error *error;
 } maker;
 
@@ -281,7 +281,7 @@ static uint64_t write_deletes_run_at(const write_deletes_side *s, members all, u
 }
 
 typedef struct shape { /* how a set is written: as an AND of pieces */
-  bool set; /* values outside of long runs are written as NOT IN */
+  bool set; /* write values outside of long runs as NOT IN */
   uint64_t pieces; /* single values, ranges, sets */
   uint64_t cost;
   bool range; /* the only piece is a range */
@@ -348,7 +348,7 @@ static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, wri
   if (tsr_datatype_kind(s->field->datatype) != TSR_KIND_FLOAT ||
       s->keys[symbol] != tsr__key(s->field->datatype, (const double[1]){0}))
     return TSR_OK;
-  memset(fixed, 0, sizeof fixed); /* sets are compared bit by bit, so they need both zeros */
+  memset(fixed, 0, sizeof fixed); /* NOT IN compares bits, so the set needs both zeros */
   fixed[size - 1] = g->values.data[g->values.size - 1] ^ 0x80;
   TSR_TRY(tsr__buffer_append_u64(&g->offsets, g->values.size, m->error));
   return tsr__buffer_append(&g->values, fixed, size, m->error);
@@ -544,7 +544,7 @@ typedef struct write_deletes_check {
   int64_t *rows; /* removed rowids, sorted */
   uint64_t count;
   uint64_t chosen; /* when the rows were chosen, or 0 */
-  uint32_t *met; /* [first of equal terms]: cells at these coordinates that were met */
+  uint32_t *met; /* [first of equal terms]: cells found at these coordinates */
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
 } write_deletes_check;
 

@@ -22,7 +22,7 @@
 #include "format/tile.h"
 #include "environment/environment.h"
 
-typedef struct tsr_interleaved { /* a column that is being gathered */
+typedef struct tsr_interleaved { /* a column being gathered */
   uint64_t cell_size; /* 0: variable size */
   bool nullable, taken;
   tsr_buffer values, offsets, validity;
@@ -213,7 +213,7 @@ typedef struct input { /* a column of the window */
 
 typedef struct fragment_writer_part {
   tsr_file *file;
-  tsr_buffer out, offsets; /* bytes that are not in the file yet; u64 of each tile */
+  tsr_buffer out, offsets; /* bytes not in the file yet; u64 for each tile */
   uint64_t size;
 } fragment_writer_part;
 
@@ -233,7 +233,7 @@ typedef struct encoded { /* the result of a task: a tile of a slot */
 } encoded;
 
 typedef struct fragment_writer_window {
-  uint64_t tile_cells, tiles; /* cells of a tile; tiles of the window at most */
+  uint64_t tile_cells, tiles; /* cells of a tile; maximum number of tiles in the window */
   uint64_t pending; /* cells in the window */
   uint64_t pending_max; /* bytes at which complete tiles are written even if the window has room */
   tsr_buffer written; /* dense: u8 for each pending cell; 0: padding */
@@ -243,7 +243,7 @@ typedef struct fragment_writer_window {
 } fragment_writer_window;
 
 typedef struct fragment_writer_direct { /* tasks gather the cells of their tiles themselves */
-  input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never do that */
+  input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never gather */
   uint32_t *slot_of; /* slot of each input */
   bool active; /* the window's cells are whole tiles of the current call */
 } fragment_writer_direct;
@@ -252,12 +252,12 @@ typedef struct fragment_writer_leaves { /* MBRs of a sparse fragment, as tsr__rt
   tsr_buffer keys, sizes, text;
 } fragment_writer_leaves;
 
-typedef struct fragment_writer_ending { /* complete files, to be made durable and closed */
+typedef struct fragment_writer_ending { /* complete files, to be synced and closed */
   tsr_file *files[ENDING_MAX];
   uint32_t count;
 } fragment_writer_ending;
 
-typedef struct fragment_writer_call { /* of tsr__fragment_writer_add: `count` cells from `from` on are taken at once */
+typedef struct fragment_writer_call { /* of tsr__fragment_writer_add, for the `count` cells from `from` on */
   const tsr_column *columns;
   const uint64_t *order;
   uint64_t from, count;
@@ -270,7 +270,7 @@ struct tsr_fragment_writer {
   uint32_t input_count, slot_count;
   input *inputs;
   fragment_writer_slot *slots; /* slots that have files */
-  uint64_t out_max; /* bytes of a file that wait for it at most */
+  uint64_t out_max; /* maximum number of buffered bytes of a file */
   fragment_writer_window window;
   fragment_writer_direct direct;
   fragment_writer_leaves leaves;
@@ -538,7 +538,7 @@ static int take_variable(input *in, const tsr_column *column, uint64_t first, co
     if (order && !column->constant) fetch_ahead(offsets, 8, order, i, count);
     total += at == TSR_NO_CELL ? padding : offsets[cell + 1] - offsets[cell];
   }
-  /* there is a place for the bytes even if all strings are empty */
+  /* the buffer must exist even if all strings are empty */
   TSR_TRY(tsr__buffer_reserve(&in->values, TSR_MAX(total, 1), error));
   TSR_TRY(tsr__buffer_reserve(&in->starts, (count + 1) * 8, error));
   uint64_t *starts = (uint64_t *)(void *)(in->starts.data + in->starts.size);
@@ -631,7 +631,8 @@ static int encode_variable(const fragment_writer_slot *s, const input *in, uint6
     rc = tsr__pipeline_encode(f->offsets, &offsets_shape, (const uint8_t *)offsets, cells * sizeof(uint64_t), NULL,
                               cells, &e->parts[TSR_PART_FIXED], error);
   if (rc < 0) rc = tsr__wrap(error, "offsets");
-  /* A tile of no bytes has no chunks either: of an empty chunk some pipelines make bytes that TileDB cannot read. */
+  /* A tile without bytes has no chunks either: some pipelines turn an empty chunk into bytes that TileDB cannot read.
+   */
   else if (!holds && !e->variable_size) rc = tsr__buffer_append_u64(&e->parts[TSR_PART_VARIABLE], 0, error);
   else
     rc = tsr__pipeline_encode(f->values, &shape, in->values.data + starts[first], e->variable_size, offsets, cells,

@@ -135,7 +135,7 @@ typedef struct write_hilbert_sorter {
   tsr_pair **blocks;
   uint64_t *lows; /* by place: its lowest code */
   uint32_t *bounds; /* place_count + 1 for each block */
-  uint64_t *starts, *kept; /* by place: its first cell; how many cells are left in it */
+  uint64_t *starts, *kept; /* by place: its first cell; number of cells left in it */
   uint32_t *order;
   _Atomic uint64_t ties;
 } write_hilbert_sorter;
@@ -278,7 +278,7 @@ static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *coun
   return 1;
 }
 
-/* ---- All of it ------------------------------------------------------------------------------- */
+/* ---- Putting the places together --------------------------------------------------------------------------------- */
 
 static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **made, tsr_error *error) {
   uint64_t missing = 0;

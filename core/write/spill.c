@@ -4,7 +4,7 @@
  * A run is a fragment under a provisional name: unfiltered, encrypted if the array is, with all versions of a
  * coordinate, the oldest first, and with the numbers of its cells as their times. One extra file maps rowids to cells:
  *
- *   positions    u32 each: the place in the run of the cell that came as number i of it
+ *   positions u32 each: the position in the run of the cell that was appended as number i of it
  *
  * The merge holds one tile of each run in memory. A heap yields the cells in global order, with equal coordinates in
  * the order of their numbers. If the array does not allow duplicates, the last of equal cells wins.
@@ -25,13 +25,13 @@
 #include "read/reader.h"
 
 #define POSITIONS         "positions"
-#define SORT_BYTES        80u /* bytes that a cell takes while it is sorted and written, about */
-#define FIXED_BYTES       (UINT64_C(1) << 20) /* bytes that codecs take, however few cells there are */
-#define SOURCES_WANTED    8u /* sources that are worth merging at once */
-#define CELLS_MIN         1024u /* fewer cells in memory are not worth a run */
-#define WRITE_SPILL_BATCH 4096u /* merged cells that the fragment's writer gets at once */
+#define SORT_BYTES        80u /* approximate bytes of a cell while it is sorted and written */
+#define FIXED_BYTES       (UINT64_C(1) << 20) /* bytes that codecs need, however few cells there are */
+#define SOURCES_WANTED    8u /* number of sources worth merging at once */
+#define CELLS_MIN         1024u /* minimum number of cells in memory for a run */
+#define WRITE_SPILL_BATCH 4096u /* merged cells passed to the fragment writer at a time */
 #define TILES_MIN         512u /* memory_mb holds at least this many tiles of a part */
-#define TILE_BYTES        64u /* bytes of metadata for each field of a tile, about */
+#define TILE_BYTES        64u /* approximate bytes of metadata for each field of a tile */
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
 
@@ -222,7 +222,7 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
-typedef struct write_spill_cursor { /* a source, and its tile that is in memory */
+typedef struct write_spill_cursor { /* a source, and its tile in memory */
   const tsr_sorted_run *run, *stop; /* the run that it is in; the end of the source's runs */
   uint64_t tile, cells, at;
   tsr_tile_request *requests; /* by field, then of the cells' numbers */
@@ -238,14 +238,14 @@ typedef struct write_spill_part { /* the part that is being written, if there is
   tsr_sorted_run run; /* the current one; without a fragment, it has no cells yet */
   const tsr_schema *schema;
   run_path path;
-  uint64_t cells, max; /* that it has; at which it is complete */
+  uint64_t cells, max; /* cells in it; cells at which it is complete */
 } write_spill_part;
 
 typedef struct write_spill_out { /* merged cells that are not written yet */
   tsr_buffered *columns; /* by slot */
-  tsr_column *views; /* of `columns`, while they are written */
+  tsr_column *views; /* what `columns` point to, while they are written */
   uint64_t *last; /* [list]: numbers of the last of these cells */
-  uint64_t count, written; /* cells here; cells that were written before */
+  uint64_t count, written; /* cells here; cells written so far */
   bool last_removed; /* the last of these cells was removed by the writer */
 } write_spill_out;
 
@@ -255,8 +255,8 @@ typedef struct write_spill_merge {
   tsr_writer *w;
   const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
-  const tsr_fragment_target *target; /* the fragment that the cells become; NULL: they become parts */
-  uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: the first slots, which are written */
+  const tsr_fragment_target *target; /* the fragment to write; NULL: parts are written */
+  uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: number of leading slots to write */
   uint32_t *dimensions; /* [list]: the dimension whose coordinates it holds, or the number of dimensions */
   write_spill_cursor *cursors; /* by source */
   write_spill_place *heap; /* cursors that have a cell */

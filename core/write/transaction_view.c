@@ -40,7 +40,7 @@ typedef struct transaction_view_making { /* a run under construction */
   tsr_fragment *fragment;
   const tsr_column *columns; /* its cells */
   const uint32_t *order;
-  uint64_t first, count; /* number of its first cell; how many cells */
+  uint64_t first, count; /* number of its first cell; number of cells */
 } transaction_view_making;
 
 static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint64_t values, bool nullable,
