@@ -80,8 +80,7 @@ typedef struct tsr_ingest_numbered { /* the row `row` has this number, and the f
   uint64_t row, number;
 } tsr_ingest_numbered;
 
-typedef struct
-    tsr_ingest_numbers { /* the caller's row numbers, if it wants to know which rows are left out */
+typedef struct tsr_ingest_numbers { /* the caller's row numbers, if it wants to know which rows are left out */
   uint64_t given, last; /* given: of the current row; 0: the next number. last: of the last row */
   tsr_buffer runs; /* tsr_ingest_numbered, one for each gap in the numbers */
 } tsr_ingest_numbers;

@@ -4,7 +4,7 @@
  * A run is a fragment under a provisional name: unfiltered, encrypted if the array is, with all versions of a
  * coordinate, the oldest first, and with the numbers of its cells as their times. One extra file maps rowids to cells:
  *
- *   positions u32 each: the position in the run of the cell that was appended as number i of it
+ *   positions    u32 each: the position in the run of the cell that was appended as number i of it
  *
  * The merge holds one tile of each run in memory. A heap yields the cells in global order, with equal coordinates in
  * the order of their numbers. If the array does not allow duplicates, the last of equal cells wins.
