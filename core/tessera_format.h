@@ -158,8 +158,7 @@ typedef struct tsr_field {
 } tsr_field;
 
 struct tsr_schema;
-typedef struct tsr_label { /* a dimension label. Its values are in an array of their own, which opening the labelled
-                            * array does not open */
+typedef struct tsr_label { /* a dimension label; opening the labelled array does not open the label's array */
   char *name;
   uint32_t dimension; /* number of the dimension that the label belongs to */
   char *uri; /* URI of the label's array */

@@ -17,8 +17,7 @@ extern "C" {
 typedef enum tsr_ingest_declared { /* what an untyped column becomes if all its values are such text */
                                    TSR_INGEST_AS_IT_IS,
                                    TSR_INGEST_DATES, /* DATETIME_DAY */
-                                   TSR_INGEST_INSTANTS /* DATETIME_DAY, SEC, MS, US or NS: the coarsest that represents
-                                                        * all values */
+                                   TSR_INGEST_INSTANTS /* DATETIME_DAY, SEC, MS, US or NS: the coarsest that fits */
 } tsr_ingest_declared;
 
 typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type is inferred */
@@ -27,8 +26,8 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
   tsr_datatype datatype;
   uint32_t values_per_cell;
   tsr_ingest_declared declared;
-  bool has_empty; /* for tsr_ingest_stream: an untyped column without values has the datatype `empty`; false: Arrow's
-                   * null type */
+  /* for tsr_ingest_stream: an untyped column without values has the datatype `empty`; false: Arrow's null type */
+  bool has_empty;
   tsr_datatype empty;
   bool nullable; /* nullable even if no value is null; without it, a column is nullable if a value is null */
   bool not_null; /* a null is an error */
@@ -50,8 +49,8 @@ typedef struct tsr_ingest_column { /* `= {.name = ...}` is a column whose type i
    * `real`, and the extent is UINT64, or FLOAT64 if `real_extent`; they are converted to the inferred datatype. */
   uint8_t low[8], high[8], extent[8];
   bool real, real_extent;
-  bool low_unsigned, high_unsigned; /* for an untyped column: this end is above INT64_MAX, and holds the bits of a
-                                     * UINT64 */
+  /* for an untyped column: this end is above INT64_MAX, and holds the bits of a UINT64 */
+  bool low_unsigned, high_unsigned;
   bool ends_untyped; /* a typed column whose ends and extent are represented like those of an untyped one */
 } tsr_ingest_column;
 

@@ -78,9 +78,9 @@ typedef struct tsr_value_table {
   uint32_t field; /* a dimension or attribute with one integer, BOOL, datetime or time per cell */
   int64_t low; /* for UINT64 fields, the bits of the number */
   uint64_t count; /* coordinates */
-  const int64_t
-      *coordinates; /* [count]: the coordinates, ascending and distinct, instead of consecutive ones from `low` on;
-                     * NULL: consecutive. Borrowed */
+  /* [count]: the coordinates, ascending and distinct, instead of consecutive ones from `low` on; NULL: consecutive.
+   * Borrowed */
+  const int64_t *coordinates;
   /* INTEGER, REAL or TEXT: the type of all values that are not null; NUMBER: each is an INTEGER up to 2^53, or REAL;
    * NULL: all are null */
   tsr_value_type type;

@@ -32,8 +32,8 @@ struct tsr_label_index {
   const tsr_schema *schema; /* of it */
   char *name; /* of the label */
   const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
-  bool declared; /* the label's array declares the order of its values; otherwise the order is detected when they are
-                  * loaded */
+  /* the label's array declares the order of its values; otherwise the order is detected when they are loaded */
+  bool declared;
   unsigned order; /* of the values: 1 increasing, 2 decreasing, 0 neither: `ordered` is then sorted by value */
   tsr_memory memory; /* pays for what follows */
   tsr_snapshot *snapshot; /* the snapshot that the index shows; NULL: none yet */
@@ -622,8 +622,7 @@ int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact,
 /* Returns true if `high`, a value above `value`, is nearer to it than `low`, a value below it. */
 static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
   const tsr_datatype datatype = index->field->datatype;
-  const bool tie_after = label_falls(index); /* the lower coordinate wins: that of the greater value if the values
-                                              * decrease */
+  const bool tie_after = label_falls(index); /* the lower coordinate wins */
   if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
     const uint64_t key = tsr__key(datatype, value);
     const uint64_t to_low = key - tsr__key(datatype, low), to_high = tsr__key(datatype, high) - key;

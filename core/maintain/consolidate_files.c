@@ -100,8 +100,9 @@ typedef struct consolidated_file { /* a file to publish */
   const char *directory, *suffix;
   uint64_t start, end; /* times of its content */
   uint32_t version; /* format version */
-  char variant[128]; /* its name without suffix, if that is free: the name of the .con or .meta with the same fragments;
-                        "" for a new name */
+  /* its name without suffix, if that is free: the name of the .con or .meta with the same fragments; "" for a new name
+   */
+  char variant[128];
 } consolidated_file;
 
 /* Publishes a file. Returns 1 and its path; 0 if a file with the name `variant` exists already. `check` as for

@@ -39,8 +39,8 @@ typedef struct tsr_merge_source {
 typedef struct tsr_merge_options {
   const tsr_schema *schema;
   uint32_t system_columns; /* of the sources: 0; 1: times; 3: times, times of deletion, conditions */
-  bool purge; /* drop deleted cells and older cells with their coordinates; the only system column written is then the
-               * times */
+  /* drop deleted cells and older cells with their coordinates; the only system column written is then the times */
+  bool purge;
   tsr_environment *environment;
   tsr_memory *memory;
 } tsr_merge_options;

@@ -9,8 +9,8 @@
  * delete conditions all at once. A commit may use TSR_COMMIT_BYTES beyond the budget, so that codecs and small tiles
  * have room however small memory_mb is.
  *
- * The second half is the commit itself: withdrawing, choosing the time, preparing, publishing. Its protocol is
- * described before "Withdrawing a commit". */
+ * The second half is the commit itself: withdrawing, choosing the time, preparing, publishing. "The commit protocol"
+ * describes it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -198,9 +198,9 @@ void tsr__need_lend(tsr_writer *writer, bool lend) {
   atomic_store_explicit(&writer->memory.lent, lend ? TSR_COMMIT_BYTES : 0, memory_order_relaxed);
 }
 
-/* The commit protocol.
- *
- * A fragment is first written under a provisional name that no reader takes for a fragment's: ".UUID", below
+/* ---- The commit protocol ----------------------------------------------------------------------------------------- */
+
+/* A fragment is first written under a provisional name that no reader takes for a fragment's: ".UUID", below
  * __fragments (before format version 12, in the array's directory). Preparing chooses the time and gives the fragments
  * their final names. Publishing is one step:
  *

@@ -194,8 +194,8 @@ void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint6
 /* These functions do nothing for arrays with another cell order, or if the writer has only one thread. */
 
 typedef struct tsr_ahead { /* blocks of the cells in memory that were sorted ahead */
-  uint64_t next; /* number of cells in memory at which the next block is complete; UINT64_MAX: blocks are not sorted
-                  * ahead */
+  /* number of cells in memory at which the next block is complete; UINT64_MAX: blocks are not sorted ahead */
+  uint64_t next;
   tsr_buffer blocks; /* tsr_pair * for each block: its sorted pairs; NULL: the block was skipped */
   bool working; /* a worker is sorting a block, which the rest describes */
   tsr_job job;
@@ -231,8 +231,8 @@ typedef struct tsr_fragment_target tsr_fragment_target;
 #define TSR_RUN_CAPACITY 4096u /* cells in a tile of a run, at most */
 
 typedef struct tsr_sorted_run {
-  uint64_t first, end; /* numbers of its cells; `end` decreases if the writer is rewound to a number within a spilled
-                        * run */
+  /* numbers of its cells; `end` decreases if the writer is rewound to a number within a spilled run */
+  uint64_t first, end;
   uint64_t stored; /* cells in the fragment; more than end - first after a rewind */
   tsr_fragment *fragment;
 } tsr_sorted_run;
