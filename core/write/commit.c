@@ -581,8 +581,8 @@ static int write_staged(const preparation *p, tsr_error *error) {
   return rc;
 }
 
-/* Gives the pieces that stay provisional names again, before the marker and the commit that know them by their old
- * names are removed: their current names contain the time of a commit that failed. */
+/* Renames the pieces that stay back to provisional names, before the marker and the commit that know them by their
+ * final names are removed: these names contain the time of a commit that failed. */
 static int take_names_back(tsr_writer *w, tsr_error *error) {
   for (uint64_t i = 0; i < tsr__piece_count(&w->commit); i++) {
     tsr_piece *one = tsr__piece_at(&w->commit, i);
