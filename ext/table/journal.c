@@ -1,30 +1,33 @@
-/* journal.c: the record of the commits to arrays that a database has committed, and recovery by it.
+/* journal.c: the record of the commits to arrays that a database has committed, recovery from it, and postponed
+ * commits.
  *
  * The record is the table NAME_commits (name) of an array table: the paths of prepared commits, as tsr_writer_commit
- * gives them. xSync writes a row in the transaction that is about to commit, so the row exists if and only if SQLite's
- * own commit has happened. xCommit then publishes the commit. If the process dies before it does, or the disk fails,
+ * returns them. xSync inserts a row in the transaction that is about to commit, so the row exists if and only if
+ * SQLite's own commit has happened. xCommit then publishes the commit. If the process dies before that, or the disk
+ * fails,
  *
  * - readers of this database count the commit as committed (tsx_journal_committed, which the core asks about prepared
  *   commits);
  * - the next transaction that writes the array publishes it, and so do DROP and tessera_recover (tsx_journal_recover).
  *   They also remove what this database has prepared and not committed. All of them hold the database's write lock, so
- *   that no other transaction of the database is between xSync and its commit.
+ *   no other transaction of the database is between xSync and its commit.
  *
- * The next xSync removes the rows of commits that have no marker any more, because these are published. A row whose
- * marker still exists stays: when the transaction began, the marker's writer was alive, so recovery left the commit to
- * the writer; but the writer may have died since then. DROP refuses to remove the table while there is such a row.
+ * The next xSync deletes the rows of commits that have no marker any more: these are published. A row whose marker
+ * still exists stays: the marker's writer was alive when the transaction began, so recovery left the commit to it, but
+ * it may have died since. DROP refuses to remove the table while there is such a row.
  *
  * A database without a file, such as temp, gives its commits no owner, so nothing recovers what it leaves.
  *
  * NAME_config says which prepared commits belong to the table. 'owner' is "ID PLACE": the id that the table gives to
- * its markers, and the place of the database file when the table got the id (tsr_place_find). If the place is another
- * now, the file was moved or copied, or the machine was started again; then the next id is computed from the last one
- * and the new place (tsr_owner_next). Each process that finds the same file at the same place computes the same id, so
- * nothing is lost if a crash takes back the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that
- * the record names is published whatever id its marker has. A commit is undone only if its marker has the present id of
- * a table of this database. A file that cannot be told from others, because a VFS gives files names of its own, gets
- * the id of the connection instead: no other connection undoes what this one leaves.
- */
+ * its markers, and the place of the database file when the table got the id (tsr_place_find). If the place has changed,
+ * the file was moved or copied, or the machine was restarted; then the next id is computed from the last one and the
+ * new place (tsr_owner_next). Every process that finds the same file at the same place computes the same id, so nothing
+ * is lost if a crash undoes the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that the record
+ * names is published whatever id its marker has. A commit is undone only if its marker has the present id of a table of
+ * this database. If a file cannot be identified, because a VFS gives files names of its own, its id is the
+ * connection's: no other connection undoes what this one leaves.
+ *
+ * Sections: shadow tables, the transaction, the owner, writing, recovery, tessera_recover, postponed commits. */
 #include "table/table.h"
 
 #include <string.h>
@@ -38,8 +41,8 @@ static int journal_run(sqlite3 *db, char *sql) {
   return code;
 }
 
-/* Sets the error for SQLite's `code`. SQLite's own message is used only if it belongs to this code: memory may have
- * failed before SQLite was called, or another statement may have ended since. */
+/* Sets the error for SQLite's `code`. Uses SQLite's own message only if it belongs to this code: memory may have failed
+ * before SQLite was called, or another statement may have ended since. */
 static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *error) {
   code &= 0xff;
   return tsx_fail(error, code == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code), /* not "file not found" */
@@ -51,7 +54,7 @@ static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *er
 /* ---- Shadow tables ----------------------------------------------------------------------------------------------- */
 
 /* Runs a query with one or two text parameters. Returns SQLITE_ROW if it has a row, SQLITE_DONE if not, or SQLite's
- * error. A table that does not exist, or has other columns and so is not a shadow table of ours, has no rows. Frees
+ * error. A table that does not exist, or has other columns and so is no shadow table of ours, counts as empty. Frees
  * `sql`. */
 static int journal_has_row(sqlite3 *db, char *sql, const char *first, const char *second) {
   sqlite3_stmt *statement = NULL;
@@ -79,8 +82,8 @@ static int has_commit(sqlite3 *db, const char *schema, const char *table, const 
                          commit, NULL);
 }
 
-/* Calls `ask` for all tables NAME<suffix> of a database, with their NAME, as long as it returns SQLITE_DONE. Returns
- * its last code, or SQLite's error. */
+/* Calls `ask` for each table NAME<suffix> of a database, with its NAME, as long as it returns SQLITE_DONE. Returns the
+ * last result of `ask`, or SQLite's error. */
 typedef int (*question)(void *argument, const char *schema, const char *name);
 static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, question ask, void *argument) {
   sqlite3_stmt *tables = NULL;
@@ -102,7 +105,7 @@ static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, quest
 typedef struct config_question {
   sqlite3 *db;
   const char *key, *value;
-  char *name; /* of the table that has it */
+  char *name; /* out: of the table that has it */
 } config_question;
 
 static int ask_config(void *argument, const char *schema, const char *name) {
@@ -145,7 +148,7 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
   return failed ? error->code : TSR_OK;
 }
 
-/* Finds the table's present name, which differs from table->name if a rename was rolled back. Returns SQLITE_ROW and
+/* Finds the table's present name, which differs from table->name if a rename was rolled back. Returns SQLITE_ROW, with
  * the name from sqlite3_malloc; SQLITE_DONE if the table is gone; else SQLite's error. */
 static int present_name(const tsx_table *table, char **name) {
   sqlite3 *db = table->connection->db;
@@ -182,19 +185,19 @@ static const char *file_of(const tsx_table *table) {
 
 /* ---- The owner --------------------------------------------------------------------------------------------------- */
 
-/* Finds the place of a database file. Returns 1; 0 where nothing tells the file from others, and then the place is the
- * connection's random id; or an error. */
+/* Finds the place of a database file. Returns 1; 0 if nothing distinguishes the file from others, and then the place is
+ * the connection's random id; or an error. */
 static int journal_find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE],
                               tsr_error *error) {
   const char *file = sqlite3_db_filename(connection->db, schema);
-  int moved = 0; /* another file may be at its path by now; a VFS that cannot tell leaves this at 0 */
+  int moved = 0; /* the file at its path may be another by now; a VFS that cannot tell leaves 0 */
   sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
   const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
   if (found == 0) memcpy(place, connection->random_place, TSX_ID_SIZE);
   return found;
 }
 
-/* Finds the id that a table gives to its markers at this place. *kept is true if NAME_config has that id. Returns
+/* Finds the id that a table gives to its markers at this place. *kept: NAME_config has that id already. Returns
  * SQLITE_ROW; SQLITE_DONE if the table is not one of ours; else SQLite's error. */
 static int journal_find_owner(sqlite3 *db, const char *schema, const char *name, const char *place,
                               char owner[TSX_ID_SIZE], bool *kept) {
@@ -231,7 +234,7 @@ int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *err
   return *value ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Chooses the owner of the transaction's commits. owner_place becomes "" where keep_owner has nothing to write. */
+/* Chooses the owner of the transaction's commits. Sets owner.place to "" if keep_owner has nothing to write. */
 static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   char owner[TSX_ID_SIZE], *name = NULL;
   bool kept = false;
@@ -250,8 +253,8 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
   return transaction->owner.id && transaction->owner.file ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* With synchronous=OFF nothing need survive a loss of power, so nothing is forced to disk. temp always has it, so a
- * table in temp goes by the main database. */
+/* With synchronous=OFF nothing need survive a power failure, so nothing is synced. temp always has it, so for a table
+ * in temp the setting of the main database counts. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
                         tsr_error *error) {
   options->unsynced = is_synchronous_off(table->connection->db,
@@ -264,7 +267,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
   return TSR_OK;
 }
 
-/* Writes a new owner id into NAME_config, in the transaction that commits. The id before becomes 'owner ID'. */
+/* Writes a new owner id into NAME_config, in the transaction that commits. The previous id becomes 'owner ID'. */
 static int keep_owner(const tsx_table *table, const char *name) {
   const tsx_transaction *t = table->array->transaction;
   sqlite3 *db = table->connection->db;
@@ -282,8 +285,8 @@ static int keep_owner(const tsx_table *table, const char *name) {
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* Returns true if this transaction writes no other database file than the table's. temp does not count: it ends with
- * the connection. */
+/* Returns true if this transaction writes no database file but the table's. temp does not count: it ends with the
+ * connection. */
 static bool is_alone(const tsx_table *table) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *names = NULL;
@@ -297,8 +300,8 @@ static bool is_alone(const tsx_table *table) {
   return alone && code == SQLITE_DONE;
 }
 
-/* Removes the commits from the record that have no marker any more, except `kept`. *left is the number of those that
- * stay, without `kept`. Returns SQLite's code. */
+/* Deletes the rows of commits that have no marker any more, except `kept`. *left: how many stay, without `kept`.
+ * Returns SQLite's code. */
 static int forget_settled(const tsx_table *table, const char *name, const char *kept, uint64_t *left) {
   sqlite3 *db = table->connection->db;
   sqlite3_stmt *names = NULL;
@@ -337,7 +340,7 @@ int tsx_journal_write(tsx_table *table, tsr_error *error) {
   transaction->sync.alone = is_alone(table);
   int code = present_name(table, &name);
   if (code == SQLITE_DONE)
-    return TSR_OK; /* its CREATE was rolled back; xSync of another table on the array writes it */
+    return TSR_OK; /* its CREATE was rolled back; xSync of another table on the array writes the row */
   if (code != SQLITE_ROW) return fail_sql(db, code, table, error);
   uint64_t left;
   code = forget_settled(table, name, commit, &left);
@@ -355,7 +358,7 @@ bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error) {
               table->schema_name, table->name, error->message);
   if (transaction->owner.id && error->code != TSR_NOT_FOUND)
     return true; /* the record names it: the next write publishes it */
-  /* There is no owner, or the prepared files are gone: one more attempt. */
+  /* No owner, or the prepared files are gone: one more attempt. */
   if (tsr_writer_publish(transaction->writer, error) >= 0) return false;
   if (error->code != TSR_NOT_FOUND) return true;
   error->code = TSR_CORRUPT;
@@ -372,11 +375,11 @@ bool tsx_journal_untouched(const tsx_table *table) {
 
 typedef struct commit_question {
   tsx_connection *connection;
-  const char *schema; /* the database that is asked */
+  const char *schema; /* the database to search */
   const char *commit; /* for ask_commits */
   const char *owner; /* for ask_owner */
   char place[TSX_ID_SIZE]; /* for ask_owner: of the database file */
-  tsr_error failure; /* why a prepared commit could not be judged; code 0: all could */
+  tsr_error failure; /* why a prepared commit could not be judged; code 0: all could be */
 } commit_question;
 
 static int ask_commits(void *argument, const char *schema, const char *name) {
@@ -385,7 +388,7 @@ static int ask_commits(void *argument, const char *schema, const char *name) {
 }
 
 /* Returns true if the open transaction has prepared this commit. Recovery leaves it alone, and readers see it as the
- * transaction's changes. */
+ * transaction's uncommitted changes. */
 static bool is_of_open_transaction(const tsx_connection *connection, const char *commit) {
   for (const tsx_array *array = connection->arrays.list; array; array = array->next)
     if (array->transaction && array->transaction->writer &&
@@ -421,17 +424,17 @@ static int ask_owner(void *argument, const char *schema, const char *name) {
   return code == SQLITE_ROW && strcmp(owner, q->owner) != 0 ? SQLITE_DONE : code;
 }
 
-/* Returns SQLITE_ROW if a table of the database has this id now, SQLITE_DONE if none has, or SQLite's error. */
+/* Returns SQLITE_ROW if a table of the database has this id now, SQLITE_DONE if none has it, or SQLite's error. */
 static int find_present_owner(commit_question *q, const char *owner) {
   tsr_error ignored;
-  if (!owner) return SQLITE_DONE; /* a marker of an earlier version has a path, which may be that of any file by now */
+  if (!owner) return SQLITE_DONE; /* a marker of an earlier version has a path, which may be another file's by now */
   if (journal_find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
   q->owner = owner;
   return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
 }
 
-/* Leaves a commit that cannot be judged, and keeps why: an answer that was interrupted, or lacked memory, fails the
- * whole recovery. */
+/* Leaves a commit that cannot be judged. If the query was interrupted or lacked memory, stores the error, which fails
+ * the whole recovery. */
 static tsr_verdict journal_cannot_tell(commit_question *q, int code) {
   if (!q->failure.code && (code == SQLITE_INTERRUPT || code == SQLITE_NOMEM))
     (void)tsx_fail(&q->failure, tsx_core_code(code), "%s", sqlite3_errstr(code));
@@ -448,7 +451,7 @@ static tsr_verdict journal_decide(void *argument, const tsr_prepared *prepared) 
   return code == SQLITE_DONE ? TSR_VERDICT_LEAVE : journal_cannot_tell(q, code);
 }
 
-/* Recovers by the records of one database. */
+/* Recovers from the records of one database. */
 static int journal_recover_by(commit_question *q, tsr_array *array, const char *file, uint64_t *changed,
                               tsr_error *error) {
   const int code = tsr_array_recover(array, file, journal_decide, q, changed, error);
@@ -473,7 +476,7 @@ static tsr_verdict journal_leave(void *argument, const tsr_prepared *prepared) {
   return TSR_VERDICT_LEAVE;
 }
 
-/* Recovers by the records of all databases of the connection. The first call settles what needs no record. */
+/* Recovers from the records of all databases of the connection. The first call settles what needs no record. */
 static int recover_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   sqlite3_stmt *names = NULL;
   int listed = tsx_schemas_prepare(connection->db, &names);
@@ -506,7 +509,7 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
   return claimed;
 }
 
-/* Decides for tessera_recover(path, 'disown'): commits go whose database is gone. A commit that a database of this
+/* Decides for tessera_recover(path, 'disown'): removes commits whose database is gone. A commit that a database of this
  * connection has committed can still be published. */
 static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
@@ -527,7 +530,7 @@ static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *ch
     *error = q.failure;
     return error->code;
   }
-  (void)tsx_connection_tell_lost(connection, NULL); /* the user knows of it by now */
+  (void)tsx_connection_tell_lost(connection, NULL); /* the user has been told by now */
   postponed_give_up(connection, array);
   return code;
 }
@@ -562,16 +565,16 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   else sqlite3_result_int64(context, (sqlite3_int64)changed);
 }
 
-/* See table.h. A kept commit holds a reference to its array and to its transaction, so that the writer
- * stays open. The cells are published before a created array, so that the array appears with them.
- */
+/* ---- Postponed commits ------------------------------------------------------------------------------------------- */
+/* Commits that xCommit could not publish. Each holds a reference to its array and to its transaction, so that the
+ * writer stays open. The cells are published before a created array, so that the array appears with them. */
 
 struct tsx_postponed {
-  tsx_postponed *next; /* a later one */
+  tsx_postponed *next; /* the next later one */
   tsx_array *array; /* one reference */
   tsx_transaction *transaction; /* one reference; NULL: no cells */
-  tsr_creation *creation; /* owned; NULL: the array was there before */
-  bool told; /* a statement has failed with it */
+  tsr_creation *creation; /* owned; NULL: the array existed before */
+  bool told; /* a statement has failed with its error */
 };
 
 void tsx_postpone(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
@@ -600,7 +603,7 @@ static void postponed_drop(tsx_connection *connection, tsx_postponed *kept) {
   sqlite3_free(kept);
 }
 
-/* Publishes a created array. Another connection to the same table may have done so. */
+/* Publishes a created array. Another connection to the same table may have done so already. */
 static int postponed_create(const tsx_connection *connection, const tsx_postponed *kept, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_error ignored;
@@ -617,7 +620,7 @@ static int postponed_settle(const tsx_connection *connection, const tsx_postpone
   return code;
 }
 
-/* Publishes one commit. If its files are gone it is given up. */
+/* Publishes one commit; gives it up if its files are gone. */
 static int postponed_publish_one(tsx_connection *connection, tsx_postponed *kept, tsr_error *error) {
   tsr_error why = {0};
   const int code = postponed_settle(connection, kept, &why);
@@ -646,7 +649,7 @@ int tsx_postponed_publish(tsx_connection *connection, const tsx_array *array, ts
   return code < 0 ? code : published;
 }
 
-/* Returns the first commit that is kept for the array at a path, or NULL. */
+/* Returns the first postponed commit to the array at a path, or NULL. */
 static tsx_postponed *postponed_at(tsx_connection *connection, const char *path) {
   char *key = NULL;
   tsr_error ignored;
@@ -669,7 +672,7 @@ void tsx_postponed_try(tsx_connection *connection, const char *path) {
     postponed_drop(connection, kept);
 }
 
-/* Gives up what the connection keeps for this array, and removes the files that were prepared for it. */
+/* Gives up the postponed commits to this array, and removes the files that were prepared for them. */
 static void postponed_give_up(tsx_connection *connection, const tsx_array *array) {
   for (tsx_postponed *kept = connection->postponed, *next; kept; kept = next) {
     next = kept->next;

@@ -1,9 +1,12 @@
-/* labels.c: coordinates that lie in a group beside an array, as labels of its dimensions.
+/* labels.c: dimension labels as columns.
  *
- * TileDB-CF and xarray's writers keep the coordinates of a dimension in an array of their own: it has one dimension and
- * one attribute, lies in the same group, and has the dimension's name there. With the option labels='group' a table
- * reads such arrays as labels. It does not write them.
- */
+ * A label maps the coordinates of a dimension to other values, such as latitudes. It is part of the array's schema, or,
+ * with the option labels='group', an array beside the array in its group. The array of a label is opened, and its
+ * values are read, when a statement first uses the column. The values then stay in memory with the table, and each
+ * statement checks whether they have changed.
+ *
+ * Sections: labels in the array's group; the columns; the values, as cursors use them; the order of all columns in SQL;
+ * ORDER BY a label that some coordinates lack. */
 #include "table/table.h"
 
 #include <string.h>
@@ -15,7 +18,11 @@
 #include "values/slice.h"
 #include "values/compare.h"
 
-/* Returns the directory of the group in which an array lies, from sqlite3_malloc, or NULL. */
+/* ---- Labels in a group ------------------------------------------------------------------------------------------- */
+/* TileDB-CF and xarray's writers keep the coordinates of a dimension in an array of its own: it has one dimension and
+ * one attribute, is in the same group, and has the dimension's name there. With the option labels='group' a table reads
+ * such arrays as labels. It does not write them. */
+/* Returns the directory of the group that contains an array, from sqlite3_malloc, or NULL. */
 static char *group_of_array(const char *path) {
   size_t end = strlen(path);
   while (end > 1 && path[end - 1] == '/') end--;
@@ -24,7 +31,7 @@ static char *group_of_array(const char *path) {
   return end > 0 ? sqlite3_mprintf("%.*s", (int)end, path) : sqlite3_mprintf(".");
 }
 
-/* Returns true if a member of the group is called so. A member without a name has that of its directory. */
+/* Returns true if a member of the group has this name. A member without a name has its directory's. */
 static bool group_member_is(const tsr_group_member *member, const char *name) {
   if (member->kind != TSR_OBJECT_ARRAY) return false;
   if (member->name) return strcmp(member->name, name) == 0;
@@ -34,7 +41,7 @@ static bool group_member_is(const tsr_group_member *member, const char *name) {
   return end - first == strlen(name) && memcmp(member->path + first, name, end - first) == 0;
 }
 
-/* A group of a stranger may name any path: what lies outside of its directory is not opened. */
+/* An untrusted group may name any path: nothing outside of its directory is opened. */
 static int check_inside(const tsx_table *table, const char *path, const char *directory, const char *name,
                         tsr_error *error) {
   const int inside = tsr_path_lies_below(table->connection->environment, path, directory, error);
@@ -78,8 +85,8 @@ static int group_label_open(tsx_table *table, uint32_t dimension, const char *pa
   return code;
 }
 
-/* Opens the array that has the coordinates of dimension number `dimension`, or says where it lies. `*path`, from
- * sqlite3_malloc, is the array's; NULL: the group has none. The caller closes the index. */
+/* Opens the array with the coordinates of dimension number `dimension`. *path is the array's, from sqlite3_malloc; NULL
+ * if the group has none. The caller closes the index. */
 static int group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_label_index **index,
                             tsr_error *error) {
   tsr_environment *environment = table->connection->environment;
@@ -98,7 +105,7 @@ static int group_label_find(tsx_table *table, uint32_t dimension, char **path, t
   if (code == TSR_OK && *path) {
     tsr_error why = {0};
     code = group_label_open(table, dimension, *path, index, &why);
-    if (code == TSR_CORRUPT) { /* it has other dimensions or attributes: no coordinates */
+    if (code == TSR_CORRUPT) { /* other dimensions or attributes: no coordinates */
       sqlite3_free(*path);
       *path = NULL;
       code = TSR_OK;
@@ -113,11 +120,7 @@ static int group_label_find(tsx_table *table, uint32_t dimension, char **path, t
   return tsx_fail_in("option labels='group'", error);
 }
 
-/* Makes the columns of dimension labels, and keeps the labels' values for cursors.
- *
- * The array of a label is opened, and its values are read, when a statement first uses the column. The values then stay
- * in memory with the table, and each statement looks whether they have changed.
- */
+/* ---- The columns ------------------------------------------------------------------------------------------------- */
 
 static bool label_name_taken(const tsx_table *table, const char *name) {
   for (uint32_t i = 0; i < table->column_count; i++)
@@ -129,8 +132,8 @@ static bool label_name_taken(const tsx_table *table, const char *name) {
   return false;
 }
 
-/* Returns the column's name, from sqlite3_malloc: that of the label, with _2, _3 and so on behind it if another column
- * has that name. */
+/* Returns the column's name, from sqlite3_malloc: the label's, with _2, _3 and so on appended if another column has
+ * that name. */
 static char *name_label(const tsx_table *table, const char *label) {
   char *base = tsx_name_text(label);
   char *name = base ? sqlite3_mprintf("%s", base) : NULL;
@@ -142,7 +145,7 @@ static char *name_label(const tsx_table *table, const char *label) {
   return name;
 }
 
-/* Describes a label's values without opening its array: one number or datetime in a cell, or text. */
+/* Describes a label's values without opening its array: one number or datetime per cell, or text. */
 static tsr_field describe(const tsr_label *label) {
   const tsr_kind kind = tsr_datatype_kind(label->datatype);
   const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
@@ -153,7 +156,7 @@ static tsr_field describe(const tsr_label *label) {
                      .nullable = true};
 }
 
-/* Completes a column whose label is described. */
+/* Completes a column whose field is described. */
 static int make_label_column(tsx_table *table, tsx_label_column *label, const char *name, tsr_error *error) {
   if (!(label->name = name_label(table, name))) return tsx_out_of_memory(error);
   tsx_column_choose(&label->field, NULL, &table->options.shows, &label->column);
@@ -162,7 +165,7 @@ static int make_label_column(tsx_table *table, tsx_label_column *label, const ch
   return TSR_OK;
 }
 
-/* Makes the columns of the coordinates that lie in the array's group. The datatype is that of the array there. */
+/* Makes columns of the coordinates in the array's group, with the datatype of the array there. */
 static int make_group_columns(tsx_table *table, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t d = 0; d < table->schema->dimension_count && code == TSR_OK; d++) {
@@ -219,7 +222,7 @@ void tsx_label_columns_free(tsx_table *table) {
 
 /* ---- The values -------------------------------------------------------------------------------------------------- */
 
-/* Finds the state that shows these times, or one that no cursor uses. */
+/* Finds the state for these times, or else one that no cursor uses, or NULL. */
 static tsx_label_state *find_label_state(const tsx_label_column *label, uint64_t since, uint64_t as_of) {
   tsx_label_state *unused = NULL;
   for (tsx_label_state *state = label->states; state; state = state->next) {
@@ -258,7 +261,7 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
   return TSR_OK;
 }
 
-/* Returns true if a cell of a label is shown as an integer, since it is an instant that has no ISO text. */
+/* Returns true if SQL shows a cell of a label as an integer: an instant that has no ISO text. */
 static bool label_is_bare(const tsx_label_column *label, const tsx_label_state *state, uint64_t cell) {
   const tsr_column *cells = tsr_label_cells(state->index);
   char text[48];
@@ -277,7 +280,7 @@ int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state,
   uint64_t first, last;
   if (!tsr_label_whole(state->index, side->low, side->high)) return 0;
   if (!tsr_label_cell(state->index, side->low, &first) || !tsr_label_cell(state->index, side->high, &last)) return 0;
-  return !label_is_bare(label, state, first) && !label_is_bare(label, state, last); /* so those between are not */
+  return !label_is_bare(label, state, first) && !label_is_bare(label, state, last); /* so neither are those between */
 }
 
 void tsx_label_state_release(tsx_label_state *state) {
@@ -318,11 +321,12 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
   return tsx_fail(error, code, "%.90s.%.100s: %s", table->name, label->name, inner.message);
 }
 
-/* In which order SQL has the columns of a table, and which of them are hidden. */
+/* ---- The order of columns in SQL --------------------------------------------------------------------------------- */
+/* SELECT * has each dimension followed by its labels, then the attributes. Hidden columns come last. */
 
-#define POSITION "_index" /* ends the name of a dimension whose own name a label has */
+#define POSITION "_index" /* suffix of a dimension whose label has the plain name */
 
-/* Returns true if the name is that of the label, with `_index` behind it. */
+/* Returns true if the name is the label's plus `_index`. */
 static bool numbers_label(const char *name, const char *label) {
   const size_t size = strlen(label);
   return !sqlite3_strnicmp(name, label, (int)size) && !sqlite3_stricmp(name + size, POSITION);
@@ -335,13 +339,13 @@ static bool is_chosen(const tsx_table *table, const char *name) {
   return false;
 }
 
-/* Returns true if SELECT * has the label. */
+/* Returns true if SELECT * includes the label. */
 static bool is_label_shown(const tsx_table *table, const tsx_label_column *label) {
   if (table->options.shows.labels == TSX_LABELS_HIDDEN) return false;
   return !table->options.shows.columns || is_chosen(table, label->name);
 }
 
-/* Returns true if SELECT * has the field: all but dimensions that number a label which it has. */
+/* Returns true if SELECT * includes the field: all but dimensions that number the coordinates of an included label. */
 static bool is_field_shown(const tsx_table *table, const tsx_column *column) {
   if (!column->description->is_dimension || table->options.shows.columns) return true;
   for (uint32_t i = 0; i < table->label_count; i++)
@@ -356,7 +360,7 @@ static void order_add(tsx_table *table, int *count, int own) {
   table->order.sql[own] = (*count)++;
 }
 
-/* Adds the labels of a dimension that SELECT * has, or those that it has not. */
+/* Adds the labels of a dimension that SELECT * includes, or those that it does not. */
 static void order_add_labels(tsx_table *table, uint32_t dimension, bool shown, int *count) {
   for (uint32_t i = 0; i < table->label_count; i++)
     if (table->labels[i].dimension == dimension && is_label_shown(table, &table->labels[i]) == shown)
@@ -403,9 +407,11 @@ sqlite3_value **tsx_column_order_values(tsx_table *table, sqlite3_value **values
   return table->order.values;
 }
 
-/* Sorts rows by labels of which some are missing, by their coordinates. */
+/* ---- ORDER BY a label that some coordinates lack ----------------------------------------------------------------- */
+/* Reads the coordinates of all rows as records of uint64 words: sort keys, then the coordinates. Sorts them, drops
+ * duplicates, and starts the reader once for each coordinate. */
 
-/* Returns a coordinate as a number that sorts as the coordinates do. */
+/* Maps a coordinate to a number that sorts like the coordinates. */
 static uint64_t order_coordinate_key(const tsr_field *dimension, const void *value) {
   const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
   const uint64_t size = tsr_datatype_size(dimension->datatype);
@@ -413,8 +419,8 @@ static uint64_t order_coordinate_key(const tsr_field *dimension, const void *val
   return (uint64_t)tsx_load_signed(value, size) ^ UINT64_C(1) << 63;
 }
 
-/* Returns a coordinate's place in the order of its labels; 0 if it has none. Instants that are shown as integers come
- * before those that are shown as text. */
+/* Maps a coordinate to the rank of its label; 0 if it has none. Instants that are shown as integers come before those
+ * that are shown as text. */
 static uint64_t order_label_key(const tsx_label_column *label, const tsx_label_state *state, bool falls,
                                 const void *coordinate) {
   uint64_t cell;
@@ -479,7 +485,7 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
   return code < 0 ? code : TSR_OK;
 }
 
-/* Leaves one of equal records. */
+/* Removes duplicate records. */
 static void leave_one_record(tsx_label_order *order) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < order->count; i++) {

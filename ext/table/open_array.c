@@ -1,10 +1,13 @@
-/* open_array.c: makes arrays that live in the database itself.
+/* open_array.c: the arrays that a connection has open, and the snapshot of each that a statement sees.
  *
- * tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
- * xCreate makes an array of the changed schema. So the table and its array come with one statement, and a statement
- * that fails leaves nothing. connection->stored.making hands over to xCreate what to make. The text of the statement is
- * what tessera_ddl gives, so that it stays in sqlite_schema as a definition that could make such an array again.
- */
+ * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor of the
+ * connection is open begins a statement (connection->statement.number counts them). All cursors that open before the
+ * last of them is closed see the same state of each array. The exception is an array that the connection itself changes
+ * meanwhile: cursors that open later see its new state. A function that reads an array counts as a cursor while it
+ * runs.
+ *
+ * Sections: how arrays in the database are made; opening, sharing and closing arrays; snapshots; the hooks by which a
+ * connection opens and closes all this. */
 #include "table/table.h"
 
 #include <string.h>
@@ -14,9 +17,14 @@
 #include "sql/names.h"
 #include "database/store_sqlite.h"
 
+/* ---- Arrays in the database itself ------------------------------------------------------------------------------- */
+/* tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
+ * xCreate makes an empty array with the changed schema. So one statement makes the table and its array, and leaves
+ * nothing if it fails. connection->stored.making tells xCreate what to make. The statement's text is what tessera_ddl
+ * returns, so sqlite_schema has a definition that could make such an array again. */
 struct tsx_making {
-  const char *files; /* the array whose files are copied, or NULL */
-  const tsr_schema *schema; /* else the schema of an empty array */
+  const char *files; /* the array to copy the files of, or NULL */
+  const tsr_schema *schema; /* else the schema of the empty array */
 };
 
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error) {
@@ -35,7 +43,7 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   return code;
 }
 
-/* Runs CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), with the arguments that tessera_ddl would give. */
+/* Runs CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), with the arguments that tessera_ddl would return. */
 static int run_create(tsx_connection *connection, const char *schema, const char *name, const tsx_address *source,
                       const struct tsx_making *making, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(connection->db);
@@ -45,7 +53,8 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
   if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
-  /* The savepoint comes after the statement is made, which reads the source, and before the caller writes cells. */
+  /* The savepoint begins after the statement's text is made, which reads the source, and before the caller writes
+   * cells. */
   if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
   if (code == TSR_OK) {
     connection->stored.making = making;
@@ -74,16 +83,9 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
   return code;
 }
 
-/* The arrays that a connection has open, and the state of each array that a statement sees.
- *
- * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor of the
- * connection is open begins a statement (connection->statement.number counts them). All cursors that open before the
- * last of them is closed see the same state of each array. The exception is an array that the connection itself changes
- * meanwhile: cursors that open later see its new state. A function that reads an array counts as a cursor while it
- * runs.
- */
+/* ---- Open arrays ------------------------------------------------------------------------------------------------- */
 
-#define IDLE_ARRAYS    16 /* arrays without references that stay open */
+#define IDLE_ARRAYS    16 /* unreferenced arrays that stay open */
 #define IDLE_SNAPSHOTS 16 /* snapshots of an array that stay open while a statement reads it at many times */
 
 void tsx_array_trim(tsx_array *array) {
@@ -141,15 +143,15 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
 
 int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_error *error) {
   if (tsx_store_is(path)) return tsx_store_identity(connection, path, key, error);
-  *key = tsx_path_canonical(path); /* each time anew: the host may change its working directory */
+  *key = tsx_path_canonical(path); /* computed each time: the host may change its working directory */
   return *key ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Returns the array that is open already, or opens it. With a creation the array is new and is always opened. */
+/* Returns the array if it is open, else opens it. With a creation the array is new and is always opened. */
 static int find_or_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                               unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
   char *identity = NULL;
-  int code = tsr_path_permitted(connection->environment, path, error); /* before anything looks at it */
+  int code = tsr_path_permitted(connection->environment, path, error); /* before anything touches it */
   if (code >= 0) code = tsx_array_key(connection, path, &identity, error);
   if (code < 0) return code;
   tsx_array *array = creation ? NULL : connection->arrays.list;
@@ -164,7 +166,7 @@ static int find_or_open_array(tsx_connection *connection, const char *path, cons
     }
     array->path = identity;
     array->making.creation = creation;
-    array->next = connection->arrays.list; /* before another array that was at this path earlier */
+    array->next = connection->arrays.list; /* in front of an earlier array at the same path */
     connection->arrays.list = array;
   }
   array->references++;
@@ -201,7 +203,8 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
   }
 }
 
-/* Returns true if the snapshot shows these changes as they are now; `changes` NULL: if it shows none. */
+/* ---- Snapshots --------------------------------------------------------------------------------------------------- */
+/* Returns true if the snapshot shows exactly these changes, as they are now; NULL: if it shows none. */
 static bool shows_changes(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
   if (snapshot->transaction != changes) return false;
   if (!changes) return true;
@@ -271,7 +274,7 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
   if (published < 0) return published;
   tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
-    tsx_array_trim(array); /* the cursors of a statement that has ended are closed, so this closes its snapshots */
+    tsx_array_trim(array); /* closes the snapshots of the last statement, whose cursors are closed */
     array->statement = connection->statement.number;
   }
   for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
@@ -324,7 +327,7 @@ void tsx_snapshot_release(tsx_snapshot *snapshot) {
   if (snapshot) snapshot->cursors--;
 }
 
-/* ---- The life of a connection ------------------------------------------------------------------------------------ */
+/* ---- Hooks of the connection ------------------------------------------------------------------------------------- */
 
 static int open_array_opened(tsx_connection *connection, tsr_error *error) {
   tsx_journal_make_id(connection->random_place);

@@ -1,23 +1,15 @@
-/* transaction.c: the savepoint within which an SQL function changes an array that lives in the database.
+/* transaction.c: SQLite's transactions, as arrays follow them.
  *
- * A SAVEPOINT outside of a transaction opens one, so the function's changes commit or go back as one. Within an outer
- * statement that writes, SQLite opens no savepoint; a function that fails there fails the outer statement. Outside of a
- * transaction, that takes all changes back. Within one, SQLite may keep what the function has done, so the function
- * rolls the transaction back.
+ * A transaction of SQLite and the commits to arrays must succeed or fail together. An array in a directory follows in
+ * two phases: xSync prepares the commit, and everything that can fail happens there; xCommit publishes it in one step,
+ * xRollback removes it. An array in the database needs no second phase: its files are rows of shadow tables, which
+ * SQLite commits itself. The file has three sections:
  *
- * The write lock comes before the first read. A transaction that has read before cannot wait for other writers: it
- * fails with SQLITE_BUSY where one of them has committed meanwhile.
+ * - the savepoint of an SQL function, which changes an array in the database entirely or not at all;
+ * - arrays in directories that a CREATE VIRTUAL TABLE of the open transaction makes;
+ * - the changes of the open transaction to arrays, and the transaction methods of array tables (xBegin to xRollbackTo).
  *
- * An interrupt stops each statement that begins before the outermost one ends, so also a ROLLBACK within the function.
- * A progress handler may do the same. But SQLite rolls the whole transaction back when it stops a statement that
- * writes, and needs no further statement for that. So a transaction that no ROLLBACK could end is ended by a statement
- * that writes: either it is stopped, or the next ROLLBACK is not. All these statements are prepared at the beginning,
- * because an interrupt stops the parser as well.
- *
- * For the same reason a statement of the function that was stopped, or that lacked memory, may have ended the
- * transaction. What the function did next would commit by itself. So the store refuses everything from then on
- * (tsx_tree_prepare), and the function fails.
- */
+ * What recovery needs after a crash between the two phases is in journal.c. */
 #include "table/table.h"
 
 #include <string.h>
@@ -27,9 +19,27 @@
 #include "database/store_sqlite.h"
 #include "definition/define.h"
 
+/* ---- The savepoint of an SQL function ---------------------------------------------------------------------------- */
+/* A SAVEPOINT outside of a transaction opens one, so the function's changes are committed or rolled back together.
+ * Within an outer statement that writes, SQLite opens no savepoint; a function that fails there fails the outer
+ * statement. Outside of a transaction, that undoes all changes. Within one, SQLite may keep what the function has done,
+ * so the function rolls back the transaction.
+ *
+ * The function takes the write lock before its first read. A transaction that has read before cannot wait for other
+ * writers: it fails with SQLITE_BUSY if one of them has committed meanwhile.
+ *
+ * An interrupt stops every statement that begins before the outermost one ends, even a ROLLBACK within the function. A
+ * progress handler may do the same. But when SQLite stops a statement that writes, it rolls back the whole transaction,
+ * and needs no further statement for that. So if no ROLLBACK can end a transaction, a statement that writes does:
+ * either it is stopped, or the next ROLLBACK is not. All these statements are prepared at the beginning, because an
+ * interrupt stops the parser as well.
+ *
+ * For the same reason the transaction may have ended when a statement of the function was stopped or lacked memory.
+ * Whatever the function did next would commit on its own. So from then on the store refuses everything
+ * (tsx_tree_prepare), and the function fails. */
 #define SAVEPOINT_NAME "tessera_function_%llu"
-#define TRIES          16 /* no handler stops one statement and lets the next one pass for this long */
-#define RESERVE        (32 << 10) /* bytes */
+#define TRIES          16 /* no handler alternates between stopping and passing statements for so long */
+#define RESERVE        (32 << 10) /* bytes, freed when the savepoint ends: ending it must not lack memory */
 
 /* Runs a prepared statement that returns no rows. Returns SQLite's code. */
 static int savepoint_run(sqlite3_stmt *statement) {
@@ -53,14 +63,14 @@ static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
   return code;
 }
 
-/* Prepares how the savepoint ends. No two savepoints of a connection have the same name. */
+/* Prepares the statements that end the savepoint. No two savepoints of a connection have the same name. */
 static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savepoint *s) {
   const unsigned long long number = connection->savepoint_count;
   char *texts[TSX_ENDS] = {[TSX_END_KEEP] = sqlite3_mprintf(s->alone ? "COMMIT" : "RELEASE " SAVEPOINT_NAME, number),
                            [TSX_END_TAKE_BACK] =
                                sqlite3_mprintf(s->alone ? "ROLLBACK" : "ROLLBACK TO " SAVEPOINT_NAME, number),
                            [TSX_END_ROLLBACK] = sqlite3_mprintf("ROLLBACK"),
-                           /* it writes, takes the locks of all databases, and then fails within a transaction */
+                           /* writes, takes the locks of all databases, and then fails within a transaction */
                            [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
   int code = SQLITE_OK;
   for (int i = 0; i < TSX_ENDS; i++)
@@ -69,8 +79,8 @@ static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savep
   return code;
 }
 
-/* Begins to write so that an interrupt which is pending rolls the transaction back. Opening a blob needs no prepared
- * statement: those have expired if the function has made a table in temp. */
+/* Writes something so that a pending interrupt rolls back the transaction. Opening a blob needs no prepared statement:
+ * those have expired if the function has made a table in temp. */
 static void savepoint_write(sqlite3 *db, const tsx_function_savepoint *s) {
   sqlite3_blob *blob = NULL;
   (void)savepoint_run(s->ends[TSX_END_WRITE]);
@@ -79,8 +89,8 @@ static void savepoint_write(sqlite3 *db, const tsx_function_savepoint *s) {
   sqlite3_blob_close(blob);
 }
 
-/* Rolls the transaction back. Each round tries to write once more than the round before, so that a handler which stops
- * statements in turns does not always stop the same ones. */
+/* Rolls back the transaction. Each round tries one more write than the round before, so that a handler which stops,
+ * say, every second statement does not always stop the same ones. */
 static void savepoint_roll_back(sqlite3 *db, const tsx_function_savepoint *s) {
   for (int i = 0; i < TRIES && !sqlite3_get_autocommit(db); i++) {
     (void)savepoint_run(s->ends[TSX_END_ROLLBACK]);
@@ -88,7 +98,8 @@ static void savepoint_roll_back(sqlite3 *db, const tsx_function_savepoint *s) {
   }
 }
 
-/* Prepares how the savepoint will end, and opens it: a savepoint, or a transaction with the locks of all databases. */
+/* Prepares the end of the savepoint, and opens it: a savepoint, or with `everywhere` a transaction with the locks of
+ * all databases. */
 static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error *error) {
   sqlite3 *db = connection->db;
   tsx_function_savepoint s = {
@@ -111,7 +122,7 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
     connection->savepoint = s;
   } else {
     code = tsx_fail(error, tsx_core_code(code), "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
-    if (s.alone) savepoint_roll_back(db, &s); /* it may have been stopped when it had begun the transaction */
+    if (s.alone) savepoint_roll_back(db, &s); /* it may have been stopped after it began the transaction */
     else if (begin) (void)savepoint_run(s.ends[TSX_END_KEEP]);
     savepoint_finalize(&s);
   }
@@ -124,7 +135,7 @@ int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error 
   if (published < 0) return published;
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
-  tsx_store_rest(connection, false); /* statements of earlier reads are still open, and would be that first read */
+  tsx_store_rest(connection, false); /* open statements of earlier reads would be that first read */
   const int code = savepoint_open(connection, false, error);
   return code < 0 ? code : tsx_store_lock(connection, path, error);
 }
@@ -133,17 +144,17 @@ int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error)
   return savepoint_open(connection, true, error);
 }
 
-/* Returns SQLite's code. A statement that is stopped at its last step has done its work; so a RELEASE is repeated, and
- * then finds no savepoint. A COMMIT that was stopped so is reported as interrupted, like the outer statement that is
- * stopped a moment later. */
+/* Returns SQLite's code. A statement that is stopped at its last step has done its work, so a RELEASE is repeated, and
+ * then finds no savepoint. A COMMIT that was stopped like this is reported as interrupted, like the outer statement,
+ * which is stopped a moment later. */
 static int savepoint_keep(const tsx_function_savepoint *s) {
   const int code = savepoint_run(s->ends[TSX_END_KEEP]);
   if (code != SQLITE_INTERRUPT || s->alone) return code;
   return savepoint_run(s->ends[TSX_END_KEEP]) == SQLITE_INTERRUPT ? SQLITE_INTERRUPT : SQLITE_OK;
 }
 
-/* Takes back what the function has changed within the host's transaction. Returns false where that does not succeed. A
- * savepoint that is rolled back and not released is without effect. */
+/* Undoes what the function has changed within the host's transaction. Returns false if that fails. A savepoint that is
+ * rolled back but not released does no harm. */
 static bool savepoint_take_back(const tsx_function_savepoint *s) {
   for (int i = 0; i < TRIES; i++) {
     if (savepoint_run(s->ends[TSX_END_TAKE_BACK]) != SQLITE_OK) continue;
@@ -154,7 +165,7 @@ static bool savepoint_take_back(const tsx_function_savepoint *s) {
 }
 
 static void savepoint_undo(sqlite3 *db, const tsx_function_savepoint *s, tsr_error *error) {
-  if (sqlite3_get_autocommit(db)) return; /* it was rolled back, or the outer statement takes the changes back */
+  if (sqlite3_get_autocommit(db)) return; /* already rolled back, or the outer statement will undo the changes */
   if (!s->alone && (s->guarded ? savepoint_take_back(s) : sqlite3_total_changes64(db) == s->changes)) return;
   savepoint_roll_back(db, s);
   const size_t length = strlen(error->message);
@@ -194,26 +205,25 @@ void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoi
   connection->savepoint = *savepoint;
 }
 
-/* Arrays in directories that a CREATE VIRTUAL TABLE makes. xCreate prepares the array; the commit of the
- * transaction publishes it; a rollback removes it.
+/* ---- Arrays made by CREATE VIRTUAL TABLE ------------------------------------------------------------------------- */
+/* xCreate prepares an array in a directory; the commit of the transaction publishes it; a rollback removes it.
  *
- * Until the commit the array's directory exists, but nothing takes it for an array, since it has no __schema. This
- * connection alone has it open, and its tables see the array as it will be. The creation belongs to the open array
- * (tsx_array), not to a table, because another sqlite3_vtab serves the same table after ROLLBACK TO and ALTER TABLE.
- * These are the calls that SQLite makes:
+ * Until the commit the array's directory exists, but nothing takes it for an array, since it has no __schema. Only this
+ * connection has it open, and its tables see the array as it will be. The creation belongs to the open array
+ * (tsx_array), not to a table, because after ROLLBACK TO and ALTER TABLE another sqlite3_vtab serves the same table.
+ * SQLite's calls:
  *
- *   xSync      Comes before every commit. SQLite does not tell when ROLLBACK TO has taken the CREATE back, so xSync
- *              looks whether NAME_config still has the creation's name. If not, nothing is published.
+ *   xSync      Comes before every commit. SQLite does not report that ROLLBACK TO has undone the CREATE, so xSync
+ *              checks whether NAME_config still has the creation's name. If not, nothing is published.
  *   xCommit    The database has committed. The cells that the transaction wrote into the array are published first, so
  *              that the array appears with its cells.
- *   xRollback  The directory is removed. After an xSync this happens only if the database file is unchanged since then:
- *              the second phase of a commit may have failed, and then the database decides when it is opened again.
+ *   xRollback  The directory is removed. After an xSync, this happens only if the database file is unchanged since
+ *              then: if the second phase of a commit failed, the database decides when it is opened again.
  *   xDestroy   DROP in the same transaction. The directory is removed; no other call comes.
  *
- * The shadow table NAME_config keeps the creation's name and commits in the same transaction. Where a process dies
+ * The shadow table NAME_config keeps the creation's name and commits in the same transaction. If the process dies
  * between that commit and the publication, or xRollback comes after the commit, the next connection to the table
- * publishes the array (tsx_creation_recover).
- */
+ * publishes the array (tsx_creation_recover). */
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
   if (!array->making.creation) return;
@@ -223,14 +233,14 @@ void tsx_creation_close(tsx_array *array, bool abandon) {
 }
 
 /* Ends the creation of an array that was not published. The array stays open for tables that still refer to it, but its
- * path does not lead to it any more. */
+ * path no longer leads to it. */
 static void creation_forget(tsx_array *array, bool abandon) {
   tsx_transaction_close(array);
   tsx_creation_close(array, abandon);
   array->gone = true;
 }
 
-/* Fails unless the table has a key exactly where its definition asks for encryption. */
+/* Fails unless the table has a key if and only if its definition asks for encryption. */
 static int creation_check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key,
                               tsr_error *error) {
   if (definition->encrypted && !key)
@@ -247,10 +257,9 @@ static tsx_array *next_unchecked(const tsx_connection *connection) {
   return array;
 }
 
-/* Removes prepared arrays whose CREATE a ROLLBACK TO has taken back, so that a new CREATE at the same path finds the
- * place free. Returns 1 if there were any, 0 if not, or an error. Each search for a table may load the database's
- * schema, by which tables and arrays come and go; so the list of arrays is walked anew each time, and a reference keeps
- * the array that is looked at. */
+/* Removes prepared arrays whose CREATE was undone by ROLLBACK TO, so that a new CREATE at the same path finds it free.
+ * Returns 1 if there were any, 0 if not, or an error. Each search for a table may load the database's schema, which may
+ * open and close arrays; so each round walks the list from its head, and holds a reference to the array at hand. */
 static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   int found = 0, answer = SQLITE_DONE;
   tsx_array *array;
@@ -268,7 +277,7 @@ static int forget_orphans(tsx_connection *connection, tsr_error *error) {
   return answer == SQLITE_NOMEM ? tsx_out_of_memory(error) : found;
 }
 
-/* Appends to the message that something is in the way what to do if that is an array. */
+/* Appends to the message "something is in the way" what to do if that is an array. */
 static void hint_at_array(tsr_environment *environment, const char *path, tsr_error *error) {
   tsr_object_kind kind;
   tsr_error ignored;
@@ -317,7 +326,7 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
     return code;
   }
   unsigned
-      chance; /* below format version 10 all schemas have the same name, so a random number tells creations apart */
+      chance; /* below format version 10 all schemas have the same name, so a random number distinguishes creations */
   sqlite3_randomness(sizeof chance, &chance);
   table->array->making.name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
   table->array->making.schema = sqlite3_mprintf("%s", table->schema_name);
@@ -340,10 +349,9 @@ void tsx_creation_fail(tsx_table *table) {
   if (table->array && table->array->making.creation) creation_forget(table->array, true);
 }
 
-/* ---- The transaction -------------------------------------------------------------------------------------------- */
 
-/* The parts of xSync, xCommit and xRollback that concern a prepared array; they do nothing for other tables. Return
- * SQLite's codes. */
+/* The parts of xSync, xCommit and xRollback for a prepared array; they do nothing for other tables. Return SQLite's
+ * codes. */
 static int creation_sync(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -356,8 +364,8 @@ static int creation_sync(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* SQLite ignores what xCommit returns. An array that cannot be published here is published by the next statement of this
- * connection that uses it, or by the next connection to the table. */
+/* SQLite ignores the result of xCommit. If the array cannot be published here, the connection's next statement that
+ * uses it will publish it, or the next connection to the table. */
 static int creation_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -382,33 +390,32 @@ static int creation_rollback(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* The changes that the open transaction makes to arrays, and the transaction methods of array tables.
- *
- * All changes to an array go into one writer of the core, whatever tables they come through. xSync prepares the
+/* ---- The changes of the open transaction ------------------------------------------------------------------------- */
+/* All changes to an array go into one writer of the core, whichever tables they come through. xSync prepares the
  * writer's commit, and everything that can fail happens there. xCommit publishes the commit in one step, xRollback
- * takes it back. The methods must cope with what SQLite does, and with what it does not tell:
+ * removes it. The methods must cope with SQLite's order of calls, and with what it does not report:
  *
- *   xBegin       Comes before a statement that writes the table. It does not come after CREATE in the same transaction;
- *                then rows come without it, and savepoints that were open at the CREATE are never named.
- *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin only the innermost comes.
+ *   xBegin       Comes before a statement that writes the table, but not after CREATE in the same transaction: then
+ *                rows come without xBegin, and savepoints that were open at the CREATE are never announced.
+ *   xSavepoint   May come twice with one number. Of the savepoints that were open at xBegin, only the innermost is
+ *                announced.
  *   xRollbackTo  May name a savepoint for which xSavepoint never came, such as -1. That savepoint is older than the
- *                first write, so all changes go. xRollbackTo does not come for a table whose CREATE it takes back. Such
- *                a table is found to be missing later, by its id in NAME_config (drop_vanished).
+ *                first write, so all changes are undone. xRollbackTo does not come for a table whose CREATE it undoes.
+ *                Such a table is found to be missing later, by its id in NAME_config (drop_vanished).
  *   xSync        Comes before every commit, once for each table. The commit may fail after it, and the transaction may
- *                go on; no call tells that. So a second xSync of one table belongs to another COMMIT.
+ *                go on; no call reports that. So a second xSync of one table belongs to another COMMIT.
  *   xRollback    May come after an xSync although the database has committed. journal.c decides then.
  *   xDestroy     Is refused while the transaction has changed the array: no other call would come for the table.
  *
- * Invariants: the savepoints rise by number and by mark. From its first write to its end the transaction sees one state
- * of the array (tsr_array_freeze), with its own changes on top.
- */
+ * Invariants: the savepoints ascend by number and by mark. From its first write to its end, the transaction sees one
+ * state of the array (tsr_array_freeze), with its own changes on top. */
 
 struct tsx_savepoint {
   int number;
   tsr_mark mark; /* of the writer when the savepoint was opened */
 };
 
-struct tsx_created_table { /* a table that the transaction has created, which is written without xBegin */
+struct tsx_created_table { /* a table that this transaction has created: it is written without xBegin */
   tsx_created_table *next;
   tsr_mark mark; /* of the writer when the table was first written */
   char id[TSX_ID_SIZE];
@@ -430,7 +437,7 @@ void tsx_transaction_drop(tsx_transaction *transaction) {
   sqlite3_free(transaction);
 }
 
-/* Ends the transaction of an array. A prepared commit is removed with `abandon`; else it has been published, or stays
+/* Ends the transaction of an array. With `abandon`, removes a prepared commit; else it has been published, or is left
  * for recovery. Cursors may still read snapshots that show the changes. */
 static void transaction_end(tsx_array *array, bool abandon) {
   tsx_transaction *transaction = array->transaction;
@@ -460,16 +467,16 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
                   table->path, transaction->schema_name, table->schema_name);
 }
 
-/* Fails if the array has the table's schema no more: then another array has taken its place. The writer goes by the
- * array's latest schema, which may be newer than the table's. */
+/* Fails if the array no longer has the table's schema: it was replaced by another array. The writer uses the array's
+ * latest schema, which may be newer than the table's. */
 static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
   const tsx_transaction *transaction = table->array->transaction;
   if (tsr_writer_schema(transaction->writer) == table->schema) return TSR_OK;
   return tsr_array_has_schema(table->array->core, table->schema, error);
 }
 
-/* Begins the one state that the transaction sees. One look at the array tells that state, and whether there is anything
- * to recover. */
+/* Freezes the state that the transaction sees. One listing of the array gives that state, and shows whether there is
+ * anything to recover. */
 static int freeze(tsx_table *table, tsr_error *error) {
   tsr_array *array = table->array->core;
   int code = tsr_array_freeze(array, true, error);
@@ -494,7 +501,7 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.limits.memory_bytes,
                                 .threads = table->options.limits.threads};
-  if (array->in_database) { /* whose files go back with a savepoint, while rows from before it stay */
+  if (array->in_database) { /* its scratch files are rolled back with a savepoint, while rows from before it stay */
     options.scratch = &tsx_scratch;
     options.scratch_argument = table->connection;
   }
@@ -510,8 +517,8 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   return code;
 }
 
-/* Notes where a table that is written without xBegin began to write: SQLite does not tell when the table's CREATE is
- * taken back. */
+/* Records the mark at which a table that is written without xBegin began to write: SQLite does not report that the
+ * table's CREATE is undone. */
 static int note_created(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array->transaction;
   for (const tsx_created_table *one = transaction->created; one; one = one->next)
@@ -525,15 +532,15 @@ static int note_created(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Lets the writer prepare again where xSync has published within a transaction of the database that goes on: ROLLBACK
- * TO may have taken the publication back. */
+/* Lets the writer prepare again if xSync has published within a transaction of the database that goes on: ROLLBACK TO
+ * may have undone the publication. */
 static void reopen(tsx_transaction *transaction) {
   if (transaction->sync.published) tsr_writer_reopen(transaction->writer);
   transaction->sync.published = false;
 }
 
-/* A COMMIT that is tried again takes place now, because others may have committed and read the array since the first
- * try. So a commit that was prepared then, or published in the database, gets a new time. */
+/* A repeated COMMIT takes place now, because others may have committed and read the array since the first attempt. So a
+ * commit that was prepared then, or published in the database, gets a new time. */
 static void note_attempt(tsx_transaction *transaction, uint64_t attempt) {
   if (transaction->sync.done && transaction->sync.attempt != attempt) tsr_writer_reopen(transaction->writer);
   if (transaction->sync.attempt != attempt) transaction->sync.published = false;
@@ -548,8 +555,8 @@ static int transaction_rewind_to(tsx_transaction *transaction, tsr_mark mark, ts
   return tsr_writer_rewind(transaction->writer, mark, error);
 }
 
-/* Looks for tables whose CREATE was taken back, by their ids, and rewinds the writer to where they began to write: all
- * later changes were taken back with the CREATE. */
+/* Finds tables whose CREATE was undone, by their ids, and rewinds the writer to where they began to write: all later
+ * changes were undone with the CREATE. */
 static int drop_vanished(tsx_connection *connection, tsx_transaction *transaction, tsr_error *error) {
   tsx_created_table **link = &transaction->created;
   while (*link) {
@@ -612,7 +619,8 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
 int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
-  /* In the database the changes go with the array, unless a savepoint other than DROP's own may bring both back. */
+  /* In the database the changes are dropped with the array, unless a savepoint other than DROP's own can restore
+   * both. */
   bool may_go = table->in_database && transaction->savepoints.count <= 1;
   if (tsr_writer_changed(transaction->writer) && !may_go)
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit or roll back first", table->path);
@@ -645,9 +653,9 @@ int tsx_begin(sqlite3_vtab *vtab) {
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
   if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
-    tsx_transaction_close(table->array); /* SQLite's rollback did not call this table, since xBegin has not returned */
+    tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
   if (code == TSR_OK)
-    code = transaction_check_schema(table, &error); /* a failure leaves a transaction alone that another table began */
+    code = transaction_check_schema(table, &error); /* on failure, a transaction that another table began stays */
   if (code == TSR_OK) return SQLITE_OK;
   table->commit.begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
   return tsx_vtab_error(vtab, &error);
@@ -665,7 +673,7 @@ int tsx_savepoint(sqlite3_vtab *vtab, int number) {
   if (!transaction) return SQLITE_OK;
   uint32_t count = transaction->savepoints.count;
   if (count && transaction->savepoints.list[count - 1].number >= number)
-    return SQLITE_OK; /* it came through another table */
+    return SQLITE_OK; /* already announced through another table */
   if (count == transaction->savepoints.room) {
     uint32_t room = count ? count * 2 : 8;
     struct tsx_savepoint *more = sqlite3_realloc64(transaction->savepoints.list, room * sizeof *more);
@@ -687,7 +695,7 @@ int tsx_release(sqlite3_vtab *vtab, int number) {
 }
 
 /* The savepoint itself stays open. A savepoint for which xSavepoint never came is older than the first write, so all
- * changes go. */
+ * changes are undone. */
 int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   tsr_error error = {0};
@@ -710,7 +718,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   if (!transaction) return TSR_OK;
   int code = drop_vanished(table->connection, transaction, error);
   if (code < 0 || (array->making.creation && !array->making.table_exists))
-    return code; /* the table's CREATE was taken back */
+    return code; /* the table's CREATE was undone */
   note_attempt(transaction, table->commit.attempt);
   transaction->sync.done = true;
   transaction->sync.data_version = tsx_data_version(table);
@@ -736,9 +744,9 @@ int tsx_sync(sqlite3_vtab *vtab) {
   return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
 }
 
-/* SQLite ignores what xCommit returns. A commit that cannot be published now and that the record names is published by
- * the next write or by tessera_recover, and readers of this database see it all the same. Other commits, and those into
- * an array that is not published either, stay with the connection, whose next statement publishes them. The cells are
+/* SQLite ignores the result of xCommit. If a commit cannot be published now but the record names it, the next write or
+ * tessera_recover publishes it, and readers of this database see it all the same. Other commits, and commits to an
+ * array that is not published either, stay with the connection, whose next statement publishes them. The cells are
  * published before a created array, so that the array appears with them. */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
