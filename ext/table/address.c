@@ -1,15 +1,13 @@
 /* address.c: path arguments of SQL functions and table-valued functions, and keys by path.
  *
- *   'data/weather', 'file:///data/weather'    a directory; a relative path starts from the process's working directory
- *   'db:weather', 'db:main.weather'           the array of a tessera table, which is found as SQL finds tables (temp,
- *                                             main, then attached databases in order; names may be quoted as in
- *                                             SQL). The table's as_of, since, key_file, memory_mb and uint64 come
- *                                             with it.
+ *   'data/weather', 'file:///data/weather'    a directory; a relative path is relative to the working directory
+ *   'db:weather', 'db:main.weather'           the array of a tessera table, resolved like a table name in SQL: temp,
+ *                                             main, then attached databases in order; names may be quoted as in SQL.
+ *                                             The table's as_of, since, key_file, memory_mb and uint64 apply.
  *
- * The key of an address is the function's own argument; else the table's; else the one that tessera_set_key gave for
- * the path. The keys of tessera_set_key are kept under the path's canonical form, in memory only, and wiped when the
- * connection is closed.
- */
+ * The key of an address is the function's own argument; else the table's; else the one that tessera_set_key has set for
+ * the path. Those keys are stored under the path's canonical form, in memory only, and wiped when the connection is
+ * closed. */
 #include "tessera_path.h"
 #include "table/table.h"
 
@@ -50,7 +48,7 @@ static void append_components(sqlite3_str *out, const char *rest) {
   }
 }
 
-/* Where the directory itself does not exist, the nearest one above it that does is resolved. */
+/* If the directory does not exist, resolves its nearest existing ancestor. */
 char *tsx_path_canonical(const char *path) {
   char *plain = address_plain_path(path);
   if (!plain || tsx_store_is(path)) return plain;
@@ -70,7 +68,7 @@ char *tsx_path_canonical(const char *path) {
   if (!real) return plain;
   sqlite3_str *out = sqlite3_str_new(NULL);
   size_t size = strlen(real);
-  while (size > 0 && real[size - 1] == '/') size--; /* of "/", and of the root of a drive */
+  while (size > 0 && real[size - 1] == '/') size--; /* of "/", and of a drive's root */
   sqlite3_str_append(out, real, (int)size);
   append_components(out, rest);
   if (real[size] && !*rest) sqlite3_str_appendchar(out, 1, '/');
@@ -131,8 +129,8 @@ void tsx_keys_free(tsx_connection *connection) {
 
 /* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
-/* Keeps the codes of SQLite after which the answer to a question is not known. `stopped`, here and below, is such a
- * code: SQLITE_NOMEM, SQLITE_INTERRUPT, or SQLITE_OK. */
+/* Stores SQLite's codes that leave the answer of a query unknown. `stopped`, here and below, is such a code:
+ * SQLITE_NOMEM, SQLITE_INTERRUPT, or SQLITE_OK. */
 static void note_stop(int code, int *stopped) {
   if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
 }
@@ -141,7 +139,7 @@ static int fail_stopped(int stopped, tsr_error *error) {
   return tsx_out_of_memory(error);
 }
 
-/* Runs a statement and returns 1 if it has a row. Frees `sql`. */
+/* Runs a statement. Returns 1 if it has a row. Frees `sql`. */
 static int address_has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
   sqlite3_stmt *statement = NULL;
   int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
@@ -164,7 +162,7 @@ static bool table_exists(sqlite3 *db, const char *schema, const char *name, int 
                          name, stopped);
 }
 
-/* A statement lists the databases because sqlite3_db_name came with SQLite 3.39 only. */
+/* A statement lists the databases because sqlite3_db_name needs SQLite 3.39. */
 int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
   return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
 }
@@ -176,8 +174,8 @@ const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
   return schema;
 }
 
-/* Finds the database of a table whose name was given without one, in the order in which SQL looks. Returns its name
- * from sqlite3_malloc; NULL if no table has that name. */
+/* Finds the database of a table that was named without one, in SQL's search order. Returns its name from
+ * sqlite3_malloc; NULL if no table has that name. */
 static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   bool temporary = table_exists(db, "temp", name, stopped);
@@ -192,8 +190,7 @@ static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   return found;
 }
 
-/* Returns the table of that name, or NULL if the name is not one of an array table. Preparing a statement on a table
- * connects it. */
+/* Returns the table of that name, or NULL if it is no array table. Preparing a statement on a table connects it. */
 static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
@@ -276,12 +273,12 @@ static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error
   const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
   int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
   if (code == TSR_OK) address->has_key = true;
-  else /* who gave one argument too many did not mean a key */
+  else /* the caller may have passed one argument too many, and no key */
     tsx_fail(error, code,
              "argument key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d bytes",
              sqlite3_value_bytes(value));
   tsr_object_kind kind;
-  if (code < 0 && !address->is_table && /* where nothing is at the path, that is the better message */
+  if (code < 0 && !address->is_table && /* if nothing is at the path, say that instead */
       tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)
     return tsx_address_not_found(address, error);
   return code;

@@ -1,8 +1,8 @@
-/* best_index.c: xBestIndex: chooses among the constraints and orders that SQLite offers, and estimates what the plan
- * costs.
+/* best_index.c: xBestIndex: chooses among the constraints and orders that SQLite offers, and estimates the cost of the
+ * plan.
  *
- * The plan goes to xFilter as idxStr, which EXPLAIN QUERY PLAN shows. idxNum is the number of xFilter's arguments. The
- * grammar:
+ * The plan is passed to xFilter as idxStr, which EXPLAIN QUERY PLAN shows. idxNum is the number of xFilter's arguments.
+ * The grammar:
  *
  *   plan   = [ term { " AND " term } ] [ order ] [ limit ]
  *   order  = " ORDER BY " column [ " DESC" ] { ", " column [ " DESC" ] } [ " DISTINCT" ]
@@ -14,29 +14,29 @@
  *   operator = "=?" | ">?" | ">=?" | "<?" | "<=?" | " IS ?" | " IN ?" | "<>?" | " IS NOT ?" | " IS NULL" |
  *            " IS NOT NULL"
  *
- * "y(lat)" is the dimension label lat of the dimension y. The first part of the text has no blank before it. Term n takes
- * argument n of xFilter; LIMIT and OFFSET take the last ones. The argument of " IN ?" is a list (sqlite3_vtab_in_first).
- * " IS NULL" and " IS NOT NULL" have an argument, too, which means nothing.
+ * "y(lat)" is the dimension label lat of the dimension y. The first part of the text has no leading blank. Term n takes
+ * argument n of xFilter; LIMIT and OFFSET take the last ones. The argument of " IN ?" is a list
+ * (sqlite3_vtab_in_first). " IS NULL" and " IS NOT NULL" have an argument, too, which is ignored.
  *
- * - The last four operators come with attributes. "<>?" and " IS NOT ?" also come with dimensions that have comparisons
- *   of their own (tsx_has_own_comparison), and " IS NULL" with as_of and since.
- * - OR NUMERIC: texts that look like numbers may satisfy the comparison, too (tsx_numeric_range).
- * - PLAINLY: SQLite tests the comparison again in spite of `omit`, so it must mean to the table what it means to
- *   SQLite.
- * - DISTINCT: of rows that are equal in all columns of the order, one is enough.
- * - SKIPPED: the table leaves out the rows of OFFSET.
+ * - The last four operators occur with attributes. "<>?" and " IS NOT ?" also occur with dimensions that have
+ *   comparisons of their own (tsx_has_own_comparison), and " IS NULL" with as_of and since.
+ * - OR NUMERIC: text that looks like a number may satisfy the comparison, too (tsx_numeric_range).
+ * - PLAINLY: SQLite tests the comparison again in spite of `omit`, so the table must read it exactly as SQLite does.
+ * - DISTINCT: one of the rows that are equal in all columns of the order suffices.
+ * - SKIPPED: the table skips the rows of OFFSET.
  *
- * A statement may be kept for long, so what a plan promises to SQLite must hold for any later state of the array:
- * `omit` of exact comparisons, at most one row, the order. LIMIT is only a hint how many rows are likely to be taken,
- * and the table returns more where SQLite takes more: SQLite may test filters that the table never sees. From 3.51 on
- * SQLite offers an OFFSET only where the table sees all filters. If the table tests all of them exactly, it leaves out
- * the rows of OFFSET, too. There is one trap: SQLite offers a comparison of row values, (x, u) > (1, 1), as the weaker
- * x >= ?. The table can tell that from an ordinary x >= ? only where sqlite3_vtab_rhs_value knows the right side. So
- * rows are left out only if it knows the right sides of all >= and <=.
+ * A prepared statement may live long, so the plan's promises to SQLite must hold for any later state of the array:
+ * `omit` of exact comparisons, at most one row, the order. LIMIT only hints how many rows are likely to be read; the
+ * table returns more if SQLite reads on, because SQLite may test filters that the table never sees. From 3.51 on,
+ * SQLite offers OFFSET only if the table sees all filters. If the table tests all of them exactly, it skips the rows of
+ * OFFSET, too. There is one trap: SQLite offers a comparison of row values, (x, u) > (1, 1), as the weaker x >= ?. The
+ * table can distinguish that from an ordinary x >= ? only if sqlite3_vtab_rhs_value knows the right side. So it skips
+ * rows only if it knows the right sides of all >= and <=.
  *
- * An idxStr that does not fit the table is SQLITE_ERROR. After SQLITE_SCHEMA, SQLite would start the statement again
- * and return rows twice that it has returned already.
- */
+ * An idxStr that does not fit the table is SQLITE_ERROR. After SQLITE_SCHEMA, SQLite would restart the statement and
+ * return rows again that it has returned already.
+ *
+ * Sections: idxStr, encoded and decoded; choosing constraints; estimating; order, LIMIT and cost. */
 #include "table/table.h"
 
 #include <ctype.h>
@@ -96,7 +96,7 @@ static void append_column(const tsx_table *table, int column, sqlite3_str *out) 
   sqlite3_str_appendchar(out, 1, ')');
 }
 
-/* Returns the plan as text for idxStr, from sqlite3_malloc, or NULL if there is no memory. */
+/* Encodes the plan as idxStr, from sqlite3_malloc. Returns NULL if memory is lacking. */
 static char *encode_access(const tsx_table *table, const tsx_access *access) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (uint32_t i = 0; i < access->count; i++) {
@@ -119,7 +119,7 @@ static char *encode_access(const tsx_table *table, const tsx_access *access) {
   if (access->offset) sqlite3_str_appendall(out, access->skip ? " OFFSET SKIPPED" : " OFFSET");
   const bool empty = !access->count && !access->order_count && !access->limit;
   char *text = sqlite3_str_finish(out);
-  return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder gives NULL */
+  return text || !empty ? text : sqlite3_mprintf(""); /* an empty string builder returns NULL */
 }
 
 bool tsx_access_excludes_null(const tsx_access *access, int column) {
@@ -131,7 +131,7 @@ bool tsx_access_excludes_null(const tsx_access *access, int column) {
 
 uint32_t tsx_access_arguments(const tsx_access *access) { return access->count + access->limit + access->offset; }
 
-/* Returns the character after the name if `p` begins with it as the encoder writes it; else NULL. */
+/* Returns the position after the name if `p` begins with it as the encoder writes it; else NULL. */
 static const char *match_name(const char *p, const char *name) {
   if (best_index_is_plain(name)) {
     size_t size = strlen(name);
@@ -205,7 +205,7 @@ static const char *read_order(const tsx_table *table, const char *p, tsx_access 
 int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *access) {
   const char *p = text ? text : "";
   *access = (tsx_access){0};
-  /* A term never begins like this: an operator follows even a column that is named ORDER or LIMIT. */
+  /* No term begins like this: an operator follows even a column that is named ORDER or LIMIT. */
   if (*p && strncmp(p, "ORDER BY ", 9) && strcmp(p, "LIMIT") && strncmp(p, "LIMIT ", 6)) {
     do p = read_term(table, p, access);
     while (p && take_word(&p, " AND "));
@@ -219,24 +219,24 @@ int tsx_access_decode(const tsx_table *table, const char *text, tsx_access *acce
   return *p ? SQLITE_ERROR : SQLITE_OK;
 }
 
-/* ---- Choosing ---------------------------------------------------------------------------------------------------- */
+/* ---- Choosing constraints ---------------------------------------------------------------------------------------- */
 
 typedef struct choice { /* what one call of xBestIndex has chosen so far */
   tsx_table *table;
   sqlite3_index_info *info;
   bool utf16; /* the database's text is UTF-16 */
   tsx_access access;
-  sqlite3_value *rights[TSX_TERMS_MAX]; /* right side of each term, if it is a constant; else NULL */
+  sqlite3_value *rights[TSX_TERMS_MAX]; /* the right side of each term if it is a constant, else NULL */
   bool time_taken[2], time_misused[2]; /* as_of, since */
-  bool time_missing; /* the statement uses as_of or since, and this plan has no value for it: the column shows NULL */
-  int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: there is none */
+  bool time_missing; /* the statement uses as_of or since, but this plan has no value for it: the column shows NULL */
+  int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: none */
 } choice;
 
-/* Returns the own number of the column of constraint `i`. */
+/* Returns the own number of the column in constraint `i`. */
 static int constrained(const choice *c, int i) { return tsx_column_own(c->table, c->info->aConstraint[i].iColumn); }
 
-/* Returns true if SQLite keeps to `omit` for constraint `i`, taken as the next term. It does so for the first 16
- * constraints and the first 16 arguments of xFilter. (It never does for parts of row values, which look like other
+/* Returns true if SQLite honours `omit` for constraint `i` when it is taken as the next term. It does so for the first
+ * 16 constraints and the first 16 arguments of xFilter. (It never does for parts of row values, which look like other
  * constraints here.) */
 #define OMITTED_MAX 16
 static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
@@ -248,7 +248,7 @@ static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_val
   c->info->aConstraintUsage[i].omit = omit;
 }
 
-/* Sets the table's error: as_of (`which` 0) or since (1) is used otherwise than as an argument. Returns
+/* Sets the table's error: as_of (`which` 0) or since (1) is used in another way than as an argument. Returns
  * SQLITE_ERROR. */
 static int fail_misused(tsx_table *table, int which) {
   const char *name = table->array ? table->declared.hidden[which] : which ? "since" : "as_of";
@@ -258,9 +258,9 @@ static int fail_misused(tsx_table *table, int which) {
       name, table->name, which ? "NULL, '2024-06-01'" : "'2024-06-01'");
 }
 
-/* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would give
- * wrong rows: it is refused by SQLITE_CONSTRAINT. A range of times means a filter, and is an error. Other tests are
- * SQLite's, of the value or NULL: tools look so for values in all columns (IS NOT NULL, <> '', GLOB). */
+/* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would return
+ * wrong rows: SQLITE_CONSTRAINT rejects it. A range of times is meant as a filter, and is an error. SQLite makes other
+ * tests itself, on the value or NULL: tools search all columns for values like this (IS NOT NULL, <> '', GLOB). */
 static int best_index_choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = tsx_op_of(constraint->op);
@@ -283,8 +283,8 @@ static bool is_used(const choice *c, int own) {
   return c->info->colUsed >> (column < 63 ? column : 63) & 1;
 }
 
-/* Takes all constraints on as_of and since. `as_of` is the number of that column. A statement may also show the columns
- * without giving the times, as tools do that list all columns by their names; then they are NULL. */
+/* Takes all constraints on as_of and since. `as_of` is the number of that column. A statement may also read the columns
+ * without passing times, like tools that list all columns by name; then they are NULL. */
 static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
     const int column = constrained(c, i);
@@ -295,13 +295,13 @@ static int choose_times(choice *c, int as_of) {
   for (int which = 0; which < 2; which++) {
     if (c->time_taken[which]) continue;
     if (c->time_misused[which]) return fail_misused(c->table, which);
-    /* An UPDATE says that it uses all columns, which then means nothing. */
+    /* An UPDATE claims to use all columns, which then means nothing. */
     if (is_used(c, as_of + which) && c->info->colUsed != UINT64_MAX) c->time_missing = true;
   }
   return SQLITE_OK;
 }
 
-/* Takes a test of an attribute for NULL. */
+/* Takes an IS NULL or IS NOT NULL test of an attribute. */
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const tsx_column *column = &c->table->columns[constrained(c, i)];
   if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
@@ -309,7 +309,7 @@ static void choose_null_test(choice *c, int i, tsx_op op) {
 }
 
 /* Takes a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
- * texts that cannot match; SQLite tests the others. */
+ * text that cannot match; SQLite tests the rest. */
 static void choose_nocase(choice *c, int i, int op) {
   if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
@@ -318,7 +318,7 @@ static void choose_nocase(choice *c, int i, int op) {
   c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
 
-/* Before 3.51 SQLite offers these operators to the left table of a LEFT JOIN even where they stand in its ON, and a
+/* Before 3.51, SQLite offers these operators to the left table of a LEFT JOIN even if they are in its ON clause, and a
  * table that uses them loses rows. A table cannot see that it is the left one, so it never uses them. */
 #define LEFT_JOIN_FIXED 3051000
 static bool is_unsafe_in_join(int op) {
@@ -352,16 +352,16 @@ static void best_index_choose_field(choice *c, int i) {
   } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
     right = NULL;
   }
-  /* A list is not exact on a column of text, since `right` is NULL then: a subquery may give numbers, with which SQLite
-   * compares the text as a number. */
+  /* A list is never exact on a text column, since `right` is NULL then: a subquery may return numbers, with which
+   * SQLite compares the text as a number. */
   tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
   bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
-  /* A right side that is not known may be a numeric column that holds text. SQLite applies the affinity of that column
-   * to the text of ours. */
+  /* An unknown right side may be a numeric column that holds text. SQLite applies that column's affinity to our
+   * text. */
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
-    return; /* all years look like numbers, so no range would exclude any */
+    return; /* all years look like numbers, so a range would exclude nothing */
   best_index_take(c, i, constrained(c, i), (tsx_op)op, right, exact);
   c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
@@ -385,7 +385,7 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
     right = NULL;
   }
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
-  /* with IS the right side may be NULL, for which the array finds no coordinates */
+  /* the right side of IS may be NULL, for which the array finds no coordinates */
   const bool exact = op != TSX_IS && tsx_ranges_exact(column, (tsx_op)op, right, c->utf16);
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
   if (plainly && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
@@ -398,9 +398,9 @@ static unsigned how_of(const choice *c, uint32_t term) {
   return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
 }
 
+/* ---- Estimating -------------------------------------------------------------------------------------------------- */
 /* Makes the ranges of all terms on dimensions whose right sides are known, for the estimate. `terms`, `values` and
- * `known` have an entry for each term; the ranges point into `terms` and `values`. known[i] is set to whether term i
- * was used. */
+ * `known` have an entry for each term; the ranges point into `terms` and `values`. known[i]: term i was used. */
 static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
   for (uint32_t i = 0; i < c->access.count; i++) {
     known[i] = false;
@@ -421,8 +421,8 @@ static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *te
   }
 }
 
-/* Returns how many different values a dimension may have within the box, or `rows` if that is less or the number is not
- * known. */
+/* Returns how many different values a dimension may have within the box; `rows` if that is less, or if it is
+ * unknown. */
 static double count_values(const tsr_field *dimension, const tsr_interval *box, double rows) {
   const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
   uint64_t size = tsr_datatype_size(dimension->datatype);
@@ -467,13 +467,13 @@ typedef struct cost {
   double cells; /* decoded */
 } cost;
 
-typedef struct estimated { /* the state that an estimate is made of */
+typedef struct estimated { /* the state that an estimate is based on */
   tsr_snapshot *core; /* borrowed */
   tsr_snapshot *recent; /* held, or NULL */
   tsx_snapshot *present; /* held, or NULL */
 } estimated;
 
-/* Opens the present state, or a recent one if a look at the array is a request to a server. */
+/* Opens the present state, or a recent one if listing the array takes a request to a server. */
 static int open_estimated(tsx_table *table, estimated *state, tsr_error *error) {
   const tsx_options *o = &table->options;
   if (table->connection->permissions.restrictions && !table->array->in_database) {
@@ -495,8 +495,7 @@ static void close_estimated(estimated *state) {
   tsx_snapshot_release(state->present);
 }
 
-/* Estimates rows and cells from the metadata of the fragments. A right side that is not known yet counts by its
- * operator. */
+/* Estimates rows and cells from the metadata of the fragments. An unknown right side counts by its operator. */
 static cost estimate(choice *c) {
   cost result = {1e6, 1e6};
   tsx_table *table = c->table;
@@ -508,14 +507,14 @@ static cost estimate(choice *c) {
   bool known[TSX_TERMS_MAX];
   estimated state = {0};
   tsr_estimate estimate;
-  /* An error that is kept for the next statement must not be used up here: xFilter is to return it. */
+  /* Leave an error that is kept for the next statement to xFilter, which must return it. */
   if (!dimensions || !terms || !values || table->connection->lost.message) goto done;
   for (uint32_t d = 0; d < dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
   known_ranges(c, dimensions, terms, values, known);
   tsr_request request = {.dimensions = dimensions};
   const tsr_interval *box = NULL;
   if (open_estimated(table, &state, &error) < 0 || tsr_request_estimate(state.core, &request, &estimate, &error) < 0) {
-    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */
+    if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement must stop */
     goto done;
   }
   if (tsr_snapshot_non_empty_domain(state.core, &box, &error) <= 0) box = NULL;
@@ -555,7 +554,7 @@ static bool is_unique(const choice *c) {
     for (uint32_t i = 0; i < c->access.count && !found; i++) {
       if (c->access.terms[i].column >= (int)table->column_count) continue;
       const tsx_column *column = &table->columns[c->access.terms[i].column];
-      /* A column's number 9000 equals two values: 9000, which is shown as an integer, and the year 9000, a text. */
+      /* The number 9000 equals two values: 9000, which is shown as an integer, and the year 9000, which is text. */
       const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
       found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
               !c->access.terms[i].plainly && !years &&
@@ -566,25 +565,26 @@ static bool is_unique(const choice *c) {
   return equal == table->schema->dimension_count;
 }
 
-/* Returns true if SQLite sorts the values of a column as the core does. It does not where some values are shown as
- * another type, and not for text in UTF-16. It does for UINT64: the values past the signed range are texts, which sort
- * after all integers, and all have 20 digits. */
+/* ---- Order, LIMIT and cost --------------------------------------------------------------------------------------- */
+/* Returns true if SQLite sorts the values of a column as the core does. It does not if some values are shown as another
+ * type, and not for text in UTF-16. It does for UINT64: values above the signed range are text, which sorts after all
+ * integers, and all have 20 digits. */
 static bool is_sorted_alike(const choice *c, const tsx_column *shown) {
   if (shown->mixed && shown->form != TSX_UINT64) return false;
   if (shown->form == TSX_TEXT || shown->form == TSX_DATETIME) return !c->utf16;
   return tsx_form_is_number(shown->form);
 }
 
-/* Returns true if the rows can come in the order of a label at present: no row may lack it. The next state of the array
- * may have such rows; then the cursor sorts, for which it needs dimensions of integers or instants. Some instants are
- * shown as integers, which come before all texts; tsx_label_whole looks for them, too. */
+/* Returns true if the rows can be returned in the order of a label at present: no row may lack it. The next state of
+ * the array may have such rows; then the cursor sorts, which takes dimensions of integers or instants. Some instants
+ * are shown as integers, which come before all text; tsx_label_whole checks for them, too. */
 static bool can_order_label(const choice *c, int column, tsx_label_column *label) {
   tsx_table *table = c->table;
   tsx_label_state *state = NULL;
   estimated shown = {0};
   tsr_error error = {0};
   int whole = 0;
-  if (label->group) return false; /* only its values tell how they are ordered, and the next state may have others */
+  if (label->group) return false; /* only its values tell their order, and the next state may have others */
   const bool instants = label->column.form == TSX_DATETIME && label->field.datatype != TSR_DATETIME_YEAR && !c->utf16;
   if (!instants && !is_sorted_alike(c, &label->column)) return false;
   if (table->connection->lost.message) return false;
@@ -598,13 +598,13 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
       tsx_label_state_take(table, label, table->options.times.since, table->options.times.as_of, &state, &error) >= 0 &&
       tsr_label_load(state->index, &error) >= 0)
     whole = tsx_label_whole(label, state, shown.core, &error);
-  if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement is to stop */
+  if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement must stop */
   tsx_label_state_release(state);
   close_estimated(&shown);
   return whole > 0;
 }
 
-/* Returns true if rows can come in the order of a column: a dimension, or a label of one. */
+/* Returns true if rows can be returned in the order of a column: a dimension, or a label of one. */
 static bool can_order(const choice *c, int column) {
   const tsx_table *table = c->table;
   tsx_label_column *label = tsx_label_column_at(table, column);
@@ -613,15 +613,15 @@ static bool can_order(const choice *c, int column) {
   return table->columns[column].description->is_dimension && is_sorted_alike(c, &table->columns[column]);
 }
 
-/* Returns the number of the dimension by which a column of the order sorts. */
+/* Returns the dimension behind a column of the order. */
 static uint32_t order_dimension(const choice *c, int column) {
   const tsx_label_column *label = tsx_label_column_at(c->table, column);
   return label ? label->dimension : c->table->columns[column].field;
 }
 
-/* Puts the order's dimensions of a dense array into the array's own order, the slowest first, where SQLite only needs
- * equal values together (for GROUP BY and DISTINCT). sqlite3_vtab_distinct says so in 3.40 even where an ORDER BY
- * relies on the order of the groups; in 3.54 it does not. */
+/* Sorts the order's dimensions of a dense array into the array's own order, the slowest first, if SQLite only needs
+ * equal values together (for GROUP BY and DISTINCT). sqlite3_vtab_distinct in 3.40 says so even if an ORDER BY relies
+ * on the order of the groups; in 3.54 it does not. */
 #define GROUPS_TOLD 3054000
 static void reorder_groups(choice *c) {
   const tsr_schema *schema = c->table->schema;
@@ -641,10 +641,10 @@ static void reorder_groups(choice *c) {
   }
 }
 
-/* Uses DISTINCT, perhaps with an ORDER BY, where SQLite needs only one of the rows that are equal in the columns in use
- * and all of these columns are dimensions: then the rows come in the order of all of them, and the reader may leave out
- * equal ones. A rowid in use makes all rows different. Before 3.46 SQLite did not look at that, so the plan is not used
- * there; from 3.53 on it does not where there is an order, so xRowid fails under such a plan. */
+/* Uses DISTINCT, perhaps with an ORDER BY, if SQLite needs only one of the rows that are equal in the columns in use,
+ * and all of these columns are dimensions: then rows are returned in the order of all of them, and the reader may skip
+ * equal ones. If the rowid is in use, all rows differ. SQLite before 3.46 ignores that, so the plan is not used there;
+ * from 3.53 on SQLite ignores it if there is an order, so xRowid fails under such a plan. */
 #define ROWID_CONSIDERED 3046000
 static void choose_distinct(choice *c) {
   const tsx_table *table = c->table;
@@ -657,7 +657,7 @@ static void choose_distinct(choice *c) {
     if (constrained(c, i) < 0) return;
   for (int column = 0; column <= TSX_WRITTEN_AT(table) + (int)table->label_count; column++) {
     if (!is_used(c, column)) continue;
-    if (tsx_column_sql(table, column) > 62) return; /* one bit of colUsed stands for all columns from 63 on */
+    if (tsx_column_sql(table, column) > 62) return; /* from column 63 on, all columns share one bit of colUsed */
     if (column >= (int)table->column_count && column < TSX_WRITTEN_AT(table) &&
         c->time_taken[column - TSX_AS_OF(table)])
       continue;
@@ -674,8 +674,8 @@ static void choose_distinct(choice *c) {
   c->access.distinct = true;
 }
 
-/* Takes the order that SQLite asks for, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. At most one row
- * (`unique`) is in any order. */
+/* Takes the order that SQLite asks for, for ORDER BY, GROUP BY or DISTINCT: all of it, or none. A single row (`unique`)
+ * is in any order. */
 static void choose_order(choice *c, bool unique) {
   sqlite3_index_info *info = c->info;
   if (info->nOrderBy == 0 || info->nOrderBy > TSX_TERMS_MAX) return;
@@ -698,7 +698,7 @@ static void expect_distinct(const choice *c, cost *total) {
   if (c->table->schema->dense) total->cells = 0;
 }
 
-/* Returns true if the table may leave out the rows of OFFSET: it tests all filters, and SQLite tests none. */
+/* Returns true if the table may skip the rows of OFFSET: it tests all filters, and SQLite tests none. */
 static bool can_skip(const choice *c) {
   const sqlite3_index_info *info = c->info;
   if (sqlite3_libversion_number() < 3051000 || (info->nOrderBy > 0 && !info->orderByConsumed) || c->access.distinct)
@@ -714,8 +714,7 @@ static bool can_skip(const choice *c) {
   return true;
 }
 
-/* Takes LIMIT and OFFSET, which say how many rows are likely to be taken. They say nothing where SQLite sorts the
- * rows. */
+/* Takes LIMIT and OFFSET, which say how many rows are likely to be read. They say nothing if SQLite sorts the rows. */
 static void choose_limit(choice *c) {
   sqlite3_index_info *info = c->info;
   int limit = -1, offset = -1;
@@ -737,12 +736,13 @@ static void choose_limit(choice *c) {
 
 /* Returns the cost of the plan. The unit is one row; a decoded cell costs about a fiftieth of that.
  *
- * SQLite may answer an OR by one scan for each of its operands. It must not choose such a plan where as_of or since may
- * be NULL, which means "not given": after such scans SQLite tests as_of = NULL again, and no row satisfies that. SQLite
- * calls xBestIndex for a plan of each operand and adds up their costs, so the cost is what prevents such a plan.
- * - Before 3.47 SQLite does not offer as_of = ? for the operands. `time_missing` is true for their plans, and their cost
- *   is OR_COST, more than the plan of the whole WHERE costs. (Where that one has no value for as_of either, one scan is
- *   cheaper than two.)
+ * SQLite may evaluate an OR by one scan for each operand. It must not choose such a plan if as_of or since may be NULL,
+ * which means "not given": after such scans SQLite tests as_of = NULL again, which no row satisfies. SQLite calls
+ * xBestIndex for each operand's plan and adds up the costs, so the cost must prevent it.
+ *
+ * - Before 3.47 SQLite does not offer as_of = ? for the operands. `time_missing` is true for their plans, and their
+ *   cost is OR_COST, more than the plan of the whole WHERE costs. (If that one has no value for as_of either, one scan
+ *   is cheaper than two.)
  * - From 3.47 on SQLite offers the terms of the operand first, and after them those of the whole WHERE. Each term
  *   before as_of multiplies the cost by OR_FACTOR. All plans of the whole WHERE have the same number of such terms, so
  *   they compare as before; the plan of an operand has more of them. */
@@ -754,7 +754,7 @@ static double cost_of_plan(const choice *c, int as_of, cost total) {
   if (c->time_missing)
     return tsx_column_sql(c->table, as_of) + 1 < 63
                ? OR_COST
-               : sum * 1e100; /* from column 63 on, colUsed may mean another column than as_of */
+               : sum * 1e100; /* from column 63 on, the bit of as_of in colUsed may mean another column */
   for (int i = 0; i < c->null_time && i < OR_FACTOR_MAX; i++) sum *= OR_FACTOR;
   return sum;
 }
@@ -766,7 +766,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   bool missing = tsx_table_ready(table, &error) < 0; /* xOpen will return that error */
   const int as_of = missing ? tsx_table_visible_columns(table) : TSX_AS_OF(table);
   table->cursors.used = info->colUsed;
-  const int code = choose_times(&c, as_of); /* first, because a plan that is full must not lack them */
+  const int code = choose_times(&c, as_of); /* first, because a full plan must not lack them */
   if (code != SQLITE_OK) return code;
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     const int column = constrained(&c, i);
@@ -777,7 +777,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     const tsx_label_column *label = tsx_label_column_at(table, constrained(&c, i));
     if (label) choose_label(&c, i, label);
   }
-  for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can do without them best */
+  for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can best do without them */
     const int column = constrained(&c, i);
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
       best_index_choose_field(&c, i);

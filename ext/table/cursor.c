@@ -1,12 +1,13 @@
 /* cursor.c: the cursor methods of array tables.
  *
- * xFilter decodes the plan (best_index.c), makes a tsr_request of the plan and its arguments, and starts a reader. The
- * reader returns batches of cells; xNext walks the rows of a batch; xColumn takes single values out of the batch's
+ * xFilter decodes the plan (best_index.c), turns the plan and its arguments into a tsr_request, and starts a reader.
+ * The reader returns batches of cells; xNext walks the rows of a batch; xColumn takes single values out of the batch's
  * columns. A column is fetched from the reader when xColumn needs its first value, once for each batch.
  *
- * A cursor that is closed stays with its table as the idle cursor, with its decoded plan and its reader, and the next
- * xOpen takes it again: most statements run repeatedly, and often on the same state of the array.
- */
+ * When a cursor is closed, its table keeps it as the idle cursor, with its decoded plan and its reader, and the next
+ * xOpen reuses it: most statements run repeatedly, and often on the same state of the array.
+ *
+ * Sections: opening and closing; the request, made of xFilter's arguments; rows. */
 #include "table/table.h"
 
 #include <stddef.h>
@@ -18,31 +19,31 @@
 
 typedef struct in_list { /* ranges of a term, as many as it needs */
   tsr_range *ranges;
-  void **values; /* the memory that each range points to, from sqlite3_malloc */
+  void **values; /* what each range points to, from sqlite3_malloc */
   uint64_t count, room;
   bool everything; /* any value may satisfy the term */
 } in_list;
 
 typedef struct batch_column { /* one column of the table in the present batch */
   const tsr_column *cells; /* NULL until xColumn needs it */
-  const uint8_t *numbers; /* the values, where all cells have one and it is a number; else NULL */
+  const uint8_t *numbers; /* the values, if all cells are non-null numbers; else NULL */
 } batch_column;
 
 typedef struct cursor_state { /* the state of the array that the cursor reads */
   tsx_snapshot *snapshot; /* released at xClose */
-  tsr_snapshot *core; /* the state that `reader` reads, which keeps it alive */
-  /* in a transaction that has written the array: what the table showed at xOpen, since xFilter may be called again when
-   * more has been written; else NULL */
+  tsr_snapshot *core; /* the state that `reader` reads, and keeps alive */
+  /* in a transaction that has written the array: the state at xOpen, because xFilter may be called again after more has
+   * been written; else NULL */
   tsx_snapshot *opened;
 } cursor_state;
 
-typedef struct cursor_labels { /* by label column; but `order` */
+typedef struct cursor_labels { /* one entry for each label column; except `order` */
   tsx_label_state **states; /* NULL until the cursor needs the label */
   const tsr_column **coordinates; /* of the present batch; NULL until xColumn needs them */
-  tsx_label_order order; /* the coordinates, where the rows must be sorted */
+  tsx_label_order order; /* the coordinates, if the rows must be sorted */
 } cursor_labels;
 
-typedef struct cursor_dropped { /* attributes that the array has no more (find_dropped) */
+typedef struct cursor_dropped { /* attributes that the array no longer has (find_dropped) */
   bool *columns; /* for each column: its attribute was dropped */
   const tsr_schema *newest; /* the schema that `columns` was made for */
 } cursor_dropped;
@@ -50,22 +51,22 @@ typedef struct cursor_dropped { /* attributes that the array has no more (find_d
 typedef struct cursor_position { /* the present row */
   const tsr_batch *batch; /* NULL at the end */
   uint64_t row; /* in the batch */
-  uint64_t first; /* the batch's first row that is returned: those before it belong to OFFSET */
-  uint64_t skip; /* rows that are still to be left out, for OFFSET */
+  uint64_t first; /* the batch's first row to return: those before it belong to OFFSET */
+  uint64_t skip; /* rows that are still to be skipped, for OFFSET */
   batch_column *columns;
-  unsigned requested; /* of the present row: bits of the hidden columns and REQUESTED_ROWID */
+  unsigned requested; /* of the present row: bits of the hidden columns, and REQUESTED_ROWID */
 } cursor_position;
 
-typedef struct cursor_plan { /* the decoded plan, kept as long as the same idxStr comes */
+typedef struct cursor_plan { /* the decoded plan, kept as long as idxStr is the same */
   char *text; /* the idxStr */
   tsx_access access; /* its terms are those of the request */
 } cursor_plan;
 
 typedef struct cursor_request { /* what xFilter makes of the plan and its arguments */
   tsr_ranges *dimensions; /* one for each dimension */
-  sqlite3_value *times[2]; /* as_of and since as they were given, for xColumn; owned */
+  sqlite3_value *times[2]; /* as_of and since as passed, for xColumn; owned */
   uint32_t predicate_count;
-  /* by terms; not initialized before the term is set */
+  /* one entry for each term; not initialized before the term is set */
   in_list lists[TSX_TERMS_MAX];
   tsr_ranges sets[TSX_TERMS_MAX];
   tsx_ranges values[TSX_TERMS_MAX];
@@ -81,10 +82,10 @@ typedef struct tsx_cursor {
   cursor_dropped dropped;
   cursor_labels labels;
   bool *fields; /* fields that the statement has used: the reader decodes them ahead */
-  bool *likely; /* fields that it probably uses: a store of requests fetches them at once */
-  uint64_t number; /* among the table's cursors */
+  bool *likely; /* fields that it probably uses: a server-backed store fetches them in one go */
+  uint64_t number; /* counts the table's cursors */
   cursor_plan plan;
-  cursor_request request; /* the last member: most of it is not initialized when the cursor is made */
+  cursor_request request; /* last member: most of it is not initialized when the cursor is made */
 } array_cursor;
 #define IDLE_MAX (256u << 10) /* bytes that the reader of an idle cursor may keep */
 
@@ -121,8 +122,8 @@ void tsx_cursor_forget(tsx_table *table) {
   table->cursors.idle = NULL;
 }
 
-/* Sets the attributes that the statement probably reads: those of the last plan, unless it is that of an UPDATE, which
- * says that it uses all columns. Dimensions are left out: a plan often uses them in WHERE alone. */
+/* Sets the attributes that the statement probably reads: those of the last plan, unless that was an UPDATE's, which
+ * claims to use all columns. Dimensions are left out: a plan often uses them in WHERE only. */
 static void expect_fields(const tsx_table *table, bool *likely) {
   memset(likely, 0, table->schema->dimension_count + table->schema->attribute_count);
   for (uint32_t i = 0; i < table->column_count && table->cursors.used != UINT64_MAX; i++) {
@@ -162,7 +163,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
-/* Adds the rows that SQLite has seen of the present batch to the environment's counters. */
+/* Adds the rows of the present batch that SQLite has seen to the environment's counters. */
 static void count_rows(array_cursor *c) {
   const cursor_position *p = &c->position;
   if (p->batch)
@@ -188,9 +189,9 @@ static void clear_request(array_cursor *c) {
   c->position.batch = NULL;
 }
 
-/* Returns true if a cursor that is closed may become the table's idle cursor. A reader of a transaction's rows may not,
- * because these rows go with the transaction. While other cursors are open, the statement goes on and may open this one
- * again: the reader keeps the tiles that it used last until the statement ends. */
+/* Returns true if a cursor that is being closed may become the table's idle cursor. A reader of uncommitted rows may
+ * not, because these rows end with the transaction. While other cursors are open, the statement goes on and may reopen
+ * this one: the reader keeps the tiles that it used last until the statement ends. */
 static bool may_become_idle(const array_cursor *c) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const bool goes_on = table->connection->statement.cursors > 1;
@@ -231,7 +232,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
-/* Takes the value of as_of (`which` 0) or since (1) in the query. NULL leaves *time as it is. */
+/* Takes the argument as_of (`which` 0) or since (1). NULL leaves *time as it is. */
 static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
   const char *name = which ? "since" : "as_of";
@@ -258,7 +259,7 @@ static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, ui
   }
 }
 
-/* Makes room for the ranges of one more member. Returns false where there is no memory. */
+/* Makes room for the ranges of one more member. Returns false if memory is lacking. */
 static bool list_reserve(in_list *list) {
   if (list->count + TSX_RANGES_MAX <= list->room) return true;
   uint64_t room = list->room ? list->room * 2 : 16;
@@ -271,8 +272,8 @@ static bool list_reserve(in_list *list) {
   return true;
 }
 
-/* Appends copies of the ranges of one member of a list: the values that they point to are only valid until the next
- * member. Returns false where there is no memory. */
+/* Appends copies of the ranges of one member of a list: the values that they point to are valid only until the next
+ * member. Returns false if memory is lacking. */
 static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
   if (member->count == TSX_EVERYTHING) list->everything = true;
   for (int i = 0; i < member->count; i++) {
@@ -281,7 +282,7 @@ static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
     uint64_t low = range.low ? (range.low_size ? range.low_size : 8) : 0;
     uint64_t high = range.high ? (range.high_size ? range.high_size : 8) : 0;
     bool text = range.low != member->values[i][0] && range.high != member->values[i][1];
-    if (text) { /* the same text is both ends; it may be empty */
+    if (text) { /* both ends share the same text, which may be empty */
       low = range.low_size;
       high = 0;
     }
@@ -347,7 +348,7 @@ static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_colu
   return code;
 }
 
-/* Takes a comparison under NOCASE: a range of bytes that holds all texts which satisfy it. */
+/* Takes a comparison under NOCASE: a range of bytes that includes every text which satisfies it. */
 static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
   in_list *list = &c->request.lists[term];
   tsr_range range;
@@ -367,7 +368,7 @@ static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value 
   return SQLITE_OK;
 }
 
-/* Takes a comparison of a datetime with a text that sees values shown as integers as texts, too (tsx_times_as_text). */
+/* Takes a comparison of a datetime with text that treats values shown as integers as text, too (tsx_times_as_text). */
 static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                          unsigned how) {
   in_list *list = &c->request.lists[term];
@@ -380,7 +381,7 @@ static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_co
   return SQLITE_OK;
 }
 
-/* Makes the ranges of a term, of which sets[term] is the union. */
+/* Makes sets[term], the union of the term's ranges. */
 static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, tsx_op op, sqlite3_value *value) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_ranges *set = &c->request.sets[term];
@@ -407,7 +408,7 @@ static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, ts
   return SQLITE_OK;
 }
 
-/* Lets a term's ranges restrict a dimension, besides those of other terms. */
+/* Restricts a dimension by a term's ranges, in addition to those of other terms. */
 static void restrict_dimension(array_cursor *c, uint32_t term, uint32_t dimension) {
   tsr_ranges *first = &c->request.dimensions[dimension];
   c->request.sets[term].also = first->also;
@@ -422,7 +423,7 @@ static int take_dimension(array_cursor *c, uint32_t term, sqlite3_value *value) 
   return code;
 }
 
-/* Finds the label in the state that the cursor reads, with its values if `values` is set. */
+/* Takes the label's state for the snapshot that the cursor reads, with its values loaded if `values` is set. */
 static int take_label_state(array_cursor *c, tsx_label_column *label, bool values) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_label_state **state = &c->labels.states[label - table->labels];
@@ -439,7 +440,7 @@ static int take_label_state(array_cursor *c, tsx_label_column *label, bool value
   return SQLITE_OK;
 }
 
-/* Replaces the ranges of a label's values by the intervals of its dimension that have such values. */
+/* Replaces ranges of a label's values by the intervals of its dimension that have such values. */
 static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *index) {
   tsr_ranges *set = &c->request.sets[term];
   in_list found = {0};
@@ -447,7 +448,7 @@ static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *ind
   tsr_error error;
   tsr_interval *intervals;
   int code;
-  do { /* coordinates without a label divide the intervals */
+  do { /* coordinates without a label split the intervals */
     tsx_error_init(&error);
     intervals = sqlite3_malloc64(room * sizeof *intervals);
     code = intervals ? tsr_label_find(index, set, true, room, intervals, &count, &error) : TSR_NOMEM;
@@ -472,8 +473,8 @@ static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *ind
   return enough ? SQLITE_OK : SQLITE_NOMEM;
 }
 
-/* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. Finds them by one
- * search, as BETWEEN is two terms. */
+/* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. One search for all
+ * terms, since BETWEEN is two of them. */
 static int cursor_take_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
   const tsx_access *access = &c->plan.access;
   uint32_t first = access->count;
@@ -568,9 +569,9 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
   return SQLITE_OK;
 }
 
-/* Finds the attributes that were dropped since the table was connected; an attribute of the same name that was added
- * later is another one. A statement that uses them fails. A table with the option as_of keeps the columns of that
- * time. */
+/* Finds the attributes that were dropped since the table was connected; one of the same name that was added later is a
+ * different attribute. A statement that uses a dropped one fails. A table with the option as_of keeps the columns of
+ * that time. */
 static int find_dropped(array_cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
@@ -585,7 +586,7 @@ static int find_dropped(array_cursor *c, tsr_error *error) {
     for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
       if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
     if (!table->columns[i].always || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i]) continue;
-    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells between lack it. */
+    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. */
     const int always = tsr_array_always_has(table->array->core, table->columns[i].description, error);
     if (always < 0) return always;
     c->dropped.columns[i] = !always;
@@ -599,7 +600,7 @@ static int fail_dropped(array_cursor *c, int column) {
                        table->path, table->columns[column].name);
 }
 
-/* Sets the order of the request, and how many rows are likely to be taken. */
+/* Sets the order of the request, and how many rows are likely to be read. */
 static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
   const tsx_access *access = &c->plan.access;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
@@ -620,7 +621,7 @@ static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_reque
   if (access->skip && offset > 0) c->position.skip = (uint64_t)offset;
 }
 
-/* Finds out whether the rows must be sorted: whether rows may have no value in a label of the order. */
+/* Decides whether the rows must be sorted: whether rows may lack a label of the order. */
 static int check_label_order(array_cursor *c, bool *sorts) {
   const tsx_access *access = &c->plan.access;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
@@ -636,7 +637,7 @@ static int check_label_order(array_cursor *c, bool *sorts) {
     if (whole < 0) return cursor_fail(c, &error);
     *sorts |= !whole;
   }
-  for (uint32_t i = 0; i < access->order_count && *sorts; i++) { /* their order is needed, too */
+  for (uint32_t i = 0; i < access->order_count && *sorts; i++) { /* sorting needs their values, too */
     tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
     const int code = label ? take_label_state(c, label, true) : SQLITE_OK;
     if (code != SQLITE_OK) return code;
@@ -644,7 +645,7 @@ static int check_label_order(array_cursor *c, bool *sorts) {
   return SQLITE_OK;
 }
 
-/* Takes the next batch that has rows behind those of OFFSET. */
+/* Takes the next batch that has rows after those of OFFSET. */
 static int cursor_advance(array_cursor *c) {
   cursor_position *p = &c->position;
   tsx_table *table = (tsx_table *)c->base.pVtab;
@@ -687,7 +688,7 @@ static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_sn
                             snapshot, error);
 }
 
-/* Decodes the plan, unless it is the same text as last time. */
+/* Decodes the plan, unless its text is the same as last time. */
 static int take_plan(array_cursor *c, const char *text, int count) {
   cursor_plan *plan = &c->plan;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
@@ -707,7 +708,7 @@ static int take_plan(array_cursor *c, const char *text, int count) {
   return SQLITE_OK;
 }
 
-/* Opens a reader of the state that the statement sees, unless the present reader was opened on that state. */
+/* Opens a reader on the state that the statement sees, unless the present reader is open on it. */
 static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
   tsx_snapshot *snapshot = NULL;
   int code = find_snapshot(c, since, as_of, &snapshot, error);
@@ -788,11 +789,10 @@ static int64_t cursor_row_of(const cursor_position *p) {
   return p->batch->rowids ? p->batch->rowids[i] : p->batch->row_base + (int64_t)i;
 }
 
-/* Notes which hidden columns of a row, and whether its rowid, SQLite has requested. A statement that requests all of
- * them is an UPDATE, whose scan has chosen this row; update.c remembers the row. (A SELECT that names them all is none:
- * outside of a transaction that writes nothing is remembered.) A DELETE requests the rowid only. Its
- * rows matter where the array has duplicates, and only within a transaction: outside of one its commit follows at
- * once. */
+/* Records which hidden columns of a row, and whether its rowid, SQLite has requested. A statement that requests all of
+ * them is an UPDATE, whose scan has chosen this row; update.c remembers the row. (A SELECT that names them all is not;
+ * but unless the transaction writes the database, nothing is remembered.) A DELETE requests the rowid only. Its rows
+ * matter if the array allows duplicates, and only within a transaction: outside of one, its commit follows at once. */
 #define REQUESTED_ROWID 8u
 #define REQUESTED_ALL   15u
 static void note_requested(array_cursor *c, unsigned what) {
@@ -807,7 +807,7 @@ static void note_requested(array_cursor *c, unsigned what) {
     tsx_update_touch(table, c->number, cursor_row_of(p));
 }
 
-/* as_of and since return exactly the value that was given, because SQLite may test the comparison again; else NULL. */
+/* as_of and since return exactly the value that was passed, because SQLite may test the comparison again; else NULL. */
 static int hidden_column(array_cursor *c, sqlite3_context *context, int column) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   note_requested(c, 1u << (column - TSX_AS_OF(table)));
@@ -815,7 +815,7 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
   if (column == TSX_WRITTEN_AT(table)) {
     const tsr_batch *batch = c->position.batch;
     uint64_t time = batch->times ? batch->times[cell_index(&c->position)] : batch->time;
-    if (batch->written && time != UINT64_MAX) /* UINT64_MAX: this transaction's own, which has no time yet */
+    if (batch->written && time != UINT64_MAX) /* UINT64_MAX: written by this transaction, so it has no time yet */
       sqlite3_result_int64(context, (sqlite3_int64)time);
   } else if (c->request.times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->request.times[column - TSX_AS_OF(table)]);
@@ -880,7 +880,7 @@ static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   array_cursor *c = (array_cursor *)base;
-  if (c->plan.access.distinct) /* SQLite said that one of equal rows is enough, but their rowids differ */
+  if (c->plan.access.distinct) /* SQLite said that one of equal rows suffices, but their rowids differ */
     return tsx_vtab_fail(
         base->pVtab, SQLITE_ERROR,
         "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "

@@ -1,10 +1,11 @@
 /* ddl.c: schemas as SQL text: filters, datatypes, and the CREATE VIRTUAL TABLE statement that would make such an array.
  *
- * CREATE accepts every statement that this file makes. The new array is not the same in what CREATE cannot say: an
- * anonymous attribute gets the name that its column has; the codes of an enumeration get the datatype that CREATE
- * chooses for their number; dimension labels without an order are left out; a format version that cannot be written
- * becomes the default one; define.c says what else is left out or replaced.
- */
+ * CREATE accepts every statement that this file makes. The new array differs where CREATE cannot express the schema: an
+ * anonymous attribute gets the name of its column; the codes of an enumeration get the datatype that CREATE chooses for
+ * their number; dimension labels without an order are left out; a format version that cannot be written becomes the
+ * default one; define.c says what else is left out or replaced.
+ *
+ * Sections: numbers; filters; words and literals; columns; the statement. */
 #include "table/table.h"
 
 #include <ctype.h>
@@ -32,7 +33,7 @@ static void ddl_append_float(sqlite3_str *out, double value, bool single) {
   if (isnan(value)) sqlite3_str_appendall(out, "NULL");
   else if (isinf(value)) sqlite3_str_appendall(out, value < 0 ? "-9e999" : "9e999");
   else {
-    for (; digits < 17; digits++) { /* printed and read in the host's locale, which is one for both */
+    for (; digits < 17; digits++) { /* printed and read in the same locale, the host's */
       snprintf(local, sizeof local, "%.*g", digits, value);
       if (single ? strtof(local, NULL) == (float)value : strtod(local, NULL) == value) break;
     }
@@ -114,7 +115,7 @@ static void append_hex(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   sqlite3_str_appendchar(out, 1, '\'');
 }
 
-/* Appends a text in quotes, or as a BLOB literal where it is not UTF-8 or has a NUL. */
+/* Appends text in quotes, or as a BLOB literal if it is not UTF-8 or contains a NUL. */
 static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   for (uint64_t i = 0; i < size;) {
     unsigned length = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
@@ -129,7 +130,7 @@ static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   sqlite3_str_appendchar(out, 1, '\'');
 }
 
-/* Appends the value of a cell as a literal. UTF-16 and UTF-32 are written as BLOB literals. */
+/* Appends the value of a cell as a literal. UTF-16 and UTF-32 become BLOB literals. */
 static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
                                uint64_t size) {
   uint64_t each = tsr_datatype_size(datatype);
@@ -201,7 +202,7 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
   sqlite3_str_appendchar(out, 1, ')');
 }
 
-/* Returns true if the fill value is the one that TileDB gives a field where none is set. */
+/* Returns true if the fill value is the one that TileDB uses if none is set. */
 static bool has_default_fill(const tsr_field *f) {
   uint8_t fill[8];
   uint64_t each = tsr_datatype_size(f->datatype);
@@ -222,10 +223,10 @@ static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
   sqlite3_str_appendall(out, e->ordered ? ") ORDERED" : ")");
 }
 
-/* Appends DEFAULT where the fill value is not the one that a column without DEFAULT gets: null if it may be null, else
- * the datatype's. */
+/* Appends DEFAULT unless the fill value is what a column without DEFAULT gets: null if it is nullable, else the
+ * datatype's fill value. */
 static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumeration *e) {
-  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* its default is NaN, which reads as NULL */
+  bool is_float = tsr_datatype_kind(f->datatype) == TSR_KIND_FLOAT; /* a float's default is NaN, which reads as NULL */
   if (f->nullable && !f->fill_validity) return;
   if (has_default_fill(f) && (!f->nullable || is_float)) return;
   uint64_t code = 0;
@@ -241,7 +242,7 @@ static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumerat
   if (f->nullable) sqlite3_str_appendall(out, " /* no INSERT uses it, as the column may be NULL */");
 }
 
-/* Finds a loaded enumeration: in the schema itself, or through the array. */
+/* Finds an enumeration that is loaded in the schema itself, or loads it through the array. */
 static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
                                 const tsr_enumeration **found, tsr_error *error) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
@@ -251,15 +252,15 @@ static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, cons
   return tsr_array_enumeration(array, schema, name, found, error);
 }
 
-/* Adapts the filters of an enumerated attribute: CREATE chooses the datatype of the codes, and not all filters may take
- * that. */
+/* Adapts the filters of an enumerated attribute: CREATE chooses the datatype of the codes, which not all filters may
+ * accept. */
 static int adapt_filters(tsx_definition *definition, uint32_t i, const tsr_enumeration *e, tsr_error *error) {
   tsr_field *field = &definition->schema.fields[i], codes = *field;
   codes.datatype = tsx_code_datatype(e->count);
   return tsx_filters_keep(definition, &codes, &field->filters, error);
 }
 
-/* Appends FILTERS unless they are those of a column without the clause. */
+/* Appends FILTERS, unless they are those of a column without the clause. */
 static void append_column_filters(sqlite3_str *out, const tsr_pipeline *filters) {
   const bool is_default = filters->count == 1 && filters->filters[0].type == TSR_FILTER_ZSTD &&
                           filters->filters[0].level == -1 && filters->max_chunk_size == DDL_CHUNK_DEFAULT;
@@ -269,7 +270,7 @@ static void append_column_filters(sqlite3_str *out, const tsr_pipeline *filters)
   sqlite3_str_appendchar(out, 1, ')');
 }
 
-/* Appends the labels of a dimension. The schema does not have the filters of their values: the labels' arrays have. A
+/* Appends the labels of a dimension. The filters of their values are not in the schema, but in the labels' arrays. A
  * label whose array cannot be opened is written without them. */
 static int ddl_append_labels(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t dimension,
                              tsr_error *error) {
@@ -277,7 +278,7 @@ static int ddl_append_labels(sqlite3_str *out, tsr_array *array, const tsr_schem
     const tsr_label *label = &schema->labels[i];
     tsr_label_index *index = NULL;
     tsr_error ignored = {0};
-    if (label->dimension != dimension || label->data_order == 0) continue; /* CREATE makes none without an order */
+    if (label->dimension != dimension || label->data_order == 0) continue; /* CREATE cannot make one without an order */
     if (!label->array && array && tsr_label_open(array, schema, i, 0, &index, &ignored) == TSR_NOMEM)
       return tsx_out_of_memory(error);
     char *name = tsx_name_text(label->name);
@@ -352,7 +353,7 @@ static void append_options(sqlite3_str *out, const tsx_address *address, const t
     sqlite3_str_appendf(out, ", format_version=%u", (unsigned)version);
 }
 
-/* Appends the last part of a path as the name of a table, "array" if there is none. */
+/* Appends the last component of a path as a table name; "array" if there is none. */
 static int append_table_name(sqlite3_str *out, const char *path, tsr_error *error) {
   size_t end = strlen(path);
   while (end > 1 && path[end - 1] == '/') end--;

@@ -1,5 +1,19 @@
-/* module.c: a list of the findings of the core's check, and xIntegrity, by which PRAGMA integrity_check and
- * quick_check report the errors among them. */
+/* module.c: the virtual table module of array tables: creates, connects, renames and drops them, and declares their
+ * columns.
+ *
+ * An array table has these shadow tables:
+ *
+ *   NAME_config (key, value)   'declaration': the columns as declared at CREATE. With it a table whose array is missing
+ *                              still connects, and can be dropped: SQLite can neither drop nor rename a table whose
+ *                              xConnect fails.
+ *                              'id': distinguishes the table from all others, even after a rename.
+ *                              'owner', 'owner ID': which prepared commits are the table's (journal.c).
+ *                              'creation': if the CREATE made the array, the creation's name (transaction.c).
+ *   NAME_commits (name)        the commits of journal.c; only for an array in a directory.
+ *   NAME_files, NAME_chunks    the array's files (store_tables.c); only for an array in the database.
+ *
+ * Sections: findings of the core's check; PRAGMA integrity_check; columns; shadow tables; the array behind the table;
+ * the methods. */
 #include "table/table.h"
 
 #include <ctype.h>
@@ -10,6 +24,8 @@
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 #include "database/store_sqlite.h"
+
+/* ---- Findings of the core's check -------------------------------------------------------------------------------- */
 
 void tsx_findings_free(tsx_findings *all) {
   for (uint64_t i = 0; i < all->count; i++) {
@@ -44,8 +60,8 @@ int tsx_findings_keep(void *argument, const tsr_finding *finding) {
 
 #define LINES_MAX 100 /* errors that are reported one by one */
 
-/* Makes the text that xIntegrity returns: one line for each error, and one for `failure`, what ended the check early,
- * or NULL. *text is NULL where there is no line. Returns SQLite's code. */
+/* Makes the text that xIntegrity returns: one line for each error, and one for `failure`, which ended the check early,
+ * or NULL. *text is NULL if there is no line. Returns SQLite's code. */
 static int integrity_describe(const tsx_table *table, const tsx_findings *all, const tsr_error *failure, char **text) {
   sqlite3_str *out = sqlite3_str_new(table->connection->db);
   uint64_t errors = 0;
@@ -62,14 +78,14 @@ static int integrity_describe(const tsx_table *table, const tsx_findings *all, c
     sqlite3_str_appendf(out, "%s%s.%s: %s", sqlite3_str_length(out) ? "\n" : "", table->schema_name, table->name,
                         failure->message);
   int code = sqlite3_str_errcode(out);
-  *text = sqlite3_str_finish(out); /* NULL where nothing was appended */
+  *text = sqlite3_str_finish(out); /* NULL if nothing was appended */
   return code;
 }
 
 static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error);
 
-/* xIntegrity of array tables. *message gets one line for each error, or stays NULL where there is none. Bit 0 of
- * `flags` is set for PRAGMA quick_check. Returns SQLite's code of what kept the check from running to its end. */
+/* xIntegrity of array tables. *message gets one line for each error, or stays NULL if there is none. Bit 0 of `flags`
+ * is set for PRAGMA quick_check. Returns SQLite's code for what kept the check from finishing. */
 static int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_findings all = {0};
@@ -90,21 +106,6 @@ static int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *nam
   tsx_findings_free(&all);
   return code;
 }
-
-/* The virtual table module of array tables: makes, connects, renames and drops them, and declares their
- * columns.
- *
- * An array table has these shadow tables:
- *
- *   NAME_config (key, value)   'declaration': the columns as they were declared at CREATE. With it a table whose array
- *                              is missing still connects, and can be dropped: SQLite can neither drop nor rename a
- *                              table whose xConnect fails.
- *                              'id': tells the table from all others, after a rename too.
- *                              'owner', 'owner ID': which prepared commits are the table's (journal.c).
- *                              'creation': if the CREATE made the array, the creation's name (transaction.c).
- *   NAME_commits (name)        the commits of journal.c; only for an array in a directory.
- *   NAME_files, NAME_chunks    the array's files (store_tables.c); only for an array in the database.
- */
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
@@ -127,8 +128,8 @@ static void free_columns(tsx_table *table) {
   table->column_count = 0;
 }
 
-/* Removes the columns that the option columns does not name. Their names were made over all fields before, so that the
- * names do not depend on the option. */
+/* Removes the columns that the option columns does not name. They were named together with all other fields before, so
+ * the option does not affect names. */
 static void keep_chosen(tsx_table *table) {
   const tsx_options *options = &table->options;
   if (!options->shows.columns) return;
@@ -156,7 +157,7 @@ static int check_chosen(const tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Names the hidden columns. A name that the array has for a column gets one more leading _ until it is free. */
+/* Names the hidden columns. Prepends _ until no column of the array has the name. */
 static bool name_hidden(tsx_table *table) {
   static const char *const names[3] = {"as_of", "since", "written_at"};
   for (int i = 0; i < 3; i++) {
@@ -171,7 +172,7 @@ static bool name_hidden(tsx_table *table) {
   return true;
 }
 
-/* Finds out whether every cell has a value of the column. In a dense array cells are there that nobody has written. A
+/* Sets column->always if every cell has a value of the column. A dense array has cells that nobody has written. A
  * schema that cannot be read is left to the statement that needs it. */
 static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
                        tsr_error *error) {
@@ -227,13 +228,13 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   return code == TSR_OK ? tsx_column_order_make(table, error) : code;
 }
 
-/* Which columns are declared NOT NULL, of those that are never NULL: each version of tessera has declared more. */
+/* Which of the columns that are never NULL are declared NOT NULL: each version of tessera has declared more. */
 typedef enum declared_not_null { NOT_NULL_NONE, NOT_NULL_DIMENSIONS, NOT_NULL_ALL } declared_not_null;
 
 /* Makes the CREATE TABLE statement for sqlite3_declare_vtab. as_of and since are BLOB columns because these have no
- * affinity: their values arrive as they were written. SQLite takes `x IS NULL` for false where x is declared NOT NULL,
- * so only columns that never show NULL are, whatever the schema says. It asks for an order to answer min() only of such
- * columns. */
+ * affinity: their values arrive as they were written. SQLite evaluates `x IS NULL` to false if x is declared NOT NULL,
+ * so only columns that never show NULL are declared so, whatever the schema says. Only for such columns does SQLite ask
+ * for an order to answer min(). */
 static char *declaration(const tsx_table *table, declared_not_null not_null) {
   const int all = TSX_WRITTEN_AT(table) + 1 + (int)table->label_count;
   const int hidden = tsx_column_sql(table, TSX_AS_OF(table));
@@ -257,7 +258,7 @@ static char *declaration(const tsx_table *table, declared_not_null not_null) {
   return sqlite3_str_finish(out);
 }
 
-/* SQLITE_VTAB_CONSTRAINT_SUPPORT: when xUpdate returns SQLITE_CONSTRAINT, SQLite acts by the statement's OR clause. */
+/* SQLITE_VTAB_CONSTRAINT_SUPPORT: if xUpdate returns SQLITE_CONSTRAINT, SQLite follows the statement's OR clause. */
 static int module_declare(const tsx_table *table) {
   if (!table->declared.declaration) return SQLITE_NOMEM;
   int code = tsx_declare(table->connection->db, table->declared.declaration);
@@ -300,8 +301,8 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
   return code;
 }
 
-/* Returns the value of a key in NAME_config, from sqlite3_malloc; NULL if there is none. The value may be anything. A
- * declaration is safe even so: sqlite3_declare_vtab takes nothing but a CREATE TABLE. */
+/* Returns the value of a key in NAME_config, from sqlite3_malloc; NULL if there is none. The value is untrusted. A
+ * declaration is safe even so: sqlite3_declare_vtab accepts nothing but a CREATE TABLE. */
 static char *read_config(const tsx_table *table, const char *key) {
   sqlite3_stmt *statement = NULL;
   char *sql =
@@ -318,7 +319,7 @@ static char *read_config(const tsx_table *table, const char *key) {
 /* ---- The array behind the table ---------------------------------------------------------------------------------- */
 
 /* Finds the key of the table's array: from the file that the option key_file names, else the one that tessera_set_key
- * gave. */
+ * has set. */
 static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr_error *error) {
   const char *file = table->options.key_file;
   *has_key = file || tsx_key_find(table->connection, table->path, key);
@@ -330,8 +331,8 @@ static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr
   return code;
 }
 
-/* Publishes the array if the table's CREATE prepared it and the process died between the commit and the publication.
- * `code` is the failure to open the array; returns TSR_OK if the array has been published, `code` if there is no such
+/* Publishes the array if the table's CREATE prepared it, and the process died between the commit and the publication.
+ * `code` is the error of opening the array. Returns TSR_OK if the array has been published, `code` if there is no such
  * creation, or another error. */
 static int module_recover(tsx_table *table, int code, tsr_error *error) {
   char *creation = read_config(table, "creation");
@@ -372,8 +373,8 @@ static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
   return code;
 }
 
-/* Without the array, the commas outside of quoted names in the declaration are counted up to the first hidden column:
- * one stands before it, and one between any two columns before that. */
+/* Without the array, counts the commas of the declaration, outside of quoted names, up to the first hidden column: one
+ * comes before it, and one between any two columns before that. */
 int tsx_table_visible_columns(const tsx_table *table) {
   int commas = 0;
   bool quoted = false;
@@ -386,8 +387,8 @@ int tsx_table_visible_columns(const tsx_table *table) {
   return 0;
 }
 
-/* Gives a column the labels that its attribute has in a newer schema. The codes that had labels before keep them,
- * unless the attribute was dropped and added again meanwhile. */
+/* Gives a column the labels that its attribute has in a newer schema. Existing codes keep their labels, unless the
+ * attribute was dropped and added again meanwhile. */
 static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *schema, tsr_error *error) {
   const tsr_enumeration *newer;
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
@@ -455,7 +456,7 @@ static int module_disconnect(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* Makes the table object from the arguments of xCreate or xConnect. Does not look at the array. */
+/* Makes the table object from the arguments of xCreate or xConnect. Does not access the array. */
 static int module_make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments,
                              tsx_table **out, tsr_error *error) {
   tsx_table *table = sqlite3_malloc64(sizeof *table);
@@ -517,10 +518,10 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   return SQLITE_OK;
 }
 
-/* Begins to read the database of the table. SQLite connects a table by the schema that it has read last, and no
- * transaction need be open then. Where another connection has changed the schema since, every statement that xConnect
- * runs fails with SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again.
- * While the statement *reading is open, all reads see one state of the database. */
+/* Begins to read the table's database. SQLite connects a table by the schema that it read last, perhaps outside of a
+ * transaction. If another connection has changed the schema since, every statement that xConnect runs fails with
+ * SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again. While the statement
+ * *reading is open, all reads see one state of the database. */
 static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
   char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
   int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
@@ -529,8 +530,8 @@ static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Opens the array of a table that is connected, and makes the declaration. If the array cannot be opened, the
- * declaration is the one that NAME_config has kept, and the table connects without its array. */
+/* Opens the array of a table that is being connected, and makes the declaration. If the array cannot be opened, takes
+ * the declaration stored in NAME_config, and the table connects without its array. */
 static int open_or_recall(tsx_table *table, char **message) {
   tsr_error error = {0};
   sqlite3_stmt *reading = NULL;
@@ -600,7 +601,7 @@ static int module_destroy(sqlite3_vtab *vtab) {
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
   if (table->array && tsx_postponed_publish(table->connection, table->array, &error) < 0)
-    return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of them */
+    return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of these commits */
   if (table->array && !table->in_database && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* dropping the record would lose commits that only it knows of */
@@ -621,7 +622,7 @@ static int module_destroy(sqlite3_vtab *vtab) {
   return module_disconnect(vtab);
 }
 
-/* Gives the key that tessera_set_key gave for the table's present path to a new path, too. */
+/* Sets the key that tessera_set_key has set for the table's present path for a new path, too. */
 static int copy_key(const tsx_table *table, const char *path) {
   uint8_t key[32];
   tsr_error ignored;
@@ -669,8 +670,8 @@ static int shadow_name(const char *suffix) {
   return 0;
 }
 
-/* xIntegrity came with SQLite 3.44, as the last member of sqlite3_module. A SQLite library before that ignores it.
- * Where the headers are older than that, this structure appends it. */
+/* xIntegrity came with SQLite 3.44, as the last member of sqlite3_module. An older SQLite library ignores it. If the
+ * headers are older than that, this structure appends it. */
 static const struct {
   sqlite3_module base;
   int (*integrity)(sqlite3_vtab *vtab, const char *schema, const char *name, int flags, char **message);

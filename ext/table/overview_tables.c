@@ -1,5 +1,5 @@
-/* overview_tables.c: where the levels of an array's overviews are. In the database each level is a table of its own. A level tells
- * by its metadata that it is one, so that no other table with such a name is dropped or renamed. */
+/* overview_tables.c: where the levels of an array's overviews are. In the database, each level is a table of its own.
+ * Its metadata identifies it as a level, so that no other table with such a name is dropped or renamed. */
 #include "table/table.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool level_has_table(const tsx_connection *connection, const char *schema
   return found;
 }
 
-/* Returns true if the table is a level of overviews. A table whose array cannot be opened is none. */
+/* Returns true if the table is a level of overviews. A table whose array cannot be opened is not. */
 static bool level_is(const tsx_connection *connection, const char *schema, const char *table, const uint8_t *key) {
   const tsr_array_options options = {.key = key};
   tsr_array *array = NULL;
@@ -55,7 +55,7 @@ static bool level_is(const tsx_connection *connection, const char *schema, const
   return is;
 }
 
-/* Runs a statement that is from sqlite3_mprintf. */
+/* Runs a statement from sqlite3_mprintf, and frees it. */
 static int level_run(tsx_connection *connection, char *sql, tsr_error *error) {
   if (!sql) return tsx_out_of_memory(error);
   tsx_store_rest(connection, true);

@@ -29,8 +29,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   struct tsx_snapshot *next;
   const tsr_schema *schema; /* the snapshot has its fields */
   uint64_t since, as_of;
-  uint64_t
-      statement; /* the statement that may share it; 0 once the array has changed: no more cursors may take it */
+  uint64_t statement; /* the statement that may share it; 0 once the array has changed: no more cursors may take it */
   tsr_snapshot *core;
   uint32_t cursors; /* references: cursors, and functions that read like one */
   struct tsx_transaction *transaction; /* whose changes the snapshot shows, or NULL; one reference is owned */
@@ -440,7 +439,6 @@ void tsx_label_order_close(tsx_label_order *order);
 
 /* Starts the reader on the cells of the next coordinate. Returns 1; 0 after the last one; or an error. */
 int tsx_label_order_next(tsx_label_order *order, tsr_reader *reader, tsr_error *error);
-
 
 /* ---- cursor.c: the cursor methods of array tables ---------------------------------------------------------------- */
 /* xFilter turns its arguments into a request and starts a reader, xNext walks the rows of the reader's batches, xColumn

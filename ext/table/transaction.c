@@ -349,7 +349,6 @@ void tsx_creation_fail(tsx_table *table) {
   if (table->array && table->array->making.creation) creation_forget(table->array, true);
 }
 
-
 /* The parts of xSync, xCommit and xRollback for a prepared array; they do nothing for other tables. Return SQLite's
  * codes. */
 static int creation_sync(sqlite3_vtab *vtab) {

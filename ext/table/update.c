@@ -1,17 +1,18 @@
 /* update.c: xUpdate: INSERT, UPDATE and DELETE of rows, as cells and removals of the open transaction's writer.
  *
  * An UPDATE that changes dimensions moves cells, and it moves them as a set: a cell that the statement itself will move
- * away is no conflict (UPDATE t SET x = x + 1). SQLite calls xUpdate for one row after the other, but only after its
- * scan is over. So the cursor has remembered the rows that the scan chose (tsx_update_touch). If a cell stands at the
- * destination of a row, it is no conflict as long as it is one of these rows and xUpdate has not been called for it
- * yet. It may turn out later that such a row cannot be moved. If the statement goes on (OR IGNORE), or ends but keeps
- * its changes (OR FAIL), the row that has taken its place goes back to where it came from, and so on along the chain
- * (restore_row).
+ * away is no conflict (UPDATE t SET x = x + 1). SQLite calls xUpdate row by row, but only after its scan is over. So
+ * the cursor has recorded the rows that the scan chose (tsx_update_touch). A cell at the destination of a row is no
+ * conflict as long as it is one of these rows and xUpdate has not been called for it yet. It may turn out later that
+ * such a row cannot be moved. If the statement goes on (OR IGNORE), or ends but keeps its changes (OR FAIL), the row
+ * that has taken its place goes back to where it came from, and so on along the chain (restore_row).
  *
- * SQLite does not tell when a statement begins. A statement begins at the first xUpdate after a cursor was opened. It
- * reads old rows from the state at that moment: a rowid names one version of a cell, and the statement writes newer
- * versions above the old ones.
- */
+ * SQLite does not report that a statement begins: it begins at the first xUpdate after a cursor was opened. It reads
+ * old rows from the state at that moment: a rowid identifies one version of a cell, and the statement writes newer
+ * versions on top.
+ *
+ * Sections: memory; the rows that a statement touches; the statement; the row to write; conflicts; INSERT, UPDATE and
+ * DELETE; xUpdate. */
 #include "table/table.h"
 
 #include <stdio.h>
@@ -21,10 +22,10 @@
 #include "connection/sqlite_api.h"
 #include "values/value.h"
 
-/* What a statement does with a row: nothing; xUpdate has not come for it yet; xUpdate has come. */
+/* A row in the running statement: not part of it; xUpdate will be called for it; xUpdate has been called for it. */
 typedef enum fate { FATE_NONE, FATE_PENDING, FATE_DONE } fate;
 
-typedef struct touched { /* a slot of the hash table of rows; free with FATE_NONE */
+typedef struct touched { /* a slot of the hash table of rows; FATE_NONE: free */
   int64_t row;
   fate fate;
 } touched;
@@ -32,7 +33,7 @@ typedef struct touched { /* a slot of the hash table of rows; free with FATE_NON
 typedef struct update_move { /* a cell that the statement has moved */
   int64_t from; /* the old row */
   uint64_t cell; /* the number of the new cell in the writer */
-  int64_t over; /* with is_over: the pending row that stood at the destination */
+  int64_t over; /* with is_over: the pending row at the destination */
   bool is_over, undone;
 } update_move;
 
@@ -41,19 +42,19 @@ typedef struct update_scan { /* the rows that the scan has chosen */
   int64_t *rows;
   uint64_t count, room;
   bool ended; /* the cursor is closed */
-  bool mixed; /* two open cursors have chosen rows in turn, and one may belong to another statement or a subquery */
-  bool incomplete; /* there was no memory for all rows */
+  bool mixed; /* two open cursors have chosen rows in turn, so one may belong to another statement or a subquery */
+  bool incomplete; /* memory was lacking for some rows */
 } update_scan;
 
 typedef struct update_statement {
-  uint64_t opened; /* tsx_table_cursors.opened when the statement began */
+  uint64_t opened; /* table->cursors.opened when the statement began */
   tsx_transaction *transaction; /* NULL: no statement has begun */
   tsx_snapshot *view; /* the state when the statement began, or NULL */
-  tsr_reader *reader; /* of the view */
-  uint64_t first; /* the number of the first cell that the statement may have written */
+  tsr_reader *reader; /* on `view` */
+  uint64_t first; /* number of the first cell that the statement may have written */
 } update_statement;
 
-typedef struct update_fates { /* what the statement does with the rows of the scan */
+typedef struct update_fates { /* what the statement does with the scan's rows */
   touched *slots; /* hash table, or NULL until it is needed */
   uint64_t mask;
 } update_fates;
@@ -65,12 +66,12 @@ typedef struct update_moves { /* cells that the statement has moved */
 
 typedef struct update_call { /* the present call of xUpdate */
   int conflict; /* the OR clause: SQLITE_ABORT, SQLITE_IGNORE, ... */
-  int code; /* SQLite's extended code, where it says more than the core's, or 0 */
+  int code; /* SQLite's extended code if it says more than the core's, else 0 */
 } update_call;
 
 struct tsx_changes {
   bool busy; /* xUpdate is running */
-  bool ended; /* the transaction has ended while xUpdate was running */
+  bool ended; /* the transaction ended while xUpdate was running */
   tsx_table *table;
   tsx_row *row; /* the row that is being written */
   update_scan scan;
@@ -214,7 +215,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
   return TSR_OK;
 }
 
-/* Makes an old row the reader's batch. *index is the index of its cell. */
+/* Makes an old row the reader's batch. *index is its cell's index. */
 static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   int code = tsr_reader_find(u->statement.reader, row, &batch, error);
@@ -270,8 +271,8 @@ static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error 
   return TSR_OK;
 }
 
-/* Returns true if SQLite says of no column that it is unchanged. In an UPDATE ... FROM, releases before 3.41 never say
- * it. A NULL for a column that cannot be null then counts as unchanged if the old cell reads as NULL, as NaN does. */
+/* Returns true if SQLite reports no column as unchanged. In an UPDATE ... FROM, releases before 3.41 never do. A NULL
+ * for a column that is not nullable then counts as unchanged if the old cell reads as NULL, like NaN. */
 static bool all_given(const tsx_changes *u, sqlite3_value **values) {
   for (uint32_t c = 0; c < u->table->column_count + 3; c++)
     if (sqlite3_value_nochange(values[c])) return false;
@@ -307,6 +308,7 @@ static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index,
   return TSR_OK;
 }
 
+/* Compares the bytes of two cells. */
 static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
   if (a->constant) i = 0;
   if (b->constant) j = 0;
@@ -318,7 +320,7 @@ static bool same_cell(const tsr_column *a, uint64_t i, const tsr_column *b, uint
          !memcmp((const uint8_t *)a->values + a->offsets[i], (const uint8_t *)b->values + b->offsets[j], size);
 }
 
-/* Returns 1 if some dimension of u->row differs from the old row, and the first such *dimension; else 0, or an
+/* Returns 1 if u->row differs from the old row in some dimension, with the first such *dimension; 0 if not; or an
  * error. */
 static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, uint32_t *dimension, tsr_error *error) {
   const tsr_column *columns = tsx_row_columns(u->row), *old;
@@ -335,13 +337,13 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
 
 /* ---- Conflicts --------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the statement may replace an existing cell. SQLite does not tell a statement without an OR clause
- * from one with OR ABORT, so the option conflict decides for both. */
+/* Returns true if the statement may replace an existing cell. SQLite does not distinguish a statement without an OR
+ * clause from one with OR ABORT, so the option conflict decides for both. */
 static bool replaces(const tsx_changes *u) {
   return u->call.conflict == SQLITE_REPLACE || (u->call.conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
 
-/* Appends a coordinate of fixed size as SQL writes it: in JSON a datetime has double quotes. */
+/* Appends a coordinate of fixed size as an SQL literal: JSON has double quotes around a datetime. */
 static void append_coordinate(sqlite3_str *text, tsr_datatype datatype, const void *value) {
   int begin = sqlite3_str_length(text);
   tsx_json_value(text, datatype, value, false);
@@ -381,7 +383,7 @@ static bool is_of_statement(const tsx_changes *u, int64_t row) {
   return row < -1 && (uint64_t)(-2 - row) >= u->statement.first;
 }
 
-/* Returns the move that has written an uncommitted row, or NULL. */
+/* Returns the move that has written an uncommitted row, or NULL. Searches for its cell's number. */
 static update_move *move_of(const update_moves *moves, int64_t row) {
   uint64_t cell = (uint64_t)(-2 - row), low = 0, high = moves->count;
   while (low < high) {
@@ -393,8 +395,8 @@ static update_move *move_of(const update_moves *moves, int64_t row) {
   return move && move->cell == cell && !move->undone ? move : NULL;
 }
 
-/* Gives an old row its place and its values back. If the statement has moved another row to that place, that row goes
- * back to its own place, and so on. */
+/* Restores an old row at its place. If the statement has moved another row there, that row goes back to its own place,
+ * and so on. */
 static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
   tsr_writer *writer = u->statement.transaction->writer;
   const tsr_schema *schema = tsx_row_schema(u->row);
@@ -417,12 +419,12 @@ static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
   }
 }
 
-/* Leaves a row unchanged that cannot be changed, for the reason in `error`. Returns the code of `error`. With OR FAIL
- * the statement ends here and keeps its changes: it may have moved rows to the places of others for which xUpdate will
- * not come now, and these are restored. */
+/* Leaves a row unchanged, because of `error`. Returns the code of `error`. With OR FAIL the statement ends here and
+ * keeps its changes: it may have moved rows to the places of pending ones, for which xUpdate will not be called any
+ * more, and these are restored. */
 static int leave_unchanged(tsx_changes *u, int64_t row, tsr_error *error) {
   if (u->call.conflict != SQLITE_IGNORE && u->call.conflict != SQLITE_FAIL)
-    return error->code; /* SQLite takes all changes back */
+    return error->code; /* SQLite undoes all changes */
   if (!u->fates.slots) return error->code;
   tsr_error trouble = {0};
   int code = restore_row(u, row, &trouble);
@@ -447,7 +449,8 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 
 /* ---- INSERT, UPDATE, DELETE -------------------------------------------------------------------------------------- */
 
-/* Takes the values of a row whose labels stand for coordinates: of a dimension that is NULL, and else to agree with. */
+/* Takes the values of a row that has labels: a label sets a coordinate that is NULL, and must agree with one that is
+ * not. */
 static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   tsx_table *table = u->table;
   const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
@@ -473,7 +476,7 @@ static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_erro
   return code;
 }
 
-/* Returns true if a row of INSERT gives a label. */
+/* Returns true if a row to insert has a label. */
 static bool gives_labels(const tsx_changes *u, int count, sqlite3_value **values) {
   for (int c = TSX_WRITTEN_AT(u->table) + 1; c < count; c++)
     if (sqlite3_value_type(values[c]) != SQLITE_NULL) return true;
@@ -496,7 +499,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, s
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
 }
 
-/* Copies the columns of the reader's dimensions. The index of the row is the one that update_find_old gave. */
+/* Copies the columns of the reader's dimensions. The row's index in them is the one from update_find_old. */
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
@@ -507,8 +510,8 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
   return TSR_OK;
 }
 
-/* Looks what stands at the destination of a row. Returns 0 if nothing is in the way, 1 if a pending row is there, which
- * *over names; TSR_CONSTRAINT if another cell is. */
+/* Checks the destination of a row. Returns 0 if it is free, 1 if a pending row is there, which *over names;
+ * TSR_CONSTRAINT if another cell is there. */
 static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
   int code = find_at_coordinates(u, u->statement.transaction, &there, error);
@@ -529,8 +532,7 @@ static int sets_dimension(const tsx_changes *u, sqlite3_value **values) {
 
 /* Checks the removal of a row in an array with duplicates. Cells are deleted by their coordinates (a delete condition),
  * so all committed cells at these coordinates must be among the rows that the statement has chosen. COMMIT checks that
- * again, and alone where it follows at once or where it is not certain that the rows which are remembered are those of
- * this statement. */
+ * again, and is the only check if it follows at once, or if the recorded rows may not be those of this statement. */
 static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coordinates, uint64_t index,
                             tsr_error *error) {
   int64_t there;
@@ -557,7 +559,7 @@ static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *er
   return code;
 }
 
-/* Writes u->row in place of an old row; `moved` is whether their coordinates differ. */
+/* Writes u->row in place of an old row; `moved`: their coordinates differ. */
 static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index, tsr_error *error) {
   tsr_writer *writer = u->statement.transaction->writer;
   bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
@@ -573,8 +575,8 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
   return moved ? note_move(&u->moves, &made, error) : TSR_OK;
 }
 
-/* With OR IGNORE, a row that is changed and stays at its place has precedence over a row that the statement has moved
- * there: that row goes back. *cleared is true if that was so; u->row has to be set again then. */
+/* With OR IGNORE, a row that is changed at its place takes precedence over a row that the statement has moved there:
+ * that row goes back. *cleared: it did, and u->row must be set again. */
 static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *error) {
   int64_t there;
   *cleared = false;
@@ -626,7 +628,7 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
 
-/* Fails where the statement sets the rowid or a hidden column. */
+/* Fails if the statement sets the rowid or a hidden column. */
 static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values, tsr_error *error) {
   const tsx_table *table = u->table;
   bool is_update = sqlite3_value_type(values[0]) != SQLITE_NULL;
@@ -641,7 +643,7 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
     const tsx_label_column *label = tsx_label_column_at(table, c);
     if (label && !is_update) continue;
     if (is_update && all_given(u, values + 2) && (label || c == TSX_WRITTEN_AT(table)))
-      continue; /* the present value, since SQLite does not say what is unchanged */
+      continue; /* the present value: SQLite does not say which columns are unchanged */
     return tsx_fail(error, TSR_ERROR, "%s: the column %s cannot be set", table->name,
                     label ? label->name : table->declared.hidden[c - (int)table->column_count]);
   }
@@ -661,7 +663,7 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
     return insert_row(u, transaction, count - 2, values + 2, rowid,
-                      error); /* appends one cell or none: nothing to rewind */
+                      error); /* appends at most one cell: nothing to rewind */
   if (table->cursors.read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->declared.hidden[0], table->declared.hidden[1]);
@@ -670,7 +672,7 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   code = begin_statement(u, transaction, error);
   if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  /* What a row has done before it failed is taken back, whatever the OR clause; after TSR_CONSTRAINT it is what
+  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT it is what
    * leave_unchanged has restored, which stays. */
   if (code < 0 && transaction->array && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) {
     tsr_error unseen;
@@ -680,8 +682,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   return code;
 }
 
-/* A statement that the change runs in the database may fail, and SQLite may roll the transaction back at once and call
- * xRollback. So `busy` and a reference keep what the change uses until it has returned. */
+/* A statement that the change runs in the database may fail, and SQLite may roll back the transaction at once and call
+ * xRollback. So `busy` and a reference keep alive what the change uses until it has returned. */
 static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
   tsx_transaction *transaction;

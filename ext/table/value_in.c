@@ -1,10 +1,12 @@
-/* value_in.c: SQL values become the cells of one row that is to be written. A value may have the forms in which its
- * column shows values, and a few others that mean the same (docs/reference/types.md). A value that does not fit is an
- * error that names table, column, value and limit; it is never replaced by a value nearby.
+/* value_in.c: SQL values become the cells of one row to write. A value may have any form in which its column shows
+ * values, and a few others that mean the same (docs/reference/types.md). A value that does not fit is an error that
+ * names table, column, value and limit; it is never rounded or clamped to one that fits.
  *
- * Rows reuse memory. Texts and blobs are borrowed from SQLite. A value that must be converted goes into memory of its
- * field, which only grows. Nothing else is allocated for a row.
- */
+ * Rows reuse memory. Text and blobs are borrowed from SQLite. A value that must be converted goes into its field's
+ * buffer, which only grows. Nothing else is allocated for a row.
+ *
+ * Sections: messages; numbers; datetimes and times; cells of any datatype; labels of enumerations; setting a row;
+ * making a row. */
 #include "table/table.h"
 
 #include <float.h>
@@ -20,30 +22,30 @@
 #include "definition/arguments.h"
 #include "definition/define.h"
 
-#define VALUE_IN_NUMBER_MAX 400 /* characters of a number, with its NUL */
-#define SHOWN               60 /* bytes of a text in a message */
+#define VALUE_IN_NUMBER_MAX 400 /* characters of a number, including the NUL */
+#define SHOWN               60 /* bytes of text in a message */
 #define VALUE_IN_TWO63      9223372036854775808.0
-#define LINEAR_MAX          8 /* up to so many labels are searched one by one, without an index */
+#define LINEAR_MAX          8 /* up to so many labels are searched linearly, without an index */
 
 typedef __int128 value_in_wide;
 
-/* The conversion that set_directly makes for a value of the SQL type that fits the field best. */
+/* The shortcut in set_directly for values of the SQL type that fits the field best. */
 typedef enum shortcut { NO_SHORTCUT, INTEGER64, REAL64, REAL32, TEXT } shortcut;
 
 typedef struct cell_field { /* a field of the writer's schema */
   const tsr_field *field;
-  const tsr_enumeration *enumeration; /* where values are labels, else NULL */
+  const tsr_enumeration *enumeration; /* if values are labels, else NULL */
   char *name; /* for messages; owned */
   int column; /* the table's column that shows the field, or -1 */
   bool has_default;
   shortcut shortcut;
-  int64_t low, high; /* with INTEGER64: the values that fit, inclusive */
-  const uint8_t *place; /* of a dimension: the coordinate that stands for NULL (tsx_row_place), or NULL; borrowed */
-  uint64_t offsets[2]; /* of the one cell of a variable-size field: 0 and its size in bytes */
+  int64_t low, high; /* with INTEGER64: the least and greatest value that fit */
+  const uint8_t *place; /* of a dimension: the coordinate to use for NULL (tsx_row_place), or NULL; borrowed */
+  uint64_t offsets[2]; /* for the single cell of a variable-size field: 0 and its size in bytes */
   uint8_t value[8]; /* the cell, if it is a single number */
   uint8_t *room; /* memory for a converted cell; owned */
   uint64_t room_size; /* in bytes */
-  uint32_t *index; /* hash table of label numbers + 1, 0 in free slots; NULL until it is needed */
+  uint32_t *index; /* hash table of label numbers + 1, 0 in free slots; NULL until needed */
   uint64_t index_mask;
 } cell_field;
 
@@ -69,7 +71,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
   case SQLITE_TEXT: {
     const uint8_t *p = sqlite3_value_text(value);
     int size = sqlite3_value_bytes(value), shown = size < SHOWN ? size : SHOWN;
-    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* do not cut a character */
+    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* do not split a character */
     sqlite3_snprintf(96, text, "'%.*s'%s", shown, p ? (const char *)p : "", shown < size ? "..." : "");
     break;
   }
@@ -101,7 +103,7 @@ static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_i
                   (unsigned long long)high);
 }
 
-/* Copies a text without the blanks around it, which SQLite ignores in a number. Returns false if the text cannot be a
+/* Copies a text without the surrounding blanks, which SQLite ignores in a number. Returns false if the text cannot be a
  * number. */
 static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX]) {
   const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
@@ -137,8 +139,8 @@ static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *hig
   }
 }
 
-/* Takes a REAL without a fraction as an integer. From 2^63 on, and down from -2^63, it is refused: one REAL stands for
- * many integers there, and SQLite turns a literal that is too long for an INTEGER into a REAL. */
+/* Converts a REAL without a fraction to an integer. Refuses 2^63 and above, -2^63 and below: one REAL stands for many
+ * integers there, and SQLite turns a literal that is too long for an INTEGER into a REAL. */
 static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
   if (d != floor(d)) return value_in_no_value(datatype, value, error);
@@ -150,8 +152,7 @@ static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d
   return tsx_fail_inexact(text, d < 0, error);
 }
 
-/* Takes a text as an integer. Digits are read exactly; other texts are read as a REAL first, as in an INTEGER
- * column. */
+/* Converts text to an integer. Digits are read exactly; other text is read as a REAL first, as in an INTEGER column. */
 static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
                            value_in_wide *number, tsr_error *error) {
   char text[VALUE_IN_NUMBER_MAX];
@@ -189,7 +190,7 @@ static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *ou
   return TSR_OK;
 }
 
-/* Makes 0.0 of a coordinate -0.0: SQL takes the two for one value, TileDB for two cells. */
+/* Turns a coordinate -0.0 into 0.0: they are equal in SQL, but two cells in TileDB. */
 static void normalize_zero(const tsr_field *field, uint8_t *value) {
   float f;
   double d;
@@ -262,12 +263,12 @@ static int value_in_take_time(tsr_datatype datatype, bool integers, sqlite3_valu
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-typedef struct bytes { /* the bytes of a cell; borrowed */
+typedef struct bytes { /* contents of a cell; borrowed */
   const uint8_t *data;
   uint64_t size;
 } bytes;
 
-/* Makes sure that the field's memory has `size` bytes. */
+/* Grows the field's buffer to at least `size` bytes. */
 static int need_room(cell_field *f, uint64_t size, tsr_error *error) {
   if (size <= f->room_size) return TSR_OK;
   uint8_t *room = sqlite3_realloc64(f->room, size * 2);
@@ -282,7 +283,7 @@ static int wrong_count(tsr_datatype datatype, uint64_t count, uint32_t expected,
                   tsr_datatype_name(datatype), count == 1 ? " is" : "s are", (unsigned)expected);
 }
 
-/* Takes a string or opaque bytes. A string that is too short for a fixed length is padded with NULs. */
+/* Takes a string or opaque bytes. Pads a string that is too short for a fixed length with NULs. */
 static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, sqlite3_value *value, bytes *out,
                       tsr_error *error) {
   bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
@@ -317,7 +318,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
   return TSR_OK;
 }
 
-/* Takes several numbers: a JSON array, or a BLOB of their bytes. */
+/* Takes several numbers: a JSON array, or a BLOB of the values' bytes. */
 static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
                        sqlite3_value *value, bytes *out, tsr_error *error) {
   uint64_t each = tsr_datatype_size(datatype), size, count;
@@ -353,7 +354,7 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
   return TSR_OK;
 }
 
-/* Converts a value to a cell of this datatype. *out points into the field or to the value. */
+/* Converts a value to a cell of this datatype. *out points into the field, or into the value. */
 static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_cell, bool integers,
                      sqlite3_value *value, bytes *out, tsr_error *error) {
   if (tsx_datatype_is_bytes(datatype)) return take_bytes(f, datatype, values_per_cell, value, out, error);
@@ -394,7 +395,7 @@ static int make_index(cell_field *f, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Finds the code of a label; it is the number of labels if there is no such label. */
+/* Finds the code of a label; it is the number of labels if no label matches. */
 static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *error) {
   const tsr_enumeration *e = f->enumeration;
   *found = e->count;
@@ -446,7 +447,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   const tsr_field *description = f->field;
   bool has_fill = description->fill && (!description->cell_size || description->fill_size == description->cell_size);
   if (description->enumeration && description->nullable)
-    has_fill = false; /* some readers look up the label of a null cell's code, too: code 0 has one */
+    has_fill = false; /* some readers look up the label of a null cell's code: code 0 has one */
   if (f->place) {
     memcpy(f->value, f->place, description->cell_size);
     set_bytes(row, field, (bytes){f->value, description->cell_size});
@@ -470,8 +471,8 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   return TSR_OK;
 }
 
-/* Sets the cell without any conversion where the field's shortcut fits the value. Returns false where it does not.
- * `type` is the value's. */
+/* Sets the cell without conversion if the field's shortcut fits the value; else returns false. `type` is the
+ * value's. */
 static inline bool set_directly(tsx_row *row, uint32_t field, sqlite3_value *value, int type) {
   cell_field *f = &row->fields[field];
   if (type == SQLITE_INTEGER && f->shortcut == INTEGER64) {
@@ -551,8 +552,8 @@ void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
 
 /* ---- Making a row ------------------------------------------------------------------------------------------------ */
 
-/* Returns true if the field has a DEFAULT. A schema does not say whether its fill value was declared; a value other
- * than TileDB's own choice must have been. */
+/* Returns true if the field has a DEFAULT. A schema does not say whether its fill value was declared, but one other
+ * than TileDB's default must have been. */
 static bool declares_default(const tsr_field *field) {
   uint64_t each = tsr_datatype_size(field->datatype);
   uint64_t usual = field->cell_size ? field->cell_size : each;
@@ -565,7 +566,7 @@ static bool declares_default(const tsr_field *field) {
   return false;
 }
 
-/* Chooses the shortcut of a field whose values are not labels. */
+/* Chooses the shortcut of a field, unless its values are labels. */
 static void find_shortcut(const tsx_row *row, cell_field *f) {
   const tsr_field *field = f->field;
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
