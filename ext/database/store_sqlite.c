@@ -1,12 +1,11 @@
-/* store_sqlite.c: trees of files outside of the transaction, for cells that memory has no room for.
+/* store_sqlite.c: the core's store "db:", which keeps the files of an array in the database, and scratch trees.
  *
- * A transaction on an array in the database may hold more cells than memory_mb has room for. They cannot go to the database
- * itself: ROLLBACK TO would take the files back, and not the cells from before the savepoint. So they go to a temporary
- * database of SQLite's, which a connection of its own has open. SQLite makes its file with the VFS of the host's
- * connection, where it puts its own temporary files, and deletes it when the connection is closed or the process dies.
+ * A file is a row of NAME_files and, in NAME_chunks, one row for each 64 KiB of its bytes; store_tables.c describes the
+ * tables. All calls read and write what the running statement sees, within its transaction, on SQLite's thread: the
+ * core's workers only decode. A file that is being written holds its incomplete last chunk in memory, until it is
+ * synced, read or closed.
  *
- * The temporary database has the tables of an array called "scratch", so the store's methods are those of all trees.
- */
+ * Sections: scratch trees; files and directories of any tree (paths, files, directories); the store. */
 #include "database/store_sqlite.h"
 
 #include <string.h>
@@ -14,11 +13,19 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
+/* ---- Scratch trees ----------------------------------------------------------------------------------------------- */
+/* A transaction on an array in the database may hold more cells than fit into memory_mb. They cannot spill into the
+ * database itself: ROLLBACK TO would undo the files, but not the cells from before the savepoint. So they spill into a
+ * temporary SQLite database, which has a connection of its own. SQLite creates its file with the VFS of the host's
+ * connection, among its own temporary files, and deletes it when the connection is closed or the process dies.
+ *
+ * The temporary database has the tables of an array called "scratch", so a scratch tree shares the methods of all
+ * trees. */
 #define SCRATCH_SCHEMA "main"
 #define SCRATCH_NAME   "scratch"
 #define OPENED         (SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE)
 
-/* Nothing in it is ever read again after a failure, so it needs no journal. SQLite keeps 256 KiB of its pages in memory. */
+/* Nothing in it is read again after a failure, so it needs no journal. SQLite caches 256 KiB of its pages. */
 static const char settings[] = "PRAGMA journal_mode = OFF; PRAGMA cache_size = -256";
 
 static int open_temporary(tsx_tree *tree, tsr_error *error) {
@@ -33,7 +40,7 @@ static int open_temporary(tsx_tree *tree, tsr_error *error) {
 
 static void scratch_close(void *it);
 
-/* The first two methods of tsx_scratch: the others are those of all trees. */
+/* The first two methods of tsx_scratch: a scratch tree shares the others. */
 static int scratch_open(void *connection, const char *path, void **out, tsr_error *error) {
   (void)path;
   tsx_tree *tree = sqlite3_malloc64(sizeof *tree);
@@ -58,28 +65,23 @@ static void scratch_close(void *it) {
   sqlite3_free(tree);
 }
 
-/* The files and directories of arrays inside the database, as the core's store "db:".
- *
- * A file is a row of NAME_files and, in NAME_chunks, one row for each 64 KiB of its bytes; store_tables.c describes the
- * tables. All calls read and write what the running statement sees, within its transaction, on SQLite's thread: the
- * core's workers only decode.
- */
+/* ---- Files and directories --------------------------------------------------------------------------------------- */
 
-#define CHUNK            65536 /* bytes of a chunk; the last of a file may have fewer */
+#define CHUNK            65536 /* bytes of a chunk; the last one of a file may have fewer */
 #define SQLITE_DEPTH_MAX 16 /* nested directories */
-#define ROOM_ASKED       ((uint64_t)16 << 20) /* bytes of a file from which its size is compared with the database's */
+#define ROOM_ASKED       ((uint64_t)16 << 20) /* bytes; sizes of smaller files are not compared with the database's */
 
 typedef struct sqlite_file {
   tsx_tree *tree;
   sqlite3_int64 id;
   uint64_t stamp; /* tsx_entry.stamp */
-  uint64_t checked; /* stored.epoch of the connection when id and stamp were last found together */
-  uint64_t size; /* bytes, with those in `tail` */
-  bool writing; /* it was opened by create_exclusive */
+  uint64_t checked; /* stored.epoch of the connection when the row with this id and stamp was last found */
+  uint64_t size; /* bytes, including those in `tail` */
+  bool writing; /* opened by create_exclusive */
   bool dirty; /* bytes of `tail`, or the size, are not in the tables yet */
-  bool broken; /* a write has failed: the content is not known */
+  bool broken; /* a write has failed: the contents are unknown */
   uint32_t tail_size;
-  uint8_t *tail; /* bytes of the last chunk as long as it is not full, or NULL */
+  uint8_t *tail; /* the last chunk as long as it is incomplete, or NULL */
 } sqlite_file;
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------- */
@@ -93,7 +95,7 @@ static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, si
   return tsx_tree_take(tree, statement, found, error);
 }
 
-/* Finds the entry at a path. Returns 1, or 0 if there is none. */
+/* Finds the entry at a path. Returns 1, 0 if there is none, or an error. */
 static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_root(tree, error);
@@ -115,7 +117,7 @@ static int find_existing(tsx_tree *tree, const char *path, tsx_entry *found, tsr
   return code == 0 ? tsx_tree_missing(error) : code;
 }
 
-/* Finds the directory of a path, which must exist, and the name within it. */
+/* Finds the directory of a path, which must exist, and the name in it. */
 static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, const char **name, tsr_error *error) {
   const char *slash = strrchr(path, '/');
   char *directory = sqlite3_mprintf("%.*s", slash ? (int)(slash - path) : 0, path);
@@ -128,7 +130,7 @@ static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, cons
   return TSR_OK;
 }
 
-/* Gives a directory whose entries have changed a new stamp. */
+/* Sets a new stamp on a directory whose entries have changed. */
 static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_TOUCH, directory, &statement, error);
@@ -172,7 +174,7 @@ static int new_file(tsx_tree *tree, const tsx_entry *entry, bool writing, void *
   return TSR_OK;
 }
 
-/* Fails if a file claims to be larger than the database. Small files are not checked, to save the query. */
+/* Fails if a file claims to be larger than the database. Small files are not checked, which saves the query. */
 static int check_room(const tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
   uint64_t room;
   if (found->size < ROOM_ASKED) return TSR_OK;
@@ -182,8 +184,7 @@ static int check_room(const tsx_tree *tree, const tsx_entry *found, tsr_error *e
                   (unsigned long long)found->size, (unsigned long long)room);
 }
 
-/* Fails if a file's size does not agree with the length of its last chunk. The core allocates memory by the sizes of
- * files. */
+/* Fails if a file's size contradicts the length of its last chunk: the core allocates memory by the sizes of files. */
 static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) {
   const sqlite_file f = {.id = found->id};
   uint64_t chunks = chunk_count(found->size);
@@ -223,7 +224,7 @@ static int sqlite_create_exclusive(void *it, const char *path, void **out, tsr_e
   return code == TSR_OK ? new_file(tree, &added, true, out, error) : code;
 }
 
-/* Returns 1 if the file is still there, under its id; 0 if its row is gone or another file's. */
+/* Returns 1 if the file still exists under its id; 0 if its row is gone or another file's; or an error. */
 static int file_stands(const sqlite_file *f, tsr_error *error) {
   sqlite3_stmt *statement;
   tsx_entry found;
@@ -235,9 +236,9 @@ static int file_stands(const sqlite_file *f, tsr_error *error) {
   return code > 0 ? !found.directory && found.stamp == f->stamp : code;
 }
 
-/* Turns to a chunk, and makes sure that it is this file's. Other connections may have removed the file, or renamed the
- * tables and made others of that name, since it was opened; then the file is looked for under the new name, once.
- * TSR_ABORT if it is gone. */
+/* Moves the blob to a chunk, and makes sure that it is this file's. Since the file was opened, other connections may
+ * have removed it, or renamed the tables and made others of that name; then searches for the file under the new name,
+ * once. TSR_ABORT if it is gone. */
 static int turn_to(sqlite_file *f, uint64_t number, tsr_error *error) {
   const uint64_t *epoch = &f->tree->connection->stored.epoch;
   for (int attempt = 0; attempt < 2; attempt++) {
@@ -350,7 +351,7 @@ static int sqlite_append(void *it, const void *bytes, uint64_t size, tsr_error *
 
 static int sqlite_sync_file(void *it, tsr_error *error) { return sqlite_flush(it, error); }
 
-/* Writes the last chunk and the size. This callback cannot fail, so a failure is kept in the tree, and reported by the
+/* Writes the last chunk and the size. This callback cannot fail, so a failure is stored in the tree and reported by the
  * next rename or create_exclusive: one of them would publish the file. */
 static void sqlite_close_file(void *it) {
   sqlite_file *f = it;
@@ -401,7 +402,7 @@ static int sqlite_modified(void *it, const char *path, uint64_t *milliseconds, t
   return TSR_OK;
 }
 
-/* Returns 1 if a directory has entries, else 0. */
+/* Returns 1 if a directory has entries, 0 if not, or an error. */
 static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory, &statement, error);
@@ -449,7 +450,7 @@ static int sqlite_remove_path(void *it, const char *path, tsr_error *error) {
   return code == TSR_OK ? touch(tree, parent.id, error) : code;
 }
 
-/* Removes the entry `there`, whose place the entry `moved` takes: a file for a file, an empty directory for a
+/* Removes the entry `there`, which the entry `moved` replaces: a file replaces a file, a directory an empty
  * directory. */
 static int make_way(tsx_tree *tree, const tsx_entry *moved, const tsx_entry *there, tsr_error *error) {
   int full = there->directory ? has_entries(tree, there->id, error) : 0;
@@ -482,7 +483,7 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
   return code;
 }
 
-/* What both stores do with the files of a tree; they differ in where the tree lies. */
+/* The methods that both stores share; their trees are in different places. */
 #define TREE_METHODS                                                                                                   \
   .open_file = sqlite_open_file, .create_exclusive = sqlite_create_exclusive, .close_file = sqlite_close_file,         \
   .read_at = sqlite_read_at, .append = sqlite_append, .sync = sqlite_sync_file, .list = sqlite_list,                   \

@@ -2,24 +2,25 @@
  *
  *   NAME_files    id        of a file or directory; 1 is the root
  *                 parent    id of its directory; 0 for the root
- *                 name      within its directory; the name of the root identifies the array: 32 random hex digits
+ *                 name      within its directory; the root's name identifies the array: 32 random hex digits
  *                 size      bytes; NULL for a directory
  *                 modified  milliseconds since 1970
- *                 stamp     of a directory: a random number that changes whenever an entry is added, removed or renamed;
- *                           of a file: a random number that it keeps
+ *                 stamp     of a directory: a random number that changes when an entry is added, removed or renamed;
+ *                           of a file: a random number that never changes
  *   NAME_chunks   id        id of the file << 32 | number of the chunk
  *                 bytes     65,536 bytes, fewer in the last chunk of a file; an empty file has no chunks
  *
- * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of this is checked
- * like the bytes of files, because every user of the database can write these tables. Stamps are random, so that the
- * state of a directory that was rolled back never has the stamp of a later state, or of a state that another connection
- * makes. Ids are used again: after a file with the highest id is removed, after a rollback, in the tables of another
- * array that gets the name. Id and stamp together name one file for ever.
+ * Invariants: (parent, name) is unique; ids are below 2^31; a directory's parent is a directory. All of this is
+ * validated on reading, like the contents of files, because every user of the database can write these tables. Stamps
+ * are random, so a directory's state that was rolled back never has the stamp of a later state, or of another
+ * connection's. Ids are reused: after the file with the highest id is removed, after a rollback, in the tables of
+ * another array that gets the name. Id and stamp together identify one file for ever.
  *
- * Chunks are read through one blob handle. The handle keeps the read transaction open, so it is closed when the
+ * Chunks are read through one blob handle. The handle holds the read transaction open, so it is closed when the
  * connection has no open cursor. Statements are finalized when the connection has no more tables, since sqlite3_close()
  * refuses to close a connection with open statements.
- */
+ *
+ * Sections: errors; the tables and how they are found; chunks; the tree; the store. */
 #include "database/store_sqlite.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NU
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
 static const char chunks_body[] = "(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)";
 
-/* SQL in which $ and the suffix after it stand for "SCHEMA"."NAME" with that suffix. */
+/* SQL. $ and the suffix after it are replaced by "SCHEMA"."NAME" with that suffix. */
 static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
     [TSX_TREE_FIND] = "SELECT id, size, modified, stamp FROM $_files WHERE parent = ?1 AND name = ?2",
     [TSX_TREE_GET] = "SELECT id, size, modified, stamp, name FROM $_files WHERE id = ?1",
@@ -50,7 +51,7 @@ static const char *const statement_texts[TSX_TREE_STATEMENTS] = {
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true for the failures by which SQLite rolls a transaction back. */
+/* Returns true for failures on which SQLite rolls back a transaction. */
 static bool store_tables_stops(int code) {
   switch (code & 0xff) {
   case SQLITE_NOMEM:
@@ -62,12 +63,12 @@ static bool store_tables_stops(int code) {
 }
 
 int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
-  /* SQLITE_CANTOPEN concerns a file of the database, such as its journal. TSR_NOT_FOUND would mean a file of the
+  /* SQLITE_CANTOPEN is about a file of the database, such as its journal. TSR_NOT_FOUND would be about a file of the
    * array. */
   const int core = (code & 0xff) == SQLITE_CANTOPEN ? TSR_IO : tsx_core_code(code);
   if (store_tables_stops(code) && tree->connection && !tree->scratch)
     tsx_connection_fail_savepoint(tree->connection, core);
-  if (code == SQLITE_INTERRUPT) return tsx_fail_cancelled(error); /* errmsg may be that of what happened before */
+  if (code == SQLITE_INTERRUPT) return tsx_fail_cancelled(error); /* errmsg may belong to an earlier error */
   return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->db));
 }
 
@@ -88,7 +89,7 @@ sqlite3_int64 tsx_tree_stamp(void) {
   return stamp ? stamp : 1;
 }
 
-/* Prepares a statement that uses no virtual tables, frees `sql`, and steps to the first row. Returns SQLite's code; the
+/* Prepares a statement without virtual tables, frees `sql`, and steps to the first row. Returns SQLite's code; the
  * caller finalizes *statement in any case. */
 static int run_query(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
   *statement = NULL;
@@ -97,7 +98,7 @@ static int run_query(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
   return code == SQLITE_OK ? sqlite3_step(*statement) : code;
 }
 
-/* Returns 1 if a shadow table exists as it was made; 0 if it does not exist. */
+/* Returns 1 if a shadow table exists as it was created; 0 if it does not exist; or an error. */
 static int check_table(const tsx_tree *tree, const char *name, const char *suffix, const char *body, tsr_error *error) {
   sqlite3_stmt *statement;
   char *sql = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = '%q_%s' "
@@ -109,14 +110,14 @@ static int check_table(const tsx_tree *tree, const char *name, const char *suffi
     size_t length = text ? strlen(text) : 0, body_length = strlen(body);
     if (length < body_length || strcmp(text + length - body_length, body))
       result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
-  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* SQLITE_ERROR: there is no such schema */
+  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* SQLITE_ERROR: no such schema */
     result = tsx_tree_fail(tree, code, error);
   }
   sqlite3_finalize(statement);
   return result;
 }
 
-/* Reads the name of the root from the tables of `name`. Returns 1; 0 if the tables do not exist. */
+/* Reads the root's name from the tables of `name`. Returns 1; 0 if the tables do not exist; or an error. */
 static int read_identity(const tsx_tree *tree, const char *name, char identity[TSX_ID_SIZE], tsr_error *error) {
   sqlite3_stmt *statement;
   int result = check_table(tree, name, "files", files_body, error);
@@ -133,7 +134,7 @@ static int read_identity(const tsx_tree *tree, const char *name, char identity[T
   return result;
 }
 
-/* Puts the names of this tree's tables into a statement's text; sqlite3_malloc'ed. */
+/* Expands the table names in a statement's text for this tree; from sqlite3_malloc. */
 static char *store_tables_expand(const tsx_tree *tree, const char *text) {
   sqlite3_str *out = sqlite3_str_new(tree->db);
   for (const char *dollar; (dollar = strchr(text, '$')); text = dollar + 1 + strcspn(dollar + 1, "( ")) {
@@ -155,7 +156,7 @@ void tsx_tree_close_blob(tsx_tree *tree) {
   tree->busy--;
 }
 
-/* Closes the blob, finalizes all statements, and has the tables looked up anew. */
+/* Closes the blob, finalizes all statements, and makes the next use look up the tables again. */
 void tsx_tree_forget(tsx_tree *tree) {
   tsx_tree_close_blob(tree);
   tree->busy++;
@@ -169,7 +170,7 @@ void tsx_tree_forget(tsx_tree *tree) {
   tree->connection->stored.epoch++;
 }
 
-/* Does the same now, or as soon as no call of SQLite for this tree is running. */
+/* Does the same, now or as soon as no SQLite call for this tree is running. */
 static void store_tables_forget_soon(tsx_tree *tree) {
   if (tree->busy) tree->stale = true;
   else tsx_tree_forget(tree);
@@ -182,8 +183,8 @@ int tsx_tree_step(tsx_tree *tree, sqlite3_stmt *statement) {
   return code;
 }
 
-/* Looks for the tree's root in all tables of the schema and sets tree->name: the tables have been renamed, or a
- * renaming was rolled back. Returns 1 if it was found, else 0. */
+/* Searches all tables of the schema for the tree's root, and sets tree->name: the tables have been renamed, or a rename
+ * was rolled back. Returns 1 if it was found, 0 if not, or an error. */
 static int search_tables(tsx_tree *tree, tsr_error *error) {
   sqlite3_stmt *statement;
   char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 6) FROM \"%w\".sqlite_schema WHERE type = 'table' "
@@ -287,7 +288,7 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
   return result;
 }
 
-/* Returns 1 if the tables that are known have the tree's root, else 0. */
+/* Returns 1 if the known tables have the tree's root, 0 if not, or an error. */
 static int has_root(tsx_tree *tree, tsr_error *error) {
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
@@ -333,7 +334,7 @@ int tsx_tree_turn(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   if (code == 0) return tsx_tree_missing(error);
   tree->busy++;
   code = tree->blob ? sqlite3_blob_reopen(tree->blob, id) : SQLITE_ABORT;
-  if ((code & 0xff) == SQLITE_ABORT) { /* the handle is not open, or the row under it has changed */
+  if ((code & 0xff) == SQLITE_ABORT) { /* not open, or the row under it has changed */
     tsx_tree_close_blob(tree);
     char *table = sqlite3_mprintf("%s_chunks", tree->name);
     code = table ? sqlite3_blob_open(db, tree->schema, table, "bytes", id, 0, &tree->blob) : SQLITE_NOMEM;
@@ -412,7 +413,7 @@ void tsx_store_rolled_back(tsx_connection *connection) {
   tsx_store_rest(connection, true);
 }
 
-/* Runs SQL and frees its text. */
+/* Runs SQL, and frees its text. */
 static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
   const tsx_tree tree = {.db = db};
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
@@ -420,8 +421,8 @@ static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
-/* A statement that might write takes the lock when it begins, even if it then changes no row. Other errors, such as
- * that there is no such table, are left to the caller's next write, which meets them again. */
+/* A statement that might write takes the lock when it begins, even if it then changes no row. Other errors, such as a
+ * missing table, are left to the caller's next write, which runs into them again. */
 int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *error) {
   char *schema, *name;
   tsr_error ignored;
