@@ -1,18 +1,19 @@
-/* compare.c: the right side of a comparison becomes ranges of a column's values. compare.c does this for
- * datetimes.
+/* compare.c: the right side of a comparison becomes ranges of a column's values.
  *
- * The ranges must hold every value for which SQLite's comparison is true. Where they hold no others, the comparison is
- * exact, and SQLite need not test it again. SQLite compares as follows. NULL satisfies no comparison but IS. Numbers
- * compare by value, an INTEGER exactly with a REAL. A numeric column takes a text that looks like a number for that
- * number. Other texts are greater than all numbers, and blobs are greater than all texts. A TEXT column compares with a
- * text by the bytes of the database's encoding; how it compares with a number depends on where the number comes from,
- * which a virtual table does not learn.
+ * The ranges must include every value for which SQLite's comparison is true. If they include no others, the comparison
+ * is exact, and SQLite need not test it again. SQLite compares as follows. NULL satisfies no comparison but IS. Numbers
+ * compare by value, an INTEGER exactly with a REAL. A numeric column takes text that looks like a number as that
+ * number. Other text is greater than all numbers, and blobs are greater than all text. A TEXT column compares with text
+ * by the bytes of the database's encoding; how it compares with a number depends on where the number comes from, which
+ * a virtual table does not learn.
  *
- * Two comparisons mean more to the table than to SQLite (tsx_has_own_comparison). A column of UINT64 values past the
- * signed range has no affinity, so to SQLite an INTEGER and the TEXT of a number are of two types; the table takes a
- * text of digits for its number. With a datetime, ISO text means an instant. Such comparisons hold only because the
- * plan tells SQLite not to test them again (`omit`).
- */
+ * Two comparisons mean more to the table than to SQLite (tsx_has_own_comparison). A column of UINT64 values above the
+ * signed range has no affinity, so to SQLite an INTEGER and the TEXT of a number are of two types; the table reads text
+ * of digits as its number. With a datetime, ISO text means an instant. Such comparisons hold only because the plan
+ * tells SQLite not to test them again (`omit`).
+ *
+ * Sections: ranges of integers; UINT64 above the signed range; floats; strings; all columns, with the entry points;
+ * datetimes and times of day. */
 #include "values/compare.h"
 
 #include <math.h>
@@ -22,9 +23,9 @@
 
 typedef __int128 compare_wide;
 
-/* ---- Ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- Ranges of integers ------------------------------------------------------------------------------------------ */
 
-/* Appends the range low..high, inclusive, of a value of `size` bytes. NULL is an open end. Copies the values into
+/* Appends the range low..high, inclusive, of values of `size` bytes. NULL is an open end. Copies the values into
  * *ranges. */
 static void ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   int i = ranges->count++;
@@ -41,8 +42,7 @@ static void ranges_add(tsx_ranges *ranges, const void *low, const void *high, ui
 
 static void everything_matches(tsx_ranges *ranges) { ranges_add(ranges, NULL, NULL, 0); }
 
-/* Gets the text of a value in the encoding of the database. The text is borrowed from the value. Returns false where
- * there is no memory. */
+/* Gets the text of a value in the database's encoding, borrowed from the value. Returns false if memory is lacking. */
 static bool text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
   *text = (tsx_text){.how = how};
   if (!(how & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
@@ -52,7 +52,7 @@ static bool text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
   return text->bytes != NULL;
 }
 
-/* Compares `size` ASCII characters, 48 at most, with a text as SQLite's BINARY collation does. Returns < 0, 0, > 0. */
+/* Compares `size` ASCII characters, at most 48, with text, like SQLite's BINARY collation. Returns < 0, 0, > 0. */
 static int text_compare(const char *ascii, int size, const tsx_text *text) {
   uint8_t units[96] = {0};
   const void *encoded = ascii;
@@ -66,13 +66,13 @@ static int text_compare(const char *ascii, int size, const tsx_text *text) {
   return order ? order : size < text->size ? -1 : size > text->size;
 }
 
-/* Compares a numeric column with a text or a blob, which is greater than all numbers. */
+/* Compares a numeric column with text or a blob, which is greater than all numbers. */
 static void compare_with_greatest(tsx_op op, tsx_ranges *ranges) {
   if (op == TSX_LT || op == TSX_LE) everything_matches(ranges);
 }
 
-/* Adds the integers low..high, inclusive, as far as the datatype has them. UINT64 that is shown as signed takes two
- * ranges: the array's order is that of unsigned numbers, in which negative numbers come last. */
+/* Adds the integers low..high, inclusive, clamped to the datatype. UINT64 shown as signed takes two ranges: in the
+ * array, unsigned numbers ascend, so negative numbers come last. */
 static void compare_add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
   tsr_datatype datatype = column->description->datatype;
   uint64_t size = tsr_datatype_size(datatype);
@@ -97,8 +97,8 @@ static void compare_add_integers(const tsx_column *column, compare_wide low, com
 #define WIDE_MAX      ((compare_wide)1 << 100)
 #define COMPARE_TWO63 9223372036854775808.0
 
-/* Adds the integers that compare as `op` says with a value, which lies at an integer or between two: `at` is the first
- * integer that is not less than the value, `above` the first that is greater. */
+/* Adds the integers that compare with a value as `op` says. The value is at an integer or between two: `at` is the
+ * first integer not below it, `above` the first above it. */
 static void compare_add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above,
                                  tsx_ranges *ranges) {
   switch (op) {
@@ -133,12 +133,12 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
   compare_add_compared(column, op, at, above, ranges);
 }
 
-/* ---- UINT64 past the signed range, which is shown as text -------------------------------------------------------- */
+/* ---- UINT64 above the signed range, shown as text ---------------------------------------------------------------- */
 
 #define TEXT_MIN ((compare_wide)1 << 63) /* the first number that is shown as text */
 #define TEXT_END ((compare_wide)1 << 64) /* one more than the last */
 
-/* Reads a text of digits: *number is its number, or TEXT_END if that is too large. Returns false for other texts. */
+/* Reads text of digits as *number; TEXT_END if the number is too large. Returns false for other text. */
 static bool take_digits(const char *text, int size, compare_wide *number) {
   *number = 0;
   for (int i = 0; i < size; i++) {
@@ -149,7 +149,8 @@ static bool take_digits(const char *text, int size, compare_wide *number) {
   return size > 0;
 }
 
-/* Returns the first number whose text is greater than `text`, or TEXT_END. `text` is not the text of a number. */
+/* Returns the first number whose text is greater than `text`, or TEXT_END: a lower bound. `text` is not itself the text
+ * of a number. */
 static compare_wide compare_place_text(const tsx_text *text) {
   compare_wide low = TEXT_MIN, high = TEXT_END;
   char digits[24];
@@ -162,8 +163,8 @@ static compare_wide compare_place_text(const tsx_text *text) {
   return low;
 }
 
-/* Compares as SQLite does with a column without affinity: numbers by value, texts are greater than all numbers, blobs
- * greater than all texts. The exception is that a text of digits means its number. */
+/* Compares like SQLite with a column without affinity: numbers by value, text greater than all numbers, blobs greater
+ * than all text; except that text of digits means its number. */
 static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
                             tsx_ranges *ranges) {
   compare_wide at = TEXT_END, above = TEXT_END;
@@ -215,7 +216,7 @@ static void add_floats(uint64_t size, double low, double high, tsx_ranges *range
     ranges_add(ranges, &low, &high, 8);
     return;
   }
-  float a = (float)low, b = (float)high; /* rounded to nearest: step back into the range where that led out of it */
+  float a = (float)low, b = (float)high; /* rounding may have left the range: step back into it */
   if ((double)a < low) a = nextafterf(a, INFINITY);
   if ((double)b > high) b = nextafterf(b, -INFINITY);
   if (a <= b) ranges_add(ranges, &a, &b, 4);
@@ -223,8 +224,8 @@ static void add_floats(uint64_t size, double low, double high, tsx_ranges *range
 
 static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
   uint64_t size = tsr_datatype_size(column->description->datatype);
-  double least, most; /* the least double that is not less than the value, and the greatest that is not greater */
-  bool equal = true; /* some double is the value */
+  double least, most; /* the first double not below the value, the last not above it */
+  bool equal = true; /* some double equals the value */
   int type = sqlite3_value_numeric_type(value);
   if (type == SQLITE_INTEGER) {
     int64_t i = sqlite3_value_int64(value);
@@ -235,7 +236,7 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
     most = order < 0 ? nextafter(d, -INFINITY) : d;
   } else if (type == SQLITE_FLOAT) {
     least = most = sqlite3_value_double(value);
-  } else { /* texts and blobs are greater than all numbers; NaN is NULL, which compares with nothing */
+  } else { /* text and blobs are greater than all numbers; NaN is NULL, which compares with nothing */
     if (op == TSX_LT || op == TSX_LE) add_floats(size, -INFINITY, INFINITY, ranges);
     return;
   }
@@ -271,7 +272,7 @@ static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx
   }
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   for (uint64_t i = 0; utf16 && i < size; i++)
-    if ((uint8_t)text[i] >= 0x80) { /* the conversion from UTF-16 may have replaced what is no valid text */
+    if ((uint8_t)text[i] >= 0x80) { /* converting from UTF-16 may have replaced invalid text */
       ranges->count = TSX_EVERYTHING;
       return;
     }
@@ -297,17 +298,17 @@ void tsx_column_prepare(tsx_column *column) {
   const tsr_field *field = column->description;
   if (column->form != TSX_DATETIME) return;
   times_printable(field->datatype, &column->printable_low, &column->printable_high);
-  /* INT64_MIN is NaT, which in an attribute is null and so no value of its own. */
+  /* INT64_MIN is NaT, which is null in an attribute and so no value. */
   int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
   int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
   column->mixed = low < column->printable_low || high > column->printable_high;
 }
 
-/* NOCASE compares texts as if all ASCII letters were small. So, by bytes, a text that is not less than v under NOCASE
- * is not less than v in capitals, and a text that is not greater than v under NOCASE is not greater than v in small
- * letters. The first statement has one exception: where v has a character between 'Z' and 'a', such as '_', a text that
- * is greater under NOCASE may have any capital there, which is less by bytes. So the low end is cut at such a character
- * and gets an 'A' in its place. */
+/* NOCASE compares text as if all ASCII letters were lower case. So in byte order, text that is not less than v under
+ * NOCASE is not less than v in upper case, and text that is not greater than v under NOCASE is not greater than v in
+ * lower case. The first rule has one exception: where v has a character between 'Z' and 'a', such as '_', text that is
+ * greater under NOCASE may have any upper-case letter, which is less in byte order. So the low end is cut at such a
+ * character, which is replaced by 'A'. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
   tsx_ranges plain = {0};
   *memory = NULL;
@@ -316,8 +317,8 @@ int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **m
   *range = plain.ranges[0];
   const uint8_t *text = range->low ? range->low : range->high;
   const uint64_t size = range->low ? range->low_size : range->high_size;
-  if (!text) return 1; /* the value is a blob: all texts are less */
-  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* NOCASE ends at a NUL, the order of bytes does not */
+  if (!text) return 1; /* the value is a blob: all text is less */
+  if (memchr(text, 0, size)) return TSX_EVERYTHING; /* NOCASE ends at a NUL, byte order does not */
   uint8_t *copy = sqlite3_malloc64(2 * size + 1);
   if (!copy) return TSX_NO_MEMORY;
   uint64_t n = 0;
@@ -337,8 +338,7 @@ int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **m
   return 1;
 }
 
-/* A text that looks like a number begins with a blank, a sign, a point or a digit. All of these are less than the
- * colon. */
+/* Text that looks like a number begins with a blank, a sign, a point or a digit, all of which are less than a colon. */
 void tsx_numeric_range(tsr_range *range) {
   static const char colon = ':';
   if (!range->high || (range->high_size && *(const uint8_t *)range->high >= (uint8_t)colon)) return;
@@ -347,7 +347,7 @@ void tsx_numeric_range(tsr_range *range) {
   range->high_exclusive = true;
 }
 
-/* Makes the ranges of all values but the one that equality finds. Equality must be exact for that. */
+/* Makes the ranges of all values except the one that equality finds. Equality must be exact for that. */
 static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   tsx_ranges_make(column, TSX_EQ, value, how, ranges);
   if (ranges->count >= 0 && !tsx_ranges_exact(column, TSX_EQ, value, how & TSX_UTF16)) ranges->count = TSX_EVERYTHING;
@@ -378,7 +378,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
     return;
   }
   if (sqlite3_value_type(value) == SQLITE_NULL) {
-    /* Only IS is true for NULL, and of the values that are left here only a float's NaN reads as NULL. */
+    /* Only IS is true for NULL, and of the remaining values only a float's NaN reads as NULL. */
     bool may_be_null = column->form == TSX_FLOAT32 || column->form == TSX_FLOAT64;
     if (op == TSX_IS && may_be_null) ranges->count = TSX_EVERYTHING;
     return;
@@ -403,9 +403,9 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   }
 }
 
-/* A right side that is not known yet (`value` NULL) will be a parameter, a column or an expression, and
- * times_ranges tells these apart as far as it must. A literal number is not exact: SQLite compares it as text, and
- * xFilter cannot see that it is a literal. */
+/* An unknown right side (`value` NULL) will be a parameter, a column or an expression, and times_ranges distinguishes
+ * these as far as it must. A literal number is not exact: SQLite compares it as text, and xFilter cannot see that it is
+ * a literal. */
 static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   int64_t at;
   if (!value || sqlite3_value_type(value) == SQLITE_BLOB) return true;
@@ -473,45 +473,44 @@ bool tsx_ranges_possible(const tsx_column *column) {
   }
 }
 
-/* Comparisons with datetimes and times of day, which columns show as ISO text, as ranges of values.
+/* ---- Datetimes and times of day ---------------------------------------------------------------------------------- */
+/* Columns show them as ISO text. Datetimes of the years 0000 to 9999 and times within one day have ISO text. These
+ * values are an interval around 1970 (printable_low to printable_high). The other values of the datatype are shown as
+ * integers. A column that may have such values is `mixed`.
  *
- * Datetimes of the years 0000 to 9999 and times within one day have ISO text. These values are an interval around 1970
- * (printable_low to printable_high). The other values of the datatype are shown as integers. A column that may have
- * such values is `mixed`.
+ * If SQLite tests the comparison again (TSX_PLAINLY), text compares as text, and the ranges include every value that
+ * may satisfy the comparison: values that are shown as integers are added, and a number excludes nothing at all.
  *
- * Where SQLite tests the comparison again (TSX_PLAINLY), texts compare as texts, and the ranges hold every value that
- * may satisfy the comparison: values that are shown as integers are added, and for a number nothing is excluded at all.
+ * Otherwise SQLite does not test again, and these rules hold:
  *
- * Everywhere else SQLite does not test again, and these rules hold:
- *   ISO text    of any precision means its first instant. All values compare with that instant, those shown as
- *               integers, too.
- *   other text  compares byte by byte with the texts that are shown, as in SQLite. Integers are less than all texts,
- *               unless the text comes from a parameter: then SQLite turns the integers into texts, and so does
+ *   ISO text    of any precision means its first instant. All values compare with that instant, also those shown as
+ *               integers.
+ *   other text  compares byte by byte with the text that is shown, as in SQLite. Integers are less than all text,
+ *               unless the text is a parameter: then SQLite converts the integers to text, and so does
  *               tsx_times_decimals.
- *   a number    is less than all texts, as in SQLite if it comes from a column. A parameter's number is turned into a
+ *   a number    is less than all text, as in SQLite if it comes from a column. A parameter's number is converted to
  *               text. A column's number compares with the years of DATETIME_YEAR as a number. A number compares as a
  *               number with values that are shown as integers.
  *   a BLOB      is greater than everything.
- * Literal numbers are left to SQLite. INT64_MIN is NaT, which is NULL: only IS NULL and IS NOT make a range that holds
- * it.
- */
+ *
+ * Literal numbers are left to SQLite. INT64_MIN is NaT, which is NULL: only IS NULL and IS NOT make a range that
+ * includes it. */
 
 typedef __int128 compare_times_wide;
 
-#define FIRST (INT64_MIN + 1) /* the least value that is not NaT */
-#define END   ((compare_times_wide)1 << 63) /* one more than the greatest */
+#define FIRST (INT64_MIN + 1) /* the first value that is not NaT */
+#define END   ((compare_times_wide)1 << 63) /* one more than the last */
 
-/* ---- Ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- Datetimes: ranges ------------------------------------------------------------------------------------------- */
 
 static void add_times(tsx_ranges *ranges, compare_times_wide low, compare_times_wide high) {
   const int64_t ends[2] = {(int64_t)low, (int64_t)high};
   if (low <= high) ranges_add(ranges, &ends[0], &ends[1], sizeof ends[0]);
 }
 
-/* Where the right side of a comparison lies among the values: at one of them, or between two. */
+/* The position of a comparison's right side among the values: at one of them, or between two. */
 typedef struct compare_times_place {
-  compare_times_wide at,
-      above; /* the first value that is not less than the right side, and the first that is greater */
+  compare_times_wide at, above; /* the first value not below the right side, and the first above it */
 } compare_times_place;
 
 /* Adds those of the values low..high, inclusive, that compare with the place as `op` says. */
@@ -526,11 +525,10 @@ static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_ti
   add_times(ranges, first < low ? low : first, last > high ? high : last);
 }
 
-/* ---- Values that have text --------------------------------------------------------------------------------------- */
+/* ---- Datetimes: values with text --------------------------------------------------------------------------------- */
 
-/* The values that have text are an interval around 1970, so a search by halves finds its ends. Within the interval
- * texts sort as their values do. */
-/* Finds the values of a datatype that have ISO text: *low to *high, inclusive. */
+/* Finds the values of a datatype that have ISO text: *low to *high, inclusive. They are an interval around 1970, so a
+ * binary search finds its ends. Within the interval, text sorts like the values. */
 static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
   char text[48];
   *low = *high = 0;
@@ -540,7 +538,7 @@ static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) 
   }
 }
 
-/* Finds where a text lies among the texts of the values. */
+/* Finds the position of text among the texts of the values: lower and upper bound. */
 static compare_times_place compare_times_place_text(const tsx_column *column, const tsx_text *text) {
   compare_times_place found;
   char shown[48];
@@ -563,7 +561,7 @@ static void add_printable(const tsx_column *column, tsx_op op, compare_times_pla
   compare_times_add_compared(ranges, op, with, column->printable_low, column->printable_high);
 }
 
-/* Adds values that are shown as integers: those below the values that have text, or those above. */
+/* Adds values that are shown as integers: those below the values with text, or those above. */
 static void compare_times_add_integers(const tsx_column *column, tsx_op op, compare_times_place with, bool below,
                                        tsx_ranges *ranges) {
   if (!column->mixed) return;
@@ -571,11 +569,11 @@ static void compare_times_add_integers(const tsx_column *column, tsx_op op, comp
   else compare_times_add_compared(ranges, op, with, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
 
-/* ---- By SQLite's rules ------------------------------------------------------------------------------------------- */
+/* ---- Datetimes: SQLite's rules ----------------------------------------------------------------------------------- */
 
-/* Returns true if SQLite may take a text for a number, or if there is no memory to tell. */
+/* Returns true if SQLite may take text as a number, or if memory is lacking to tell. */
 static bool looks_numeric(sqlite3_value *value) {
-  sqlite3_value *copy = sqlite3_value_dup(value); /* the question changes a value's type */
+  sqlite3_value *copy = sqlite3_value_dup(value); /* asking changes a value's type */
   const bool numeric = !copy || sqlite3_value_numeric_type(copy) != SQLITE_TEXT;
   sqlite3_value_free(copy);
   return numeric;
@@ -590,7 +588,7 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
     return;
   }
   if (sqlite3_value_type(value) !=
-      SQLITE_TEXT) { /* a literal number compares as text, a column's not: not known here */
+      SQLITE_TEXT) { /* a literal number compares as text, a column's does not: unknown here */
     ranges->count = TSX_EVERYTHING;
     return;
   }
@@ -599,7 +597,7 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
     return;
   }
   add_printable(column, op, compare_times_place_text(column, &text), ranges);
-  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* a text that is not ISO text may be that of an integer */
+  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* text that is not ISO text may be an integer's */
     if (ranges->count == 0 && column->mixed && looks_numeric(value)) ranges->count = TSX_EVERYTHING;
     return;
   }
@@ -608,11 +606,11 @@ static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_
   add_times(ranges, (compare_times_wide)column->printable_high + 1, INT64_MAX);
 }
 
-/* ---- By the table's own rules ------------------------------------------------------------------------------------ */
+/* ---- Datetimes: the table's own rules ---------------------------------------------------------------------------- */
 
 static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op == TSX_IN; }
 
-/* Returns true if the text is an integer as SQLite would write it, and sets *number. */
+/* Returns true if the text is an integer in the form in which SQLite writes it, and sets *number. */
 static bool take_decimal(sqlite3_value *value, int64_t *number) {
   char text[24];
   const char *given = (const char *)sqlite3_value_text(value);
@@ -643,7 +641,7 @@ static compare_times_place place_number(sqlite3_value *value) {
 
 static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const compare_times_place number = place_number(value);
-  compare_times_place printed = {column->printable_low, column->printable_low}; /* less than all texts */
+  compare_times_place printed = {column->printable_low, column->printable_low}; /* less than all text */
   if (sqlite3_value_frombind(value)) {
     tsx_text text = {0};
     sqlite3_value *copy = sqlite3_value_dup(value); /* getting its text may change a value's type */
@@ -695,7 +693,8 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
   if (!bound) compare_times_add_integers(column, op, greatest, false, ranges);
 }
 
-/* Replaces the ranges of equality, which are one or two single values in order, by those of all other values. */
+/* Replaces the ranges of equality, which are one or two single values in ascending order, by the ranges of all other
+ * values. */
 static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) {
   const tsx_ranges equal = *ranges;
   compare_times_wide from = FIRST;
@@ -708,7 +707,7 @@ static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) 
   }
   add_times(ranges, from, INT64_MAX);
   if (op == TSX_ISNOT && column->description->is_dimension)
-    add_times(ranges, INT64_MIN, INT64_MIN); /* NULL is not it */
+    add_times(ranges, INT64_MIN, INT64_MIN); /* NULL differs from it */
 }
 
 static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
@@ -724,7 +723,7 @@ static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_v
   }
 }
 
-/* Does what tsx_ranges_make does. */
+/* tsx_ranges_make for a datetime. */
 static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
@@ -738,7 +737,7 @@ static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
   if (unequal) complement(column, op, ranges);
 }
 
-/* ---- Integers as text -------------------------------------------------------------------------------------------- */
+/* ---- Datetimes: integers as text --------------------------------------------------------------------------------- */
 
 bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how) {
   int64_t at;
@@ -750,8 +749,8 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
   return text && tsr_datetime_place(column->description->datatype, text, size, &at) == TSR_PLACE_NONE;
 }
 
-/* Among integers of one sign and one number of digits, texts sort as magnitudes do. So the magnitudes that satisfy the
- * comparison are a range, whose end a search by halves finds. */
+/* Among integers of one sign and one number of digits, text sorts by magnitude. So the magnitudes that satisfy the
+ * comparison are a range, whose end a binary search finds. */
 void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
                         tsx_ranges *ranges) {
   const bool negative = part >= TSX_DECIMAL_PARTS / 2;

@@ -1,6 +1,7 @@
-/* compare.h: the right side of a comparison becomes ranges of the column's values, which the core can read. xBestIndex
- * asks here whether a comparison can be made by ranges and whether that is exact; xFilter makes the ranges.
- * compare.h does the same for datetimes, labels.h for enumerated attributes. */
+/* compare.h: comparisons in SQL as ranges of the column's values, which the core can read.
+ *
+ * xBestIndex asks whether ranges can express a comparison, and whether exactly; xFilter makes the ranges. Sections:
+ * comparisons with any column and with datetimes (compare.c), comparisons with labels of enumerations (labels.c). */
 #ifndef TSX_VALUES_COMPARE_H
 #define TSX_VALUES_COMPARE_H
 
@@ -12,79 +13,83 @@ typedef struct tsx_column tsx_column;
 typedef struct tsx_ranges tsx_ranges;
 typedef struct tsx_text tsx_text;
 
-/* Sets `mixed`, `printable_low` and `printable_high` of a datetime's column. Call it after tsx_column_choose and before
- * any function below. */
+/* ---- compare.c: ranges of any column ----------------------------------------------------------------------------- */
+/* Sets `mixed`, `printable_low` and `printable_high` of a column of datetimes. Call it after tsx_column_choose and
+ * before any function below. */
 void tsx_column_prepare(tsx_column *column);
 
-/* Makes the ranges of the values that can satisfy `column op value`. The ranges may point into *ranges and to the text
- * of `value`: both must outlive their use. Failure to get memory is ranges->count == TSX_NO_MEMORY. */
+/* Makes the ranges of the values that can satisfy `column op value`. The ranges may point into *ranges and into the
+ * text of `value`: both must outlive their use. If memory is lacking, ranges->count is TSX_NO_MEMORY. */
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
 
-/* Returns true if tsx_ranges_make gives exactly the values for which the comparison is true, so that SQLite need not
+/* Returns true if tsx_ranges_make makes exactly the values for which the comparison is true, so that SQLite need not
  * test it (for a column with tsx_has_own_comparison: must not). `value` is the right side, NULL if it is not known yet.
  * `utf16`: the database's text is UTF-16. */
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
 
-/* Returns true if comparisons with this column mean more to the table than they mean to SQLite (see compare.c). Then
- * xBestIndex takes every comparison that it can; where SQLite tests a comparison again, it passes TSX_PLAINLY. */
+/* Returns true if comparisons with this column mean more to the table than to SQLite (see compare.c). Then xBestIndex
+ * takes every comparison that it can, and passes TSX_PLAINLY if SQLite tests the comparison again. */
 bool tsx_has_own_comparison(const tsx_column *column);
 
-/* Returns the tsx_op of a constraint of xBestIndex, SQLITE_INDEX_CONSTRAINT_EQ and the like; -1 if it is another one. */
+/* Returns the tsx_op of a constraint of xBestIndex (SQLITE_INDEX_CONSTRAINT_EQ and the like), or -1 if it has none. */
 int tsx_op_of(int op);
 
-/* Returns true if a comparison with the column can be made by ranges at all. */
+/* Returns true if ranges can express comparisons with the column at all. */
 bool tsx_ranges_possible(const tsx_column *column);
 
-/* Makes one range, by bytes, that holds every text for which `text op value` is true under the collation NOCASE; it
- * holds others, too. Returns the number of ranges (0 or 1), TSX_EVERYTHING or TSX_NO_MEMORY. *memory is what the range
- * points to, for sqlite3_free; it is NULL where nothing was allocated. */
+/* Makes one range, by bytes, of every text for which `text op value` is true under the collation NOCASE; it includes
+ * others, too. Returns the number of ranges (0 or 1), TSX_EVERYTHING or TSX_NO_MEMORY. *memory is what the range points
+ * to, for sqlite3_free; NULL if nothing was allocated. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory);
 
-/* Widens a range of texts below some end, so that it also holds all texts that look like numbers. Needed where SQLite
- * may compare the text as a number, because the other side is a numeric column. */
+/* Widens a range of text with a high end so that it includes all text that looks like a number. Needed if SQLite may
+ * compare the text as a number, because the other side is a numeric column. */
 void tsx_numeric_range(tsr_range *range);
 
-/* Comparisons with datetimes and times of day, which columns show as ISO text, as ranges of values.
- * compare.c calls this for columns of the form TSX_DATETIME; xFilter calls the functions for decimals. */
+/* ---- compare.c: datetimes that are shown as integers ------------------------------------------------------------- */
+/* A column of datetimes shows values without ISO text as integers. xFilter calls these functions if a comparison treats
+ * the integers as text. */
 
 typedef struct tsx_column tsx_column;
 typedef struct tsx_ranges tsx_ranges;
 
-/* Returns true if the comparison sees the values that are shown as integers as the decimal texts of these integers.
- * tsx_times_ranges leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
+/* Returns true if the comparison sees the values that are shown as integers as the decimal text of these integers.
+ * tsx_ranges_make leaves those values out then: the caller adds the ranges of all parts, 0 to TSX_DECIMAL_PARTS - 1,
  * that tsx_times_decimals makes. */
-#define TSX_DECIMAL_PARTS 38 /* 19 numbers of digits, of each sign */
+#define TSX_DECIMAL_PARTS 38 /* 19 numbers of digits, for each sign */
 bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how);
 
-/* Makes the ranges of one part: of the integers that have one sign and one number of digits. */
+/* Makes the ranges of one part: the integers with one sign and one number of digits. */
 void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
                         tsx_ranges *ranges);
 
-/* Comparisons with the labels of an enumerated attribute, as the codes whose labels satisfy them. A cell of
- * such an attribute holds a code, so a set of codes is what the reader can test. */
+/* ---- labels.c: labels of enumerations ---------------------------------------------------------------------------- */
+/* Comparisons with the labels of an enumerated attribute become sets of the codes whose labels satisfy them. A cell
+ * holds a code, so the reader can test a set of codes. */
 
 typedef struct tsx_column tsx_column;
 
 typedef struct tsx_codes { /* `= {0}` is the empty set */
-  uint64_t count, room; /* of the ranges */
+  uint64_t count, room; /* counts ranges */
   int64_t (*ranges)[2]; /* first and last code of each, inclusive; owned: sqlite3_free */
-  bool everything; /* any code may satisfy the comparison: SQLite has to test it */
+  bool everything; /* any code may satisfy the comparison: SQLite must test it */
 } tsx_codes;
 
 /* Appends the codes whose labels satisfy `label op value`; for TSX_NOTNULL, the codes whose labels are not NULL.
- * `nocase` compares text without case, as tsx_nocase_range does; `numeric` widens the ranges of texts, as
- * tsx_numeric_range does. `how` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
+ * `nocase` compares text without case, like tsx_nocase_range; `numeric` widens ranges of text, like tsx_numeric_range.
+ * `how` is as in value.h. Returns SQLITE_OK or SQLITE_NOMEM. */
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes);
 
-/* Appends the codes whose labels, numbers or text, lie within a range of values of their datatype. */
+/* Appends the codes whose labels, numbers or text, are within a range of values of their datatype. Returns SQLITE_OK or
+ * SQLITE_NOMEM. */
 int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes *codes);
 
-/* Returns true if labels of this kind can be compared here, as tsx_ranges_possible says of other columns. */
+/* Returns true if labels of this kind can be compared here; tsx_ranges_possible for labels. */
 bool tsx_labels_possible(const tsx_column *column);
 
 /* Returns true if the labels are numbers and tsx_codes_add finds exactly the codes for which SQLite's comparison is
- * true, so that SQLite need not test it. `value` is NULL where it is not known yet. */
+ * true, so that SQLite need not test it. `value` is NULL if it is not known yet. */
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value);
 
 #endif

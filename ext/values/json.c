@@ -1,10 +1,9 @@
 /* json.c: writes values, intervals and boxes of arrays as JSON text.
  *
- * Floats have 17 digits, infinities are 9e999 and -9e999, NaN is null. Unsigned values above INT64_MAX are strings, as in
- * the columns of tables, since SQLite's JSON functions would round such numbers. Datetimes and times are ISO-8601 text; a
- * value without such text is its raw integer, NaT is null. A box is an object keyed by the dimensions' names in SQL, with
- * [low, high] for each; an open end is null.
- */
+ * Floats have 17 digits, infinities are 9e999 and -9e999, NaN is null. Unsigned values above INT64_MAX are strings, as
+ * in the columns of tables, since SQLite's JSON functions would round such numbers. Datetimes and times are ISO-8601
+ * text; a value without such text is its raw integer, NaT is null. A box is an object keyed by the dimensions' names in
+ * SQL, with [low, high] for each; an open end is null. */
 #include "values/value.h"
 
 #include <math.h>
@@ -23,7 +22,7 @@ static void json_append_float(sqlite3_str *out, double value) {
   } else {
     char text[TSR_REAL_SIZE];
     const int size = tsr_real_print(value, 17, text);
-    const bool plain = !strpbrk(text, ".e"); /* only digits: ".0" is appended, so that readers see a real number */
+    const bool plain = !strpbrk(text, ".e"); /* only digits: append ".0", so that readers see a real number */
     sqlite3_str_append(out, text, size);
     if (plain) sqlite3_str_append(out, ".0", 2);
   }

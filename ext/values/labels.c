@@ -1,10 +1,9 @@
 /* labels.c: comparisons with the labels of an enumerated attribute, as the codes whose labels satisfy them.
  *
  * A comparison becomes ranges of labels, as if the labels were a column of their own (compare.c); every label is then
- * tested against these ranges. That works for labels that are texts of one-byte units or single numbers. Comparisons
- * with other labels (datetimes, several values in a label, wide strings, bytes) are left to SQLite. A code that has no
- * label reads as NULL, and so does a code whose label is NaN.
- */
+ * tested against these ranges. That works for labels that are text of one-byte units or single numbers. Comparisons
+ * with other labels (datetimes, several values per label, wide strings, bytes) are left to SQLite. A code without a
+ * label reads as NULL, and so does a code whose label is NaN. */
 #include "values/compare.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value)
   const tsx_column labels = labels_column_of(column, &field);
   if (column->label_form == TSX_TEXT || !tsx_labels_possible(column)) return false;
   if (op == TSX_IS && (!value || sqlite3_value_type(value) == SQLITE_NULL))
-    return false; /* codes without label match */
+    return false; /* codes without a label match */
   return tsx_ranges_exact(&labels, op, value, false);
 }
 
@@ -68,7 +67,7 @@ static int labels_compare(tsx_form form, const void *label, uint64_t size, const
     return a < b ? -1 : a > b;
   }
   const int64_t a = load_integer(form, label), b = load_integer(form, end);
-  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* ranges are in the order of the array: unsigned */
+  if (form == TSX_UINT64 || form == TSX_UINT64_SIGNED) /* ranges are in the array's order: unsigned */
     return (uint64_t)a < (uint64_t)b ? -1 : (uint64_t)a > (uint64_t)b;
   return a < b ? -1 : a > b;
 }

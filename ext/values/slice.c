@@ -2,11 +2,12 @@
  *
  *   {"lat":[-30,30],"day":"2024-05-01","x":[null,9]}
  *
- * Bounds are inclusive. A scalar means one value, null an open end. Datetimes are ISO text; UINT64 past the signed
- * range may be text, too. A query with SQLite's json_each and json_extract parses the JSON, so whatever SQLite takes for
- * JSON is accepted. Numbers are read from the JSON's own text, because SQLite gives a REAL for an integer past the signed
- * range.
- */
+ * Bounds are inclusive. A scalar is one value, null an open end. Datetimes are ISO text; UINT64 above the signed range
+ * may be text, too. A query with SQLite's json_each and json_extract parses the JSON, so whatever SQLite accepts as
+ * JSON is accepted. Numbers are read from the JSON's own text, because SQLite returns a REAL for an integer outside of
+ * the signed range.
+ *
+ * Sections: values; boxes; labels as keys; parsing and the entry points. */
 #include "values/slice.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Converts one number or a JSON array of numbers. `bytes` has room for 8 bytes and four times the text's size. */
+/* Converts one number or a JSON array of numbers. `bytes` has room for four times the text's size plus 8 bytes. */
 static int convert_numbers(bool quoted, tsr_datatype datatype, const char *text, uint8_t *bytes, uint64_t *count,
                            tsr_error *error) {
   if (quoted && text[strspn(text, " \t\n")] == '[') return tsx_vector_parse(datatype, text, true, bytes, count, error);
@@ -30,7 +31,7 @@ static int convert_numbers(bool quoted, tsr_datatype datatype, const char *text,
   return tsx_given_parse(datatype, text, quoted, bytes, error);
 }
 
-/* Does what tsx_bytes_convert does. A `number` that is not NULL is the text of the value, which is a number. */
+/* tsx_bytes_convert. If `number` is not NULL, the value is a number, and this is its text. */
 static int convert_value(sqlite3_value *value, const char *number, tsr_datatype datatype, uint8_t **bytes,
                          uint64_t *size, tsr_error *error) {
   int type = sqlite3_value_type(value);
@@ -60,7 +61,7 @@ static int convert_value(sqlite3_value *value, const char *number, tsr_datatype 
   return code;
 }
 
-/* Prints a REAL with 17 digits. Integers below 2^63 may need more, so they have all digits, unless the datatype is one of
+/* Prints a REAL with 17 digits. Integers below 2^63 may need more, so they get all digits, unless the datatype is for
  * strings. */
 static char *print_real(double number, tsr_datatype datatype) {
   const bool is_long = number == floor(number) && fabs(number) >= 1e17 && fabs(number) < 9223372036854775808.0;
@@ -143,7 +144,7 @@ static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const 
   return code;
 }
 
-/* Finds on which side of all values of a datatype a number lies: -2 below, 2 above, 0 where that cannot be told. */
+/* Returns on which side of all values of a datatype a number is: -2 below, 2 above, 0 if that is unknown. */
 static int slice_side(tsr_datatype datatype, const char *text, bool quoted) {
   tsx_place place;
   tsr_error ignored = {0};
@@ -151,15 +152,15 @@ static int slice_side(tsr_datatype datatype, const char *text, bool quoted) {
   return !place.has_low ? -2 : !place.has_high ? 2 : 0;
 }
 
-/* Sets one end of a dimension. `json` is the value's JSON text. An end of a pair may lie beyond the domain: *side is -1
- * below it, 1 above it, else 0; -2 and 2 if it lies beyond the datatype, too: then *number is not set. */
+/* Sets one end of a dimension. `json` is the value's JSON text. With `cut`, an end may be outside of the domain: *side
+ * is -1 below it, 1 above it, else 0; -2 and 2 outside of the datatype, too: then *number is not set. */
 static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
                          const char *json, bool cut, int *side, uint8_t *number, uint8_t **text, uint64_t *text_size,
                          tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
   if (!field->cell_size) {
-    char *whole; /* of a text with a NUL */
+    char *whole; /* decoded text that has a NUL */
     if (tsx_json_text_decode(json, &whole, text_size) != SQLITE_OK) return tsx_out_of_memory(error);
     *text = (uint8_t *)whole;
     if (whole) return TSR_OK;
@@ -197,26 +198,26 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
   return code;
 }
 
-/* SQLite's JSON functions give 1 and 0 for true and false, which would pass for coordinates. */
+/* SQLite's JSON functions return 1 and 0 for true and false, which would pass for coordinates. */
 static bool is_json_boolean(const char *json) { return json && (!strcmp(json, "true") || !strcmp(json, "false")); }
 
 static const char *const use_names[] = {"slice", "origin", "domain"};
 static const char *const use_forms[] = {"a value or [low, high]", "one value", "[low, high]"};
 static const char *const use_examples[] = {"{\"day\":[1,366]}", "{\"day\":1}", "{\"day\":[1,366]}"};
 
-/* Returns true if the value is [], in which lies no coordinate. */
+/* Returns true if the value is [], which contains no coordinate. */
 static bool is_json_nothing(sqlite3_stmt *row, tsx_slice_use use) {
   const char *type = (const char *)sqlite3_column_text(row, 1);
   return use == TSX_SLICE && type && !strcmp(type, "array") && sqlite3_column_int(row, 2) == 0;
 }
 
-/* The low and the high end of a dimension or label. They are borrowed from the row. */
+/* The low and the high end of a dimension or label, borrowed from the row. */
 typedef struct slice_ends {
   sqlite3_value *value[2];
   const char *json[2];
 } slice_ends;
 
-/* Takes the two ends from a row of the query in slice_parse, and says in *bound which of them are given. The row's
+/* Takes the two ends from a row of the query in slice_parse, and records in *bound which of them are given. The row's
  * columns are: 0 the key, 1 the type, 2 the number of elements, 3 the value, 4 and 5 the first two elements, 6 and 7
  * these two as JSON; all but 0, 1 and 3 are NULL unless the value is an array. `json` is the value as JSON. */
 static int take_ends(sqlite3_stmt *row, const char *json, const char *name, tsx_slice_use use, tsx_bound *bound,
@@ -237,7 +238,7 @@ static int take_ends(sqlite3_stmt *row, const char *json, const char *name, tsx_
   return TSR_OK;
 }
 
-/* Says whether two ends that are given are the wrong way round. `sides` are those of slice_set_end. */
+/* Returns true if two given ends are reversed. `sides` are those of slice_set_end. */
 static bool slice_is_reversed(const tsr_field *field, const tsr_interval *box, const int sides[2]) {
   if (!field->cell_size) {
     const uint64_t common = box->low_size < box->high_size ? box->low_size : box->high_size;
@@ -248,15 +249,15 @@ static bool slice_is_reversed(const tsr_field *field, const tsr_interval *box, c
   return abs(sides[0]) < 2 && slice_compare(field->datatype, box->low, box->high) > 0;
 }
 
-/* Cuts a box to the domain, as WHERE does. *nothing is set if it lies outside. */
+/* Clips a box to the domain, like WHERE. Sets *nothing if it is outside. */
 static void slice_cut(const tsr_field *field, const int sides[2], tsr_interval *box, bool *nothing) {
   if (sides[0] < 0) memcpy(box->low, field->low, sizeof field->low);
   if (sides[1] > 0) memcpy(box->high, field->high, sizeof field->high);
   *nothing |= sides[0] > 0 || sides[1] < 0;
 }
 
-/* Takes the bounds of one dimension, or those of a label of texts, from a row of the query in slice_parse. A pair of a
- * slice is cut to the domain; a single value, and both ends of a domain, have to lie in it. */
+/* Takes the bounds of one dimension, or of a label of text, from a row of the query in slice_parse. A slice's pair is
+ * clipped to the domain; a single value, and both ends of a domain, must be within it. */
 static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, tsr_datatype shown, const char *name,
                       tsx_slice_use use, tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
   slice_ends ends;
@@ -291,8 +292,8 @@ static int find_dimension(const tsr_schema *schema, char *const *names, const ch
   return TSR_OK;
 }
 
-/* json_each also takes JSON that is not an object, so this looks for the brace. A BLOB may be SQLite's binary JSON, and
- * json_each decides on that. */
+/* json_each also accepts JSON that is not an object, so this checks for the brace. A BLOB may be SQLite's binary JSON,
+ * which is left to json_each. */
 static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error) {
   if (sqlite3_value_type(json) == SQLITE_BLOB) return TSR_OK;
   const char *text = (const char *)sqlite3_value_text(json);
@@ -302,9 +303,9 @@ static int check_object(sqlite3_value *json, tsx_slice_use use, tsr_error *error
                   use_examples[use], text);
 }
 
-/* ---- Labels ------------------------------------------------------------------------------------------------------ */
+/* ---- Labels as keys ---------------------------------------------------------------------------------------------- */
 
-/* Returns the number of the label that a key names, or the number of labels. A dimension's name goes first. */
+/* Returns the number of the label that a key names, or the number of labels. A dimension's name takes precedence. */
 static uint32_t find_label_key(const tsr_schema *schema, char *const *names, const char *key) {
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     if (sqlite3_stricmp(names[d], key) == 0) return schema->label_count;
@@ -317,7 +318,7 @@ static uint32_t find_label_key(const tsr_schema *schema, char *const *names, con
   return schema->label_count;
 }
 
-/* Sets the ends of the label's dimension to those of the coordinates whose labels lie between two ends. */
+/* Sets the ends of the label's dimension to those of the coordinates whose labels are between two ends. */
 static int place_label(tsr_label_index *index, const tsx_bound *given, const tsr_interval *ends, bool texts,
                        tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
   const tsr_range range = {.low = !given->low_given ? NULL
@@ -342,8 +343,8 @@ static int place_label(tsr_label_index *index, const tsx_bound *given, const tsr
   return TSR_OK;
 }
 
-/* Takes the bounds of a label of numbers or instants. They may lie between two values of the datatype: the low end goes
- * up and the high end down. *nothing is set if no value of the datatype lies between them. */
+/* Takes the bounds of a label of numbers or instants. They may be between two values of the datatype: the low end is
+ * rounded up, the high end down. Sets *nothing if no value of the datatype is between them. */
 static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_field *field, const char *name,
                               tsx_bound *bound, tsr_interval *ends, bool *nothing, tsr_error *error) {
   slice_ends given;
@@ -368,7 +369,7 @@ static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_fie
   return TSR_OK;
 }
 
-/* Takes the bounds of one label, as set_bounds takes those of a dimension. */
+/* Takes the bounds of one label; set_bounds does it for a dimension. */
 static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schema *schema,
                             const tsx_label_source *labels, uint32_t label, tsx_slice *slice, tsr_error *error) {
   const uint32_t d = schema->labels[label].dimension;

@@ -1,5 +1,4 @@
-/* value.c: how the cells of a field appear as SQL values. SQL values are made of cells in this file and nowhere
- * else. */
+/* value.c: how the cells of a field appear as SQL values. Only this file makes SQL values of cells. */
 #include "values/value.h"
 
 #include <string.h>
@@ -43,13 +42,13 @@ static tsx_form form_of(tsr_datatype datatype, uint32_t values_per_cell, const t
   return number_form(datatype);
 }
 
-/* Returns true if a field of UINT64 may hold values past the signed range. */
+/* Returns true if a UINT64 field may have values above the signed range. */
 static bool may_pass_signed(const tsr_field *field) {
   return !field->has_domain || tsx_load_unsigned(field->high, 8) > INT64_MAX;
 }
 
-/* UINT64 past the signed range needs a column without affinity. An empty type has none, and neither has BLOB; but hosts
- * that read declared types would take a BLOB column for one of blobs. */
+/* UINT64 above the signed range needs a column without affinity. An empty type has none; BLOB has none either, but
+ * hosts that read declared types would take the column for one of blobs. */
 static const char *declared_of(tsx_form form, bool past_signed) {
   switch (form) {
   case TSX_FLOAT32:
@@ -166,7 +165,7 @@ void tsx_number_result(sqlite3_context *context, tsx_form form, const uint8_t *c
     memcpy(&d, cells + 8 * i, 8);
     sqlite3_result_double(context, d);
     break;
-  default: break; /* the other forms are no numbers */
+  default: break; /* the other forms are not numbers */
   }
 }
 
@@ -195,7 +194,7 @@ static void result_label(sqlite3_context *context, const tsx_column *column, con
   uint64_t size = tsr_datatype_size(column->description->datatype);
   bool is_signed = tsr_datatype_kind(column->description->datatype) == TSR_KIND_SIGNED;
   uint64_t code = is_signed ? (uint64_t)tsx_load_signed(p, size) : tsx_load_unsigned(p, size);
-  if (code >= enumeration->count) { /* negative codes are beyond the count, too */
+  if (code >= enumeration->count) { /* includes negative codes */
     sqlite3_result_null(context);
     return;
   }
