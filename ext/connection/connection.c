@@ -1,9 +1,9 @@
-/* connection.c: the state of a connection, its memory and its interrupts.
+/* connection.c: the shared state of a connection: its life, the memory functions of its environment, and the check for
+ * interrupts.
  *
  * SQLite does not tell a virtual table when a statement begins. So a cursor that opens while no other cursor is open
  * begins a statement, and a function that reads an array counts as a cursor while it runs. table/open_array.c uses the
- * number of the statement: all cursors of a statement see the same state of each array.
- */
+ * number of the statement: all cursors of a statement see the same state of each array. */
 #include "connection/connection.h"
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
-#define LARGEST_BLOCK 0x7ffffe00 /* bytes: sqlite3_malloc64 gives no more at once, with the core's header of a block */
+#define LARGEST_BLOCK 0x7ffffe00 /* bytes: the limit of sqlite3_malloc64, less the core's header of a block */
 
 static void *reallocate(void *argument, void *pointer, uint64_t size) {
   (void)argument;
@@ -23,11 +23,11 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
   return sqlite3_realloc64(pointer, size);
 }
 
-/* Cancellation. SQLite has sqlite3_is_interrupted() only since 3.41, and a progress handler is called only while a
+/* Cancellation. SQLite has sqlite3_is_interrupted() only since 3.41, and calls a progress handler only while a
  * statement runs. But an interrupt also stops a nested statement, and the steps of a nested statement count for the
- * progress handler. So a check runs a tiny statement, in every version of SQLite. Programs call their progress handler
- * once in N steps, and N is mostly 1,000 or more. So that decoding counts like rows, the first check after each decoded
- * MiB and each 32nd check run a longer statement of some 500 steps. */
+ * progress handler. So a check runs a tiny statement, which works in every version of SQLite. Programs mostly have
+ * their progress handler called every 1,000 steps or more. So that decoding counts like rows do, the first check after
+ * each decoded MiB, and every 32nd check, run a longer statement of some 500 steps. */
 #define POLL_BYTES     ((uint64_t)1 << 20)
 #define POLL_QUESTIONS 32
 
@@ -64,7 +64,7 @@ bool tsx_connection_cancelled(void *argument) {
 }
 
 /* Returns true if SQLite was built or configured to run single-threaded. Then its allocator takes no locks, and there
- * must be no workers. Configured so, SQLite gives out the same dummy mutex every time. */
+ * must be no workers. If configured so, SQLite returns the same dummy mutex every time. */
 static bool single_threaded(void) {
   if (!sqlite3_threadsafe()) return true;
   sqlite3_mutex *a = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST), *b = sqlite3_mutex_alloc(SQLITE_MUTEX_FAST);
@@ -144,11 +144,11 @@ int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error) {
   sqlite3 *db = connection->db;
   tsx_function_savepoint *s = &connection->savepoint;
   if (!s->open) return TSR_OK;
-  /* without a savepoint and outside of the host's transactions, the transaction is that of the outer statement */
+  /* without a savepoint and outside of the host's transactions, the transaction is the outer statement's */
   const bool there =
       s->guarded || !s->alone ? !sqlite3_get_autocommit(db) : sqlite3_txn_state(db, NULL) == SQLITE_TXN_WRITE;
   if (!there && !s->failure) {
-    const int code = tsx_core_code(sqlite3_errcode(db)); /* of the statement that was stopped, if none ran since */
+    const int code = tsx_core_code(sqlite3_errcode(db)); /* of the statement that was stopped, if none has run since */
     s->failure = code == TSR_NOMEM || code == TSR_INTERRUPT || code == TSR_IO || code == TSR_FULL ? code : TSR_ABORT;
   }
   if (!s->failure) return TSR_OK;
@@ -161,8 +161,8 @@ void tsx_connection_fail_savepoint(tsx_connection *connection, int failure) {
 
 void tsx_connection_add_table(tsx_connection *connection) { connection->tables.count++; }
 
-/* sqlite3_close() fails if statements are open, but disconnects all tables first. So the last table finalizes the
- * connection's own statements. */
+/* sqlite3_close() fails if statements are open, but disconnects all tables first. So removing the last table finalizes
+ * the connection's own statements. */
 void tsx_connection_remove_table(tsx_connection *connection) {
   if (--connection->tables.count) return;
   connection->hooks->tables_gone(connection);
@@ -192,7 +192,7 @@ unsigned tsx_connection_text(tsx_connection *connection) {
     }
     sqlite3_finalize(statement);
   }
-  /* if the encoding cannot be read now: the answer that relies on nothing */
+  /* if the encoding cannot be read now: the answer that assumes least */
   return connection->utf16 < 0 ? TSX_UTF16 : (unsigned)connection->utf16;
 }
 

@@ -1,6 +1,8 @@
-/* connection.h: the state of a connection that its tables share: the core's environment, interrupts, and the numbers of
- * tables and open cursors. table/table.h has the open arrays. main.c opens it, and the hooks let upper layers take
- * part in what happens to it. */
+/* connection.h: the state of a connection that its tables and functions share.
+ *
+ * It has the core's environment, the interrupt check, the numbers of tables and open cursors, and members that belong
+ * to higher folders, each of which names its file. table/table.h has the open arrays. main.c opens the state; its hooks
+ * let higher folders act when the connection opens, becomes idle or closes. */
 #ifndef TSX_CONNECTION_H
 #define TSX_CONNECTION_H
 
@@ -16,24 +18,24 @@ typedef struct tsx_connection tsx_connection;
 
 #define TSX_ID_SIZE 33 /* 32 hex digits and NUL */
 
-typedef struct tsx_key { /* a key given by tessera_set_key */
+typedef struct tsx_key { /* a key set by tessera_set_key */
   struct tsx_key *next;
   uint8_t key[32];
   char path[]; /* canonical */
 } tsx_key;
 
-/* Callbacks into the upper layers; main.c sets them. */
+/* Callbacks into higher folders; main.c sets them. */
 typedef struct tsx_connection_hooks {
-  int (*opened)(tsx_connection *connection, tsr_error *error); /* called when only the environment is open */
+  int (*opened)(tsx_connection *connection, tsr_error *error); /* only the environment is open so far */
   void (*cursors_closed)(tsx_connection *connection); /* the last open cursor was closed: the statement has ended */
   void (*tables_gone)(tsx_connection *connection); /* the last table was disconnected */
-  void (*closing)(tsx_connection *connection); /* called before the environment is closed */
+  void (*closing)(tsx_connection *connection); /* before the environment is closed */
 } tsx_connection_hooks;
 
-typedef struct tsx_cancellation { /* how tsx_connection_cancelled finds out (connection.c) */
+typedef struct tsx_cancellation { /* state of tsx_connection_cancelled (connection.c) */
   sqlite3_stmt *polls[2]; /* a short and a longer statement */
-  uint32_t questions; /* checks since the longer one ran */
-  uint64_t polled_bytes; /* decoded bytes when it ran */
+  uint32_t questions; /* checks since the longer statement ran */
+  uint64_t polled_bytes; /* bytes decoded when it ran */
 } tsx_cancellation;
 
 typedef struct tsx_lost { /* a COMMIT that could not be published, until a statement reports it (connection.c) */
@@ -42,8 +44,8 @@ typedef struct tsx_lost { /* a COMMIT that could not be published, until a state
 } tsx_lost;
 
 typedef struct tsx_statement { /* the running statement, or the last one */
-  uint32_t cursors; /* open ones */
-  uint64_t number; /* counts up when a cursor opens while none is open */
+  uint32_t cursors; /* open cursors */
+  uint64_t number; /* incremented when a cursor opens while none is open */
   bool tiles_kept; /* idle cursors may keep tiles until the last open cursor is closed (open_array.c) */
 } tsx_statement;
 
@@ -53,51 +55,51 @@ typedef struct tsx_open_arrays { /* open_array.c */
 } tsx_open_arrays;
 
 typedef struct tsx_tables { /* connected tables */
-  uint32_t count; /* sqlite3_vtab objects, and running functions; `polls` exist only while it is not 0 */
+  uint32_t count; /* sqlite3_vtab objects and running functions; `polls` exist only while it is not 0 */
   tsx_table *arrays; /* tables of arrays, the newest first (module.c) */
   struct tsx_query_table *queries; /* tables of tessera_query (query_table.c) */
 } tsx_tables;
 
 typedef struct tsx_stored { /* arrays in the database */
-  tsx_tree *trees; /* open ones (store_tables.c) */
-  /* Counts up when a file that was found may be gone since, or its id may be another file's: whenever a blob is closed,
-   * which may end the read transaction, and whenever this connection adds or removes a file or forgets a table. */
+  tsx_tree *trees; /* open trees (store_tables.c) */
+  /* Incremented when a file that was found may be gone, or its id may be another file's: when a blob is closed, which
+   * may end the read transaction, and when this connection adds or removes a file or forgets a table. */
   uint64_t epoch;
-  const struct tsx_making *making; /* the table that tsx_database_create makes, while its CREATE runs; else NULL */
+  const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
 } tsx_stored;
 
-typedef enum tsx_savepoint_end_statement { /* how a savepoint ends */
+typedef enum tsx_savepoint_end_statement { /* statements that end a savepoint */
                                            TSX_END_KEEP,
                                            TSX_END_TAKE_BACK,
                                            TSX_END_ROLLBACK,
-                                           TSX_END_WRITE, /* changes nothing; an interrupt that is pending makes it roll back */
+                                           TSX_END_WRITE, /* changes nothing; makes a pending interrupt roll back */
                                            TSX_ENDS
 } tsx_savepoint_end_statement;
 
-typedef struct tsx_function_savepoint { /* transaction.c */
+typedef struct tsx_function_savepoint { /* the savepoint of the running SQL function (transaction.c) */
   bool open; /* a function has begun to change an array in the database */
-  bool guarded; /* SQLite has opened a savepoint: false where the outer statement writes */
-  bool alone; /* it is a transaction of its own */
-  int failure; /* the TSR code of the failure that has rolled the transaction back, or will; 0: none */
+  bool guarded; /* SQLite has opened a savepoint; false if the outer statement writes */
+  bool alone; /* the savepoint is a transaction of its own */
+  int failure; /* TSR code of the failure that has rolled back the transaction, or will; 0: none */
   sqlite3_int64 changes; /* sqlite3_total_changes64 at the beginning */
   sqlite3_stmt *ends[TSX_ENDS];
-  void *reserve; /* memory that the end gives back first: CREATE VIRTUAL TABLE has SQLite prepare `ends` anew */
+  void *reserve; /* memory that ending frees first: after a CREATE VIRTUAL TABLE, SQLite must prepare `ends` again */
 } tsx_function_savepoint;
 
 typedef struct tsx_permissions { /* what the connection may open, and with which keys */
   tsx_key *keys;
-  uint64_t restrictions; /* counts the directories that tessera_restrict has bound the connection to; 0: not bound */
+  uint64_t restrictions; /* how often tessera_restrict has bound the connection to a directory; 0: not bound */
 } tsx_permissions;
 
 struct tsx_connection {
   sqlite3 *db;
   const tsx_connection_hooks *hooks;
-  uint32_t references; /* modules and functions that point here */
+  uint32_t references; /* held by modules and functions */
   int utf16; /* the database's text encoding as flags (tsx_connection_text); -1: not known yet */
   tsr_environment *environment;
   tsx_cancellation cancellation;
   tsx_lost lost;
-  tsx_postponed *postponed; /* commits that are still to be published, the oldest first (journal.c) */
+  tsx_postponed *postponed; /* commits that have yet to be published, the oldest first (journal.c) */
   tsx_statement statement;
   tsx_open_arrays arrays;
   tsx_tables tables;
@@ -109,7 +111,7 @@ struct tsx_connection {
       *compiling; /* the columnar queries that are being compiled or evaluated (query/query_internal.h) */
   bool quiet; /* a rollback is running: the database must not be used */
   uint64_t attempt; /* counts COMMITs and ROLLBACKs, failed ones included (transaction.c) */
-  char random_place[TSX_ID_SIZE]; /* the place of a database file that has no other (journal.c) */
+  char random_place[TSX_ID_SIZE]; /* stands in for the place of a database file that cannot be identified (journal.c) */
   struct tsx_scan *cells_for; /* set for a moment: the next scan shows the cells of this scan on tessera_aggregate */
 };
 
@@ -119,42 +121,41 @@ int tsx_connection_open(sqlite3 *db, const tsx_connection_hooks *hooks, tsx_conn
 /* Returns how many connections of this process have such a state. */
 uint32_t tsx_connection_count(void);
 
-/* Opens an environment that belongs to no connection, for memory and temporary files that outlive one. */
+/* Opens an environment that belongs to no connection, for memory and temporary files that outlive connections. */
 int tsx_environment_alone(tsr_environment **environment, tsr_error *error);
 
-/* Adds and drops a reference. The last drop closes everything. tsx_connection_drop is the destructor of modules and
+/* Add and drop a reference. The last drop closes everything. tsx_connection_drop is the destructor of modules and
  * functions. */
 void tsx_connection_hold(tsx_connection *connection);
 void tsx_connection_drop(void *connection);
 
-/* Keeps an error of xCommit, whose result SQLite ignores. tsx_connection_tell_lost returns it once, in the next
+/* Stores an error of xCommit, whose result SQLite ignores. tsx_connection_tell_lost returns it once, in the next
  * statement that reads or writes an array; TSR_OK if there is none. */
 void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error);
 int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error);
 
 /* Fails if the transaction in which a function changes an array has been rolled back meanwhile: a statement of the
- * function was interrupted, or lacked memory. What the function wrote from then on would commit by itself. TSR_OK while
+ * function was interrupted or lacked memory, and whatever the function wrote next would commit on its own. TSR_OK while
  * no function changes an array. */
 int tsx_connection_in_savepoint(tsx_connection *connection, tsr_error *error);
 
-/* Call when a function that changes an array in the database was stopped in some step, for the TSR code `failure`. The
- * function fails then, even if it could do without that step, such as the removal of a file that has no meaning any
- * more. */
+/* Call when a step of a function that changes an array in the database was stopped, with the TSR code `failure`. The
+ * function then fails, even if it could do without that step, such as the removal of an obsolete file. */
 void tsx_connection_fail_savepoint(tsx_connection *connection, int failure);
 
-/* Count the connection's tables and open cursors. Adding the first cursor begins a statement. */
+/* Count the connection's tables and open cursors. The first cursor begins a statement. */
 void tsx_connection_add_table(tsx_connection *connection);
 void tsx_connection_remove_table(tsx_connection *connection);
 void tsx_connection_add_cursor(tsx_connection *connection);
 void tsx_connection_remove_cursor(tsx_connection *connection);
 
 /* Returns true if the host has cancelled the running statement. The core calls it during long work. Without a table it
- * returns false; functions add one while they run. */
+ * returns false, so functions add one while they run. */
 bool tsx_connection_cancelled(void *connection);
 
 /* The encoding of the database's text, as flags. */
 #define TSX_UTF16   1u /* UTF-16 */
-#define TSX_UTF16BE 4u /* the most significant byte of a unit is first */
+#define TSX_UTF16BE 4u /* big-endian units */
 
 /* Returns true if the database stores text as UTF-16. Then SQLite's order of text is not that of its UTF-8 bytes. */
 bool tsx_connection_utf16(tsx_connection *connection);

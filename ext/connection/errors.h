@@ -5,7 +5,7 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
-/* Makes an error empty. For code that runs once per row: `= {0}` would clear the whole message of 1 KiB. */
+/* Clears an error. For code that runs once per row: `= {0}` would clear all 1 KiB of the message. */
 static inline void tsx_error_init(tsr_error *error) {
   error->code = 0;
   error->message[0] = 0;
@@ -15,25 +15,25 @@ static inline void tsx_error_init(tsr_error *error) {
 int tsx_sqlite_code(int code); /* returns SQLite's code for a TSR code */
 int tsx_core_code(int code); /* returns the TSR code for SQLite's code, extended codes included */
 
-/* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM or TSR_INTERRUPT, else
- * TSR_MISMATCH, because then the text is at fault. */
+/* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM or TSR_INTERRUPT; else
+ * TSR_MISMATCH, because the text is at fault. */
 int tsx_input_code(int code);
 
-/* Sets the virtual table's zErrMsg, and returns the SQLite code. */
+/* Set the virtual table's zErrMsg, and return the SQLite code. */
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error);
 int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);
 
-/* Calls sqlite3_declare_vtab, which returns SQLITE_ERROR for every failure. If it was interrupted, this function
- * returns SQLITE_INTERRUPT. The message is SQLite's. */
+/* Calls sqlite3_declare_vtab, which returns SQLITE_ERROR for every failure; but returns SQLITE_INTERRUPT if it was
+ * interrupted. The message is SQLite's. */
 int tsx_declare(sqlite3 *db, const char *text);
 
 /* Makes an error the result of an SQL function. */
 void tsx_result_error(sqlite3_context *context, const tsr_error *error);
 
-/* Does the same, with the function's name before the message. */
+/* Does the same, and prepends the function's name to the message. */
 void tsx_result_error_of(sqlite3_context *context, const char *function, const tsr_error *error);
 
-/* Puts the name of a function or table before the error's message. Returns the error's code. */
+/* Prepends the name of a function or table to the error's message. Returns the error's code. */
 int tsx_fail_in(const char *name, tsr_error *error);
 
 /* Sets the error, which may be NULL, and returns its TSR code. */

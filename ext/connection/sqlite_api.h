@@ -5,7 +5,7 @@
 
 #ifdef SQLITE_CORE
 #include "sqlite3.h"
-#if defined(SQLITE_THREADSAFE) && SQLITE_THREADSAFE == 0 /* an SQLite that is compiled so has no mutexes to link with */
+#if defined(SQLITE_THREADSAFE) && SQLITE_THREADSAFE == 0 /* such an SQLite has no mutex functions to link with */
 #define sqlite3_mutex_alloc(kind)  ((sqlite3_mutex *)NULL)
 #define sqlite3_mutex_free(mutex)  ((void)(mutex))
 #define sqlite3_mutex_try(mutex)   ((void)(mutex), SQLITE_OK)

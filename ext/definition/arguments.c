@@ -1,9 +1,8 @@
 /* arguments.c: parses the arguments of CREATE VIRTUAL TABLE ... USING tessera(...); times, paths and keys.
  *
- * SQLite passes each argument on as source text. If the first argument is a string literal and nothing else, it is the
- * path; without a path the array lives in the database. An argument `word = value` is an option: the word stands in any
- * case, the value with or without quotes. Any other argument defines a column (columns.c).
- */
+ * SQLite passes each argument as source text. If the first argument is just a string literal, it is the path; without a
+ * path the array is in the database. An argument `word = value` is an option: the word in any case, the value with or
+ * without quotes. Any other argument defines a column (columns.c). */
 #include "tessera_path.h"
 #include "definition/arguments.h"
 
@@ -25,7 +24,7 @@ static const char *arguments_skip_blanks(const char *p) {
   return p;
 }
 
-/* Returns the text of a quoted literal with doubled quotes undone, of sqlite3_malloc. *end is the source after the
+/* Returns the text of a quoted literal with doubled quotes undone, from sqlite3_malloc. *end is the source after the
  * literal, or NULL if the quote is not closed. Returns NULL in that case, and if memory is lacking. */
 static char *unquote(const char *p, const char **end) {
   char quote = *p++;
@@ -89,7 +88,7 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
   const char *slash = file ? strrchr(file, '/') : NULL;
   const bool uri = strstr(path, "://") != NULL; /* the core handles URIs */
   const bool relative = !tsr_path_absolute(path) && !uri;
-  if (relative && slash && tsr_path_exists(file)) /* the names of other VFSs need not be files */
+  if (relative && slash && tsr_path_exists(file)) /* names in other VFSs need not be files */
     *resolved = sqlite3_mprintf("%.*s/%s", (int)(slash - file), file, path);
   else *resolved = sqlite3_mprintf("%s", path);
   if (*resolved && !uri) tsr_path_form(*resolved);
@@ -118,7 +117,7 @@ static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, 
   FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
   if (!file && descriptor >= 0) close(descriptor);
   if (!file) return TSR_NOT_FOUND;
-  setvbuf(file, NULL, _IONBF, 0); /* the key must not stay in a buffer of stdio's */
+  setvbuf(file, NULL, _IONBF, 0); /* stdio must not keep the key in a buffer */
   *size = fread(bytes, 1, room, file);
   fclose(file);
   return TSR_OK;
@@ -259,8 +258,8 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   return TSR_OK;
 }
 
-/* Parses an option. `word` is its word, `tokens` stands at the first token after the equals sign; bit i of `seen` says
- * that option i was given. */
+/* Parses an option. `word` is its word, `tokens` is at the first token after the equals sign; bit i of `seen`: option i
+ * was given. */
 static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
                         tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(option_specs);
@@ -307,8 +306,8 @@ static int check_creation(const tsx_options *options, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Parses the path, if the first argument is a string and nothing else, and sets *at to 1 then. (A name in double quotes
- * with more text after it begins a column definition.) */
+/* Parses the path, and sets *at to 1, if the first argument is just a string. (A name in double quotes with more text
+ * after it begins a column definition.) */
 static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
   const char *first = arguments_skip_blanks(argument), *end;
   if (*first != '\'' && *first != '"') {

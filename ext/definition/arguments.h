@@ -1,5 +1,6 @@
 /* arguments.h: parses the arguments of CREATE VIRTUAL TABLE ... USING tessera(...): the array's path, the options and
- * the texts of the column definitions. Also reads times, paths and keys as users write them, for tables and functions. */
+ * the text of the column definitions. Also reads times, paths and keys as users write them, for tables and
+ * functions. */
 #ifndef TSX_ARGUMENTS_H
 #define TSX_ARGUMENTS_H
 
@@ -7,7 +8,7 @@
 #include "tessera.h"
 #include "connection/connection.h"
 
-typedef enum tsx_option { /* of how a table shows its array */
+typedef enum tsx_option { /* from TSX_OPTION_KIND on: options of a new array; before: of how a table shows its array */
                           TSX_OPTION_AS_OF,
                           TSX_OPTION_SINCE,
                           TSX_OPTION_KEY_FILE,
@@ -35,21 +36,21 @@ typedef enum tsx_option { /* of how a table shows its array */
                           TSX_OPTION_COUNT
 } tsx_option;
 
-const char *tsx_option_word(tsx_option option); /* the word that users write */
+const char *tsx_option_word(tsx_option option); /* the word in SQL */
 
-typedef enum tsx_labels_shown { /* columns of dimension labels */
-                                TSX_LABELS_SHOWN, /* in SELECT *, behind their dimension */
+typedef enum tsx_labels_shown { /* what becomes of dimension labels */
+                                TSX_LABELS_SHOWN, /* as columns in SELECT *, after their dimension */
                                 TSX_LABELS_HIDDEN,
                                 TSX_LABELS_NONE,
-                                TSX_LABELS_GROUP /* shown, with the coordinates that lie in the array's group */
+                                TSX_LABELS_GROUP /* shown, with those that are arrays in the group of the array */
 } tsx_labels_shown;
 
-typedef struct tsx_option_times { /* milliseconds since 1970 */
+typedef struct tsx_option_times { /* in milliseconds since 1970 */
   bool has_as_of, has_since;
   uint64_t as_of, since;
 } tsx_option_times;
 
-typedef struct tsx_option_shows { /* how cells become SQL values, and which columns there are */
+typedef struct tsx_option_shows { /* how cells become SQL values, and which columns exist */
   bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed;
   tsx_labels_shown labels;
   char **columns; /* the names of the option `columns`, or NULL */
@@ -62,46 +63,45 @@ typedef struct tsx_option_limits {
 } tsx_option_limits;
 
 typedef struct tsx_options {
-  char *path; /* as the user wrote it, without quotes; NULL: the array lives in the database */
+  char *path; /* as the user wrote it, without quotes; NULL: the array is in the database */
   char *key_file;
   bool conflict_abort;
   tsx_option_times times;
   tsx_option_shows shows;
   tsx_option_limits limits;
   char *creation[TSX_OPTION_COUNT]; /* by option: the text of an option of a new array, or NULL */
-  int choice[TSX_OPTION_COUNT]; /* of an option that is one of several words: the word's place, 0 without the option */
-  const char **definitions; /* texts of column definitions; SQLite owns them until xCreate or xConnect returns */
+  int choice[TSX_OPTION_COUNT]; /* by option: for one of several words, the word's index; 0 without the option */
+  const char **definitions; /* text of column definitions; SQLite owns it until xCreate or xConnect returns */
   uint32_t definition_count;
 } tsx_options;
 
-/* Parses the module arguments that follow the table's name (argv + 3 of xCreate). The caller calls tsx_options_release,
- * also after an error. */
+/* Parses the module arguments after the table's name (argv + 3 of xCreate). The caller calls tsx_options_release, also
+ * after an error. */
 int tsx_options_parse(int count, const char *const *arguments, tsx_options *options, tsr_error *error);
 void tsx_options_release(tsx_options *options);
 
-/* Parses ISO-8601 text in UTC as milliseconds since 1970. A short form, like 2024-06, means its first millisecond; a time
- * before 1970 gives 0. */
+/* Parses ISO-8601 text in UTC as milliseconds since 1970. A short form, like 2024-06, means its first millisecond; a
+ * time before 1970 becomes 0. */
 int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_error *error);
 
-/* Says whether an SQL value is an INTEGER, or a REAL that sqlite3_value_int64 gives without a loss: hosts that bind all
- * numbers as REAL, such as better-sqlite3 of Node, have no other. */
+/* Returns true if an SQL value is an INTEGER, or a REAL that sqlite3_value_int64 returns without loss: hosts that bind
+ * all numbers as REAL, such as better-sqlite3 for Node, have nothing else. */
 bool tsx_whole_number(sqlite3_value *value);
 
-/* Reads a time from an SQL value that is ISO-8601 text or whole milliseconds. `name` is the argument's name in
- * messages. */
+/* Reads a time from an SQL value: ISO-8601 text or whole milliseconds. `name` is the argument's name in messages. */
 int tsx_time_value(sqlite3_value *value, const char *name, uint64_t *milliseconds, tsr_error *error);
 
-/* Resolves a path against the directory of the file of the database `schema`, if it has a file, so that a table finds its
- * array wherever the process runs. Absolute paths and URIs stay as they are. The caller frees the result with
- * sqlite3_free. */
+/* Resolves a path against the directory of the file of the database `schema`, if it has a file, so that a table finds
+ * its array whatever the working directory is. Absolute paths and URIs stay as they are. The caller frees the result
+ * with sqlite3_free. */
 int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **resolved, tsr_error *error);
 
-/* Parses a key: 32 raw bytes or 64 hex digits. Returns TSR_AUTH if the bytes are neither. */
+/* Parses a key: 32 raw bytes or 64 hex digits. Returns TSR_AUTH for anything else. */
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error);
 
 /* Reads a key from a file, which may end with a newline. On a connection that tessera_restrict confines, the file must
- * lie within its directory. */
+ * be in its directory. */
 int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], tsr_error *error);
-void tsx_wipe(void *p, uint64_t size); /* overwrites memory with zeros; compilers do not remove the call */
+void tsx_wipe(void *p, uint64_t size); /* overwrites memory with zeros; compilers do not optimize the call away */
 
 #endif

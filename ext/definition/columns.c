@@ -1,5 +1,5 @@
-/* columns.c: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...), by recursive
- * descent over this grammar:
+/* columns.c: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...), by
+ * recursive descent over this grammar:
  *
  *   column   name type clause...
  *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
@@ -9,9 +9,8 @@
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
  *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
  *
- * Here only the form is checked, and whether filters take the arguments that they are given. define.c checks whether
- * the clauses fit the column.
- */
+ * This file checks only the syntax, and the arguments of filters. define.c checks whether the clauses fit the
+ * column. */
 #include "definition/define.h"
 
 #include <stdarg.h>
@@ -67,7 +66,7 @@ int tsx_parser_expect(tsx_parser *p, const char *word) {
   return tsx_parser_unexpected(p, quoted);
 }
 
-/* Returns the value of the current token, owned by the definition, or NULL with an error. */
+/* Returns a copy of the current token's value, owned by the definition, or NULL with an error. */
 static char *columns_copy_token(tsx_parser *p, uint64_t *size) {
   char *text = tsx_parser_alloc(p, p->in.token.size + 1);
   if (!text) return NULL;
@@ -128,7 +127,7 @@ static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *c
   do {
     if (*count == ARGUMENTS_MAX) return tsx_parser_unexpected(p, "')'");
     tsx_literal *argument = &arguments[(*count)++];
-    if (p->in.token.kind == TSX_TOKEN_WORD) { /* the name of a datatype */
+    if (p->in.token.kind == TSX_TOKEN_WORD) { /* a datatype's name */
       argument->kind = TSX_TOKEN_WORD;
       if (!(argument->text = columns_copy_token(p, &argument->size))) return p->error->code;
       tsx_tokens_next(&p->in);
@@ -148,7 +147,7 @@ static int columns_find_datatype(const char *name, uint64_t size) {
   return -1;
 }
 
-/* Checks a compression level against the range of its codec. -1 stands for a level that was left out. */
+/* Checks a compression level against its codec's range. -1: no level was given. */
 static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
   const int level = filter->level;
   int low = INT32_MIN, high = INT32_MAX;
@@ -159,7 +158,7 @@ static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
   return tsx_parser_fail(p, TSR_RANGE, "%s(%d): levels are %d to %d", tsx_filter_name(filter->type), level, low, high);
 }
 
-/* Sets the options of a filter from its `count` arguments. */
+/* Sets a filter's options from its `count` arguments. */
 static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count, tsr_filter *filter) {
   const char *name = tsx_filter_name(filter->type);
   int code = TSR_OK, max_count = 0;
@@ -281,7 +280,7 @@ static const struct {
                  {"DATETIME", TSR_DATETIME_MS},
                  {"TIMESTAMP", TSR_DATETIME_MS}};
 
-/* Type names of other databases, and the ones that stand for them here: the error message proposes those. */
+/* Type names of other databases, and the ones to use here: error messages suggest these. */
 static const struct {
   const char *name, *ours;
 } other_types[] = {{"STRING", "TEXT"},     {"CLOB", "TEXT"},       {"NVARCHAR", "TEXT"},   {"CHARACTER", "TEXT"},
@@ -333,7 +332,7 @@ static int no_key(tsx_parser *p) {
                          "the key of an array is its dimensions: write DIMENSION, or DIMENSION(low, high, extent)");
 }
 
-/* Fails at a clause that SQLite's own tables have and arrays lack. */
+/* Fails at a clause that SQLite's own tables have but arrays lack. */
 static int fail_lacking(tsx_parser *p) {
   static const char *const lacking[] = {"UNIQUE", "CHECK", "REFERENCES", "COLLATE", "GENERATED", "AS", "AUTOINCREMENT"};
   for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
@@ -379,7 +378,7 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
   int code = tsx_parser_expect(p, "(");
   if (code < 0) return code;
   if (tsx_parser_accept(p, ")")) return TSR_OK; /* an empty enumeration; tessera_extend_enumeration adds labels */
-  uint64_t max_count = 1; /* one more than the number of commas */
+  uint64_t max_count = 1; /* one more than the commas */
   tsx_tokens ahead = p->in;
   for (; ahead.token.kind != TSX_TOKEN_END && !tsx_token_is(&ahead.token, ")"); tsx_tokens_next(&ahead))
     max_count += tsx_token_is(&ahead.token, ",");
@@ -399,7 +398,7 @@ static int parse_filters(tsx_parser *p, tsx_column_text *c) {
   return code < 0 ? code : tsx_parser_expect(p, ")");
 }
 
-/* Parses a dimension label behind the word LABEL. */
+/* Parses a dimension label after the word LABEL. */
 static int parse_label(tsx_parser *p, tsx_column_text *c) {
   const tsx_token *t = &p->in.token;
   uint64_t size;

@@ -1,9 +1,10 @@
-/* define.c: turns the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts.
+/* define.c: makes the schema of an array from the column definitions and creation options of CREATE VIRTUAL TABLE ...
+ * USING tessera(...), and turns the schema of any TileDB array into one that CREATE accepts.
  *
- * TileDB makes arrays that CREATE refuses: key-value stores, attributes whose names begin with "__", pipelines that cannot
- * be read back, levels that a codec does not have, lossy filters on offsets, Hilbert order over a range that is not
- * finite. tessera_ddl and tessera_copy leave these out in the same way and keep everything else.
- */
+ * It interprets clauses and options, fills in defaults, and checks that values fit their datatypes. The rules of TileDB
+ * and of format versions are the core's: it checks them when the array is created.
+ *
+ * Sections: schemas that CREATE accepts; memory of definitions; cells; dimensions; attributes; options; the schema. */
 #include "definition/define.h"
 
 #include <math.h>
@@ -16,7 +17,11 @@
 #include "sql/literals.h"
 #include "definition/arguments.h"
 
-/* Returns the level that the codec uses in place of a level outside of its range. */
+/* ---- Schemas that CREATE accepts --------------------------------------------------------------------------------- */
+/* TileDB makes arrays that CREATE rejects: key-value stores, attributes whose names begin with "__", pipelines that
+ * cannot be read back, levels that a codec does not have, lossy filters on offsets, Hilbert order over a range that is
+ * not finite. tessera_ddl and tessera_copy leave these out in the same way and keep everything else. */
+/* Returns the level that the codec uses instead of a level outside of its range. */
 static int32_t known_level(const tsr_filter *filter) {
   const int32_t level = filter->level;
   switch (filter->type) {
@@ -32,8 +37,8 @@ static bool is_allowed(const tsr_pipeline *pipeline, const tsr_field *field) {
   return tsr_filters_check(pipeline, field->datatype, field->values_per_cell, field->is_dimension, &ignored) >= 0;
 }
 
-/* Copies a pipeline without the filters that are not allowed after the ones before them; without lossy filters if `exact`
- * is set. */
+/* Copies a pipeline without the filters that are not allowed after the ones before them; with `exact`, also without
+ * lossy filters. */
 static int keep_allowed(tsx_parser *p, const tsr_field *field, bool exact, tsr_pipeline *pipeline) {
   tsr_filter *filters = tsx_parser_alloc(p, ((uint64_t)pipeline->count + 1) * sizeof *filters);
   tsr_pipeline kept = *pipeline;
@@ -51,7 +56,7 @@ static int keep_allowed(tsx_parser *p, const tsr_field *field, bool exact, tsr_p
   return TSR_OK;
 }
 
-/* Sets the filters of a dimension. A dimension without filters of its own has those of the coordinates; where these are
+/* Sets the filters of a dimension. A dimension without filters of its own uses those of the coordinates; if these are
  * not allowed for its datatype, the allowed ones among them become its own. */
 static int creatable_set_dimension(tsx_parser *p, const tsr_schema *schema, tsr_field *field) {
   const bool has_filters = field->filters.count > 0;
@@ -66,7 +71,7 @@ static int creatable_set_dimension(tsx_parser *p, const tsr_schema *schema, tsr_
   return TSR_OK;
 }
 
-/* Returns true if the difference of the domain's ends is finite, as Hilbert codes need it. */
+/* Returns true if the width of the domain is finite, as Hilbert codes require. */
 static bool is_finite_width(const tsr_field *field) {
   double low, high;
   float ends[2];
@@ -126,20 +131,13 @@ int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, ui
   return creatable_schema(&p, source, array);
 }
 
-/* Makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE ... USING
- * tessera(...).
- *
- * This file gives the clauses and options their meaning, fills in defaults, and checks that values fit their datatypes.
- * The rules of TileDB and of format versions are the core's: it checks them when the array is created.
- */
-
 #define DEFINE_CHUNK_DEFAULT 65536
 #define CAPACITY_DEFAULT     10000
-#define LABELS_UINT16        65000 /* with more labels the codes of an enumeration are INT32 */
+#define LABELS_UINT16        65000 /* with more labels than this, the codes of an enumeration are INT32 */
 
-typedef struct tsx_block { /* the head of one allocation of a definition */
+typedef struct tsx_block { /* header of one allocation of a definition */
   struct tsx_block *next;
-  uint64_t align; /* makes the memory after this head aligned for any datatype */
+  uint64_t align; /* aligns the memory after this header for any datatype */
 } tsx_block;
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -166,7 +164,7 @@ void tsx_definition_release(tsx_definition *definition) {
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------ */
 
-/* Converts a literal to the bytes of a string, or of several numbers, however many there are. */
+/* Converts a literal to the bytes of a string, or of any number of numbers. */
 static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size,
                     const char *what) {
   uint64_t value_size = tsr_datatype_size(datatype), count;
@@ -189,8 +187,8 @@ static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype dataty
   return TSR_OK;
 }
 
-/* Converts a literal, which is not NULL, to the bytes of a cell, owned by the definition. A text that is shorter than a
- * cell of fixed length is padded with NULs. */
+/* Converts a literal, which is not NULL, to the contents of a cell, owned by the definition. Pads text that is shorter
+ * than a cell of fixed length with NULs. */
 static int define_cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint32_t values_per_cell,
                           uint8_t **bytes, uint64_t *size, const char *what) {
   uint64_t value_size = tsr_datatype_size(datatype), found_size = 0, cell_size = (uint64_t)values_per_cell * value_size;
@@ -228,7 +226,7 @@ static int default_filters(tsx_parser *p, tsr_filter_type type, tsr_pipeline *pi
 
 /* ---- Dimensions ------------------------------------------------------------------------------------------------- */
 
-/* Writes the widest domain that TileDB allows: its high end is one below the maximum, and NaT is left out. */
+/* Sets the widest domain that TileDB allows: its high end is one below the maximum, and NaT is left out. */
 static void widest_domain(tsr_datatype datatype, uint8_t *low, uint8_t *high) {
   uint64_t size = tsr_datatype_size(datatype);
   double d = DBL_MAX;
@@ -329,9 +327,9 @@ static bool define_same_filters(const tsr_pipeline *a, const tsr_pipeline *b) {
   return same;
 }
 
-/* Sets the filters of a dimension. From format version 5 on a dimension has filters of its own, but an empty list stands
- * for the filters of the coordinates, so FILTERS(none) becomes a pipeline with one filter of type NONE. Below version 5
- * there are the filters of the coordinates only. */
+/* Sets the filters of a dimension. From format version 5 on, a dimension has filters of its own, but an empty list
+ * means the filters of the coordinates, so FILTERS(none) becomes a pipeline with one filter of type NONE. Below version
+ * 5 there are only the filters of the coordinates. */
 static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const tsr_schema *schema, tsr_field *field) {
   if (schema->version < 5) {
     const tsr_pipeline *shared = &schema->coords_filters;
@@ -384,7 +382,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   return TSR_OK;
 }
 
-/* Sets the fill value of an attribute with an enumeration, whose DEFAULT is a label: the label's code. */
+/* Sets the fill value of an attribute with an enumeration: DEFAULT is a label, and the fill value its code. */
 static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
   uint8_t *label;
   uint64_t size;

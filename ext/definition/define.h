@@ -1,5 +1,7 @@
-/* define.h: parses the column definitions and filter lists of CREATE VIRTUAL TABLE ... USING tessera(...). The result is
- * the text's structure: names, datatypes, literals, filters. define.c makes a schema of it. */
+/* define.h: from the column definitions of CREATE VIRTUAL TABLE ... USING tessera(...) to a schema.
+ *
+ * columns.c parses the text into its structure: names, datatypes, literals, filters. define.c makes a schema of it, and
+ * makes any TileDB schema acceptable to CREATE. */
 #ifndef TSX_DEFINITION_DEFINE_H
 #define TSX_DEFINITION_DEFINE_H
 
@@ -8,26 +10,30 @@
 
 #define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
 
-typedef struct tsx_definition { /* the result of tsx_define; `= {0}` then tsx_definition_release is safe */
+/* ---- The result -------------------------------------------------------------------------------------------------- */
+
+typedef struct tsx_definition { /* the result of tsx_define; release it by tsx_definition_release, `= {0}` too */
   tsr_schema schema;
   bool encrypted;
   struct tsx_block *blocks; /* all memory of the definition */
 } tsx_definition;
 
+/* ---- columns.c: column definitions and filter lists -------------------------------------------------------------- */
+
 typedef struct tsx_parser {
   tsx_definition *definition; /* owns what is parsed (tsx_parser_alloc) */
   tsx_tokens in;
-  const char *noun, *name; /* begin the messages: "column", "temp" */
+  const char *noun, *name; /* messages begin with them: "column", "temp" */
   tsr_error *error;
 } tsx_parser;
 
 typedef struct tsx_literal {
-  tsx_token_kind kind; /* NUMBER, STRING or BLOB; WORD: NULL; END: not given */
-  char *text; /* NUL-terminated; a number has its sign, a blob its bytes */
+  tsx_token_kind kind; /* NUMBER, STRING or BLOB; WORD: NULL; END: absent */
+  char *text; /* NUL-terminated; a number with its sign, a blob decoded */
   uint64_t size; /* in bytes */
 } tsx_literal;
 
-typedef struct tsx_domain_text { /* of a dimension; what is not given has kind END */
+typedef struct tsx_domain_text { /* of a dimension; absent ones have kind END */
   tsx_literal low, high, extent, current_low, current_high;
 } tsx_domain_text;
 
@@ -39,7 +45,7 @@ typedef struct tsx_enum_text { /* the clause ENUM */
 
 typedef struct tsx_column_text { /* one column definition */
   char *name;
-  tsr_datatype datatype; /* with ENUM: the datatype of the labels */
+  tsr_datatype datatype; /* with ENUM: datatype of the labels */
   uint32_t values_per_cell;
   bool is_dimension, not_null, null, has_filters;
   tsx_domain_text domain;
@@ -47,12 +53,12 @@ typedef struct tsx_column_text { /* one column definition */
   tsr_pipeline filters;
   tsx_enum_text enumeration;
   struct tsx_column_text *label; /* the dimension's first label, or the next one of the same dimension; or NULL */
-  bool falls; /* a label: DECREASING */
+  bool falls; /* of a label: DECREASING */
 } tsx_column_text;
 
-/* Each of these returns the code of an error whose message begins with noun and name.
- * tsx_parser_fail takes a format, tsx_parser_wrap puts `what` before the message of the present error, and
- * tsx_parser_unexpected says that `expected` should stand in place of the current token. */
+/* Each sets an error whose message begins with noun and name, and returns its code. tsx_parser_fail takes a format;
+ * tsx_parser_wrap prepends `what` to the present error's message; tsx_parser_unexpected reports that the parser
+ * expected `expected` instead of the current token. */
 int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tsx_parser_wrap(tsx_parser *p, const char *what);
 int tsx_parser_unexpected(tsx_parser *p, const char *expected);
@@ -62,8 +68,8 @@ int tsx_parser_expect(tsx_parser *p, const char *word); /* the same; TSR_ERROR i
 
 static inline bool tsx_literal_is_null(const tsx_literal *value) { return value->kind == TSX_TOKEN_WORD; }
 
-/* Converts a literal to one number, BOOL, datetime or time; `out` has room for 8 bytes, `what` names the value in
- * messages. tsx_literal_integer accepts a literal that is written as a number only. */
+/* Converts a literal to one number, BOOL, datetime or time. `out` has room for 8 bytes; `what` names the value in
+ * messages. tsx_literal_integer accepts only literals that are written as numbers. */
 int tsx_literal_number(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
 int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, void *out, const char *what);
 
@@ -82,28 +88,28 @@ static inline bool tsx_datatype_is_bytes(tsr_datatype datatype) { /* true for st
 /* Parses a filter list up to a closing parenthesis, which is not consumed, or to the end. */
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline);
 
-/* Parses a column definition, all of `text`. If `alone` is set, the definition is the only one of a call: a comma is an
- * error, and messages do not mention options, which CREATE VIRTUAL TABLE allows in place of a column. */
+/* Parses a column definition, all of `text`. With `alone`, it is the only definition of a call: a comma is an error,
+ * and messages do not mention options, which CREATE VIRTUAL TABLE accepts instead of a column. */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
 
-/* Turns the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts. tessera_copy and
- * tessera_ddl use it. */
+/* ---- define.c: schemas that CREATE accepts ----------------------------------------------------------------------- */
+/* For tessera_copy and tessera_ddl: turn the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts. */
 
-/* Sets definition->schema to the source's schema without what CREATE refuses. The definition owns the fields and filters,
- * everything else is borrowed from the source. The definition is zeroed before; the caller releases it, also after an
- * error. */
+/* Sets definition->schema to the source's schema without what CREATE rejects. The definition owns the fields and
+ * filters; everything else is borrowed from the source. Pass a zeroed definition; release it, also after an error. */
 int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error);
 
 /* Sets the array of label number `label` of definition->schema in the same way: `source` is the schema of the label's
  * array. */
 int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, uint32_t label, tsr_error *error);
 
-/* Removes from one pipeline the filters that may not stand there for the field's datatype. The definition owns the new
- * filters. */
+/* Removes from one pipeline the filters that are not allowed at their position for the field's datatype. The definition
+ * owns the new filters. */
 int tsx_filters_keep(tsx_definition *definition, const tsr_field *field, tsr_pipeline *pipeline, tsr_error *error);
 
-/* Makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE ... USING
- * tessera(...), or from the definition of one attribute. */
+/* ---- define.c: the schema of a definition ------------------------------------------------------------------------ */
+/* Makes a schema from the column definitions and creation options of CREATE VIRTUAL TABLE, or from the definition of
+ * one attribute. */
 
 typedef struct tsx_definition tsx_definition;
 typedef struct tsx_options tsx_options;
@@ -111,18 +117,18 @@ typedef struct tsx_parser tsx_parser;
 
 #define TSX_FORMAT_DEFAULT 22
 
-/* Returns zeroed memory that tsx_definition_release frees, or NULL with an error (which may be NULL in the parser). */
+/* Returns zeroed memory that tsx_definition_release frees; or NULL, and sets p->error unless that is NULL. */
 void *tsx_parser_alloc(tsx_parser *p, uint64_t size);
 
-/* Returns the datatype in which a tile extent is written: for floats the dimension's own, for all others the unsigned
- * integer of the same size. */
+/* Returns the datatype of a tile extent: for floats the dimension's own, for all others the unsigned integer of the
+ * same size. */
 tsr_datatype tsx_extent_datatype(tsr_datatype datatype);
 
 /* Returns the datatype of the codes of a new enumeration with this number of labels. */
 tsr_datatype tsx_code_datatype(uint64_t labels);
 
 /* Makes the schema that the column definitions and creation options ask for. The caller releases the definition; after
- * an error there is nothing to release. */
+ * an error it is released already. */
 int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error);
 
 /* Makes a schema whose only field is the attribute that `text` defines, with its enumeration if it has one. */

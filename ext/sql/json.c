@@ -1,5 +1,7 @@
-/* json.c: a reader of flat JSON objects (RFC 8259) that works in place. A text without its escapes is never longer
- * than with them, so it takes the place of what was read. */
+/* json.c: reads JSON: flat objects that may hold secrets, in place; arrays as the values of a cell; objects and arrays
+ * as the options of functions.
+ *
+ * Sections: flat objects; arrays as values; the text of members; options. */
 #include "sql/json.h"
 
 #include <string.h>
@@ -9,6 +11,9 @@
 #include "connection/sqlite_api.h"
 #include "sql/literals.h"
 
+/* ---- Flat objects ------------------------------------------------------------------------------------------------ */
+/* A reader of flat JSON objects (RFC 8259) that works in place. A string without its escapes is never longer than with
+ * them, so the decoded string overwrites the source. */
 typedef struct flat {
   char *at; /* the next character */
   const char *start; /* of the text */
@@ -24,7 +29,7 @@ static int flat_fail(const flat *f, const char *expected) {
 
 static void flat_skip(flat *f) { f->at += strspn(f->at, " \t\r\n"); }
 
-/* Reads four hexadecimal digits. Returns -1 if they are not there. */
+/* Reads four hexadecimal digits. Returns -1 if they are missing. */
 static int flat_unit(const char *at) {
   int value = 0;
   for (int i = 0; i < 4; i++) {
@@ -35,7 +40,7 @@ static int flat_unit(const char *at) {
   return value;
 }
 
-/* Reads the character behind "\u", whose second half may follow as another escape, and writes it as UTF-8. */
+/* Decodes the character after "\u", which may be the first half of a surrogate pair, and writes it as UTF-8. */
 static bool flat_escape(char **from, char **to) {
   int c = flat_unit(*from);
   if (c < 0 || (c >= 0xdc00 && c <= 0xdfff)) return false;
@@ -53,9 +58,9 @@ static bool flat_escape(char **from, char **to) {
   return true;
 }
 
-/* Reads a JSON text, from its first quote on, in place: *text is its start without escapes, *size its bytes, of which
- * some can be NUL, and a NUL follows. Returns the character behind the last quote, or NULL at what is no such text; then
- * *text is where the reading ended. */
+/* Decodes a JSON string in place, from its first quote on: *text is the string, *size its bytes, some of which may be
+ * NUL, and a NUL follows. Returns the character after the last quote. If it is not a valid string, returns NULL, and
+ * *text is where reading ended. */
 static char *json_text_unescape(char *json, char **text, uint64_t *size) {
   static const char escapes[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
   char *from = json, *to = json, *const start = json;
@@ -80,7 +85,7 @@ static char *json_text_unescape(char *json, char **text, uint64_t *size) {
   return from + 1;
 }
 
-/* Reads a text, from its first quote on, and removes its escapes in place. */
+/* Reads a string, from its first quote on, and decodes it in place. */
 static int flat_text(flat *f, const char **text) {
   char *found;
   uint64_t size = 0;
@@ -130,7 +135,7 @@ static int flat_value(flat *f, tsx_flat_member *m) {
   return flat_integer(f, &m->integer);
 }
 
-/* Reads one member, calls the reader, and goes on behind the comma. Returns 1 if another member follows. */
+/* Reads one member, calls the reader, and skips the comma. Returns 1 if another member follows, 0 if not. */
 static int flat_member(flat *f, tsx_flat_reader read, void *argument) {
   tsx_flat_member m = {0};
   int rc = flat_text(f, &m.key);
@@ -160,12 +165,10 @@ int tsx_flat_each(char *text, tsx_flat_reader read, void *argument, tsr_error *e
   return *f.at ? flat_fail(&f, "the end") : TSR_OK;
 }
 
-/* Reads a JSON array as the values of a cell, and JSON objects and arrays as the options of functions.
- *
- * The values of a cell are parsed here, because SQLite's JSON functions would turn large integers into floats. Elements
- * are numbers, true, false, null (NaN or NaT), and strings that hold datetimes or numbers. Options are read by SQLite's
- * json_each, and a walk over the same JSON goes along with its rows, so that the digits of numbers are known.
- */
+/* ---- Arrays as values, and options ------------------------------------------------------------------------------- */
+/* The values of a cell are parsed here, because SQLite's JSON functions would turn large integers into floats. Elements
+ * are numbers, true, false, null (NaN or NaT), and strings of datetimes or numbers. Options are read by SQLite's
+ * json_each; a walk over the same JSON accompanies its rows, to have the digits of numbers. */
 
 #define ELEMENT_MAX 400 /* characters */
 
@@ -176,7 +179,7 @@ static bool json_in_is_time(tsr_datatype datatype) {
   return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
 }
 
-/* Writes NaN or NaT, for which null stands. Returns false if the datatype has neither. */
+/* Writes NaN or NaT for null. Returns false if the datatype has neither. */
 static bool parse_null(tsr_datatype datatype, uint8_t *value) {
   int64_t nat = INT64_MIN;
   if (json_in_is_time(datatype)) memcpy(value, &nat, 8);
@@ -245,8 +248,8 @@ int tsx_json_walk_open(sqlite3 *db, sqlite3_value *json, tsx_json_walk *walk) {
   return rc;
 }
 
-/* Returns the end of a JSON value that json() wrote: the first comma or closing bracket outside of it, or the NUL. With
- * `is_key` set the end is the colon. */
+/* Returns the end of a JSON value in the form of json(): the first comma or closing bracket after it, or the NUL. With
+ * `is_key`, the end is the colon. */
 static char *skip_value(char *p, bool is_key) {
   uint64_t depth = 0;
   for (; *p; p++) {
@@ -294,7 +297,7 @@ int tsx_json_text_decode(const char *json, char **text, uint64_t *size) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-/* Makes an SQL value of text that may have NULs. Returns NULL without memory. */
+/* Makes an SQL value of text that may contain NULs. Returns NULL if memory is lacking. */
 static sqlite3_value *value_of_text(sqlite3 *db, const char *text, uint64_t size) {
   sqlite3_stmt *statement = NULL;
   sqlite3_value *value = NULL;
@@ -306,7 +309,7 @@ static sqlite3_value *value_of_text(sqlite3 *db, const char *text, uint64_t size
   return value;
 }
 
-/* Returns a copy of a member's value, of which `json` is the text, or NULL without memory. */
+/* Returns a copy of a member's value, whose JSON text is `json`, or NULL if memory is lacking. */
 static sqlite3_value *option_value(sqlite3 *db, sqlite3_value *value, const char *json) {
   char *text;
   uint64_t size;

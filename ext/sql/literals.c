@@ -1,8 +1,9 @@
-/* literals.c: converts values that are written as text into the bytes of cells.
+/* literals.c: converts values that are written as text to the bytes of cells.
  *
- * Integers are parsed digit by digit into a sign and a 64-bit magnitude, also where they are written like 1e3 or 10.0: a
- * double has only 53 bits. Floats go through strtod, with the decimal point that the host's locale expects.
- */
+ * Integers are parsed digit by digit into a sign and a 64-bit magnitude, even if they are written like 1e3 or 10.0: a
+ * double has only 53 bits. Floats go through strtod, with the decimal point of the host's locale.
+ *
+ * Sections: numbers; places among the values of a datatype; strings. */
 #include "sql/literals.h"
 
 #include <float.h>
@@ -31,7 +32,7 @@ static bool looks_like_number(const char *text) {
          strpbrk(text, "0123456789");
 }
 
-/* Returns the text with the decimal point of the host's locale, which strtod() expects. `out` is room for a copy. */
+/* Returns the text with the locale's decimal point, which strtod() expects. `out` has room for a copy. */
 static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16]) {
   const char *point = strchr(text, '.');
   if (!point) return text;
@@ -40,7 +41,7 @@ static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16
   return out;
 }
 
-/* Infinity has no digits: SQLite writes it as Inf. */
+/* Infinity has no digits: SQLite prints Inf. */
 static const char *infinity_as_number(const char *text) {
   return !sqlite3_stricmp(text, "Inf") ? "9e999" : !sqlite3_stricmp(text, "-Inf") ? "-9e999" : text;
 }
@@ -77,8 +78,8 @@ static int fail_outside(tsr_datatype datatype, const char *text, uint64_t max, t
                   (unsigned long long)max);
 }
 
-/* Parses a number whose value is an integer, also one like 1e3 or 10.0, into sign and magnitude. Sets *too_large, and
- * leaves *magnitude undefined, if the magnitude needs more than 64 bits. */
+/* Parses a number whose value is an integer, even in a form like 1e3 or 10.0, into sign and magnitude. Sets *too_large,
+ * and leaves *magnitude undefined, if the magnitude exceeds 64 bits. */
 static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, uint64_t *magnitude, bool *too_large,
                        tsr_error *error) {
   const char *p = text;
@@ -90,7 +91,7 @@ static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, 
   if (*p == '-' || *p == '+') p++;
   for (; *p >= '0' && *p <= '9'; p++)
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v)) *too_large = true;
-  if (*p) { /* a fraction or an exponent: the double only tells whether the value is an integer, it has 53 bits */
+  if (*p) { /* a fraction or an exponent: the double, of 53 bits, only shows whether the value is an integer */
     double d;
     if (parse_float(TSR_FLOAT64, text, &d, error) < 0 || d != floor(d)) return fail_mismatch(datatype, text, error);
     const char *e = p + strcspn(p, "eE"), *end = e;
@@ -168,7 +169,7 @@ int tsx_given_parse(tsr_datatype datatype, const char *text, bool quoted, void *
   return tsx_fail_inexact(text, number < 0, error);
 }
 
-/* ---- Places ----------------------------------------------------------------------------------------------------- */
+/* ---- Places among values ----------------------------------------------------------------------------------------- */
 
 static void place_float(double number, tsx_place *place) { /* of a number beyond FLOAT32 */
   const float least = -FLT_MAX, most = FLT_MAX;
@@ -199,7 +200,7 @@ static void literals_place_integer(tsr_datatype datatype, double number, tsx_pla
   memcpy(place->high, &high, size);
 }
 
-/* Returns false if the text is no instant. */
+/* Returns false if the text is not an instant. */
 static bool place_instant(tsr_datatype datatype, const char *text, tsx_place *place) {
   int64_t value;
   const tsr_place found = tsr_datetime_place(datatype, text, strlen(text), &value);

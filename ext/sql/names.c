@@ -1,9 +1,4 @@
-/* names.c: maps the stored names of dimensions, attributes and enumerations to names that SQL can use.
- *
- * A stored name may hold any bytes, may be empty, and may differ from another one only in case. The columns of a table
- * need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of the
- * names that are taken.
- */
+/* names.c: names in SQL: of fields, of tables in a path, of filters and orders. */
 #include "sql/names.h"
 
 #include <stdarg.h>
@@ -14,6 +9,10 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
+/* ---- Names of fields --------------------------------------------------------------------------------------------- */
+/* A stored name may contain any bytes, may be empty, and may differ from another one only in case. The columns of a
+ * table need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of
+ * the names that are taken. */
 unsigned tsx_utf8_size(const uint8_t *p, uint64_t left) {
   unsigned size = p[0] < 0x80                   ? 1
                   : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
@@ -46,12 +45,12 @@ char *tsx_name_text(const char *name) {
 typedef struct name_set { /* a hash set of the names that are taken, compared without regard to case */
   char **names; /* by field */
   uint32_t *slots; /* a field's number + 1; 0: the slot is free */
-  uint32_t *numbers; /* by field: how many suffixes to this field's name have been tried */
+  uint32_t *numbers; /* by field: how many suffixes have been tried on its name */
   uint32_t mask; /* the number of slots, a power of two, minus 1 */
 } name_set;
 
-/* Returns the slot that holds a name, or the free slot where the name belongs. The hash is seeded with an address, which
- * differs between calls, so that the author of an array cannot choose names that all collide. */
+/* Returns the slot that holds a name, or the free slot where it belongs. The hash is seeded with an address, which
+ * differs between calls, so the author of an array cannot choose names that all collide. */
 static uint32_t find_slot(const name_set *set, const char *name) {
   uint64_t hash = 14695981039346656037u ^ (uintptr_t)set->names;
   for (const char *p = name; *p; p++) {
@@ -118,10 +117,10 @@ int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *
   return tsx_fail(error, TSR_ERROR, "%s (it has %s%s)", what, all, f < end ? ", ..." : "");
 }
 
-/* Parses the name of a table after "db:" in a path. */
+/* ---- Names of tables --------------------------------------------------------------------------------------------- */
 
-/* Parses one identifier, quoted as in SQL or not. Returns it, of sqlite3_malloc, and sets *end to the text after it. Returns
- * NULL if there is none, if its quote is not closed, or if memory is lacking: then *end is NULL, too. */
+/* Parses one identifier, quoted as in SQL or not. Returns it, from sqlite3_malloc, and sets *end to the text after it.
+ * Returns NULL if there is none or its quote is not closed; also if memory is lacking, and then *end is NULL. */
 static char *parse_identifier(const char *p, const char **end) {
   char close = *p == '"' || *p == '`' || *p == '\'' ? *p : *p == '[' ? ']' : 0;
   char *name = sqlite3_malloc64(strlen(p) + 1), *to = name;
@@ -160,7 +159,7 @@ int tsx_table_name_parse(const char *text, char **schema, char **name, tsr_error
                   "'%.100s' names no table: expected TABLE or SCHEMA.TABLE, a name with blanks in double quotes", text);
 }
 
-/* The names of filters and orders in SQL. */
+/* ---- Names of filters and orders --------------------------------------------------------------------------------- */
 
 static const char *const filter_names[] = {
     [TSR_FILTER_GZIP] = "gzip",

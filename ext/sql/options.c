@@ -1,4 +1,4 @@
-/* options.c: reads the options of tables and functions by lists of what there is. */
+/* options.c: reads the options of tables and functions by lists of the options that exist. */
 #include "sql/options.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ int tsx_option_find(const tsx_option_list *list, const char *name, size_t size, 
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Says what an option wants. `got` is the value as it was written, or NULL if no message may have it. */
+/* Fails with what an option expects. `got` is the value as written, or NULL if no message may quote it. */
 static int options_refuse(const tsx_option_spec *spec, int code, const char *got, tsr_error *error) {
   sqlite3_str *wanted = sqlite3_str_new(NULL);
   switch (spec->kind) {
@@ -133,7 +133,7 @@ int tsx_option_of_text(const tsx_option_spec *spec, const char *text, tsx_option
   char *end;
   *value = (tsx_option_value){.text = text};
   if (spec->kind == TSX_TAKES_WHOLE) {
-    errno = 0; /* strtoll clamps what does not fit, and says so in errno alone */
+    errno = 0; /* strtoll clamps values out of range, and reports it only in errno */
     value->whole = strtoll(text, &end, 10);
     value->number = (double)value->whole;
     fits = end != text && !end[strspn(end, " \t\r\n\f\v")] && !errno && value->whole >= spec->least &&

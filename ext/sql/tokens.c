@@ -1,4 +1,5 @@
-/* tokens.c: splits SQL text into tokens by SQLite's rules, as far as the arguments of CREATE VIRTUAL TABLE need them. */
+/* tokens.c: splits SQL text into tokens by SQLite's rules, as far as the arguments of CREATE VIRTUAL TABLE need
+ * them. */
 #include "sql/tokens.h"
 
 #include <ctype.h>
@@ -9,7 +10,7 @@
 static bool begins_word(unsigned char c) { return isalpha(c) || c == '_' || c >= 0x80; }
 static bool is_in_word(unsigned char c) { return begins_word(c) || isdigit(c) || c == '$'; }
 
-/* A block comment that is not closed extends to the end of the text, as in SQLite. */
+/* Skips white space and comments. An unclosed block comment extends to the end of the text, as in SQLite. */
 static const char *tokens_skip_blanks(const char *p) {
   for (;;) {
     if (isspace((unsigned char)*p)) {
