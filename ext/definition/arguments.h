@@ -42,7 +42,7 @@ typedef enum tsx_labels_shown { /* what becomes of dimension labels */
                                 TSX_LABELS_SHOWN, /* as columns in SELECT *, after their dimension */
                                 TSX_LABELS_HIDDEN,
                                 TSX_LABELS_NONE,
-                                TSX_LABELS_GROUP /* shown, with those that are arrays in the group of the array */
+                                TSX_LABELS_GROUP /* shown, as are coordinates that are arrays in the array's group */
 } tsx_labels_shown;
 
 typedef struct tsx_option_times { /* in milliseconds since 1970 */

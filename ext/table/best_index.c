@@ -613,7 +613,7 @@ static bool can_order(const choice *c, int column) {
   return table->columns[column].description->is_dimension && is_sorted_alike(c, &table->columns[column]);
 }
 
-/* Returns the dimension behind a column of the order. */
+/* Returns the number of the dimension that a column of the order belongs to. */
 static uint32_t order_dimension(const choice *c, int column) {
   const tsx_label_column *label = tsx_label_column_at(c->table, column);
   return label ? label->dimension : c->table->columns[column].field;

@@ -338,7 +338,7 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
 /* ---- Conflicts --------------------------------------------------------------------------------------------------- */
 
 /* Returns true if the statement may replace an existing cell. SQLite does not distinguish a statement without an OR
- * clause from one with OR ABORT, so the option conflict decides for both. */
+ * clause from one with OR ABORT, so the option on_conflict decides for both. */
 static bool replaces(const tsx_changes *u) {
   return u->call.conflict == SQLITE_REPLACE || (u->call.conflict == SQLITE_ABORT && !u->table->options.conflict_abort);
 }
@@ -510,7 +510,7 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
   return TSR_OK;
 }
 
-/* Checks the destination of a row. Returns 0 if it is free, 1 if a pending row is there, which *over names;
+/* Checks the destination of a row. Returns 0 if it is free, 1 if a pending row *over is there;
  * TSR_CONSTRAINT if another cell is there. */
 static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;

@@ -307,8 +307,8 @@ void tsx_column_prepare(tsx_column *column) {
 /* NOCASE compares text as if all ASCII letters were lower case. So in byte order, text that is not less than v under
  * NOCASE is not less than v in upper case, and text that is not greater than v under NOCASE is not greater than v in
  * lower case. The first rule has one exception: where v has a character between 'Z' and 'a', such as '_', text that is
- * greater under NOCASE may have any upper-case letter, which is less in byte order. So the low end is cut at such a
- * character, which is replaced by 'A'. */
+ * greater under NOCASE may have any upper-case letter at that position, which is less in byte order. So the low end is
+ * cut at such a character, which is replaced by 'A'. */
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
   tsx_ranges plain = {0};
   *memory = NULL;

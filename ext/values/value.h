@@ -172,7 +172,7 @@ typedef struct tsx_text { /* text in the database's encoding, as SQLite compares
 } tsx_text;
 
 /* ---- json.c: values, intervals and boxes as JSON text ------------------------------------------------------------ */
-/* The tessera_* tables show domains, slices and values of cells in this form, and json.h and values/slice.h read it
+/* The tessera_* tables show domains, slices and values of cells in this form, and sql/json.h and values/slice.h read it
  * back. All functions append to a string of SQLite's. The caller owns it and asks it for errors
  * (sqlite3_str_errcode). */
 
