@@ -21,6 +21,7 @@
  *
  * The temporary database has the tables of an array called "scratch", so a scratch tree shares the methods of all
  * trees. */
+
 #define SCRATCH_SCHEMA "main"
 #define SCRATCH_NAME   "scratch"
 #define OPENED         (SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE)

@@ -21,6 +21,7 @@
 /* TileDB makes arrays that CREATE rejects: key-value stores, attributes whose names begin with "__", pipelines that
  * cannot be read back, levels that a codec does not have, lossy filters on offsets, Hilbert order over a range that is
  * not finite. tessera_ddl and tessera_copy leave these out in the same way and keep everything else. */
+
 /* Returns the level that the codec uses instead of a level outside of its range. */
 static int32_t known_level(const tsr_filter *filter) {
   const int32_t level = filter->level;

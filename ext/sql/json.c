@@ -14,6 +14,7 @@
 /* ---- Flat objects ------------------------------------------------------------------------------------------------ */
 /* A reader of flat JSON objects (RFC 8259) that works in place. A string without its escapes is never longer than with
  * them, so the decoded string overwrites the source. */
+
 typedef struct flat {
   char *at; /* the next character */
   const char *start; /* of the text */

@@ -13,6 +13,7 @@
 /* A stored name may contain any bytes, may be empty, and may differ from another one only in case. The columns of a
  * table need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of
  * the names that are taken. */
+
 unsigned tsx_utf8_size(const uint8_t *p, uint64_t left) {
   unsigned size = p[0] < 0x80                   ? 1
                   : p[0] >= 0xC2 && p[0] < 0xE0 ? 2

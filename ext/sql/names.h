@@ -7,6 +7,7 @@
 /* ---- Names of fields --------------------------------------------------------------------------------------------- */
 /* Stored names of dimensions, attributes and enumerations become names that SQL can use: distinct without regard to
  * case, not empty, in UTF-8. */
+
 /* Makes the names of all fields of a schema, dimensions first, as a table shows them. Anonymous fields are called dim0,
  * dim1, ... and attr0, attr1, ...; a name that equals an earlier one gets the suffix _2, _3, ...; a byte that is not
  * part of valid UTF-8 becomes %XX. The caller frees the result with tsx_names_free. Returns NULL if memory is

@@ -399,6 +399,7 @@ static unsigned how_of(const choice *c, uint32_t term) {
 }
 
 /* ---- Estimating -------------------------------------------------------------------------------------------------- */
+
 /* Makes the ranges of all terms on dimensions whose right sides are known, for the estimate. `terms`, `values` and
  * `known` have an entry for each term; the ranges point into `terms` and `values`. known[i]: term i was used. */
 static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
@@ -566,6 +567,7 @@ static bool is_unique(const choice *c) {
 }
 
 /* ---- Order, LIMIT and cost --------------------------------------------------------------------------------------- */
+
 /* Returns true if SQLite sorts the values of a column as the core does. It does not if some values are shown as another
  * type, and not for text in UTF-16. It does for UINT64: values above the signed range are text, which sorts after all
  * integers, and all have 20 digits. */

@@ -22,6 +22,7 @@
 /* TileDB-CF and xarray's writers keep the coordinates of a dimension in an array of its own: it has one dimension and
  * one attribute, is in the same group, and has the dimension's name there. With the option labels='group' a table reads
  * such arrays as labels. It does not write them. */
+
 /* Returns the directory of the group that contains an array, from sqlite3_malloc, or NULL. */
 static char *group_of_array(const char *path) {
   size_t end = strlen(path);

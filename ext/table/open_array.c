@@ -22,6 +22,7 @@
  * xCreate makes an empty array with the changed schema. So one statement makes the table and its array, and leaves
  * nothing if it fails. connection->stored.making tells xCreate what to make. The statement's text is what tessera_ddl
  * returns, so sqlite_schema has a definition that could make such an array again. */
+
 struct tsx_making {
   const char *files; /* the array to copy the files of, or NULL */
   const tsr_schema *schema; /* else the schema of the empty array */
@@ -204,6 +205,7 @@ void tsx_array_release(tsx_connection *connection, tsx_array *array) {
 }
 
 /* ---- Snapshots --------------------------------------------------------------------------------------------------- */
+
 /* Returns true if the snapshot shows exactly these changes, as they are now; NULL: if it shows none. */
 static bool shows_changes(const tsx_snapshot *snapshot, const tsx_transaction *changes) {
   if (snapshot->transaction != changes) return false;

@@ -775,7 +775,7 @@ const tsr_schema *tsx_row_schema(const tsx_row *row);
  * is freed or set again. */
 const tsr_column *tsx_row_columns(const tsx_row *row);
 
-/* Returns the field of the schema that a column of the table shows, or -1 if the schema has it no more. */
+/* Returns the field of the schema that a column of the table shows, or -1 if the schema no longer has it. */
 int tsx_row_field(const tsx_row *row, uint32_t column);
 
 /* Returns the column of the table that shows a field, or -1 if none does. */

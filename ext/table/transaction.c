@@ -37,6 +37,7 @@
  * For the same reason the transaction may have ended when a statement of the function was stopped or lacked memory.
  * Whatever the function did next would commit on its own. So from then on the store refuses everything
  * (tsx_tree_prepare), and the function fails. */
+
 #define SAVEPOINT_NAME "tessera_function_%llu"
 #define TRIES          16 /* no handler alternates between stopping and passing statements for so long */
 #define RESERVE        (32 << 10) /* bytes, freed when the savepoint ends: ending it must not lack memory */

@@ -638,7 +638,7 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
   for (int c = (int)table->column_count; c < count - 2; c++) {
     sqlite3_value *value = values[2 + c];
     const bool is_time = c == TSX_AS_OF(table) || c == TSX_SINCE(table);
-    if ((!is_update || is_time) && sqlite3_value_type(value) == SQLITE_NULL) continue; /* as it is */
+    if ((!is_update || is_time) && sqlite3_value_type(value) == SQLITE_NULL) continue; /* not set */
     if (sqlite3_value_nochange(value)) continue;
     const tsx_label_column *label = tsx_label_column_at(table, c);
     if (label && !is_update) continue;

@@ -80,7 +80,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
   }
 }
 
-/* Puts "what: " before the message. */
+/* Prepends "what: " to the message. */
 static int prefix(tsr_error *error, const char *what) {
   char text[TSR_MESSAGE_SIZE];
   memcpy(text, error->message, sizeof text);
@@ -123,7 +123,7 @@ static tsr_datatype value_in_shown_of(const tsx_row *row, tsr_datatype datatype)
   return tsx_datatype_shown(datatype, row->table->options.shows.uint64_signed);
 }
 
-/* Sets the least and the greatest value of a datatype of integers. */
+/* Gives the least and the greatest value of an integer datatype. */
 static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *high) {
   uint64_t bits = tsr_datatype_size(datatype) * 8;
   switch (tsr_datatype_kind(datatype)) {

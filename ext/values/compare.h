@@ -14,6 +14,7 @@ typedef struct tsx_ranges tsx_ranges;
 typedef struct tsx_text tsx_text;
 
 /* ---- compare.c: ranges of any column ----------------------------------------------------------------------------- */
+
 /* Sets `mixed`, `printable_low` and `printable_high` of a column of datetimes. Call it after tsx_column_choose and
  * before any function below. */
 void tsx_column_prepare(tsx_column *column);

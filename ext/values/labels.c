@@ -19,7 +19,7 @@ static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
   *field = (tsr_field){.datatype = column->enumeration->datatype, .values_per_cell = 1};
   return (tsx_column){.form = column->label_form,
                       .description = field,
-                      .mixed = column->label_form == TSX_UINT64 /* a label may pass the signed range */};
+                      .mixed = column->label_form == TSX_UINT64 /* a label may be above the signed range */};
 }
 
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value) {
