@@ -1,4 +1,13 @@
-/* compile.c: makes a tsx_query of its text: parses it, lets SQLite prepare it, finds its table, resolves its names. */
+/* compile.c: compiles the text of a tessera_query to a tsx_query.
+ *
+ * The steps, in compile_select: parse the text; check what SQLite's parser will not see (compile_misuse); rewrite the
+ * text for SQLite (table names qualified, median(x) as total(x)) and let SQLite prepare it, which checks grammar, names
+ * and the authorizer's denials; find the array in FROM and the joined tables; resolve names; check that SQLite can
+ * evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
+ * compile_depth stops a query that reads itself.
+ *
+ * Sections: the text for SQLite's parser, the table in FROM, the query, what the authorizer hides, columns. Constants
+ * and the conversion of SQLite's values come last. */
 #include "query/query_internal.h"
 
 #include <limits.h>
@@ -14,7 +23,7 @@ static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out)
   return false;
 }
 
-/* SQLite may lack median and the like, so its parser is given total in their place. */
+/* SQLite may lack median and the like, so its parser sees total(x) instead. */
 static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   if (tree->kind != TSX_EXPR_AGGREGATE || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
@@ -43,7 +52,7 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     char *words = column ? sqlite3_mprintf("%s", tree->name)
                          : sqlite3_mprintf("%.*s", (int)(s->items[i].end - s->items[i].begin), s->items[i].begin);
     if (words) sqlite3_str_appendf(out, " AS \"%w\"", words);
-    else sqlite3_str_appendchar(out, INT_MAX, ' '); /* too long: `out` has no text */
+    else sqlite3_str_appendchar(out, INT_MAX, ' '); /* too long: puts `out` into its error state */
     sqlite3_free(words);
     from = s->items[i].end;
   }
@@ -66,7 +75,7 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
   return s->prepared ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Prepares a text and looks at its end: it must be one statement. *statement may be NULL. */
+/* Prepares a text, which must be a single statement. `statement` may be NULL. */
 static int compile_prepare(const tsx_connection *connection, const char *text, sqlite3_stmt **statement,
                            tsr_error *error) {
   sqlite3_stmt *prepared = NULL;
@@ -90,7 +99,7 @@ tsx_table *tsx_table_connected(const tsx_connection *connection, const char *sch
   return NULL;
 }
 
-/* Looks a table up in one database. Returns 1 if it is there, and whether it is a view. */
+/* Looks up a table in one database. Returns 1 if it exists, else 0. */
 static int compile_look(const tsx_connection *connection, const char *schema, const char *name, bool *view,
                         tsr_error *error) {
   sqlite3_stmt *statement = NULL;
@@ -108,7 +117,7 @@ static int compile_look(const tsx_connection *connection, const char *schema, co
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
-/* Finds the database that a name without one means in temp: temp itself, main, or the first that has it. */
+/* Finds the database of an unqualified name, for a query in temp: temp first, then the other databases in order. */
 static int compile_any(const tsx_connection *connection, const char *name, char **schema, bool *view,
                        tsr_error *error) {
   int found = compile_look(connection, "temp", name, view, error), code;
@@ -120,12 +129,12 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
     if ((found = compile_look(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
       found = tsx_out_of_memory(error);
   if (found == 0 && code != SQLITE_DONE)
-    found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* interrupted, perhaps */
+    found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* e.g. interrupted */
   sqlite3_finalize(names);
   return found;
 }
 
-/* Refuses a table of another database, as a view does that is not in temp. */
+/* Refuses a table in another database, unless the query is in temp. Views have the same rule. */
 static int compile_reach(const tsx_query *query, const char *home, const tsx_source *source, tsr_error *error) {
   if (!source->qualified || !sqlite3_stricmp(home, "temp") || !sqlite3_stricmp(home, source->schema)) return TSR_OK;
   char *what = sqlite3_mprintf("cannot reference objects in database %s: ", source->schema);
@@ -136,7 +145,7 @@ static int compile_reach(const tsx_query *query, const char *home, const tsx_sou
   return code;
 }
 
-/* Looks for a table by the name that FROM has. Returns 1 if it is there; *schema is freed by the caller. */
+/* Looks up a table as named in FROM or JOIN. Returns 1 if it exists, else 0. The caller frees *schema. */
 static int compile_find(const tsx_connection *connection, const char *home, const char *written, const char *name,
                         char **schema, bool *view, tsr_error *error) {
   const char *given = written ? written : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
@@ -147,7 +156,7 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
   return *schema ? compile_look(connection, *schema, name, view, error) : tsx_out_of_memory(error);
 }
 
-/* Says what stands in FROM, which is no array. */
+/* Refuses a FROM that does not name an array; the message says what the name is. */
 static int compile_refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
   static const char *const kinds[] = {"a table of SQLite's", "an array that is not open",
                                       "a tessera_query: join it, or select from it in a view",
@@ -175,7 +184,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   return code;
 }
 
-/* Notes which columns of a joined array are dimensions. */
+/* Marks which columns of a joined array are dimensions. */
 static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table *table = tsx_table_connected(query->connection, join->source.schema, join->source.table);
   const int code = table ? tsx_table_ready(table, error) : TSR_OK;
@@ -209,8 +218,8 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
 
 /* ---- The query --------------------------------------------------------------------------------------------------- */
 
-/* SQLite's prepare of a query compiles the queries that it joins. One that joins itself, after a rename, would never end.
- */
+/* When SQLite prepares a query, it also compiles the queries that it joins. After a rename a query can join itself,
+ * which would recurse for ever. */
 #define COMPILE_DEPTH_MAX 5
 
 static int compile_depth(const tsx_connection *connection, const char *home, const char *text, tsr_error *error) {
@@ -230,7 +239,7 @@ static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
   return false;
 }
 
-/* Refuses a joined array of which a dimension is free: each cell would have many rows. */
+/* Refuses a joined array unless ON binds or filters every dimension: a free one would give each cell many rows. */
 static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_error *error) {
   for (uint32_t c = 0; c < join->column_count; c++) {
     if (!join->columns[c].dimension) continue;
@@ -244,7 +253,7 @@ static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_erro
   return TSR_OK;
 }
 
-/* Refuses joins by columns that SQLite does not evaluate once for each value. */
+/* Refuses joins by columns that cannot be axes. */
 static int compile_bound(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   for (uint32_t j = 0; j < s->join_count; j++) {
@@ -261,7 +270,7 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the first of median and the like in a tree, which SQLite may not have; or NULL. */
+/* Returns the first aggregate in a tree that SQLite may lack, such as median; or NULL. */
 static const tsx_expr *compile_replaced(const tsx_expr *tree) {
   if (!tree || (tree->kind == TSX_EXPR_AGGREGATE && tree->call.function->replaced)) return tree;
   const tsx_expr *found = compile_replaced(tree->base);
@@ -270,7 +279,7 @@ static const tsx_expr *compile_replaced(const tsx_expr *tree) {
   return found;
 }
 
-/* Returns the first of median and the like that stands within an aggregate, or NULL. */
+/* Returns the first such aggregate that is nested in another aggregate, or NULL. */
 static const tsx_expr *compile_nested(const tsx_expr *tree) {
   if (!tree) return NULL;
   const bool within = tree->kind == TSX_EXPR_AGGREGATE;
@@ -284,7 +293,7 @@ static int compile_misused(const tsx_select *s, const tsx_expr *found, const cha
   return found ? tsx_expr_fail(s, found->begin, found->end, "misuse of aggregate: ", why, error) : TSR_OK;
 }
 
-/* Refuses median and the like where no aggregate may be. SQLite's own parser is not given these words. */
+/* Refuses median and the like where SQL allows no aggregate. SQLite's parser cannot: it does not see these words. */
 static int compile_misuse(const tsx_select *s, tsr_error *error) {
   static const char within[] = "an aggregate takes no aggregates";
   int code = compile_misused(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error);
@@ -302,8 +311,8 @@ static int compile_misuse(const tsx_select *s, tsr_error *error) {
   return code == TSR_OK ? compile_misused(s, compile_nested(s->having), within, error) : code;
 }
 
-/* Sets the error of a text that the parser has not taken. If SQLite does not take it either, its message is the better
- * one. Else words that the parser did not expect are a part of SQLite's grammar that it lacks. */
+/* Chooses the error for a text that the parser has refused. If SQLite refuses it, too, its message is better. Otherwise
+ * the unexpected token is valid SQLite grammar that tessera_query lacks. */
 static int compile_doubt(const tsx_query *query, const char *text, const tsx_parse_doubt *doubt, tsr_error *error) {
   tsr_error own = {0};
   if (!doubt->any) return error->code;
@@ -354,9 +363,9 @@ void tsx_query_release(tsx_query *query) {
   *query = (tsx_query){0};
 }
 
-/* ---- What the host's authorizer hides ----------------------------------------------------------------------------- */
+/* ---- What the host's authorizer hides ---------------------------------------------------------------------------- */
 
-/* Returns the name of a column, or of a label behind the columns. */
+/* Returns the name of column i; labels are numbered after the columns. */
 static const char *compile_used(const tsx_table *table, uint32_t i) {
   return i < table->column_count ? table->columns[i].name : table->labels[i - table->column_count].name;
 }
@@ -401,7 +410,7 @@ int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   return code < 0 ? code : TSR_OK;
 }
 
-/* ---- Columns ------------------------------------------------------------------------------------------------------ */
+/* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
 bool tsx_type_has(const char *type, const char *word) {
   const int size = (int)strlen(word);
@@ -410,7 +419,7 @@ bool tsx_type_has(const char *type, const char *word) {
   return false;
 }
 
-/* Returns the affinity that SQLite finds in a declared type, which is not empty. */
+/* Returns the affinity that SQLite derives from a non-empty declared type, as a short type name; "" for BLOB. */
 static const char *compile_affinity(const char *type) {
   return tsx_type_has(type, "INT")                                                                ? "INT"
          : tsx_type_has(type, "CHAR") || tsx_type_has(type, "CLOB") || tsx_type_has(type, "TEXT") ? "TEXT"
@@ -430,8 +439,8 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
   return tree->kind == TSX_EXPR_CAST ? compile_affinity(tree->name) : "";
 }
 
-/* Returns the name of a column as a view has it: that of a plain column is written as the table writes it. SQLite may have
- * appended a number to `name`. */
+/* Returns the column name that a view would have: a plain column is spelled as in its table. SQLite may have appended a
+ * number to `name`, which is kept. The caller frees it. */
 static char *compile_spelled(const tsx_query *query, const tsx_item *item, const char *name) {
   const tsx_expr *tree = tsx_expr_likely(item->tree);
   const bool plain = !item->name && tree->column >= 0;
@@ -468,6 +477,9 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "the number of columns is not the one that SQLite finds");
 }
 
+/* ---- Constants and values ---------------------------------------------------------------------------------------- */
+
+/* Replaces aliases by the expressions that they stand for. */
 static bool compile_nothing(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   if (tree->kind != TSX_EXPR_NAME || !tree->alias) return false;
   tsx_words_append(out, tree->alias, compile_nothing, argument);

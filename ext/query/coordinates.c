@@ -1,5 +1,16 @@
-/* coordinates.c: evaluates expressions of one dimension, or of one enumerated attribute, by SQLite, once for each value
- * that the column can have. A condition of WHERE leaves some of the values out, and so becomes ranges of the dimension. */
+/* coordinates.c: axes. An expression of one dimension, or of one enumerated attribute, is evaluated by SQLite, once for
+ * each value that the column can have, instead of once for each cell.
+ *
+ * tsx_axes_find bounds each axis by the non-empty domain (or the enumeration), narrowed by WHERE's comparisons with
+ * constants. An axis of up to TSX_COORDINATES_MAX values is usable. A longer axis of a sparse array becomes `listed`:
+ * the engine first lists the distinct coordinates that cells have. Callers then register expressions by
+ * tsx_axis_request. tsx_axes_evaluate runs one nested SELECT for each axis over its values, with one result column per
+ * expression, and joins the tables that are bound to this dimension. A condition becomes a byte per value in `kept`,
+ * the other expressions arrays of values, which serve as keys, as result columns, and as value tables for the engine.
+ * Finally tsx_axes_ranges turns the kept coordinates into ranges of the dimension, so that the reader skips the other
+ * tiles.
+ *
+ * Sections: the values of an axis, evaluation, ranges. */
 #include "query/query_internal.h"
 
 #include <string.h>
@@ -8,7 +19,7 @@
 #include "table/table.h"
 #include "values/compare.h"
 
-#define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are doubles */
+#define NUMBER_EXACT (INT64_C(1) << 53) /* integers up to it are exact as doubles */
 
 bool tsx_axis_possible(const tsx_column *column) {
   const tsr_field *field = column->description;
@@ -20,21 +31,21 @@ bool tsx_axis_possible(const tsx_column *column) {
 
 /* ---- Which values an axis has ------------------------------------------------------------------------------------ */
 
-/* Loads a coordinate. Values of UINT64 keep their bits. */
+/* Loads a coordinate. A UINT64 keeps its bits, so it is negative above INT64_MAX. */
 static int64_t axis_load(const tsr_field *field, const void *bytes) {
   const uint64_t size = tsr_datatype_size(field->datatype);
   return tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED ? (int64_t)tsx_load_unsigned(bytes, size)
                                                                  : tsx_load_signed(bytes, size);
 }
 
-/* Narrows low..high to the values that the ranges hold. Returns false if none is left. */
+/* Narrows low..high to the hull of its intersection with the ranges. Returns false if nothing is left. */
 static bool axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high) {
   if (ranges->all) return true;
   int64_t first = INT64_MAX, last = INT64_MIN;
   for (uint64_t i = 0; i < ranges->count; i++) {
     const tsr_range *r = &ranges->ranges[i];
     int64_t a = r->low ? axis_load(field, r->low) : *low, b = r->high ? axis_load(field, r->high) : *high;
-    if (field->datatype == TSR_UINT64 && a < 0) continue; /* past INT64_MAX, where the axis has no values */
+    if (field->datatype == TSR_UINT64 && a < 0) continue; /* above INT64_MAX, where the axis has no values */
     if (field->datatype == TSR_UINT64 && b < 0) b = *high;
     if (a < *low) a = *low;
     if (b > *high) b = *high;
@@ -47,13 +58,12 @@ static bool axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_
   return first <= last;
 }
 
-/* Returns true if SQLite evaluates only the coordinates that cells of a sparse array have, since there are too many
- * between the first and the last one. */
+/* Returns true if the axis lists the coordinates that cells of a sparse array have, since its range is too long. */
 static bool axis_is_list(const tsx_query *query, const tsx_axis *axis) {
   return !query->table->schema->dense && query->select.join_count == 0 && !axis->usable;
 }
 
-/* Sets the ends of an axis. Returns 1; 0 if it has no values. */
+/* Sets the bounds of an axis. Returns 1; 0 if it has no values. */
 static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axis *axis) {
   const tsx_column *shows = &query->table->columns[axis->column];
   if (shows->form == TSX_LABEL) {
@@ -64,7 +74,7 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
   }
   int64_t low = axis_load(shows->description, domain[shows->field].low),
           high = axis_load(shows->description, domain[shows->field].high);
-  if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* past INT64_MAX: not usable */
+  if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* above INT64_MAX: not usable */
   for (const tsx_bound_range *b = query->bounds; b; b = b->next)
     if (b->column == axis->column && !axis_narrow(shows->description, &b->set, &low, &high)) return 0;
   axis->low = low;
@@ -156,13 +166,13 @@ int tsx_axis_request(tsx_query *query, uint32_t number, const tsx_expr *tree, bo
 
 /* ---- Evaluation -------------------------------------------------------------------------------------------------- */
 
-typedef struct axis_rows {
+typedef struct axis_rows { /* the values of an axis, as rows of a nested SELECT */
   const tsx_query *query;
   const tsx_axis *axis;
   uint64_t row; /* counts from 1 */
   int slot;
-  bool null; /* one row, in which the column is null */
-  int *label_slots; /* [the table's label_count]; -1: the axis has no such label */
+  bool null; /* there is just one row, in which the column is null */
+  int *label_slots; /* [the table's label_count]; -1: a label of another dimension, or unused */
   tsx_label_state **states;
 } axis_rows;
 
@@ -208,7 +218,8 @@ static void axis_slot(axis_rows *state, tsx_slots *slots) {
   state->slot = tsx_slot_take(slots, tsx_slot_affinity(state->query->table->columns[state->axis->column].declared));
 }
 
-/* Takes slots for the labels of the axis's dimension that the query uses, and their values. axis_release releases them. */
+/* Takes slots for the labels of the axis's dimension that the query uses, and loads the labels. axis_release releases
+ * them, also after a failure. */
 static int axis_labels(tsx_query *query, axis_rows *state, tsx_slots *slots, tsr_error *error) {
   tsx_table *table = query->table;
   const tsx_column *shows = &table->columns[state->axis->column];
@@ -261,7 +272,7 @@ static bool axis_uses_join(const tsx_expr *tree) {
   return false;
 }
 
-/* Asks SQLite for the least and the greatest value of an expression, and whether all are integers. */
+/* Lets SQLite find the least and the greatest value of an expression, and whether all values are integers. */
 static int axis_ask_ends(tsx_query *query, const axis_rows *state, tsx_rows *rows, const tsx_expr *tree, bool *known,
                          int64_t ends[2], tsr_error *error) {
   sqlite3_stmt *statement = NULL;
@@ -284,7 +295,7 @@ int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool 
                   tsr_error *error) {
   const tsx_axis *axis = &query->axes[number];
   *known = false;
-  ends[0] = 1; /* no value at all */
+  ends[0] = 1; /* an empty range */
   ends[1] = 0;
   if (axis->listed || axis_uses_join(tree)) return TSR_OK;
   if (tree->kind == TSX_EXPR_NAME && !tree->alias) {
@@ -303,7 +314,8 @@ int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool 
   return code;
 }
 
-/* Writes the joins with the values of bound columns. A LIMIT makes SQLite keep and index them, too. */
+/* Writes the joins with the distinct values of bound columns. LIMIT -1 makes SQLite materialize and index these,
+ * too. */
 static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j, axis_rows *state, int *parameters) {
   const tsx_join *join = &query->select.joins[j];
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
@@ -328,14 +340,14 @@ static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt 
   return code;
 }
 
-/* Writes the joins by the axis's column. The rows of the axis stay the outer loop, so they come in their order. */
+/* Writes the joins by the axis's column. CROSS and LEFT keep the axis as the outer loop, so its rows come in order. */
 static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *state) {
   int parameters = 1;
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
     if (join->on.binding_count) axis_bindings(text, query, j, state, &parameters);
     if (join->on.field != state->axis->column) continue;
-    /* A LIMIT makes SQLite keep the rows of a query and index them; else it would run the query for each coordinate. */
+    /* LIMIT -1 makes SQLite materialize and index a query; otherwise it would run the query for each coordinate. */
     sqlite3_str_appendf(text,
                         join->is_query ? " %s JOIN (SELECT * FROM \"%w\".\"%w\" LIMIT -1) AS _tessera_join%u ON "
                                        : " %s JOIN \"%w\".\"%w\" AS _tessera_join%u ON ",
@@ -346,7 +358,7 @@ static void axis_joins(sqlite3_str *text, const tsx_query *query, axis_rows *sta
   }
 }
 
-/* Returns the ON of the first join that has to do with an axis, or NULL. */
+/* Returns the ON of the first join that involves an axis, or NULL. */
 static const tsx_expr *axis_on(const tsx_query *query, const tsx_axis *axis) {
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
@@ -374,7 +386,7 @@ static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows 
   return code == TSR_OK ? axis_bind(query, axis, *statement, error) : code;
 }
 
-/* Copies a value; a text that equals the one before is shared with it. */
+/* Copies a value. A text equal to the previous one shares its bytes. */
 static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr_value *before, tsr_value *value,
                      tsr_error *error) {
   sqlite3_value *given = sqlite3_column_value(statement, i);
@@ -389,7 +401,7 @@ static int axis_copy(tsx_query *query, sqlite3_stmt *statement, int i, const tsr
   return tsx_query_copy(query, given, value, error);
 }
 
-/* Leaves out the coordinates that a join has no row for. */
+/* Drops the coordinates from `from` up to `to`, for which a join has no row. */
 static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
   for (; from < to; from++) {
     axis->kept[from] = 0;
@@ -433,7 +445,7 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
   return TSR_OK;
 }
 
-/* Reads the coordinates that cells have. */
+/* Lists the distinct coordinates of cells, by a GROUP BY in the engine. */
 static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   const tsx_column *shows = &query->table->columns[axis->column];
   const tsr_node node = {.operation = TSR_OP_FIELD, .field = shows->field, .as_integer = true};
@@ -493,14 +505,14 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   return code;
 }
 
-/* Returns the type that holds values of these two types: that of both, or NUMBER; OPAQUE if there is none. */
+/* Returns the common type of two types; OPAQUE if there is none. */
 static tsr_value_type axis_type_of_both(tsr_value_type a, tsr_value_type b) {
   if (a == b || b == TSR_VALUE_NULL) return a;
   if (a == TSR_VALUE_NULL) return b;
   return a == TSR_VALUE_TEXT || b == TSR_VALUE_TEXT ? TSR_VALUE_OPAQUE : TSR_VALUE_NUMBER;
 }
 
-/* Sets the type of a table of values. A NUMBER keeps an INTEGER as a double, so it must be one. */
+/* Fills a value table and finds its type. A table of type NUMBER stores INTEGERs as doubles, so they must be exact. */
 static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *error) {
   const tsx_axis *axis = &query->axes[use->axis];
   tsr_value_table *table = use->table;
@@ -524,7 +536,7 @@ static int axis_type(tsx_query *query, const tsx_value_use *use, tsr_error *erro
                        "CAST one of them", error);
 }
 
-/* Returns true if an axis has something to evaluate. A join of an axis that is not usable is an error. */
+/* Returns 1 if an axis has something to evaluate, else 0. A join on an axis that is not usable is an error. */
 static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
   if (!axis_joined(query, axis)) return axis->tree_count > 0;
   return axis->usable ? 1

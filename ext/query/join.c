@@ -1,6 +1,22 @@
-/* join.c: finds what a joined table is: a table of SQLite's, an array or a tessera_query. If ON depends on one dimension,
- * coordinates.c lets SQLite join its rows to the coordinates, so its columns are expressions of this dimension. Else
- * join.c reads its rows. */
+/* join.c: the tables that a tessera_query joins: SQLite tables, arrays or other queries.
+ *
+ * tsx_join_look finds the kind and the columns of a joined table. If ON depends on one dimension, that is all that
+ * happens here: coordinates.c lets SQLite join the table's rows to the coordinates, and its columns become expressions
+ * of that dimension. Otherwise ON has bindings, each of which sets a column equal to an expression of one dimension:
+ *
+ *   1. tsx_joined_read reads the rows once. Each bound column numbers its distinct values; a row keeps its numbers, and
+ *      the values of the columns that the query uses.
+ *   2. On the axis of each binding, SQLite finds for each coordinate the number of the value that equals it
+ *      (coordinates.c).
+ *   3. tsx_joined_finish gives the values that some coordinate equals the places 0, 1, ... and makes a box: a row-major
+ *      array over the places of all bound columns, which holds the number of the row at each place, or null. A cell's
+ *      place is the sum of its coordinates' places times strides. There the engine finds the row number in the box,
+ *      and with that the values in one list for each column. Two rows at one place are an error.
+ *
+ * Rows, values and box count against the memory budget. The columns of joined arrays that are plain numbers are read as
+ * blocks by the engine instead of as rows by SQLite.
+ *
+ * Sections: what a joined table is, blocks of a joined array, memory, lists, reading, places, columns. */
 #include "query/query_internal.h"
 
 #include <string.h>
@@ -10,7 +26,9 @@
 #include "table/table.h"
 #include "sql/tokens.h"
 
-/* Returns the module in the text of a CREATE VIRTUAL TABLE. Returns false for other texts. */
+/* ---- What a joined table is -------------------------------------------------------------------------------------- */
+
+/* Finds the module name in a CREATE VIRTUAL TABLE statement. Returns false for other statements. */
 static bool join_module(const char *sql, tsx_token *module) {
   bool using = false;
   tsx_tokens tokens = tsx_tokens_of(sql);
@@ -67,7 +85,7 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
     tsx_join_column *column = &join->columns[i];
     const char *name = sqlite3_column_name(statement, i), *declared = NULL, *collation = NULL;
     if (!name) return tsx_out_of_memory(error);
-    /* a column that an authorizer hides keeps its type, which sqlite3_column_decltype does not give then */
+    /* not sqlite3_column_decltype, which has no type for a column that an authorizer hides */
     const int code = sqlite3_table_column_metadata(query->connection->db, join->source.schema, join->source.table, name,
                                                    &declared, &collation, NULL, NULL, NULL);
     if (!declared) declared = "";
@@ -89,7 +107,7 @@ static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **s
   return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
 }
 
-/* Prepares a SELECT of all fields and labels of an array, and notes in join->star those that * has. */
+/* Prepares a SELECT of all fields and labels of an array. join->star lists those that * expands to. */
 static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_table *table, sqlite3_stmt **statement,
                                  tsr_error *error) {
   sqlite3 *db = query->connection->db;
@@ -128,11 +146,10 @@ int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
   return code;
 }
 
-/* Reads the cells of a joined array by the engine: SQLite takes most of the time of reading rows.
- *
- * Only numbers are read in this way, which the engine gives as SQLite would. Texts, datetimes, labels, and arrays with
- * times or with conditions of their own are read as rows.
- */
+/* ---- Blocks of a joined array ------------------------------------------------------------------------------------ */
+
+/* The engine reads a joined array much faster as blocks than SQLite does row by row. Only numbers that SQL shows
+ * unchanged are read in this way. Texts, datetimes, labels, and joins with times or filters are read as rows. */
 
 typedef struct cells_bounds { /* the ends of a dimension's range, in its datatype */
   int64_t ends[2];
@@ -145,7 +162,7 @@ static bool cells_are_numbers(const tsr_field *field) {
   return kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_FLOAT;
 }
 
-/* Returns true if the engine can give what the statement would. */
+/* Returns 1 if the engine gives the same values as the statement, else 0. */
 static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt *statement, const uint32_t *columns,
                       uint32_t count, tsr_error *error) {
   if (join->on.filter_count > 0 || join->source.times_begin) return 0;
@@ -157,7 +174,7 @@ static int cells_suit(const tsx_join *join, const tsx_table *table, sqlite3_stmt
   return 1;
 }
 
-/* Limits a dimension to the values low to high. Returns false if it has none of them. */
+/* Makes the range low..high, clamped to the dimension's datatype. Returns false if it is empty. */
 static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, cells_bounds *bounds,
                         tsr_ranges *ranges) {
   const unsigned bits = 8 * (unsigned)dimension->cell_size;
@@ -173,7 +190,7 @@ static bool cells_limit(const tsr_field *dimension, int64_t low, int64_t high, c
 
 static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]);
 
-/* Limits the dimensions that are bound to dimensions. Returns 1; 0 if no cell can be met. */
+/* Narrows the dimensions that ON binds. Returns 1; 0 if no cell can match. */
 static int cells_dimensions(tsx_query *query, uint32_t j, const tsx_table *table, tsr_ranges **ranges,
                             tsr_error *error) {
   const tsx_join_on *on = &query->select.joins[j].on;
@@ -227,8 +244,8 @@ static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_
   return code;
 }
 
-/* Reads these columns of a joined array as blocks and takes its cells (joined_take). `statement` would read them as
- * rows: SQLite has asked the authorizer about it. Returns 1; 0 if they must be read as rows. */
+/* Reads these columns of a joined array as blocks, and adds each cell as a row (joined_take). `statement` would read
+ * the same as rows; preparing it has consulted the authorizer. Returns 1; 0 if the array must be read as rows. */
 static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, const uint32_t *columns, uint32_t count,
                         tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
@@ -257,34 +274,26 @@ static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, c
   return code < 0 ? code : 1;
 }
 
-/* The rows of tables that are joined by several dimensions.
- *
- * SQLite reads the rows once. The distinct values of each bound column get numbers, SQLite finds for each coordinate the
- * number of the value that equals it (coordinates.c), and the values that some coordinate equals get the places 0, 1, ...
- * The places of all bound columns make a box, row-major, that holds the number of the row at each place, if there is one.
- * The engine looks up a cell's row there, and the values of its columns in one list for each column.
- */
-
 #define JOINED_NO_PLACE UINT32_MAX
-#define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are doubles */
+#define JOINED_EXACT    (INT64_C(1) << 53) /* integers up to it are exact as doubles */
 
 typedef struct joined_column { /* the values of a column, by row */
   tsr_value_list list;
-  int64_t *words; /* INTEGER, the bits of a REAL, a tsr_text_value; replaced by what `list` has */
-  uint8_t *types; /* tsr_value_type */
+  int64_t *words; /* an INTEGER, the bits of a REAL, or a pointer to a tsr_text_value; column_finish converts them */
+  uint8_t *types; /* tsr_value_type; then what `list` needs: nulls or `whole` */
 } joined_column;
 
 typedef struct joined_values { /* the distinct values of a bound column */
   tsx_rows rows; /* gives them to SQLite */
   int slot;
-  uint64_t given;
+  uint64_t given; /* rows so far */
   tsr_value *values;
   uint32_t count, room;
-  uint32_t last; /* number of the last row's value */
-  uint32_t *heads; /* [2 * room]: 1 + number, by hash */
-  uint32_t *places; /* [count] */
+  uint32_t last; /* the number of the previous row's value */
+  uint32_t *heads; /* [2 * room]: hash table of 1 + number; 0: free */
+  uint32_t *places; /* [count], or JOINED_NO_PLACE */
   uint32_t place_count;
-  bool bounded; /* only values from ends[0] to ends[1] can equal what it is bound to */
+  bool bounded; /* only values from ends[0] to ends[1] can match a coordinate */
   int64_t ends[2];
 } joined_values;
 
@@ -294,9 +303,9 @@ typedef struct tsx_joined {
   uint32_t *box_rows;
   uint8_t *box_nulls;
   uint64_t row_count, room, bytes;
-  uint64_t free_places; /* of the box, that have no row */
+  uint64_t free_places; /* places of the box without a row */
   joined_values values[TSX_BINDINGS_MAX];
-  joined_column **columns; /* [join->column_count]; NULL: nothing reads it */
+  joined_column **columns; /* [join->column_count]; NULL: the query does not use the column */
 } tsx_joined;
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
@@ -306,7 +315,7 @@ static uint64_t joined_memory(const tsx_query *query) {
   return memory ? memory : UINT64_C(1) << 30;
 }
 
-/* Takes memory from the budget. Returns false if it has no more. */
+/* Charges memory to the budget of a join, half of the query's. Returns false if it does not fit. */
 static bool joined_fits(const tsx_query *query, uint32_t j, uint64_t more) {
   const uint64_t most = joined_memory(query) / 2;
   tsx_joined *joined = query->joined[j];
@@ -354,7 +363,7 @@ void tsx_joined_release(tsx_query *query) {
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
-/* Gives the values in their order, and all of them again once they have ended. */
+/* Gives the values in order; starts over after the end. */
 static int joined_next(tsx_rows *rows, tsr_error *error) {
   joined_values *v = rows->state;
   (void)error;
@@ -432,7 +441,7 @@ static bool value_same(const tsr_value *a, const tsr_value *b) {
   return a->as.text.size == b->as.text.size && !memcmp(a->as.text.bytes, b->as.text.bytes, a->as.text.size);
 }
 
-/* Doubles the room for values. */
+/* Doubles the room for values, and rehashes them. */
 static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error *error) {
   const uint32_t room = v->room ? 2 * v->room : 64;
   int code = joined_budget(query, j, (room - v->room) * (sizeof *v->values + 2 * sizeof *v->heads), error);
@@ -449,9 +458,9 @@ static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error
   return TSR_OK;
 }
 
-/* Gives a value of a bound column; a text is borrowed. Integers that are REAL become INTEGER: 1 = 1.0. */
+/* Converts a value of a bound column. A text is borrowed. */
 static int value_bound(sqlite3_value *given, tsr_value *value, tsr_error *error) {
-  value->type = TSR_VALUE_NULL; /* of a blob, too: it equals no coordinate */
+  value->type = TSR_VALUE_NULL; /* for a BLOB, too: it equals no coordinate */
   switch (sqlite3_value_type(given)) {
   case SQLITE_INTEGER:
     *value = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(given)};
@@ -468,7 +477,8 @@ static int value_bound(sqlite3_value *given, tsr_value *value, tsr_error *error)
   }
 }
 
-/* Finds the number of a value, which is not null, or gives it one. */
+/* Finds the number of a non-null value, or assigns the next one. A REAL that is an integer becomes INTEGER, as 1 =
+ * 1.0. */
 static int values_number(tsx_query *query, uint32_t j, joined_values *v, const tsr_value *given, uint32_t *number,
                          tsr_error *error) {
   tsr_value value = *given;
@@ -511,8 +521,8 @@ static bool joined_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   return true;
 }
 
-/* Returns true if only values of a bound column from ends[0] to ends[1] can equal what it is bound to. They are known once
- * tsx_joined_read has begun with the join. */
+/* Returns true if only values of a bound column from ends[0] to ends[1] can match a coordinate. joined_bound, at the
+ * start of tsx_joined_read, finds this out. */
 static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_t ends[2]) {
   const joined_values *v = &query->joined[j]->values[b];
   ends[0] = v->ends[0];
@@ -520,7 +530,7 @@ static bool joined_within(const tsx_query *query, uint32_t j, uint32_t b, int64_
   return v->bounded;
 }
 
-/* Finds the ends of the values to which a bound column is equal, if both are integers. */
+/* Finds the range of the expression that a column is bound to, if both are integers. */
 static int joined_bound(tsx_query *query, uint32_t j, uint32_t b, tsr_error *error) {
   const tsx_binding *binding = &query->select.joins[j].on.bindings[b];
   joined_values *v = &query->joined[j]->values[b];
@@ -588,8 +598,8 @@ static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, cons
   return joined_budget(query, j, text->size + 2 * sizeof *text, error);
 }
 
-/* Takes a row: the values of these columns. A row with a null in a bound column equals no coordinate. A text of a bound
- * column is copied, others live as long as the query. */
+/* Adds a row, with values in the order of joined_wanted. A row with a null in a bound column matches no coordinate and
+ * is skipped. Texts of bound columns are copied; other texts must live as long as the query. */
 static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
@@ -607,8 +617,8 @@ static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, ts
   return code;
 }
 
-/* Lists the columns of a joined table that are read: those that are bound, then those whose values the query has.
- * Returns their number. `columns` has room for the bindings and all columns. */
+/* Lists the columns of a joined table to read: the bound columns, then those that the query uses. Returns their number.
+ * `columns` has room for binding_count + column_count. */
 static uint32_t joined_wanted(const tsx_query *query, uint32_t j, uint32_t *columns) {
   const tsx_join *join = &query->select.joins[j];
   uint32_t count = 0;
@@ -618,7 +628,7 @@ static uint32_t joined_wanted(const tsx_query *query, uint32_t j, uint32_t *colu
   return count;
 }
 
-/* Takes the row of a statement. */
+/* Adds the current row of a statement. */
 static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uint32_t count, tsr_value *values,
                       tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
@@ -658,7 +668,7 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
     if (join->on.binding_count == 0) continue;
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
     const int axis = tsx_axis_of(query, join->on.bindings[0].left);
-    if (axis < 0 || query->axes[axis].count == 0) continue; /* no cell, or an error that follows */
+    if (axis < 0 || query->axes[axis].count == 0) continue; /* there are no cells, or an error is reported later */
     for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) code = joined_bound(query, j, b, error);
     if (code == TSR_OK) code = joined_read(query, j, error);
   }
@@ -667,7 +677,8 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
 
-/* Gives places to the values that some coordinate equals. The axis then says the places. */
+/* Assigns places to the values that some kept coordinate equals, and replaces the numbers on the axis by these
+ * places. */
 static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **numbers, tsx_axis **at, tsr_error *error) {
   const tsx_expr *number = query->select.joins[j].on.bindings[b].number;
   joined_values *v = &query->joined[j]->values[b];
@@ -695,7 +706,7 @@ static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **num
   return TSR_OK;
 }
 
-/* Enters the rows into the box. */
+/* Enters each row into the box at its place. */
 static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
@@ -719,8 +730,7 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
   return TSR_OK;
 }
 
-/* Takes memory for the box. It has a place for each combination of the values of all columns, however few rows there
- * are. */
+/* Charges the box to the budget. It has a place for each combination of values, however few rows there are. */
 static int joined_box_budget(const tsx_query *query, uint32_t j, uint64_t size, tsr_error *error) {
   const uint64_t memory = joined_memory(query), place = sizeof(uint32_t) + 1;
   if (size <= JOINED_NO_PLACE && joined_fits(query, j, size * place)) return TSR_OK;
@@ -765,7 +775,7 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
-/* Finds the type of a column's values; OPAQUE: they have none in common. */
+/* Returns the common type of a column's values; OPAQUE if there is none. */
 static tsr_value_type column_type(const joined_column *column, uint64_t rows) {
   bool seen[TSR_VALUE_NULL + 1] = {false}, exact = true;
   for (uint64_t r = 0; r < rows; r++) {
@@ -778,7 +788,8 @@ static tsr_value_type column_type(const joined_column *column, uint64_t rows) {
   return seen[TSR_VALUE_INTEGER] ? TSR_VALUE_INTEGER : seen[TSR_VALUE_REAL] ? TSR_VALUE_REAL : TSR_VALUE_NULL;
 }
 
-/* Brings the values into the form of the list; the types become nulls, or of a NUMBER what is an integer. */
+/* Converts the values in place to the form of a tsr_value_list. `types` becomes the nulls, or for type NUMBER the flags
+ * of INTEGER values. A null REAL or NUMBER is a NaN. TSR_MISMATCH: the values have no common type. */
 static int column_finish(tsx_query *query, joined_column *column, uint64_t rows, tsr_error *error) {
   const tsr_value_type type = column_type(column, rows);
   struct tsr_text_value *texts = NULL;
@@ -818,7 +829,7 @@ static int joined_columns(tsx_query *query, uint32_t j, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Brings the values of a column, which are numbers, into the order of the places. */
+/* Reorders the values of a numeric column from row order to place order. */
 static int column_sort(tsx_query *query, uint32_t j, joined_column *column, tsr_error *error) {
   const tsx_joined *joined = query->joined[j];
   const uint64_t count = joined->box.count;
@@ -841,8 +852,8 @@ static int column_sort(tsx_query *query, uint32_t j, joined_column *column, tsr_
   return TSR_OK;
 }
 
-/* If each place has a row, and the columns are numbers, their values are brought into the order of the places, as long as
- * there is memory for that: the engine then need not look up the rows. */
+/* If every place has a row, all columns are numeric, and memory allows, stores the values in place order: the engine
+ * then skips the lookup of row numbers (is_identity). */
 static int joined_sort(tsx_query *query, uint32_t j, tsr_error *error) {
   tsx_joined *joined = query->joined[j];
   const uint32_t count = query->select.joins[j].column_count;
@@ -873,7 +884,8 @@ int tsx_joined_finish(tsx_query *query, tsr_error *error) {
   return code;
 }
 
-/* Coordinates that equal no value of a bound dimension are not read. A cell may have no label. */
+/* A full box means that every cell has a row: for a JOIN, coordinates that match no value are not read at all. This
+ * does not hold for enumerated attributes, whose cells may be null. */
 bool tsx_joined_complete(const tsx_query *query, uint32_t j) {
   const tsx_join *join = &query->select.joins[j];
   bool complete = query->joined[j] && query->joined[j]->box.values && query->joined[j]->free_places == 0;

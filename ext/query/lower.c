@@ -1,10 +1,25 @@
-/* lower.c: the messages about operands whose types the engine cannot take together, or not for an operation. */
+/* lower.c: turns expression trees into expressions of the engine, which it evaluates over cells.
+ *
+ * This is for trees that depend on several columns or on an attribute. lower_tree works top-down: a subtree without
+ * columns becomes a constant, a subtree that depends on one axis becomes a value table (coordinates.c), both evaluated
+ * by SQLite; the rest must consist of operators and functions that the engine evaluates with exactly SQLite's results.
+ * Anything else is refused with advice. An expression is a list of nodes in postorder: a node's operands come before
+ * it, and the last node is the value. The lower_* functions return the number of a new node, or a TSR code < 0; the
+ * helpers lower_1 and lower_2 pass on an operand that is an error.
+ *
+ * Comparisons follow SQLite's affinity rules; a datetime compared with constants becomes a test whether it is within
+ * ranges (pushdown.c). tsx_lowered_check checks the types after the axes have been evaluated, since only then value
+ * tables have types.
+ *
+ * Sections: messages about types, nodes, leaves, comparisons, LIKE and GLOB, other nodes, whole expressions. */
 #include "query/query_internal.h"
 
 #include <string.h>
 
 #include "connection/errors.h"
 #include "values/compare.h"
+
+/* ---- Messages about types ---------------------------------------------------------------------------------------- */
 
 #define FAULT_OVER_COLUMNS "not evaluated over columns: "
 
@@ -26,7 +41,7 @@ static bool fault_is_number(tsr_value_type type) {
   return type == TSR_VALUE_INTEGER || type == TSR_VALUE_UNSIGNED || type == TSR_VALUE_REAL || type == TSR_VALUE_NUMBER;
 }
 
-/* Returns true if the operand of CASE is a condition. */
+/* Returns true if this operand of a CASE is a condition. */
 static bool fault_is_condition(const tsr_node *n, uint32_t operand) {
   return n->operation == TSR_OP_CASE && operand % 2 == 0 && operand + 1 < n->operand_count;
 }
@@ -45,7 +60,7 @@ static int fault_refuse(const tsx_query *query, const tsx_expr *tree, char *advi
   return code;
 }
 
-/* Branches of different types. The first branch is compared with the first that has another type. */
+/* Branches of different types: names the type of the first branch, and the first type that differs from it. */
 static int fault_mixed(const tsx_query *query, const tsx_expr *tree, const tsr_node *n, const tsr_value_type *types,
                        tsr_error *error) {
   tsr_value_type a = TSR_VALUE_NULL, b = TSR_VALUE_NULL;
@@ -66,7 +81,7 @@ static int fault_mixed(const tsx_query *query, const tsx_expr *tree, const tsr_n
                    error);
 }
 
-/* Says what of the first operand that is no number does not suit. */
+/* Names the first operand that should be a number and is not. */
 static int fault_no_number(const tsx_query *query, const tsx_expr *tree, const tsr_node *n, const tsr_value_type *types,
                            tsr_error *error) {
   const bool tests = n->operation == TSR_OP_AND || n->operation == TSR_OP_OR || n->operation == TSR_OP_NOT;
@@ -86,7 +101,7 @@ static int fault_no_number(const tsx_query *query, const tsx_expr *tree, const t
   return fault_refuse(query, tree, sqlite3_mprintf("its operands have no such operation"), error);
 }
 
-/* Names the two sides of a comparison that the engine cannot make. */
+/* Names the types of a comparison that the engine cannot make. */
 static int fault_compare(const tsx_query *query, const tsx_expr *tree, const tsr_node *n, const tsr_value_type *types,
                          tsr_error *error) {
   const tsr_value_type a = types[n->operands[0]];
@@ -115,8 +130,8 @@ static bool fault_compares(tsr_operation operation) {
   }
 }
 
-/* Sets the error of the node that tsr_expression_types has refused with this fault. `types` are those of the nodes before
- * it. Returns TSR_ERROR. */
+/* Sets the error for the node that tsr_expression_types refused with this fault. `types` has the types of the earlier
+ * nodes. Returns TSR_ERROR. */
 static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32_t node, tsr_expression_fault fault,
                       const tsr_value_type *types, tsr_error *error) {
   const tsx_expr *tree = lowered->trees[node];
@@ -135,9 +150,7 @@ static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32
   return fault_no_number(query, tree, n, types, error);
 }
 
-/* Makes expressions for the engine of what depends on several columns, or on attributes. A part that depends on
- * one axis becomes a table of values (coordinates.c), a part without columns a constant; SQLite evaluates both. What is
- * left are operators and functions that the engine has with SQLite's results. */
+/* ---- Nodes ------------------------------------------------------------------------------------------------------- */
 
 #define OVER_COLUMNS "not evaluated over columns: "
 
@@ -146,7 +159,7 @@ typedef struct lowering {
   tsr_node *nodes;
   const tsx_expr **trees;
   uint32_t count, room;
-  bool alone; /* without the tables of listed axes */
+  bool alone; /* a trial: do not use the value tables of listed axes (lower_is_engines) */
   tsr_error *error;
 } lowering;
 
@@ -209,7 +222,7 @@ static int lower_integer(lowering *l, const tsx_expr *tree, int64_t integer) {
 
 typedef enum affinity_applied { APPLY_NONE, APPLY_NUMBER, APPLY_UNSIGNED, APPLY_TEXT } affinity_applied;
 
-/* Reads text of digits as the number that it is in a comparison with UINT64. Returns false for other values. */
+/* Converts a text of decimal digits, compared with a UINT64 column, to its number. Returns false for other values. */
 static bool lower_unsigned(sqlite3_value *given, tsr_value *value) {
   const char *text = sqlite3_value_type(given) == SQLITE_TEXT ? (const char *)sqlite3_value_text(given) : NULL;
   const int size = text ? sqlite3_value_bytes(given) : 0;
@@ -224,7 +237,7 @@ static bool lower_unsigned(sqlite3_value *given, tsr_value *value) {
   return size > 0;
 }
 
-/* Makes a constant, after the affinity of the other side of a comparison has been applied to it. */
+/* Makes a constant, after applying the affinity of the other side of the comparison. */
 static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied affinity) {
   sqlite3_value *given = NULL;
   tsr_value value;
@@ -247,7 +260,7 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
   return lower_value(l, tree, &value);
 }
 
-/* Makes the cells of a column. */
+/* Makes a node for the cells of a column. */
 static int lower_cells(lowering *l, const tsx_expr *tree, const tsx_column *shows) {
   const int node = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (node < 0) return node;
@@ -282,7 +295,8 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
-/* Makes the number of a cell's row in a joined table, or with a column that column's value in this row. */
+/* Looks up a column of a joined table: the sum of the bindings' numbers is the place in the box, which gives the number
+ * of the joined row, which gives the value. For a placeholder, only tests whether the cell has a joined row. */
 static int lower_joined(lowering *l, const tsx_expr *tree) {
   const tsx_join *join = &l->query->select.joins[tree->join];
   int node = -1;
@@ -305,7 +319,7 @@ static int lower_joined(lowering *l, const tsx_expr *tree) {
   return row ? lower_1(l, TSR_OP_NOT_NULL, tree, node) : node;
 }
 
-/* Makes a test whether a cell has no label: its code is null, or that of no label. */
+/* Tests whether an enumerated cell has no value: its code is null or outside the enumeration. */
 static int lower_no_label(lowering *l, const tsx_expr *tree, uint32_t axis) {
   const int column = l->query->axes[axis].column, field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (field >= 0) l->nodes[field].field = l->query->table->columns[column].field;
@@ -316,7 +330,8 @@ static int lower_no_label(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return lower_2(l, TSR_OP_OR, tree, null, lower_2(l, TSR_OP_OR, tree, low, high));
 }
 
-/* Makes a table of values, and for a cell without a label the value of the expression then. */
+/* Makes a value table. If the expression of an enumerated attribute is not null for a cell without a value, a CASE
+ * supplies that result. */
 static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
   tsr_value null = {.type = TSR_VALUE_NULL};
   const int column = l->query->axes[axis].column;
@@ -342,7 +357,8 @@ static bool is_time(const lowering *l, const tsx_expr *tree) {
 
 static bool is_constant(const tsx_expr *tree) { return tree->field == TSX_FIELD_NONE && !tree->has_aggregate; }
 
-/* Returns what SQLite applies to the other side of a comparison with this tree: columns and CASTs have an affinity. */
+/* Returns the affinity that SQLite applies to the other side of a comparison with this tree. Only columns and CASTs
+ * have one. */
 static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_CAST) {
@@ -360,13 +376,13 @@ static affinity_applied lower_affinity(const lowering *l, const tsx_expr *tree) 
                                                                                                : APPLY_NONE;
 }
 
-/* Makes a side of a comparison, to which the affinity of the other side is applied if it is a constant. */
+/* Makes one side of a comparison. A constant gets the affinity of the other side. */
 static int lower_side(lowering *l, const tsx_expr *tree, const tsx_expr *other) {
   if (!is_constant(tree)) return lower_tree(l, tree);
   return lower_constant(l, tree, lower_affinity(l, other));
 }
 
-/* Writes ranges as intervals that are sorted and disjoint. Returns their number. */
+/* Converts ranges to sorted, disjoint intervals. Returns their number. */
 static uint64_t lower_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2]) {
   uint64_t count = 0;
   for (uint64_t i = 0; i < ranges->count; i++) {
@@ -388,7 +404,7 @@ static uint64_t lower_intervals(const tsr_ranges *ranges, int64_t (*intervals)[2
   return merged;
 }
 
-/* Makes a test whether a column lies in ranges. */
+/* Tests whether a column is within ranges. */
 static int lower_ranges(lowering *l, const tsx_expr *tree, const tsx_expr *column, const tsr_ranges *ranges) {
   int64_t(*intervals)[2] = tsx_arena_take(&l->query->select.arena, (ranges->count + 1) * sizeof *intervals);
   if (!intervals) return tsx_out_of_memory(l->error);
@@ -399,7 +415,8 @@ static int lower_ranges(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   return node;
 }
 
-/* Sets the range of the datetimes that a text of a number equals: one that is shown as an integer, or none. */
+/* Sets the range of the datetimes that equal a decimal text: a datetime outside the printable range is shown as an
+ * integer, so at most that one. */
 static void lower_decimal(const tsx_column *shows, sqlite3_value *text, tsr_range *range, int64_t *at,
                           tsr_ranges *out) {
   char decimal[24];
@@ -411,7 +428,7 @@ static void lower_decimal(const tsx_column *shows, sqlite3_value *text, tsr_rang
   *out = (tsr_ranges){.ranges = range, .count = shown};
 }
 
-/* Makes `column op constant` for a datetime that the engine compares as instants: the column lies in ranges. */
+/* Makes `column op constant` for a datetime: the column is within the ranges that satisfy the comparison. */
 static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *column, tsr_operation operation,
                         const tsx_expr *constant) {
   column = tsx_expr_meaning(column);
@@ -423,8 +440,8 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   tsr_ranges ranges = {.all = true};
   tsr_range decimal;
   int64_t at;
-  const bool list = tree->kind == TSX_EXPR_IN && tree->count > 2; /* SQLite makes = of a list with one value */
-  /* The column's affinity makes a number a text, unless the table decides. */
+  const bool list = tree->kind == TSX_EXPR_IN && tree->count > 2; /* SQLite turns a list of one value into = */
+  /* The column's TEXT affinity turns a number into text, unless the table decides the comparison. */
   int code = list || !decided ? tsx_query_text(l->query, constant, &value, l->error)
                               : tsx_query_constant(l->query, constant, &value, l->error);
   if (code < 0) return code;
@@ -502,7 +519,7 @@ static int like_match(void *argument, const char *text, uint64_t size, tsr_error
   return pattern->glob ? sqlite3_strglob(pattern->text, text) == 0 : sqlite3_strlike(pattern->text, text, 0) == 0;
 }
 
-/* Returns 1 if LIKE ignores case in this connection, 0 if not. */
+/* Returns 1 if LIKE ignores case in this connection, 0 if not (PRAGMA case_sensitive_like), < 0 on error. */
 static int like_folds(const tsx_query *query, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *text = sqlite3_str_new(NULL);
@@ -563,7 +580,7 @@ static int lower_cast(lowering *l, const tsx_expr *tree) {
   return lower_refuse(l, tree, "of cells only CAST AS INTEGER and AS REAL are");
 }
 
-/* Refuses what SQLite alone evaluates, of cells. */
+/* Refuses what only SQLite can evaluate, when it is applied to cells. */
 static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const char *what) {
   const tsx_column *columns = l->query->table->columns;
   const tsx_column *column = tree->field >= 0 ? &columns[tree->field] : NULL;
@@ -614,7 +631,7 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
   }
 }
 
-/* Returns true if the engine evaluates a tree of one column without a table of values. */
+/* Returns true if the engine can evaluate a tree of one column itself, without a value table: a trial lowering. */
 static bool lower_is_engines(const lowering *l, const tsx_expr *tree) {
   tsr_error ignored = {0};
   lowering alone = {.query = l->query, .alone = true, .error = &ignored};
@@ -676,14 +693,14 @@ int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, ts
   return TSR_OK;
 }
 
-/* Makes a comparison of the column's code with a number. */
+/* Compares the column's enumeration code with a number. */
 static int lower_code(lowering *l, const tsx_expr *tree, uint32_t axis, tsr_operation operation, uint64_t number) {
   const int field = lower_node(l, TSR_OP_FIELD, tree, NULL, 0);
   if (field >= 0) l->nodes[field].field = l->query->table->columns[l->query->axes[axis].column].field;
   return lower_2(l, operation, tree, field, field < 0 ? field : lower_integer(l, tree, (int64_t)number));
 }
 
-/* Makes a table that has 1 for the codes that are kept. */
+/* Makes a value table of 1 for kept codes, 0 for others. */
 static int lower_kept_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   const tsx_axis *a = &l->query->axes[axis];
   tsr_value_table *table = tsx_arena_take(&l->query->select.arena, sizeof *table);
@@ -700,7 +717,8 @@ static int lower_kept_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
-/* Begins with the nodes that an expression has. Returns the number of the last one, 0 if there are none, or < 0. */
+/* Copies the nodes of an existing expression, to append to it. Returns the number of the last node, 0 if there are
+ * none, or < 0. */
 static int lower_again(lowering *l, const tsx_lowered *lowered) {
   int before = 0;
   for (uint32_t i = 0; i < lowered->expression.count && before >= 0; i++) {
@@ -718,7 +736,7 @@ int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lo
   while (low < high && !a->kept[low]) low++;
   while (high > low && !a->kept[high - 1]) high--;
   for (uint64_t i = low; i < high; i++) kept += a->kept[i];
-  /* The ends of the codes let the reader skip tiles. */
+  /* The bounds of the kept codes let the reader skip tiles. */
   int node = before < 0 ? before : lower_code(&l, tree, axis, TSR_OP_GREATER_EQUAL, low);
   node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_code(&l, tree, axis, TSR_OP_LESS, high));
   if (kept < high - low) node = lower_2(&l, TSR_OP_AND, tree, node, node < 0 ? node : lower_kept_table(&l, tree, axis));
@@ -728,7 +746,7 @@ int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lo
   return TSR_OK;
 }
 
-/* Adds a test of a column to an expression: it lies in ranges, or without ranges it is null. */
+/* ANDs a test of a column to an expression: it is within the ranges; if `ranges` is NULL, it is null. */
 static int lower_test(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
                       tsr_error *error) {
   lowering l = {.query = query, .error = error};
@@ -767,7 +785,7 @@ int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_err
                        "the order of texts in a database in UTF-16; only = and <> are", error);
 }
 
-/* Refuses comparisons of texts that the engine would make in another order than SQLite. */
+/* Refuses order comparisons of texts in a UTF-16 database. */
 static int lower_check_order(const tsx_query *query, const tsx_lowered *lowered, const tsr_value_type *types,
                              tsr_error *error) {
   for (uint32_t i = 0; i < lowered->expression.count; i++) {
@@ -789,7 +807,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
   tsr_expression_fault fault = TSR_FAULT_NONE;
   if (!types) return tsx_out_of_memory(error);
   memset(types, 0, count * sizeof *types);
-  for (uint32_t i = 0; i < count; i++) { /* a table of nothing but nulls has no type */
+  for (uint32_t i = 0; i < count; i++) { /* a value table that is all null has no type: make it a constant */
     tsr_node *n = (tsr_node *)(uintptr_t)&lowered->expression.nodes[i]; /* of the arena */
     if (n->operation != TSR_OP_TABLE || n->table->type != TSR_VALUE_NULL) continue;
     n->operation = TSR_OP_CONSTANT;

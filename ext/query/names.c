@@ -1,4 +1,14 @@
-/* names.c: the functions that the text of a tessera_query may call. docs/explained/queries.md lists them. */
+/* names.c: what the names in a tessera_query mean: its functions, columns, labels, aliases and ordinals.
+ *
+ * tsx_select_resolve resolves the conditions of joins first, because the columns of a joined table depend on the
+ * dimension that its ON depends on. Then it expands * and resolves the items, WHERE, GROUP BY, HAVING and ORDER BY. A
+ * column wins over an alias, except for a whole term of ORDER BY; an alias stands for the tree of its item. Bottom-up,
+ * each node gets its `field`: the one column that it depends on, NONE for a constant, or MANY. This decides later
+ * whether SQLite or the engine evaluates it. Last come the rules for groups: SELECT DISTINCT becomes GROUP BY, and bare
+ * columns are refused unless the query has exactly one min or max.
+ *
+ * Sections: the table of functions, names in expressions, items and *, keys and bare columns, joins.
+ * docs/explained/queries.md lists the functions. */
 #include "query/query_internal.h"
 
 #include <ctype.h>
@@ -20,7 +30,8 @@
 #define ADDED(n, a, b, function)                                                                                       \
   { n, a, b, SQLITES, true, TSR_AGGREGATE_##function, true }
 
-/* min and max of one argument are aggregates: they come before those of several. */
+/* CELLS: the engine has the function, too; RESULTS: only SQLite; OVER: an aggregate; ADDED: an aggregate that SQLite
+ * may lack. min and max of one argument are aggregates, so they come before the scalar functions of that name. */
 static const tsx_function known_functions[] = {
     OVER("count", 0, 1, COUNT),
     OVER("sum", 1, 1, SUM),
@@ -115,14 +126,13 @@ const tsx_function *tsx_function_known(const char *name) {
   return NULL;
 }
 
-/* Finds what the names of a tessera_query mean. A column wins over an alias, except for a whole term of ORDER
- * BY; an alias is an item of the SELECT, whose tree the name then stands for. */
+/* ---- Names in expressions ---------------------------------------------------------------------------------------- */
 
 typedef struct names_scope {
   tsx_select *select;
   const tsx_table *table;
-  uint32_t joins; /* how many joined tables are known */
-  bool aliases; /* names of items are known */
+  uint32_t joins; /* how many joined tables are visible */
+  bool aliases; /* aliases of items are visible */
   tsr_error *error;
 } names_scope;
 
@@ -147,7 +157,7 @@ static bool names_table(const tsx_select *select, const char *name) {
   return !sqlite3_stricmp(name, tsx_source_name(&select->source));
 }
 
-/* Makes a name a column of a joined table. Returns false if none has such a column. */
+/* Resolves a name to a column of a joined table. Returns false if none has such a column. */
 static bool names_joined(const names_scope *scope, tsx_expr *tree) {
   for (uint32_t j = 0; j < scope->joins; j++) {
     const tsx_join *join = &scope->select->joins[j];
@@ -164,20 +174,20 @@ static bool names_joined(const names_scope *scope, tsx_expr *tree) {
   return false;
 }
 
-/* Refuses columns whose texts SQLite compares in another way than the engine. */
+/* Refuses columns with a collation that the engine lacks. */
 static int names_collated(const names_scope *scope, const tsx_expr *tree) {
   if (scope->select->joins[tree->join].columns[tree->column].plain) return TSR_OK;
   return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ", "COLLATE", scope->error);
 }
 
-/* Returns the number of the column that a label's dimension has. */
+/* Returns the column of a label's dimension. */
 static int names_dimension(const tsx_table *table, uint32_t label) {
   for (uint32_t i = 0; i < table->column_count; i++)
     if (table->columns[i].field == table->labels[label].dimension) return (int)i;
   return TSX_FIELD_MANY;
 }
 
-/* Makes a name a label of a dimension. Returns false if none has this name. */
+/* Resolves a name to a dimension label. Returns false if none has this name. */
 static bool names_label(const names_scope *scope, tsx_expr *tree) {
   for (uint32_t i = 0; i < scope->table->label_count; i++)
     if (!sqlite3_stricmp(scope->table->labels[i].name, tree->name)) {
@@ -234,7 +244,7 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
-/* Makes the item of a column that * stands for. */
+/* Makes the item of one column that * expands to. */
 static int names_expand_one(const names_scope *scope, const tsx_item *star, const tsx_expr *column, tsx_item *out) {
   tsx_arena *arena = &scope->select->arena;
   tsx_expr *tree = tsx_arena_take(arena, sizeof *tree);
@@ -248,7 +258,7 @@ static int names_expand_one(const names_scope *scope, const tsx_item *star, cons
   return tree->name ? TSR_OK : tsx_out_of_memory(scope->error);
 }
 
-/* Makes the items of one * in `out`. */
+/* Appends the items that one * expands to. */
 static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out, uint32_t *count) {
   tsx_select *s = scope->select;
   bool any = false;
@@ -302,7 +312,8 @@ static int names_items(names_scope *scope) {
   return TSR_OK;
 }
 
-/* Returns the number that a term of GROUP BY or ORDER BY is, or 0 if it is none. */
+/* Returns the ordinal in a term of GROUP BY or ORDER BY, or 0 if the term is something else; UINT64_MAX for a literal
+ * 0, which is out of range. */
 static uint64_t names_ordinal(const tsx_expr *tree) {
   while (tree->kind == TSX_EXPR_UNARY && tree->operation == TSR_OP_PLUS) tree = tree->operands[0];
   if (tree->kind != TSX_EXPR_LITERAL) return 0;
@@ -310,11 +321,12 @@ static uint64_t names_ordinal(const tsx_expr *tree) {
   char *end;
   const bool hex = tree->end - tree->begin > 2 && (tree->begin[1] == 'x' || tree->begin[1] == 'X');
   const uint64_t n = strtoull(tree->begin, &end, hex ? 16 : 10);
-  if (end != tree->end || n > INT32_MAX) return 0; /* SQLite takes greater numbers for constants */
+  if (end != tree->end || n > INT32_MAX) return 0; /* SQLite treats larger numbers as constants */
   return n ? n : UINT64_MAX;
 }
 
-/* Resolves a term of GROUP BY or ORDER BY, which may be the number of an item. *item is the item's number, or -1. */
+/* Resolves a term of GROUP BY or ORDER BY, which may name an item by ordinal or alias: *item is that item's number, or
+ * -1. `number` is the term's place, for the message. */
 static int names_term(names_scope *scope, tsx_expr **term, bool order, uint32_t number, int *item) {
   tsx_select *s = scope->select;
   const uint64_t ordinal = names_ordinal(*term);
@@ -349,7 +361,7 @@ int tsx_select_key(const tsx_select *select, const tsx_expr *tree) {
   return -1;
 }
 
-/* Counts the different aggregates min and max of a tree. The first is *extreme. */
+/* Counts the distinct min and max aggregates of a tree. *extreme is the first. */
 static void names_extremes(const tsx_expr *tree, const tsx_expr **extreme, uint32_t *count) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_AGGREGATE) {
@@ -388,7 +400,7 @@ static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *erro
   return code;
 }
 
-/* SELECT DISTINCT over cells: the items are the keys. */
+/* SELECT DISTINCT over cells is a GROUP BY of all items. */
 static int names_distinct(names_scope *scope) {
   tsx_select *s = scope->select;
   if (!(s->group = tsx_arena_take(&s->arena, s->item_count * sizeof *s->group))) return tsx_out_of_memory(scope->error);
@@ -418,6 +430,8 @@ static int names_groups(names_scope *scope) {
   return code;
 }
 
+/* ---- Joins ------------------------------------------------------------------------------------------------------- */
+
 static bool names_uses(const tsx_expr *tree, uint32_t join) {
   if (tree->kind == TSX_EXPR_JOINED && tree->join == join) return true;
   if (tree->base && names_uses(tree->base, join)) return true;
@@ -426,7 +440,7 @@ static bool names_uses(const tsx_expr *tree, uint32_t join) {
   return false;
 }
 
-/* Makes a node that stands for something of a join. */
+/* Makes a placeholder: the node of a binding's number or of the joined row. */
 static tsx_expr *names_stand(const names_scope *scope, uint32_t j, int column, const tsx_expr *words) {
   tsx_expr *tree = tsx_arena_take(&scope->select->arena, sizeof *tree);
   if (!tree) return NULL;
@@ -440,7 +454,7 @@ static tsx_expr *names_stand(const names_scope *scope, uint32_t j, int column, c
   return tree;
 }
 
-/* Takes `column = expression of a dimension`. Returns false for other terms. */
+/* Adds the binding `column = expression of one dimension`. Returns false if the term has another form. */
 static bool names_bind_column(const names_scope *scope, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
   tsx_join *join = &scope->select->joins[j];
   if (column->kind != TSX_EXPR_JOINED || column->join != j || left->field < 0 || names_uses(left, j) ||
@@ -450,7 +464,7 @@ static bool names_bind_column(const names_scope *scope, uint32_t j, const tsx_ex
   return true;
 }
 
-/* Divides ON into bindings and conditions on the joined table alone. */
+/* Divides ON into bindings and filters on the joined table alone. */
 static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree) {
   tsx_join *join = &scope->select->joins[j];
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -473,7 +487,7 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
                        "a join sets columns of its table equal to expressions of one dimension each", scope->error);
 }
 
-/* Resolves an ON that depends on several dimensions. */
+/* Resolves the ON of a join with bindings: it depends on several dimensions, or the joined table is an array. */
 static int names_bindings(const names_scope *scope, uint32_t j) {
   tsx_join *join = &scope->select->joins[j];
   const int code = names_bind(scope, j, join->on.tree);
@@ -486,7 +500,7 @@ static int names_bindings(const names_scope *scope, uint32_t j) {
   return join->on.row ? TSR_OK : tsx_out_of_memory(scope->error);
 }
 
-/* Resolves the conditions of joins. The columns of a joined table depend on the dimension that its ON depends on. */
+/* Resolves the ON of each join, from left to right. */
 static int names_joins(names_scope *scope) {
   tsx_select *s = scope->select;
   for (uint32_t j = 0; j < s->join_count; j++) {

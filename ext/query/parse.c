@@ -1,10 +1,21 @@
-/* parse.c: the memory of trees, their comparison, and messages about their words. */
+/* parse.c: parses the text of a tessera_query into expression trees.
+ *
+ * A recursive descent parser with SQLite's operator precedence. It accepts a subset of SQLite's grammar and nothing
+ * that SQLite would refuse: SQLite prepares every text that passes (compile.c). What it recognizes but the engine
+ * lacks, such as subqueries or window functions, it refuses with advice; an unexpected token sets tsx_parse_doubt, so
+ * that SQLite may supply a better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX,
+ * as later passes walk the trees recursively.
+ *
+ * Sections: the arena, comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
+ * expressions, operators, the clauses of the SELECT. */
 #include <string.h>
 #include <ctype.h>
 
 #include "query/query_internal.h"
 #include "connection/errors.h"
 #include "sql/tokens.h"
+
+/* ---- The arena --------------------------------------------------------------------------------------------------- */
 
 typedef struct tsx_arena_block {
   struct tsx_arena_block *next;
@@ -46,7 +57,9 @@ void tsx_select_free(tsx_select *select) {
   *select = (tsx_select){0};
 }
 
-#define WORDS_SHOWN 100
+/* ---- Comparing and quoting trees --------------------------------------------------------------------------------- */
+
+#define WORDS_SHOWN 100 /* bytes of source text in a message */
 
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error) {
@@ -70,7 +83,7 @@ const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {
 
 static bool same_name(const char *a, const char *b) { return a && b ? !sqlite3_stricmp(a, b) : a == b; }
 
-/* Literals are compared as they are written. */
+/* Literals are equal if they are spelled alike. */
 static bool same_words(const tsx_expr *a, const tsx_expr *b) {
   return a->end - a->begin == b->end - b->begin && !memcmp(a->begin, b->begin, (size_t)(a->end - a->begin));
 }
@@ -93,8 +106,7 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   return true;
 }
 
-/* Parses the text of a tessera_query by recursive descent, with SQLite's precedence of operators. It takes a
- * part of SQLite's grammar and nothing else: SQLite prepares every text that passes. */
+/* ---- The parser -------------------------------------------------------------------------------------------------- */
 
 #define PARSE_DEPTH_MAX 100
 #define OVER_CELLS      "not evaluated over columns: "
@@ -102,8 +114,8 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
 typedef struct query_parser {
   tsx_select *select;
   tsx_tokens tokens;
-  tsx_token token; /* the current one: operators of two characters are one */
-  const char *last_end; /* of the token before */
+  tsx_token token; /* the current token; an operator of two characters is one token */
+  const char *last_end; /* the end of the previous token */
   uint32_t depth;
   tsx_parse_doubt doubt;
   tsr_error *error;
@@ -231,7 +243,7 @@ static tsx_expr *parse_case(query_parser *p, const char *begin) {
   return tree;
 }
 
-/* Parses a number with a sign or without, between the parentheses of a type. */
+/* Parses an optionally signed number in the parentheses of a type. */
 static bool parse_cast_number(query_parser *p) {
   if (!take(p, "-")) take(p, "+");
   if (p->token.kind != TSX_TOKEN_NUMBER) return false;
@@ -239,7 +251,7 @@ static bool parse_cast_number(query_parser *p) {
   return true;
 }
 
-/* Parses the name of a type, as VARCHAR(10). Returns false if there is none. */
+/* Parses a type name such as VARCHAR(10). Returns false if there is none. */
 static bool parse_cast_type(query_parser *p) {
   uint32_t words = 0;
   for (; p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
@@ -278,7 +290,7 @@ static char *parse_call_advice(const tsx_expr *tree, const tsx_function *known) 
   return sqlite3_mprintf("%s() takes another number of arguments", tree->name);
 }
 
-/* Finds the function of a call, and refuses what is not among those known. */
+/* Finds the function of a call; refuses unknown ones. */
 static bool parse_which(query_parser *p, tsx_expr *tree) {
   tree->call.function = tree->call.star ? tsx_function_find("count", 0) : tsx_function_find(tree->name, tree->count);
   if (tree->call.star && sqlite3_stricmp(tree->name, "count") != 0) tree->call.function = NULL;
@@ -287,14 +299,14 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
     if (tree->kind == TSX_EXPR_AGGREGATE || !tree->call.distinct) return true;
   }
   const tsx_function *known = tsx_function_known(tree->name);
-  p->doubt.any = !known || !known->replaced; /* SQLite may have no such function, or know how many arguments it takes */
+  p->doubt.any = !known || !known->replaced; /* SQLite's message about the function or its arguments may be better */
   char *advice = parse_call_advice(tree, known);
   tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, advice ? advice : "", p->error);
   sqlite3_free(advice);
   return false;
 }
 
-/* Parses FILTER and refuses OVER behind the arguments of a call. */
+/* After the arguments of a call: parses FILTER, refuses OVER. */
 static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
   if (at(p, "FILTER") && parse_follows(p, "(")) {
     parse_advance(p);
@@ -333,7 +345,7 @@ static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
   return parse_which(p, tree) ? parse_behind_call(p, tree) : NULL;
 }
 
-/* Parses a name, with its table, or a call. */
+/* Parses [table.]name, or a call. */
 static tsx_expr *parse_named(query_parser *p, const char *begin) {
   const bool word = p->token.kind == TSX_TOKEN_WORD;
   char *name = parse_name_text(p);
@@ -447,7 +459,7 @@ static tsx_expr *parse_unary(query_parser *p) {
   if (tree && at(p, "COLLATE")) {
     parse_advance(p);
     if (!at(p, "BINARY")) return parse_refuse(p, begin, p->token.text + p->token.size, "COLLATE");
-    parse_advance(p); /* all texts are compared so */
+    parse_advance(p); /* BINARY is how all texts are compared */
     if (tree->kind != TSX_EXPR_LITERAL) tree->end = p->last_end; /* GROUP BY 1 COLLATE BINARY: the first item */
   }
   if (tree && at(p, "->")) return parse_refuse(p, begin, p->token.text + 2, "JSON");
@@ -476,8 +488,8 @@ static const operator_mark *parse_mark(const query_parser *p, int level) {
   return NULL;
 }
 
-/* Makes a node of two operands. The chain of operators of one level may be long: it makes no deep recursion here, but
- * a deep tree, so its length counts as depth. */
+/* Makes a node of two operands. A chain of operators of one level needs no recursion here, but builds a deep tree: so
+ * the callers count its length as depth (parse_deeper). */
 static tsx_expr *parse_pair(query_parser *p, tsx_expr_kind kind, tsr_operation operation, const char *begin,
                             tsx_expr *left, tsx_expr *right) {
   tsx_expr *tree = left && right ? parse_node(p, kind, begin) : NULL;
@@ -553,7 +565,7 @@ static tsx_expr *parse_is(query_parser *p, tsx_expr *left, const char *begin) {
   tsx_expr *right = parse_level(p, LEVEL_COMPARISON);
   tsx_expr *tree = parse_pair(p, TSX_EXPR_BINARY, negated ? TSR_OP_IS_NOT : TSR_OP_IS, begin, left, right);
   if (!tree || !truth || right->kind != TSX_EXPR_LITERAL) return tree;
-  tree->operation = TSR_OP_COUNT; /* IS TRUE tests the truth of its left side */
+  tree->operation = TSR_OP_COUNT; /* x IS TRUE tests the truth of x; it does not compare x with 1 */
   tree->negated = negated;
   return tree;
 }
@@ -565,7 +577,8 @@ static tsx_expr *parse_test(query_parser *p, tsx_expr *left, tsr_operation opera
   return tree;
 }
 
-/* = == <> != IS BETWEEN IN LIKE GLOB ISNULL NOTNULL. Sets *more to false if there is none of them. */
+/* Parses one of = == <> != IS BETWEEN IN LIKE GLOB ISNULL NOTNULL and its right side. Sets *more to false if there is
+ * no such operator. */
 static tsx_expr *parse_equal(query_parser *p, tsx_expr *left, const char *begin, bool *more) {
   if (take(p, "=") || take(p, "=="))
     return parse_pair(p, TSX_EXPR_BINARY, TSR_OP_EQUAL, begin, left, parse_level(p, LEVEL_COMPARISON));
@@ -634,7 +647,7 @@ static tsx_expr *parse_expression(query_parser *p) {
 /* ---- The SELECT -------------------------------------------------------------------------------------------------- */
 
 static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
-  if (count & (count - 1)) return true; /* there is room up to the next power of two */
+  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
   void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
   if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
   if (count) memcpy(more, *array, count * size);
@@ -818,7 +831,7 @@ static int parse_tail(query_parser *p) {
   return TSR_OK;
 }
 
-/* Parses FROM. A SELECT may end before it in SQLite. */
+/* Parses FROM. SQLite allows a SELECT without it; a tessera_query does not. */
 static int parse_from(query_parser *p, const char *begin) {
   if (p->token.kind == TSX_TOKEN_END) {
     parse_refuse(p, begin, p->last_end, "a SELECT without FROM");

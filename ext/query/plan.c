@@ -1,5 +1,16 @@
-/* plan.c: divides a query between SQLite and the engine. A condition of WHERE that depends on one dimension leaves
- * coordinates out; all others are one expression for the engine. A key that depends on one axis becomes numbers. */
+/* plan.c: divides a query between SQLite and the engine, and makes the engine's request.
+ *
+ * tsx_asked_plan runs before any cell is read. Of the AND terms of WHERE, a constant may rule out all cells, a term of
+ * one dimension is evaluated by SQLite once per coordinate and drops coordinates, and all other terms are ANDed to one
+ * expression for the engine. A key or column that depends on one dimension is evaluated on its axis, too: the engine
+ * groups by the coordinate and reads a key as its rank among the distinct values. What depends on several columns or on
+ * attributes is lowered (lower.c).
+ *
+ * After the axes have been evaluated, tsx_asked_joins drops join conditions that always hold. tsx_asked_finish checks
+ * types, ranks the keys' values and fills in the request. Where INTEGER and REAL values are equal but look different,
+ * the request has extra MIN aggregates that recover the value to show (tsx_key_part.least).
+ *
+ * Sections: WHERE; keys, aggregates, columns; numbers of keys; the request. */
 #include "query/query_internal.h"
 
 #include <stdlib.h>
@@ -14,7 +25,7 @@ static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   const int code = tsx_query_constant(a->query, tree, &value, error);
   if (code < 0) return code;
   const int type = sqlite3_value_type(value);
-  const bool integer = type == SQLITE_INTEGER; /* a text is as true as the number at its beginning */
+  const bool integer = type == SQLITE_INTEGER; /* the truth of a text is that of its numeric prefix */
   if (type == SQLITE_NULL || (integer ? sqlite3_value_int64(value) == 0 : sqlite3_value_double(value) == 0))
     a->nothing = true;
   sqlite3_value_free(value);
@@ -50,7 +61,7 @@ static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   return plan_condition(a, tree, error);
 }
 
-/* Requests the numbers of a join's values. Cells without a row are left out of a JOIN, and kept by a LEFT JOIN. */
+/* Requests the value number of each binding. A JOIN drops cells without a joined row, a LEFT JOIN keeps them. */
 static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
   const tsx_join *join = &a->query->select.joins[j];
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
@@ -64,8 +75,8 @@ static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
 
 /* ---- Keys, aggregates, columns ----------------------------------------------------------------------------------- */
 
-/* Returns true if a tree is a dimension of datetimes or times that SQL shows as ISO text, all of them. Their order is that
- * of the texts, so the engine takes the coordinates, and SQLite need not make the text of each one. */
+/* Returns true if a tree is a datetime or time dimension of which SQL shows every coordinate as ISO text. Coordinates
+ * and texts sort alike, so the engine can work on the coordinates, and SQLite need not make the text of each. */
 static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
   char text[48];
   tree = tsx_expr_meaning(tree);
@@ -78,7 +89,7 @@ static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
          tsr_datetime_print(shows->description->datatype, last, text) > 0;
 }
 
-/* The same for sparse arrays alone, which can have fewer cells than coordinates. */
+/* The same, for sparse arrays only: they may have fewer cells than coordinates. */
 static bool plan_is_sparse_time(const tsx_asked *a, const tsx_expr *tree) {
   return !a->query->table->schema->dense && plan_is_time(a, tree);
 }
@@ -133,7 +144,7 @@ static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error)
   if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
   if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
   if (tsx_select_key(&a->query->select, tree) >= 0) return TSR_OK;
-  if (tsx_expr_is_column(tree)) return plan_one_aggregate(a, tree, error); /* of the row of the extreme */
+  if (tsx_expr_is_column(tree)) return plan_one_aggregate(a, tree, error); /* a bare column, in the row of min or max */
   int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
   for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
   return code;
@@ -145,7 +156,7 @@ uint32_t tsx_asked_aggregate(const tsx_asked *a, const tsx_expr *tree) {
   return i;
 }
 
-/* Returns true if a tree is a dimension whose coordinates the engine gives as SQL shows them. */
+/* Returns true if a tree is a dimension whose coordinates SQL shows unchanged. */
 static bool plan_is_shown(const tsx_asked *a, const tsx_expr *tree) {
   const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
   return shows && shows->form <= TSX_UINT32;
@@ -175,7 +186,7 @@ static int plan_groups(tsx_asked *a, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
   if (code == TSR_OK && s->meaning.extreme)
-    code = plan_one_aggregate(a, s->meaning.extreme, error); /* before the columns of its row */
+    code = plan_one_aggregate(a, s->meaning.extreme, error); /* must be aggregate 0, before the bare columns */
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
   if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
@@ -209,8 +220,8 @@ static int compare_places(const void *a, const void *b) {
   return order ? order : (x > y) - (x < y);
 }
 
-/* Numbers the values of a key in their order. Coordinates that WHERE has left out get no number. key->mixed is true if an
- * INTEGER and a REAL have one number. */
+/* Ranks the values of a key: equal values share a number, and numbers ascend with the values. Coordinates that WHERE
+ * has dropped get UINT32_MAX. Sets key->mixed if an INTEGER and a REAL share a number. */
 static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
   const tsx_axis *axis = &a->query->axes[key->axis];
   tsx_arena *arena = &a->query->select.arena;
@@ -239,7 +250,7 @@ static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
-/* Without cells there are no coordinates whose values would have types: every expression is null. */
+/* Without cells, the axes are empty and their expressions have no types: replaces every expression by NULL. */
 static void finish_nothing(tsx_asked *a) {
   static const tsr_node null = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_NULL}};
   const tsr_expression expression = {.nodes = &null, .count = 1};
@@ -258,7 +269,7 @@ static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value
   return lowered->expression.count ? tsx_lowered_check(query, lowered, type, error) : TSR_OK;
 }
 
-/* Checks a condition. A text as a condition is a number for SQLite, which the engine does not find in texts. */
+/* Checks the type of a condition. SQLite would convert a text condition to a number; the engine does not. */
 static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
   const int code = check_or_none(query, lowered, type, error);
   if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
@@ -267,7 +278,7 @@ static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_val
                        "not evaluated over columns: ", "a text is no condition: compare it", error);
 }
 
-/* Makes a key of NUMBER one of REAL, and requests its least value, which has the type that the group's values have. */
+/* Groups a key of type NUMBER as REAL, and requests the minimum of the original key, whose type the group shows. */
 static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *key, uint32_t *extra, tsr_error *error) {
   tsx_arena *arena = &a->query->select.arena;
   const uint32_t count = part->lowered.expression.count;
@@ -284,8 +295,8 @@ static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *ke
   return TSR_OK;
 }
 
-/* Requests the least coordinate of each group for a key of an axis, of which some values are INTEGER and equal REAL ones:
- * the group shows the value of a coordinate that it has. */
+/* For a mixed key on an axis, requests the least coordinate of each group, so that the group shows a value that one of
+ * its cells has. */
 static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *extra, tsr_error *error) {
   if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
     return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
@@ -293,7 +304,7 @@ static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *ex
   return TSR_OK;
 }
 
-/* Appends the least values of keys of NUMBER, and the least coordinates of mixed keys, to the aggregates. */
+/* Appends the minima that finish_number_key and finish_mixed_key requested to the aggregates. */
 static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, uint32_t *count) {
   for (uint32_t k = 0; k < a->query->select.group_count; k++) {
     const tsx_key_part *part = &a->keys[k];
@@ -378,7 +389,7 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Names a column whose cells a query does not show. The words of the text may be `*`. */
+/* Refuses a column whose cells have no SQL value. The message names it, as the source text may only say `*`. */
 static int fail_opaque(const tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
   char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)

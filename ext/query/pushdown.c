@@ -1,5 +1,15 @@
-/* pushdown.c: SQLite's order of values: null, numbers, texts. A constraint of a statement gives a value, and not the
- * affinity of the column that the value comes from. So these functions ask what the comparison is under any affinity. */
+/* pushdown.c: predicate pushdown: comparisons with constants that restrict what is read.
+ *
+ * Two sources. The top-level AND terms of the query's own WHERE (tsx_bounds_find) become ranges of a dimension,
+ * directly or through a label. The constraints of the outer statement (tsx_outer_*) become ranges of a dimension, or
+ * are tested against the values of an axis, or become conditions on cells. SQLite tests everything again, so pushing
+ * down too little is safe and too much is not; the exception are datetimes, which the query decides itself, as a table
+ * does.
+ *
+ * An outer constraint supplies a value but not the affinity of the column that the value comes from. So the tests of
+ * section "SQLite's order of values" answer whether the comparison may be true under any affinity.
+ *
+ * Sections: SQLite's order of values, ranges, comparisons in WHERE, constraints of the outer statement. */
 #include "query/query_internal.h"
 
 #include <math.h>
@@ -11,12 +21,14 @@
 #include "table/table.h"
 #include "values/compare.h"
 
-#define NUMBER_SIZE 400 /* a longer text is no number here */
-#define NUMBER_GAP  1e-12 /* how far SQLite's reading of a text may be from ours, relatively */
+/* ---- SQLite's order of values ------------------------------------------------------------------------------------ */
+
+#define NUMBER_SIZE 400 /* a longer text is not taken for a number */
+#define NUMBER_GAP  1e-12 /* the largest relative difference between SQLite's conversion of a text and ours */
 
 static int compare_reals(double a, double b) { return (a > b) - (a < b); }
 
-/* Compares exactly, without converting the integer. */
+/* Compares exactly: the integer is not converted to a double. */
 static int compare_mixed(int64_t integer, double real) {
   if (real >= 9223372036854775808.0) return -1;
   if (real < -9223372036854775808.0) return 1;
@@ -57,7 +69,7 @@ static bool satisfies(int op, int order) {
   }
 }
 
-/* Returns true if SQLite may take a text for a number. *number is about that number. */
+/* Returns true if SQLite may convert a text to a number; *number approximates it. */
 static bool text_is_number(const tsr_value *value, double *number) {
   const char *text = value->as.text.bytes, *blanks = " \t\n\v\f\r";
   uint64_t size = value->as.text.size;
@@ -78,12 +90,12 @@ static tsx_constant constant_make(const tsr_value *value) {
   return constant;
 }
 
-/* Returns true if the comparison may be true when the other side is a column of numbers, whose affinity SQLite applies to
- * both texts. A number is less than a text. */
+/* Returns true if a comparison of two texts may be true after SQLite has applied a numeric affinity to both. A number
+ * sorts before a text. */
 static bool texts_may(const tsr_value *value, int op, const tsx_constant *constant) {
   double x = 0;
   const bool equality = op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS;
-  if (equality && !constant->is_number) return false; /* equal texts alone are equal */
+  if (equality && !constant->is_number) return false; /* then only equal texts are equal */
   const bool is_number = text_is_number(value, &x);
   if (!is_number && !constant->is_number) return false;
   if (is_number != constant->is_number) return satisfies(op, is_number ? -1 : 1);
@@ -91,8 +103,8 @@ static bool texts_may(const tsr_value *value, int op, const tsx_constant *consta
   return satisfies(op, compare_reals(x, y)) || (gap <= most * NUMBER_GAP && satisfies(op, 0));
 }
 
-/* Returns false only if `value op constant` is false or null for SQLite, whatever affinities are applied. `op` is one of
- * SQLITE_INDEX_CONSTRAINT_EQ and the like; with `utf16` the order of texts is not that of their bytes. */
+/* Returns false only if `value op constant` is false or null in SQLite under every affinity. `op` is one of
+ * SQLITE_INDEX_CONSTRAINT_EQ and the like; with `utf16`, texts are not ordered by their UTF-8 bytes. */
 static bool value_may(const tsr_value *value, int op, const tsx_constant *constant, bool utf16) {
   const bool null = value->type == TSR_VALUE_NULL || constant->value.type == TSR_VALUE_NULL;
   if (op == SQLITE_INDEX_CONSTRAINT_IS && null) return value->type == constant->value.type;
@@ -115,8 +127,8 @@ static void value_list_sort(tsx_value_list *list) {
   }
 }
 
-/* Returns false only if no value of a sorted list equals `value`. SQLite has applied the affinity of IN to the values of
- * the list, and not to `value`. */
+/* Returns false only if no value of a sorted list can equal `value`. SQLite has applied the affinity of IN to the list,
+ * but not to `value`. */
 static bool value_may_be_in(const tsr_value *value, const tsx_value_list *list) {
   const int class = value_class(value);
   if (class == CLASS_NULL) return false;
@@ -124,20 +136,18 @@ static bool value_may_be_in(const tsr_value *value, const tsx_value_list *list) 
   return bsearch(value, list->values, list->count, sizeof *list->values, compare_members) != NULL;
 }
 
-/* Finds the comparisons with constants in a WHERE, and makes them ranges. */
-
-#define UNEQUAL_FROM 3051000 /* from this SQLite on a table gets <> and IS NOT (best_index.c) */
-#define LABEL_ROOM   16 /* intervals of a label at first */
+#define UNEQUAL_FROM 3051000 /* since this version, SQLite offers <> and IS NOT to a table (best_index.c) */
+#define LABEL_ROOM   16 /* initial room for the intervals of a label */
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
-typedef struct range_list { /* ranges that grow in the query's arena */
+typedef struct range_list { /* a growing list of ranges, in the query's arena */
   tsr_range *ranges;
   uint64_t count, room;
   bool all;
 } range_list;
 
-/* Copies an end of a range, which may lie in a value or in *ranges. */
+/* Copies one bound of a range, which may point into a SQLite value or into the tsx_ranges itself. */
 static const void *copy_end(tsx_query *query, const tsx_column *column, const void *end, uint64_t size) {
   const tsr_field *field = column->description;
   const uint64_t bytes = field->values_per_cell == TSR_VARIABLE ? size : tsr_datatype_size(field->datatype);
@@ -194,7 +204,7 @@ static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_e
   return TSR_OK;
 }
 
-/* Adds such ranges to those of a dimension, for which tsx_ranges_possible is true. */
+/* Adds the ranges of a comparison to those of a dimension, for which tsx_ranges_possible is true. */
 static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count,
                      unsigned how, tsr_error *error) {
   tsx_bound_range *bound;
@@ -203,7 +213,7 @@ static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *con
   return tsx_bound_ranges(query, &query->table->columns[column], op, values, count, how, &bound->set, error);
 }
 
-/* Adds the coordinates whose label has a value of a set to the ranges of the label's dimension. */
+/* Finds the coordinates whose label is in `set`, and adds them as ranges of the label's dimension. */
 static int bound_add_label(tsx_query *query, const tsx_expr *tree, const tsr_ranges *set, tsr_error *error) {
   tsx_label_column *label = &query->table->labels[tree->column];
   tsx_arena *arena = &query->select.arena;
@@ -259,11 +269,11 @@ tsx_op tsx_bound_op(tsr_operation operation) {
 
 typedef struct comparison { /* of a column or a label with constants */
   const tsx_expr *term, *left;
-  tsx_op op; /* TSX_IN: with any of `rights` */
+  tsx_op op; /* TSX_IN: equals any of `rights` */
   tsx_expr *const *rights;
   uint32_t count;
   sqlite3_value **values; /* [count], or NULL */
-  bool partial; /* one side of a BETWEEN, whose other side is no constant */
+  bool partial; /* one bound of a BETWEEN whose other bound is not constant */
 } comparison;
 
 static bool bound_is_constant(const tsx_expr *tree) { return tree->field == TSX_FIELD_NONE && !tree->has_aggregate; }
@@ -290,7 +300,7 @@ static void comparison_release(comparison *c) {
   sqlite3_free(c->values);
 }
 
-/* Returns true if the table decides the comparison, by instants. best_index.c has the same rules. */
+/* Returns true if the table would decide the comparison, as instants. best_index.c has the same rules. */
 static bool comparison_decides(const tsx_query *query, const comparison *c) {
   const tsx_column *column = compared_column(query, c);
   const tsx_op op = c->op == TSX_ISNOT ? TSX_EQ : c->op;
@@ -306,7 +316,8 @@ static bool comparison_decides(const tsx_query *query, const comparison *c) {
   return true;
 }
 
-/* Returns true if comparing plainly leaves nothing out because the value is no text. */
+/* Returns true if a plain comparison (TSX_PLAINLY) restricts nothing, because a value compared with text is not
+ * text. */
 static bool comparison_is_open(const tsx_column *column, const comparison *c) {
   const bool text = column->form == TSX_DATETIME || !strcmp(column->declared, "TEXT");
   for (uint32_t i = 0; i < c->count && text; i++)
@@ -314,7 +325,7 @@ static bool comparison_is_open(const tsx_column *column, const comparison *c) {
   return false;
 }
 
-/* Returns true if the comparison becomes ranges: of a dimension, or in the engine of a datetime. */
+/* Returns true if the comparison can become ranges: of a dimension, or of a datetime in the engine. */
 static bool comparison_matters(const tsx_query *query, const comparison *c) {
   const tsx_column *column = compared_column(query, c);
   if (!tsx_ranges_possible(column)) return false;
@@ -322,8 +333,8 @@ static bool comparison_matters(const tsx_query *query, const comparison *c) {
   return c->left->field >= 0 && tsx_axis_possible(&query->table->columns[c->left->field]);
 }
 
-/* Adds a comparison to the ranges of a dimension. A coordinate without a label may satisfy IS. Without a state of the array
- * no range is needed. */
+/* Adds a comparison to the ranges of a dimension; none are needed without a snapshot. IS on a label is not pushed down
+ * plainly, since a coordinate without a label may satisfy it. */
 static int comparison_add(tsx_query *query, const comparison *c, unsigned how, tsr_error *error) {
   const bool label = c->left->kind == TSX_EXPR_LABEL;
   const tsx_column *column = compared_column(query, c);
@@ -349,7 +360,7 @@ bool tsx_bounds_decide(const tsx_query *query, const tsx_expr *term) {
   return decided != NULL;
 }
 
-/* Adds the comparisons of one term, of which BETWEEN has two. The table decides both or neither. */
+/* Adds the comparisons of one term; BETWEEN has two. The table decides both or neither. */
 static int term_add(tsx_query *query, comparison *parts, uint32_t count, tsr_error *error) {
   int code = TSR_OK;
   bool decides = true;
@@ -361,7 +372,7 @@ static int term_add(tsx_query *query, comparison *parts, uint32_t count, tsr_err
   return code == TSR_OK && decides ? comparison_decided(query, parts[0].term, error) : code;
 }
 
-/* Finds the comparisons of a term. Returns their number. */
+/* Finds the comparisons of a term with constants. Returns their number, 0 to 2. */
 static uint32_t term_find(const tsx_expr *term, comparison parts[2]) {
   if (term->count == 0) return 0;
   const tsx_expr *left = tsx_expr_meaning(term->operands[0]);
@@ -370,7 +381,7 @@ static uint32_t term_find(const tsx_expr *term, comparison parts[2]) {
   if (term->kind == TSX_EXPR_IN && column && !term->negated && term->count > 1) {
     for (uint32_t i = 1; i < term->count; i++)
       if (!bound_is_constant(term->operands[i])) return 0;
-    parts[0].op = term->count == 2 ? TSX_EQ : TSX_IN; /* SQLite makes = of a list with one value */
+    parts[0].op = term->count == 2 ? TSX_EQ : TSX_IN; /* SQLite turns a list of one value into = */
     parts[0].rights = term->operands + 1;
     parts[0].count = term->count - 1;
     return 1;
@@ -407,15 +418,16 @@ int tsx_bounds_find(tsx_query *query, const tsx_expr *where, tsr_error *error) {
   return code;
 }
 
-/* Lets the constraints of the statement around a query leave out coordinates. */
+/* ---- Constraints of the outer statement -------------------------------------------------------------------------- */
 
-#define OUTER_LIST_MAX 65536u /* values of an IN; SQLite alone tests a longer list */
+#define OUTER_LIST_MAX 65536u /* values of an IN; a longer list is left to SQLite */
 
 static const tsx_expr *outer_tree(const tsx_query *query, const tsx_outer *outer) {
   return tsx_expr_meaning(query->select.items[outer->item].tree);
 }
 
-/* Returns true if the tree is a dimension whose comparisons with constants become ranges, without values one by one. */
+/* Returns true if the tree is a dimension whose comparisons become ranges directly, without testing its values one by
+ * one. */
 static bool outer_is_range(const tsx_query *query, const tsx_expr *tree) {
   if (tree->kind != TSX_EXPR_NAME) return false;
   const tsx_column *shows = &query->table->columns[tree->column];
@@ -444,10 +456,10 @@ bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
   return !query->over_groups || tsx_select_key(s, tree) >= 0;
 }
 
-/* Returns the operator of a constraint. The plan has taken comparisons alone (query_table.c). */
+/* Returns the operator of a constraint. The plan takes only comparisons (query_table.c). */
 static tsx_op outer_op(const tsx_outer *outer) { return outer->in ? TSX_IN : (tsx_op)tsx_op_of(outer->op); }
 
-/* Returns the column if the item is nothing but a datetime of cells, or NULL. */
+/* Returns the column if the item is a bare datetime column in a query over cells, else NULL. */
 static const tsx_column *outer_datetime(const tsx_query *query, uint32_t item) {
   const tsx_expr *tree = tsx_expr_meaning(query->select.items[item].tree);
   if (query->over_groups || !tsx_outer_possible(query) || tree->kind != TSX_EXPR_NAME) return NULL;
@@ -475,7 +487,7 @@ int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_er
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-typedef struct outer_values { /* the value of a constraint, or those of a list */
+typedef struct outer_values { /* the value of a constraint, or the values of its IN list */
   sqlite3_value **values, *one;
   uint32_t count, room;
   bool many; /* more than OUTER_LIST_MAX */
@@ -520,8 +532,8 @@ static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
-/* Makes a comparison with a dimension ranges. SQLite may compare texts as numbers, if the other side is a column of
- * numbers; equal ones are equal then, too. */
+/* Adds a comparison with a dimension as ranges. SQLite may compare two texts as numbers, if a numeric column supplies
+ * the value. So for a TEXT dimension only equality is pushed down, where equal texts are equal as numbers, too. */
 static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr *tree, const outer_values *v,
                        tsr_error *error) {
   const tsx_op op = outer_op(outer);
@@ -551,7 +563,7 @@ int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, t
   return code;
 }
 
-/* Tests a comparison with a datetime of cells that is an attribute. SQLite does not test it again. */
+/* Adds a decided comparison with a datetime attribute to the engine's condition. SQLite does not test it again. */
 static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_values *v, tsr_error *error) {
   tsx_query *query = asked->query;
   const tsx_expr *tree = outer_tree(query, outer);
@@ -566,7 +578,7 @@ static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_va
 
 /* ---- Axes -------------------------------------------------------------------------------------------------------- */
 
-typedef struct outer_test { /* what a value of an axis is compared with */
+typedef struct outer_test { /* a constraint, to be tested against the values of an axis */
   int op;
   bool in, utf16;
   tsx_value_list list; /* of IN */
@@ -593,7 +605,8 @@ static bool test_may(const outer_test *test, const tsr_value *value) {
   return test->in ? value_may_be_in(value, &test->list) : value_may(value, test->op, &test->constant, test->utf16);
 }
 
-/* Leaves out the values of an axis that do not satisfy a constraint; of labels not if a cell without one satisfies it. */
+/* Drops the values of an axis that cannot satisfy a constraint. An enumerated attribute is left alone if a cell without
+ * a value may satisfy it. */
 static int outer_axis(tsx_query *query, const tsx_outer *outer, const outer_values *v, tsr_error *error) {
   const tsx_expr *tree = outer_tree(query, outer);
   const uint32_t place = (uint32_t)tsx_axis_of(query, tree);
@@ -615,14 +628,14 @@ static int outer_axis(tsx_query *query, const tsx_outer *outer, const outer_valu
   bool may = false;
   for (uint64_t i = 0; i < axis->count; i++) {
     const bool shared = i && values[i].type == TSR_VALUE_TEXT && values[i - 1].type == TSR_VALUE_TEXT &&
-                        values[i].as.text.bytes == values[i - 1].as.text.bytes; /* equal texts lie in one place */
+                        values[i].as.text.bytes == values[i - 1].as.text.bytes; /* axis_copy shares equal texts */
     if (!shared) may = test_may(&test, &values[i]);
     axis->kept[i] = axis->kept[i] && may;
   }
   return TSR_OK;
 }
 
-/* Makes the labels that the constraints have left a condition of cells. */
+/* Turns the codes that the constraints have kept into conditions on cells. */
 static int outer_labels(tsx_asked *asked, const tsx_outer *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = asked->query;
   for (uint32_t a = 0; a < query->axis_count; a++) {

@@ -1,8 +1,19 @@
-/* query_internal.h: the text of a tessera_query as trees of expressions. parse.c makes them, names.c says what their names mean
- * and what each part depends on, lower.c and groups.c evaluate them.
+/* query_internal.h: what the files of tessera_query share. A query is a SELECT over an array, compiled for each
+ * statement:
  *
- * Every node knows the words of the source that it stands for, so that SQLite can be given these very words, and so that
- * messages can show them. All memory belongs to one tsx_arena. */
+ *   parse.c         text -> expression trees
+ *   names.c         resolves names, and finds which columns each tree depends on
+ *   compile.c       drives these two, lets SQLite check the text, and finds the tables
+ *   pushdown.c      turns comparisons of a dimension or label with constants into ranges of the dimension
+ *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once per value
+ *   join.c          joined tables: SQLite looks up the row of each coordinate, or the rows are read once into lists
+ *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
+ *   plan.c          assigns each part of the query to SQLite or to the engine
+ *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
+ *   query_table.c   the virtual table module
+ *
+ * Each node of a tree keeps its span of the source text: nested statements reuse these exact words, and error messages
+ * quote them. All memory of a query belongs to one tsx_arena. */
 #ifndef TSX_QUERY_QUERY_INTERNAL_H
 #define TSX_QUERY_QUERY_INTERNAL_H
 
@@ -13,134 +24,136 @@
 #include "connection/connection.h"
 #include "table/table.h"
 
+/* ---- parse.c: the arena, expression trees, the clauses of a SELECT ----------------------------------------------- */
+
 typedef struct tsx_arena { /* `= {0}` is empty */
   struct tsx_arena_block *blocks;
 } tsx_arena;
 
-/* Returns zeroed memory that lives as long as the arena, or NULL. */
+/* Returns zeroed memory that lives as long as the arena, or NULL if memory is exhausted. */
 void *tsx_arena_take(tsx_arena *arena, uint64_t size);
-char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size); /* a copy that NUL terminates, or NULL */
+char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size); /* a NUL-terminated copy, or NULL */
 void tsx_arena_free(tsx_arena *arena);
 
 typedef enum tsx_expr_kind {
   TSX_EXPR_LITERAL,
   TSX_EXPR_NAME, /* [table.]column */
-  TSX_EXPR_JOINED, /* a NAME that is a column of a joined table */
-  TSX_EXPR_LABEL, /* a NAME that is a label of a dimension */
+  TSX_EXPR_JOINED, /* a NAME that resolved to a column of a joined table */
+  TSX_EXPR_LABEL, /* a NAME that resolved to a dimension label */
   TSX_EXPR_UNARY, /* operation: NEGATE, PLUS, BIT_NOT, NOT, IS_NULL, NOT_NULL */
   TSX_EXPR_BINARY, /* operation: arithmetic, comparisons, AND, OR, IS, IS_NOT; COUNT: IS TRUE or IS FALSE */
   TSX_EXPR_CONCATENATE, /* || */
   TSX_EXPR_BETWEEN, /* value, low, high */
   TSX_EXPR_IN, /* value, members */
   TSX_EXPR_LIKE, /* value, pattern; name: like or glob */
-  TSX_EXPR_CASE, /* conditions and values, and ELSE if their number is odd; base: after the word CASE */
+  TSX_EXPR_CASE, /* WHEN, THEN, WHEN, THEN, ..., and ELSE if the count is odd; base: the expression after CASE */
   TSX_EXPR_CAST, /* value; name: the type */
   TSX_EXPR_FUNCTION,
   TSX_EXPR_AGGREGATE
 } tsx_expr_kind;
 
-/* What a part of the text depends on, in `field` of a node. */
+/* What a tree depends on, in its `field`, beside the number of a column. */
 #define TSX_FIELD_NONE (-1) /* a constant */
 #define TSX_FIELD_MANY (-2) /* several columns */
 
 typedef struct tsx_call { /* of a function or an aggregate */
   const struct tsx_function *function;
   bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
-  struct tsx_expr *filter; /* of an aggregate: that of FILTER, or NULL */
+  struct tsx_expr *filter; /* of an aggregate: the condition in FILTER (WHERE ...), or NULL */
 } tsx_call;
 
 typedef struct tsx_expr {
   tsx_expr_kind kind;
   tsr_operation operation;
   bool negated; /* NOT BETWEEN, NOT IN, NOT LIKE, IS NOT TRUE */
-  const char *begin, *end; /* the words of the source, without blanks around them */
+  const char *begin, *end; /* the node's span of the source text, without surrounding blanks */
   char *name, *table; /* of columns as written, of functions in lower case */
   struct tsx_expr **operands;
   uint32_t count;
   struct tsx_expr *base; /* CASE */
   tsx_call call; /* FUNCTION, AGGREGATE */
   /* names.c: */
-  struct tsx_expr *alias; /* a NAME that stands for an item */
-  int column; /* a NAME: the number of the table's column; JOINED: of the joined table's; LABEL: of the table's label */
+  struct tsx_expr *alias; /* the item that a NAME is an alias of, or NULL */
+  int column; /* NAME: the table's column; JOINED: the joined table's column; LABEL: the table's label */
   uint32_t join; /* JOINED: the number of the join */
-  int field; /* the only column that it depends on, outside of aggregates; or TSX_FIELD_... */
+  int field; /* the only column that the tree depends on, ignoring aggregates; or TSX_FIELD_... */
   bool has_aggregate;
 } tsx_expr;
 
 typedef struct tsx_item { /* of the SELECT */
   tsx_expr *tree; /* NULL: * */
   char *name; /* the alias, or NULL */
-  char *star; /* of "table.*": the table; of "*": "" */
+  char *star; /* the table of "table.*"; "" for "*" */
   const char *begin, *end; /* with the alias */
 } tsx_item;
 
 typedef struct tsx_order {
   tsx_expr *tree;
   bool descending;
-  const char *rest; /* the words after the expression, up to `end` */
+  const char *rest; /* the text after the expression (DESC, NULLS FIRST), up to `end` */
   const char *end;
-  int item; /* the number of the item that it is by name or ordinal, or -1 */
+  int item; /* the item that the term names by alias or ordinal, or -1 */
 } tsx_order;
 
 typedef struct tsx_join_column {
   char *name, *declared; /* the type may be "" */
-  bool plain; /* its texts are compared as BINARY does */
+  bool plain; /* the collation is BINARY */
   bool dimension; /* of an array */
 } tsx_join_column;
 
-/* A column of a joined table that ON sets equal to an expression of one dimension. */
+/* ON binds a column of the joined table: column = expression of one dimension. */
 typedef struct tsx_binding {
   uint32_t column; /* of the joined table */
-  const tsx_expr *left;
+  const tsx_expr *left; /* the expression */
   tsx_expr *number; /* stands for the number of the column's value that equals `left`: JOINED, column -1 - binding */
 } tsx_binding;
 #define TSX_BINDINGS_MAX 16u
 
-/* What ON says. */
+/* The condition in ON. */
 typedef struct tsx_join_on {
   tsx_expr *tree;
-  int field; /* the dimension that it depends on; TSX_FIELD_MANY: there are bindings */
+  int field; /* the dimension that it depends on; TSX_FIELD_MANY: the join has bindings */
   tsx_binding bindings[TSX_BINDINGS_MAX];
   uint32_t binding_count;
-  const tsx_expr **filters; /* its terms about the joined table alone */
+  const tsx_expr **filters; /* terms that involve only the joined table */
   uint32_t filter_count;
-  tsx_expr *row; /* stands for the row: JOINED, column TSX_JOIN_ROW; it is null if a cell has none */
+  tsx_expr *row; /* placeholder for a cell's joined row: JOINED, column TSX_JOIN_ROW; null if the cell has no row */
 } tsx_join_on;
 
 #define TSX_JOINS_MAX 8u
 #define TSX_JOIN_ROW  INT_MIN
 
 typedef struct tsx_source { /* a table of FROM or JOIN: [schema.]table[(as_of[, since])] [[AS] alias] */
-  char *schema, *table, *alias; /* schema: as written, then that in which a joined table was found; it and alias may be
-                                   NULL */
-  const char *begin, *end; /* the words of [schema.]table */
-  bool qualified; /* the words name a schema */
-  tsx_expr *times[2]; /* as_of and since in parentheses, of an array; or NULL */
-  const char *times_begin, *times_end; /* their words, with the parentheses; NULL: there are none */
+  char *schema, *table, *alias; /* schema: as written; of a joined table, then where it was found; schema and
+                                   alias may be NULL */
+  const char *begin, *end; /* the span of [schema.]table */
+  bool qualified; /* the text names a schema */
+  tsx_expr *times[2]; /* as_of and since, the arguments of an array; or NULL */
+  const char *times_begin, *times_end; /* their span, including the parentheses; NULL if there are none */
 } tsx_source;
 
-/* Returns the name that the text calls a table by. */
+/* Returns the name by which the query refers to a table. */
 static inline const char *tsx_source_name(const tsx_source *source) {
   return source->alias ? source->alias : source->table;
 }
 
-/* LEFT JOIN or JOIN: a table that has at most one row for each value of one dimension; or, with bindings, for each
- * combination of values of several */
+/* JOIN or LEFT JOIN. The joined table has at most one row for each coordinate of the dimension in ON; with bindings,
+ * for each combination of coordinates of several dimensions. */
 typedef struct tsx_join {
   bool left, is_query, is_array; /* is_query: it is a tessera_query */
   const char *begin; /* the word JOIN, INNER or LEFT */
   tsx_source source;
   tsx_join_on on;
   tsx_join_column *columns; /* of an array: its fields, then its labels */
-  uint32_t *star; /* [star_count]: the columns that * stands for, in its order; NULL: all */
+  uint32_t *star; /* [star_count]: the columns that * expands to, in order; NULL: all */
   uint32_t star_count;
   uint32_t column_count;
 } tsx_join;
 
-typedef struct tsx_meaning { /* what names.c finds out about a SELECT */
-  bool has_aggregate; /* the results are groups, as with GROUP BY */
-  bool *used; /* [the table's column_count + label_count]: the text has the column, or the label */
-  const tsx_expr *extreme; /* the only min or max, from whose row bare columns are taken; or NULL */
+typedef struct tsx_meaning { /* names.c sets it */
+  bool has_aggregate; /* the results are groups, even without GROUP BY */
+  bool *used; /* [the table's column_count + label_count]: the query uses the column, or the label */
+  const tsx_expr *extreme; /* the only min or max, whose row supplies the bare columns; or NULL */
 } tsx_meaning;
 
 /* A SELECT, clause by clause. */
@@ -148,7 +161,7 @@ typedef struct tsx_select {
   tsx_arena arena;
   char *text; /* the source */
   char *
-      prepared; /* the source as SQLite's own parser is given it: names of tables are complete, median(x) is total(x) */
+      prepared; /* the source for SQLite's own parser: table names are qualified, and total(x) replaces median(x) */
   bool distinct;
   tsx_item *items;
   uint32_t item_count;
@@ -165,53 +178,53 @@ typedef struct tsx_select {
 
 void tsx_select_free(tsx_select *select);
 
-/* Sets the error `what: 'the words of the source' (character n)advice`. Returns TSR_ERROR. */
+/* Sets the error to `what`, the quoted source text from begin to end, its position "(character n)", and ": advice"
+ * unless advice is "". Returns TSR_ERROR. */
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error);
 
-/* Returns true if the trees are the same, but for blanks, comments and the case of names. */
+/* Returns true if the trees are equal up to blanks, comments and the case of names. */
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
 
-/* Returns what is within likely() and unlikely(), which a view names its columns by. */
+/* Strips likely() and unlikely(): a view names a column after the expression inside. */
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree);
 
-/* Returns true if the tree is a column alone, of the table or of a joined one, or a label. */
+/* Returns true if the tree is a bare column of the table or of a joined table, or a bare label. */
 static inline bool tsx_expr_is_column(const tsx_expr *tree) {
   return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) &&
          tree->column >= 0;
 }
 
-/* Parses the text of a tessera_query. */
-
-/* Whether SQLite may have a better message for a text that this parser has refused. */
+/* After a refusal: whether SQLite may have a better message for the text. */
 typedef struct tsx_parse_doubt {
   bool any;
-  const char *begin, *end; /* the token that the parser did not expect; NULL: it has refused something that it knows */
-  bool word; /* the token is a word without quotes */
+  const char *begin, *end; /* the unexpected token; NULL if the parser recognized what it refused */
+  bool word; /* the token is an unquoted word */
 } tsx_parse_doubt;
 
-/* Parses a SELECT. Names are not looked up yet. *doubt is set, too, and is empty if nothing has failed. The caller calls
+/* Parses a SELECT without resolving names. Always sets *doubt; it is empty on success. The caller calls
  * tsx_select_free, also after a failure. */
 int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error);
 
-/* Lets SQLite evaluate words of a tessera_query. A nested SELECT runs over the table _tessera_query_rows, whose
- * rows the caller makes: a coordinate, a group, or a row of cells each. Its columns are slots with an affinity; in the
- * words of the query, names of columns are replaced by slots. So a nested SELECT reaches nothing but these slots and the
- * functions that parse.c has let pass. */
+/* ---- run.c: nested statements, in which SQLite evaluates parts of a query ---------------------------------------- */
+
+/* A nested SELECT runs over the table _tessera_query_rows, whose rows the caller produces: each is a coordinate, a
+ * group or a row of cells. Its columns are slots, each with an affinity; slots replace the column names in the query's
+ * text. So a nested SELECT can reach only these slots, joined tables, and the functions that parse.c allows. */
 
 typedef enum tsx_affinity { TSX_SLOT_INTEGER, TSX_SLOT_REAL, TSX_SLOT_TEXT, TSX_SLOT_NONE } tsx_affinity;
 #define TSX_SLOTS      16 /* of INTEGER, REAL and TEXT each */
 #define TSX_SLOTS_NONE 400 /* without affinity */
 #define TSX_SLOT_COUNT (3 * TSX_SLOTS + TSX_SLOTS_NONE)
 
-typedef struct tsx_slots { /* which slots are in use; `= {0}` at first */
+typedef struct tsx_slots { /* how many slots of each affinity are taken; `= {0}` at first */
   uint16_t used[4];
 } tsx_slots;
 
-/* Takes the next slot of an affinity. Returns its number, or -1 if there are no more. */
+/* Takes the next slot of an affinity. Returns its number, or -1 if all are taken. */
 int tsx_slot_take(tsx_slots *slots, tsx_affinity affinity);
-tsx_affinity tsx_slot_affinity(const char *declared); /* of a column that is declared so, or a CAST to INT or NUM */
-void tsx_slot_append(sqlite3_str *out, int slot); /* the slot's name in a nested SELECT */
+tsx_affinity tsx_slot_affinity(const char *declared); /* of a declared type, or of tsx_query_declared */
+void tsx_slot_append(sqlite3_str *out, int slot); /* writes the slot's name */
 
 typedef struct tsx_rows { /* the rows of one nested SELECT */
   int (*next)(struct tsx_rows *rows, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
@@ -219,84 +232,76 @@ typedef struct tsx_rows { /* the rows of one nested SELECT */
   void *state;
 } tsx_rows;
 
-/* Writes the words of a tree. `replace` writes what stands in place of a node and returns true, or returns false. */
+/* Writes the source text of a tree. `replace` writes a substitute for a node and returns true, or returns false. */
 typedef bool (*tsx_replace)(void *argument, const tsx_expr *tree, sqlite3_str *out);
 void tsx_words_append(sqlite3_str *out, const tsx_expr *tree, tsx_replace replace, void *argument);
 
-/* Writes the words from *from on up to those of the tree's last replaced part, and sets *from behind that. */
+/* Writes the source text from *from through the tree's last replaced part, and moves *from past it. */
 void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument);
 
-/* Prepares `text`, whose FROM is TSX_ROWS_FROM. Frees the text. `rows` is used until the statement is finalized. */
+/* Prepares `text`, and frees it. Binds `rows`, unless NULL, to parameter 1 of TSX_ROWS_FROM; they must outlive the
+ * statement. */
 #define TSX_ROWS_NAME "_tessera_query_rows"
 #define TSX_ROWS_FROM " FROM " TSX_ROWS_NAME "(?1)"
 int tsx_rows_prepare(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
                      tsr_error *error);
 
-/* Binds rows to another parameter of a statement: `... FROM TSX_ROWS_NAME(?2)`. */
+/* Binds rows to another parameter of a statement, as in `FROM TSX_ROWS_NAME(?2)`. */
 int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int parameter, tsx_rows *rows, tsr_error *error);
 
-/* Takes a step. Returns 1 with a row, 0 at the end, < 0 on error. */
+/* Steps the statement. Returns 1 with a row, 0 at the end, < 0 on error. */
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error);
 
-/* Fails because a statement that must have rows has none: an authorizer has answered SQLITE_IGNORE for the SELECT. */
+/* Sets the error of a statement that unexpectedly has no rows: an authorizer answered SQLITE_IGNORE for its SELECT.
+ * Returns TSR_AUTH. */
 int tsx_rows_none(tsr_error *error);
 
 int tsx_rows_register(tsx_connection *connection); /* returns SQLite's code */
 
-/* A tessera_query that has been parsed, and what its evaluation over one state of its array keeps. compile.c
- * makes it, run.c drives the evaluation:
- *
- *   pushdown.c        comparisons of a dimension or a label with constants: ranges of the dimension
- *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once for each value
- *                   that the column can have (an axis)
- *   join.c          tables that are joined by one dimension: SQLite looks for their row once for each coordinate
- *   join.c   tables that are joined by several dimensions: their rows are read once, into lists
- *   lower.c         what depends on several columns: nodes of an expression that the engine evaluates over cells
- *   rows.c          what stands around aggregates: SQLite evaluates it once for each group
- */
+/* ---- The state of one query -------------------------------------------------------------------------------------- */
 
 typedef struct tsx_axis { /* the values that one column can have */
   int column; /* of the table */
-  bool usable; /* no more than TSX_COORDINATES_MAX; else the engine has to evaluate what depends on the column */
-  bool listed; /* of a sparse array, and past TSX_COORDINATES_MAX: SQLite evaluates the coordinates of cells alone */
-  int64_t *coordinates; /* [count], in order, once tsx_axes_evaluate has read them; `count` is set then, too */
+  bool usable; /* SQLite can evaluate expressions once per value; otherwise the engine must evaluate them over cells */
+  bool listed; /* a sparse array, over TSX_COORDINATES_MAX: SQLite sees only coordinates that cells have */
+  int64_t *coordinates; /* [count], ascending; of listed axes, which tsx_axes_evaluate reads; it sets `count`, too */
   int64_t low;
   uint64_t count;
   const tsx_expr **trees; /* what SQLite evaluates for each value */
-  bool *tests; /* [tree_count]: it is a condition, of which the truth is kept */
+  bool *tests; /* [tree_count]: the tree is a condition; its truth is ANDed into `kept` */
   uint32_t tree_count;
   tsr_value **values; /* [tree_count][count] */
-  uint8_t *kept; /* [count]: the conditions allow it; NULL: all are allowed */
+  uint8_t *kept; /* [count]: whether the conditions keep the value; NULL: all are kept */
 } tsx_axis;
 
-typedef struct tsx_bound_range { /* `column op constant`, as ranges of a dimension's values */
+typedef struct tsx_bound_range { /* the ranges of a dimension's values that satisfy `column op constant` */
   struct tsx_bound_range *next;
   int column;
   tsr_ranges set;
 } tsx_bound_range;
 
-typedef struct tsx_decided { /* a term of WHERE that compares instants, as the table does (query_internal.h) */
+typedef struct tsx_decided { /* a term of WHERE that compares instants, as the table does (see tsx_bound_ranges) */
   struct tsx_decided *next;
   const tsx_expr *tree;
 } tsx_decided;
 
-typedef struct tsx_value_use { /* a table of values of a TSX_OP_TABLE node, filled when its axis has been evaluated */
+typedef struct tsx_value_use { /* the value table of a TSR_OP_TABLE node, filled once its axis has been evaluated */
   struct tsx_value_use *next;
   tsr_value_table *table;
   uint32_t axis, tree;
   const tsx_expr *words;
 } tsx_value_use;
 
-typedef struct tsx_compiling { /* the queries that are being compiled or evaluated, the innermost first */
+typedef struct tsx_compiling { /* a query that is being compiled or evaluated; `outer` is the one that joins it */
   const struct tsx_compiling *outer;
   const char *home, *text;
 } tsx_compiling;
 
 typedef struct tsx_query {
   tsx_connection *connection;
-  const char *home; /* as given to tsx_query_compile; borrowed */
+  const char *home; /* the argument of tsx_query_compile; borrowed */
   tsx_select select;
-  const tsx_snapshot *shown; /* the state that is read; borrowed */
+  const tsx_snapshot *shown; /* the snapshot that is read; borrowed */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;
@@ -309,28 +314,27 @@ typedef struct tsx_query {
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings */
 } tsx_query;
 
-/* The functions that the text of a tessera_query may call, and nothing else may. */
+/* ---- names.c: the functions that a query may call, and name resolution ------------------------------------------- */
 
 typedef struct tsx_function {
   const char *name;
-  uint8_t least, greatest; /* numbers of arguments */
-  tsr_operation cells; /* the engine's operation over cells; TSR_OP_COUNT: SQLite alone evaluates it */
+  uint8_t least, greatest; /* bounds of the number of arguments */
+  tsr_operation cells; /* the engine's operation over cells; TSR_OP_COUNT: only SQLite can evaluate it */
   bool aggregate;
   tsr_aggregate_function aggregates;
-  bool replaced; /* SQLite may lack it: its own parser is given total(x) in its place */
+  bool replaced; /* SQLite may lack it, so SQLite's parser sees total(x) instead */
 } tsx_function;
 
 /* Returns the function with this name, in any case, that takes this many arguments; NULL if there is none. */
 const tsx_function *tsx_function_find(const char *name, uint32_t count);
 
-/* Returns a function with this name, whatever arguments it takes; NULL if there is none. */
+/* Returns a function with this name and any number of arguments; NULL if there is none. */
 const tsx_function *tsx_function_known(const char *name);
 
-/* Finds what the names of a tessera_query mean, by SQLite's rules. */
-
-/* Replaces * by the table's columns, resolves every name and ordinal, sets `field` and `has_aggregate` of every node,
- * and `has_aggregate` of the SELECT. Fails for names that do not exist, and for columns that are neither keys nor in an
- * aggregate, unless the query has exactly one min or max. SELECT DISTINCT over cells becomes a GROUP BY of all items. */
+/* Resolves names by SQLite's rules: expands *, resolves every name and ordinal, and sets `field` and `has_aggregate` of
+ * every node and select->meaning. Fails for unknown names, and for columns that are neither keys nor inside an
+ * aggregate, unless the query has exactly one min or max. SELECT DISTINCT over cells becomes a GROUP BY of all
+ * items. */
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error);
 
 /* Returns the key of GROUP BY that equals the tree, or -1. */
@@ -342,172 +346,174 @@ static inline const tsx_expr *tsx_expr_meaning(const tsx_expr *tree) {
   return tree;
 }
 
-/* Makes a tsx_query of the text of a SELECT: finds its tables, resolves its names, and says what its columns
- * are. */
+/* ---- compile.c: compiles the text of a SELECT to a tsx_query ----------------------------------------------------- */
 
-/* Sets the table in FROM, which is looked up in the database `home` ("temp": in all databases), and resolves names. */
+/* Compiles a query: parses it, looks up its tables in the database `home` ("temp": in all databases), and resolves its
+ * names. `home` is borrowed. The caller calls tsx_query_release, also after a failure. */
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error);
 void tsx_query_release(tsx_query *query);
 
-/* Fails if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite gives NULL for it, but the
- * engine reads the cells. What the authorizer denies, tsx_query_compile refuses. */
+/* Fails with TSR_AUTH if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite would show
+ * NULL, but the engine would read the cells. Outright denials already fail in tsx_query_compile. */
 int tsx_query_permitted(const tsx_query *query, tsr_error *error);
 
-/* Makes the CREATE TABLE statement of the columns as a view of the same text has them. */
+/* Makes the CREATE TABLE statement that declares the columns, named as in a view with the same text. The caller frees
+ * it by sqlite3_free. */
 int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error);
 
-/* Returns true if the name of a type has this word, in any case. */
+/* Returns true if the type name contains this word, in any case. */
 bool tsx_type_has(const char *type, const char *word);
 
-/* Returns the type that the column of an item is declared with. A CAST has the affinity of its type; other expressions
- * have none. */
+/* Returns the declared type of an item's column: a plain column's own type, a CAST's affinity, "" for other
+ * expressions. */
 const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
 
 /* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
-/* As tsx_query_constant, but a number becomes its text, as in a list of IN beside a column of TEXT. */
+/* Like tsx_query_constant, but casts the value to TEXT, as SQLite does with the list of IN for a TEXT column. */
 int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
-/* Copies a value of SQLite's; text lives as long as the query. A BLOB is TSR_MISMATCH. */
+/* Converts a value of SQLite; its text is copied into the query's arena. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
 
-/* Returns an array's table of this connection by its name, or NULL. */
+/* Returns this connection's table of an array by name, or NULL if it is not connected. */
 tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name);
 
-/* Returns 0 if a column of a result is no column, but a NULL that SQLite has put in its place for an authorizer: it has no
- * type then, and is named by the words of the text. Else 1. */
+/* Returns 1 if result column `i` is really the column `name`; 0 if an authorizer made SQLite substitute NULL for it:
+ * the result column then has no declared type, and is named after the text of the expression. < 0 on error. */
 int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error);
 
-/* The axes of a tessera_query: what depends on one dimension or one enumerated attribute. SQLite
- * evaluates it once for each value that the column can have. */
+/* ---- coordinates.c: axes, on which SQLite evaluates what depends on one dimension or one enumerated attribute ---- */
 
 #define TSX_COORDINATES_MAX 1048576u
 
 /* Returns true if SQLite can evaluate expressions of this column once for each value. */
 bool tsx_axis_possible(const tsx_column *column);
 
-/* Finds the ends of all axes in a snapshot, narrowed by comparisons of WHERE with constants. Returns 1; 0 if no cell can
- * satisfy WHERE. */
+/* Finds the bounds of all axes in a snapshot: the non-empty domain, narrowed by WHERE's comparisons with constants.
+ * Returns 1; 0 if no cell can satisfy WHERE. */
 int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error);
 
-/* Makes axes without values, as if no cell satisfied WHERE. */
+/* Makes empty axes, as if no cell satisfied WHERE. */
 int tsx_axes_none(tsx_query *query, tsr_error *error);
 
-/* Returns the number of the axis of a tree that depends on one column, if the axis is usable; else -1. Labels may be null,
- * coordinates are not: tsx_axis_of_dimension returns -1 for labels. It does so for listed axes, too, whose expressions are
- * tables of values for the engine. The column alone needs no list. */
+/* tsx_axis_of returns the axis of a tree that depends on one column if the axis is usable, else -1. It is -1, too, for
+ * a bare column on a listed axis: the engine reads it directly. tsx_axis_of_dimension also returns -1 for enumerated
+ * attributes, whose cells may be null, and for listed axes, whose expressions become value tables for the engine. */
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
 int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
 
-/* Adds an expression to those that are evaluated for each value. Returns its number among the axis's trees, or < 0. */
+/* Registers an expression to be evaluated for each value. Returns its number among the axis's trees, or < 0. */
 int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
 
-/* Finds the least and the greatest value of an expression over an axis (1 and 0: it is always null). *known is false if
- * some value is no integer, or if the values are not known before the joins are. */
+/* Finds the least and the greatest value of an expression over an axis (1 and 0 if it is always null). *known is false
+ * if a value is not an integer, or if the expression uses a joined table, which has not been read yet. */
 int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool *known, int64_t ends[2],
                   tsr_error *error);
 
-/* Evaluates an expression for a null of the axis's column. */
+/* Evaluates an expression with NULL for the axis's column. */
 int tsx_axis_null(tsx_query *query, uint32_t axis, const tsx_expr *tree, tsr_value *value, tsr_error *error);
 
-/* Evaluates the expressions of all axes. */
+/* Evaluates the expressions of all axes, and the joins. */
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error);
 
-/* Makes the ranges of a dimension from what is kept of its axis and from comparisons with constants. */
+/* Sets dimensions[dimension_count] to the ranges to read: the kept values of each axis, intersected with the ranges of
+ * comparisons with constants. */
 int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 
-/* The tables that a tessera_query joins: what each of them is, and its columns. */
+/* ---- join.c: joined tables --------------------------------------------------------------------------------------- */
 
 typedef enum tsx_table_kind { TSX_TABLE_SQLITE, TSX_TABLE_ARRAY, TSX_TABLE_QUERY, TSX_TABLE_OTHER } tsx_table_kind;
 
-/* Finds what a table is that is no view, by the text that made it; OTHER: a virtual table of another module, or none. */
+/* Classifies a table (not a view) by its CREATE statement. OTHER: a virtual table of another module, or no such
+ * table. */
 int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *table, tsx_table_kind *kind,
                         tsr_error *error);
 
-/* Finds what a joined table is, which is in the database join->schema, and its columns. */
+/* Finds the kind and the columns of a joined table, in the database join->source.schema. */
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);
 
-/* Joined arrays that the engine reads, without rows of SQLite's. */
-
-/* Tables that a tessera_query joins by several dimensions. Their rows are read once, into lists. */
-
-/* Returns the list of the rows' numbers, into which the sum of the join's numbers points, or that of a column, into which
- * a row's number points. The lists are empty at first. NULL: no memory. */
+/* Joins with bindings: the rows of the joined table are read once, into lists.
+ *
+ * tsx_joined_places returns the list of row numbers, indexed by the sum of the join's binding numbers;
+ * tsx_joined_column returns the values of a column, indexed by row number. Both lists are filled later, by
+ * tsx_joined_finish. NULL if memory is exhausted. */
 const tsr_value_list *tsx_joined_places(tsx_query *query, uint32_t join);
 const tsr_value_list *tsx_joined_column(tsx_query *query, uint32_t join, uint32_t column);
 
 /* Reads the rows of the joins with bindings. */
 int tsx_joined_read(tsx_query *query, tsr_error *error);
 
-/* Gives the values of a bound column, for SQLite: each has the number of its row, from 1 on, and is in the slot. */
+/* Returns the distinct values of a bound column as rows for SQLite: the value is in *slot, its number (from 1) is the
+ * rowid. */
 tsx_rows *tsx_joined_values(const tsx_query *query, uint32_t join, uint32_t binding, int *slot);
 
-/* Makes places of the numbers that the axes have found, and the lists. */
+/* After the axes have been evaluated: turns the value numbers that they found into places, and fills the lists. */
 int tsx_joined_finish(tsx_query *query, tsr_error *error);
 
-/* After that: returns true if the join has a row for each coordinate that is read. */
+/* After tsx_joined_finish: returns true if every coordinate that is read has a joined row. */
 bool tsx_joined_complete(const tsx_query *query, uint32_t join);
 
 void tsx_joined_release(tsx_query *query);
 
-/* Expressions of several columns as nodes that the engine evaluates over cells. */
+/* ---- lower.c: expressions that the engine evaluates over cells --------------------------------------------------- */
 
 typedef struct tsx_lowered { /* an expression for the engine */
   tsr_expression expression;
-  const tsx_expr **trees; /* [expression.count]: what each node stands for */
+  const tsx_expr **trees; /* [expression.count]: the tree that each node was made from */
 } tsx_lowered;
 
-/* Makes an expression for the engine. `trees` are ANDed if there are several. */
+/* Lowers trees to an expression for the engine; several trees are ANDed. */
 int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error);
 
-/* Adds to an expression that is a condition, or empty: the code of the axis of labels is one that the axis keeps. */
+/* ANDs to *lowered, a condition or empty: the enumeration code is one that the axis keeps. */
 int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error);
 
-/* Adds, in the same way: the datetime column lies in the ranges. */
+/* ANDs to *lowered: the datetime column is within the ranges. */
 int tsx_lower_ranges(tsx_query *query, const tsx_expr *column, const tsr_ranges *ranges, tsx_lowered *lowered,
                      tsr_error *error);
 
-/* Adds, in the same way: the column is null. */
+/* ANDs to *lowered: the column is null. */
 int tsx_lower_null(tsx_query *query, const tsx_expr *column, tsx_lowered *lowered, tsr_error *error);
 
-/* Makes an expression that is the value of the column alone: its code, if it is enumerated. */
+/* Makes an expression of the bare column: the stored value, which for an enumerated column is the code. */
 int tsx_lower_field(tsx_query *query, const tsx_expr *tree, int column, tsx_lowered *lowered, tsr_error *error);
 
-/* Fails if SQLite has another order of texts than the engine: that of UTF-16. */
+/* Fails in a UTF-16 database, where SQLite orders texts differently from the engine. */
 int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_error *error);
 
-/* Checks the types. Call it when the axes have been evaluated. Sets *type to that of the value. */
+/* Type-checks an expression, after the axes have been evaluated, and sets *type to the type of its value. The error
+ * names the operand types that the engine cannot combine. */
 int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error);
 
-/* Says in words why the engine cannot evaluate a part of a query, from the types of its operands. */
-
-/* What a tsx_query asks of the engine, and which of the engine's results each part of its text is. */
+/* ---- plan.c: what a query asks of the engine, and where each part finds its value in the results ----------------- */
 
 typedef struct tsx_key_part { /* a key of GROUP BY */
-  int axis; /* < 0: the engine evaluates the key */
+  int axis; /* the axis that SQLite evaluates the key on; < 0: the engine evaluates the key */
   uint32_t tree; /* of the axis */
-  uint32_t *numbers; /* [the axis's count] */
-  uint64_t *places; /* [number_count]: a coordinate with the number */
+  uint32_t *numbers; /* [the axis's count]: the rank of each value among the distinct kept values; or UINT32_MAX */
+  uint64_t *places; /* [number_count]: the index on the axis of some value with this rank */
   uint32_t number_count;
-  bool mixed; /* values of the axis are INTEGER and equal REAL ones */
-  tsx_lowered lowered, coordinate; /* coordinate: the axis's column alone */
-  /* >= 0: the number of an aggregate. A NUMBER's groups are made of its values as REAL, and the aggregate is the least of
-   * them, an INTEGER or a REAL. For a mixed key it is the least coordinate of the group, whose value the group shows. */
+  bool mixed; /* the axis has an INTEGER and an equal REAL */
+  tsx_lowered lowered, coordinate; /* coordinate: the bare column of the axis */
+  /* The value that the group shows, when equal keys may differ in type: the number of an extra aggregate, or < 0. A key
+   * of type NUMBER is grouped as REAL, and the aggregate is its minimum, an INTEGER or a REAL. For a mixed key it is
+   * the least coordinate of the group, whose value the group shows. */
   int64_t least;
 } tsx_key_part;
 
 typedef struct tsx_aggregate_part {
-  const tsx_expr *tree; /* a NAME: the column in the row of select.extreme, which is number 0 */
+  const tsx_expr *tree; /* a bare column: its value in the row of select.meaning.extreme, which is aggregate 0 */
   tsx_lowered argument, filter;
   tsr_value_type argument_type, filter_type;
   double percent;
 } tsx_aggregate_part;
 
-typedef struct tsx_column_part { /* a column over cells */
+typedef struct tsx_column_part { /* a result column of a query over cells */
   const tsx_expr *tree;
-  int axis; /* >= 0: the engine gives the coordinate, the axis the value */
+  int axis; /* >= 0: the engine returns the coordinate, and the axis maps it to the value */
   uint32_t axis_tree;
   tsx_lowered lowered;
   tsr_value_type type;
@@ -516,7 +522,7 @@ typedef struct tsx_column_part { /* a column over cells */
 typedef struct tsx_asked {
   tsx_query *query;
   bool nothing; /* no cell satisfies the WHERE */
-  const tsx_expr **conditions; /* of cells */
+  const tsx_expr **conditions; /* terms of WHERE that the engine tests for each cell */
   uint32_t condition_count;
   tsx_lowered where;
   tsx_key_part *keys; /* [select.group_count] */
@@ -527,141 +533,144 @@ typedef struct tsx_asked {
   tsr_query request;
 } tsx_asked;
 
-/* Finds what the engine and SQLite evaluate, without reading a cell. tsx_axes_find came before. */
+/* Divides the work between the engine and SQLite, after tsx_axes_find. Reads no cells. */
 int tsx_asked_plan(tsx_asked *asked, tsr_error *error);
 
-/* Leaves out the conditions of joins that have a row for each coordinate, after the axes have been evaluated. */
+/* After the axes have been evaluated: drops the conditions of joins that have a row for every coordinate. */
 int tsx_asked_joins(tsx_asked *asked, tsr_error *error);
 
-/* Makes asked->request, after all that. */
+/* Makes asked->request. The last step. */
 int tsx_asked_finish(tsx_asked *asked, tsr_error *error);
 
-/* Returns the number of the aggregate, or of the column of the extreme's row, that a tree is; or aggregate_count. */
+/* Returns the number of the aggregate that a tree is, bare columns included; aggregate_count if there is none. */
 uint32_t tsx_asked_aggregate(const tsx_asked *asked, const tsx_expr *tree);
 
-/* SQLite's order of values. */
+/* ---- pushdown.c: SQLite's order of values, bounds from WHERE, and constraints of the outer statement ------------- */
 
-/* Compares two values that are null, INTEGER, REAL or TEXT. Returns < 0, 0, > 0. */
+/* Compares two values in SQLite's order; they are NULL, INTEGER, REAL or TEXT. Returns < 0, 0, > 0. */
 int tsx_values_compare(const tsr_value *a, const tsr_value *b);
 
-typedef struct tsx_constant { /* what values are compared with; made by tsx_constant_make */
+typedef struct tsx_constant { /* the right side of a comparison */
   tsr_value value;
-  bool is_number; /* a text that SQLite may take for a number */
-  double number; /* about that number */
+  bool is_number; /* a text that SQLite may convert to a number */
+  double number; /* that number, approximately */
 } tsx_constant;
 
-typedef struct tsx_value_list { /* of IN: values that are not null */
+typedef struct tsx_value_list { /* the non-null values of an IN list, sorted */
   tsr_value *values;
   uint64_t count;
-  bool texts, numbers; /* set by tsx_value_list_sort: which classes of values are among them */
+  bool texts, numbers; /* the list has texts, has numbers */
 } tsx_value_list;
 
-/* Comparisons of a column with constants, as ranges of the column's values. Those of a dimension decide which
- * tiles are read.
+/* Bounds: comparisons of a column with constants, as ranges of the column's values. The ranges of a dimension prune the
+ * tiles that are read.
  *
- * A table compares a datetime with ISO text of any precision by instants, where SQLite leaves the comparison to the
- * table: in the terms of WHERE that AND joins (docs/reference/types.md). Elsewhere SQLite compares the texts. A query
- * does the same, so it gives the rows of the view. */
+ * Where SQLite leaves a comparison to a table, in the top-level AND terms of WHERE, the table compares a datetime with
+ * ISO text of any precision as instants (docs/reference/types.md). Elsewhere SQLite compares the texts. A query does
+ * the same, so it returns the same rows as the equivalent view. */
 
-/* Makes the ranges of the values that can satisfy `column op value`; of several values, any of them. `how` is a flag of
- * tsx_ranges_make beside those of the connection: 0 or TSX_PLAINLY. The ranges are in the query's arena, and need the
- * values no longer. */
+/* Makes the ranges of the values that can satisfy `column op value`, for any of the values. `how` is 0 or TSX_PLAINLY;
+ * the connection's flags for tsx_ranges_make are added. The ranges are copied into the query's arena. */
 int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqlite3_value *const *values,
                      uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error);
 
-/* Finds the comparisons with constants that AND joins in a WHERE, and adds their ranges if query->shown is set. */
+/* Finds the comparisons with constants among the top-level AND terms of WHERE, and if query->shown is set adds their
+ * ranges to query->bounds. */
 int tsx_bounds_find(tsx_query *query, const tsx_expr *where, tsr_error *error);
 
-/* Returns true if a term of WHERE compares a datetime by instants. The bounds of a dimension and of a label decide such a
- * term; for an attribute the engine does. */
+/* Returns true if this term of WHERE compares a datetime as instants. For a dimension or a label the ranges alone then
+ * decide the term; for an attribute the engine does. */
 bool tsx_bounds_decide(const tsx_query *query, const tsx_expr *term);
 
-/* Returns the operator of values that an operator of the text is, or TSX_NOTNULL if it compares nothing; and the operator
- * for exchanged sides. */
+/* tsx_bound_op maps an operator of the text to a tsx_op, or to TSX_NOTNULL if it is not a comparison. tsx_bound_flipped
+ * returns the operator after its two sides are exchanged. */
 tsx_op tsx_bound_op(tsr_operation operation);
 tsr_operation tsx_bound_flipped(tsr_operation operation);
 
-/* Constraints of the statement around a tessera_query, `SELECT ... FROM q WHERE month = '06'`. They leave out
- * coordinates before any cell is read. SQLite tests them again, with its own affinities. So a constraint may keep too
- * much here, and must not leave out a row that SQLite would keep.
+/* Constraints of the outer statement, as in `SELECT ... FROM q WHERE month = '06'`, are pushed down: they drop
+ * coordinates before any cell is read. SQLite tests them again, with its own affinities, so pushdown may keep too many
+ * rows, but must not drop a row that SQLite would keep.
  *
- * A datetime of cells is the exception. In a view SQLite hands the constraint to the table, which compares instants
- * (query_internal.h). So the query decides such a constraint, and SQLite does not test it. */
+ * A datetime column of cells is the exception: in a view, SQLite hands its constraint to the table, which compares
+ * instants. So here the query decides such a constraint, and SQLite does not test it again. */
 
 typedef struct tsx_outer {
   uint32_t item; /* of the SELECT */
   int op; /* SQLITE_INDEX_CONSTRAINT_EQ and the like */
-  bool in; /* the constraint is `item IN (...)`, and `value` its list, for sqlite3_vtab_in_first; `op` is that of = */
+  bool in; /* the constraint is `item IN (...)`: `value` is its list, for sqlite3_vtab_in_first, and `op` is EQ */
   bool decides; /* tsx_outer_decides was true: SQLite does not test the constraint */
   sqlite3_value *value; /* borrowed */
-  int request; /* set by tsx_outer_request: the number of the axis's values, or < 0 */
+  int request; /* set by tsx_outer_request: the item's number among the trees of its axis, or < 0 */
 } tsx_outer;
 
-/* Returns true if constraints may leave out rows. They do so only if the items tell the rows apart (tsx_run_rowid). */
+/* Returns true if constraints may drop rows: only if the items identify the rows (tsx_run_rowid), and there is no LIMIT
+ * and no DISTINCT. */
 bool tsx_outer_possible(const tsx_query *query);
 
 /* Returns true if constraints on the item can be tested before any cell is read. */
 bool tsx_outer_takes(const tsx_query *query, uint32_t item);
 
-/* Returns true if the query decides a constraint, so that SQLite must not test it. `right` is the value that the item is
- * compared with, or NULL if it is not known yet. */
+/* Returns true if the query decides a constraint, so that SQLite must not test it. `right` is the value that the item
+ * is compared with, or NULL if it is not known yet. */
 bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right);
 
-/* Adds the constraints on dimensions to the query's bounds. Call it before tsx_axes_find, which narrows the axes by them. */
+/* Adds the constraints on dimensions to the query's bounds. Call before tsx_axes_find, which narrows the axes by
+ * them. */
 int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error);
 
-/* Requests the values that the other constraints compare. tsx_axes_find came before. */
+/* Requests the axis values that the other constraints compare. Call after tsx_axes_find. */
 int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error);
 
-/* Leaves out coordinates, or adds conditions of cells to `asked`, after the axes have been evaluated. */
+/* After the axes have been evaluated: drops coordinates, or adds conditions on cells to `asked`. */
 int tsx_outer_apply(tsx_asked *asked, const tsx_outer *outer, uint32_t count, tsr_error *error);
 
-/* Rowids of the rows of a query. SQLite asks for them in RIGHT JOIN and FULL JOIN, to remember which rows it has
- * matched. So a row must have one rowid in all scans of a statement, whatever constraints the scans have, and share it with
- * no other row. */
+/* ---- run.c: rowids, execution, kept rows ------------------------------------------------------------------------- */
+
+/* In RIGHT JOIN and FULL JOIN, SQLite uses rowids to remember which rows it has matched. So a row must keep its rowid
+ * in all scans of a statement, whatever their constraints, and no two rows may share one. */
 
 #define TSX_ROWID_BEGIN UINT64_C(0xcbf29ce484222325)
 
-typedef struct tsx_occurrences { /* how often each hash has come in a scan; `= {0}` at first */
+typedef struct tsx_occurrences { /* how often each hash has occurred in a scan; `= {0}` at first */
   struct tsx_occurrence *entries;
   uint64_t room, count;
 } tsx_occurrences;
 
-/* Runs a tsx_query over the state of its array that the statement sees, and gives its rows. */
+/* Runs a tsx_query over the snapshot that the statement sees, and gives its rows. */
 
 typedef struct tsx_run tsx_run;
 
-/* Fails if the query has parts that neither SQLite nor the engine can evaluate, as far as that shows without reading the
- * array. The query is used up. */
+/* Fails if neither SQLite nor the engine can evaluate some part of the query, as far as this shows without reading the
+ * array. The query can only be released afterwards. */
 int tsx_run_check(tsx_query *query, tsr_error *error);
 
-/* Starts a run. The query is borrowed, and may be run once. The caller closes the run, also after a failure; *run may be
- * NULL then. */
+/* Starts a run. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
+ * *run may be NULL. */
 int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);
 
-/* Gives an item of the row as SQL has it: NULL, INTEGER, REAL or TEXT; an UNSIGNED past INT64_MAX; OPAQUE for a BLOB. Text
- * is borrowed until the next call. */
+/* Gives an item of the row as SQL shows it: NULL, INTEGER, REAL or TEXT; UNSIGNED above INT64_MAX; OPAQUE for a BLOB.
+ * Text is borrowed until the next call. */
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
 
-/* Gives the rowid of the row (query_internal.h). Of a query without constraints (tsx_outer_possible) it is the row's place. */
+/* Gives the rowid of the row. If constraints cannot drop rows (tsx_outer_possible), it is the ordinal of the row. */
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);
 
-/* All rows of a query in memory, which a cursor looks up when SQLite asks it again and again, for each row
- * of an outer loop. SQLite makes no automatic index on a virtual table. */
+/* Kept rows: all rows of a query in memory with a hash index, for a cursor that SQLite restarts for each row of an
+ * outer loop. SQLite builds no automatic index on a virtual table. */
 
 typedef struct tsx_kept_rows tsx_kept_rows;
 
-/* Takes all rows of a run, and makes an index of the items that `indexed` lists. Returns 1; or 0 if the rows need more
- * than `limit` bytes or hold values that cannot be kept, as BLOBs. The caller frees *rows in all cases. */
+/* Reads all rows of a run and indexes the items in `indexed`. Returns 1; or 0 if the rows need more than `limit` bytes
+ * or have values that cannot be kept, such as BLOBs. The caller frees *rows in all cases. */
 int tsx_kept_rows_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
                        uint64_t limit, tsx_kept_rows **rows, tsr_error *error);
 void tsx_kept_rows_free(tsx_kept_rows *rows);
 
-/* Starts a walk over the rows whose indexed items may be equal to `values`, of which there are as many; NULL: over all
- * rows. Rows that are not equal may be among them. */
+/* Starts a walk over the rows whose indexed items may equal `values`, one per indexed item; NULL: over all rows. The
+ * walk may include rows that are not equal. */
 void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values);
 
 /* Moves to the next row; returns false at the end. */

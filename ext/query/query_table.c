@@ -1,14 +1,17 @@
-/* query_table.c: the virtual table module tessera_query.
+/* query_table.c: the virtual table module tessera_query: CREATE VIRTUAL TABLE q USING tessera_query(SELECT ...).
  *
- * NAME_config keeps the columns as they were declared at CREATE, so that a table whose array is missing still connects,
- * and can be dropped. The text is parsed again for each statement, as arrays and tables change meanwhile.
+ * The shadow table NAME_config keeps the column declaration made at CREATE, so that a table whose array is missing
+ * still connects and can be dropped. The query is compiled again for each statement, since arrays and tables may have
+ * changed; if its columns have changed, the scan fails.
  *
- * idxNum is the number of a plan of the table, which lists the constraints of the statement around that xFilter gets;
- * idxStr describes for EXPLAIN QUERY PLAN what is evaluated where.
+ * xBestIndex collects the outer statement's constraints that can be pushed down into a plan. idxNum is the number of
+ * the plan in the table's list; idxStr describes for EXPLAIN QUERY PLAN what is evaluated where.
  *
- * In an inner loop of a join SQLite starts the scan of a cursor again for each outer row. The first scans evaluate what
- * their constraints leave. Then all groups are evaluated once and kept, and the scans that follow look them up.
- */
+ * As the inner loop of a join, a cursor is restarted for each outer row. The first KEEP_AFTER scans (one, without
+ * constraints) evaluate just what their constraints leave. Then all groups are evaluated once and kept, and later scans
+ * look them up by the items that are compared with =.
+ *
+ * Sections: arguments, life, plans, scans, for other modules. */
 #include "query/query_table.h"
 
 #include <ctype.h>
@@ -19,11 +22,11 @@
 #include "query/query_internal.h"
 
 #define TERMS_MAX         16
-#define QUERY_OMITTED_MAX 16 /* SQLite keeps to `omit` for the first so many constraints */
+#define QUERY_OMITTED_MAX 16 /* SQLite honours `omit` only for so many constraints */
 #define COUNT_EVERY       256 /* rows */
-#define KEEP_AFTER        32 /* scans of a cursor with constraints, as of an IN list, before all groups are evaluated */
-#define KEEP_SHARE        4 /* kept rows take at most this share of memory_mb */
-#define KEEP_MEMORY       (UINT64_C(1) << 30) /* memory_mb if it is not given */
+#define KEEP_AFTER        32 /* constrained scans of a cursor, as for an IN list, before all groups are evaluated */
+#define KEEP_SHARE        4 /* kept rows use at most 1 / KEEP_SHARE of memory_mb */
+#define KEEP_MEMORY       (UINT64_C(1) << 30) /* the default of memory_mb */
 
 typedef struct query_term {
   uint32_t item;
@@ -54,12 +57,12 @@ typedef struct query_cursor {
   tsx_query query;
   tsx_run *run;
   bool done, checked;
-  uint64_t uncounted; /* rows that rows_returned does not have yet */
+  uint64_t uncounted; /* rows not yet added to rows_returned */
   uint32_t scans; /* how often the cursor was started */
-  bool cannot_keep; /* the groups are too many */
+  bool cannot_keep; /* not a query of groups, or the groups need too much memory */
   tsx_kept_rows *kept; /* all groups, or NULL */
-  int kept_number; /* of the plan whose terms they are looked up by */
-  bool walks; /* the present scan walks over `kept` */
+  int kept_number; /* the plan whose terms index `kept` */
+  bool walks; /* the current scan walks over `kept` */
 } query_cursor;
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
@@ -70,8 +73,8 @@ static bool begins_select(const char *text) {
 
 enum { QUERY_OPTION_memory_mb, QUERY_OPTION_threads };
 
-/* Reads an argument name=value before the SELECT. Bit i of *seen says that option i was given. Returns 0 if the argument
- * has another form, 1 for an option. */
+/* Reads an argument name=value before the SELECT. Bit i of *seen is set if option i has occurred. Returns 1 for an
+ * option, 0 if the argument has another form, < 0 on error. */
 static int query_read_option(tsx_query_table *table, const char *text, uint64_t *seen, tsr_error *error) {
   static const tsx_option_spec specs[] = {
       [QUERY_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB, [QUERY_OPTION_threads] = TSX_SPEC_THREADS};
@@ -198,7 +201,7 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   return code;
 }
 
-/* Reads the declaration that CREATE has kept. */
+/* Reads the declaration that CREATE stored. */
 static int query_recall(tsx_query_table *table) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
@@ -272,7 +275,7 @@ static int table_error(tsx_query_table *table, const tsr_error *error) {
   return tsx_vtab_fail(&table->base, tsx_sqlite_code(error->code), "%s: %s", table->name, error->message);
 }
 
-/* Returns the number of a plan, which is added if the table has none like it; -1 without memory. */
+/* Returns the number of a plan, adding it if it is new; -1 if memory is exhausted. */
 static int plan_number(tsx_query_table *table, const outer_plan *plan) {
   for (int i = 0; i < table->plan_count; i++)
     if (!memcmp(&table->plans[i], plan, sizeof *plan)) return i;
@@ -302,7 +305,7 @@ static void explain_item(sqlite3_str *out, const tsx_item *item) {
   else explain_words(out, item->tree->begin, item->tree->end);
 }
 
-/* Writes the terms of WHERE that are tested once for each coordinate (`cells` false) or for each cell. */
+/* Writes the terms of WHERE that are tested for each cell, or (`cells` false) once for each coordinate. */
 static void explain_where(sqlite3_str *out, const tsx_query *query, const tsx_expr *tree, bool cells, bool *any) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -368,8 +371,8 @@ static bool plan_takes(const struct sqlite3_index_constraint *c) {
           c->op == SQLITE_INDEX_CONSTRAINT_LE || c->op == SQLITE_INDEX_CONSTRAINT_IS);
 }
 
-/* Takes a constraint as the next term of a plan, if it can leave out rows. SQLite leaves only the first of many terms to
- * the table (best_index.c). It tests an IN by the affinities that it has if the table gets all values at once. */
+/* Takes a constraint as the next term of a plan, if it can drop rows. SQLite lets the table alone decide only the first
+ * QUERY_OMITTED_MAX constraints. An IN is taken as a whole list, to whose values SQLite has applied their affinity. */
 static void plan_take(outer_plan *plan, sqlite3_index_info *info, int i, const tsx_query *query) {
   const struct sqlite3_index_constraint *c = &info->aConstraint[i];
   const uint32_t item = (uint32_t)c->iColumn;
@@ -381,7 +384,7 @@ static void plan_take(outer_plan *plan, sqlite3_index_info *info, int i, const t
   const bool decides = i < QUERY_OMITTED_MAX && tsx_outer_decides(query, item, c->op, in, right);
   if (!decides && !tsx_outer_takes(query, item)) return;
   if (in) sqlite3_vtab_in(info, i, 1);
-  query_term *term = &plan->terms[plan->count++]; /* plan_number compares bytes, so all others stay 0 */
+  query_term *term = &plan->terms[plan->count++]; /* plan_number compares bytes, so padding must stay 0 */
   term->item = item;
   term->op = c->op;
   term->in = in;
@@ -404,8 +407,8 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   info->idxNum = plan_number(table, &plan);
   const bool many = code == TSR_OK && !query.over_groups;
   info->estimatedRows = many ? 1000000 : 1000;
-  /* A query of cells hashes every row for its rowid, so OR should not be answered by several scans: two cost more than
-   * one of everything. Groups are kept for the scans of an inner loop, so these cost little. */
+  /* A query over cells hashes every row for its rowid, so OR should not become several scans: two must cost more than
+   * one full scan. Groups are kept for the scans of an inner loop, which therefore cost little. */
   info->estimatedCost = (many ? 1e6 : 1e3) * (plan.count ? 0.9 : 1);
   tsx_query_release(&query);
   return info->idxStr && info->idxNum >= 0 ? SQLITE_OK : SQLITE_NOMEM;
@@ -424,7 +427,7 @@ static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   return SQLITE_OK;
 }
 
-/* Adds the rows so far to rows_returned. */
+/* Adds the uncounted rows to rows_returned. */
 static void query_count(query_cursor *c) {
   const tsx_query_table *table = (const tsx_query_table *)c->base.pVtab;
   if (c->uncounted) tsr_environment_count_rows(table->connection->environment, c->uncounted);
@@ -461,7 +464,7 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
 }
 
-/* Compares the columns with those that were declared, once for a cursor. */
+/* Checks, once per cursor, that the columns are still as declared. */
 static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error *error) {
   char *now = NULL;
   if (c->checked) return TSR_OK;
@@ -485,8 +488,8 @@ static bool term_is_equal(const query_term *term) {
   return !term->in && (term->op == SQLITE_INDEX_CONSTRAINT_EQ || term->op == SQLITE_INDEX_CONSTRAINT_IS);
 }
 
-/* Evaluates all groups and keeps them, to be looked up by the plan's items that are compared with =. If they do not fit
- * into memory, scans go on as before. */
+/* Evaluates and keeps all groups, indexed by the items that the plan compares with =. If they do not fit into memory,
+ * the cursor goes on without. */
 static int query_keep(tsx_query_table *table, query_cursor *c, int number, tsr_error *error) {
   const uint64_t memory = table->memory_bytes ? table->memory_bytes : KEEP_MEMORY;
   const outer_plan *plan = &table->plans[number];
@@ -590,7 +593,7 @@ static const sqlite3_module query_module = {.iVersion = 3,
 
 /* ---- For other modules ------------------------------------------------------------------------------------------- */
 
-/* Finds the item of a SELECT that is a key. Returns false if there is none. */
+/* Finds the item of a SELECT that is this key. Returns false if there is none. */
 static bool find_key_item(const tsx_select *select, uint32_t key, uint32_t *item) {
   for (*item = 0; *item < select->item_count; ++*item)
     if (tsx_select_key(select, select->items[*item].tree) == (int)key) return true;

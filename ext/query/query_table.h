@@ -6,9 +6,9 @@
 
 int tsx_register_query(tsx_connection *connection); /* returns SQLite's code */
 
-/* Finds the columns of a table of a query that are the keys of its GROUP BY. `columns`, with room for `room` numbers of
- * columns from 0 on, gets them in the order of the keys. Returns their number; 0 if there is no such table, if its query
- * has no GROUP BY, or if a key is not among the columns. */
+/* Finds which columns of a tessera_query table are its GROUP BY keys. columns[room] gets their numbers, from 0, in the
+ * order of the keys. Returns how many; 0 if there is no such table, its query has no GROUP BY, it has more than `room`
+ * keys, or a key is not among the columns. < 0 on error. */
 int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
                          uint32_t room, tsr_error *error);
 

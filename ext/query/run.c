@@ -1,5 +1,16 @@
-/* run.c: the table _tessera_query_rows, over which SQLite evaluates words of a tessera_query. The hidden column `rows` is
- * a pointer that only this file can bind, so the table has no rows in any other statement. */
+/* run.c: runs a compiled tessera_query and gives its rows, and lets SQLite evaluate parts of it in nested statements.
+ *
+ * A nested statement selects from the table _tessera_query_rows. Its rows come from callbacks (tsx_rows), its columns
+ * are slots. The callbacks are bound as a pointer to its hidden column `rows`, which only this file can do, so in any
+ * other statement the table is empty. Axes, constants and the final SELECT are all evaluated in this way.
+ *
+ * tsx_run_open takes a snapshot, finds and evaluates the axes, plans, and starts the engine. If the items are just
+ * keys, aggregates or columns of cells, and nothing filters, orders or limits the rows, they come straight from the
+ * engine. Otherwise a nested SELECT runs over the engine's rows, with the words of the query and slots for keys and
+ * aggregates.
+ *
+ * Sections: words and slots, nested statements, the table, rowids, kept rows, rows of the engine, the nested SELECT,
+ * opening. */
 #include "query/query_internal.h"
 
 #include <limits.h>
@@ -23,7 +34,7 @@ typedef struct rows_cursor {
   sqlite3_int64 row;
 } rows_cursor;
 
-/* ---- Words ------------------------------------------------------------------------------------------------------- */
+/* ---- Words and slots --------------------------------------------------------------------------------------------- */
 
 static const char slot_letters[] = "irtb";
 
@@ -50,7 +61,7 @@ void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, 
     sqlite3_str_append(out, before, (int)(tree->begin - before));
     sqlite3_str_appendchar(out, 1, '(');
     sqlite3_str_append(out, sqlite3_str_length(words) ? sqlite3_str_value(words) : "", sqlite3_str_length(words));
-    sqlite3_str_appendchar(out, sqlite3_str_errcode(words) ? INT_MAX : 1, ')'); /* too long: `out` has no text */
+    sqlite3_str_appendchar(out, sqlite3_str_errcode(words) ? INT_MAX : 1, ')'); /* passes the error on to `out` */
     *from = tree->end;
   } else {
     if (tree->base) tsx_words_until(out, tree->base, from, replace, argument);
@@ -125,7 +136,7 @@ static int rows_disconnect(sqlite3_vtab *vtab) {
 
 static int rows_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   (void)vtab;
-  /* How many rows there are is known when they are bound. SQLite indexes what it keeps only if it expects many. */
+  /* The number of rows is not known until they are bound. SQLite builds an automatic index only if it expects many. */
   info->estimatedRows = ROWS_EXPECTED;
   info->estimatedCost = ROWS_EXPECTED;
   for (int i = 0; i < info->nConstraint; i++) {
@@ -203,7 +214,10 @@ int tsx_rows_register(tsx_connection *connection) {
   return sqlite3_create_module_v2(connection->db, "_tessera_query_rows", &rows_module, connection, tsx_connection_drop);
 }
 
-/* Makes rowids of the values that tell the rows of a query apart. */
+/* ---- Rowids ------------------------------------------------------------------------------------------------------ */
+
+/* A rowid is a hash of the values that identify a row: the keys of a group, all items of a cell's row. Equal rows of
+ * cells also get different rowids, by their occurrence. */
 
 #define ROOM_AT_FIRST 64
 
@@ -235,7 +249,7 @@ static uint64_t rowid_add(uint64_t hash, const tsr_value *value) {
   }
 }
 
-/* Returns the entry of a hash, or the free one where it belongs. */
+/* Returns the entry of a hash, or the free entry for it. */
 static tsx_occurrence *occurrence_find(const tsx_occurrences *o, uint64_t hash) {
   uint64_t place = hash & (o->room - 1);
   while (o->entries[place].count && o->entries[place].hash != hash) place = (place + 1) & (o->room - 1);
@@ -254,8 +268,8 @@ static int occurrences_grow(tsx_occurrences *o, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Makes the rowid of the next row that has this hash. Equal rows satisfy the same constraints, so the second of them is the
- * second in each scan. */
+/* Makes the rowid of the next row with this hash. Equal rows satisfy the same constraints, so the n-th of them is the
+ * n-th in every scan. */
 static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
   const int code = 2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error);
   if (code < 0) return code;
@@ -269,12 +283,11 @@ static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_err
 
 static void rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
 
-/* All rows of a query in memory, with a hash table of the items that SQLite compares.
- *
- * Numbers are hashed as doubles, so that 1 and 1.0 meet. SQLite may compare a number with a text as numbers or as texts,
- * depending on the columns; so where the types of a sought value and of the rows differ, all rows are given, and SQLite
- * tests them.
- */
+/* ---- Kept rows --------------------------------------------------------------------------------------------------- */
+
+/* All rows of a query in memory, with a hash table over the items that SQLite compares. Numbers are hashed as doubles,
+ * so that 1 and 1.0 collide. Depending on affinities, SQLite may compare a number and a text as numbers or as texts; so
+ * if the types of a sought value and of the rows differ, the walk is over all rows, and SQLite tests them. */
 
 #define NO_ROW UINT32_MAX
 
@@ -282,13 +295,13 @@ struct tsx_kept_rows {
   tsx_arena arena; /* of texts */
   uint32_t item_count, indexed_count;
   uint32_t *indexed; /* items */
-  bool *texts, *numbers; /* [indexed]: some row has a text, a number */
+  bool *texts, *numbers; /* [indexed_count]: some row has a text, a number, in that item */
   tsr_value *values; /* [row][item] */
   int64_t *rowids; /* [row] */
   uint64_t count, room, bytes;
-  uint32_t *next, *heads; /* [row]: the next row of the same hash; [hash & mask]: the first row */
+  uint32_t *next, *heads; /* [row]: the next row in the same bucket; [hash & mask]: the first row of a bucket */
   uint64_t mask;
-  uint32_t at; /* the row of the walk */
+  uint32_t at; /* the current row of the walk, or NO_ROW */
   bool started, all;
 };
 
@@ -316,7 +329,7 @@ static uint64_t kept_hash_row(const tsx_kept_rows *rows, const tsr_value *row) {
   return hash;
 }
 
-/* Adds the row of the run. Returns 0 if it cannot be kept. */
+/* Adds the current row of the run. Returns 1; 0 if it cannot be kept. */
 static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
   const uint64_t width = rows->item_count * sizeof(tsr_value);
   rows->bytes += width + sizeof(int64_t) + 3 * sizeof(uint32_t);
@@ -355,7 +368,7 @@ static int kept_index(tsx_kept_rows *rows, tsr_error *error) {
   rows->next = sqlite3_malloc64((rows->count + 1) * sizeof *rows->next);
   if (!rows->heads || !rows->next) return tsx_out_of_memory(error);
   memset(rows->heads, 0xFF, size * sizeof *rows->heads);
-  for (uint64_t r = rows->count; r-- > 0;) { /* from the last row on, so that rows keep their order */
+  for (uint64_t r = rows->count; r-- > 0;) { /* backwards, so that buckets list their rows in order */
     const tsr_value *row = rows->values + r * rows->item_count;
     uint32_t *head = &rows->heads[kept_hash_row(rows, row) & rows->mask];
     rows->next[r] = *head;
@@ -447,16 +460,10 @@ void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, u
   }
 }
 
-/* Runs a query, and gives its rows.
- *
- * If the items are nothing but keys, aggregates or columns of cells, and nothing orders or limits the rows, they come
- * straight from the engine. Else a nested SELECT of SQLite's runs over them, with the words of the query, in which keys
- * and aggregates are slots (data.h). */
-
-typedef struct run_source { /* where a value comes from */
+typedef struct run_source { /* where a value comes from in the engine's results */
   enum { SOURCE_NONE, SOURCE_KEY, SOURCE_AGGREGATE, SOURCE_COLUMN } kind;
   uint32_t number;
-  const tsx_column *shows; /* a datetime column whose form its values have, or NULL */
+  const tsx_column *shows; /* the datetime column whose format its values have, or NULL */
 } run_source;
 
 struct tsx_run {
@@ -464,10 +471,10 @@ struct tsx_run {
   tsx_asked asked;
   tsx_snapshot *snapshot;
   tsr_query_run *core;
-  int64_t count, numbered, rowid; /* rows so far; the row that has got `rowid` */
+  int64_t count, numbered, rowid; /* rows so far; `rowid` is that of row `numbered` */
   tsx_occurrences occurrences;
   run_source *items; /* [select.item_count], without a nested SELECT */
-  char instant[48]; /* the text of a datetime that tsx_run_value has given */
+  char instant[48]; /* holds the datetime text that tsx_run_value returns */
   /* over groups: */
   uint64_t group, group_count; /* `group` counts from 1 */
   /* over cells: */
@@ -478,7 +485,7 @@ struct tsx_run {
   sqlite3_stmt *statement;
   tsx_slots used;
   run_source slots[TSX_SLOT_COUNT];
-  bool full; /* there were too few slots */
+  bool full; /* the slots were not enough */
 };
 
 /* ---- Rows of the engine ------------------------------------------------------------------------------------------ */
@@ -500,7 +507,7 @@ static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t
   return error->code;
 }
 
-/* Shows the words of the query that an error of the engine is about. */
+/* Adds the words of the query that an engine error is about to its message. */
 static int run_error(const tsx_run *run, tsr_error *error) {
   uint32_t node = 0;
   const tsr_expression *fault = run->core ? tsr_query_fault(run->core, &node) : NULL;
@@ -527,14 +534,14 @@ static int run_advance(tsx_run *run, tsr_error *error) {
   return code < 0 ? run_error(run, error) : code;
 }
 
-/* Returns the column that a tree is, or NULL. */
+/* Returns the column if a tree is a bare column, else NULL. */
 static const tsx_column *run_shows(const tsx_run *run, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   return tree->kind == TSX_EXPR_NAME ? &run->query->table->columns[tree->column] : NULL;
 }
 
-/* Returns a column that the values of a tree may come from, or NULL. All such columns have one datatype, if they are
- * datetimes. */
+/* Returns a column that the values of a tree may come from, preferably a datetime, or NULL. If they are datetimes, all
+ * such columns have the same datatype. */
 static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree) {
   const tsx_column *found = run_shows(run, tree);
   tree = tsx_expr_meaning(tree);
@@ -545,7 +552,7 @@ static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree)
   return found;
 }
 
-/* Sets the column whose form the values of a source have. */
+/* Sets the column whose format the values of a source have. */
 static void run_shows_of(const tsx_run *run, run_source *source) {
   const tsx_expr *tree = source->kind == SOURCE_KEY         ? run->query->select.group[source->number]
                          : source->kind == SOURCE_AGGREGATE ? run->asked.aggregates[source->number].tree
@@ -572,7 +579,8 @@ static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *
   return TSR_OK;
 }
 
-/* Sets *value, which is null before, member by member: a copy of a value that was just made would wait for its parts. */
+/* Sets *value, which is NULL on entry. Assigning member by member is faster: copying a struct that was just stored in
+ * pieces stalls on store forwarding. */
 static void run_cell(const tsx_run *run, uint32_t i, tsr_value *value) {
   const tsx_column_part *part = &run->asked.columns[i];
   const tsr_query_column *column = &run->block.columns[i];
@@ -648,7 +656,7 @@ static int nested_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr
   return run_result(run, context, &run->slots[slot], error);
 }
 
-/* Returns the key, the aggregate or the column of the extreme's row that a tree is. */
+/* Returns the source of a tree in a query over groups: a key, an aggregate or a bare column; NONE for other trees. */
 static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   const int key = tree->field == TSX_FIELD_NONE && tree->kind != TSX_EXPR_AGGREGATE
@@ -687,7 +695,7 @@ static bool nested_replace(void *argument, const tsx_expr *tree, sqlite3_str *ou
   return true;
 }
 
-/* Writes an item or a term of ORDER BY, which over cells is column `number` of the engine. */
+/* Writes an item or a term of ORDER BY. Over cells, it is the engine's column `number`. */
 static void nested_part(tsx_run *run, sqlite3_str *out, const tsx_expr *tree, uint32_t number) {
   if (run->query->over_groups) {
     sqlite3_str_appendchar(out, 1, '(');
@@ -735,7 +743,7 @@ static int nested_open(tsx_run *run, tsr_error *error) {
   return tsx_rows_prepare(run->query->connection, out, &run->rows, &run->statement, error);
 }
 
-/* Sets the sources of the items. Returns false if some item is more than a key or an aggregate. */
+/* Sets the sources of the items. Returns false if the rows need a nested SELECT. */
 static bool run_direct(tsx_run *run) {
   const tsx_select *s = &run->query->select;
   if (s->having || s->order_count || s->limit || (s->distinct && run->query->over_groups)) return false;
@@ -801,7 +809,7 @@ int tsx_run_check(tsx_query *query, tsr_error *error) {
   return code == TSR_OK ? tsx_asked_plan(&asked, error) : code;
 }
 
-/* Fails if an attribute of the query was dropped since its table was connected. */
+/* Fails if an attribute that the query uses was dropped after its table had been connected. */
 static int run_find_dropped(const tsx_query *query, tsr_error *error) {
   const tsx_table *table = query->table;
   const tsr_schema *newest = table->schema;
@@ -852,7 +860,7 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
   return TSR_OK;
 }
 
-/* Gives a value that the nested SELECT has returned. */
+/* Gives a value of the nested SELECT. */
 static int run_nested(const tsx_run *run, int column, tsr_value *value, tsr_error *error) {
   switch (sqlite3_column_type(run->statement, column)) {
   case SQLITE_INTEGER:
