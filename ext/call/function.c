@@ -1,8 +1,8 @@
-/* function.c: what the tessera_* functions share: how they begin and end a change, and how they find what they are asked for.
+/* function.c: what the tessera_* functions share: beginning and ending a change, and finding attributes and
+ * enumerations by name.
  *
- * A function that changes an array in the database runs several statements on its shadow tables, so it runs them within
- * a savepoint (tsx_function_begin_at, tsx_function_end).
- */
+ * Changing an array in the database takes several statements on its shadow tables, so they run within a savepoint
+ * (tsx_function_begin_at, tsx_function_end). */
 #include "call/function.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
   tsx_address *address = &target->address;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   memset(target, 0, sizeof *target);
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* as long as a table is counted, the core polls the host for interrupts */
   int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
   if (code == TSR_OK && !address->is_table) {
     code = tsr_object_find(connection->environment, address->path, &kind, error);

@@ -1,4 +1,5 @@
-/* lend.c: the list of loans that no call has taken. */
+/* lend.c: lends the host's memory to SQL calls. A global list, guarded by a mutex, holds the loans that no call has
+ * redeemed yet; a loan leaves the list when its token is redeemed or taken back. */
 #include "call/lend.h"
 
 #include <pthread.h>

@@ -1,14 +1,17 @@
-/* table_function.c: the framework of the tessera_* tables, which are eponymous and whose hidden columns are their arguments:
+/* table_function.c: the framework of the tessera_* table-valued functions: eponymous virtual tables whose hidden
+ * columns are their arguments:
  *
  *   SELECT ... FROM tessera_tiles('data/weather') WHERE field = 'temp'
  *
- * It also implements the two tables without arguments: tessera_stats shows this connection's counters since the last
- * SELECT tessera_reset_stats(), tessera_progress the long operations that this process is executing.
+ * The hidden columns follow the visible ones: arg1, arg2, ..., key, as_of, since, schema (with a leading _ if a visible
+ * column has the same name). Bit i of idxNum says that hidden column i is constrained; xFilter receives the values in
+ * that order. If a join order does not supply the value of a hidden column, xBestIndex rejects it with
+ * SQLITE_CONSTRAINT.
  *
- * The hidden columns follow the shown ones: arg1, arg2, ..., key, as_of, since, schema (with a leading _ if a shown column has the
- * same name). Bit i of idxNum says that hidden column i is given; xFilter receives the values in that order. If the value
- * of a hidden column is not available in a join order, xBestIndex refuses that order with SQLITE_CONSTRAINT.
- */
+ * Two tables without arguments are implemented here: tessera_stats shows this connection's counters since the last
+ * SELECT tessera_reset_stats(), tessera_progress the long operations that this process is running.
+ *
+ * Sections: declaration, arguments, scans, tessera_stats, tessera_progress. */
 #include "call/table_function.h"
 
 #include <string.h>
@@ -49,8 +52,8 @@ static bool is_shown(const tsx_about *about, const char *name) {
   return false;
 }
 
-/* Returns the text for sqlite3_declare_vtab. The hidden columns are BLOB columns, which have no affinity, so that SQLite
- * does not convert the arguments. */
+/* Returns the text for sqlite3_declare_vtab. Hidden columns are BLOB: without affinity, SQLite does not convert the
+ * arguments. */
 static char *tables_declare(const tsx_about *about, int *shown, int *hidden) {
   static const char *const last[TSX_HIDDEN_LAST] = {"key", "as_of", "since", "schema"};
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -97,7 +100,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const tsx_about *about = table->about;
   int chosen[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST], given = 0, at = 0;
   for (int i = 0; i < TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST; i++) chosen[i] = -1;
-  for (int pass = 0; pass < 2; pass++) /* second pass: the shown column that repeats arg1, unless arg1 is given */
+  for (int pass = 0; pass < 2; pass++) /* second pass: the visible column that repeats arg1, unless arg1 is given */
     for (int i = 0; i < info->nConstraint; i++) {
       const struct sqlite3_index_constraint *c = &info->aConstraint[i];
       bool same = about->same >= 0 && c->iColumn == about->same;
@@ -116,8 +119,8 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     info->aConstraintUsage[chosen[i]].omit = info->aConstraint[chosen[i]].iColumn >= table->shown;
   }
   info->idxNum = given;
-  /* SQLite offers the branches of an OR without the arguments. So missing arguments are no error here; xFilter returns it
-   * if SQLite chooses this plan. */
+  /* SQLite tries the branches of an OR without the arguments. So missing arguments are no error here, just very
+   * expensive; xFilter fails if SQLite chooses this plan. */
   info->estimatedRows = complete ? (sqlite3_int64)about->rows : INT64_MAX >> 8;
   info->estimatedCost = complete ? 1000 + about->rows : 1e99;
   return SQLITE_OK;
@@ -250,7 +253,7 @@ static const char *const counter_names[] = {
 #define COUNTER_COUNT ((sqlite3_int64)(sizeof counter_names / sizeof *counter_names))
 
 static int stats_open(tsx_scan *scan, tsr_error *error) {
-  tsr_environment_counters(scan->connection->environment, scan->state); /* all rows show the state at this moment */
+  tsr_environment_counters(scan->connection->environment, scan->state); /* all rows show the same moment */
   return TSR_OK;
 }
 
@@ -297,7 +300,7 @@ static int progress_column(tsx_scan *scan, sqlite3_context *context, int number,
   else if (number == 1) sqlite3_result_text(context, entry->path, -1, SQLITE_TRANSIENT);
   else if (number == 4) tsx_result_unsigned(context, entry->started);
   else if (number == 2 || entry->total) tsx_result_unsigned(context, number == 2 ? entry->done : entry->total);
-  return TSR_OK; /* a total of 0 is not known yet, and shown as NULL */
+  return TSR_OK; /* a total of 0 is still unknown: NULL */
 }
 
 static const tsx_about about_progress = {.name = "tessera_progress",

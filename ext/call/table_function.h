@@ -1,6 +1,6 @@
-/* table_function.h: the framework of the tessera_* tables. Each is an eponymous virtual table whose hidden columns are its
- * arguments, as in SELECT * FROM tessera_tiles('data/weather'). A table is a constant tsx_about with its columns and four
- * callbacks; table_function.c implements SQLite's methods over it. */
+/* table_function.h: the framework of the tessera_* table-valued functions. Each is an eponymous virtual table whose
+ * hidden columns are its arguments, as in SELECT * FROM tessera_tiles('data/weather'). A constant tsx_about describes a
+ * table: its columns and four callbacks. table_function.c implements SQLite's module methods on top of it. */
 #ifndef TSX_TABLES_H
 #define TSX_TABLES_H
 
@@ -15,32 +15,32 @@ typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_vtab_cursor base;
   tsx_connection *connection;
   sqlite3_value
-      *hidden[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST]; /* owned: the arguments and the last ones; NULL if not given */
-  sqlite3_int64 row; /* the number of rows that came before; in `column` it includes the current row */
+      *hidden[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST]; /* owned: the arguments, then key, as_of, since, schema; or NULL */
+  sqlite3_int64 row; /* the number of earlier rows; in `column` it includes the current row */
   bool done;
-  void *state; /* the table's own, of sqlite3_malloc; table_function.c frees it after `close` */
+  void *state; /* the table's own, from sqlite3_malloc; table_function.c frees it after `close` */
 } tsx_scan;
 
 typedef struct tsx_about { /* describes one tessera_* table */
   const char *name, *usage;
   const char *const *columns; /* "name TYPE", ended by NULL */
   int arguments; /* the number of hidden columns arg1, arg2, ... */
-  int required; /* how many of them must be given; if one of these is NULL, the table has no rows */
-  int same; /* the number of a shown column that repeats arg1 and can stand in its place, or -1 */
+  int required; /* how many of them are required; if one of these is NULL, the table has no rows */
+  int same; /* the number of a visible column that repeats arg1 and may be constrained instead, or -1 */
   double rows; /* the estimated number of rows */
   uint64_t state_size; /* in bytes; the state is zeroed before `open` */
-  int (*open)(tsx_scan *scan, tsr_error *error); /* leaves the scan before its first row */
+  int (*open)(tsx_scan *scan, tsr_error *error); /* positions the scan before its first row */
   int (*next)(tsx_scan *scan, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
   int (*column)(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error);
-  void (*close)(tsx_scan *scan); /* called also if `open` failed; may be NULL */
+  void (*close)(tsx_scan *scan); /* called even if `open` failed; may be NULL */
 } tsx_about;
 
 static inline sqlite3_value *tsx_scan_argument(const tsx_scan *scan, int i) { return scan->hidden[i]; }
 
 int tsx_register_tables(tsx_connection *connection); /* returns SQLite's code */
 
-/* Opens the address that arg1, key, as_of, since and schema of a scan name; `arguments` is the table's number of arguments. The
- * caller closes the address, also after an error. */
+/* Opens the address given by arg1, key, as_of, since and schema of a scan; `arguments` is the table's number of
+ * arguments. The caller closes the address, also after an error. */
 int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
 extern const tsx_about tsx_about_check, tsx_about_aggregate, tsx_about_partitions, tsx_about_advise;

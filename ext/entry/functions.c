@@ -25,7 +25,7 @@ static void reset_stats(sqlite3_context *context, int count, sqlite3_value **val
   tsr_environment_reset_counters(connection->environment);
 }
 
-/* tessera_set_key(path, key): a key that is NULL removes the key of the path. */
+/* tessera_set_key(path, key): a NULL key removes the key of the path. */
 static void set_key(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
@@ -46,6 +46,8 @@ static void set_key(sqlite3_context *context, int count, sqlite3_value **values)
   if (code < 0) tsx_result_error_of(context, "tessera_set_key", &error);
 }
 
+/* One entry for each number of arguments. Functions that change something are DIRECTONLY: views and triggers cannot
+ * call them. */
 typedef struct function {
   const char *name;
   int arguments;

@@ -1,5 +1,6 @@
-/* main.c: the entry point of the extension. It checks SQLite's version at run time, then registers the tables, the
- * functions and the module "tessera" for one connection. */
+/* main.c: the entry point of the extension, sqlite3_tessera_init. It checks the version of the running SQLite, then
+ * registers the table-valued functions, the functions, and the modules "tessera_query" and "tessera" for one
+ * connection. Loading it twice into a connection does nothing. */
 #if defined(__APPLE__)
 #include <dlfcn.h>
 #elif defined(_WIN32)
@@ -23,8 +24,8 @@ SQLITE_EXTENSION_INIT1
 #define TSX_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Keeps the library mapped: worker threads may outlive the connection that loaded it. ELF linkers have the flag
- * -z nodelete for that; on macOS the library opens itself once more, on Windows it pins itself. */
+/* Keeps the library mapped, since worker threads may outlive the connection that loaded it. On ELF systems the linker
+ * flag -z nodelete does this; on macOS the library opens itself once more, on Windows it pins itself. */
 static void stay_mapped(void) {
 #if defined(__APPLE__)
   Dl_info self;
@@ -37,10 +38,10 @@ static void stay_mapped(void) {
 #endif
 }
 
-/* Returns 1 if this connection has loaded the extension before, 0 if not, or SQLite's error code. A second tsx_connection
- * for the same connection would not know the first one's keys, directory limit and transaction. The question must not
- * read the schema: SQLite recognizes shadow tables when it reads the schema, by the modules that it knows then. Every
- * table reads it, pragma_module_list too, but the pragma itself does not. */
+/* Returns 1 if this connection has already loaded the extension, 0 if not, or SQLite's error code. A second
+ * tsx_connection for the same connection would not share the first one's keys, directory restriction and transaction.
+ * This must not make SQLite read the schema, because it recognizes shadow tables at that time, by the modules
+ * registered so far. A query of any table reads the schema, even of pragma_module_list; the pragma itself does not. */
 static int is_loaded(sqlite3 *db) {
   sqlite3_stmt *modules;
   bool any = false, found = false;
@@ -55,7 +56,7 @@ static int is_loaded(sqlite3 *db) {
   if (found) return 1;
   if ((code & 0xff) == SQLITE_NOMEM || (code & 0xff) == SQLITE_INTERRUPT) return code;
   if (code == SQLITE_DONE && any) return 0;
-  /* SQLite was built without that pragma, or an authorizer denies it */
+  /* SQLite was built without this pragma, or an authorizer denies it. */
   code = sqlite3_prepare_v2(db, "SELECT tessera_version()", -1, &modules, NULL);
   sqlite3_finalize(modules);
   return code == SQLITE_OK;
