@@ -1,6 +1,14 @@
-/* create.c: the rows of a SELECT for an ingest. The SELECT is run once, since it may give other rows the second time.
- * A column that is a column of a tessera table keeps its exact type, its enumeration and its filters; the types of the
- * others come from all of their values. */
+/* create.c: arrays from the rows of a SELECT (tessera_create_as) and from a CSV file (tessera_create_csv). ingest.c has
+ * the rest of such a call: the options, and making or appending to the array.
+ *
+ * A SELECT runs once, since it may return different rows the second time. A result column that is a column of a tessera
+ * table keeps its exact type, enumeration and filters; the ingest infers the types of the others from all of their
+ * values. tessera_rows uses the same functions.
+ *
+ * A CSV file is read twice: the first pass infers the types of columns from all fields, the second converts the fields.
+ * So it must be a regular file that nobody changes meanwhile.
+ *
+ * Sections: the statement, rows, tessera_create_as; then for CSV: the file, options, names, types, values. */
 #define _FILE_OFFSET_BITS 64
 
 #include "data/data.h"
@@ -24,7 +32,7 @@
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
-/* Whether a statement follows in `sql`, and no comments alone. */
+/* Returns true if `sql` has another statement, not just comments. */
 static bool select_follows(sqlite3 *db, const char *sql) {
   bool follows = false;
   for (const char *rest = sql; *sql && !follows; sql = rest) {
@@ -49,7 +57,7 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, t
   return TSR_OK;
 }
 
-/* Returns the table whose plain column a result column is, or NULL, and sets *column. */
+/* Returns the tessera table of which a result column is a plain column or label, and sets *column; else NULL. */
 static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_stmt *statement, int i,
                                       const tsx_column **column) {
 #ifndef SQLITE_CORE
@@ -66,7 +74,7 @@ static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_
     }
     for (uint32_t l = 0; t->schema && l < t->label_count; l++) {
       *column = &t->labels[l].column;
-      if (!sqlite3_stricmp(t->labels[l].name, origin)) /* the texts of labels are of no certain type */
+      if (!sqlite3_stricmp(t->labels[l].name, origin)) /* label texts do not determine a type */
         return (*column)->form == TSX_TEXT ? NULL : t;
     }
   }
@@ -74,7 +82,7 @@ static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_
   return NULL;
 }
 
-/* Gives a column the type, the labels and the filters of a table's column. */
+/* Gives a column the exact type, enumeration and filters of a table's column. */
 static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ingest_column *column, tsr_error *error) {
   const tsr_field *field = shown->description;
   if (field->datatype == TSR_ANY) return TSR_OK;
@@ -94,7 +102,8 @@ static int select_exact(const tsx_table *table, const tsx_column *shown, tsr_ing
   return TSR_OK;
 }
 
-/* Takes what the declaration of a column of an ordinary table says: dates, and the type of a column without values. */
+/* Uses the declared type of an ordinary table's column: it marks dates and timestamps, and is the type of a column that
+ * turns out to have no values. */
 static void select_declared(const char *declared, tsr_ingest_column *column) {
   if (!declared) return;
   if (!sqlite3_stricmp(declared, "DATE")) column->declared = TSR_INGEST_DATES;
@@ -117,7 +126,7 @@ static void select_declared(const char *declared, tsr_ingest_column *column) {
 }
 
 #ifndef SQLITE_CORE
-/* Returns the only table of which result columns are plain columns, or false. */
+/* Finds the table that all plain result columns come from. Returns false if there is none, or several. */
 static bool select_only_table(sqlite3_stmt *statement, const char **schema, const char **name) {
   *name = NULL;
   if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
@@ -132,7 +141,7 @@ static bool select_only_table(sqlite3_stmt *statement, const char **schema, cons
   return *name != NULL;
 }
 
-/* Finds the result column that is the plain column of this name. Returns false if there is none. */
+/* Finds the result column whose origin is the table column of this name. Returns false if there is none. */
 static bool select_find_plain(sqlite3_stmt *statement, const char *origin, uint32_t *column) {
   const int count = sqlite3_column_count(statement);
   for (int i = 0; i < count; i++) {
@@ -144,8 +153,8 @@ static bool select_find_plain(sqlite3_stmt *statement, const char *origin, uint3
   return false;
 }
 
-/* Makes the keys of a query's GROUP BY dimensions, if the rows come from the table of a query and have all keys. The
- * option `dimensions` overrides it. */
+/* If the rows come from a tessera_query table and include all keys of its GROUP BY, makes the keys dimensions. The
+ * option `dimensions` overrides this. */
 static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
   const char *schema, *name;
   sqlite3_stmt *names = NULL;
@@ -185,7 +194,7 @@ int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* Sets a value that is not simply a number, text or bytes: a JSON array, an instant that is an integer. */
+/* Sets a value that needs conversion: a JSON array of values, or a datetime given as an integer. */
 static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_value *value, tsr_error *error) {
   const tsr_ingest_column *c = &call->columns[column];
   uint8_t *bytes = NULL;
@@ -212,9 +221,9 @@ static bool select_converts(const tsr_ingest_column *c, int type) {
   return kind != TSR_KIND_BYTES && c->values_per_cell != 1;
 }
 
-/* One call of sqlite3_column_value takes the connection's mutex; sqlite3_value_int64 and the like take none. They are
- * allowed here although such a value is "unprotected": the calling SQL function runs in a statement of this connection,
- * so this thread holds the mutex throughout. */
+/* Sets one value of a row. A single sqlite3_column_value locks the connection's mutex once; sqlite3_value_int64 and the
+ * like do not lock it at all. They may be used on this "unprotected" value, because the calling SQL function runs
+ * within a statement of this connection, so this thread holds the mutex throughout. */
 static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr_error *error) {
   sqlite3_value *value = sqlite3_column_value(statement, i);
   const int type = sqlite3_value_type(value);
@@ -229,7 +238,7 @@ static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr
   return tsr_ingest_set_bytes(call->ingest, column, type == SQLITE_TEXT, bytes ? bytes : "", size, error);
 }
 
-/* Steps the SELECT, whose functions have savepoints of their own. */
+/* Steps the SELECT. Functions that it calls open savepoints of their own, so the current one is set aside. */
 static int select_step(tsx_connection *connection, sqlite3_stmt *statement) {
   const tsx_function_savepoint savepoint = tsx_savepoint_leave(connection);
   const int answer = sqlite3_step(statement);
@@ -249,11 +258,7 @@ int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *e
   return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(call->connection->db));
 }
 
-/* Tessera_create_as(path, select[, options]): the rows of a SELECT become an array.
- *
- * The SELECT is run once, since it may give other rows the second time. A column that is a column of a tessera table
- * keeps its exact type, its enumeration and its filters; the types of the others come from all of their values.
- */
+/* ---- tessera_create_as ------------------------------------------------------------------------------------------- */
 
 static int create_call(tsx_ingest_call *call, sqlite3_context *context, int count, sqlite3_value **values,
                        tsr_error *error) {
@@ -282,21 +287,17 @@ void tsx_create_as(sqlite3_context *context, int count, sqlite3_value **values) 
   tsx_function_end(context, "tessera_create_as", code, &error);
 }
 
-/* Tessera_create_csv(path, file[, options]): the lines of a CSV file become an array.
- *
- * The file is read twice: first its fields decide the types of the columns, then they become values. So it must be an
- * ordinary file, which nobody changes meanwhile.
- */
+/* ---- tessera_create_csv ------------------------------------------------------------------------------------------ */
 
-#define CSV_NUMBER 400 /* bytes of a number's text, at most */
+#define CSV_NUMBER 400 /* longest text of a number, in bytes */
 #define CSV_EXACT  (UINT64_C(1) << 53) /* integers up to here are exact as FLOAT64 */
 
-typedef struct csv_guess { /* what the fields of a column can be */
-  bool some; /* a field is not null */
+typedef struct csv_guess { /* what all fields of a column so far have in common */
+  bool some; /* some field is not null */
   bool whole; /* all are integers, of any size */
-  bool integers, unsigneds; /* which fit INT64; which fit UINT64 */
+  bool integers, unsigneds; /* all are integers that fit INT64; that fit UINT64 */
   bool reals;
-  bool exact; /* the column became FLOAT64 by its fields: an integer that could be rounded is an error */
+  bool exact; /* the type FLOAT64 was inferred: an integer that would be rounded is an error */
 } csv_guess;
 
 typedef struct csv_call {
@@ -305,8 +306,8 @@ typedef struct csv_call {
   FILE *file;
   tsr_csv *csv;
   char delimiter;
-  char *null; /* the text of a null; NULL: an empty field of a column that is not text */
-  bool has_header; /* the option `header` has the names: the first line is data */
+  char *null; /* the text that stands for null; NULL: an empty field, except in text columns */
+  bool has_header; /* the option `header` gives the names: the first line is data */
   uint32_t header_count; /* names of the option so far */
   csv_guess *guesses; /* by column of the source */
 } csv_call;
@@ -337,7 +338,7 @@ static int csv_call_open(csv_call *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Begins to read the file from its start. */
+/* Starts reading the file from its beginning. */
 static int csv_call_rewind(csv_call *c, bool skip_empty, tsr_error *error) {
   const tsr_csv_options options = {
       .read = csv_call_read, .argument = c, .delimiter = c->delimiter, .skip_empty = skip_empty};
@@ -364,7 +365,7 @@ static int csv_call_take_name(void *argument, const tsx_json_option *o, tsr_erro
 static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
   const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
-  if (!strcmp(o->type, "null")) return TSR_OK; /* as if it were absent */
+  if (!strcmp(o->type, "null")) return TSR_OK; /* like an absent option */
   if (!strcmp(o->key, "header")) {
     c->has_header = true;
     return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_count_name, c, error);
@@ -391,7 +392,7 @@ static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_err
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-/* Fails if text is not UTF-8. */
+/* Fails if the text is not valid UTF-8. */
 static int csv_check_utf8(const char *text, uint64_t size, tsr_error *error) {
   const uint8_t *bytes = (const uint8_t *)text;
   for (uint64_t i = 0; i < size;) {
@@ -404,7 +405,7 @@ static int csv_check_utf8(const char *text, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Names the columns by the first line. */
+/* Begins the call with the names in the first line. */
 static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) {
   const tsr_csv_field *fields;
   uint32_t count;
@@ -443,8 +444,8 @@ static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, ts
 
 /* ---- Types ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a field is -?(0|[1-9][0-9]*). *magnitude is its value without the sign, UINT64_MAX if it is as large or larger;
- * *fits tells whether 64 bits hold it. */
+/* Returns true if a field is -?(0|[1-9][0-9]*). *magnitude is its absolute value, saturated at UINT64_MAX; *fits tells
+ * whether it fits into 64 bits. */
 static bool csv_is_integer(const char *text, uint64_t size, uint64_t *magnitude, bool *fits) {
   const bool negative = size > 0 && *text == '-';
   const uint64_t digits = size - negative;
@@ -465,7 +466,7 @@ static uint64_t csv_digits(const char *text, uint64_t size, uint64_t at) {
   return at;
 }
 
-/* Whether a field is a number as JSON has them, or nan. */
+/* Returns true if a field is a number in JSON's syntax, or nan. */
 static bool csv_is_real(const char *text, uint64_t size) {
   uint64_t at = size > 0 && *text == '-', end = csv_digits(text, size, at);
   if (size == 3 && !sqlite3_strnicmp(text, "nan", 3)) return true;
@@ -503,13 +504,13 @@ static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_gue
   guess->reals = guess->reals && (guess->integers || (!field->quoted && csv_is_real(field->bytes, field->size)));
 }
 
-/* Returns the datatype of a column whose fields are so. */
+/* Returns the narrowest of INT64, UINT64, FLOAT64 and UTF8 that fits all fields. */
 static tsr_datatype csv_guess_datatype(const csv_guess *guess) {
   if (!guess->some) return TSR_UTF8;
   return guess->integers ? TSR_INT64 : guess->unsigneds ? TSR_UINT64 : guess->reals ? TSR_FLOAT64 : TSR_UTF8;
 }
 
-/* Begins to read the lines of data. */
+/* Starts reading at the first line of data. */
 static int csv_call_begin_data(csv_call *c, tsr_error *error) {
   const tsr_csv_field *fields;
   uint32_t count;
@@ -519,13 +520,14 @@ static int csv_call_begin_data(csv_call *c, tsr_error *error) {
   return code < 0 ? code : TSR_OK;
 }
 
-/* Lets all lines decide the types that nobody gives. Lines that are not sound come again: they are told of then. */
+/* Infers the types of columns that have none yet from all lines. Malformed lines are ignored here: the second pass
+ * reports them. */
 static int csv_call_types(csv_call *c, tsr_error *error) {
   tsx_ingest_call *call = &c->call;
   const tsr_csv_field *fields;
   uint32_t count = 0;
   uint64_t line;
-  bool open = false, some = false, unsound = false; /* some: a line of data is sound */
+  bool open = false, some = false, unsound = false; /* a type must be inferred; some line is well-formed; some is not */
   for (uint32_t i = 0; i < call->source.count; i++) {
     const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     open |= column && !column->typed && !column->labels;
@@ -547,12 +549,12 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
-    if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the first such line is the error */
+    if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the second pass fails at a malformed line */
       return tsx_fail(error, TSR_MISMATCH, "column '%s': no line decides its type: say types", column->name);
     column->typed = column->ends_untyped = true;
     column->datatype = csv_guess_datatype(g);
     if (column->datatype == TSR_INT64 && g->unsigneds && (column->low_unsigned || column->high_unsigned))
-      column->datatype = TSR_UINT64; /* its domain goes past INT64 */
+      column->datatype = TSR_UINT64; /* its domain exceeds INT64 */
     g->exact = column->datatype == TSR_FLOAT64;
     column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
   }
@@ -561,7 +563,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Fails if a field is an integer past 2^53 in a column that became one of FLOAT64 by its fields. */
+/* Fails if a field is an integer above 2^53 in a column whose type FLOAT64 was inferred. */
 static int csv_call_check_exact(const tsr_ingest_column *column, const csv_guess *guess, const tsr_csv_field *field,
                                 tsr_error *error) {
   uint64_t magnitude;
@@ -588,7 +590,7 @@ static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *
   return tsr_ingest_set_real(c->call.ingest, column, real, error);
 }
 
-/* Sets the value of the column of this number in the source. */
+/* Sets the value of column number `source` of the file. */
 static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field, tsr_error *error) {
   const uint32_t column = (uint32_t)c->call.source.kept[source];
   const tsr_ingest_column *given = &c->call.columns[column];

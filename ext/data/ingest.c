@@ -1,5 +1,21 @@
-/* ingest.c: columns that are labels of dimensions: those that the option `labels` names, and, where rows are
- * appended, those that have the names of the array's labels. */
+/* ingest.c: one call of tessera_create_as, tessera_create_csv or tessera_create_stream, from the names of the source's
+ * columns to the array.
+ *
+ * tsx_ingest_options reads the options (ingest_options.c) and decides what happens to the rows; the core's ingest
+ * collects them; tsx_ingest_finish then does one of:
+ * - A new array in a directory or bucket is prepared under a name that readers do not see, gets its rows and metadata,
+ *   and is published in one step. One in the database is made within a savepoint.
+ * - An append is one commit. New labels of enumerations are added before it, and stay even if the rows cannot be
+ *   written.
+ * - A replacement in a directory is made beside the old array, complete, and the two are exchanged in one step. A crash
+ *   in between leaves the old array in place, and the new one beside it. In the database, the old table is dropped
+ *   within the same savepoint.
+ * - With `explain`, nothing is made; the result is the CREATE statement.
+ *
+ * For an append, each column takes the type of the field, or of the dimension label, that has its name.
+ *
+ * Sections: labels, rows and metadata, a new array, an array that exists, begin, the array to append to, rows, the
+ * result. */
 #include "data/ingest.h"
 
 #include <string.h>
@@ -15,6 +31,8 @@
 #include "database/store_sqlite.h"
 #include "table/table.h"
 #include "maintain/upkeep.h"
+
+/* ---- Labels ------------------------------------------------------------------------------------------------------ */
 
 int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const char *dimension, tsr_error *error) {
   tsx_parser p = {.definition = &call->memory};
@@ -45,7 +63,7 @@ void tsx_ingest_label_dimensions(tsx_ingest_call *call) {
   }
 }
 
-/* Opens the label of the array and reads its values. */
+/* Opens a label of the array and reads its values. */
 static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number,
                              tsr_ingest_column *column, tsr_error *error) {
   tsr_label_index **index = &call->labels.indexes[call->labels.index_count];
@@ -58,8 +76,8 @@ static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, ui
   return code;
 }
 
-/* Gives column number `i` the label of its name that the array has to which rows are appended. Returns 1; 0 if the array
- * has none. */
+/* For an append: if the array has a label with the name of column `i`, the column becomes that label. Returns 1; 0 if
+ * there is no such label. */
 static int ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number = 0;
@@ -94,15 +112,7 @@ static void ingest_labels_close(tsx_ingest_call *call) {
   for (uint32_t i = 0; i < call->labels.index_count; i++) tsr_label_close(call->labels.indexes[i]);
 }
 
-/* The array of an ingest.
- *
- * A new array in a directory or bucket is prepared under a name that readers do not see, gets its rows and its metadata,
- * and is published by one step. One in the database is made within a savepoint. Rows are appended by one commit. An
- * array that replaces another one is made beside it, complete, before the two are exchanged in one step: who dies in
- * between leaves the old array, and the new one beside it.
- */
-
-/* ---- Rows and metadata --------------------------------------------------------------------------------------------------- */
+/* ---- Rows and metadata ------------------------------------------------------------------------------------------- */
 
 static int ingest_put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
   const int type = sqlite3_value_type(o->value);
@@ -128,7 +138,7 @@ static const uint8_t *ingest_key(const tsx_ingest_call *call) {
   return call->array.address.has_key ? call->array.address.key : NULL;
 }
 
-/* Keeps the time zones of Arrow columns as metadata. */
+/* Stores the time zones of Arrow columns as metadata. */
 static int ingest_put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t i = 0; i < call->options.column_count && code == TSR_OK; i++) {
@@ -159,7 +169,7 @@ static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error
 
 /* ---- A new array ------------------------------------------------------------------------------------------------- */
 
-/* Drops the table whose array a new one replaces, in the savepoint in which the new one is made. */
+/* Drops the table that is replaced, within the savepoint in which the new one is made. */
 static int ingest_drop_table(tsx_ingest_call *call, tsr_error *error) {
   sqlite3 *db = call->connection->db;
   char *schema = NULL, *table = NULL;
@@ -228,7 +238,7 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
     tsx_path_changed(call->connection, call->array.address.path);
     tsr_error why = *error;
     const int dropped =
-        tsr_array_drop(environment, beside, error); /* the old array, or the new one that had no place */
+        tsr_array_drop(environment, beside, error); /* the old array, or the new one if the exchange failed */
     if (code < 0) *error = why;
     else if (dropped < 0) code = tsx_fail_in("the new array is there, but the old one could not be removed", error);
   }
@@ -237,7 +247,7 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
   return code;
 }
 
-/* Refuses to replace the array at the call's path where that cannot be done. */
+/* Fails if the array at the call's path cannot be replaced. */
 static int ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
   if (tsx_store_is(call->array.address.path)) return TSR_OK;
   if (!strncmp(call->array.address.path, "s3://", 5))
@@ -258,8 +268,8 @@ static int ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_erro
 
 /* ---- An array that exists ---------------------------------------------------------------------------------------- */
 
-/* Returns true if the array has these labels now, with these codes: another process has added them, or has finished what
- * a process left that died while it added them. */
+/* Returns true if the array now has these labels with these codes: another process has added them meanwhile, or has
+ * completed the interrupted change of a process that died. */
 static bool ingest_has_labels(tsx_ingest_call *call, const tsr_enumeration *all, const char *name) {
   tsr_array *array = call->array.target.address.array->core;
   tsr_error ignored = {0};
@@ -272,7 +282,7 @@ static bool ingest_has_labels(tsx_ingest_call *call, const tsr_enumeration *all,
          memcmp(now->data, all->data, all->offsets[all->count]) == 0;
 }
 
-/* Adds labels behind the `known` ones that the array has. */
+/* Appends to the array's enumeration `known` the labels of `all` that it lacks. */
 static int ingest_add_labels(tsx_ingest_call *call, const tsr_enumeration *all, const tsr_enumeration *known,
                              tsr_error *error) {
   const uint64_t first = known->count;
@@ -289,7 +299,7 @@ static int ingest_add_labels(tsx_ingest_call *call, const tsr_enumeration *all, 
   return code == TSR_CONSTRAINT && ingest_has_labels(call, all, known->name) ? TSR_OK : code;
 }
 
-/* Adds the labels that the array's enumerations lack. They stay if the rows cannot be written. */
+/* Adds the labels that the array's enumerations lack. They stay even if the rows cannot be written. */
 static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *all = &schema->enumerations[i];
@@ -302,7 +312,7 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
   return TSR_OK;
 }
 
-/* Appends the rows, and labels that are new, to call->target. */
+/* Appends the rows, and new labels of enumerations, to call->array.target. */
 static int ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_array *array = call->array.target.address.array->core;
   int code = ingest_extend(call, schema, error);
@@ -310,14 +320,8 @@ static int ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
   return code == TSR_OK ? ingest_fill(call, array, error) : code;
 }
 
-/* A call of tessera_create_as or its kin, from the names of the source's columns to the array.
- *
- * A new array in a directory or bucket is prepared under a name that readers do not see, gets its rows and its metadata,
- * and is published by one step. One in the database is made within a savepoint. Rows are appended by one commit.
- */
-
 #define INGEST_COLUMNS_MAX 32767
-#define INGEST_NAMED       8 /* columns that a message names */
+#define INGEST_NAMED       8 /* columns that a message names at most */
 
 /* ---- Begin ------------------------------------------------------------------------------------------------------- */
 
@@ -368,7 +372,7 @@ static int ingest_compare_names(const void *a, const void *b) {
   return order ? order : x->column < y->column ? -1 : 1;
 }
 
-/* Fails if two columns of the source have one name. */
+/* Fails if two columns of the source have the same name. */
 static int ingest_check_names(const tsx_ingest_call *call, tsr_error *error) {
   int code = TSR_OK;
   ingest_named *sorted = sqlite3_malloc64(((uint64_t)call->source.count + 1) * sizeof *sorted);
@@ -401,7 +405,7 @@ static const tsr_field *ingest_field(const tsr_schema *schema, const char *name,
   return NULL;
 }
 
-/* Gives a column the datatype of the field that has its name. */
+/* Gives column `i` the datatype of the field with its name, or makes it the label with its name. */
 static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number;
@@ -435,8 +439,8 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
   return TSR_OK;
 }
 
-/* Fails if the source lacks columns of the array. Rows without the dimension that tessera_create_as makes of row numbers
- * are numbered after the last row. */
+/* Fails if the source lacks columns of the array. Only the row-number dimension of a former tessera_create_as may be
+ * missing: the rows are then numbered on from the array's last row. */
 static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   sqlite3_str *list = sqlite3_str_new(NULL);
   uint32_t missing = 0;
@@ -445,7 +449,7 @@ static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema,
                        (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) &&
                        !strcmp(schema->fields[0].name, tsx_ingest_row_name(call));
   for (uint32_t f = numbers; f < schema->dimension_count + schema->attribute_count; f++) {
-    bool found = f < schema->dimension_count && call->dimensions[f] != UINT32_MAX; /* a label may stand for it */
+    bool found = f < schema->dimension_count && call->dimensions[f] != UINT32_MAX; /* perhaps through a label */
     for (uint32_t i = 0; i < call->options.column_count && !found; i++)
       found = !strcmp(call->columns[i].name, schema->fields[f].name);
     if (found) continue;
@@ -464,7 +468,8 @@ static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema,
   return code;
 }
 
-/* Opens the array to append to with the key of the call. The connection keeps no key for the calls that follow. */
+/* Opens the array to append to with the key of this call, and then restores the connection's key for the path, so that
+ * later calls do not use it. */
 static int ingest_open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
   const tsx_address *address = &call->array.address;
   uint8_t before[32];
@@ -522,7 +527,8 @@ int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value
   return ingest_may_replace(call, error);
 }
 
-/* Keeps the number of a skipped row, if it is one of the first. Returns whether none before it was skipped so far. */
+/* Counts a skipped row, and keeps the TSX_INGEST_LINES lowest row numbers, sorted. Returns true if this is now the
+ * first skipped row. */
 static bool ingest_skip(tsx_ingest_result *result, uint64_t number) {
   uint64_t place = result->skipped < TSX_INGEST_LINES ? result->skipped : TSX_INGEST_LINES;
   result->skipped++;
@@ -534,7 +540,7 @@ static bool ingest_skip(tsx_ingest_result *result, uint64_t number) {
   return place == 0;
 }
 
-/* Counts a row that was left out, since an earlier row has its coordinates. */
+/* Counts a row that the ingest dropped because an earlier row has the same coordinates. */
 static void ingest_left_out(void *argument, uint64_t number, const char *where) {
   tsx_ingest_call *call = argument;
   if (ingest_skip(&call->result, number))
@@ -567,7 +573,7 @@ int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64
 
 /* ---- The result -------------------------------------------------------------------------------------------------- */
 
-/* Sets the result: the number of rows; with on_error skip a JSON object. */
+/* Sets the result: the number of rows, or with on_error skip a JSON object that also lists the skipped rows. */
 static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context) {
   if (!call->given.skip) {
     sqlite3_result_int64(context, (sqlite3_int64)call->result.rows);

@@ -1,5 +1,14 @@
-/* ingest_options.c: the options of tessera_create_as and its kin. `columns` and labels are read first, domains and extents
- * last: their numbers have the datatypes that `types` says. */
+/* ingest_options.c: the options of tessera_create_as, tessera_create_csv, tessera_create_stream and tessera_rows.
+ *
+ * The JSON object is read in four passes, since options depend on each other: first `columns`, which selects and
+ * reorders the columns; then `labels`, because the other options may name their dimensions; then everything else; at
+ * last `domains` and `extents`, whose numbers have the datatypes that `types` gives. Then follow the checks that
+ * involve several options.
+ *
+ * For an append, tsx_ingest_options_agree reads the options once more and compares each with the existing array: an
+ * option that the append could not honour is an error.
+ *
+ * Sections: columns, properties of columns, single values, all options, options of an append. */
 #include <string.h>
 
 #include "connection/errors.h"
@@ -40,7 +49,7 @@ typedef enum ingest_option {
   INGEST_OPTION_delimiter,
   INGEST_OPTION_null,
   INGEST_OPTION_COUNT,
-  INGEST_OPTION_CSV = INGEST_OPTION_header /* from here on: of CSV, which create.c reads */
+  INGEST_OPTION_CSV = INGEST_OPTION_header /* the options from here on are those of CSV, which create.c reads */
 } ingest_option;
 
 static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
@@ -71,11 +80,11 @@ static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
     [INGEST_OPTION_delimiter] = {"delimiter", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_null] = {"null", TSX_TAKES_TEXT, 0, 0, NULL}};
 
-typedef struct ingest_reading { /* a list or an object of columns */
+typedef struct ingest_reading { /* the current option: a list of columns, or an object with columns as keys */
   tsx_ingest_call *call;
   ingest_option option;
   uint32_t count; /* elements so far */
-  tsr_ingest_column *column; /* of a domain */
+  tsr_ingest_column *column; /* whose domain or extent is read */
 } ingest_reading;
 
 static const char *ingest_text(const tsx_json_option *o) {
@@ -85,12 +94,12 @@ static const char *ingest_text(const tsx_json_option *o) {
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
 
-/* Finds a column by its name; *column is the number in the source. */
+/* Finds a column by its name; *column is its number in the source. */
 static int ingest_find(const ingest_reading *r, const char *name, uint32_t *column, tsr_error *error) {
   const tsx_ingest_call *call = r->call;
   for (*column = 0; *column < call->source.count; ++*column)
     if (!sqlite3_stricmp(call->source.names[*column], name)) return TSR_OK;
-  for (uint32_t i = 0; i < call->labels.count; i++) { /* the dimension of a label is that of its column */
+  for (uint32_t i = 0; i < call->labels.count; i++) { /* the name of a label's dimension finds the label's column */
     const tsr_ingest_column *labelled = &call->columns[call->labels.columns[i]];
     if (sqlite3_stricmp(labelled->label_of, name) != 0) continue;
     for (*column = 0; call->source.kept[*column] != (int)call->labels.columns[i];) ++*column;
@@ -109,7 +118,7 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
   return TSR_OK;
 }
 
-/* Reads one name of a list of columns. */
+/* Reads one name in a list of columns: of `enums`, `not_null`, `nullable`, `grow` or `dimensions`. */
 static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
@@ -139,7 +148,7 @@ static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error 
   return TSR_OK;
 }
 
-/* Reads one name of `columns`: the columns to keep, in their order. */
+/* Reads one name of `columns`, which lists the columns to keep, in the new order. */
 static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
@@ -160,7 +169,7 @@ static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, 
   const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
   for (uint32_t i = 0; i < call->source.count; i++)
     if (call->source.kept[i] >= 0) call->columns[call->source.kept[i]] = sorted[i];
-  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* of the source's own: columns by their old numbers */
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* renumber the dimensions that the source suggests */
     const int kept = call->source.kept[call->dimensions[d]];
     if (kept < 0) call->options.dimension_count = 0;
     else call->dimensions[d] = (uint32_t)kept;
@@ -205,8 +214,8 @@ static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, con
   return TSR_OK;
 }
 
-/* Reads a number in a dimension's datatype; for an untyped column INT64 or FLOAT64. An end that is past INT64 is read as
- * UINT64, and sets *is_unsigned (not NULL for the ends of domains). */
+/* Reads a number in a dimension's datatype; for an untyped column as INT64 or FLOAT64. is_unsigned is NULL for an
+ * extent. A bound of a domain that exceeds INT64 is read as UINT64, and sets *is_unsigned. */
 static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool *is_unsigned, uint8_t out[8],
                               tsr_error *error) {
   const bool extent = !is_unsigned;
@@ -241,7 +250,7 @@ static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *
                     : ingest_read_number(r, o, &r->column->low_unsigned, r->column->low, error);
 }
 
-/* A domain of which an end is a REAL, as [0, 0.5], is one of REALs. */
+/* If one bound of a domain is a REAL, as in [0, 0.5], both are read as REAL. */
 static int ingest_look_at_end(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   r->column->real |= strcmp(o->type, "real") == 0;
@@ -261,7 +270,7 @@ static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, cons
   return code;
 }
 
-/* Reads one member of an object whose keys are columns. */
+/* Reads one member of an option that is an object with columns as keys. */
 static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   const int code = ingest_find_kept(r, o->key, &r->column, error);
@@ -280,14 +289,14 @@ static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_er
 
 /* ---- Single values ----------------------------------------------------------------------------------------------- */
 
-/* Reads the key file. Relative paths begin where those of arrays do. */
+/* Reads the key file. Its path is resolved like the paths of arrays. */
 static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
   char *path = NULL;
   if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
   int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
   if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->array.address.key, error);
   call->array.address.has_key = code == TSR_OK;
-  call->array.address.key_file = path; /* a table keeps it */
+  call->array.address.key_file = path; /* a table in the database keeps it */
   return code;
 }
 
@@ -315,14 +324,14 @@ static int ingest_take_single(tsx_ingest_call *call, ingest_option option, const
   case INGEST_OPTION_metadata:
     call->given.metadata = sqlite3_value_dup(value->json->value);
     return call->given.metadata ? TSR_OK : tsx_out_of_memory(error);
-  default: break; /* another pass takes it, or create.c */
+  default: break; /* read by another pass, or by create.c */
   }
   return TSR_OK;
 }
 
 /* ---- All options ------------------------------------------------------------------------------------------------- */
 
-/* The options that this call takes: rows as a stream have few, CSV has some of its own. */
+/* Returns the options that this call accepts: tessera_rows has few, CSV has some of its own. */
 static tsx_option_list ingest_list(const tsx_ingest_call *call) {
   tsx_option_list list = TSX_OPTION_LIST(ingest_specs);
   const uint64_t csv = ~UINT64_C(0) << INGEST_OPTION_CSV,
@@ -338,7 +347,7 @@ static int ingest_take_first(void *argument, unsigned option, const tsx_option_v
   return option == INGEST_OPTION_columns ? ingest_keep_columns(call, value->json, error) : TSR_OK;
 }
 
-/* Takes the labels: the other options can name their dimensions. */
+/* Takes `labels`. The other options may then name their dimensions. */
 static int ingest_take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
   const tsx_json_option *o = value->json;
@@ -346,7 +355,7 @@ static int ingest_take_labels(void *argument, unsigned option, const tsx_option_
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
 
-/* Takes everything but `columns`, labels, domains and extents. */
+/* Takes everything but `columns`, `labels`, `domains` and `extents`. */
 static int ingest_take_second(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = (ingest_option)option};
   sqlite3 *db = r.call->connection->db;
@@ -370,7 +379,7 @@ static int ingest_take_third(void *argument, unsigned option, const tsx_option_v
   return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
 }
 
-/* Fails if a property of dimensions is given to another column. */
+/* Fails if a column that is not a dimension has a domain or an extent or grows, or if options contradict each other. */
 static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
   call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
   if (call->given.grow_row && !call->options.row_grows)
@@ -402,8 +411,8 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
     code = tsx_options_read(call->connection->db, json, &list, passes[i], call, error);
   tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
-    call->columns[call->dimensions[d]].labels = false; /* of the source: the labels themselves are the coordinates */
-  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* a dimension of strings is ASCII, as in CREATE */
+    call->columns[call->dimensions[d]].labels = false; /* the texts themselves are the coordinates */
+  for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* a string dimension is ASCII, as in CREATE */
     tsr_ingest_column *column = &call->columns[call->dimensions[d]];
     if (column->typed && !column->label_of && tsr_datatype_kind(column->datatype) == TSR_KIND_TEXT &&
         column->values_per_cell == TSR_VARIABLE)
@@ -414,11 +423,11 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
 
 /* ---- Options of an append ---------------------------------------------------------------------------------------- */
 
-typedef struct ingest_agreement { /* of options with an array that exists */
+typedef struct ingest_agreement { /* compares options with an existing array */
   tsx_ingest_call *call; /* its columns have the types of the array's fields */
   const tsr_schema *schema;
   ingest_option option;
-  uint32_t named; /* dimensions */
+  uint32_t named; /* names in the list so far */
 } ingest_agreement;
 
 static int ingest_disagree(const ingest_agreement *a, const char *column, const char *what, tsr_error *error) {
@@ -427,7 +436,7 @@ static int ingest_disagree(const ingest_agreement *a, const char *column, const 
                   what);
 }
 
-/* Returns the array's field that a column becomes; the dimension of a label. */
+/* Returns the array's field that a column is written to; for a label, its dimension. */
 static const tsr_field *ingest_agreement_field(const ingest_agreement *a, const tsr_ingest_column *column) {
   const char *name = column->label ? column->label_of : column->name;
   const tsr_field *field = a->schema->fields;
@@ -435,8 +444,8 @@ static const tsr_field *ingest_agreement_field(const ingest_agreement *a, const 
   return field;
 }
 
-/* Whether a field has the type that is said, as an array made with it has: dimensions of text are ASCII, and those of
- * integers may be wider. */
+/* Returns true if a new array with the option's type would have a field like this one: text dimensions become ASCII,
+ * and integer dimensions may become wider. */
 static bool ingest_same_type(const tsr_ingest_column *is, const tsr_ingest_column *said, bool is_dimension) {
   const tsr_kind kind = tsr_datatype_kind(is->datatype);
   const bool like = kind == tsr_datatype_kind(said->datatype) &&
@@ -445,7 +454,7 @@ static bool ingest_same_type(const tsr_ingest_column *is, const tsr_ingest_colum
   return is->values_per_cell == said->values_per_cell && (is->datatype == said->datatype || (is_dimension && like));
 }
 
-/* Whether two pipelines have the same filters; a level that nobody says is any. */
+/* Returns true if two pipelines have the same filters. A level that the option does not give matches any level. */
 static bool ingest_same_filters(const tsr_pipeline *is, const tsr_pipeline *said) {
   bool same = is->count == said->count;
   for (uint32_t i = 0; i < said->count && same; i++)
@@ -454,7 +463,7 @@ static bool ingest_same_filters(const tsr_pipeline *is, const tsr_pipeline *said
   return same;
 }
 
-/* Compares what is said of a column with its field. `said` is a copy of the column with the option's value. */
+/* Compares an option for a column with the array's field. `said` is a copy of the column with the option's value. */
 static int ingest_agree_property(const ingest_agreement *a, const tsr_ingest_column *column,
                                  const tsr_ingest_column *said, tsr_error *error) {
   const tsr_field *field = ingest_agreement_field(a, column);
@@ -496,7 +505,8 @@ static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_err
   return code == TSR_OK ? ingest_agree_property(a, column, &said, error) : code;
 }
 
-/* Whether later rows may lie beyond those that a dimension has. */
+/* Returns true if later rows may lie beyond a dimension's current domain: always in a sparse array, and in a dense
+ * array whose current domain is smaller than its domain. */
 static bool ingest_agreement_grows(const tsr_schema *schema, uint32_t dimension) {
   const tsr_field *field = &schema->fields[dimension];
   if (!schema->dense || !field->is_dimension) return !schema->dense;
@@ -505,7 +515,7 @@ static bool ingest_agreement_grows(const tsr_schema *schema, uint32_t dimension)
   return current && (memcmp(current->low, field->low, size) != 0 || memcmp(current->high, field->high, size) != 0);
 }
 
-/* Compares a name of a list: of `dimensions`, `enums`, `nullable` or `grow`. */
+/* Compares one name in a list: of `dimensions`, `enums`, `nullable` or `grow`. */
 static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_agreement *a = argument;
   ingest_reading r = {.call = a->call, .option = a->option};
@@ -556,7 +566,7 @@ static int ingest_agree(void *argument, unsigned option, const tsx_option_value 
   case INGEST_OPTION_tile_order: same = schema->tile_order == orders[value->whole]; break;
   case INGEST_OPTION_duplicates: same = schema->dense || schema->allows_duplicates == (value->whole != 0); break;
   case INGEST_OPTION_format_version: same = schema->version == (uint32_t)value->whole; break;
-  default: break; /* of the call, not of the array */
+  default: break; /* options of the call, not of the array */
   }
   return same ? TSR_OK : ingest_disagree(a, NULL, "the array has another value", error);
 }

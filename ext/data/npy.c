@@ -1,12 +1,16 @@
-/* npy.c: tessera_npy and tessera_write_npy, which read and write blocks of dense arrays as NPY files (numpy's formats 1.0
- * to 3.0). The layout of such a file:
+/* npy.c: tessera_npy and tessera_write_npy, which read and write blocks of dense arrays as NPY files (numpy's formats
+ * 1.0 to 3.0). The layout of such a file:
  *
- *   "\x93NUMPY" | u8 major | u8 minor | u16 (from major 2 on u32) length | a Python dict as text, ended by '\n' | values
+ *   "\x93NUMPY" | u8 major | u8 minor | u16 length (u32 from major 2) | a Python dict as text, ended by '\n' | values
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
  *
- * tessera_write_npy accepts C and Fortran order and both byte orders. tessera_npy writes format 1.0, C order, little-endian
- * values that begin at a multiple of 64 bytes. Several values in a cell form a last axis.
- */
+ * tessera_write_npy accepts C and Fortran order and both byte orders. tessera_npy writes format 1.0, in C order, with
+ * little-endian values that begin at a multiple of 64 bytes. Several values per cell form an extra last axis.
+ *
+ * Instead of BLOBs, both can read and write memory that the host has lent (call/lend.h). tessera_npy also gives the
+ * values of a dimension label, and the grid of a query (query_grid.c).
+ *
+ * Sections: types, tessera_npy, the values of a label, slices of arrays, reading NPY, tessera_write_npy. */
 #include "data/data.h"
 
 #include <stdio.h>
@@ -28,11 +32,11 @@
 #define ALIGNMENT  64
 #define DESCR_SIZE 32
 
-/* ---- Types -------------------------------------------------------------------------------------------------------- */
+/* ---- Types ------------------------------------------------------------------------------------------------------- */
 
 typedef struct element { /* numpy's type of an attribute's values */
   char descr[DESCR_SIZE];
-  uint64_t axis; /* the length of the last axis, for several values in a cell; 0: there is no such axis */
+  uint64_t axis; /* the length of the extra last axis, for several values per cell; 0: there is none */
 } element;
 
 static const char *npy_unit_of(tsr_datatype datatype) {
@@ -67,10 +71,10 @@ static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
   return TSR_OK;
 }
 
-/* ---- tessera_npy -------------------------------------------------------------------------------------------------- */
+/* ---- tessera_npy ------------------------------------------------------------------------------------------------- */
 
-/* Returns the text of the header, of sqlite3_malloc. `counts` are the cells along each axis; NULL: the block has no
- * cells. */
+/* Returns the text of the header, padded, from sqlite3_malloc. `counts` has the number of cells along each axis; NULL:
+ * the block has no cells. */
 static char *npy_header(const element *e, uint32_t axes, const uint64_t *counts, uint64_t *size) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendf(out, "{'descr': '%s', 'fortran_order': False, 'shape': (", e->descr);
@@ -92,12 +96,12 @@ static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
   memcpy(file + MAGIC_SIZE + 4, text, size);
 }
 
-typedef struct npy_request { /* `= {0}` is a call without options */
-  sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen`: the option schema */
+typedef struct npy_request { /* the options of tessera_npy; `= {0}`: none */
+  sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen` is the option "schema" */
   tsx_read_limits limits;
-  bool header; /* the result is the header's dict alone */
-  char into[TESSERA_TOKEN_SIZE]; /* of lent memory; "": the result is a BLOB */
-  char nulls[TESSERA_TOKEN_SIZE]; /* of lent memory with a byte for each cell; "": not asked for */
+  bool header; /* return only the dict of the header */
+  char into[TESSERA_TOKEN_SIZE]; /* the token of lent memory for the values; "": return a BLOB */
+  char nulls[TESSERA_TOKEN_SIZE]; /* the token of lent memory with one byte per cell for nulls; "": not requested */
 } npy_request;
 
 enum {
@@ -158,11 +162,11 @@ typedef struct npy_block { /* the block that a call of tessera_npy reads */
   const tsr_interval *box;
   uint64_t cells, bytes, memory_bytes; /* bytes: of all values; memory_bytes: the budget */
   unsigned threads; /* 0: the array's */
-  char *header; /* the dict and what pads it, of sqlite3_malloc */
+  char *header; /* the dict with its padding, from sqlite3_malloc */
   uint64_t header_size;
 } npy_block;
 
-/* Reads the block; with `nulls`, also which cells have no value. */
+/* Reads the values of the block; with `nulls` also sets one byte per cell that says whether it is null. */
 static int npy_read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error *error) {
   if (!b->cells) return TSR_OK;
   if (nulls)
@@ -175,7 +179,7 @@ static int npy_lent_missing(const char *option, tsr_error *error) {
   return tsx_fail(error, TSR_NOT_FOUND, "'%s': no memory has this token: a token is used once", option);
 }
 
-/* Reads the block into the memory of the tokens. */
+/* Reads the block into lent memory. */
 static int npy_fill_lent(const npy_block *b, const npy_request *request, tsr_error *error) {
   tsx_lent lent, nulls = {0};
   if (request->nulls[0] && !tsx_lent_take(request->nulls, &nulls)) return npy_lent_missing("nulls", error);
@@ -231,15 +235,15 @@ static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *r
   return code;
 }
 
-/* ---- The values of a label ----------------------------------------------------------------------------------------- */
+/* ---- The values of a label --------------------------------------------------------------------------------------- */
 
-typedef struct npy_label { /* values of a dimension label, of the coordinates of an interval */
-  const tsr_label_index *index; /* has read its values */
-  tsr_interval along; /* of the label's dimension */
+typedef struct npy_label { /* the values of a dimension label in an interval of coordinates */
+  const tsr_label_index *index; /* with its values loaded */
+  tsr_interval along; /* the interval, on the label's dimension */
   uint64_t count; /* coordinates */
 } npy_label;
 
-/* Writes the bytes of a cell into `out`, which has room for `size`; what a shorter text leaves over is NUL. */
+/* Writes the bytes of a cell into out[size]. A shorter text is padded with NUL. */
 static void npy_label_value(const tsr_column *cells, uint64_t cell, uint8_t *out, uint64_t size) {
   if (!cells->offsets) {
     memcpy(out, (const uint8_t *)cells->values + cell * size, size);
@@ -249,12 +253,13 @@ static void npy_label_value(const tsr_column *cells, uint64_t cell, uint8_t *out
   memcpy(out, (const uint8_t *)cells->values + cells->offsets[cell], cells->offsets[cell + 1] - cells->offsets[cell]);
 }
 
-/* Gives the next coordinate of a dense dimension; one behind the last wraps around, and nobody reads it. */
+/* Increments a little-endian coordinate of a dense dimension. After the last one it may wrap around; it is not used
+ * then. */
 static void npy_next_coordinate(uint8_t coordinate[8], uint64_t size) {
   for (uint64_t i = 0; i < size && ++coordinate[i] == 0; i++) {}
 }
 
-/* Returns the bytes of the longest text of the interval, at least 1. */
+/* Returns the length in bytes of the longest text in the interval, at least 1. */
 static uint64_t npy_longest(const npy_label *label, uint64_t coordinate_size) {
   const tsr_column *cells = tsr_label_cells(label->index);
   uint8_t coordinate[8];
@@ -266,7 +271,8 @@ static uint64_t npy_longest(const npy_label *label, uint64_t coordinate_size) {
   return longest;
 }
 
-/* Makes the file of a label's values. A coordinate without a value has NaN, NaT or the fill value, or no text. */
+/* Makes the NPY file of a label's values. A coordinate without a value gets NaN, NaT, the fill value or an empty
+ * text. */
 static int npy_make_label(sqlite3_context *context, const npy_label *label, uint64_t coordinate_size, bool header,
                           tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
@@ -302,7 +308,7 @@ static int npy_make_label(sqlite3_context *context, const npy_label *label, uint
   return code;
 }
 
-/* Makes the block of label number `number`: that of the coordinates of its dimension in the box. */
+/* Makes the file of a label: its values for the coordinates that its dimension has in the box. */
 static int npy_of_label(sqlite3_context *context, const tsx_address *address, const tsr_snapshot *snapshot,
                         uint32_t number, const tsr_interval *box, const npy_request *request, tsr_error *error) {
   const tsr_schema *schema = tsr_snapshot_schema(snapshot);
@@ -329,9 +335,9 @@ static int npy_of_label(sqlite3_context *context, const tsx_address *address, co
   return code;
 }
 
-/* ---- Slices of arrays ----------------------------------------------------------------------------------------------- */
+/* ---- Slices of arrays -------------------------------------------------------------------------------------------- */
 
-/* Returns the number of the label that has this name, or the number of labels. */
+/* Returns the number of the label with this name, or label_count. */
 static uint32_t npy_label_find(const tsr_schema *schema, const char *name) {
   uint32_t i = 0;
   for (bool found = false; i < schema->label_count && !found; i += !found) {
@@ -390,7 +396,7 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   if (code == TSR_OK)
     code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
                       &request, error);
-  if (request.into[0]) tsx_take_back(request.into); /* the tokens of a call that failed are spent, too */
+  if (request.into[0]) tsx_take_back(request.into); /* a failed call uses up its tokens, too */
   if (request.nulls[0]) tsx_take_back(request.nulls);
   tsx_address_close(&address);
   npy_request_release(&request);
@@ -419,7 +425,7 @@ static int npy_of_grid(sqlite3_context *context, const tsx_grid *grid, uint64_t 
 static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   tsx_grid grid = {0};
-  for (int i = 1; i < count; i++) { /* NULL is as if it were absent */
+  for (int i = 1; i < count; i++) { /* NULL is like an absent argument */
     const int type = sqlite3_value_type(values[i]);
     if (type == SQLITE_NULL) continue;
     if (i > 1) return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE");
@@ -447,7 +453,7 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_remove_table(connection);
 }
 
-/* ---- Reading NPY -------------------------------------------------------------------------------------------------- */
+/* ---- Reading NPY ------------------------------------------------------------------------------------------------- */
 
 #define AXES_MAX 64
 
@@ -462,7 +468,7 @@ typedef struct npy { /* a parsed NPY file */
 
 static const char *skip(const char *p) { return p + strspn(p, " \t\n,"); }
 
-/* The parse_ functions for parts of the header return the text after that part, or NULL if it has another form. */
+/* The parse_ functions for parts of the header return the position after the part, or NULL if it is malformed. */
 static const char *parse_string(const char *p, char *out, uint64_t size) {
   char quote = *p;
   if (quote != '\'' && quote != '"') return NULL;
@@ -507,7 +513,7 @@ static bool parse_dict(const char *p, npy *n) {
   return *p == '}' && seen == 7;
 }
 
-/* Takes the values of a token, which the host has lent. Returns false if `value` is no such token. */
+/* Uses lent memory if `value` is a token. Returns false if it is not. */
 static bool parse_lent(sqlite3_value *value, npy *n, int *code, tsr_error *error) {
   tsx_lent lent;
   if (sqlite3_value_type(value) != SQLITE_TEXT || !tsx_lent_take((const char *)sqlite3_value_text(value), &lent))
@@ -590,7 +596,7 @@ static void swap_bytes(uint8_t *p, uint64_t size, uint64_t value_size) {
     }
 }
 
-/* Copies elements in Fortran order, in which the first axis varies fastest, to row-major order. */
+/* Copies elements from Fortran order, where the first axis varies fastest, to row-major order. */
 static void transpose(const npy *n, uint64_t element_size, uint8_t *out) {
   uint64_t at[AXES_MAX] = {0}, stride[AXES_MAX], from = 0, step = element_size;
   for (uint32_t a = 0; a < n->axes; a++) {
@@ -608,11 +614,11 @@ static void transpose(const npy *n, uint64_t element_size, uint8_t *out) {
   }
 }
 
-/* Converts the values to the attribute's form: row-major, little-endian. If the file has that form, *copy stays NULL;
- * otherwise it receives the converted values, of sqlite3_malloc. */
+/* Converts the values to row-major order and little-endian bytes. If the file already has that form, *copy stays NULL;
+ * otherwise it receives the converted values, from sqlite3_malloc. */
 static int convert_values(const npy *n, const tsr_field *field, bool swap, uint8_t **copy, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype);
-  const bool is_string = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U'; /* an element is a cell */
+  const bool is_string = n->descr[1] == 'S' || n->descr[1] == 'V' || n->descr[1] == 'U'; /* then an element is a cell */
   *copy = NULL;
   if ((!n->fortran || n->axes < 2) && (!swap || size == 1)) return TSR_OK;
   if (!(*copy = sqlite3_malloc64(n->size + 1))) return tsx_out_of_memory(error);
@@ -622,7 +628,7 @@ static int convert_values(const npy *n, const tsr_field *field, bool swap, uint8
   return TSR_OK;
 }
 
-/* ---- tessera_write_npy -------------------------------------------------------------------------------------------- */
+/* ---- tessera_write_npy ------------------------------------------------------------------------------------------- */
 
 int tsx_npy_vector(sqlite3_value *value, const tsr_field *field, const void **cells, uint64_t *count, uint8_t **copy,
                    tsr_error *error) {
@@ -669,7 +675,8 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
   return TSR_OK;
 }
 
-/* Writes low + count - 1, checked against the domain. Dimensions of dense arrays are integers or times of up to 64 bits. */
+/* Sets `high` to low + count - 1, after checking it against the domain. Dimensions of dense arrays are integers or
+ * times of up to 64 bits. */
 static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *low, uint64_t count, uint8_t *high,
                       tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype), sign = UINT64_C(1) << (8 * size - 1);
@@ -677,7 +684,7 @@ static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *l
   uint64_t from = 0, last = 0;
   memcpy(&from, low, size);
   memcpy(&last, field->high, size);
-  if (!is_unsigned) from ^= sign, last ^= sign; /* now signed values compare as unsigned ones */
+  if (!is_unsigned) from ^= sign, last ^= sign; /* maps signed values to unsigned ones with the same order */
   if (from > last || count - 1 > last - from)
     return tsx_fail(error, TSR_RANGE, "dimension '%s': %llu cells from the origin reach beyond the domain", name,
                     (unsigned long long)count);

@@ -1,7 +1,11 @@
 /* query_grid.c: the rows of a columnar query as a grid of numbers.
  *
- * The query runs with the axes as columns. Its rows are kept as words: one for each axis, and one for the number. When all
- * are known, the axes get their ends or their sorted values, and each number goes to its place. */
+ * grid_plan finds the column with the numbers and the axes; keys or dimensions that the SELECT lacks are appended to
+ * its items. The query then runs, and each row is kept as 64-bit words: one per axis, and one for the number. Once all
+ * rows are known, an axis of integers gets its bounds, an axis of reals or texts its sorted distinct values (looked up
+ * by binary search), and each number goes to its place. Two rows at one place are an error.
+ *
+ * Sections: columns, rows, places, the run. */
 #include "data/data.h"
 
 #include <ctype.h>
@@ -14,7 +18,7 @@
 #include "query/query_internal.h"
 #include "table/table.h"
 
-#define GRID_MEMORY       (1ull << 30) /* of rows, if the table has no memory_mb */
+#define GRID_MEMORY       (1ull << 30) /* the limit for the rows, in bytes, if the table has no memory_mb */
 #define GRID_CANCEL_EVERY 65536u /* rows between two checks for cancellation */
 
 typedef struct grid_maker {
@@ -25,9 +29,9 @@ typedef struct grid_maker {
   uint64_t *rows; /* [row_count][axis_count + 1]; a TEXT is a pointer to its copy */
   uint8_t *types; /* [row_count]: tsr_value_type of the number */
   uint64_t row_count, room;
-  const char *last[TSR_QUERY_KEYS]; /* by axis: the copy of the last row's text, and its size */
+  const char *last[TSR_QUERY_KEYS]; /* by axis: the copy of the previous row's text, which equal texts share */
   uint64_t last_size[TSR_QUERY_KEYS];
-  bool reals; /* a number is REAL */
+  bool reals; /* some number is REAL */
 } grid_maker;
 
 bool tsx_is_query(sqlite3_value *value) {
@@ -49,7 +53,8 @@ static char *grid_name(grid_maker *m, const tsx_item *item) {
   return tsx_arena_copy(arena, tree->begin, (uint64_t)(tree->end - tree->begin));
 }
 
-/* Returns the axis that an item is of: a key, or of cells a dimension, which a label of it names, too; else -1. */
+/* Returns the key or, for a query over cells, the dimension that an item names (a label names its dimension); else
+ * -1. */
 static int grid_key_of(const grid_maker *m, const tsx_item *item) {
   const tsx_expr *tree = tsx_expr_meaning(item->tree);
   if (m->query.over_groups) return tree->kind == TSX_EXPR_AGGREGATE ? -1 : tsx_select_key(&m->query.select, tree);
@@ -60,7 +65,7 @@ static int grid_key_of(const grid_maker *m, const tsx_item *item) {
              : -1;
 }
 
-/* Returns true if an item has the numbers and is a label. */
+/* Returns true if an item is the one with the numbers, and is a label. */
 static bool grid_is_label(const grid_maker *m, uint32_t i) {
   return i == m->value && tsx_expr_meaning(m->query.select.items[i].tree)->kind == TSX_EXPR_LABEL;
 }
@@ -75,7 +80,7 @@ static int grid_add_axis(grid_maker *m, uint32_t item, tsr_error *error) {
   return axis->name ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Adds an item to the SELECT, which has room for it, and makes it an axis. */
+/* Appends an item to the SELECT, which has room for it, and makes it an axis. */
 static int grid_add_item(grid_maker *m, tsx_expr *tree, tsr_error *error) {
   tsx_select *s = &m->query.select;
   s->items[s->item_count] = (tsx_item){.tree = tree, .begin = tree->begin, .end = tree->end};
@@ -93,7 +98,8 @@ static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) 
   return code;
 }
 
-/* Makes the dimensions that items name the axes, or all. A label that has the numbers names none. */
+/* Makes the dimensions that items name the axes, or all dimensions if they name none. The label that supplies the
+ * numbers does not count. */
 static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
   const tsx_table *table = m->query.table;
   tsx_arena *arena = &m->query.select.arena;
@@ -119,7 +125,7 @@ static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
   return code;
 }
 
-/* Finds the column with the numbers: the one that is named, or the only one that is no key. */
+/* Finds the column with the numbers: the named one, or the only one that is not a key. */
 static int grid_find_value(grid_maker *m, const char *column, uint32_t given, tsr_error *error) {
   uint32_t found = 0;
   char names[200] = "";
@@ -235,7 +241,7 @@ static int grid_compare_texts(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the different values of an axis of REAL or TEXT. */
+/* Collects and sorts the distinct values of an axis of REAL or TEXT. */
 static int grid_sort_axis(const grid_maker *m, uint32_t a, tsr_error *error) {
   tsx_grid_axis *axis = &m->grid->axes[a];
   const uint64_t words = m->grid->axis_count + 1;
@@ -267,7 +273,7 @@ static int grid_make_axis(const grid_maker *m, uint32_t a, tsr_error *error) {
     if (value > high) high = value;
   }
   axis->low = m->row_count ? low : 0;
-  axis->count = m->row_count ? (uint64_t)high - (uint64_t)low + 1 : 0; /* 0 also if there are 2^64 */
+  axis->count = m->row_count ? (uint64_t)high - (uint64_t)low + 1 : 0; /* 2^64 values overflow to 0, which is refused */
   return TSR_OK;
 }
 
@@ -285,7 +291,7 @@ static int grid_several(const grid_maker *m, tsr_error *error) {
              : tsx_fail(error, TSR_ERROR, "several rows have one place: name all dimensions, or use GROUP BY");
 }
 
-/* Puts each number at its place. `taken` has a zero for each place. */
+/* Puts each number at its place. taken[count] is zeroed. */
 static int grid_fill(const grid_maker *m, uint8_t *taken, tsr_error *error) {
   tsx_grid *grid = m->grid;
   const uint64_t words = grid->axis_count + 1;
@@ -338,7 +344,7 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
 
 /* ---- The run ----------------------------------------------------------------------------------------------------- */
 
-/* Functions do not see the rows of the open transaction. */
+/* Functions do not see uncommitted rows of the open transaction, so these are refused. */
 static int grid_check_table(const tsx_table *table, tsr_error *error) {
   const tsx_transaction *transaction = table->array->transaction;
   if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
@@ -353,7 +359,8 @@ static int grid_run(grid_maker *m, tsr_error *error) {
   return code;
 }
 
-/* Copies a text without the semicolon that may end it. The caller frees the copy. */
+/* Copies a statement without trailing blanks and semicolons. The caller frees the copy. NULL: no memory, or too
+ * long. */
 static char *grid_statement(const char *text) {
   size_t size = strlen(text);
   while (size > 0 && (isspace((unsigned char)text[size - 1]) || text[size - 1] == ';')) size--;

@@ -1,4 +1,4 @@
-/* read_limits.c: the options of a read that bound its memory and its threads. */
+/* read_limits.c: the options memory_mb, cache_mb and threads, which limit the memory and the threads of a read. */
 #include "data/data.h"
 
 void tsx_read_limits_take(tsx_read_limits *limits, tsx_read_option option, const tsx_option_value *value) {

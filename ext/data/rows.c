@@ -1,10 +1,11 @@
 /* rows.c: tessera_rows(select[, options]): the rows of any SELECT as Arrow streams.
  *
- * The SELECT is run once, when a stream is first asked for anything: on its connection, whose mutex the caller gets. Its
- * rows are kept in an ingest, in an environment of its own. From then on the streams need no connection: they read on
- * any thread, several at once, also after the connection was closed. A run that fails keeps nothing; the next stream
- * runs the SELECT again.
- */
+ * The SELECT is lazy: it runs once, at the first call of a stream, on the stream's connection, whose mutex that call
+ * holds. Its rows are stored in an ingest with an environment of its own. From then on the streams need no connection:
+ * several can be read at once, on any thread, even after the connection was closed. A run that fails keeps nothing, and
+ * the next call runs the SELECT again.
+ *
+ * Sections: the SELECT, the stream, the function. */
 #include "data/data.h"
 
 #include <errno.h>
@@ -19,14 +20,14 @@ typedef struct kept_rows { /* what the streams of one call share */
   _Atomic uint32_t references; /* streams */
   tsx_stream_link *link; /* one reference */
   tsr_environment *environment;
-  tsx_ingest_call call; /* the columns, and the ingest */
-  sqlite3_value *sql, *options; /* owned; options: NULL or SQL's NULL: none */
-  _Atomic bool read; /* the ingest has all rows; before, it is guarded by the connection's mutex */
+  tsx_ingest_call call; /* the columns, and the ingest with the rows */
+  sqlite3_value *sql, *options; /* owned; options may be NULL or an SQL NULL */
+  _Atomic bool read; /* the ingest is complete; until then the connection's mutex guards it */
 } kept_rows;
 
 typedef struct rows_stream { /* private_data */
-  kept_rows *rows; /* one reference */
-  struct ArrowArrayStream core; /* without `release`: not opened yet */
+  kept_rows *rows; /* owns a reference */
+  struct ArrowArrayStream core; /* `release` is NULL until it is opened */
   tsr_error error;
 } rows_stream;
 
@@ -62,7 +63,7 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   return code;
 }
 
-/* Runs the SELECT, and opens the first stream of its rows. The caller has the connection. */
+/* Runs the SELECT, and opens the first stream over its rows. The caller holds the connection's mutex. */
 static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArrayStream *core, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
@@ -77,7 +78,7 @@ static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArr
   return code;
 }
 
-/* Opens what a stream reads, if that was not done yet. */
+/* Opens s->core if it is not open yet, and runs the SELECT if that was not done yet. */
 static int kept_rows_open(rows_stream *s, tsr_error *error) {
   kept_rows *rows = s->rows;
   int code = TSR_OK;
@@ -96,7 +97,7 @@ static int kept_rows_open(rows_stream *s, tsr_error *error) {
 
 /* ---- The stream -------------------------------------------------------------------------------------------------- */
 
-/* Opens the stream for a call. Returns false after an error. */
+/* Prepares a call of the stream. Returns false after an error, which is in s->error. */
 static bool kept_rows_begin(rows_stream *s) {
   s->error = (tsr_error){0};
   const int code = kept_rows_open(s, &s->error);
@@ -131,7 +132,7 @@ static void rows_release(struct ArrowArrayStream *stream) {
   stream->release = NULL;
 }
 
-/* Makes a stream, which takes over one reference, also if there is no memory. */
+/* Makes a stream. Takes over one reference to `rows`, also on failure. Returns false if memory is exhausted. */
 static bool rows_stream_make(kept_rows *rows, struct ArrowArrayStream *out) {
   rows_stream *s = sqlite3_malloc64(sizeof *s);
   if (!s) {
@@ -171,7 +172,7 @@ static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_err
   rows->sql = sqlite3_value_dup(values[0]);
   if (count > 1) rows->options = sqlite3_value_dup(values[1]);
   if (!rows->sql || (count > 1 && !rows->options)) return tsx_out_of_memory(error);
-  code = rows_describe(rows, connection, &statement, error); /* what is wrong with it is told at once */
+  code = rows_describe(rows, connection, &statement, error); /* reports errors in the SELECT right away */
   sqlite3_finalize(statement);
   rows_forget(rows);
   return code == TSR_OK ? tsx_environment_alone(&rows->environment, error) : code;
@@ -194,7 +195,7 @@ void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values
   int code = rows_make(rows, count, values, &error);
   if (code == TSR_OK && !rows_stream_make(rows, &stream)) code = tsx_out_of_memory(&error);
   else if (code < 0) rows_drop(rows);
-  /* without a mutex no other thread may come back to this connection */
+  /* Without a mutex, no other thread may use this connection later: run the SELECT now. */
   if (code == TSR_OK && !sqlite3_db_mutex(link->connection->db)) code = kept_rows_open(stream.private_data, &error);
   if (code == TSR_OK) code = tsx_tokens_put(&stream, link, token, &error);
   if (code == TSR_OK) sqlite3_result_text(context, token, -1, SQLITE_TRANSIENT);

@@ -1,4 +1,22 @@
-/* streams.c: one stream of the rows of several, such as the parts of an array that a list of coordinates chooses. */
+/* streams.c: Arrow streams that pass between SQL and C, and the library's C interface for them (tessera_api).
+ *
+ * tessera_stream(path) opens a stream over an array and returns a token. No address ever passes through SQL:
+ * tessera_api()->take redeems the token for the stream, once. In the other direction C puts a stream in and gets a
+ * token, which tessera_create_stream redeems. A lent stream reads through the connection that made it, so restrictions,
+ * keys and scopes hold, and arrays in the database can be streamed. Consumers may call get_next on any thread: each
+ * call holds the connection's mutex, so it waits while a statement is running.
+ *
+ * There are three locks, taken in this order: the connection's mutex, the lock of its link (tsx_stream_link), the mutex
+ * of the waiting streams.
+ * - The link tells a stream whether its connection is still open. Closing the connection locks the link while it holds
+ *   the connection's mutex. A stream must lock the link first, to learn whether there is a connection at all. So with
+ *   the link locked, it only tries the connection's mutex; on failure it unlocks the link, and retries later.
+ * - release never waits: a host's garbage collector may call it while it holds locks that the running statement waits
+ *   for. If the connection is busy, the stream is only marked as released, and whoever holds the connection next frees
+ *   it (stream_sweep).
+ *
+ * Sections: joining streams, waiting streams, links, the arguments of tessera_stream (columns and order, conditions,
+ * options), lent streams, the C interface, SQL functions, tessera_create_stream. */
 #define _GNU_SOURCE /* dladdr */
 
 #include "data/data.h"
@@ -18,10 +36,12 @@
 #include "table/table.h"
 #include "data/ingest.h"
 
-#define JOIN_MAX 1000000u /* streams; Python joins a thousand at most */
+/* ---- Joining streams --------------------------------------------------------------------------------------------- */
+
+#define JOIN_MAX 1000000u /* streams; Python joins at most a thousand */
 
 typedef struct joined_stream { /* private_data */
-  uint64_t count, at; /* the stream that is read now */
+  uint64_t count, at; /* `at`: the current stream */
   struct ArrowArrayStream *streams[]; /* owned */
 } joined_stream;
 
@@ -61,9 +81,10 @@ static void join_release(struct ArrowArrayStream *stream) {
   stream->release = NULL;
 }
 
-/* tessera_functions.join: makes *out a stream of the rows of `count` streams on the heap (take_new), at least one, one
- * after the other. They have one schema. *out takes them, and frees them when it is released; after a failure they are
- * the caller's. Returns false without memory. */
+/* tessera_functions.join: makes *out the concatenation of `count` streams, at least one, which are on the heap
+ * (take_new) and have the same schema; for example the parts of an array that a list of coordinates selects. *out owns
+ * the streams and frees them when it is released. Returns false if memory is exhausted; the streams stay the
+ * caller's. */
 static bool streams_join(struct ArrowArrayStream *const *streams, uint64_t count, struct ArrowArrayStream *out) {
   joined_stream *joined =
       count > 0 && count <= JOIN_MAX ? sqlite3_malloc64(sizeof *joined + count * sizeof *streams) : NULL;
@@ -79,7 +100,9 @@ static bool streams_join(struct ArrowArrayStream *const *streams, uint64_t count
   return true;
 }
 
-/* Streams that wait for somebody to take them: those that SQL made for C, and those of C for SQL. */
+/* ---- Waiting streams --------------------------------------------------------------------------------------------- */
+
+/* Streams whose tokens were not redeemed yet, in both directions: from SQL to C, and from C to SQL. */
 
 typedef struct waiting_stream {
   struct waiting_stream *next;
@@ -114,7 +137,7 @@ int tsx_tokens_put(struct ArrowArrayStream *stream, const void *owner, char toke
                   TSX_STREAM_TOKENS_MAX);
 }
 
-/* Takes the stream of a token, or, without one, any stream of an owner. */
+/* Removes and returns the stream of a token, or if `token` is NULL any stream of the owner. */
 static bool waiting_take(const char *token, const void *owner, struct ArrowArrayStream *stream) {
   waiting_stream *found = NULL;
   pthread_mutex_lock(&waiting_mutex);
@@ -142,9 +165,9 @@ static bool tokens_take_owned(const void *owner, struct ArrowArrayStream *stream
   return waiting_take(NULL, owner, stream);
 }
 
-/* What a connection shares with the streams that it has made. */
+/* ---- Links ------------------------------------------------------------------------------------------------------- */
 
-#define LINK_WAIT_NS 50000 /* between two tries to take the connection's mutex */
+#define LINK_WAIT_NS 50000 /* between two attempts to lock the connection's mutex */
 
 tsx_stream_link *tsx_stream_link_make(tsx_connection *connection) {
   tsx_stream_link *link = sqlite3_malloc64(sizeof *link);
@@ -175,13 +198,13 @@ int tsx_stream_link_enter(tsx_stream_link *link, bool wait) {
   }
 }
 
-/* The arguments of tessera_stream: which cells, which columns, in which Arrow types. */
+/* ---- The arguments of tessera_stream ----------------------------------------------------------------------------- */
 
 static uint32_t stream_field_count(const tsx_stream_request *r) {
   return r->schema->dimension_count + r->schema->attribute_count;
 }
 
-/* Finds a field among those from `first` on, up to `end`. */
+/* Finds a field by name among first..end - 1. */
 static int stream_find(const tsx_stream_request *r, uint32_t first, uint32_t end, sqlite3_value *name, const char *what,
                        uint32_t *field, tsr_error *error) {
   const char *text = (const char *)sqlite3_value_text(name);
@@ -243,7 +266,7 @@ static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error
 
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
-/* Adds a range to a condition, which owns `bytes` from now on, also after an error. */
+/* Adds a range to a condition. Takes ownership of `bytes`, also on failure. */
 static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *bytes, tsr_error *error) {
   if (c->count == c->room) {
     const uint64_t room = c->room ? 2 * c->room : 1;
@@ -262,7 +285,7 @@ static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *b
   return TSR_OK;
 }
 
-/* Returns the range of the values that a comparison lets through. */
+/* Returns the range of the values that satisfy a comparison. */
 static tsr_range stream_range_of(tsx_op op, const uint8_t *bytes, uint64_t size) {
   return (tsr_range){.low = op == TSX_EQ || op == TSX_GT || op == TSX_GE ? bytes : NULL,
                      .high = op == TSX_EQ || op == TSX_LT || op == TSX_LE ? bytes : NULL,
@@ -272,8 +295,8 @@ static tsr_range stream_range_of(tsx_op op, const uint8_t *bytes, uint64_t size)
                      .high_exclusive = op == TSX_LT};
 }
 
-/* Finds the codes whose labels, numbers of UINT64, satisfy a comparison with an integer that may be past INT64. Returns 1;
- * 0 if `o` is none. */
+/* Finds the codes whose UINT64 labels satisfy a comparison with an integer, which may exceed INT64. Returns 1; 0 if the
+ * labels are not UINT64 or `o` is not such a value. */
 static int stream_find_unsigned(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
                                 tsr_error *error) {
   const bool integer = strcmp(o->type, "integer") == 0 && *o->text != '-', text = strcmp(o->type, "text") == 0;
@@ -287,7 +310,7 @@ static int stream_find_unsigned(const tsx_column *column, tsx_op op, const tsx_j
   return code < 0 ? code : 1;
 }
 
-/* Adds the codes whose labels satisfy a comparison, or of all labels with TSX_NOTNULL, where `o` is not used. */
+/* Adds the codes whose labels satisfy a comparison; with TSX_NOTNULL, the codes of all labels, and `o` is unused. */
 static int stream_add_labels(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
@@ -319,19 +342,19 @@ static int stream_add_labels(stream_list *list, tsx_op op, const tsx_json_option
       code = tsx_out_of_memory(error);
       break;
     }
-    memcpy(bytes, codes.ranges[i], sizeof codes.ranges[i]); /* little-endian: the low bytes are the code */
+    memcpy(bytes, codes.ranges[i], sizeof codes.ranges[i]); /* little-endian: the code is in the low bytes */
     code = stream_add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes.ranges[i][0]}, bytes, error);
   }
   sqlite3_free(codes.ranges);
   return code;
 }
 
-/* Whether a condition on the field compares labels: not where the stream shows their codes. */
+/* Returns true if a condition on the field compares labels; false if the stream shows codes. */
 static bool stream_compares_labels(const tsx_stream_request *r, uint32_t field) {
   return r->schema->fields[field].enumeration && !r->shows_codes;
 }
 
-/* Adds the values that a comparison with `o` lets through. */
+/* Adds the values that satisfy a comparison with `o` to the current condition. */
 static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   const tsr_field *field = &r->schema->fields[list->field];
@@ -357,7 +380,7 @@ static int stream_read_member(void *argument, const tsx_json_option *o, tsr_erro
   return stream_compare(argument, TSX_EQ, o, error);
 }
 
-/* Makes the predicate of one condition. The value is an SQL NULL for "is" and "is not", and a list for "in". */
+/* Makes the predicate of one condition. The value must be NULL for "is" and "is not", and a list for "in". */
 static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsr_predicate *p = &r->predicates[r->request.predicate_count];
@@ -367,7 +390,7 @@ static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_err
   *p = (tsr_predicate){.field = list->field, .nat_is_null = true};
   if (is != (strcmp(o->type, "null") == 0))
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
-  if (is && stream_compares_labels(r, list->field)) { /* a code without a label reads as NULL, too */
+  if (is && stream_compares_labels(r, list->field)) { /* a code outside the enumeration is NULL, too */
     p->negated = list->operation == TSX_ISNULL;
     code = stream_add_labels(list, TSX_NOTNULL, o, error);
   } else if (is) {
@@ -470,7 +493,7 @@ static int stream_take_option(void *argument, unsigned option, const tsx_option_
   case STREAM_OPTION_since:
   case STREAM_OPTION_as_of:
   case STREAM_OPTION_key:
-  case STREAM_OPTION_schema: break; /* stream_take_place has taken them */
+  case STREAM_OPTION_schema: break; /* read by stream_take_place */
   case STREAM_OPTION_unwritten: r->options.fill = value->whole; break;
   case STREAM_OPTION_strings: r->options.strings = (tsr_arrow_strings)value->whole; break;
   case STREAM_OPTION_enums: r->options.enums = (tsr_arrow_enums)value->whole; break;
@@ -484,7 +507,7 @@ static int stream_take_option(void *argument, unsigned option, const tsx_option_
   return TSR_OK;
 }
 
-/* Takes the options that say where the array is, and which state of it is read. */
+/* Takes the options that are needed to open the array: key, times and schema. */
 static int stream_take_place(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_stream_request *r = argument;
   sqlite3_value **to = option == STREAM_OPTION_key      ? &r->key
@@ -498,14 +521,14 @@ static int stream_take_place(void *argument, unsigned option, const tsx_option_v
   return *to ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* Reads the options that say which array is meant: key, since, as_of and schema. `json` may be NULL or an SQL NULL. */
+/* First pass over the options: those that are needed to open the array. `json` may be NULL or an SQL NULL. */
 static int stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
   r->db = db;
   return tsx_options_read(db, json, &stream_list_of_options, stream_take_place, r, error);
 }
 
-/* Reads the slice and the other options; the array is open and its schema known now. Afterwards request->options is
- * complete. */
+/* Second pass, once the array is open and its schema known: reads the slice and all other options. Completes
+ * r->options. */
 static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const tsx_address *address,
                                const tsr_schema *schema, tsx_stream_request *r, tsr_error *error) {
   const uint32_t d = schema->dimension_count, n = d + schema->attribute_count;
@@ -555,21 +578,7 @@ static void stream_request_release(tsx_stream_request *r) {
   *r = (tsx_stream_request){0};
 }
 
-/* Arrow streams that SQL makes and C takes.
- *
- * tessera_stream(path) opens a stream and returns a token. No address ever passes through SQL: tessera_api()->take
- * turns the token into the stream, once. A stream reads through the connection that made it, so restrictions, keys and
- * scopes hold, and arrays in the database can be streamed. Consumers call get_next on any thread: each call holds the
- * connection's mutex, so it waits while a statement is running.
- *
- * Three locks, taken in this order: the mutex of the connection, that of its link (data.h), that of the tokens
- * (data.h).
- * - The link tells a stream whether its connection is still open. The connection's closing takes the link while it
- *   holds the connection's mutex; so a stream, which must look at the link before it knows that there is a connection,
- *   only tries to take the connection's mutex while it holds the link, and lets go of both if somebody has it.
- * - release never waits: a host's garbage collector may call it while it holds locks of its own that the running
- *   statement waits for. If the connection is busy, the stream is closed by whoever comes next.
- */
+/* ---- Lent streams ------------------------------------------------------------------------------------------------ */
 
 #ifndef _WIN32
 #include <dlfcn.h>
@@ -586,24 +595,22 @@ static void stream_request_release(tsx_stream_request *r) {
 #endif
 
 typedef struct lent_stream { /* private_data of a lent ArrowArrayStream */
-  struct lent_stream *next; /* in the link's list; guarded by the link */
-  tsx_stream_link *link; /* one reference */
-  struct ArrowArrayStream core; /* guarded by the connection's mutex; without `release` once that is closed */
+  struct lent_stream *next; /* in the link's list; guarded by the link's lock */
+  tsx_stream_link *link; /* owns a reference */
+  struct ArrowArrayStream core; /* guarded by the connection's mutex; `release` is NULL once the connection is closed */
   tsx_address address;
-  _Atomic bool released; /* nobody uses it any more: whoever has the connection next closes it */
-  char message[TSR_MESSAGE_SIZE]; /* of get_last_error; "": none */
+  _Atomic bool released; /* no longer in use: whoever holds the connection next closes and frees it */
+  char message[TSR_MESSAGE_SIZE]; /* for get_last_error; "": none */
 } lent_stream;
 
-/* ---- Links ------------------------------------------------------------------------------------------------------- */
-
-/* Closes what a stream reads. The caller has the connection. */
+/* Closes what a stream reads from. The caller holds the connection's mutex. */
 static void stream_end(lent_stream *s) {
   if (s->core.release) s->core.release(&s->core);
   s->core.release = NULL;
   tsx_address_close(&s->address);
 }
 
-/* Frees the released streams of a link, which the caller has; with `connected`, also the connection. */
+/* Frees the released streams of a link. The caller holds the link's lock, and if `connected` the connection's mutex. */
 static void stream_sweep(tsx_stream_link *link, bool connected) {
   for (lent_stream **at = &link->streams; *at;) {
     lent_stream *s = *at;
@@ -614,14 +621,13 @@ static void stream_sweep(tsx_stream_link *link, bool connected) {
     *at = s->next;
     if (connected) stream_end(s);
     sqlite3_free(s);
-    tsx_stream_link_drop(link); /* the caller has a reference of its own */
+    tsx_stream_link_drop(link); /* never the last one: the caller has a reference, too */
   }
 }
 
-/* ---- The lent stream --------------------------------------------------------------------------------------------- */
-
-/* Begins a call that reads: as a function does it, with a table and a cursor, so that nothing stays open on the
- * connection between two calls. Returns false if the connection was closed. */
+/* Begins a call that reads: locks the connection's mutex, and counts a table and a cursor as functions do, so that
+ * nothing stays open on the connection between calls. Returns false if the connection was closed; else stream_done ends
+ * the call. */
 static bool stream_begin(lent_stream *s) {
   tsx_stream_link *link = s->link;
   const bool open = tsx_stream_link_enter(link, true) == 1 && s->core.release;
@@ -669,7 +675,7 @@ static const char *stream_last_error(struct ArrowArrayStream *lent) {
 static void stream_release(struct ArrowArrayStream *lent) {
   lent_stream *s = lent->private_data;
   tsx_stream_link *link = s->link;
-  atomic_fetch_add(&link->references, 1); /* from the next line on the stream may be gone */
+  atomic_fetch_add(&link->references, 1); /* after the next line another thread may free the stream */
   atomic_store(&s->released, true);
   const int entered = tsx_stream_link_enter(link, false);
   if (entered >= 0) {
@@ -683,7 +689,10 @@ static void stream_release(struct ArrowArrayStream *lent) {
   lent->release = NULL;
 }
 
-/* ---- Capsules of Python ------------------------------------------------------------------------------------------ */
+/* ---- The C interface --------------------------------------------------------------------------------------------- */
+
+/* For Python, `take_new` and `free_capsule` move streams in and out of capsules. capsule_pointer is
+ * PyCapsule_GetPointer. */
 
 static void *(*capsule_pointer)(void *capsule, const char *name);
 
@@ -742,7 +751,7 @@ static struct ArrowArrayStream *api_join(struct ArrowArrayStream *const *streams
   return NULL;
 }
 
-/* Asks a lent stream of an array for a schema. */
+/* Requests a schema of a lent stream of an array. */
 static bool stream_request_types(struct ArrowArrayStream *lent, const struct ArrowSchema *requested) {
   lent_stream *s = lent->private_data;
   if (!stream_begin(s)) return false;
@@ -778,9 +787,9 @@ const tessera_functions *tessera_api(int version) {
   return version == 1 ? &functions_1 : NULL;
 }
 
-/* ---- SQL --------------------------------------------------------------------------------------------------------- */
+/* ---- SQL functions ----------------------------------------------------------------------------------------------- */
 
-/* Opens the stream that the arguments describe. */
+/* Opens the stream that the function's arguments describe. */
 static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_error *error) {
   tsx_connection *connection = s->link->connection;
   tsx_stream_request request = {0};
@@ -806,7 +815,7 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   return code;
 }
 
-/* Keeps an open stream until it is taken, and sets the function's result: its token. */
+/* Keeps an open stream until its token is redeemed. The token is the function's result. */
 static int stream_lend(lent_stream *s, sqlite3_context *context, tsr_error *error) {
   tsx_stream_link *link = s->link;
   char token[TESSERA_TOKEN_SIZE];
@@ -856,7 +865,7 @@ static void stream_function(sqlite3_context *context, int count, sqlite3_value *
   tsx_connection_remove_table(connection);
 }
 
-/* tessera_stream(): how many streams of the connection are open. */
+/* tessera_stream(): the number of open streams of the connection. */
 static void stream_count(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_stream_link *link = sqlite3_user_data(context);
   int open = 0;
@@ -869,18 +878,18 @@ static void stream_count(sqlite3_context *context, int count, sqlite3_value **va
   sqlite3_result_int(context, open);
 }
 
-/* tessera_library() */
+/* tessera_library(): the path of the shared library that contains this code; NULL on Windows. */
 static void library_function(sqlite3_context *context, int count, sqlite3_value **values) {
   (void)count;
   (void)values;
 #ifndef _WIN32
   Dl_info self;
-  if (dladdr((const void *)(uintptr_t)library_function, &self)) /* tessera_api may be that of another copy */
+  if (dladdr((const void *)(uintptr_t)library_function, &self)) /* tessera_api may resolve to another copy */
     sqlite3_result_text(context, self.dli_fname, -1, SQLITE_TRANSIENT);
 #endif
 }
 
-/* The destructor of the functions: ends the streams, while the connection is still open. */
+/* The destructor of the functions, which SQLite calls while the connection is still open: ends all streams. */
 static void stream_connection_closes(void *argument) {
   tsx_stream_link *link = argument;
   tsx_connection *connection = link->connection;
@@ -900,7 +909,8 @@ int tsx_register_streams(tsx_connection *connection) {
   tsx_stream_link *link = tsx_stream_link_make(connection);
   if (!link) return SQLITE_NOMEM;
   tsx_connection_hold(connection);
-  /* SQLite calls the destructor of the first function, also if that call fails; the others borrow the link. */
+  /* The first function owns the link: SQLite calls its destructor even if this call fails. The others borrow the
+   * link. */
   int code = sqlite3_create_function_v2(connection->db, "tessera_library", 0, flags, link, library_function, NULL, NULL,
                                         stream_connection_closes);
   if (code == SQLITE_OK)
@@ -914,11 +924,7 @@ int tsx_register_streams(tsx_connection *connection) {
   return code;
 }
 
-/* Tessera_create_stream(path, token[, options]): the rows of an Arrow stream become an array.
- *
- * C puts a stream in (tessera_functions.put) and gets a token; the function takes the stream of the token, once. */
-
-/* ---- The function ------------------------------------------------------------------------------------------------ */
+/* ---- tessera_create_stream --------------------------------------------------------------------------------------- */
 
 typedef struct stream_call {
   tsx_ingest_call call;
@@ -926,7 +932,7 @@ typedef struct stream_call {
   struct ArrowSchema schema;
 } stream_call;
 
-/* Fails with what the stream says of its last error. */
+/* Fails with the stream's own message about its last error. */
 static int stream_call_fail(stream_call *c, int number, tsr_error *error) {
   const char *why = c->stream.get_last_error ? c->stream.get_last_error(&c->stream) : NULL;
   return tsx_fail(error, TSR_ERROR, "the stream: %.400s (%d)", why ? why : "it gives no reason", number);
@@ -945,8 +951,8 @@ static int stream_call_columns(stream_call *c, const char *path, tsr_error *erro
   return code;
 }
 
-/* Takes the next batch. The producer may run statements on this connection, whose functions have savepoints of their
- * own. */
+/* Gets the next batch. The producer may run statements on this connection, whose functions open savepoints of their
+ * own, so the current one is set aside. */
 static int stream_call_next(stream_call *c, struct ArrowArray *batch) {
   const tsx_function_savepoint savepoint = tsx_savepoint_leave(c->call.connection);
   const int number = c->stream.get_next(&c->stream, batch);

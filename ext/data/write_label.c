@@ -1,4 +1,5 @@
-/* write_label.c: tessera_write_label, which writes values of a dimension label, from an NPY file or a JSON array. */
+/* write_label.c: tessera_write_label(path, label, values[, origin]), which writes values of a dimension label, from an
+ * NPY file or a JSON array, to consecutive coordinates from the origin on. */
 #include "data/data.h"
 
 #include <math.h>
@@ -14,13 +15,13 @@
 
 typedef struct label_cells { /* the values of a JSON array */
   const tsr_field *field;
-  sqlite3_str *values, *offsets; /* owned; `offsets` are uint64_t, of texts alone */
+  sqlite3_str *values, *offsets; /* owned; `offsets`: an array of uint64_t, for texts only */
   uint64_t count;
 } label_cells;
 
 static bool cells_are_texts(const label_cells *cells) { return cells->field->values_per_cell == TSR_VARIABLE; }
 
-/* Sets the value that says that a coordinate has no label. */
+/* Sets the value that stands for a missing label: NaN or NaT. Fails if the datatype has none. */
 static int set_missing(const label_cells *cells, uint8_t value[8], tsr_error *error) {
   const tsr_datatype datatype = cells->field->datatype;
   const double nan_double = (double)NAN;
@@ -37,7 +38,8 @@ static int set_missing(const label_cells *cells, uint8_t value[8], tsr_error *er
   }
 }
 
-/* Converts one element of a JSON array. *bytes comes from sqlite3_malloc; the caller frees it. */
+/* Converts one element of the JSON array. *bytes comes from sqlite3_malloc; the caller frees it, also after a
+ * failure. */
 static int convert_element(const label_cells *cells, const tsx_json_option *o, uint8_t **bytes, uint64_t *size,
                            tsr_error *error) {
   const bool number = !strcmp(o->type, "integer") || !strcmp(o->type, "real");
@@ -84,7 +86,8 @@ static int read_json(sqlite3 *db, sqlite3_value *value, label_cells *cells, tsr_
   return code;
 }
 
-/* Sets the coordinate of the first value: the low end of the domain, the origin itself, or that of a JSON object. */
+/* Sets the coordinate of the first value: the argument `origin`, either a coordinate or a JSON object that names the
+ * dimension; by default the low end of the domain. */
 static int read_origin(const tsx_address *address, const tsr_schema *schema, uint32_t dimension, sqlite3_value *origin,
                        uint8_t first[8], tsr_error *error) {
   const tsr_field *field = &schema->fields[dimension];
