@@ -1,9 +1,10 @@
-/* advise.c: tessera_advise(path), which shows what is worth improving in an array, why, and the SQL statement that
- * does it.
+/* advise.c: tessera_advise(path), which shows what is worth improving in an array, why, and the SQL statement that does
+ * it.
  *
- * All findings come from metadata; no tile is decoded. If there are many fragments and tiles, an evenly spread sample is
- * measured. A rule reports only a large gain: an array that is merely not perfect has no findings.
- */
+ * All findings come from metadata; no tile is decoded. In a large array, an evenly spaced sample of fragments and tiles
+ * is measured. A rule reports only a large gain: an array that is merely imperfect has no findings.
+ *
+ * Sections: findings (one advise_* function for each group of rules), measuring, and the table. */
 #include <math.h>
 #include <string.h>
 
@@ -15,31 +16,31 @@
 #include "call/table_function.h"
 #include "inspect/inspect.h"
 
-#define FRAGMENTS_FEW      16 /* an array with no more fragments needs no consolidation */
-#define FRAGMENTS_SAMPLED  64 /* about this many fragments have their tiles measured */
-#define TILES_SAMPLED      256 /* of each of these fragments, about */
+#define FRAGMENTS_FEW      16 /* up to this many fragments need no consolidation */
+#define FRAGMENTS_SAMPLED  64 /* the approximate number of fragments whose tiles are measured */
+#define TILES_SAMPLED      256 /* the approximate number of tiles measured in each of them */
 #define TILE_SMALL         16384.0 /* bytes of a field's tile in memory: below, the overhead per tile dominates */
-#define TILE_LARGE         67108864.0 /* above, one cell costs too much, and threads have nothing to share */
-#define TILE_SMALL_GOAL    262144.0 /* the proposed size in place of small tiles, in bytes */
-#define TILE_LARGE_GOAL    4194304.0 /* the proposed size in place of large tiles, in bytes */
-#define TILES_MANY         1000.0 /* small tiles matter only if there are so many */
+#define TILE_LARGE         67108864.0 /* above, reading one cell costs too much, and threads cannot share the work */
+#define TILE_SMALL_GOAL    262144.0 /* the size proposed for tiles that are too small, in bytes */
+#define TILE_LARGE_GOAL    4194304.0 /* the size proposed for tiles that are too large, in bytes */
+#define TILES_MANY         1000.0 /* small tiles matter only from this number on */
 #define BYTES_WORTH        1048576.0 /* of a field: below, its filters do not matter */
-#define CAPACITY_MIN       10000 /* no smaller capacity is proposed in place of small tiles */
+#define CAPACITY_MIN       10000 /* the smallest capacity proposed for tiles that are too small */
 #define CONDITIONS_FEW     8
-#define COMPARISONS_FEW    50000 /* in all delete conditions: looking up so many costs more than a few conditions */
-#define TABLE_ADVISE_DAY   UINT64_C(86400000) /* milliseconds: for so long another writer may still finish its commit */
+#define COMPARISONS_FEW    50000 /* in all delete conditions: looking up more costs more than a few conditions */
+#define TABLE_ADVISE_DAY   UINT64_C(86400000) /* milliseconds in which another writer may still finish its commit */
 #define VERSION_STATISTICS 11 /* the first format version whose fragments have statistics */
 
 typedef struct advice {
   const char *finding;
-  char *detail, *statement; /* of sqlite3_malloc */
+  char *detail, *statement; /* from sqlite3_malloc */
 } advice;
 
 typedef struct table_advise_measured { /* one field, in the sampled tiles */
   double tiles; /* their number */
   double stored, decoded; /* bytes in files, bytes in memory */
-  double largest, largest_cells; /* the largest tile in memory: its bytes, its cells */
-  double min, max; /* the range of an integer's values, as far as statistics tell; min > max: unknown */
+  double largest, largest_cells; /* the bytes in memory and the cells of the largest tile */
+  double min, max; /* the range of an integer's values, according to statistics; min > max: unknown */
   uint64_t scale_tiles; /* all tiles of the sampled fragments */
 } table_advise_measured;
 
@@ -49,23 +50,23 @@ typedef struct table_advise_state {
   advice *all;
   /* measurements: */
   double cells, tiles;
-  double slots; /* the number of cells that the tiles have room for */
+  double slots; /* the total capacity of the tiles, in cells */
   uint64_t fragments;
   uint64_t old; /* fragments without statistics */
-  uint64_t notes; /* files or directories that unfinished writes have left */
-  bool damaged; /* the check has found errors or warnings: files that the array needs may look like leftovers then */
+  uint64_t notes; /* files or directories left over from unfinished writes */
+  bool damaged; /* the check found errors or warnings: then needed files may look like leftovers */
   uint64_t mergeable; /* fragments that a consolidation would merge */
-  sqlite3_str *prepared; /* the names of prepared commits and their fragments, one on each line; no leftovers */
-  uint64_t owed; /* prepared commits that this connection's databases publish or remove */
-  uint64_t disowned; /* prepared commits of other databases, a day old or older */
-  uint64_t oldest; /* the age of the oldest disowned one, in milliseconds */
-  char *owner; /* the database file of the first disowned one, for the text; owned */
+  sqlite3_str *prepared; /* the names of prepared commits and their fragments, one per line; these are not leftovers */
+  uint64_t owed; /* prepared commits that this connection's databases will publish or remove */
+  uint64_t disowned; /* prepared commits of other databases, at least a day old */
+  uint64_t oldest; /* the age of the oldest disowned commit, in milliseconds */
+  char *owner; /* the database file of the first disowned commit, for the text; owned */
   table_advise_measured *fields;
 } table_advise_state;
 
 /* ---- Findings ---------------------------------------------------------------------------------------------------- */
 
-/* Adds a finding. Takes ownership of both texts, also on failure; NULL for a text means that memory is lacking. */
+/* Adds a finding. Takes ownership of both texts, also on failure; a NULL text is an out-of-memory error. */
 static int table_advise_add(table_advise_state *s, const char *finding, char *detail, char *statement,
                             tsr_error *error) {
   if (s->count == s->room) {
@@ -82,7 +83,7 @@ static int table_advise_add(table_advise_state *s, const char *finding, char *de
   return TSR_OK;
 }
 
-/* Returns the proposed target of a copy, beside the array: a directory, or a table of the same database. */
+/* Returns the proposed target of a copy, beside the array: a directory, or a table in the same database. */
 static char *copy_target(const table_advise_state *s) {
   const char *path = s->in.address.path;
   if (tsx_store_is(path)) {
@@ -165,8 +166,8 @@ static int advise_fragments(table_advise_state *s, const char *path, tsr_error *
   return code;
 }
 
-/* Adds a finding if tiles are too small or too large. The field with the largest tiles decides: a tile extent or capacity
- * holds for all fields, and these tiles need the most memory. */
+/* Adds a finding if tiles are too small or too large. The field with the largest tiles decides, since a tile extent or
+ * capacity applies to all fields, and these tiles need the most memory. */
 static int advise_tiles(table_advise_state *s, const char *path, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
@@ -181,7 +182,7 @@ static int advise_tiles(table_advise_state *s, const char *path, tsr_error *erro
   const bool small = size < TILE_SMALL && s->tiles >= TILES_MANY, large = widest->largest > TILE_LARGE;
   if (!small && !large) return TSR_OK;
   const double cells = s->cells / s->tiles;
-  /* tiles that are not filled do not grow with the capacity */
+  /* Tiles that are not full do not grow with the capacity. */
   if (small && !schema->dense && cells < 0.5 * (double)schema->capacity) return TSR_OK;
   char *detail =
       sqlite3_mprintf("tiles of '%s' take %lld bytes in memory %s: %s", s->in.names[field],
@@ -196,8 +197,8 @@ static int advise_tiles(table_advise_state *s, const char *path, tsr_error *erro
     return table_advise_add(s, small ? "tiles too small" : "tiles too large", detail,
                             copy_statement(s, path, "capacity", NULL, value), error);
   }
-  /* One extent changes: small tiles grow along the dimension with the most tiles, large tiles shrink along the dimension
-   * with the largest extent. */
+  /* One extent changes: small tiles grow along the dimension with the most tiles, large tiles shrink along the
+   * dimension with the largest extent. */
   uint32_t d = 0;
   uint64_t best = 0, extent = 1;
   for (uint32_t k = 0; k < schema->dimension_count; k++) {
@@ -247,9 +248,9 @@ static bool is_integer(tsr_datatype datatype) {
   return kind != TSR_KIND_FLOAT && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
 
-/* Returns true if values that are stored without compression would probably shrink: integers only if their range leaves
- * the most significant byte unused, opaque bytes never, since most have a compression of their own. So a field whose
- * compression did not pay, and was switched off, gives no finding. */
+/* Returns true if values that are stored uncompressed would probably shrink: integers only if their range leaves the
+ * most significant byte unused; opaque bytes never, since most are compressed already. So a field whose compression was
+ * switched off because it did not pay has no finding. */
 static bool may_shrink(const tsr_field *field, const table_advise_measured *m) {
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_BYTES) return false;
   if (!is_integer(field->datatype) || m->min > m->max) return true;
@@ -264,7 +265,7 @@ static int advise_filters(table_advise_state *s, const char *path, tsr_error *er
     if (m->decoded <= 0 || m->decoded / m->tiles * (double)m->scale_tiles < BYTES_WORTH) continue;
     const tsr_pipeline *pipeline = tsx_filters_of(schema, f);
     const bool compressed = table_advise_has_compressor(pipeline);
-    const double share = 100 * m->stored / m->decoded; /* without an upper limit, if the array is damaged */
+    const double share = 100 * m->stored / m->decoded; /* may be huge if the array is damaged */
     const int percent = share < 1e6 ? (int)share : 1000000;
     if (compressed && m->stored > 0.97 * m->decoded)
       code = table_advise_add(
@@ -344,7 +345,7 @@ static int measure_fragment(table_advise_state *s, uint64_t number, const tsr_fr
   return code;
 }
 
-/* Returns the number of cells that a fragment's tiles have room for. */
+/* Returns the total capacity of a fragment's tiles, in cells. */
 static double table_advise_slots_of(const tsr_fragment_info *info) {
   double cells = (double)info->schema->capacity;
   if (info->dense) cells = 1;
@@ -378,7 +379,7 @@ static int measure_array(table_advise_state *s, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns true if a file belongs to a prepared commit, which a vacuum does not touch. */
+/* Returns true if a file belongs to a prepared commit, which vacuum does not touch. */
 static bool is_prepared(const table_advise_state *s, const char *file) {
   const char *names = sqlite3_str_value(s->prepared);
   for (const char *at = names; at && *at; at = strchr(at, '\n') + 1) {
@@ -406,8 +407,8 @@ typedef struct prepared_visit {
   tsr_error *error;
 } prepared_visit;
 
-/* Counts a prepared commit. A commit whose writer lives is no finding, nor is a commit of another database in its first
- * day: its writer may still finish it. */
+/* Counts a prepared commit. A commit whose writer is alive is not a finding, nor is a commit of another database during
+ * its first day: its writer may still finish it. */
 static int advise_count_prepared(void *argument, const tsr_prepared *prepared) {
   const prepared_visit *visit = argument;
   table_advise_state *s = visit->s;

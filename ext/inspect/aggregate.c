@@ -1,12 +1,13 @@
-/* aggregate.c: tessera_aggregate(path, attribute[, slice[, by]]), which shows count, sum, minimum, maximum and mean
- * of an attribute with the results that SQL's functions have over the same rows.
+/* aggregate.c: tessera_aggregate(path, attribute[, slice[, by]]), which shows count, sum, minimum, maximum and mean of
+ * an attribute, equal to the results of SQL's functions over the same rows.
  *
- * The core aggregates numbers. SQLite's own functions aggregate all other attributes (text, datetimes, several values in a
- * cell, labels), and numbers if values or group keys have no common type and order in SQL (is_sqlites). For that an inner
- * statement runs over a second scan of this table, the cell scan: it gives the value of one cell in the column `min`, and
- * the group keys. For its first step connection->cells_for points to the first scan, by which aggregate_open knows
- * that it opens a cell scan.
- */
+ * The core aggregates numbers. All other attributes (texts, datetimes, several values per cell, enumerations) are
+ * aggregated by SQLite's own functions; so are numbers whose values or group keys have no common type and order in SQL
+ * (is_sqlites). For that an inner statement runs over a second scan of this same table, the cell scan, whose rows are
+ * single cells: the value is in the column `min`, beside the group keys. While the inner statement takes its first
+ * step, connection->cells_for points to the outer scan; this is how aggregate_open recognizes a cell scan.
+ *
+ * Sections: arguments, numbers, other attributes, the table. */
 #include <string.h>
 
 #include "connection/errors.h"
@@ -38,7 +39,7 @@ typedef struct table_aggregate_state {
   /* if SQLite aggregates: */
   sqlite3_stmt *statement;
   /* in a cell scan: */
-  const struct table_aggregate_state *served; /* the first scan's state; NULL: this is no cell scan */
+  const struct table_aggregate_state *served; /* the outer scan's state; NULL: this is not a cell scan */
   tsx_column column;
   tsr_reader *reader;
   const tsr_batch *batch;
@@ -60,7 +61,7 @@ enum {
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
-/* Opens a label for the key after the present ones, with its values at the times of the address. */
+/* Adds a label as the next key, and loads its values at the times of the address. */
 static int open_by_label(table_aggregate_state *s, uint32_t label, tsr_error *error) {
   const tsx_option_shows shows = {.uint64_signed = s->in.address.uint64_signed};
   aggregate_label *by = &s->labels[s->by_count];
@@ -153,9 +154,9 @@ static bool is_past_signed(const void *value) {
   return number > INT64_MAX;
 }
 
-/* Returns true if a key has another place in SQL's order than in the array's: a time without ISO text, which is shown as
- * an integer among texts, or a number above INT64_MAX that is shown as signed. (Shown as text such numbers follow all
- * others, as in the array.) */
+/* Returns true if SQL sorts a key differently from the array: a time that has no ISO text and is shown as an integer
+ * among texts, or a number above INT64_MAX that is shown as signed. (Shown as text, such numbers sort after all others,
+ * as in the array.) */
 static bool sorts_differently(const tsr_field *dimension, bool uint64_signed, const void *key) {
   const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
   char text[48];
@@ -166,8 +167,8 @@ static bool sorts_differently(const tsr_field *dimension, bool uint64_signed, co
   return time != INT64_MIN && tsr_datetime_print(dimension->datatype, time, text) == 0;
 }
 
-/* Returns true if SQLite must aggregate after all: if a value above INT64_MAX, which is text in SQL, or a key that sorts
- * differently is among the core's results, or several coordinates without a label, which are one group. */
+/* Returns true if SQLite must aggregate after all, because the core's results have a value above INT64_MAX, which is
+ * text in SQL, or a key that sorts differently, or a coordinate without a label, since all of these form one group. */
 static bool is_sqlites(const table_aggregate_state *s) {
   const tsr_field *fields = s->in.schema->fields;
   bool keys = false;
@@ -187,7 +188,7 @@ static bool is_sqlites(const table_aggregate_state *s) {
   return false;
 }
 
-/* Sets the result to key number k, of which `key` is the coordinate. */
+/* Sets the result to key number k, for the coordinate `key`: the coordinate itself or its label. */
 static void result_key(sqlite3_context *context, const table_aggregate_state *s, uint32_t k, const void *key,
                        uint64_t size) {
   const tsr_field *dimension = &s->in.schema->fields[s->by[k]];
@@ -256,7 +257,7 @@ static int step_others(tsx_scan *scan, const table_aggregate_state *s, tsr_error
   return step == SQLITE_DONE ? 0 : statement_error(scan->connection->db, step, error);
 }
 
-/* Opens a cell scan, for the first scan that cells_for names. */
+/* Opens a cell scan for the outer scan in connection->cells_for. */
 static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
   s->served = scan->connection->cells_for->state;
   scan->connection->cells_for = NULL;

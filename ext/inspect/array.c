@@ -1,6 +1,8 @@
-/* array.c: the tables tessera_array, tessera_schema, tessera_enumeration, tessera_fragments and tessera_tiles. They
- * show metadata and decode no cells.
- */
+/* array.c: the tables that show what an array or group consists of: tessera_array, tessera_schema, tessera_enumeration,
+ * tessera_fragments, tessera_tiles, tessera_metadata (of arrays and groups), tessera_members (of a group),
+ * tessera_objects (below a directory) and tessera_check. All but tessera_check read only metadata and decode no cells.
+ *
+ * Each table has a section: its state, its columns, and the callbacks of its tsx_about (call/table_function.h). */
 #include "inspect/inspect.h"
 
 #include <string.h>
@@ -223,7 +225,7 @@ static int schema_next(tsx_scan *scan, tsr_error *error) {
   return scan->row < (sqlite3_int64)table_array_field_count(in->schema) + in->schema->label_count;
 }
 
-/* Shows a dimension label: its name, role and datatype, and the name of its dimension in place of a domain. */
+/* Shows a dimension label: its name, role and datatype; the column domain has the name of its dimension. */
 static int label_column(const table_array_inside *in, const tsr_label *label, sqlite3_context *context, int column,
                         tsr_error *error) {
   if (column == SCHEMA_ROLE) tsx_result_text(context, "label");
@@ -256,7 +258,7 @@ static void result_domain(sqlite3_context *context, const table_array_inside *in
   result_interval(context, in, field, &interval);
 }
 
-/* Gives the fill value. Text that is not valid UTF-8 is shown as a blob literal like X'80', as tessera_ddl writes it. */
+/* Shows the fill value. Text that is not valid UTF-8 is shown as a blob literal like X'80', as in tessera_ddl. */
 static void result_fill(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
   const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
   unsigned size = 1;
@@ -436,7 +438,7 @@ const tsx_about tsx_about_fragments = {
 typedef struct tiles_state {
   table_array_inside in;
   uint64_t next_fragment;
-  uint32_t field; /* the current one of the fields that have tiles */
+  uint32_t field; /* the current field, among those that have tiles */
   uint64_t tile; /* the next tile of this field */
   uint64_t shown; /* the tile of the current row */
   tsr_fragment_info fragment; /* the current one */
@@ -488,8 +490,8 @@ static int open_next_fragment(tiles_state *state, tsr_error *error) {
   return code;
 }
 
-/* Returns the name of a field of the fragment's schema: the one under which the array's table shows the field, or, if the
- * array has dropped it, the one from its own schema. Field -1 is the coordinates that older formats store together. */
+/* Returns the name of a field of the fragment's schema: its name in the array's table, or if the array has dropped the
+ * field, its name by the fragment's schema. Field -1 stands for the coordinates, which older formats store together. */
 static char *table_array_name_of(const tiles_state *state, int64_t field) {
   static char coords[] = "__coords";
   const tsr_schema *written = state->fragment.schema, *shown = state->in.schema;
@@ -576,11 +578,8 @@ const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
                                    .column = tiles_column,
                                    .close = tiles_close};
 
-/* The tables tessera_members (of a group), tessera_objects (below a directory) and tessera_metadata (of a
- * group or an array).
- */
-
-/* Opens the address of a directory. An array in the database is an error: it has no members and no objects. */
+/* For tessera_members and tessera_objects: opens the address of a directory. An array in the database is an error,
+ * since it has no members or objects. */
 static int table_group_open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
   int code = tsx_scan_address(scan, 1, address, error);
   if (code == TSR_OK && address->is_table)
@@ -633,7 +632,7 @@ static int metadata_next(tsx_scan *scan, tsr_error *error) {
   return (uint64_t)scan->row < ((const metadata_state *)scan->state)->metadata->count;
 }
 
-/* Gives the value: a string or bytes as one value, a single number as it is, several numbers as a JSON array. */
+/* Shows the value: text or bytes as one value, one number as it is, several numbers as a JSON array. */
 static void result_value(sqlite3_context *context, const tsr_metadatum *entry) {
   tsr_kind kind = tsr_datatype_kind(entry->datatype);
   bool one = entry->count == 1;
@@ -758,13 +757,10 @@ const tsx_about tsx_about_objects = {.name = "tessera_objects",
                                      .column = objects_column,
                                      .close = objects_close};
 
-/* The table tessera_check, which shows each finding about an array as a row.
- *
- * The check reads the files themselves, not what this connection has in memory, so it also works for an array that cannot
- * be opened. It covers all times and ignores as_of and since.
- */
+/* ---- tessera_check ----------------------------------------------------------------------------------------------- */
 
-/* ---- tessera_check ---------------------------------------------------------------------------------------------- */
+/* One row for each finding. The check reads the files themselves, not this connection's memory, so it works even for an
+ * array that cannot be opened. It covers all times and ignores as_of and since. */
 
 static int table_check_check_open(tsx_scan *scan, tsr_error *error) {
   tsx_address address;
@@ -802,7 +798,7 @@ const tsx_about tsx_about_check = {.name = "tessera_check",
                                    .arguments = 1,
                                    .required = 1,
                                    .same = -1,
-                                   .rows = 1000000, /* stands for the work, so that a join runs the check once */
+                                   .rows = 1000000, /* reflects the work, so that a join runs the check only once */
                                    .state_size = sizeof(tsx_findings),
                                    .open = table_check_check_open,
                                    .next = check_next,

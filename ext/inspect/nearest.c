@@ -1,8 +1,11 @@
-/* nearest.c: tessera_nearest, which finds the coordinate of a dimension whose label is nearest to a value.
+/* nearest.c: tessera_nearest(path, label, value[, side[, tolerance]]), which finds the coordinate of a dimension whose
+ * label is nearest to a value.
  *
- * The values of the label stay with the statement (sqlite3_set_auxdata), so that a call for each row of another table
- * loads them once; the first few calls read only the tiles in which they find their values.
- */
+ * The open label is cached with the statement (sqlite3_set_auxdata), so that calling the function for each row of
+ * another table loads the values only once; the first few calls read just the tiles that they search.
+ *
+ * A value may lie between two values of the label's datatype, such as 2.5 for integers. So it is first placed between
+ * its neighbours in the datatype, and the nearest label is searched below the lower and above the upper neighbour. */
 #include "inspect/inspect.h"
 
 #include <math.h>
@@ -14,10 +17,10 @@
 #include "values/value.h"
 #include "call/function.h"
 
-typedef struct nearest_label { /* kept with the statement */
-  char *path; /* the argument for which it was opened */
+typedef struct nearest_label { /* cached with the statement */
+  char *path; /* the argument that it was opened for */
   tsr_label_index *index;
-  tsr_datatype dimension; /* datatype of the coordinates, as SQL shows them */
+  tsr_datatype dimension; /* the datatype of the coordinates in SQL */
 } nearest_label;
 
 static void free_nearest(void *kept) {
@@ -52,7 +55,7 @@ int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const 
   return fail_label(address, schema, name, error);
 }
 
-/* Opens the label at the times of the address. Its values are read when they are searched. */
+/* Opens the label at the times of the address. Its values are read lazily, by the searches. */
 static int open_nearest(tsx_address *address, const char *name, nearest_label *label, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t number = 0;
@@ -82,7 +85,7 @@ static int read_side(sqlite3_value *value, int *side, tsr_error *error) {
   return tsx_fail(error, TSR_MISMATCH, "side '%.40s': expected 'nearest', 'before' or 'after'", text ? text : "");
 }
 
-/* Returns the distance of two values, in the label's unit: that of a datetime is the one of its datatype. */
+/* Returns the distance between two values, in the unit of the label; for a datetime, the unit of its datatype. */
 static double nearest_distance(tsr_datatype datatype, const uint8_t *a, const uint8_t *b) {
   const uint64_t size = tsr_datatype_size(datatype);
   if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) {
@@ -119,14 +122,15 @@ static int is_within(const nearest_label *label, double distance, sqlite3_value 
   return distance <= sqlite3_value_double(tolerance);
 }
 
-/* A label that was found: its coordinate, and its distance from the value in two parts: from the label to the value of
- * the datatype that is next to the value, and from there. */
+/* A label that was found: its coordinate, and its distance from the sought value in two parts: `whole`, from the label
+ * to the neighbour of the value in the label's datatype; `part`, from there to the value. */
 typedef struct nearest_found {
   uint8_t coordinate[8];
   double whole, part;
 } nearest_found;
 
-/* Finds the label nearest to `from`, a value of the datatype, on one side of it. Returns 1; 0 if there is none. */
+/* Finds the label nearest to `from`, a value of the label's datatype, on one side of it. Returns 1; 0 if there is
+ * none. */
 static int find_beside(const nearest_label *label, const uint8_t from[8], double part, int side, nearest_found *found,
                        tsr_error *error) {
   const tsr_field *field = tsr_label_field(label->index);
@@ -138,8 +142,8 @@ static int find_beside(const nearest_label *label, const uint8_t from[8], double
   return 1;
 }
 
-/* Returns true if the label above the value goes before the one below it. Of two that are equally near, the one with the
- * lower coordinate does. */
+/* Returns true if the label above the value wins over the one below it. Of two that are equally near, the one with the
+ * lower coordinate wins. */
 static bool is_above_nearer(const nearest_label *label, const nearest_found *below, const nearest_found *above) {
   if (below->whole != above->whole) return above->whole < below->whole;
   if (below->part != above->part) return above->part < below->part;
@@ -168,7 +172,7 @@ static int find_placed(const nearest_label *label, sqlite3_value *value, int sid
   return before > 0 || after > 0;
 }
 
-/* Does the same for texts, which have no distance. */
+/* The same for texts, which have no distance. */
 static int find_nearest_text(const nearest_label *label, sqlite3_value *value, int side, nearest_found *found,
                              tsr_error *error) {
   uint8_t *bytes = NULL, unused[8];
@@ -196,13 +200,13 @@ void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   tsx_address address = {0};
-  nearest_label *label = sqlite3_get_auxdata(context, 1); /* of a statement in which the label's name is constant */
+  nearest_label *label = sqlite3_get_auxdata(context, 1); /* NULL unless the label's name is constant */
   const char *path = (const char *)sqlite3_value_text(values[0]);
   const bool kept = label && path && strcmp(label->path, path) == 0;
   tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
-  if (!kept) label = NULL; /* SQLite owns the other one */
+  if (!kept) label = NULL; /* SQLite owns a cached label for another path */
   if (code == TSR_OK && !kept) {
     label = sqlite3_malloc(sizeof *label);
     if (!label) code = tsx_out_of_memory(&error);

@@ -1,11 +1,10 @@
-/* partitions.c: tessera_partitions(path, n[, slice]), which divides an array, or a slice of it, into at most n
- * slices of about equal work that share no row, so that several connections, processes or hosts can read one each.
+/* partitions.c: tessera_partitions(path, n[, slice]), which divides an array, or a slice of it, into at most n disjoint
+ * slices of about equal work, so that each of several connections, processes or hosts can read one.
  *
- * Each slice is shown in two forms that select the same rows: as JSON, as tessera_aggregate and tessera_npy accept it, and
- * as the text of a WHERE clause for a table with default options (and uint64=signed, if the argument is such a table). JSON
- * has inclusive ends only. So where SQL says "greater than" a string, the JSON slice begins at that string with a NUL
- * appended; and where SQL says "less than" a float, the JSON slice ends at the next float below.
- */
+ * Each slice is shown in two forms that select the same rows: as JSON for tessera_aggregate and tessera_npy, and as a
+ * WHERE condition for a table with default options (and uint64=signed, if the argument is such a table). Bounds in JSON
+ * are always inclusive. So where SQL says "greater than" a string, the JSON slice begins at that string with a NUL
+ * appended; where SQL says "less than" a float, the JSON slice ends at the next float below. */
 #include <string.h>
 
 #include "connection/errors.h"
@@ -33,7 +32,7 @@ static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   if (code < 0) return code;
   const tsr_schema *schema = s->in.schema;
   sqlite3_value *count = tsx_scan_argument(scan, 1);
-  sqlite3_value_numeric_type(count); /* makes numbers of text */
+  sqlite3_value_numeric_type(count); /* converts numeric text to a number */
   if (!tsx_whole_number(count)) return tsx_fail(error, TSR_MISMATCH, "expected an integer as the number of slices");
   if (sqlite3_value_int64(count) < 1)
     return tsx_fail(error, TSR_RANGE, "expected one slice or more, not %lld", (long long)sqlite3_value_int64(count));
@@ -60,12 +59,13 @@ static int partitions_next(tsx_scan *scan, tsr_error *error) {
 
 /* ---- Slices as text ---------------------------------------------------------------------------------------------- */
 
-typedef struct table_partitions_bounds { /* of a slice, on one dimension */
+typedef struct table_partitions_bounds { /* the bounds of a slice on one dimension */
   tsr_cut cut;
   bool before; /* the slice ends before cut.next */
 } table_partitions_bounds;
 
-/* Returns the bounds of a partition on a dimension: where it was cut, else where the given slice ends. */
+/* Returns the bounds of a partition on a dimension: the cuts, or where there is no cut, the bounds of the given
+ * slice. */
 static table_partitions_bounds bounds_of(const table_partitions_state *s, const tsr_partition *p, uint32_t d) {
   table_partitions_bounds made = {.cut = p->cuts[d]};
   const tsx_bound *bound = &s->slice.bounds[d];
@@ -134,8 +134,8 @@ static void table_partitions_append_literal(sqlite3_str *out, const tsr_field *f
   else sqlite3_str_appendf(out, "%lld", (long long)bits);
 }
 
-/* Appends the condition on a UINT64 dimension that the table shows as signed: array values above INT64_MAX are negative
- * there, so a range across that limit is an OR of two. */
+/* Appends the condition on a UINT64 dimension that the table shows as signed: values above INT64_MAX are negative
+ * there, so a range across that limit becomes an OR of two comparisons. */
 static void append_signed(sqlite3_str *out, const char *name, const tsr_cut *cut) {
   const int64_t low = cut->has_low ? tsx_load_signed(cut->values.low, 8) : 0;
   const int64_t high = cut->has_high ? tsx_load_signed(cut->values.high, 8) : -1;
