@@ -1,6 +1,12 @@
-/* access.c: the SQL function tessera_s3(scope, options), which declares how this connection reaches the objects of
- * a bucket, or of a prefix in it. Without it no request leaves the machine.
- */
+/* access.c: the SQL functions that decide what a connection may reach.
+ *
+ * tessera_s3(scope, options) declares how this connection accesses a bucket, or a prefix in it. Without such a
+ * declaration, no request leaves the machine.
+ *
+ * tessera_restrict(directory) confines the connection: from then on it opens and creates arrays and groups, and reads
+ * key files, only below that directory. A later call can narrow the restriction further, but nothing can lift it. The
+ * core enforces it (tsr_environment_confine): symbolic links are resolved before paths are compared, and within an
+ * array no link is followed. */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -12,7 +18,9 @@
 #include "sql/options.h"
 #include "definition/arguments.h"
 
-/* X(name): texts of tsr_s3_options; X(name, least, most): numbers of it. */
+/* ---- tessera_s3 -------------------------------------------------------------------------------------------------- */
+
+/* The members of tsr_s3_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
 #define S3_TEXTS(X)                                                                                                    \
   X(provider)                                                                                                          \
   X(key_id)                                                                                                            \
@@ -82,7 +90,7 @@ static int take_option(void *argument, const tsx_flat_member *member, tsr_error 
   case S3_OPTION_##name: o->name = value.whole; break;
     S3_FLAGS(X)
 #undef X
-  case S3_OPTION_retries: /* the core takes 0 for the default number */
+  case S3_OPTION_retries: /* for the core, 0 means the default */
     o->retries = value.whole ? (uint32_t)value.whole : TSR_S3_NO_RETRIES;
     break;
   default: o->url_style = value.whole ? TSR_URL_VIRTUAL : TSR_URL_PATH;
@@ -90,12 +98,12 @@ static int take_option(void *argument, const tsx_flat_member *member, tsr_error 
   return TSR_OK;
 }
 
-/* Declares the scope with the options in a JSON text, of which no copy stays. */
+/* Declares the scope with the options in a JSON text. It may contain secrets, so the only copy of it is wiped. */
 static int declare(tsx_connection *connection, const char *scope, sqlite3_value *json, tsr_error *error) {
   s3_reading reading = {.seen = 0};
   if (sqlite3_value_type(json) != SQLITE_TEXT)
     return tsx_fail(error, TSR_MISMATCH, "argument 2: expected options as a JSON object, or NULL");
-  const void *text = sqlite3_value_blob(json); /* sqlite3_value_text may make a copy, to end it with a NUL */
+  const void *text = sqlite3_value_blob(json); /* sqlite3_value_text might make a NUL-terminated copy */
   const size_t size = (size_t)sqlite3_value_bytes(json);
   char *copy = text || size == 0 ? sqlite3_malloc64(size + 1) : NULL; /* an empty text has no bytes to point at */
   if (!copy) return tsx_out_of_memory(error);
@@ -120,15 +128,9 @@ void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_function_end(context, "tessera_s3", code, &error);
 }
 
-/* The SQL function tessera_restrict(directory): from then on the connection opens and makes arrays and
- * groups, and reads key files, only below that directory. A later call can choose a narrower directory; the restriction
- * cannot be undone.
- *
- * The core enforces it (tsr_environment_confine): symbolic links are resolved before paths are compared, and within an
- * array no link is followed.
- */
+/* ---- tessera_restrict -------------------------------------------------------------------------------------------- */
 
-/* Fails if the open transaction changes or creates an array outside of the directory: its commit would be refused. */
+/* Fails if the open transaction changes or creates an array outside of the directory, since it could not commit. */
 static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
   int code = 1;
   for (const tsx_array *array = connection->arrays.list; array && code > 0; array = array->next) {

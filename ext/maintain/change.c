@@ -1,9 +1,10 @@
 /* change.c: the functions that change metadata, schemas and groups, and tessera_drop_array.
  *
- * Each function changes the array or group at a path at once, outside of SQLite's transaction (for an array in the
- * database: within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
+ * Each function changes the array or group at a path immediately, outside of SQLite's transaction (an array in the
+ * database within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
  * transaction has rows for the array.
- */
+ *
+ * Sections: opening the array or group, metadata, schemas, groups, deleting. */
 #include "tessera_path.h"
 #include "maintain/upkeep.h"
 
@@ -24,7 +25,7 @@ static const char *change_text_of(sqlite3_value *value) {
   return text ? text : "";
 }
 
-/* Checks an argument that must be given and has a text. `what` names the argument. */
+/* Checks that an argument is neither NULL nor a BLOB. `what` names the argument in the message. */
 static int check_text(sqlite3_value *value, const char *what, tsr_error *error) {
   int type = sqlite3_value_type(value);
   if (type == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "%s is NULL", what);
@@ -49,7 +50,7 @@ static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target 
 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
-/* Finds a datatype by a type name that CREATE VIRTUAL TABLE knows: parses a column definition with that type. */
+/* Finds a datatype by a type name of CREATE VIRTUAL TABLE, by parsing a column definition with that type. */
 static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_error *error) {
   tsx_definition definition = {0};
   tsx_parser parser = {.definition = &definition, .error = error};
@@ -65,7 +66,7 @@ static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_er
   return code;
 }
 
-/* Returns the datatype of metadata that is set without naming one. */
+/* Returns the datatype of metadata that is set without an explicit datatype. */
 static tsr_datatype default_datatype(sqlite3_value *value) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: return TSR_INT64;
@@ -136,7 +137,7 @@ void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **va
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
 
-/* Checks that no column is called so already. SQL compares the names of columns without regard to case. */
+/* Checks that no column has this name yet. SQL compares column names case-insensitively. */
 static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
@@ -170,8 +171,8 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
   tsx_function_end(context, "tessera_add_attribute", code, &error);
 }
 
-/* Finds the stored name of the attribute that a table shows as `shown`: an anonymous attribute is shown as attr0. A name
- * that no attribute is shown as is returned as it is. */
+/* Finds the stored name of the attribute whose column in SQL is `shown`: an anonymous attribute is shown as attr0. An
+ * unknown name is returned unchanged. */
 static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
@@ -205,7 +206,7 @@ static int change_find_enumeration(tsx_address *address, const char *name, const
   return code < 0 ? code : tsx_enumeration_find(address, schema, name, found, error);
 }
 
-/* Writes the bytes of a label to `out`, which has room for 4 bytes for each byte of the value's text, and 64 more. */
+/* Writes the bytes of a label to `out`, which has room for 4 bytes per byte of the value's text, and 64 more. */
 static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t *out, uint64_t *size,
                          tsr_error *error) {
   if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is not a label");
@@ -321,8 +322,8 @@ void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **value
 
 static bool member_is_uri(const char *path) { return !strncmp(path, "s3://", 5); }
 
-/* Resolves a path, which the caller frees with free(). Returns NULL if it leads to no directory. The path of a bucket
- * stays as it is, without '/' at its end. */
+/* Resolves a path; the caller frees the result with free(). Returns NULL if there is no such directory. A path in a
+ * bucket only loses its trailing '/'. */
 static char *member_resolve(const char *path) {
   if (!member_is_uri(path)) return tsr_path_real(path);
   char *copy = strdup(path);
@@ -330,9 +331,8 @@ static char *member_resolve(const char *path) {
   return copy;
 }
 
-/* Makes the URI under which a group stores a member: relative if the member lies below the group's directory, else
- * absolute. Symbolic links and ".." are resolved in both paths of directories first. The caller frees *uri with
- * sqlite3_free. */
+/* Makes the URI by which a group stores a member: relative if the member is below the group's directory, else absolute.
+ * Symbolic links and ".." in both paths are resolved first. The caller frees *uri with sqlite3_free. */
 static int member_uri(const char *group, const char *member, char **uri, bool *relative, tsr_error *error) {
   char *from = member_resolve(group), *to = member_resolve(member);
   int code = TSR_OK;

@@ -1,15 +1,23 @@
-/* copy.c: copies the cells of tessera_copy.
+/* copy.c: tessera_copy(from, to[, options]), which makes a new array with the cells of another one, but other tile
+ * extents, filters or orders; and tessera_export and tessera_import, which copy files of an array out of the database
+ * and back.
  *
- * Cells of a sparse array go from the reader to a writer, which spills to disk. A dense array is copied in blocks: boxes
- * that fit into memory and are cut at the new array's tile boundaries. Each block is one commit. If all cells of a block
- * were written, the writer gets them as one box, else cell by cell. If a block's written cells form more boxes than a
- * commit may have (TSR_FULL), the block is halved until they fit.
+ * The new array of a tessera_copy is prepared under a name that readers do not see, gets its cells, labels and
+ * metadata, and is published by one rename; so it appears complete or not at all. An array in the database is made by
+ * CREATE VIRTUAL TABLE and filled within one savepoint.
  *
- * A copied cell has the attributes that the original had, and no others: an attribute that was added to the schema after
- * the cell's fragment was written reads as never written, and must do so in the copy. So the fragments are sorted into
- * layouts by the attributes that they lack. Each layout has a writer of its own, with a schema of the new array that lacks
- * these attributes, too.
- */
+ * Cells of a sparse array go from the reader to a writer, which spills to disk. A dense array is copied in blocks:
+ * boxes that fit into memory and are aligned to the new array's tiles. Each block is one commit. If all cells of a
+ * block were written, the writer gets them as one box, else cell by cell. If the written cells of a block form more
+ * boxes than a commit may have (TSR_FULL), the block is halved until they fit.
+ *
+ * A copied cell has exactly the attributes of the original: an attribute that was added to the schema after the cell's
+ * fragment was written reads as never written, and must do so in the copy, too. So fragments are grouped into layouts
+ * by the attributes that they lack. Each layout has its own writer, with a schema of the new array that lacks the same
+ * attributes.
+ *
+ * Sections: layouts, batches, cells of a dense array, all cells, options, the new array, the call, export and
+ * import. */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -26,10 +34,10 @@
 #include "call/function.h"
 #include "database/store_sqlite.h"
 
-#define BLOCK_BYTES  (UINT64_C(256) << 20) /* the estimated size of a block, at most */
-#define BLOCK_SHARE  4 /* a block takes at most a quarter of memory_mb */
-#define CELL_GUESS   32 /* the assumed bytes of a cell of variable length */
-#define COPY_MEMORY  (UINT64_C(1) << 30) /* bytes for the writers, where memory_mb is not known */
+#define BLOCK_BYTES  (UINT64_C(256) << 20) /* the maximum estimated size of a block */
+#define BLOCK_SHARE  4 /* a block uses at most 1 / BLOCK_SHARE of memory_mb */
+#define CELL_GUESS   32 /* the assumed size of a cell of variable length, in bytes */
+#define COPY_MEMORY  (UINT64_C(1) << 30) /* bytes for the writers, if memory_mb is not given */
 #define NO_FIELD     UINT32_MAX
 #define NO_LAYOUT    UINT32_MAX
 #define MANY_LAYOUTS (UINT32_MAX - 1)
@@ -38,7 +46,7 @@
 
 static bool is_attribute(const tsx_copying *c, uint32_t field) { return field >= c->source->dimension_count; }
 
-/* Finds or adds the layout of a fragment. `lacking` is scratch memory, by field. */
+/* Finds or adds the layout of a fragment. `lacking` is scratch memory for one flag per field. */
 static int find_layout(tsx_copying *c, uint64_t fragment, bool *lacking, uint32_t *layout, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   for (uint32_t f = 0; f < c->fields; f++)
@@ -69,8 +77,8 @@ static int find_layouts(tsx_copying *c, tsr_error *error) {
   return code;
 }
 
-/* Makes the layout's schema in the new array, and maps its fields to those of the source. The first layout has the newest
- * schema, whose fields are the source's. */
+/* Makes the layout's schema in the new array, and maps its fields to those of the source. The first layout uses the
+ * newest schema, whose fields are those of the source. */
 static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   const tsr_schema *schema;
@@ -88,7 +96,7 @@ static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *err
   return TSR_OK;
 }
 
-/* Opens the layout's writer, if it is not open, with an equal share of the memory for `writers` writers. */
+/* Opens the layout's writer, if it is not open yet. `writers` writers share the memory equally. */
 static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr_error *error) {
   if (layout->writer) return TSR_OK;
   int code = make_layout_schema(c, layout, error);
@@ -98,8 +106,8 @@ static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr
   return tsr_writer_open(c->target, &options, &layout->writer, error);
 }
 
-/* Returns c->columns in the order of the layout's schema. A field that the source does not have has constant zeros:
- * tsr_array_schema_without adds one to the schema of a dense array that would have no attribute. */
+/* Returns c->batch.columns in the order of the layout's schema. A field that the source lacks is filled with zeros:
+ * tsr_array_schema_without adds one if a dense array would otherwise have no attribute. */
 static const tsr_column *columns_of(const tsx_copying *c, const tsx_layout *layout) {
   static const uint8_t zero;
   if (!layout->schema) return c->batch.columns;
@@ -115,7 +123,7 @@ static bool copy_cells_is_plain(const tsx_layout *layout) {
   return !schema || layout->fields[schema->dimension_count + schema->attribute_count - 1] != NO_FIELD;
 }
 
-/* Publishes what was appended, in one commit for each layout, or abandons it if `code` is an error. Closes all writers. */
+/* Publishes what was appended, in one commit per layout; if `code` is an error, abandons it. Closes all writers. */
 static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
   for (uint32_t i = 0; i < c->layouts.count; i++) {
     tsr_writer *writer = c->layouts.items[i].writer;
@@ -132,8 +140,8 @@ static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the row numbers of a batch, or NULL if the batch begins at row 0 and has no selection: its rows are all rows then.
- * NULL for another batch means that memory is lacking. */
+/* Returns the row numbers of a batch. NULL if the batch begins at row 0 without a selection: it has all rows, in order.
+ * For other batches NULL means that memory is exhausted. */
 static const uint32_t *select_rows(tsx_copying *c, const tsr_batch *batch) {
   if (batch->selection || !batch->first) return batch->selection;
   if (batch->count > c->batch.selection_room) {
@@ -167,7 +175,7 @@ static int copy_cells_append_batch(tsx_copying *c, const tsr_batch *batch, tsr_e
   return tsr_writer_append(layout->writer, columns_of(c, layout), rows, batch->count, error);
 }
 
-/* Appends all written cells of the request to the writers of their layouts, and adds their number to *cells. */
+/* Appends all written cells of the request to the writers of their layouts. Adds their number to *cells. */
 static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *cells, tsr_error *error) {
   int code = tsr_reader_start(c->reader, request, error);
   while (code == TSR_OK) {
@@ -186,7 +194,7 @@ static int copy_sparse(tsx_copying *c, const tsr_request *request, tsr_error *er
 
 /* ---- Cells of a dense array -------------------------------------------------------------------------------------- */
 
-/* Returns a buffer with room for `count` elements, reallocated if needed, or NULL if memory is lacking. */
+/* Returns a buffer with room for `count` elements, reallocated if necessary; NULL if memory is exhausted. */
 static void *grow_buffer(void *buffer, uint64_t *room, uint64_t count, uint64_t element_size) {
   if (count <= *room) return buffer;
   const uint64_t more = count + count / 2 + 64;
@@ -195,8 +203,8 @@ static void *grow_buffer(void *buffer, uint64_t *room, uint64_t count, uint64_t 
   return larger;
 }
 
-/* Makes room for so many more bytes of values, and for one more: the pointer to the values must not be NULL, even if all
- * of them are empty. */
+/* Makes room for more bytes of values. Allocates one byte more, so that `values` is never NULL, even if all values are
+ * empty. */
 static bool reserve_values(tsx_gathered *g, uint64_t bytes) {
   uint8_t *values = grow_buffer(g->values, &g->room, g->size + bytes + 1, 1);
   if (values) g->values = values;
@@ -216,7 +224,7 @@ static bool reserve_cells(tsx_gathered *g, uint64_t cells, bool variable) {
   return true;
 }
 
-/* Appends one column of a batch's rows to c->gathered[f], which has `count` rows already. */
+/* Appends field f of a batch's rows to c->batch.gathered[f], which has `count` rows so far. */
 static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch, uint64_t count, tsr_error *error) {
   const uint64_t size = c->source->fields[f].cell_size;
   const tsr_column *column;
@@ -239,11 +247,11 @@ static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch,
   return TSR_OK;
 }
 
-typedef struct copy_cells_axis { /* one dimension of the walk over blocks, in ordinals */
+typedef struct copy_cells_axis { /* one dimension of the walk over blocks; ordinals count from the domain's low end */
   uint64_t low, high; /* the non-empty domain of the source */
   uint64_t extent; /* of the new array's tiles */
-  uint64_t step; /* the blocks' length: a multiple of the extent, or all of low..high */
-  uint64_t at; /* where the current block begins */
+  uint64_t step; /* the length of the blocks: a multiple of the extent, or all of low..high */
+  uint64_t at; /* the start of the current block */
 } copy_cells_axis;
 
 static uint64_t copy_cells_mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
@@ -267,8 +275,8 @@ static uint64_t copy_cells_end_of(const copy_cells_axis *a) {
   return a->high - a->at < a->step ? a->high : a->at - a->at % a->extent + a->step - 1;
 }
 
-/* Chooses the blocks' lengths: whole tiles of the new array, cut along the first dimensions until a block's estimated
- * size fits the budget. */
+/* Chooses the size of the blocks: whole tiles of the new array, shortened along the first dimensions until the
+ * estimated size fits the budget. */
 static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cells_axis *axes) {
   const tsr_schema *schema = &c->definition.schema;
   uint64_t budget = BLOCK_BYTES;
@@ -299,7 +307,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
   }
 }
 
-/* Goes to the next block. Returns false after the last one. */
+/* Advances to the next block, in row-major order. Returns false after the last one. */
 static bool next_block(copy_cells_axis *axes, uint32_t count) {
   for (uint32_t d = count; d-- > 0;) {
     const uint64_t end = copy_cells_end_of(&axes[d]);
@@ -312,8 +320,8 @@ static bool next_block(copy_cells_axis *axes, uint32_t count) {
   return false;
 }
 
-/* Finds the layout of the fragments whose non-empty domains meet the box: NO_LAYOUT if there are none, MANY_LAYOUTS if
- * they have several. */
+/* Finds the common layout of the fragments whose non-empty domains intersect the box: NO_LAYOUT if there are no such
+ * fragments, MANY_LAYOUTS if they have several layouts. */
 static int find_box_layout(const tsx_copying *c, const tsr_interval *box, uint32_t *layout, tsr_error *error) {
   const tsr_schema *schema = c->source;
   *layout = NO_LAYOUT;
@@ -333,8 +341,8 @@ static int find_box_layout(const tsx_copying *c, const tsr_interval *box, uint32
   return TSR_OK;
 }
 
-/* Gathers the written cells of a block in row-major order, and points c->columns to them. *gaps is set if some cells of
- * the block were never written. */
+/* Gathers the written cells of a block in row-major order, and points c->batch.columns to them. *gaps is set if some
+ * cells of the block were never written. */
 static int gather_block(tsx_copying *c, const tsr_request *request, const bool *lacking, uint64_t *count, bool *gaps,
                         tsr_error *error) {
   int code = tsr_reader_start(c->reader, request, error);
@@ -366,7 +374,7 @@ static int gather_block(tsx_copying *c, const tsr_request *request, const bool *
   return code;
 }
 
-/* Appends a block whose cells are of one layout: as a box, if the block has no gaps, else as cells. */
+/* Appends a block whose cells have one layout: as a box if it has no gaps, else as cells. */
 static int copy_gathered(tsx_copying *c, const tsr_request *request, const tsr_interval *box, tsx_layout *layout,
                          uint64_t *cells, tsr_error *error) {
   bool gaps;
@@ -400,8 +408,8 @@ static int copy_box(tsx_copying *c, const dense_copy *dense, const tsr_interval 
 
 static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error);
 
-/* Copies a block in one commit, or in several if the block has more boxes than a commit may have. A full disk gives
- * TSR_FULL as well: then ever smaller blocks fail, down to a single cell, whose error is returned. */
+/* Copies a block in one commit, or in several if it has more boxes than a commit may have. A full disk returns
+ * TSR_FULL, too: then ever smaller blocks fail, down to a single cell, whose error is returned. */
 static int copy_block(tsx_copying *c, const dense_copy *dense, const tsr_interval *box, tsr_error *error) {
   const int code = copy_box(c, dense, box, error);
   return code == TSR_FULL ? copy_halves(c, dense, box, error) : code;
@@ -480,8 +488,8 @@ static int copy_all_cells(tsx_copying *c, tsr_error *error) {
   return c->source->dense ? copy_cells_copy_dense(c, &request, error) : copy_sparse(c, &request, error);
 }
 
-/* Estimates the number of cells to read, for the progress: all cells of the non-empty domain of a dense array, all cells
- * of the fragments of a sparse one. */
+/* Estimates the number of cells to read, for tessera_progress: the cells of a dense array's non-empty domain, or the
+ * sum of the cells of a sparse array's fragments. */
 static int count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) {
   const tsr_interval *all;
   *cells = 0;
@@ -498,7 +506,7 @@ static int count_cells(const tsx_copying *c, uint64_t *cells, tsr_error *error) 
   return TSR_OK;
 }
 
-/* Copies the cells of the snapshot into the target, in one commit or several. */
+/* Copies the cells of the snapshot into the target, in one or more commits. */
 static int copy_cells(tsx_copying *copying, tsr_error *error) {
   tsx_copying *c = copying;
   tsr_environment *environment = c->connection->environment;
@@ -512,8 +520,8 @@ static int copy_cells(tsx_copying *copying, tsr_error *error) {
   return code;
 }
 
-/* Abandons what was not published and frees the writers and buffers. The caller calls it also if tsx_copy_cells failed or
- * was never called. */
+/* Abandons what was not published, and frees writers and buffers. Call it even if copy_cells failed or was never
+ * called. */
 static void copy_cells_close(tsx_copying *copying) {
   tsx_copying *c = copying;
   (void)copy_cells_publish(c, TSR_ERROR, NULL);
@@ -526,14 +534,6 @@ static void copy_cells_close(tsx_copying *copying) {
   sqlite3_free(c->batch.selection);
   sqlite3_free(c->layouts.items);
 }
-
-/* Tessera_copy(from, to[, options]): makes a new array with the cells of another one, with other tile
- * extents, filters or orders.
- *
- * The new array is prepared under a name that readers do not see, its cells (copy.c) and metadata are written, and
- * then it is published by one rename. So it appears complete or not at all. An array in the database is made by CREATE
- * VIRTUAL TABLE and filled within one savepoint.
- */
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
@@ -584,7 +584,7 @@ static int read_filters(void *argument, const tsx_json_option *o, tsr_error *err
   if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
   if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
   if (f < schema->dimension_count && !pipeline.count && schema->coords_filters.count) {
-    /* an empty list would stand for the filters of the coordinates */
+    /* An empty pipeline would mean the filters of the coordinates. */
     if (!(pipeline.filters = tsx_parser_alloc(&p, sizeof *pipeline.filters))) return tsx_out_of_memory(error);
     pipeline.filters[0] = TSX_FILTER(TSR_FILTER_NONE);
     pipeline.count = 1;
@@ -640,7 +640,7 @@ static int copy_read_options(tsx_copying *c, sqlite3_value *json, tsr_error *err
 
 /* ---- The new array ----------------------------------------------------------------------------------------------- */
 
-/* Reads the values of a label, and gives the new schema its array. */
+/* Reads the values of a label, and adds the label to the new schema. */
 static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
   tsr_label_index **label = &c->labels[number];
   int code = tsr_label_open(c->from.array->core, c->source, number, c->from.memory_bytes, label, error);
@@ -648,8 +648,9 @@ static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
   return code == TSR_OK ? tsx_creatable_label(tsr_label_schema(*label), &c->definition, number, error) : code;
 }
 
-/* Makes the new schema: the source's without what CREATE refuses, with loaded enumerations, and of the newest version if
- * the source's is below 12 or cannot be written. Allocates what depends on the number of fields. */
+/* Makes the new schema: the source's, without what CREATE refuses, with enumerations loaded, and with the newest format
+ * version if the source's is below 12 or cannot be written. Allocates everything whose size depends on the number of
+ * fields. */
 static int copy_make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
@@ -768,8 +769,9 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_function_end(context, "tessera_copy", code, &error);
 }
 
-/* Tessera_export and tessera_import, which copy an array in the database to a directory, file by file,
- * and back. */
+/* ---- Export and import ------------------------------------------------------------------------------------------- */
+
+/* Both copy the files of an array one by one, between the database and a directory. */
 
 static const char *database_text_of(sqlite3_value *value) {
   return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;

@@ -1,10 +1,16 @@
 /* overviews.c: tessera_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
  *
- * Level 1 halves the array on some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
- * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/table.h). The array's metadata "tessera_overviews" says how many levels there are, of which
- * dimensions, by which method, and the time of the last write that they show. They are used only for a state whose last
- * write has this time. While they are changed the time is 0, so that nobody uses them.
- */
+ * Level 1 halves the array along some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
+ * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/table.h). The array's
+ * metadata key "tessera_overviews" records the number of levels, the halved dimensions, the method, and the time of the
+ * last write that the levels include. The levels are used only for a snapshot whose last write has exactly this time.
+ * While they are being changed the recorded time is 0, so nobody uses them, and a crash leaves them unused.
+ *
+ * If the schema and the options are the same as before, an update rewrites only the blocks that newer fragments touch,
+ * and adds levels if the array has grown. Otherwise all levels are rebuilt.
+ *
+ * Sections: where levels are, the metadata, removing levels, the check, a level for a picture, making and updating,
+ * arguments, the call. */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -19,18 +25,18 @@
 #include "sql/names.h"
 #include "values/value.h"
 
-#define SIDE_MIN 256 /* cells of a side from which a level is halved again */
+#define SIDE_MIN 256 /* a level is halved again if its shortest side has at least so many cells */
 
-typedef struct overviews_state { /* the array's metadata */
+typedef struct overviews_state { /* what the array's metadata records */
   bool exists;
   unsigned levels;
-  uint64_t time; /* of the last write that the levels show; 0: they are being changed */
+  uint64_t time; /* of the last write that the levels include; 0: they are being changed */
   tsr_regrid_method method;
-  char schema[256]; /* name of the schema that they were made by */
-  char *text; /* as it is stored, from sqlite3_malloc */
+  char schema[256]; /* the name of the array's schema when they were made */
+  char *text; /* as stored, from sqlite3_malloc */
 } overviews_state;
 
-typedef struct overviews_level { /* a level that is being made, or that the next one is made of */
+typedef struct overviews_level { /* a level that is being made, or that the next one is made from */
   tsr_array *array;
   tsr_snapshot *snapshot;
 } overviews_level;
@@ -62,8 +68,8 @@ static int level_array_open(tsx_address *address, unsigned number, tsr_array **a
 
 /* ---- The metadata ------------------------------------------------------------------------------------------------ */
 
-/* Reads the text of the metadata. Text that tessera has not written counts as none. `row`, `column`: two names that must
- * be among the halved dimensions; NULL: none. */
+/* Parses the text of the metadata; invalid text counts as no overviews. `row` and `column` are two names that must be
+ * among the halved dimensions; NULL: no such condition. */
 static int overviews_parse(sqlite3 *db, const char *text, const char *row, const char *column, overviews_state *state,
                            tsr_error *error) {
   static const char sql[] =
@@ -90,7 +96,7 @@ static int overviews_parse(sqlite3 *db, const char *text, const char *row, const
   return TSR_OK;
 }
 
-/* Reads the metadata of the present. */
+/* Reads the array's current metadata. */
 static int overviews_find(const tsx_address *address, const char *row, const char *column, overviews_state *state,
                           tsr_error *error) {
   tsr_metadata *all = NULL;
@@ -111,7 +117,7 @@ static const char *overviews_method(tsr_regrid_method method) {
   return names[method];
 }
 
-/* Writes the metadata. */
+/* Writes the metadata, with this time of the last write. */
 static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(c->connection->db);
   const char *comma = "";
@@ -163,17 +169,17 @@ int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) 
     *count += code == TSR_OK;
     if (code != TSR_NOT_FOUND) continue;
     if (k >= state.levels) break;
-    code = TSR_OK; /* a level in between may be missing */
+    code = TSR_OK; /* an intermediate level may be missing */
   }
   char *directory = tsx_level_path(address->path, 0);
-  if (directory) (void)rmdir(directory); /* of a bucket nothing is left */
+  if (directory) (void)rmdir(directory); /* a bucket has no directories */
   sqlite3_free(directory);
   return code == TSR_NOT_FOUND ? TSR_OK : code;
 }
 
 /* ---- The check --------------------------------------------------------------------------------------------------- */
 
-/* Returns 1 if the levels show another state than the present one, 0 if not. */
+/* Returns 1 if the levels are out of date, 0 if not. */
 static int overviews_stale(tsx_address *address, const overviews_state *state, tsr_error *error) {
   tsr_snapshot *snapshot = NULL;
   uint64_t first, last;
@@ -185,7 +191,7 @@ static int overviews_stale(tsx_address *address, const overviews_state *state, t
   return code;
 }
 
-typedef struct overviews_report { /* passes the findings about a level on */
+typedef struct overviews_report { /* forwards the findings about a level */
   tsr_check_report report;
   void *argument;
   unsigned level;
@@ -228,7 +234,7 @@ int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *arg
   overviews_state state = {0};
   tsr_error ignored;
   overviews_report r = {.report = report, .argument = argument};
-  int code = tsx_address_array(address, &ignored); /* what cannot be opened has findings of its own */
+  int code = tsx_address_array(address, &ignored); /* an array that cannot be opened has findings of its own */
   if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, &ignored);
   sqlite3_free(state.text);
   if (code < 0 || !state.exists) return TSR_OK;
@@ -268,7 +274,7 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
     code = tsr_snapshot_open(level->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
   if (code == TSR_OK) return 1;
   tsx_level_close(level);
-  return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* the cells themselves can be drawn all the same */
+  return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* fall back to the array's own cells */
 }
 
 void tsx_level_close(tsx_level *level) {
@@ -286,7 +292,7 @@ static uint64_t overviews_length(const tsr_field *field, const tsr_interval *int
   return ((high - low) & UINT64_MAX >> (64 - 8 * field->cell_size)) + 1;
 }
 
-/* Chooses how many levels there will be: each halves the one before, until a side of it is shorter than SIDE_MIN. */
+/* Chooses the number of levels: each halves the one below, until its shortest halved side is below SIDE_MIN. */
 static int overviews_choose(overviews_call *c, tsr_error *error) {
   const tsr_interval *all;
   uint64_t least = UINT64_MAX;
@@ -304,8 +310,8 @@ static int overviews_choose(overviews_call *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Takes the attributes that the method suits, unless "columns" names them. A level has the attributes of the array that
- * were taken, in their order, so that all of them are taken for the next level. */
+/* Selects the attributes that suit the method, unless the option "columns" names them. A level has the selected
+ * attributes of the array, in order, and all of them are used for the next level. */
 static void overviews_take(overviews_call *c) {
   const uint32_t n = c->schema->dimension_count;
   for (uint32_t d = 0; d < n; d++) c->factors[d] = c->halved[d] ? 2 : 1;
@@ -322,7 +328,7 @@ static void overviews_level_close(overviews_level *level) {
   tsr_array_close(level->array);
 }
 
-/* Makes level k of the level below, or of the array. */
+/* Makes level k from the level below, or level 1 from the array. */
 static int overviews_make_level(overviews_call *c, unsigned k, tsr_error *error) {
   tsx_address *address = &c->address;
   overviews_level below = {0};
@@ -352,7 +358,7 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
   return code;
 }
 
-/* Writes the blocks of level k that meet a box of the level below. */
+/* Rewrites the blocks of level k that intersect a box of the level below. */
 static int overviews_update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
   overviews_level below = {0}, level = {0};
   tsr_regrid *regrid = NULL;
@@ -373,7 +379,8 @@ static int overviews_update_level(overviews_call *c, unsigned k, const tsr_inter
   return code;
 }
 
-/* Makes the box of a level of a box of the level below. `from_zero`: that level's halved dimensions begin at 0. */
+/* Converts a box of one level to the box that covers it in the next. `from_zero`: the halved dimensions of the former
+ * begin at 0, as in every level but the array itself. */
 static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interval *box) {
   for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
     const tsr_field *field = &c->schema->fields[d];
@@ -388,7 +395,7 @@ static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interva
   }
 }
 
-/* Makes the levels that the array lacks since its written part has grown. */
+/* Makes the additional levels that are due because the array's non-empty domain has grown. */
 static int overviews_extend(overviews_call *c, tsr_error *error) {
   const unsigned had = c->state.levels;
   int code = overviews_choose(c, error);
@@ -397,7 +404,7 @@ static int overviews_extend(overviews_call *c, tsr_error *error) {
   return code;
 }
 
-/* Brings the levels up to date where fragments are newer than they. */
+/* Updates the levels where fragments have been written after `since`, the time that the levels include. */
 static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error) {
   const uint32_t n = c->schema->dimension_count;
   tsr_interval *box = sqlite3_malloc64(n * sizeof *box);
@@ -496,12 +503,13 @@ static int overviews_open(overviews_call *c, tsr_error *error) {
   return overviews_find(&c->address, NULL, NULL, &c->state, error);
 }
 
-/* Returns true if there are levels of the same schema, and nothing else is requested. */
+/* Returns true if an update suffices: the levels exist, were made by the same schema, and the options request nothing
+ * different. */
 static bool overviews_can_update(overviews_call *c) {
   tsr_error ignored;
   bool can = c->state.exists && c->state.time && !c->rebuild && !c->has_columns && !c->has_dimensions &&
              (!c->has_method || c->request.method == c->state.method) && !strcmp(c->state.schema, c->schema->name);
-  for (unsigned k = 1; can && k <= c->state.levels; k++) { /* copies of the array's files have no levels */
+  for (unsigned k = 1; can && k <= c->state.levels; k++) { /* a copy of the array's files lacks the levels */
     tsr_array *level = NULL;
     can = level_array_open(&c->address, k, &level, &ignored) == TSR_OK;
     tsr_array_close(level);
@@ -509,7 +517,7 @@ static bool overviews_can_update(overviews_call *c) {
   return can;
 }
 
-/* Takes the method and the halved dimensions from the metadata, unless the options have them. */
+/* Takes the method and the halved dimensions from the metadata, unless the options give them. */
 static int overviews_take_known(overviews_call *c, tsr_error *error) {
   sqlite3_stmt *statement;
   if (!c->has_method) c->request.method = c->state.method;

@@ -1,8 +1,11 @@
-/* regrid.c: tessera_regrid(from, to, factors, method[, options]): makes a new array whose cells are blocks of another's.
+/* regrid.c: tessera_regrid(from, to, factors, method[, options]), which makes a new array each of whose cells
+ * aggregates a block of cells of another array.
  *
- * The core computes the blocks (tsr_regrid_open). As in tessera_copy, the new array is prepared under a name that readers
- * do not see and published when all cells and metadata are written; an array in the database is made within a savepoint.
- */
+ * The core computes the blocks (tsr_regrid_open). As in tessera_copy, the new array is prepared under a name that
+ * readers do not see, and published when all cells and metadata have been written; an array in the database is made
+ * within a savepoint.
+ *
+ * Sections: making an array (which tessera_overviews uses, too), arguments, the call. */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -16,7 +19,7 @@
 #include "sql/names.h"
 #include "values/value.h"
 
-#define REGRID_KEY "tessera_regrid" /* the metadata that says what the array was made of */
+#define REGRID_KEY "tessera_regrid" /* the metadata key that says what the array was made from */
 
 /* ---- Making an array --------------------------------------------------------------------------------------------- */
 
@@ -24,13 +27,13 @@ typedef struct regrid_making {
   tsx_address *from;
   tsx_definition definition; /* the schema of the new array, as CREATE accepts it */
   tsr_regrid *regrid;
-  tsr_label_index **labels; /* of the source, one for each label of the new array; NULL ends them */
+  tsr_label_index **labels; /* labels of the source, one for each label of the new array; NULL-terminated */
   tsr_creation *creation; /* NULL for an array in the database */
   tsr_array *target;
 } regrid_making;
 
-/* Opens a label of the source and reads its values. Returns 1; 0 if the label cannot be used: its values have no order,
- * or lie outside of the array. */
+/* Opens a label of the source and reads its values. Returns 1; 0 if the label is not supported: its values are
+ * unordered, or stored outside of the array. */
 static int regrid_read_label(const regrid_making *m, const tsr_schema *source, uint32_t number, tsr_label_index **label,
                              tsr_error *error) {
   tsr_error own = {0};
@@ -41,7 +44,7 @@ static int regrid_read_label(const regrid_making *m, const tsr_schema *source, u
   return code < 0 ? code : 1;
 }
 
-/* Gives the new schema the labels of the dimensions that keep their coordinates. */
+/* Adds to the new schema the labels of dimensions with factor 1, which keep their coordinates. */
 static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
   tsx_parser p = {.definition = &m->definition, .error = error};
   tsr_schema *schema = &m->definition.schema;
@@ -132,7 +135,7 @@ typedef struct regrid_call {
   const tsr_schema *schema;
   char **names;
   uint64_t *factors;
-  bool *fields, *given; /* by field: it is taken; by dimension: it has a factor */
+  bool *fields, *given; /* by field: it is selected; by dimension: its factor was given */
   tsr_regrid_request request;
 } regrid_call;
 
@@ -237,7 +240,7 @@ static int regrid_open_source(regrid_call *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Returns the text of the metadata key: what the array was made of. From sqlite3_malloc. */
+/* Returns the value of REGRID_KEY, a JSON object. The caller frees it by sqlite3_free. */
 static char *regrid_note(regrid_call *c, const char *method) {
   sqlite3_str *out = sqlite3_str_new(c->connection->db);
   const char *comma = "";

@@ -1,7 +1,7 @@
 /* upkeep.c: tessera_consolidate, tessera_vacuum and tessera_lease.
  *
- * The first two act at once, outside of SQLite's transaction, so they fail while the open transaction has rows for the array.
- */
+ * The first two act immediately, outside of SQLite's transaction, so they fail while the open transaction has rows for
+ * the array. This file only reads arguments and options; the work is done by the core (core/maintain). */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ typedef struct maintenance_call { /* the arguments of one call */
   tsx_target target;
   tsr_maintenance what;
   tsr_consolidate_options options;
-  const char **names; /* of fragments, each of sqlite3_malloc */
-  bool nothing; /* the option as_of lies before all times: no fragment is consolidated */
+  const char **names; /* of fragments, each from sqlite3_malloc */
+  bool nothing; /* the option as_of is before all times: no fragment is consolidated */
 } maintenance_call;
 
 static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
@@ -77,7 +77,7 @@ static uint64_t megabytes(double number) {
   return bytes ? bytes : 1;
 }
 
-/* An as_of of 0 lies before all fragments. The core would read 0 as the present, so the call is marked instead. */
+/* An as_of of 0 is before all fragments, but for the core 0 means the present. So the call is marked instead. */
 static int read_as_of(maintenance_call *m, sqlite3_value *value, tsr_error *error) {
   const int code = tsx_time_value(value, "as_of", &m->options.as_of, error);
   m->nothing = m->options.as_of == 0;
@@ -120,7 +120,7 @@ static int consolidate_read_options(maintenance_call *m, sqlite3_value *json, ts
 
 static int vacuum_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsr_vacuum_options *options = argument;
-  (void)option; /* there is one alone */
+  (void)option; /* there is only one */
   (void)error;
   options->grace = (uint64_t)(value->number * 1000);
   return TSR_OK;
@@ -134,7 +134,7 @@ static int vacuum_read_options(sqlite3 *db, sqlite3_value *json, tsr_vacuum_opti
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
-/* Opens the array or group. Fails if the open transaction has rows for any of the connection's arrays at this path. */
+/* Opens the array or group. Fails if the open transaction has rows for an array at this path. */
 static int maintain_open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
   int code = tsx_target_open(m->connection, path, &m->target, error);
   const tsx_address *address = &m->target.address;
