@@ -1,8 +1,11 @@
-/* picture.c: tessera_png and tessera_preview, which draw two dimensions of an array as a PNG file and as text.
+/* picture.c: tessera_png and tessera_preview, which draw two dimensions of an array, or the grid of a query, as a PNG
+ * file and as text.
  *
- * The core averages the cells into the places of a grid (tsr_downsample_open). If the picture is larger than that grid,
- * each pixel shows the place that it lies in.
- */
+ * The slice determines the two dimensions, and the size is chosen unless it is given. The core averages the cells into
+ * the places of a grid (tsr_downsample_open), from a level of the array's overviews if one suits; the grid of a query
+ * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into.
+ *
+ * Sections: options, the attribute and the two dimensions, sizes, reading, PNG, text. */
 #include "picture/picture.h"
 
 #include <float.h>
@@ -21,17 +24,17 @@
 #include "data/data.h"
 #include "maintain/upkeep.h"
 
-#define LENGTH_MAX       800 /* pixels of the longer side, if no size is given */
-#define LENGTH_MIN       100 /* pixels that no side is shrunk below, if no size is given */
-#define LENGTH_EXACT_MAX 8192 /* LENGTH_MAX for labels, which cannot be averaged */
+#define LENGTH_MAX       800 /* the longer side in pixels, if no size is given */
+#define LENGTH_MIN       100 /* no side is shrunk below this, in pixels, if no size is given */
+#define LENGTH_EXACT_MAX 8192 /* LENGTH_MAX for enumerated attributes, which cannot be averaged */
 #define TEXT_WIDTH       72
 #define TEXT_HEIGHT      24
-#define PIXELS_MAX       65535 /* on a side: viewers accept no more, and a row stays small */
-#define CANCEL_BYTES     (1u << 20) /* of a picture, between two checks for cancellation */
+#define PIXELS_MAX       65535 /* per side: viewers accept no more, and a row stays small */
+#define CANCEL_BYTES     (1u << 20) /* of pixels, between two checks for cancellation */
 static const char shades[] = ".:-=+*#%@"; /* from low to high; a place without data is blank */
 #define SHADES ((int)sizeof shades - 1)
 
-typedef struct picture_options { /* as they were given; then sizes and ends that were not given are chosen */
+typedef struct picture_options { /* as given; sizes and bounds that were not given are chosen later */
   uint64_t width, height; /* pixels or characters; 0: not given */
   bool has_min, has_max, flip, no_overviews;
   double min, max;
@@ -46,13 +49,13 @@ typedef struct picture {
   char **names;
   uint32_t field;
   tsx_slice slice;
-  uint32_t row, column; /* the dimension that runs down, and the one that runs right */
+  uint32_t row, column; /* the dimensions that run down and right */
   bool is_text;
   picture_options options;
   tsx_colours colours;
   tsr_downsample *downsample;
-  uint16_t *numbers; /* of the colours of the means */
-  tsx_grid *grid; /* of a query; then `row` and `column` are its axes, and there is no array */
+  uint16_t *numbers; /* the colour numbers of the means */
+  tsx_grid *grid; /* of a query: `row` and `column` are its axes, and there is no array; else NULL */
 } picture;
 
 static const tsr_field *picture_field_of(const picture *p) {
@@ -85,7 +88,7 @@ static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
   return (double)((int64_t)(bits << unused) >> unused);
 }
 
-/* Reads 'min' or 'max', an end of the range of colours: a number, or text that is a value of the attribute. */
+/* Reads 'min' or 'max', a bound of the colour range: a number, or the text of a value of the attribute. */
 static int read_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
   const tsr_field *field = picture_field_of(p);
   double number = sqlite3_value_double(o->value);
@@ -116,7 +119,7 @@ enum {
   PICTURE_OPTION_max,
   PICTURE_OPTION_flip,
   PICTURE_OPTION_overviews,
-  PICTURE_OPTION_colormap, /* from here on: not of a preview in text */
+  PICTURE_OPTION_colormap, /* this and the following are not for tessera_preview */
   PICTURE_OPTION_nodata
 };
 
@@ -179,8 +182,8 @@ static bool is_single(const picture *p, uint32_t d) {
          (!box->low_size || !memcmp(box->low_text, box->high_text, box->low_size));
 }
 
-/* Chooses the two dimensions of the picture: those of which the slice has more than one value. If these are fewer than
- * two, dimensions with one value join them, first those that the slice does not name, then those that it names. */
+/* Chooses the two dimensions of the picture: those on which the slice has more than one value. If there are fewer than
+ * two, adds dimensions with a single value, first those that the slice does not name, then those that it names. */
 static int choose_axes(picture *p, tsr_error *error) {
   const uint32_t n = p->schema->dimension_count;
   uint32_t chosen[2], count = 0;
@@ -281,7 +284,7 @@ static void close_picture(picture *p) {
 
 /* ---- Sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the length of the slice on a dimension: for integers in cells, for floats the difference of the ends. */
+/* Returns the length of the slice on a dimension: for integers the number of cells, for floats high - low. */
 static double length_of(const picture *p, uint32_t d) {
   if (p->grid) return (double)p->grid->axes[d].count;
   const tsr_field *field = &p->schema->fields[d];
@@ -294,8 +297,8 @@ static uint64_t clamp(double size, double min, double max) {
   return (uint64_t)(size >= max ? max : size >= min ? size : min);
 }
 
-/* Chooses the width and height that are not given. Integer dimensions shrink by a whole factor, so that each pixel covers
- * the same number of cells. */
+/* Chooses the width and height if they are not given. Integer dimensions shrink by an integral factor, so that each
+ * pixel covers the same number of cells. */
 static void choose_size(picture *p) {
   const bool real = !p->grid && (tsr_datatype_kind(p->schema->fields[p->row].datatype) == TSR_KIND_FLOAT ||
                                  tsr_datatype_kind(p->schema->fields[p->column].datatype) == TSR_KIND_FLOAT);
@@ -323,8 +326,8 @@ static void choose_size(picture *p) {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Returns true if cells that hold the fill value count as cells without data. TileDB's own fill values of one byte, like
- * 255, are too common as data, so these count as values. */
+/* Returns true if cells with the fill value count as cells without data. TileDB's default fill values of one byte, such
+ * as 255, are common as data, so they count as values. */
 static bool skips_fill(const tsr_field *field) {
   uint8_t standard[8];
   if (!field->fill || field->cell_size > 1) return field->fill;
@@ -391,7 +394,7 @@ static int read_array(picture *p, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Adds a number to a place, as the core's pictures do: an infinity counts, but is no end of the colours. */
+/* Adds a number to a place, like the core's downsampling: an infinity counts, but is no bound of the colour range. */
 static void grid_add(tsr_downsample *drawn, double *sums, uint64_t *counts, uint64_t place, double number) {
   if (isnan(number)) return;
   sums[place] = counts[place] ? sums[place] + number : number;
@@ -402,7 +405,7 @@ static void grid_add(tsr_downsample *drawn, double *sums, uint64_t *counts, uint
   if (number > drawn->max) drawn->max = number;
 }
 
-/* Averages the numbers of a query's grid. Value i of n lies in place i * p / n of p. */
+/* Averages the numbers of a query's grid. On an axis, value i of n falls into place i * p / n of p. */
 static int read_grid(picture *p, tsr_error *error) {
   const tsx_grid *grid = p->grid;
   const uint64_t rows = grid->axes[p->row].count, columns = grid->axes[p->column].count;
@@ -452,8 +455,8 @@ static const double *picture_row_at(const picture *p, uint64_t y) {
   return p->downsample->means + y * p->downsample->height / p->options.height * p->downsample->width;
 }
 
-/* Returns true if the host cancels the statement. Rate-limited: checks once per CANCEL_BYTES of rows, at the
- * latest after 64 rows. */
+/* Returns true if the host has cancelled the statement. Checks only once per CANCEL_BYTES of rows, or every 64 rows if
+ * these are small. */
 static bool is_cancelled(const picture *p, uint64_t y, uint64_t row_bytes) {
   const uint64_t rows = row_bytes < CANCEL_BYTES / 64 ? 64 : CANCEL_BYTES / row_bytes;
   return y % rows == rows - 1 && tsx_connection_cancelled(p->connection);

@@ -1,35 +1,37 @@
-/* picture.h: maps numbers to colours, and writes PNG files (RFC 2083). */
+/* picture.h: pictures of two dimensions of an array, or of a query: colour maps and PNG files (RFC 2083), and the SQL
+ * functions that draw them. */
 #ifndef TSX_PICTURE_PICTURE_H
 #define TSX_PICTURE_PICTURE_H
 
 #include "tessera.h"
 #include "connection/sqlite_api.h"
 
+/* ---- png.c: colour maps and PNG files ---------------------------------------------------------------------------- */
+
 typedef struct tsx_colours { /* a colour map for the values from low to high; all colours are RGBA */
-  bool split; /* values below 0 have the map `below`, all others `map` */
+  bool split; /* values below 0 use the map `below`, others `map`; else `map` covers all values */
   double low, high;
   uint8_t below[256][4], map[256][4], nodata[4];
 } tsx_colours;
 
-/* Makes the colour map called `name` for the values from low to high. colours->nodata stays as it is. Returns TSR_ERROR
- * with a list of the names if there is no such map. */
+/* Makes the colour map called `name` for the values from low to high. Leaves colours->nodata unchanged. TSR_ERROR, with
+ * a list of the names, if there is no such map. */
 int tsx_colours_make(const char *name, double low, double high, tsx_colours *colours, tsr_error *error);
 
-/* The number of a colour: 0 to 255 in `map`, 256 to 511 in `below`, TSX_COLOUR_NODATA. */
+/* Colours are numbered: 0 to 255 in `map`, 256 to 511 in `below`, and TSX_COLOUR_NODATA. */
 #define TSX_COLOUR_NODATA 512
 #define TSX_COLOUR_COUNT  513
 
-/* Finds the numbers of values' colours; NaN has the colour `nodata`, values outside of low..high that of the nearer
- * end. */
+/* Finds the colour number of each value. NaN has the colour `nodata`; values outside of low..high are clamped. */
 void tsx_colours_number(const tsx_colours *colours, const double *values, uint64_t count, uint16_t *numbers);
 
 /* Parses "transparent", "black", "white", "gray", "#rrggbb" or "#rrggbbaa". */
 int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error);
 
-/* Writes row y, counted from the top, as numbers of colours. */
+/* Writes row y, counted from the top, as colour numbers: row[width]. */
 typedef int (*tsx_png_row)(void *argument, uint64_t y, uint16_t *row, tsr_error *error);
 
-/* A picture to encode. `used` says which colours its rows have, by number. */
+/* A picture to encode. used[number] is true for each colour that its rows have. */
 typedef struct tsx_png_picture {
   uint32_t width, height;
   const tsx_colours *colours;
@@ -38,12 +40,12 @@ typedef struct tsx_png_picture {
   void *argument; /* of `row` */
 } tsx_png_picture;
 
-/* Encodes a picture as a PNG file: with a palette if it has at most 256 colours, else as RGB or RGBA. `row` is called
- * for each row from the top down, after some calls for a sample. The caller frees *file with sqlite3_free. Returns TSR_TOOBIG if the file would
- * be larger than `limit` bytes. */
+/* Encodes a picture as a PNG file: with a palette if it has at most 256 colours, else as RGB or RGBA. Calls `row` first
+ * for some sample rows, then for each row from the top down. The caller frees *file with sqlite3_free. TSR_TOOBIG if
+ * the file would be larger than `limit` bytes. */
 int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **file, uint64_t *size, tsr_error *error);
 
-/* Tessera_png and tessera_preview, which draw two dimensions of an array as a PNG file and as text. */
+/* ---- picture.c: tessera_png and tessera_preview ------------------------------------------------------------------ */
 
 void tsx_png(sqlite3_context *context, int count,
              sqlite3_value **values); /* (path, attribute[, slice[, options]]) or (query[, column][, options]) */

@@ -6,13 +6,14 @@
  *   IDAT... | IEND
  *   The data of all IDAT together is one zlib stream of rows: a filter type and 1, 3 or 4 bytes for each pixel.
  *
- * A picture with at most 256 colours has a palette, which makes the stream a quarter as long. Some rows of the picture
- * are compressed in several ways, and the fastest one that makes them short is taken for all rows: zlib's default takes
- * longer than all other work, and only patterns need it.
+ * A picture with at most 256 colours gets a palette, which makes the stream a quarter as long. zlib's default settings
+ * take longer than all other work, and only pictures with patterns benefit from them. So some sample rows are
+ * compressed with several settings (png_ways), and the fastest setting that compresses well is used for all rows.
  *
- * A colour map is a list of a few evenly spaced colours, between which fill_table interpolates. The map `terrain`
- * consists of two: one for the values below 0, one for those from 0 on.
- */
+ * A colour map is a list of a few evenly spaced anchor colours, between which fill_table interpolates. The map
+ * `terrain` consists of two maps: one for values below 0, one for values from 0 on.
+ *
+ * Sections: colours, files. */
 #include "picture/picture.h"
 
 #include <math.h>
@@ -82,7 +83,7 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
   return tsx_fail(error, TSR_ERROR, "'colormap': no map is called '%.64s': %s", name, all);
 }
 
-/* Returns the entry 0..255 of a colour table for a value between low and high. */
+/* Returns the entry 0..255 of a colour table for a value in low..high; values outside are clamped. */
 static int step_of(double value, double low, double high) {
   if (value <= low) return low < high ? 0 : 128;
   if (value >= high) return 255;
@@ -95,7 +96,7 @@ static uint16_t colour_number(const tsx_colours *colours, double value) {
   return (uint16_t)(value < 0 ? 256 + step_of(value, colours->low, 0) : step_of(value, 0, colours->high));
 }
 
-/* As colour_number does, for one map with finite ends: without branches, so that compilers make vectors of it. */
+/* Like colour_number, for a single map with finite bounds: branch-free, so that compilers vectorize it. */
 static void number_finite(const tsx_colours *colours, const double *values, uint64_t count, uint16_t *numbers) {
   const double low = colours->low, high = colours->high, reach = high / 2 - low / 2;
   for (uint64_t i = 0; i < count; i++) {
@@ -150,7 +151,7 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-#define IDAT_MAX 65536u /* bytes of data in an IDAT chunk */
+#define IDAT_MAX 65536u /* the maximum number of bytes of data in an IDAT chunk */
 
 typedef struct png_file {
   uint8_t *bytes;
@@ -176,8 +177,8 @@ static int png_reserve(png_file *f, uint64_t more, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Ends a chunk whose `size` bytes of data stand 8 bytes after the end of the file: writes length, type and CRC around
- * them. */
+/* Completes a chunk whose `size` bytes of data are already in place, 8 bytes after the end of the file: writes length,
+ * type and CRC around them. */
 static void close_chunk(png_file *f, const char *type, uint64_t size) {
   uint8_t *chunk = f->bytes + f->size;
   store32(chunk, size);
@@ -194,8 +195,8 @@ static int add_chunk(png_file *f, const char *type, const void *data, uint64_t s
   return TSR_OK;
 }
 
-/* Compresses all input of the stream. The output goes directly into an IDAT chunk, which is closed when it is full, and at
- * the end. */
+/* Compresses all pending input of the stream directly into an IDAT chunk, which is closed when it is full, and at the
+ * end of the stream. */
 static int compress_input(png_file *f, bool end, tsr_error *error) {
   int code = TSR_OK, rc = Z_OK;
   while (code == TSR_OK && (f->stream.avail_in || (end && rc != Z_STREAM_END))) {
@@ -213,9 +214,9 @@ static int compress_input(png_file *f, bool end, tsr_error *error) {
 /* How the pixels of a file are stored. */
 typedef struct png_pixels {
   uint8_t type; /* 3: palette, 2: RGB, 6: RGBA */
-  uint32_t size; /* bytes of a pixel */
-  uint8_t bytes[TSX_COLOUR_COUNT][4]; /* of a pixel, by the number of its colour */
-  uint32_t colours, alphas; /* in the palette; how many of the first ones have an entry in tRNS */
+  uint32_t size; /* bytes per pixel */
+  uint8_t bytes[TSX_COLOUR_COUNT][4]; /* the bytes of a pixel, by colour number */
+  uint32_t colours, alphas; /* colours in the palette; how many of them, from the first, have an entry in tRNS */
   uint8_t palette[256 * 3], alpha[256];
 } png_pixels;
 
@@ -231,7 +232,7 @@ static void png_choose_pixels(const tsx_png_picture *picture, png_pixels *pixels
   if (count > 256) return;
   pixels->type = 3;
   pixels->size = 1;
-  for (uint32_t i = TSX_COLOUR_COUNT; i-- > 0;) { /* the colour without data comes first, so that tRNS is short */
+  for (uint32_t i = TSX_COLOUR_COUNT; i-- > 0;) { /* `nodata`, often transparent, comes first, so that tRNS is short */
     if (!picture->used[i]) continue;
     memcpy(pixels->palette + 3 * pixels->colours, pixels->bytes[i], 3);
     pixels->alpha[pixels->colours] = pixels->bytes[i][3];
@@ -246,7 +247,7 @@ typedef struct png_way {
   int level, strategy; /* of zlib */
 } png_way;
 
-/* From the fastest to the slowest. Smooth values are longest without a filter, and patterns with one. */
+/* From the fastest to the slowest. Smooth values compress worst without a filter, patterns with one. */
 static const png_way png_ways[] = {
     {2, Z_BEST_SPEED, Z_RLE}, {0, Z_BEST_SPEED, Z_DEFAULT_STRATEGY}, {0, 6, Z_DEFAULT_STRATEGY}};
 #define PNG_WAYS ((int)(sizeof png_ways / sizeof *png_ways))
@@ -254,12 +255,12 @@ static const png_way png_ways[] = {
 typedef struct png_rows { /* makes the bytes of rows */
   const tsx_png_picture *picture;
   const png_pixels *pixels;
-  uint16_t *numbers; /* of the colours of a row */
-  uint8_t *line, *above, *filtered; /* bytes of a row without its filter type, of the row before, after the filter */
-  uint64_t size; /* of a row, with its filter type */
+  uint16_t *numbers; /* the colour numbers of a row */
+  uint8_t *line, *above, *filtered; /* the bytes of this row and of the row above; this row with its filter type */
+  uint64_t size; /* of `filtered` */
 } png_rows;
 
-/* Makes the row y, which follows the row that was made before unless it is the `first` one. */
+/* Makes row y. Unless it is the `first` one, the previous call must have made row y - 1. */
 static int png_row_make(png_rows *r, uint32_t y, bool first, const png_way *way, tsr_error *error) {
   uint8_t *to = r->above;
   const uint32_t width = r->picture->width, size = r->pixels->size;
@@ -286,7 +287,7 @@ static int png_deflate_init(z_stream *stream, const png_way *way, tsr_error *err
 #define SAMPLE_STRIPS 2
 #define SAMPLE_ROWS   24 /* of a strip */
 
-/* Compresses a sample of the rows. *size: its bytes. */
+/* Compresses sample rows. *size is the number of bytes that they take. */
 static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error *error) {
   z_stream stream = {0};
   uint8_t room[4096];
@@ -309,8 +310,9 @@ static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error
   return code;
 }
 
-/* Chooses the fastest way whose sample is at most 1.3 times as long as the shortest. If that is very short, all ways are
- * fast, and the shortest is taken. The slowest way finds patterns: it is not tried if the others have found none. */
+/* Chooses the fastest way whose sample is at most 1.3 times as long as the shortest. If the shortest is very short, all
+ * ways are fast, and the shortest wins. The slowest way only helps with patterns: it is not tried unless one of the
+ * others compresses to less than a quarter. */
 static int png_choose_way(png_rows *r, const png_way **way, tsr_error *error) {
   const uint64_t rows = r->picture->height < SAMPLE_ROWS ? r->picture->height : SAMPLE_ROWS;
   const uint64_t whole = SAMPLE_STRIPS * rows * r->size;
