@@ -152,7 +152,8 @@ void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values
  * streams, or if memory is exhausted. */
 bool tsx_rows_again(const struct ArrowArrayStream *stream, struct ArrowArrayStream *out);
 
-/* tessera_functions.request, for streams of tessera_rows. Returns false for other streams. */
+/* tessera_functions.request, for streams of tessera_rows. Returns false for other streams, after an error, and if the
+ * request cannot be honoured. */
 bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
 
 /* ---- create.c: the rows of a SELECT for an ingest, tessera_create_as, tessera_create_csv ------------------------- */

@@ -98,7 +98,7 @@ static int take_option(void *argument, const tsx_flat_member *member, tsr_error 
   return TSR_OK;
 }
 
-/* Declares the scope with the options in a JSON text. It may contain secrets, so the only copy of it is wiped. */
+/* Declares the scope with the options in a JSON text. It may contain secrets, so the copy that is parsed is wiped. */
 static int declare(tsx_connection *connection, const char *scope, sqlite3_value *json, tsr_error *error) {
   s3_reading reading = {.seen = 0};
   if (sqlite3_value_type(json) != SQLITE_TEXT)

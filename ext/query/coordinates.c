@@ -2,13 +2,13 @@
  * each value that the column can have, instead of once for each cell.
  *
  * tsx_axes_find bounds each axis by the non-empty domain (or the enumeration), narrowed by WHERE's comparisons with
- * constants. An axis of up to TSX_COORDINATES_MAX values is usable. A longer axis of a sparse array becomes `listed`:
- * the engine first lists the distinct coordinates that cells have. Callers then register expressions by
- * tsx_axis_request. tsx_axes_evaluate runs one nested SELECT for each axis over its values, with one result column per
- * expression, and joins the tables that are bound to this dimension. A condition becomes a byte per value in `kept`,
- * the other expressions arrays of values, which serve as keys, as result columns, and as value tables for the engine.
- * Finally tsx_axes_ranges turns the kept coordinates into ranges of the dimension, so that the reader skips the other
- * tiles.
+ * constants. An axis of up to TSX_COORDINATES_MAX values is usable. A longer axis of a sparse array, in a query without
+ * joins, is `listed`: the engine first lists the distinct coordinates that cells have. Callers then register
+ * expressions by tsx_axis_request. tsx_axes_evaluate runs one nested SELECT for each axis over its values, with one
+ * result column per expression, and joins the tables that are bound to this dimension. A condition becomes a byte per
+ * value in `kept`, the other expressions arrays of values, which serve as keys, as result columns, and as value tables
+ * for the engine. Finally tsx_axes_ranges turns the kept coordinates into ranges of the dimension, so that the reader
+ * skips the other tiles.
  *
  * Sections: the values of an axis, evaluation, ranges. */
 #include "query/query_internal.h"

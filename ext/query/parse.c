@@ -1,10 +1,10 @@
 /* parse.c: parses the text of a tessera_query into expression trees.
  *
- * A recursive descent parser with SQLite's operator precedence. It accepts a subset of SQLite's grammar and nothing
- * that SQLite would refuse: SQLite prepares every text that passes (compile.c). What it recognizes but the engine
- * lacks, such as subqueries or window functions, it refuses with advice; an unexpected token sets tsx_parse_doubt, so
- * that SQLite may supply a better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX,
- * as later passes walk the trees recursively.
+ * A recursive descent parser with SQLite's operator precedence. It accepts only a subset of SQLite's grammar, and
+ * SQLite then prepares every text that passes (compile.c). What it recognizes but the engine lacks, such as subqueries
+ * or window functions, it refuses with advice; an unexpected token sets tsx_parse_doubt, so that SQLite may supply a
+ * better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later passes walk the
+ * trees recursively.
  *
  * Sections: the arena, comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
  * expressions, operators, the clauses of the SELECT. */

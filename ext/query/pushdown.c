@@ -2,9 +2,9 @@
  *
  * Two sources. The top-level AND terms of the query's own WHERE (tsx_bounds_find) become ranges of a dimension,
  * directly or through a label. The constraints of the outer statement (tsx_outer_*) become ranges of a dimension, or
- * are tested against the values of an axis, or become conditions on cells. SQLite tests everything again, so pushing
- * down too little is safe and too much is not; the exception are datetimes, which the query decides itself, as a table
- * does.
+ * are tested against the values of an axis, or become conditions on cells. Everything is tested again later, by SQLite
+ * or the engine, so a range may keep too much but never too little; except for datetimes, whose comparisons the ranges
+ * decide, as in a table.
  *
  * An outer constraint supplies a value but not the affinity of the column that the value comes from. So the tests of
  * section "SQLite's order of values" answer whether the comparison may be true under any affinity.

@@ -76,7 +76,7 @@ typedef struct tsx_expr {
   struct tsx_expr *alias; /* the item that a NAME is an alias of, or NULL */
   int column; /* NAME: the table's column; JOINED: the joined table's column; LABEL: the table's label */
   uint32_t join; /* JOINED: the number of the join */
-  int field; /* the only column that the tree depends on, ignoring aggregates; or TSX_FIELD_... */
+  int field; /* the only column that the tree depends on, or TSX_FIELD_... */
   bool has_aggregate;
 } tsx_expr;
 
@@ -301,7 +301,7 @@ typedef struct tsx_query {
   tsx_connection *connection;
   const char *home; /* the argument of tsx_query_compile; borrowed */
   tsx_select select;
-  const tsx_snapshot *shown; /* the snapshot that is read; borrowed */
+  const tsx_snapshot *shown; /* the snapshot that is read; borrowed; NULL in tsx_run_check */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;
@@ -409,7 +409,8 @@ int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
 int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
 
 /* Finds the least and the greatest value of an expression over an axis (1 and 0 if it is always null). *known is false
- * if a value is not an integer, or if the expression uses a joined table, which has not been read yet. */
+ * if a value is not an integer, if the axis is listed, or if the expression uses a joined table, which has not been
+ * read yet. */
 int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool *known, int64_t ends[2],
                   tsr_error *error);
 
