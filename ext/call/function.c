@@ -28,7 +28,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
   tsx_address *address = &target->address;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   memset(target, 0, sizeof *target);
-  tsx_connection_add_table(connection); /* as long as a table is counted, the core polls the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
   if (code == TSR_OK && !address->is_table) {
     code = tsr_object_find(connection->environment, address->path, &kind, error);

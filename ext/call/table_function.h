@@ -9,7 +9,7 @@
 #include "table/table.h"
 
 #define TSX_ARGUMENTS_MAX 4
-#define TSX_HIDDEN_LAST   4 /* hidden columns behind the arguments: key, as_of, since, schema */
+#define TSX_HIDDEN_LAST   4 /* hidden columns after the arguments: key, as_of, since, schema */
 
 typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_vtab_cursor base;

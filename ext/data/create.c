@@ -279,7 +279,7 @@ static int create_call(tsx_ingest_call *call, sqlite3_context *context, int coun
 void tsx_create_as(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_ingest_call call = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
-  tsx_connection_add_table(call.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(call.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK) code = create_call(&call, context, count, values, &error);
   tsx_ingest_end(&call);
@@ -653,7 +653,7 @@ static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **
 void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
   csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}};
   tsr_error error = {0};
-  tsx_connection_add_table(c.call.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK) code = csv_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
   tsr_csv_close(c.csv);

@@ -356,7 +356,7 @@ int tsx_ingest_name_column(tsx_ingest_call *call, uint32_t column, const char *n
   memcpy(copy, name, strlen(name));
   call->source.names[column] = copy;
   call->columns[column].name = copy;
-  call->columns[column].nullable = !call->source.is_rows; /* of an array: later rows may have gaps */
+  call->columns[column].nullable = !call->source.is_rows; /* in an array, later rows may lack the value */
   call->source.kept[column] = (int)column;
   return TSR_OK;
 }

@@ -442,7 +442,7 @@ static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **val
 void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
   const bool query = tsx_is_query(values[0]);
   int code = tsx_arguments_check(count, values, query ? 1 : 2, &error);
@@ -775,7 +775,7 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) 
   tsr_error error = {0};
   tsx_address address = {0};
   uint64_t cells = 0;
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, an attribute and a block")
                        : tsx_arguments_check(count, values, 2, &error);
   for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)

@@ -66,7 +66,7 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
 /* Runs the SELECT, and opens the first stream over its rows. The caller holds the connection's mutex. */
 static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArrayStream *core, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = rows_describe(rows, connection, &statement, error);
   if (code == TSR_OK) code = tsr_ingest_open(rows->environment, &rows->call.options, &rows->call.ingest, error);
   if (code == TSR_OK) code = tsx_select_rows(&rows->call, statement, error);

@@ -849,7 +849,7 @@ static void stream_function(sqlite3_context *context, int count, sqlite3_value *
   }
   memset(s, 0, sizeof *s);
   s->link = link;
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 1, &error);
   if (code == TSR_OK && !sqlite3_db_mutex(connection->db))
@@ -991,7 +991,7 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_va
 void tsx_create_stream(sqlite3_context *context, int count, sqlite3_value **values) {
   stream_call c = {.call = {.connection = sqlite3_user_data(context)}};
   tsr_error error = {0};
-  tsx_connection_add_table(c.call.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK) code = stream_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
   tsx_ingest_end(&c.call);

@@ -165,7 +165,7 @@ void tsx_write_label(sqlite3_context *context, int count, sqlite3_value **values
   tsr_error error = {0};
   tsx_address address = {0};
   uint64_t written = 0;
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK && sqlite3_value_type(values[1]) != SQLITE_TEXT)
     code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a label");

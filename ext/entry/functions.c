@@ -1,4 +1,5 @@
-/* functions.c: registers the tessera_* functions, and implements the small ones. */
+/* functions.c: registers the tessera_* functions, and implements tessera_version, tessera_reset_stats and
+ * tessera_set_key. */
 #include "call/function.h"
 
 #include <string.h>

@@ -153,8 +153,8 @@ static bool is_above_nearer(const nearest_label *label, const nearest_found *bel
   return tsx_load_signed(above->coordinate, size) < tsx_load_signed(below->coordinate, size);
 }
 
-/* Finds the label of a number or instant, which may lie between two values of the datatype. Returns 1; 0 if there is
- * none. */
+/* Finds the label nearest to a number or instant, which may lie between two values of the label's datatype. Returns 1;
+ * 0 if there is none. */
 static int find_placed(const nearest_label *label, sqlite3_value *value, int side, nearest_found *found,
                        tsr_error *error) {
   tsx_place place;
@@ -203,7 +203,7 @@ void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values) {
   nearest_label *label = sqlite3_get_auxdata(context, 1); /* NULL unless the label's name is constant */
   const char *path = (const char *)sqlite3_value_text(values[0]);
   const bool kept = label && path && strcmp(label->path, path) == 0;
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (!kept) label = NULL; /* SQLite owns a cached label for another path */

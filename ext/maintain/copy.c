@@ -758,7 +758,7 @@ static void close_all(tsx_copying *c, bool abandon) {
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_copying c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
-  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
@@ -784,7 +784,7 @@ void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   uint64_t files = 0;
   const char *path = database_text_of(values[1]);
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = tsx_address_table(connection, database_text_of(values[0]), &address, &error);
   if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
@@ -803,7 +803,7 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_address source;
   tsr_error error = {0};
   const char *name = database_text_of(values[0]);
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
   if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a table");
   if (code == TSR_OK) code = tsx_address_array(&source, &error);

@@ -558,7 +558,7 @@ static int overviews_run(overviews_call *c, tsr_error *error) {
 void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) {
   overviews_call c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
-  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 1, &error);
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
   if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);

@@ -279,7 +279,7 @@ void tsx_regrid(sqlite3_context *context, int count, sqlite3_value **values) {
   regrid_call c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   uint64_t cells = 0;
-  tsx_connection_add_table(c.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 4, &error);
   if (code == TSR_OK) code = regrid_call_make(&c, values, count, &cells, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);

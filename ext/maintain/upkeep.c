@@ -198,7 +198,7 @@ void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address address = {0};
   tsr_error error = {0};
-  tsx_connection_add_table(connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   const sqlite3_int64 seconds = sqlite3_value_int64(values[1]);
   int code = tsx_whole_number(values[1]) ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "seconds: expected an integer");
   if (code == TSR_OK && (seconds < 0 || seconds > TSR_LEASE_MAX))

@@ -576,7 +576,7 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
 static void draw(sqlite3_context *context, int count, sqlite3_value **values, const char *name, bool is_text) {
   picture p = {.connection = sqlite3_user_data(context), .is_text = is_text};
   tsr_error error = {0};
-  tsx_connection_add_table(p.connection); /* with a table the core asks the host for interrupts */
+  tsx_connection_add_table(p.connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(p.connection);
   tsx_grid grid = {0};
   if (tsx_is_query(values[0])) p.grid = &grid;

@@ -38,6 +38,8 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
   return true;
 }
 
+/* Makes select->prepared. An item that was changed gets its original text as an alias, so that its column keeps the
+ * name that a view would give it. */
 static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   const char *from = s->text;

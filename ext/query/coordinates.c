@@ -196,6 +196,7 @@ static int axis_column(tsx_rows *rows, sqlite3_context *context, int slot, tsr_e
   return TSR_OK;
 }
 
+/* Replaces columns by the axis's slot, labels by their slots, and columns of joined tables by qualified names. */
 static bool axis_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   const axis_rows *r = argument;
   if (tree->kind == TSX_EXPR_JOINED) {
@@ -416,6 +417,8 @@ static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *e
                        "not evaluated over columns: ", "a joined table has more than one row for a coordinate", error);
 }
 
+/* Stores the rows of the nested SELECT, which come in the order of the axis. If tables are joined, coordinates without
+ * a row are dropped, and a second row for a coordinate is an error. */
 static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
   const bool joined = axis_joined(query, axis);
   for (uint64_t done = 0;;) {
@@ -558,6 +561,7 @@ int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
 
+/* Makes a range of each run of consecutive kept coordinates. */
 static int axis_ranges(tsx_query *query, const tsx_axis *axis, tsr_ranges *out, tsr_error *error) {
   uint64_t count = 0, n = 0;
   for (uint64_t i = 0; i < axis->count; i++) count += axis->kept[i] && (i == 0 || !axis->kept[i - 1]);

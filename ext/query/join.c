@@ -539,6 +539,8 @@ static int joined_bound(tsx_query *query, uint32_t j, uint32_t b, tsr_error *err
   return tsx_axis_ends(query, (uint32_t)number, binding->left, &v->bounded, v->ends, error);
 }
 
+/* Prepares the SELECT of the rows: column 0 is a dummy, then the bound columns, then those that the query uses. Filters
+ * and the bounds of bound columns are in its WHERE. */
 static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   const tsx_joined *joined = query->joined[j];
@@ -740,6 +742,7 @@ static int joined_box_budget(const tsx_query *query, uint32_t j, uint64_t size, 
                   query->select.joins[j].source.table, (unsigned long long)(memory >> 20));
 }
 
+/* Makes the box of a join, and turns the places on the axes into offsets: place * stride. */
 static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];

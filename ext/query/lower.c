@@ -275,6 +275,7 @@ static int lower_column(lowering *l, const tsx_expr *tree) {
   return lower_cells(l, tree, shows);
 }
 
+/* Makes a node for the value table of a tree on an axis. Nodes for the same tree share a table. */
 static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   tsx_arena *arena = &l->query->select.arena;
   const int number = tsx_axis_request(l->query, axis, tree, false, l->error);
@@ -349,6 +350,7 @@ static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
 
 /* ---- Comparisons ------------------------------------------------------------------------------------------------- */
 
+/* Returns true if a tree is a datetime column that the engine must compare as instants, since it has no axis. */
 static bool is_time(const lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   return tree->kind == TSX_EXPR_NAME && l->query->table->columns[tree->column].form == TSX_DATETIME &&
@@ -464,6 +466,7 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   return operation == TSR_OP_UNEQUAL ? lower_1(l, TSR_OP_NOT, tree, node) : node;
 }
 
+/* Makes a comparison: a test for NULL, a datetime within ranges, or an operation on two sides. */
 static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *tree, const tsx_expr *left,
                          const tsx_expr *right) {
   const bool is = operation == TSR_OP_IS || operation == TSR_OP_IS_NOT;
@@ -643,6 +646,8 @@ static bool lower_is_engines(const lowering *l, const tsx_expr *tree) {
   return types && tsr_expression_types(l->query->table->schema, &expression, types, &node, &fault, &ignored) == TSR_OK;
 }
 
+/* Lowers a tree: to a constant, to a value table if an axis serves it, or else by its kind. A bare column of numbers is
+ * read by the engine even if it has an axis. */
 static int lower_tree(lowering *l, const tsx_expr *tree) {
   tree = tsx_expr_meaning(tree);
   if (tree->has_aggregate)

@@ -136,6 +136,7 @@ typedef struct names_scope {
   tsr_error *error;
 } names_scope;
 
+/* Returns the `field` of a tree whose parts have the fields a and b. */
 static int names_combine(int a, int b) {
   if (a == TSX_FIELD_NONE || a == b) return b;
   return b == TSX_FIELD_NONE ? a : TSX_FIELD_MANY;
@@ -200,6 +201,7 @@ static bool names_label(const names_scope *scope, tsx_expr *tree) {
   return false;
 }
 
+/* Resolves one name: a column of the table, a label, a column of a joined table, then an alias. */
 static int names_find(const names_scope *scope, tsx_expr *tree) {
   const tsx_select *s = scope->select;
   if (!tree->table || names_table(s, tree->table)) {
@@ -387,6 +389,8 @@ static const tsx_expr *names_extreme(const tsx_select *s) {
   return count == 1 ? extreme : NULL;
 }
 
+/* Refuses a column that is neither part of a key nor inside an aggregate, unless select.meaning.extreme supplies its
+ * row. */
 static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *error) {
   const tsx_expr *meaning = tsx_expr_meaning(tree);
   if (meaning->field == TSX_FIELD_NONE || meaning->kind == TSX_EXPR_AGGREGATE || tsx_select_key(s, meaning) >= 0)
@@ -410,6 +414,7 @@ static int names_distinct(names_scope *scope) {
   return TSR_OK;
 }
 
+/* Finds out whether the results are groups, and checks the rules for groups. */
 static int names_groups(names_scope *scope) {
   tsx_select *s = scope->select;
   int code = TSR_OK;

@@ -20,6 +20,7 @@
 
 /* ---- WHERE ------------------------------------------------------------------------------------------------------- */
 
+/* A constant term: if it is false or null, no cell satisfies WHERE. */
 static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   sqlite3_value *value = NULL;
   const int code = tsx_query_constant(a->query, tree, &value, error);
@@ -32,6 +33,7 @@ static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Adds a term that the engine tests for each cell. */
 static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   const uint32_t n = a->condition_count;
   if ((n & (n - 1)) == 0) {
@@ -44,6 +46,7 @@ static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) 
   return TSR_OK;
 }
 
+/* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
 static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -139,6 +142,7 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
   return code;
 }
 
+/* Collects the aggregates and bare columns of a tree. What surrounds them is left to SQLite. */
 static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);

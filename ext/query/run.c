@@ -561,6 +561,8 @@ static void run_shows_of(const tsx_run *run, run_source *source) {
   source->shows = tree ? run_values_of(run, tree) : NULL;
 }
 
+/* Gives the value of key k in the current group. An extra aggregate supplies it if part->least >= 0; on an axis, the
+ * engine's number or coordinate is mapped to the axis's value. */
 static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *error) {
   const tsx_key_part *part = &run->asked.keys[k];
   const tsx_axis *axis = part->axis < 0 ? NULL : &run->query->axes[part->axis];
@@ -713,6 +715,7 @@ static void nested_limit(sqlite3_str *out, const tsx_select *s) {
   if (s->offset) sqlite3_str_appendf(out, " OFFSET (%.*s)", (int)(s->offset->end - s->offset->begin), s->offset->begin);
 }
 
+/* Opens the nested SELECT: the items over slots, HAVING as WHERE, then ORDER BY and LIMIT as written. */
 static int nested_open(tsx_run *run, tsr_error *error) {
   const tsx_select *s = &run->query->select;
   sqlite3_str *out = sqlite3_str_new(run->query->connection->db);
@@ -757,6 +760,7 @@ static bool run_direct(tsx_run *run) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
+/* Reads the argument as_of (which = 0) or since (1) of the table in FROM; leaves *time unchanged if it is absent. */
 static int run_time(const tsx_query *query, int which, uint64_t *time, tsr_error *error) {
   const tsx_expr *tree = query->select.source.times[which];
   sqlite3_value *value = NULL;
@@ -786,6 +790,8 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
   return code == TSR_OK ? tsx_table_labels(table, error) : code;
 }
 
+/* Plans the query and makes the engine's request. The order matters: the outer bounds narrow the axes, all expressions
+ * are requested before the axes are evaluated, and constraints drop coordinates only then. */
 static int run_prepare(tsx_run *run, tsx_outer *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = run->query;
   int code = tsx_outer_bounds(query, outer, count, error);
