@@ -461,12 +461,15 @@ static int advise_prepared(table_advise_state *s, const char *path, tsr_error *e
   return code;
 }
 
+/* Counts leftovers, by a quick check of the array. */
 static int find_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
   const tsr_check_options options = {.key = s->in.address.has_key ? s->in.address.key : NULL, .quick = true};
   const int code = tsr_array_check(scan->connection->environment, s->in.address.path, &options, count_note, s, error);
   if (s->damaged) s->notes = 0;
   return code;
 }
+
+/* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static int advise_open(tsx_scan *scan, tsr_error *error) {
   table_advise_state *s = scan->state;

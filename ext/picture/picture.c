@@ -5,7 +5,7 @@
  * the places of a grid (tsr_downsample_open), from a level of the array's overviews if one suits; the grid of a query
  * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into.
  *
- * Sections: options, the attribute and the two dimensions, sizes, reading, PNG, text. */
+ * Sections: options, the attribute and the two dimensions, sizes, reading, PNG, text, the calls. */
 #include "picture/picture.h"
 
 #include <float.h>
@@ -449,6 +449,7 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
   if (p->options.min > p->options.max) p->options.min = p->options.max;
   return TSR_OK;
 }
+
 /* Returns the means that row y of the picture shows; row 0 is at the top. */
 static const double *picture_row_at(const picture *p, uint64_t y) {
   if (p->options.flip) y = p->options.height - 1 - y;

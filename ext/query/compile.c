@@ -6,8 +6,8 @@
  * evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
  * compile_depth stops a query that reads itself.
  *
- * Sections: the text for SQLite's parser, the table in FROM, the query, what the authorizer hides, columns. Constants
- * and the conversion of SQLite's values come last. */
+ * Sections: the text for SQLite's parser, the table in FROM, the query, what the authorizer hides, columns, constants
+ * and values. */
 #include "query/query_internal.h"
 
 #include <limits.h>

@@ -19,6 +19,8 @@
 #include "connection/errors.h"
 #include "table/table.h"
 
+/* ---- The table of functions -------------------------------------------------------------------------------------- */
+
 #define SQLITES TSR_OP_COUNT
 #define ANY     127
 #define CELLS(n, a, b, operation)                                                                                      \

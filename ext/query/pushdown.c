@@ -9,7 +9,8 @@
  * An outer constraint supplies a value but not the affinity of the column that the value comes from. So the tests of
  * section "SQLite's order of values" answer whether the comparison may be true under any affinity.
  *
- * Sections: SQLite's order of values, ranges, comparisons in WHERE, constraints of the outer statement. */
+ * Sections: SQLite's order of values, ranges, comparisons in WHERE, constraints of the outer statement (their values,
+ * as ranges of dimensions, on axes). */
 #include "query/query_internal.h"
 
 #include <math.h>
@@ -485,7 +486,7 @@ int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_er
   return TSR_OK;
 }
 
-/* ---- Values ------------------------------------------------------------------------------------------------------ */
+/* ---- Values of constraints --------------------------------------------------------------------------------------- */
 
 typedef struct outer_values { /* the value of a constraint, or the values of its IN list */
   sqlite3_value **values, *one;
@@ -530,7 +531,7 @@ static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error
   return tsx_fail(error, tsx_core_code(step), "the list of IN cannot be read");
 }
 
-/* ---- Ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- Constraints as ranges --------------------------------------------------------------------------------------- */
 
 /* Adds a comparison with a dimension as ranges. SQLite may compare two texts as numbers, if a numeric column supplies
  * the value. So for a TEXT dimension only equality is pushed down, where equal texts are equal as numbers, too. */
@@ -576,7 +577,7 @@ static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_va
   return code < 0 ? code : tsx_lower_ranges(query, tree, &set, &asked->where, error);
 }
 
-/* ---- Axes -------------------------------------------------------------------------------------------------------- */
+/* ---- Constraints on axes ----------------------------------------------------------------------------------------- */
 
 typedef struct outer_test { /* a constraint, to be tested against the values of an axis */
   int op;

@@ -11,7 +11,7 @@
  * constraints) evaluate just what their constraints leave. Then all groups are evaluated once and kept, and later scans
  * look them up by the items that are compared with =.
  *
- * Sections: arguments, life, plans, scans, for other modules. */
+ * Sections: arguments, life cycle, plans, scans, for other modules. */
 #include "query/query_table.h"
 
 #include <ctype.h>
@@ -112,7 +112,7 @@ static int query_arguments(tsx_query_table *table, int count, const char *const 
   return table->text ? TSR_OK : tsx_out_of_memory(error);
 }
 
-/* ---- Life -------------------------------------------------------------------------------------------------------- */
+/* ---- Life cycle -------------------------------------------------------------------------------------------------- */
 
 static int query_disconnect(sqlite3_vtab *vtab) {
   tsx_query_table *table = (tsx_query_table *)vtab, **link = &table->connection->tables.queries;
