@@ -160,8 +160,7 @@ typedef struct tsx_meaning { /* names.c sets it */
 typedef struct tsx_select {
   tsx_arena arena;
   char *text; /* the source */
-  char *
-      prepared; /* the source for SQLite's own parser: table names are qualified, and total(x) replaces median(x) */
+  char *prepared; /* the source for SQLite's own parser: table names are qualified, and total(x) replaces median(x) */
   bool distinct;
   tsx_item *items;
   uint32_t item_count;
