@@ -38,11 +38,13 @@ typedef enum tsx_option { /* from TSX_OPTION_KIND on: options of a new array; be
 
 const char *tsx_option_word(tsx_option option); /* the word in SQL */
 
-typedef enum tsx_labels_shown { /* what becomes of dimension labels */
-                                TSX_LABELS_SHOWN, /* as columns in SELECT *, after their dimension */
-                                TSX_LABELS_HIDDEN,
-                                TSX_LABELS_NONE,
-                                TSX_LABELS_GROUP /* shown, as are coordinates that are arrays in the array's group */
+/* Which label columns SELECT * has. Others are hidden: a statement sees them where it names them. */
+typedef enum tsx_labels_shown {
+  TSX_LABELS_COORDINATES, /* those of a dimension lat_index with a label lat: the dimension only numbers them */
+  TSX_LABELS_SHOWN, /* all, each after its dimension */
+  TSX_LABELS_HIDDEN,
+  TSX_LABELS_NONE, /* there are no label columns */
+  TSX_LABELS_GROUP /* as COORDINATES; coordinates that are arrays in the array's group are labels, too */
 } tsx_labels_shown;
 
 typedef struct tsx_option_times { /* in milliseconds since 1970 */

@@ -323,7 +323,8 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
 }
 
 /* ---- The order of columns in SQL --------------------------------------------------------------------------------- */
-/* SELECT * has each dimension followed by its labels, then the attributes. Hidden columns come last. */
+/* SELECT * has each dimension followed by those of its labels that it shows, then the attributes. Hidden columns come
+ * last. */
 
 #define POSITION "_index" /* suffix of a dimension whose label has the plain name */
 
@@ -340,10 +341,21 @@ static bool is_chosen(const tsx_table *table, const char *name) {
   return false;
 }
 
+/* Returns true if a dimension only numbers the coordinates that its labels have: it is the lat_index of a label lat. */
+static bool numbers_labels(const tsx_table *table, uint32_t dimension) {
+  for (uint32_t i = 0; i < table->label_count; i++)
+    if (table->labels[i].dimension == dimension &&
+        numbers_label(table->schema->fields[dimension].name, table->labels[i].name))
+      return true;
+  return false;
+}
+
 /* Returns true if SELECT * includes the label. */
 static bool is_label_shown(const tsx_table *table, const tsx_label_column *label) {
-  if (table->options.shows.labels == TSX_LABELS_HIDDEN) return false;
-  return !table->options.shows.columns || is_chosen(table, label->name);
+  const tsx_labels_shown labels = table->options.shows.labels;
+  if (labels == TSX_LABELS_HIDDEN) return false;
+  if (table->options.shows.columns) return is_chosen(table, label->name);
+  return labels == TSX_LABELS_SHOWN || numbers_labels(table, label->dimension);
 }
 
 /* Returns true if SELECT * includes the field: all but dimensions that number the coordinates of an included label. */

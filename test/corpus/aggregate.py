@@ -103,7 +103,7 @@ def check_array(db, directory, description, count, rng, keys):
     if as_of is not None:
         option += f", as_of={as_of}"
     db.execute("DROP TABLE IF EXISTS t")
-    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}, labels=hidden{option})")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
     columns = db.execute("PRAGMA table_info(t)").fetchall()
     names, declared = [c[1].decode() for c in columns], [c[2].decode() for c in columns]
     dims = names[:len(description["dims"])]

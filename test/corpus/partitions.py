@@ -16,7 +16,7 @@ def check_array(db, directory, description, count, rng, keys):
             f.write(description["encryption_key"].encode())
         option = f", key_file={read.literal(keys + '/key')}"
     db.execute("DROP TABLE IF EXISTS t")
-    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}, labels=hidden{option})")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
     columns = db.execute("PRAGMA table_info(t)").fetchall()
     names, declared = [c[1].decode() for c in columns], [c[2].decode() for c in columns]
     dims = names[:len(description["dims"])]

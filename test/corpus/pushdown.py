@@ -173,7 +173,7 @@ def check_array(db, directory, description, count, rng, keys):
             f.write(key.encode())
         option += f", key_file={read.literal(keys + '/key')}"
     db.execute("DROP TABLE IF EXISTS t")
-    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}, labels=hidden{option})")
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera({read.literal(directory)}{option})")
     info = db.execute("PRAGMA table_info(t)").fetchall()
     names = [row[1].decode() for row in info]
     dims = len(description["dims"])

@@ -217,7 +217,7 @@ def check_array(db, directory, description, count, rng, keys):
         db.execute("SELECT tessera_import('t', ?)", (directory,))
         option = " in the database"
     else:
-        db.execute(f"CREATE VIRTUAL TABLE temp.t USING tessera({read.literal(directory)}, labels=hidden{option})")
+        db.execute(f"CREATE VIRTUAL TABLE temp.t USING tessera({read.literal(directory)}{option})")
     info = db.execute("PRAGMA table_info(t)").fetchall()
     dims = len(description["dims"])
     rows = db.execute("SELECT " + ",".join(quote(row[1].decode()) for row in info) + " FROM t LIMIT 2000").fetchall()

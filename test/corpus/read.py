@@ -30,7 +30,7 @@ def import_table(db, directory, options):
 
 
 def open_table(db, directory, description, start, end, keys, inside):
-    options = f"{arrays.OPTIONS}, labels=hidden"
+    options = arrays.OPTIONS
     if start:
         options += f", since={start}"
     if end is not None:
