@@ -80,10 +80,12 @@ typedef struct tsx_function_savepoint { /* the savepoint of the running SQL func
   bool open; /* a function has begun to change an array in the database */
   bool guarded; /* SQLite has opened a savepoint; false if the outer statement writes */
   bool alone; /* the savepoint is a transaction of its own */
+  unsigned long long number; /* of the savepoint in the connection: part of its name */
   int failure; /* TSR code of the failure that has rolled back the transaction, or will; 0: none */
   sqlite3_int64 changes; /* sqlite3_total_changes64 at the beginning */
   sqlite3_stmt *ends[TSX_ENDS];
-  void *reserve; /* memory that ending frees first: after a CREATE VIRTUAL TABLE, SQLite must prepare `ends` again */
+  sqlite3_stmt *stand_by; /* has begun to read, while `ends` cannot be used; else NULL */
+  void *reserve; /* memory that ending frees first */
 } tsx_function_savepoint;
 
 typedef struct tsx_permissions { /* what the connection may open, and with which keys */

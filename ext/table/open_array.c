@@ -57,11 +57,13 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   /* The savepoint begins after the statement's text is made, which reads the source, and before the caller writes
    * cells. */
   if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
+  if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
   if (code == TSR_OK) {
     connection->stored.making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
     connection->stored.making = NULL;
     if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+    code = tsx_savepoint_renew(connection, code, error);
   }
   sqlite3_free(sql);
   return code;

@@ -719,6 +719,13 @@ int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error 
  * too. */
 int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error);
 
+/* Call before the function runs a statement that makes SQLite prepare all others again, such as CREATE VIRTUAL TABLE;
+ * and afterwards with its result `code`, to prepare the statements that end the savepoint. Whatever fails in between,
+ * the savepoint can be undone. tsx_savepoint_renew returns `code`, or its own error. Both do nothing if no savepoint is
+ * open. No table can be dropped between the two calls. */
+int tsx_savepoint_stand_by(tsx_connection *connection, tsr_error *error);
+int tsx_savepoint_renew(tsx_connection *connection, int code, tsr_error *error);
+
 /* Keeps the changes, or undoes them if `code` is an error. Returns `code`, or the error of keeping them. Whatever
  * interrupts it, it leaves no transaction open that the function has begun, and no change of a function that has
  * failed: as a last resort it rolls back the host's whole transaction, and the error says so. Does nothing if no

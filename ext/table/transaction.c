@@ -34,6 +34,13 @@
  * either it is stopped, or the next ROLLBACK is not. All these statements are prepared at the beginning, because an
  * interrupt stops the parser as well.
  *
+ * Once one allocation has failed, SQLite refuses all others of the connection until the outermost statement ends. Then
+ * too a statement can end the transaction if it is prepared: it lacks memory, and SQLite rolls back. But CREATE VIRTUAL
+ * TABLE, and every change of a schema in temp, make SQLite prepare all statements again, which it then cannot. A
+ * statement that has begun to read is exempt: when it ends while memory is lacking, SQLite rolls back, too. So such a
+ * statement stands by from before the CREATE until the others are prepared anew (tsx_savepoint_stand_by,
+ * tsx_savepoint_renew). It does not stay for longer, because SQLite drops no table while a statement reads.
+ *
  * For the same reason the transaction may have ended when a statement of the function was stopped or lacked memory.
  * Whatever the function did next would commit on its own. So from then on the store refuses everything
  * (tsx_tree_prepare), and the function fails. */
@@ -41,6 +48,7 @@
 #define SAVEPOINT_NAME "tessera_function_%llu"
 #define TRIES          16 /* no handler alternates between stopping and passing statements for so long */
 #define RESERVE        (32 << 10) /* bytes, freed when the savepoint ends: ending it must not lack memory */
+#define STAND_BY       "SELECT (SELECT 1 FROM temp.sqlite_master)" /* one row; temp needs no lock */
 
 /* Runs a prepared statement that returns no rows. Returns SQLite's code. */
 static int savepoint_run(sqlite3_stmt *statement) {
@@ -48,13 +56,17 @@ static int savepoint_run(sqlite3_stmt *statement) {
   return sqlite3_reset(statement);
 }
 
+static void savepoint_finalize_ends(sqlite3_stmt **ends) {
+  for (int i = 0; i < TSX_ENDS; i++) {
+    sqlite3_finalize(ends[i]);
+    ends[i] = NULL;
+  }
+}
+
 static void savepoint_finalize(tsx_function_savepoint *s) {
   sqlite3_free(s->reserve);
   s->reserve = NULL;
-  for (int i = 0; i < TSX_ENDS; i++) {
-    sqlite3_finalize(s->ends[i]);
-    s->ends[i] = NULL;
-  }
+  savepoint_finalize_ends(s->ends);
 }
 
 /* Prepares a statement, and frees its text. */
@@ -65,8 +77,8 @@ static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
 }
 
 /* Prepares the statements that end the savepoint. No two savepoints of a connection have the same name. */
-static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savepoint *s) {
-  const unsigned long long number = connection->savepoint_count;
+static int savepoint_prepare_ends(sqlite3 *db, const tsx_function_savepoint *s, sqlite3_stmt **ends) {
+  const unsigned long long number = s->number;
   char *texts[TSX_ENDS] = {[TSX_END_KEEP] = sqlite3_mprintf(s->alone ? "COMMIT" : "RELEASE " SAVEPOINT_NAME, number),
                            [TSX_END_TAKE_BACK] =
                                sqlite3_mprintf(s->alone ? "ROLLBACK" : "ROLLBACK TO " SAVEPOINT_NAME, number),
@@ -75,7 +87,7 @@ static int savepoint_prepare_ends(tsx_connection *connection, tsx_function_savep
                            [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
   int code = SQLITE_OK;
   for (int i = 0; i < TSX_ENDS; i++)
-    if (code == SQLITE_OK) code = savepoint_prepare(connection->db, texts[i], &s->ends[i]);
+    if (code == SQLITE_OK) code = savepoint_prepare(db, texts[i], &ends[i]);
     else sqlite3_free(texts[i]);
   return code;
 }
@@ -103,12 +115,14 @@ static void savepoint_roll_back(sqlite3 *db, const tsx_function_savepoint *s) {
  * all databases. */
 static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error *error) {
   sqlite3 *db = connection->db;
-  tsx_function_savepoint s = {
-      .open = true, .guarded = true, .alone = sqlite3_get_autocommit(db), .changes = sqlite3_total_changes64(db)};
+  tsx_function_savepoint s = {.open = true,
+                              .guarded = true,
+                              .alone = sqlite3_get_autocommit(db),
+                              .number = ++connection->savepoint_count,
+                              .changes = sqlite3_total_changes64(db)};
   sqlite3_stmt *begin = NULL;
-  connection->savepoint_count++;
   s.reserve = sqlite3_malloc(RESERVE);
-  int code = s.reserve ? savepoint_prepare_ends(connection, &s) : SQLITE_NOMEM;
+  int code = s.reserve ? savepoint_prepare_ends(db, &s, s.ends) : SQLITE_NOMEM;
   if (code == SQLITE_OK)
     code = savepoint_prepare(db,
                              everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
@@ -143,6 +157,39 @@ int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error 
 
 int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error) {
   return savepoint_open(connection, true, error);
+}
+
+int tsx_savepoint_stand_by(tsx_connection *connection, tsr_error *error) {
+  tsx_function_savepoint *s = &connection->savepoint;
+  if (!s->open || s->stand_by) return TSR_OK;
+  int code = sqlite3_prepare_v2(connection->db, STAND_BY, -1, &s->stand_by, NULL);
+  if (code == SQLITE_OK) code = sqlite3_step(s->stand_by);
+  if (code == SQLITE_ROW) return TSR_OK;
+  code = tsx_fail(error, tsx_core_code(code), "%s",
+                  code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
+  sqlite3_finalize(s->stand_by);
+  s->stand_by = NULL;
+  return code;
+}
+
+int tsx_savepoint_renew(tsx_connection *connection, int code, tsr_error *error) {
+  sqlite3 *db = connection->db;
+  tsx_function_savepoint *s = &connection->savepoint;
+  sqlite3_stmt *ends[TSX_ENDS] = {NULL};
+  if (!s->stand_by) return code;
+  const int result = savepoint_prepare_ends(db, s, ends);
+  if (result == SQLITE_OK) {
+    savepoint_finalize_ends(s->ends);
+    memcpy(s->ends, ends, sizeof ends);
+  } else {
+    savepoint_finalize_ends(ends);
+    if (code >= 0)
+      code =
+          tsx_fail(error, tsx_core_code(result), "%s", result == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db));
+  }
+  sqlite3_finalize(s->stand_by); /* rolls back if memory is lacking */
+  s->stand_by = NULL;
+  return code;
 }
 
 /* Returns SQLite's code. A statement that is stopped at its last step has done its work, so a RELEASE is repeated, and
