@@ -3,7 +3,7 @@ function has begun, another connection can write at once, and sees all of the fu
 
 The ways: a progress handler that stops one statement, every statement from one on, or every second one, and sqlite3_interrupt. Each
 function is called by itself, within a transaction of the host's, and within a statement that writes. The variable STOPS says at how
-many polls, besides the first two and the last ten; 0 means all.
+many polls, besides the first two and the last STOPS_LAST (ten); 0 means all.
 
 usage: stops.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
@@ -20,7 +20,7 @@ from host import Database, Error, autocommit, check_contains, same
 
 INTERRUPT = 9
 STOPS = int(os.environ.get("STOPS", "3"))
-LAST = 10
+LAST = int(os.environ.get("STOPS_LAST", "10"))
 WAYS = ("once", "from then on", "in turns", "interrupt")
 
 T, G, LABELLED = "k INT32 DIMENSION(0, 99, 10) CURRENT(0, 49), v INT64, e TEXT ENUM('p', 'q')", "kind=dense, y INT32 DIMENSION(0, 7, 4), x INT32 DIMENSION(0, 7, 4), a FLOAT64", "kind=dense, y INT32 DIMENSION(0, 7, 4) LABEL lat FLOAT64, a INT32"
