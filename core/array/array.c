@@ -100,7 +100,7 @@ static void open_log(tsr_array *array) {
  * first reader a round trip. Damage outside the schemas is left for the first reader to report. */
 static int list_first(tsr_array *array, tsr_error *error) {
   tsr_error unseen;
-  if (array->store->stamps_are_listings && !array->log.pending_schema) {
+  if (array->store->stamps_are_listings && !array->log.unpublished_schema) {
     const int rc = tsr__log_list(&array->log, true, true, &unseen);
     if (rc >= 0) return rc;
   }
@@ -163,9 +163,9 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   a->log.path = a->path;
   if (options->creation) {
     const char *name = tsr_creation_schema_name(options->creation);
-    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->log.pending_schema, error);
+    rc = TSR_ALLOC_RAW(&a->memory, strlen(name) + 1, &a->log.unpublished_schema, error);
     if (rc < 0) goto done;
-    memcpy(a->log.pending_schema, name, strlen(name) + 1);
+    memcpy(a->log.unpublished_schema, name, strlen(name) + 1);
   }
   rc = tsr__cache_open(&a->memory, options->cache_bytes ? options->cache_bytes : CACHE_DEFAULT, &a->cache, error);
   if (rc < 0) goto done;
@@ -206,7 +206,7 @@ void tsr_array_close(tsr_array *array) {
   unlink_array(array);
   tsr__store_close(array->store);
   tsr__free(array->path);
-  tsr__free(array->log.pending_schema);
+  tsr__free(array->log.unpublished_schema);
   tsr__wipe(array->key.bytes, sizeof array->key.bytes);
   tsr__free(array);
 }
@@ -254,7 +254,7 @@ static int array_load_schema(tsr_array *array, const char *name, const char *pat
                              tsr_error *error) {
   const tsr_schema before = *schema;
   const int rc = try_load_schema(array, name, path, arena, schema, error);
-  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  if (!tsr__may_be_corrupt_transfer(rc) || !tsr__store_doubt(array->store)) return rc;
   *schema = before;
   return try_load_schema(array, name, path, arena, schema, error);
 }
@@ -263,10 +263,10 @@ static bool lies_in_root(const char *name) {
   return strcmp(name, TSR_FILE_OLD_SCHEMA) == 0 || strcmp(name, TSR_FILE_KV_SCHEMA) == 0;
 }
 
-int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PATH], tsr_error *error) {
+int tsr__array_schema_directory(const tsr_array *array, char path[TSR_CREATION_PATH], tsr_error *error) {
   bool exists = false;
-  if (array->log.pending_schema) {
-    tsr__pending_path(array->log.pending_schema, path);
+  if (array->log.unpublished_schema) {
+    tsr__creation_path(array->log.unpublished_schema, path);
     TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   }
   if (!exists) memcpy(path, TSR_DIR_SCHEMA, sizeof TSR_DIR_SCHEMA);
@@ -274,9 +274,9 @@ int tsr__array_schema_directory(const tsr_array *array, char path[TSR_PENDING_PA
 }
 
 int tsr__array_committed(const tsr_array *array, tsr_error *error) {
-  char path[TSR_PENDING_PATH];
-  if (!array->log.pending_schema) return TSR_OK;
-  tsr__pending_path(array->log.pending_schema, path);
+  char path[TSR_CREATION_PATH];
+  if (!array->log.unpublished_schema) return TSR_OK;
+  tsr__creation_path(array->log.unpublished_schema, path);
   bool exists;
   TSR_TRY(tsr__directory_find(array->store, path, &exists, error));
   if (!exists) TSR_TRY(tsr__store_find(array->store, path, &exists, error));
@@ -285,14 +285,14 @@ int tsr__array_committed(const tsr_array *array, tsr_error *error) {
 }
 
 static int schema_path(const tsr_array *array, const char *name, tsr_buffer *path, tsr_error *error) {
-  char directory[TSR_PENDING_PATH];
+  char directory[TSR_CREATION_PATH];
   if (!lies_in_root(name)) {
     TSR_TRY(tsr__array_schema_directory(array, directory, error));
     return tsr__buffer_printf(path, error, "%s/%s", directory, name);
   }
-  if (array->log.pending_schema) tsr__pending_path(name, directory);
+  if (array->log.unpublished_schema) tsr__creation_path(name, directory);
   bool pending = false;
-  if (array->log.pending_schema) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
+  if (array->log.unpublished_schema) TSR_TRY(tsr__store_find(array->store, directory, &pending, error));
   return tsr__buffer_printf(path, error, "%s", pending ? directory : name);
 }
 
@@ -417,7 +417,7 @@ static int try_load_enumeration(tsr_array *array, schema_entry *entry, tsr_enume
   tsr_buffer path = {.memory = &array->memory}, content = {.memory = &array->memory};
   tsr_generic_tile header;
   tsr_enumeration loaded = *enumeration;
-  char directory[TSR_PENDING_PATH];
+  char directory[TSR_CREATION_PATH];
   TSR_TRY(tsr__array_schema_directory(array, directory, error));
   int rc = tsr__buffer_printf(&path, error, "%s/" TSR_DIR_ENUMERATIONS "/%s", directory, enumeration->file);
   if (rc >= 0) rc = tsr__buffer_append_u8(&path, 0, error);
@@ -439,7 +439,7 @@ static int try_load_enumeration(tsr_array *array, schema_entry *entry, tsr_enume
 
 static int load_enumeration(tsr_array *array, schema_entry *entry, tsr_enumeration *enumeration, tsr_error *error) {
   const int rc = try_load_enumeration(array, entry, enumeration, error);
-  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  if (!tsr__may_be_corrupt_transfer(rc) || !tsr__store_doubt(array->store)) return rc;
   return try_load_enumeration(array, entry, enumeration, error);
 }
 

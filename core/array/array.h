@@ -136,7 +136,7 @@ int tsr__array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_
 
 /* ---- group.c: groups, kinds of directories ----------------------------------------------------------------------- */
 
-typedef struct tsr_timed_files tsr_timed_files;
+typedef struct tsr_timestamped_files tsr_timestamped_files;
 
 struct tsr_group {
   tsr_environment *environment;
@@ -154,7 +154,7 @@ const char *tsr__member_key(const tsr_member *member);
 /* Fills `map` (tsr__member_key -> tsr_member) with the members after applying all `files` of __group. If the newest
  * file lists all members (version 1), *alone is true and older files are not read, unless `all` is true. `arena` owns
  * the members. */
-int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
+int tsr__group_apply(tsr_group *group, const tsr_timestamped_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error);
 
 /* Opens the group in a store, and takes ownership of the store even on an error. `path` is for messages. */

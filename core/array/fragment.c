@@ -276,7 +276,7 @@ static int load_part(tsr_array *array, tsr_fragment *fragment, part_loader load,
     tsr_file *file;
     TSR_TRY(tsr__fragment_metadata_file(array, fragment, &file, error));
     const int rc = load(&fragment->metadata, slot, file, tsr__array_key(array), error);
-    if (!tsr__is_doubtful(rc) || again || !doubt_metadata(array, fragment))
+    if (!tsr__may_be_corrupt_transfer(rc) || again || !doubt_metadata(array, fragment))
       return in_context(array, fragment, rc, error);
   }
 }
@@ -370,7 +370,7 @@ static int try_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_
 static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
                                 tsr_error *error) {
   const int rc = try_read_footer(array, fragment, find, argument, error);
-  if (!tsr__is_doubtful(rc) || !doubt_metadata(array, fragment)) return rc;
+  if (!tsr__may_be_corrupt_transfer(rc) || !doubt_metadata(array, fragment)) return rc;
   return try_read_footer(array, fragment, find, argument, error);
 }
 
@@ -594,20 +594,20 @@ int tsr__array_fragments_read(tsr_array *array, const tsr_committed *const *item
 }
 
 void tsr__array_fragments_expect(tsr_array *array, const tsr_committed *const *items, uint64_t count) {
-  tsr_wish *wishes;
+  tsr_read_hint *hints;
   tsr_arena arena;
   uint64_t n = 0;
-  if (count == 0 || !tsr__store_expects(array->store)) return;
+  if (count == 0 || !tsr__store_prefetches(array->store)) return;
   tsr__arena_init(&arena, &array->memory);
-  int rc = TSR_ARENA_ARRAY(&arena, count, &wishes, NULL);
+  int rc = TSR_ARENA_ARRAY(&arena, count, &hints, NULL);
   while (rc >= 0 && n < count) {
     const tsr_path path =
         tsr__path_of(items[n]->old_layout ? "" : TSR_DIR_FRAGMENTS, items[n]->name, "/" TSR_FILE_FRAGMENT_METADATA);
     char *copy;
     rc = TSR_ARENA_COPY(&arena, path.text, strlen(path.text), &copy, NULL);
-    if (rc >= 0) wishes[n++] = (tsr_wish){.path = copy, .size = EXPECTED_TAIL, .tail = true};
+    if (rc >= 0) hints[n++] = (tsr_read_hint){.path = copy, .size = EXPECTED_TAIL, .tail = true};
   }
-  if (n > 0) tsr__store_expect(array->store, wishes, n);
+  if (n > 0) tsr__store_prefetch(array->store, hints, n);
   tsr__arena_release(&arena);
 }
 
@@ -625,35 +625,35 @@ static bool is_unread(const tsr_fragment *fragment) {
 
 /* Makes the prefetch requests for a metadata file, at most two. A file of unknown size is opened by reading its end;
  * the R-tree is further to the front, before the tile offsets of the first slot. */
-static uint64_t wish_metadata(const tsr_fragment_metadata *m, const char *path, tsr_wish *wishes) {
+static uint64_t hint_metadata(const tsr_fragment_metadata *m, const char *path, tsr_read_hint *hints) {
   const uint64_t rtree_end = m->slot_count > 0 ? m->slots[0].offsets_at[TSR_PART_FIXED] : 0;
   const uint64_t end =
       m->at.file_size > 0 ? m->at.file_size : TSR_MAX(m->at.fragment_statistics, m->at.processed_conditions);
   const bool large = end > EXPECTED_TAIL;
   uint64_t n = 0;
-  if (m->at.file_size == 0) wishes[n++] = (tsr_wish){.path = path, .size = EXPECTED_TAIL, .tail = true};
-  else if (!large) wishes[n++] = (tsr_wish){.path = path, .size = m->at.file_size};
+  if (m->at.file_size == 0) hints[n++] = (tsr_read_hint){.path = path, .size = EXPECTED_TAIL, .tail = true};
+  else if (!large) hints[n++] = (tsr_read_hint){.path = path, .size = m->at.file_size};
   if (large && !m->dense && !m->rtree && rtree_end > m->at.rtree)
-    wishes[n++] = (tsr_wish){.path = path, .offset = m->at.rtree, .size = rtree_end - m->at.rtree};
+    hints[n++] = (tsr_read_hint){.path = path, .offset = m->at.rtree, .size = rtree_end - m->at.rtree};
   return n;
 }
 
 void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uint64_t count) {
-  tsr_wish *wishes;
+  tsr_read_hint *hints;
   tsr_arena arena;
   uint64_t n = 0;
-  if (count == 0 || !tsr__store_expects(array->store)) return;
+  if (count == 0 || !tsr__store_prefetches(array->store)) return;
   tsr__arena_init(&arena, &array->memory);
-  int rc = TSR_ARENA_ARRAY(&arena, 2 * count, &wishes, NULL);
+  int rc = TSR_ARENA_ARRAY(&arena, 2 * count, &hints, NULL);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     const tsr_path path =
         tsr__path_of(tsr__fragment_parent(fragments[i]), fragments[i]->name, "/" TSR_FILE_FRAGMENT_METADATA);
     char *copy;
     if (!is_unread(fragments[i])) continue;
     rc = TSR_ARENA_COPY(&arena, path.text, strlen(path.text), &copy, NULL);
-    if (rc >= 0) n += wish_metadata(&fragments[i]->metadata, copy, wishes + n);
+    if (rc >= 0) n += hint_metadata(&fragments[i]->metadata, copy, hints + n);
   }
-  if (n > 0) tsr__store_expect(array->store, wishes, n);
+  if (n > 0) tsr__store_prefetch(array->store, hints, n);
   tsr__arena_release(&arena);
 }
 

@@ -304,7 +304,7 @@ static int apply_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_
 }
 
 /* Reads the newest file first, because it may be the only one that counts. */
-int tsr__group_apply(tsr_group *group, const tsr_timed_files *files, bool all, tsr_arena *arena, tsr_map *map,
+int tsr__group_apply(tsr_group *group, const tsr_timestamped_files *files, bool all, tsr_arena *arena, tsr_map *map,
                      bool *alone, tsr_error *error) {
   tsr_members newest;
   *alone = false;
@@ -372,10 +372,11 @@ static int group_open_show(tsr_group *group, const tsr_map *map, members_made *m
 }
 
 static int group_open_fill(tsr_group *group, uint64_t since, uint64_t as_of, members_made *made, tsr_error *error) {
-  tsr_timed_files files;
+  tsr_timestamped_files files;
   tsr_map map = {.memory = &group->environment->memory};
   bool alone;
-  int rc = tsr__timed_files(group->environment, group->store, TSR_DIR_GROUP, since, as_of, &made->arena, &files, error);
+  int rc = tsr__timestamped_files(group->environment, group->store, TSR_DIR_GROUP, since, as_of, &made->arena, &files,
+                                  error);
   if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
   if (rc >= 0) rc = group_open_show(group, &map, made, error);
   tsr__map_release(&map);

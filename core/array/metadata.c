@@ -70,9 +70,9 @@ static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
 
 static int metadata_open_fill(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
                               uint64_t as_of, metadata_made *made, tsr_error *error) {
-  tsr_timed_files files;
+  tsr_timestamped_files files;
   tsr_buffer all = {.memory = &environment->memory};
-  int rc = tsr__timed_files(environment, store, TSR_DIR_META, since, as_of, &made->arena, &files, error);
+  int rc = tsr__timestamped_files(environment, store, TSR_DIR_META, since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
     rc = tsr__cancelled(&environment->memory, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);

@@ -54,7 +54,7 @@ bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
 }
 
 /* *all: whether all sources of the merged fragment are still listed. False if it has no vacuum file. */
-static int late_has_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+static int has_all_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   *all = false;
   for (uint64_t i = 0; i < vacuums->count; i++) {
@@ -251,7 +251,7 @@ static int try_decode_condition(tsr_array *array, const tsr_committed *item, con
 
 static int decode_condition(tsr_array *array, const tsr_committed *item, condition_entry *entry, tsr_error *error) {
   const int rc = try_decode_condition(array, item, entry, error);
-  if (!tsr__is_doubtful(rc) || !tsr__store_doubt(array->store)) return rc;
+  if (!tsr__may_be_corrupt_transfer(rc) || !tsr__store_doubt(array->store)) return rc;
   entry->content.size = 0;
   return try_decode_condition(array, item, entry, error);
 }
@@ -422,7 +422,7 @@ static int undo_merge(selection *s) {
     for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
       bool all;
       if (!tsr__late_spans(&s->visible[m]->parsed, s->visible[p]->parsed.start, dense)) continue;
-      TSR_TRY(late_has_sources(s->array, s->visible[m], &all, s->error));
+      TSR_TRY(has_all_sources(s->array, s->visible[m], &all, s->error));
       if (!all) continue;
       TSR_TRY(tsr__map_put(&s->undone, s->visible[m]->name, (void *)(uintptr_t)s->visible[m], s->error));
       return 1;
@@ -566,7 +566,7 @@ static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
 /* Loads all visible fragments that have no footer yet, with all threads if there are enough of them. */
 static int read_unread(selection *s) {
   const uint64_t known = s->array->registry.fragments.count, all = s->array->log.listing->fragments.count;
-  const uint64_t least = tsr__store_expects(s->array->store) ? 1 : READ_TOGETHER;
+  const uint64_t least = tsr__store_prefetches(s->array->store) ? 1 : READ_TOGETHER;
   const tsr_committed **unread;
   const uint8_t *bytes;
   uint64_t count = 0;
@@ -749,7 +749,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
     bool all;
     if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
       continue;
-    TSR_TRY(late_has_sources(array, &fragments->items[i], &all, error));
+    TSR_TRY(has_all_sources(array, &fragments->items[i], &all, error));
     if (!all)
       return tsr__fail(
           error, TSR_ABORT,

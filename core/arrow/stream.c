@@ -272,7 +272,7 @@ static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
 static const tsr_subtile *arrow_subtile_of(tsr_batch_iterator *iterator, const tsr_batch *batch) {
   if (batch->selection || batch->first > 0 || !iterator->subtile) return NULL;
   const tsr_subtile *subtile = iterator->subtile(iterator);
-  return subtile && subtile->reach == batch->count && subtile->cells == batch->count ? subtile : NULL;
+  return subtile && subtile->index_count == batch->count && subtile->cells == batch->count ? subtile : NULL;
 }
 
 /* Appends a batch of the reader to all columns. */

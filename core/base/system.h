@@ -48,7 +48,7 @@ void *tsr__library_find(void *library, const char *symbol); /* NULL: it has no s
 /* ---- Sockets ----------------------------------------------------------------------------------------------------- */
 
 /* Keeps a socket from being inherited by programs that the host starts. */
-void tsr__socket_keep(tsr_socket socket);
+void tsr__socket_no_inherit(tsr_socket socket);
 
 /* A bell wakes a thread that waits for sockets: another thread rings it. */
 typedef struct tsr_bell {

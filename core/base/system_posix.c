@@ -86,7 +86,7 @@ void *tsr__library_find(void *library, const char *symbol) { return dlsym(librar
 
 /* ---- Sockets ----------------------------------------------------------------------------------------------------- */
 
-void tsr__socket_keep(tsr_socket socket) { (void)fcntl(socket, F_SETFD, FD_CLOEXEC); }
+void tsr__socket_no_inherit(tsr_socket socket) { (void)fcntl(socket, F_SETFD, FD_CLOEXEC); }
 
 bool tsr__bell_open(tsr_bell *bell) {
   int ends[2];

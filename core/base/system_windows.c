@@ -70,7 +70,7 @@ void *tsr__library_find(void *library, const char *symbol) {
 
 /* ---- Sockets ----------------------------------------------------------------------------------------------------- */
 
-void tsr__socket_keep(tsr_socket socket) { (void)SetHandleInformation((HANDLE)socket, HANDLE_FLAG_INHERIT, 0); }
+void tsr__socket_no_inherit(tsr_socket socket) { (void)SetHandleInformation((HANDLE)socket, HANDLE_FLAG_INHERIT, 0); }
 
 /* A datagram socket connected to itself, because libcurl can wait only for sockets. */
 bool tsr__bell_open(tsr_bell *bell) {
@@ -83,7 +83,7 @@ bool tsr__bell_open(tsr_bell *bell) {
   if (made != INVALID_SOCKET && bind(made, (struct sockaddr *)&address, size) == 0 &&
       getsockname(made, (struct sockaddr *)&address, &size) == 0 &&
       connect(made, (struct sockaddr *)&address, size) == 0 && ioctlsocket(made, (long)FIONBIO, &not_waiting) == 0) {
-    tsr__socket_keep(made);
+    tsr__socket_no_inherit(made);
     *bell = (tsr_bell){made, made};
     return true;
   }

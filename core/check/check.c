@@ -111,7 +111,7 @@ static int tsr__check_labels(tsr_environment *environment, const char *path, con
   return rc;
 }
 
-#define WISHED_TAIL       65536 /* bytes at the end of a file that a store may prefetch */
+#define HINT_TAIL         65536 /* bytes at the end of a file that a store may prefetch */
 #define MEMORY_DEFAULT    (UINT64_C(1) << 30)
 #define CHECK_THREADS_MAX 8
 #define PROOFS_MAX        64 /* files to try in order to distinguish a wrong key from a damaged schema */
@@ -273,11 +273,11 @@ static int check_try_tile(tsr_checker *c, const char *path, tsr_buffer *content,
 /* The same, retried for a while if the file may be growing (log.h). */
 static int check_read_tile(tsr_checker *c, const char *path, tsr_buffer *content, tsr_generic_tile *header,
                            uint64_t *behind, tsr_error *fault) {
-  tsr_patience patience = {0};
+  tsr_torn_read attempts = {0};
   const uint64_t before = content->size;
   for (;;) {
     const int rc =
-        tsr__patience(&patience, c->store, path, check_try_tile(c, path, content, header, behind, fault), fault);
+        tsr__torn_read_retry(&attempts, c->store, path, check_try_tile(c, path, content, header, behind, fault), fault);
     if (rc <= 0) return rc;
     content->size = before;
   }
@@ -657,19 +657,19 @@ static int check_root(tsr_checker *c) {
   return TSR_OK;
 }
 
-void tsr__check_wish(tsr_checker *c, const char *path) {
-  tsr_wish wish = {.size = WISHED_TAIL, .tail = true};
+void tsr__check_prefetch_add(tsr_checker *c, const char *path) {
+  tsr_read_hint hint = {.size = HINT_TAIL, .tail = true};
   char *copy;
-  if (!tsr__store_expects(c->store) || TSR_ARENA_COPY(&c->wishes.paths, path, strlen(path), &copy, NULL) < 0) return;
-  wish.path = copy;
-  (void)tsr__buffer_append(&c->wishes.list, &wish, sizeof wish, NULL);
+  if (!tsr__store_prefetches(c->store) || TSR_ARENA_COPY(&c->hints.paths, path, strlen(path), &copy, NULL) < 0) return;
+  hint.path = copy;
+  (void)tsr__buffer_append(&c->hints.list, &hint, sizeof hint, NULL);
 }
 
-void tsr__check_ask(tsr_checker *c) {
-  tsr__store_expect(c->store, (const tsr_wish *)(const void *)c->wishes.list.data,
-                    c->wishes.list.size / sizeof(tsr_wish));
-  c->wishes.list.size = 0;
-  tsr__arena_reset(&c->wishes.paths);
+void tsr__check_prefetch_send(tsr_checker *c) {
+  tsr__store_prefetch(c->store, (const tsr_read_hint *)(const void *)c->hints.list.data,
+                      c->hints.list.size / sizeof(tsr_read_hint));
+  c->hints.list.size = 0;
+  tsr__arena_reset(&c->hints.paths);
 }
 
 static int check_fragments(tsr_checker *c) {
@@ -684,9 +684,9 @@ static int check_fragments(tsr_checker *c) {
   tsr__work_more(c->environment, count * TSR_CHECK_PARTS);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     const char *const directory = fragments[i]->old_layout ? "" : TSR_DIR_FRAGMENTS;
-    tsr__check_wish(c, tsr__path_of(directory, fragments[i]->name, "/" TSR_FILE_FRAGMENT_METADATA).text);
+    tsr__check_prefetch_add(c, tsr__path_of(directory, fragments[i]->name, "/" TSR_FILE_FRAGMENT_METADATA).text);
   }
-  tsr__check_ask(c);
+  tsr__check_prefetch_send(c);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     rc = tsr__check_fragment(c, fragments[i]);
     tsr__work_reach(c->environment, ++c->fragments_done * TSR_CHECK_PARTS);
@@ -732,8 +732,8 @@ static void check_release(tsr_checker *c) {
   for (uint64_t i = 0; i < c->contents.size / sizeof(tsr_buffer); i++)
     tsr__buffer_release((tsr_buffer *)(void *)c->contents.data + i);
   tsr__buffer_release(&c->contents);
-  tsr__buffer_release(&c->wishes.list);
-  tsr__arena_release(&c->wishes.paths);
+  tsr__buffer_release(&c->hints.list);
+  tsr__arena_release(&c->hints.paths);
   tsr__map_release(&c->schemas);
   tsr__map_release(&c->fragments);
   tsr__listing_release(&c->root);
@@ -753,8 +753,8 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
   tsr__memory_init(&c.memory, &environment->memory, options->memory_bytes ? options->memory_bytes : MEMORY_DEFAULT,
                    "memory_mb");
   tsr__arena_init(&c.arena, &c.memory);
-  tsr__arena_init(&c.wishes.paths, &c.memory);
-  c.wishes.list.memory = &c.memory;
+  tsr__arena_init(&c.hints.paths, &c.memory);
+  c.hints.list.memory = &c.memory;
   c.schemas.memory = c.fragments.memory = c.contents.memory = c.root.memory = &c.memory;
   tsr_work work;
   tsr_work_begin(environment, &work, "check", store->name, 0);

@@ -35,11 +35,11 @@ typedef struct tsr_checked_fragment { /* a committed fragment */
   const char *footer_path; /* of that file */
 } tsr_checked_fragment;
 
-/* Files that will be read next (tsr__check_wish). */
-typedef struct tsr_check_wishes {
+/* Files that will be read next (tsr__check_prefetch_add). */
+typedef struct tsr_check_hints {
   tsr_arena paths;
-  tsr_buffer list; /* of tsr_wish */
-} tsr_check_wishes;
+  tsr_buffer list; /* of tsr_read_hint */
+} tsr_check_hints;
 
 typedef struct tsr_checker {
   tsr_environment *environment;
@@ -58,7 +58,7 @@ typedef struct tsr_checker {
   const tsr_schema *newest; /* the last sound schema by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */
   tsr_buffer contents; /* of tsr_buffer: the contents of .meta files, which the footers point into */
-  tsr_check_wishes wishes;
+  tsr_check_hints hints;
   uint64_t fragments_done; /* for progress; each fragment counts TSR_CHECK_PARTS */
 } tsr_checker;
 
@@ -70,10 +70,10 @@ typedef struct tsr_check_path {
 /* Joins up to three parts with '/', leaving out empty ones. Returns path->text. */
 const char *tsr__check_join(tsr_check_path *path, const char *a, const char *b, const char *c);
 
-/* tsr__check_wish records a file that will be opened soon. tsr__check_ask passes all files recorded since its last call
- * to the store, so that it can fetch their ends together. If memory is short, some are dropped. */
-void tsr__check_wish(tsr_checker *c, const char *path);
-void tsr__check_ask(tsr_checker *c);
+/* tsr__check_prefetch_add records a file that will be opened soon. tsr__check_prefetch_send passes all files recorded
+ * since its last call to the store, so that it can fetch their ends together. If memory is short, some are dropped. */
+void tsr__check_prefetch_add(tsr_checker *c, const char *path);
+void tsr__check_prefetch_send(tsr_checker *c);
 
 /* Reports a finding to the caller. `file` is relative to the array. */
 int tsr__check_say(tsr_checker *c, tsr_severity severity, const char *file, const char *format, ...) TSR_PRINTF(4, 5);

@@ -23,7 +23,7 @@ typedef struct commits_check {
   tsr_map ignored; /* name with suffix that an .ign cancels -> path of the .ign */
   tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
-  tsr_buffer unfinished; /* char *: paths of truncated .con files */
+  tsr_buffer truncated_con; /* char *: paths of truncated .con files */
   tsr_map settled; /* names of fragments that a truncated .con cannot have been going to commit (commit_files.c) */
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
@@ -196,7 +196,7 @@ static int add_entry(commits_check *k, const char *path, const tsr_commit *commi
 static int keep_unfinished(commits_check *k, const char *path) {
   const char *kept;
   TSR_TRY(check_commits_keep(k->c, path, strlen(path), &kept));
-  return tsr__buffer_append(&k->unfinished, &kept, sizeof kept, k->c->error);
+  return tsr__buffer_append(&k->truncated_con, &kept, sizeof kept, k->c->error);
 }
 
 static int check_consolidated(commits_check *k, const char *path) {
@@ -225,19 +225,19 @@ static int check_consolidated(commits_check *k, const char *path) {
 /* Reports a prepared commit. An incomplete marker names no database. */
 static int say_prepared(tsr_checker *c, const char *path) {
   tsr_arena arena;
-  tsr_pending pending = {0};
+  tsr_prepared_marker prepared = {0};
   tsr_error fault = {0};
   bool locked = false;
   tsr__arena_init(&arena, &c->memory);
-  int rc = tsr__pending_read(c->store, path, &arena, &pending, &fault);
-  if (rc > 0 && pending.locked && tsr__pending_is_locked(c->store, path, &locked, NULL) < 0) locked = false;
+  int rc = tsr__prepared_read(c->store, path, &arena, &prepared, &fault);
+  if (rc > 0 && prepared.locked && tsr__prepared_is_locked(c->store, path, &locked, NULL) < 0) locked = false;
   if (rc < 0) rc = tsr__check_fault(c, path, &fault, NULL);
   else
     rc = tsr__check_say(c, TSR_SEVERITY_NOTE, path,
                         "a commit prepared through a database (%.300s on host %.100s)%s: a later write there, or "
                         "tessera_recover(path), publishes or removes it; if that database is gone for good, "
                         "tessera_recover(path, 'disown') removes it after 24 hours",
-                        rc > 0 && *pending.file ? pending.file : "?", pending.host ? pending.host : "?",
+                        rc > 0 && *prepared.file ? prepared.file : "?", prepared.host ? prepared.host : "?",
                         locked ? ", whose writer is at work" : "");
   tsr__arena_release(&arena);
   return rc;
@@ -283,9 +283,10 @@ static int check_commits_list_commits(commits_check *k) {
   for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
     tsr_check_path path;
     if (entries.entries[i].kind == TSR_ENTRY_FILE)
-      tsr__check_wish(k->c, tsr__check_join(&path, check_commits_commits_directory, entries.entries[i].name, ""));
+      tsr__check_prefetch_add(k->c,
+                              tsr__check_join(&path, check_commits_commits_directory, entries.entries[i].name, ""));
   }
-  tsr__check_ask(k->c);
+  tsr__check_prefetch_send(k->c);
   for (int pass = 0; pass < 2; pass++)
     for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
       tsr_check_path path;
@@ -399,11 +400,11 @@ static int add_replacing(tsr_checker *c, const char *directory, const tsr_listin
 /* Adds the fragments of a prepared commit to k->settled. */
 static int add_prepared(commits_check *k, const char *marker) {
   tsr_checker *c = k->c;
-  tsr_pending pending = {0};
+  tsr_prepared_marker prepared = {0};
   tsr_error unseen;
-  if (tsr__pending_read(c->store, marker, &c->arena, &pending, &unseen) <= 0) return TSR_OK;
-  for (uint64_t i = 0; i < pending.fragment_count; i++)
-    TSR_TRY(tsr__map_put(&k->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], c->error));
+  if (tsr__prepared_read(c->store, marker, &c->arena, &prepared, &unseen) <= 0) return TSR_OK;
+  for (uint64_t i = 0; i < prepared.fragment_count; i++)
+    TSR_TRY(tsr__map_put(&k->settled, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], c->error));
   return TSR_OK;
 }
 
@@ -441,12 +442,12 @@ static int check_unfinished(commits_check *k, const char *path) {
   tsr_commits commits = {0};
   tsr_path doubtful;
   tsr_error fault = {0}, unseen;
-  const tsr_unfinished known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->settled, &c->root};
+  const tsr_partial_consolidation known = {c->store, &c->memory, &c->fragments, &k->deletes, &k->settled, &c->root};
   tsr__arena_init(&arena, &c->memory);
   int rc = tsr__store_read_all(c->store, path, TSR_CHECK_CONTENT_MAX, &content, &fault);
   tsr_input in = tsr__input(content.data, content.size);
   if (rc >= 0) (void)tsr__commits_decode(&in, &arena, &commits, &unseen);
-  if (rc >= 0) rc = tsr__unfinished_loses(&known, path, &commits, &doubtful, &fault);
+  if (rc >= 0) rc = tsr__partial_consolidation_loses(&known, path, &commits, &doubtful, &fault);
   tsr__arena_release(&arena);
   tsr__buffer_release(&content);
   if (rc == TSR_NOT_FOUND || rc == TSR_ABORT) return TSR_OK; /* its writer has removed it */
@@ -460,10 +461,10 @@ static int check_unfinished(commits_check *k, const char *path) {
 /* Reports cells that readers see twice because two fragments were merged from the same fragment. */
 static int check_doubled(const commits_check *k, const tsr_replacing *files, uint64_t count) {
   tsr_checker *c = k->c;
-  tsr_doubled found;
+  tsr_duplicate_cells found;
   tsr_check_path path;
   if (!c->newest || !c->newest->allows_duplicates) return TSR_OK;
-  TSR_TRY(tsr__find_doubled(files, count, &c->fragments, &found, c->error));
+  TSR_TRY(tsr__find_duplicate_cells(files, count, &c->fragments, &found, c->error));
   if (!found.merged) return TSR_OK;
   const tsr_checked_fragment *f = tsr__map_get(&c->fragments, found.merged);
   char what[600];
@@ -513,9 +514,9 @@ static int check_unfinished_work(commits_check *k) {
   if (rc >= 0) rc = check_doubled(k, all, files.size / sizeof *all);
   if (rc >= 0) rc = check_staged(k, check_commits_commits_directory, &commits);
   if (rc >= 0) rc = check_staged(k, root_directory, &c->root);
-  if (rc >= 0 && k->unfinished.size) rc = find_settled(k, &commits);
-  const char *const *paths = (const char *const *)(const void *)k->unfinished.data;
-  for (uint64_t i = 0; i < k->unfinished.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);
+  if (rc >= 0 && k->truncated_con.size) rc = find_settled(k, &commits);
+  const char *const *paths = (const char *const *)(const void *)k->truncated_con.data;
+  for (uint64_t i = 0; i < k->truncated_con.size / sizeof *paths && rc >= 0; i++) rc = check_unfinished(k, paths[i]);
   tsr__buffer_release(&files);
   if (found) tsr__listing_release(&commits);
   return rc;
@@ -711,14 +712,14 @@ static int check_rest(const commits_check *k) {
 
 int tsr__check_commits(tsr_checker *c) {
   commits_check k = {.c = c};
-  k.ignored.memory = k.in_con.memory = k.deletes.memory = k.unfinished.memory = &c->memory;
+  k.ignored.memory = k.in_con.memory = k.deletes.memory = k.truncated_con.memory = &c->memory;
   k.settled.memory = k.covered.memory = &c->memory;
   int rc = check_commits_list_commits(&k);
   if (rc >= 0) rc = check_commits_list_root(&k);
   if (rc >= 0) rc = check_unfinished_work(&k);
   if (rc >= 0) rc = list_fragments(&k);
   if (rc >= 0) rc = check_rest(&k);
-  tsr__buffer_release(&k.unfinished);
+  tsr__buffer_release(&k.truncated_con);
   tsr__map_release(&k.settled);
   tsr__map_release(&k.covered);
   tsr__map_release(&k.ignored);

@@ -188,15 +188,15 @@ static int check_files(tsr_fragment_check *f) {
 }
 
 /* Lets the store prefetch all data files, which are opened next. */
-static void wish_files(tsr_fragment_check *f) {
+static void hint_files(tsr_fragment_check *f) {
   for (uint32_t slot = 0; slot < f->metadata.slot_count; slot++) {
     for (unsigned part = 0; f->metadata.slots[slot].present && part < TSR_PART_COUNT; part++) {
       tsr_check_path path;
       if (tsr__fragment_slot_has_part(&f->metadata, slot, part) && tsr__check_part_path(f, slot, part, &path) >= 0)
-        tsr__check_wish(f->c, path.text);
+        tsr__check_prefetch_add(f->c, path.text);
     }
   }
-  tsr__check_ask(f->c);
+  tsr__check_prefetch_send(f->c);
 }
 
 /* ---- Generic tiles of the metadata file -------------------------------------------------------------------------- */
@@ -634,7 +634,7 @@ static int check_opened(tsr_fragment_check *f) {
   TSR_TRY(check_processed(f));
   TSR_TRY(load_boxes(f));
   TSR_TRY(check_current_domain(f));
-  wish_files(f);
+  hint_files(f);
   TSR_TRY(tsr__check_cells(f));
   TSR_TRY(check_boxes(f));
   return tsr__check_fragment_statistics(f);

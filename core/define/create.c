@@ -30,7 +30,7 @@
 #include "log/log.h"
 
 #define DEFAULT_CHUNK 65536u
-#define PATH_SIZE_MAX (2 * TSR_PENDING_PATH) /* bytes of a path in the pending directory */
+#define PATH_SIZE_MAX (2 * TSR_CREATION_PATH) /* bytes of a path in the pending directory */
 
 struct tsr_creation {
   tsr_environment *environment;
@@ -240,8 +240,8 @@ static int array_create_write_tile(tsr_creation *c, const char *path, const uint
 }
 
 static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr_buffer *path, tsr_error *error) {
-  char pending[TSR_PENDING_PATH];
-  tsr__pending_path(c->schema.name, pending);
+  char pending[TSR_CREATION_PATH];
+  tsr__creation_path(c->schema.name, pending);
   path->size = 0;
   TSR_TRY(tsr__buffer_printf(path, error, "%s/" TSR_DIR_ENUMERATIONS "/%s", pending, e->file));
   return tsr__buffer_append_u8(path, 0, error);
@@ -265,9 +265,9 @@ static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, 
 }
 
 /* Gives the paths of the schema's file and of the directory of enumerations before the array is published. */
-static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
-  char pending[TSR_PENDING_PATH];
-  tsr__pending_path(c->schema.name, pending);
+static void creation_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char enumerations[PATH_SIZE_MAX]) {
+  char pending[TSR_CREATION_PATH];
+  tsr__creation_path(c->schema.name, pending);
   snprintf(file, PATH_SIZE_MAX, "%s%s%s", pending, !layout_has_schema_folder(c->schema.version) ? "" : "/",
            !layout_has_schema_folder(c->schema.version) ? "" : c->schema.name);
   snprintf(enumerations, PATH_SIZE_MAX, "%s/" TSR_DIR_ENUMERATIONS, pending);
@@ -276,7 +276,7 @@ static void pending_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char 
 static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory};
   char path[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
-  pending_paths(c, path, enumerations);
+  creation_paths(c, path, enumerations);
   int rc = tsr__schema_encode(&c->schema, &content, error);
   if (rc >= 0) rc = array_create_write_tile(c, path, key, &content, open, error);
   tsr__buffer_release(&content);
@@ -285,9 +285,9 @@ static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_fi
 
 static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   uint32_t version = c->schema.version;
-  char pending[TSR_PENDING_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
-  tsr__pending_path(c->schema.name, pending);
-  pending_paths(c, file, enumerations);
+  char pending[TSR_CREATION_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
+  tsr__creation_path(c->schema.name, pending);
+  creation_paths(c, file, enumerations);
   for (unsigned i = 0; i < DIRECTORIES; i++)
     if (version >= array_create_directories[i].since)
       TSR_TRY(tsr__store_make_directory(c->store, array_create_directories[i].path, error));
@@ -416,9 +416,9 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   tsr_creation *c = creation;
   int rc = TSR_OK;
   if (c->published || c->abandoned) return TSR_OK;
-  char pending[TSR_PENDING_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
-  tsr__pending_path(c->schema.name, pending);
-  pending_paths(c, file, enumerations);
+  char pending[TSR_CREATION_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
+  tsr__creation_path(c->schema.name, pending);
+  creation_paths(c, file, enumerations);
   if (c->made_root) remove_cells(c, &rc, error);
   if (c->made_root && c->schema.label_count) remove_labels(c, TSR_DIR_LABELS, LABELS_DEPTH_MAX, &rc, error);
   array_create_remove_path(c, file, &rc, error);
@@ -568,8 +568,8 @@ int tsr_creation_prepare(tsr_environment *environment, const char *path, const t
 static bool array_create_is_old(const char *schema_name) { return strcmp(schema_name, TSR_FILE_OLD_SCHEMA) == 0; }
 
 static int publish_schema(tsr_store *store, const char *schema_name, tsr_error *error) {
-  char pending[TSR_PENDING_PATH];
-  tsr__pending_path(schema_name, pending);
+  char pending[TSR_CREATION_PATH];
+  tsr__creation_path(schema_name, pending);
   return tsr__store_rename_exclusive(store, pending, array_create_is_old(schema_name) ? schema_name : TSR_DIR_SCHEMA,
                                      error);
 }
@@ -578,7 +578,7 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
   if (c->published) return TSR_OK;
-  if (c->owner && c->durable) TSR_TRY(tsr__pending_settle(&c->memory, c->owner, error));
+  if (c->owner && c->durable) TSR_TRY(tsr__prepared_settle(&c->memory, c->owner, error));
   int rc = publish_schema(c->store, c->schema.name, error);
   if (rc >= 0) c->published = true;
   if (rc >= 0 && c->durable) rc = tsr__store_sync_directory(c->store, "", error);

@@ -114,7 +114,7 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
  * parent directory. */
 
 /* Returns the length of a path's parent directory, including its slash; 0 if it has none. */
-static size_t exchange_above(const char *path) {
+static size_t parent_length(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
@@ -122,8 +122,8 @@ static size_t exchange_above(const char *path) {
 static int exchange_arrays(tsr_environment *environment, char *one, char *other, tsr_error *error) {
   tsr_store *store;
   char *parent;
-  const size_t above = exchange_above(one);
-  if (above != exchange_above(other) || strncmp(one, other, above) != 0 || !one[above] || !other[above])
+  const size_t above = parent_length(one);
+  if (above != parent_length(other) || strncmp(one, other, above) != 0 || !one[above] || !other[above])
     return tsr__fail(error, TSR_UNSUPPORTED, "%s does not lie beside it", other);
   if (tsr__path_is_link(one)) return tsr__fail(error, TSR_PERM, "it is a symbolic link: say where the link leads");
   const char first = one[above];

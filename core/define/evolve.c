@@ -208,7 +208,7 @@ static int add_placeholder(const tsr_schema *from, tsr_schema *schema, tsr_arena
   return TSR_OK;
 }
 
-static int evolve_without_make(tsr_array *array, const tsr_schema *from, const bool *lacking, tsr_schema *schema,
+static int make_schema_without(tsr_array *array, const tsr_schema *from, const bool *lacking, tsr_schema *schema,
                                tsr_arena *arena, tsr_error *error) {
   const uint64_t fields = (uint64_t)from->dimension_count + from->attribute_count;
   *schema = *from;
@@ -232,7 +232,7 @@ static int evolve_without_make(tsr_array *array, const tsr_schema *from, const b
 static int write_before(tsr_array *array, const char *newest, const tsr_schema *schema, char name[128],
                         tsr_error *error) {
   tsr_name parts;
-  char directory[TSR_PENDING_PATH];
+  char directory[TSR_CREATION_PATH];
   tsr_buffer content = {.memory = &array->memory};
   tsr_error one = {0};
   if (!tsr__name_parse(newest, strlen(newest), &parts))
@@ -263,7 +263,7 @@ int tsr_array_schema_without(tsr_array *array, const bool *lacking, const tsr_sc
   tsr__arena_init(&arena, &array->memory);
   int rc = tsr__log_list(&array->log, false, true, error);
   if (rc >= 0) rc = tsr__array_schema_at(array, UINT64_MAX, &newest, error);
-  if (rc >= 0) rc = evolve_without_make(array, newest, lacking, &made, &arena, error);
+  if (rc >= 0) rc = make_schema_without(array, newest, lacking, &made, &arena, error);
   if (rc >= 0) rc = tsr__schema_check(&made, &array->memory, error);
   if (rc >= 0) rc = write_before(array, newest->name, &made, name, error);
   if (rc >= 0) rc = tsr__array_schema_by_name(array, name, schema, error);

@@ -44,9 +44,10 @@ static int metadata_write(tsr_environment *environment, tsr_store *store, const 
   tsr_buffer content = {.memory = store->memory};
   uint64_t last = 0;
   TSR_TRY(metadata_write_check(entry, error));
-  int rc = tsr__timed_last(store, TSR_DIR_META, &last, error);
+  int rc = tsr__timestamped_last(store, TSR_DIR_META, &last, error);
   if (rc >= 0) rc = tsr__metadata_encode(entry, &content, error);
-  if (rc >= 0) rc = tsr__write_timed(environment, store, TSR_DIR_META, last, 0, key, version, &content, NULL, error);
+  if (rc >= 0)
+    rc = tsr__write_timestamped(environment, store, TSR_DIR_META, last, 0, key, version, &content, NULL, error);
   tsr__buffer_release(&content);
   return rc;
 }
@@ -166,9 +167,9 @@ typedef struct group_write_change {
 } group_write_change;
 
 static int group_write_load(group_write_change *c, tsr_error *error) {
-  tsr_timed_files files;
-  TSR_TRY(tsr__timed_files(c->group->environment, c->group->store, TSR_DIR_GROUP, TSR_TIME_BEGIN, TSR_TIME_NOW,
-                           &c->arena, &files, error));
+  tsr_timestamped_files files;
+  TSR_TRY(tsr__timestamped_files(c->group->environment, c->group->store, TSR_DIR_GROUP, TSR_TIME_BEGIN, TSR_TIME_NOW,
+                                 &c->arena, &files, error));
   TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
   return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
 }
@@ -193,10 +194,10 @@ static int write_change(group_write_change *c, const tsr_member *member, bool de
   if (rc >= 0) rc = group_write_add(&list, member, deleted, error);
   const tsr_members members = {GROUP_VERSION, list.size / sizeof(tsr_member), (tsr_member *)(void *)list.data};
   if (rc >= 0) rc = tsr__group_encode(&members, &content, error);
-  if (rc >= 0) rc = tsr__timed_last(c->group->store, TSR_DIR_GROUP, &last, error);
+  if (rc >= 0) rc = tsr__timestamped_last(c->group->store, TSR_DIR_GROUP, &last, error);
   if (rc >= 0)
-    rc = tsr__write_timed(c->group->environment, c->group->store, TSR_DIR_GROUP, last, GROUP_VERSION,
-                          tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
+    rc = tsr__write_timestamped(c->group->environment, c->group->store, TSR_DIR_GROUP, last, GROUP_VERSION,
+                                tsr__group_key(c->group), TSR_FORMAT_WRITE_MAX, &content, NULL, error);
   tsr__buffer_release(&list);
   tsr__buffer_release(&content);
   return rc;

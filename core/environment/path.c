@@ -103,7 +103,7 @@ static bool make_room(void *argument) {
 }
 
 int tsr__directory_open(tsr_environment *environment, const char *directory, tsr_store **store, tsr_error *error) {
-  TSR_TRY(tsr__store_posix_open(&environment->memory, directory, store, error));
+  TSR_TRY(tsr__store_directory_open(&environment->memory, directory, store, error));
   (*store)->bounds = &environment->bounds;
   (*store)->make_room = make_room;
   (*store)->room_argument = environment;

@@ -27,7 +27,7 @@ static unsigned reduced_width(const tsr_filter_context *context, bool *has_sign)
   case TSR_KIND_SIGNED:
   case TSR_KIND_UNSIGNED: return width == 1 ? 0 : width;
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return filter_version_packs_times(context->shape->version) ? 8 : 0;
+  case TSR_KIND_TIME: return tsr__filter_version_packs_times(context->shape->version) ? 8 : 0;
   default: return 0;
   }
 }

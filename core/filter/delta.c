@@ -317,7 +317,7 @@ static unsigned positive_width(const tsr_filter_context *context) {
   case TSR_KIND_UNSIGNED:
   case TSR_KIND_BOOLEAN: return (unsigned)tsr_datatype_size(context->datatype);
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return filter_version_packs_times(context->shape->version) ? 8 : 0;
+  case TSR_KIND_TIME: return tsr__filter_version_packs_times(context->shape->version) ? 8 : 0;
   default:
     return context->datatype == TSR_BLOB || context->datatype == TSR_GEOM_WKB || context->datatype == TSR_GEOM_WKT;
   }

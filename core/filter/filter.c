@@ -398,7 +398,7 @@ bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype data
   if (pipeline->count == 0 || values_per_cell != TSR_VARIABLE) return false;
   tsr_filter_type first = pipeline->filters[0].type;
   if (first != TSR_FILTER_RLE && first != TSR_FILTER_DICTIONARY) return false;
-  return filter_version_holds_offsets(version, first, datatype);
+  return tsr__filter_version_holds_offsets(version, first, datatype);
 }
 
 int tsr__pipeline_original_size(const uint8_t *in, uint64_t in_size, uint64_t *size, tsr_error *error) {
@@ -478,8 +478,7 @@ static int encode_tile(filter_run *r, chunker *c, const uint8_t *in, tsr_buffer 
   TSR_TRY(tsr__buffer_append_u64(out, 0, error));
   do {
     uint64_t end = r->strings ? c->size : chunk_end(c, start);
-    int rc =
-        encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* `in` may be NULL for an empty tile */
+    int rc = encode_chunk(r, in ? in + start : NULL, end - start, out, error); /* `in` may be NULL for an empty tile */
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)chunks);
     tsr__arena_reset(&r->arena);
     start = end;

@@ -37,7 +37,7 @@ static int options_size(uint8_t type, uint32_t version) {
   case TSR_FILTER_BZIP2:
   case TSR_FILTER_DICTIONARY: return 5;
   case TSR_FILTER_DOUBLE_DELTA:
-  case TSR_FILTER_DELTA: return filter_version_has_reinterpret(version, type) ? 6 : 5;
+  case TSR_FILTER_DELTA: return tsr__filter_version_has_reinterpret(version, type) ? 6 : 5;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
   case TSR_FILTER_POSITIVE_DELTA: return 4;
   case TSR_FILTER_SCALE_FLOAT: return 24;
@@ -55,7 +55,7 @@ static int options_size(uint8_t type, uint32_t version) {
 static int read_compressor(tsr_input *in, uint32_t version, tsr_filter *filter, tsr_error *error) {
   uint8_t compressor = tsr__input_u8(in);
   filter->level = (int32_t)tsr__input_u32(in);
-  if (filter_version_has_reinterpret(version, filter->type)) filter->reinterpret = tsr__input_u8(in);
+  if (tsr__filter_version_has_reinterpret(version, filter->type)) filter->reinterpret = tsr__input_u8(in);
   if (compressor != compressor_of(filter->type))
     return tsr__fail(error, TSR_CORRUPT, "compressor %u in the options of %s", compressor,
                      tsr__filter_name(filter->type));
@@ -132,7 +132,7 @@ static int write_filter(const tsr_filter *filter, uint32_t version, tsr_buffer *
   if (size == 0) return TSR_OK;
   TSR_TRY(tsr__buffer_append_u8(out, compressor_of(filter->type), error));
   TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)filter->level, error));
-  if (filter_version_has_reinterpret(version, filter->type))
+  if (tsr__filter_version_has_reinterpret(version, filter->type))
     return tsr__buffer_append_u8(out, filter->reinterpret, error);
   if ((filter->type == TSR_FILTER_DELTA || filter->type == TSR_FILTER_DOUBLE_DELTA) && filter->reinterpret != TSR_ANY)
     return tsr__fail(error, TSR_UNSUPPORTED, "%s of another datatype is not known to format version %u",

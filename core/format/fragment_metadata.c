@@ -629,7 +629,7 @@ int tsr__fragment_metadata_load_processed(tsr_fragment_metadata *metadata, tsr_f
 
 #define FLUSH_SIZE (UINT64_C(1) << 20)
 
-typedef struct fragment_metadata_write_writer {
+typedef struct metadata_writer {
   tsr_fragment_metadata *metadata;
   const tsr_statistics_writer *statistics;
   tsr_file *file;
@@ -637,9 +637,9 @@ typedef struct fragment_metadata_write_writer {
   tsr_buffer content; /* of the generic tile under construction */
   tsr_buffer out; /* bytes not yet written to the file */
   tsr_error *error;
-} fragment_metadata_write_writer;
+} metadata_writer;
 
-static int fragment_metadata_write_flush(fragment_metadata_write_writer *w, uint64_t most) {
+static int fragment_metadata_write_flush(metadata_writer *w, uint64_t most) {
   if (w->out.size <= most) return TSR_OK;
   TSR_TRY(tsr__store_append(w->file, w->out.data, w->out.size, w->error));
   w->out.size = 0;
@@ -647,7 +647,7 @@ static int fragment_metadata_write_flush(fragment_metadata_write_writer *w, uint
 }
 
 /* Encodes the content as a generic tile. *at: the offset of that tile in the file. */
-static int put_tile(fragment_metadata_write_writer *w, uint64_t *at) {
+static int put_tile(metadata_writer *w, uint64_t *at) {
   *at = w->file->size + w->out.size;
   TSR_TRY(tsr__generic_tile_encode(w->content.data, w->content.size, w->metadata->version, w->key, &w->out, w->error));
   w->content.size = 0;
@@ -655,7 +655,7 @@ static int put_tile(fragment_metadata_write_writer *w, uint64_t *at) {
 }
 
 /* Writes u64 tile count and one u64 for each tile; zeros if `values` is NULL. */
-static int put_list(fragment_metadata_write_writer *w, const uint64_t *values, uint64_t *at) {
+static int put_list(metadata_writer *w, const uint64_t *values, uint64_t *at) {
   uint64_t count = w->metadata->tile_count;
   TSR_TRY(tsr__buffer_append_u64(&w->content, count, w->error));
   TSR_TRY(tsr__buffer_reserve(&w->content, tsr__mul_sat(count, 8), w->error));
@@ -665,8 +665,7 @@ static int put_list(fragment_metadata_write_writer *w, const uint64_t *values, u
   return put_tile(w, at);
 }
 
-static int put_bounds(fragment_metadata_write_writer *w, const tsr_buffer *values, const tsr_buffer *text,
-                      uint64_t *at) {
+static int put_bounds(metadata_writer *w, const tsr_buffer *values, const tsr_buffer *text, uint64_t *at) {
   TSR_TRY(tsr__buffer_append_u64(&w->content, values->size, w->error));
   TSR_TRY(tsr__buffer_append_u64(&w->content, text->size, w->error));
   if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));
@@ -676,20 +675,20 @@ static int put_bounds(fragment_metadata_write_writer *w, const tsr_buffer *value
 
 /* Writes u64 count and 8 bytes for each value. `values` is empty, and the count 0, if the slot has no such
  * statistics. */
-static int put_numbers(fragment_metadata_write_writer *w, const tsr_buffer *values, uint64_t *at) {
+static int put_numbers(metadata_writer *w, const tsr_buffer *values, uint64_t *at) {
   TSR_TRY(tsr__buffer_append_u64(&w->content, values->size / 8, w->error));
   if (values->size) TSR_TRY(tsr__buffer_append(&w->content, values->data, values->size, w->error));
   return put_tile(w, at);
 }
 
-static int put_rtree(fragment_metadata_write_writer *w) {
+static int put_rtree(metadata_writer *w) {
   tsr_rtree none = {.dimensions = w->metadata->schema->dimension_count};
   const tsr_rtree *rtree = w->metadata->rtree ? w->metadata->rtree : &none;
   TSR_TRY(tsr__rtree_encode(rtree, w->metadata->schema, w->metadata->version, &w->content, w->error));
   return put_tile(w, &w->metadata->at.rtree);
 }
 
-static int put_slots(fragment_metadata_write_writer *w) {
+static int put_slots(metadata_writer *w) {
   tsr_fragment_metadata *m = w->metadata;
   tsr_slot *slots = m->slots;
   uint32_t count = m->slot_count;
@@ -712,7 +711,7 @@ static int put_slots(fragment_metadata_write_writer *w) {
   return TSR_OK;
 }
 
-static int put_fragment_statistics(fragment_metadata_write_writer *w) {
+static int put_fragment_statistics(metadata_writer *w) {
   if (!layout_has_fragment_statistics(w->metadata->version)) return TSR_OK;
   for (uint32_t s = 0; s < w->metadata->slot_count; s++) {
     tsr_cell_statistics all;
@@ -728,7 +727,7 @@ static int put_fragment_statistics(fragment_metadata_write_writer *w) {
   return put_tile(w, &w->metadata->at.fragment_statistics);
 }
 
-static int put_processed(fragment_metadata_write_writer *w) {
+static int put_processed(metadata_writer *w) {
   static const char before[] = TSR_DIR_COMMITS "/", behind[] = TSR_SUFFIX_DELETE;
   const tsr_fragment_metadata *m = w->metadata;
   if (!layout_has_delete_conditions(m->version)) return TSR_OK;
@@ -743,7 +742,7 @@ static int put_processed(fragment_metadata_write_writer *w) {
 
 /* ---- Writing the footer ------------------------------------------------------------------------------------------ */
 
-static int put_interval(fragment_metadata_write_writer *w, const tsr_field *field, const tsr_interval *interval) {
+static int put_interval(metadata_writer *w, const tsr_field *field, const tsr_interval *interval) {
   tsr_buffer *out = &w->out;
   uint64_t size = field->cell_size;
   if (size) {
@@ -759,7 +758,7 @@ static int put_interval(fragment_metadata_write_writer *w, const tsr_field *fiel
   return tsr__buffer_append(out, interval->high_text, interval->high_size, w->error);
 }
 
-static int put_row(fragment_metadata_write_writer *w, const footer_row *row) {
+static int put_row(metadata_writer *w, const footer_row *row) {
   const tsr_fragment_metadata *m = w->metadata;
   if (m->version < row->since) return TSR_OK;
   uint32_t count = row->variable && !layout_has_dimension_files(m->version) ? m->slot_count - 1 : m->slot_count;
@@ -771,7 +770,7 @@ static int put_row(fragment_metadata_write_writer *w, const footer_row *row) {
   return TSR_OK;
 }
 
-static int put_footer_body(fragment_metadata_write_writer *w) {
+static int put_footer_body(metadata_writer *w) {
   const tsr_fragment_metadata *m = w->metadata;
   tsr_buffer *out = &w->out;
   TSR_TRY(tsr__buffer_append_u32(out, m->version, w->error));
@@ -797,7 +796,7 @@ static int put_footer_body(fragment_metadata_write_writer *w) {
   return TSR_OK;
 }
 
-static int put_footer(fragment_metadata_write_writer *w) {
+static int put_footer(metadata_writer *w) {
   tsr_fragment_metadata *m = w->metadata;
   bool sized = layout_has_footer_sizes(m->version);
   for (uint32_t d = 0; d < m->schema->dimension_count; d++) sized = sized || !m->schema->fields[d].cell_size;
@@ -810,8 +809,7 @@ static int put_footer(fragment_metadata_write_writer *w) {
 int tsr__fragment_metadata_write(tsr_fragment_metadata *metadata, const tsr_statistics_writer *statistics,
                                  tsr_file *file, const uint8_t *key, tsr_error *error) {
   tsr_memory *memory = metadata->arena.memory;
-  fragment_metadata_write_writer w = {
-      .metadata = metadata, .statistics = statistics, .file = file, .key = key, .error = error};
+  metadata_writer w = {.metadata = metadata, .statistics = statistics, .file = file, .key = key, .error = error};
   w.content.memory = w.out.memory = memory;
   int rc = put_rtree(&w);
   if (rc >= 0) rc = put_slots(&w);

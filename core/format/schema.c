@@ -526,14 +526,14 @@ const tsr_pipeline *tsr__schema_pipeline(const tsr_schema *schema, uint32_t fiel
  * something by that.
  */
 
-static int schema_write_write_text(tsr_buffer *out, const char *text, tsr_error *error) {
+static int put_text(tsr_buffer *out, const char *text, tsr_error *error) {
   TSR_TRY(tsr__buffer_append_u32(out, (uint32_t)strlen(text), error));
   return tsr__buffer_append(out, text, strlen(text), error);
 }
 
 static int write_dimension(const tsr_field *field, uint32_t version, tsr_buffer *out, tsr_error *error) {
   uint64_t size = tsr_datatype_size(field->datatype);
-  TSR_TRY(schema_write_write_text(out, field->name, error));
+  TSR_TRY(put_text(out, field->name, error));
   if (layout_has_dimension_datatypes(version)) {
     TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)field->datatype, error));
     TSR_TRY(tsr__buffer_append_u32(out, field->values_per_cell, error));
@@ -549,7 +549,7 @@ static int write_dimension(const tsr_field *field, uint32_t version, tsr_buffer 
 }
 
 static int write_attribute(const tsr_field *field, uint32_t version, tsr_buffer *out, tsr_error *error) {
-  TSR_TRY(schema_write_write_text(out, field->name, error));
+  TSR_TRY(put_text(out, field->name, error));
   TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)field->datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, field->values_per_cell, error));
   TSR_TRY(tsr__pipeline_write(&field->filters, version, out, error));
@@ -562,27 +562,26 @@ static int write_attribute(const tsr_field *field, uint32_t version, tsr_buffer 
     TSR_TRY(tsr__buffer_append_u8(out, field->fill_validity, error));
   }
   if (layout_has_data_order(version)) TSR_TRY(tsr__buffer_append_u8(out, field->data_order, error));
-  if (layout_has_enumerations(version))
-    TSR_TRY(schema_write_write_text(out, field->enumeration ? field->enumeration : "", error));
+  if (layout_has_enumerations(version)) TSR_TRY(put_text(out, field->enumeration ? field->enumeration : "", error));
   return TSR_OK;
 }
 
 static int schema_write_write_enumerations(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   TSR_TRY(tsr__buffer_append_u32(out, schema->enumeration_count, error));
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
-    TSR_TRY(schema_write_write_text(out, schema->enumerations[i].name, error));
-    TSR_TRY(schema_write_write_text(out, schema->enumerations[i].file, error));
+    TSR_TRY(put_text(out, schema->enumerations[i].name, error));
+    TSR_TRY(put_text(out, schema->enumerations[i].file, error));
   }
   return TSR_OK;
 }
 
 static int write_label(const tsr_label *label, tsr_buffer *out, tsr_error *error) {
   TSR_TRY(tsr__buffer_append_u32(out, label->dimension, error));
-  TSR_TRY(schema_write_write_text(out, label->name, error));
+  TSR_TRY(put_text(out, label->name, error));
   TSR_TRY(tsr__buffer_append_u8(out, label->relative, error));
   TSR_TRY(tsr__buffer_append_u64(out, strlen(label->uri), error));
   TSR_TRY(tsr__buffer_append(out, label->uri, strlen(label->uri), error));
-  TSR_TRY(schema_write_write_text(out, label->attribute, error));
+  TSR_TRY(put_text(out, label->attribute, error));
   TSR_TRY(tsr__buffer_append_u8(out, label->data_order, error));
   TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)label->datatype, error));
   TSR_TRY(tsr__buffer_append_u32(out, label->values_per_cell, error));

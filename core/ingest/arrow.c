@@ -504,11 +504,11 @@ static int ingest_arrow_labels(tsr_ingest *g, uint32_t column, const ingest_arro
                                 ? a->labels->values[(i + a->labels->offset) / 8] >> ((i + a->labels->offset) % 8) & 1
                                 : ingest_arrow_word(a->labels, i);
       if (a->labels->type->datatype == g->columns[column].datatype)
-        TSR_TRY(tsr__ingest_know_label(g, column, &word, tsr_datatype_size(a->labels->type->datatype), error));
+        TSR_TRY(tsr__ingest_add_label(g, column, &word, tsr_datatype_size(a->labels->type->datatype), error));
       continue;
     }
     TSR_TRY(ingest_arrow_string(a->labels, i, g->columns[column].given->name, &bytes, &size, error));
-    TSR_TRY(tsr__ingest_know_label(g, column, size ? bytes : (const uint8_t *)"", size, error));
+    TSR_TRY(tsr__ingest_add_label(g, column, size ? bytes : (const uint8_t *)"", size, error));
   }
   return TSR_OK;
 }

@@ -517,7 +517,7 @@ int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error
   if (!g->schema) {
     TSR_TRY(tsr__ingest_decide(g, true, error));
     TSR_TRY(tsr__ingest_recode_labels(g, error));
-    TSR_TRY(tsr__ingest_leave_out_twice(g, error));
+    TSR_TRY(tsr__ingest_leave_out_duplicates(g, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &made, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &complete, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &axes, error));

@@ -421,7 +421,7 @@ static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes
   return ingest_put_word(c, &word, error);
 }
 
-int tsr__ingest_know_label(tsr_ingest *g, uint32_t column, const void *bytes, uint64_t size, tsr_error *error) {
+int tsr__ingest_add_label(tsr_ingest *g, uint32_t column, const void *bytes, uint64_t size, tsr_error *error) {
   uint64_t code;
   return ingest_find_label(g, &g->columns[column], bytes, size, &code, error);
 }

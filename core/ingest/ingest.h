@@ -35,7 +35,7 @@ typedef struct tsr_ingest_part { /* one column of one part */
 
 typedef struct tsr_ingest_label { /* the values of a column that becomes a label, in the order of their coordinates */
   tsr_datatype datatype;
-  bool falls;
+  bool descending;
   uint64_t count; /* number of coordinates, which begin at 0 */
   tsr_buffer values, offsets; /* cells of the label's array; offsets: uint64_t, only for texts */
 } tsr_ingest_label;
@@ -122,7 +122,7 @@ typedef struct tsr_ingest_values {
 } tsr_ingest_values;
 
 /* Adds a label to a column's enumeration, if it is new. */
-int tsr__ingest_know_label(tsr_ingest *ingest, uint32_t column, const void *bytes, uint64_t size, tsr_error *error);
+int tsr__ingest_add_label(tsr_ingest *ingest, uint32_t column, const void *bytes, uint64_t size, tsr_error *error);
 
 /* Like tsr_ingest_set_integer, for unsigned values of 64 bits. */
 int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value, tsr_error *error);
@@ -207,14 +207,14 @@ void tsr__ingest_release_labels(tsr_ingest *ingest);
  * of set bits. All rows must be there, and all columns must have a datatype. The caller frees *twice, which is charged
  * to the ingest's budget. The search itself takes at most a quarter of the budget: for many rows it makes several
  * passes. */
-int tsr__ingest_find_twice(tsr_ingest *ingest, uint8_t **twice, uint64_t *count, tsr_error *error);
+int tsr__ingest_find_duplicates(tsr_ingest *ingest, uint8_t **duplicates, uint64_t *count, tsr_error *error);
 
 /* Appends the coordinates of the first row whose bit is set, as (1, 2), with labels in place of their coordinates. */
-int tsr__ingest_print_first(tsr_ingest *ingest, const uint8_t *twice, tsr_buffer *out, tsr_error *error);
+int tsr__ingest_print_first(tsr_ingest *ingest, const uint8_t *duplicates, tsr_buffer *out, tsr_error *error);
 
 /* Drops the rows that have the coordinates of an earlier row, and reports each to the caller of the ingest. Does
  * nothing if the options do not ask for it, or if it was done before. */
-int tsr__ingest_leave_out_twice(tsr_ingest *ingest, tsr_error *error);
+int tsr__ingest_leave_out_duplicates(tsr_ingest *ingest, tsr_error *error);
 
 /* ---- axis.c: the dimensions: the box of the rows, domains and extents -------------------------------------------- */
 
@@ -245,8 +245,8 @@ void tsr__ingest_dense_extents(ingest_axis *axes, uint32_t count);
 void tsr__ingest_sparse_extents(ingest_axis *axes, uint32_t count, uint64_t rows, bool hilbert);
 
 /* Describes a dimension. A dense array ends where its rows end, unless it grows: then *current is its current domain. A
- * sparse array accepts rows anywhere, but a dimension with labels ends with its rows unless it grows. TSR_RANGE: the rows
- * are outside of the specified domain. */
+ * sparse array accepts rows anywhere, but a dimension with labels ends with its rows unless it grows. TSR_RANGE: the
+ * rows are outside of the specified domain. */
 int tsr__ingest_dimension(const ingest_axis *axis, bool dense, bool row_grows, tsr_field *field, tsr_interval *current,
                           tsr_error *error);
 

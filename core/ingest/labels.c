@@ -128,7 +128,7 @@ static int ingest_compare_values(const void *different, uint32_t a, uint32_t b) 
 }
 
 /* Returns true if each value is below the previous one, in order of first appearance. */
-static bool ingest_values_fall(const ingest_different *v) {
+static bool values_descend(const ingest_different *v) {
   for (uint64_t i = 1; i < v->count; i++)
     if (ingest_compare_values(v, (uint32_t)i - 1, (uint32_t)i) <= 0) return false;
   return v->count > 1;
@@ -150,10 +150,10 @@ static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_lab
     tsr__free(pairs);
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaT in a label", v->column->given->name);
   }
-  label->falls = ingest_values_fall(v);
+  label->descending = values_descend(v);
   int rc = TSR_OK;
   for (uint64_t i = 0; i < v->count && rc >= 0; i++) {
-    const uint32_t number = pairs[label->falls ? v->count - 1 - i : i].cell;
+    const uint32_t number = pairs[label->descending ? v->count - 1 - i : i].cell;
     uint64_t size, key = 0;
     const uint8_t *bytes = ingest_value_bytes(v, number, &size);
     v->places[number] = i;
@@ -267,7 +267,7 @@ int tsr__ingest_label_schemas(tsr_ingest *g, tsr_schema *schema, tsr_error *erro
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 2, &fields, error));
     tsr_field values = {.datatype = c->label->datatype,
                         .values_per_cell = tsr_datatype_kind(c->label->datatype) == TSR_KIND_TEXT ? TSR_VARIABLE : 1,
-                        .data_order = c->label->falls ? 2 : 1};
+                        .data_order = c->label->descending ? 2 : 1};
     values.filters = c->given->filters ? *c->given->filters : tsr__ingest_filters(&values);
     tsr_label_array_schema(schema, d, &values, fields, array);
     TSR_TRY(tsr__schema_complete(array, &g->arena, complete, error));

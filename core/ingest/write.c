@@ -308,17 +308,17 @@ static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, 
 /* ---- Rows with equal coordinates --------------------------------------------------------------------------------- */
 
 /* Appends the coordinates of the first row with the coordinates of an earlier one. */
-static int ingest_print_twice(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
-  uint8_t *twice;
+static int print_duplicates(tsr_ingest *g, tsr_buffer *out, tsr_error *error) {
+  uint8_t *duplicates;
   uint64_t count;
-  TSR_TRY(tsr__ingest_find_twice(g, &twice, &count, error));
-  const int rc = count ? tsr__ingest_print_first(g, twice, out, error) : TSR_OK;
-  tsr__free(twice);
+  TSR_TRY(tsr__ingest_find_duplicates(g, &duplicates, &count, error));
+  const int rc = count ? tsr__ingest_print_first(g, duplicates, out, error) : TSR_OK;
+  tsr__free(duplicates);
   return rc;
 }
 
 /* Fails if the new array has fewer cells than the ingest has rows. */
-static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *error) {
+static int check_duplicates(ingest_writing *w, tsr_array *array, tsr_error *error) {
   tsr_ingest *g = w->ingest;
   tsr_snapshot *snapshot = NULL;
   tsr_buffer where = {.memory = &g->memory};
@@ -334,7 +334,7 @@ static int ingest_check_twice(ingest_writing *w, tsr_array *array, tsr_error *er
   tsr_snapshot_close(snapshot);
   if (rc < 0 || cells >= g->counts.rows) return rc;
   tsr_error ignored = {0};
-  (void)ingest_print_twice(g, &where, &ignored);
+  (void)print_duplicates(g, &where, &ignored);
   tsr__fail(error, TSR_CONSTRAINT, "%llu of %llu rows have the coordinates of an earlier row%s%s%s",
             (unsigned long long)(g->counts.rows - cells), (unsigned long long)g->counts.rows,
             where.size ? ", the first of them " : "", where.size ? (const char *)where.data : "",
@@ -400,7 +400,7 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   for (uint32_t f = 0; f < w.field_count && rc >= 0; f++) rc = ingest_find_column(&w, f, error);
   if (rc >= 0) rc = ingest_write_parts(&w, array, error);
   if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
-  if (rc >= 0 && new_array) rc = ingest_check_twice(&w, array, error);
+  if (rc >= 0 && new_array) rc = check_duplicates(&w, array, error);
   if (rc >= 0 && new_array) rc = tsr__ingest_write_labels(g, array, error);
   for (uint32_t f = 0; f < w.field_count && w.targets; f++) tsr__ingest_cells_end(&w.targets[f].memory);
   tsr_writer_close(w.writer);

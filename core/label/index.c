@@ -251,12 +251,12 @@ static int compare_labels(const tsr_label_index *index, label_entry a, label_ent
   return (x > y) - (x < y);
 }
 
-static bool label_falls(const tsr_label_index *index) { return index->order == 2; }
+static bool label_descends(const tsr_label_index *index) { return index->order == 2; }
 
 /* Returns true if two values are in the right order. */
 static bool labels_follow(const tsr_label_index *index, label_entry before, label_entry after) {
   const int c = compare_labels(index, before, after);
-  return label_falls(index) ? c > 0 : c < 0;
+  return label_descends(index) ? c > 0 : c < 0;
 }
 
 /* Compares the values of two cells for a sort. */
@@ -286,14 +286,14 @@ static int sort_label_values(tsr_label_index *index, tsr_error *error) {
 
 /* Detects whether the values increase or decrease, if the schema does not say so. */
 static int find_label_order(tsr_label_index *index, tsr_error *error) {
-  bool rises = true, falls = true;
-  for (uint64_t i = 1; i < index->ordered_count && (rises || falls); i++) {
+  bool ascending = true, descending = true;
+  for (uint64_t i = 1; i < index->ordered_count && (ascending || descending); i++) {
     const int c = compare_labels(index, (label_entry){&index->cells, index->ordered[i - 1]},
                                  (label_entry){&index->cells, index->ordered[i]});
-    rises = rises && c < 0;
-    falls = falls && c > 0;
+    ascending = ascending && c < 0;
+    descending = descending && c > 0;
   }
-  index->order = rises ? 1 : falls ? 2 : 0;
+  index->order = ascending ? 1 : descending ? 2 : 0;
   return index->order ? TSR_OK : sort_label_values(index, error);
 }
 
@@ -309,7 +309,7 @@ static int order_label_values(tsr_label_index *index, tsr_error *error) {
     if (index->declared && last != i &&
         !labels_follow(index, (label_entry){&index->cells, last}, (label_entry){&index->cells, i}))
       return tsr__fail(error, TSR_CORRUPT, "its values must %s, but number %llu does not",
-                       label_falls(index) ? "fall" : "rise", (unsigned long long)i);
+                       label_descends(index) ? "fall" : "rise", (unsigned long long)i);
     index->ordered[index->ordered_count++] = i;
   }
   return index->declared ? TSR_OK : find_label_order(index, error);
@@ -402,12 +402,12 @@ static int compare_ordered(const tsr_label_index *index, uint64_t i, uint64_t ke
 
 /* Lower bound (`above`: upper bound) of a value among the ordered values; counted from the end if the labels descend.
  */
-static uint64_t count_below(const tsr_label_index *index, uint64_t key, const uint8_t *text, uint64_t size,
+static uint64_t lower_bound(const tsr_label_index *index, uint64_t key, const uint8_t *text, uint64_t size,
                             bool above) {
   uint64_t low = 0, high = index->ordered_count;
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    const uint64_t i = label_falls(index) ? index->ordered_count - 1 - middle : middle;
+    const uint64_t i = label_descends(index) ? index->ordered_count - 1 - middle : middle;
     const int c = compare_ordered(index, i, key, text, size);
     if (c < 0 || (above && c == 0)) low = middle + 1;
     else high = middle;
@@ -459,7 +459,7 @@ static int compare_cells(const void *a, const void *b) {
 static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t end, label_intervals *found,
                                tsr_error *error) {
   const uint64_t count = end - first,
-                 *from = index->ordered + (label_falls(index) ? index->ordered_count - end : first);
+                 *from = index->ordered + (label_descends(index) ? index->ordered_count - end : first);
   uint64_t *cells;
   if (index->order != 0) return add_label_runs(index, from, count, found, error);
   TSR_TRY(
@@ -478,11 +478,11 @@ static int find_label_spans(tsr_label_index *index, const tsr_spans *spans, labe
     uint64_t first = 0, end = n;
     if (!spans->all && spans->text) {
       const tsr_text_span *span = &spans->texts[i];
-      first = count_below(index, 0, span->low, span->low_size, false);
-      if (!span->high_open) end = count_below(index, 0, span->high, span->high_size, !span->high_exclusive);
+      first = lower_bound(index, 0, span->low, span->low_size, false);
+      if (!span->high_open) end = lower_bound(index, 0, span->high, span->high_size, !span->high_exclusive);
     } else if (!spans->all) {
-      first = count_below(index, spans->spans[i].low, NULL, 0, false);
-      end = count_below(index, spans->spans[i].high, NULL, 0, true);
+      first = lower_bound(index, spans->spans[i].low, NULL, 0, false);
+      end = lower_bound(index, spans->spans[i].high, NULL, 0, true);
     }
     if (first < end) TSR_TRY(add_label_intervals(index, first, end, found, error));
   }
@@ -560,7 +560,7 @@ static int is_label_interval(const tsr_label_index *index, const tsr_interval *i
   if (tsr__key(index->field->datatype, row.min) >= span->low && tsr__key(index->field->datatype, row.max) <= span->high)
     return 1;
   return tsr__fail(error, TSR_CORRUPT, "its values must %s, but between coordinates of a range one is beyond it",
-                   label_falls(index) ? "fall" : "rise");
+                   label_descends(index) ? "fall" : "rise");
 }
 
 /* Finds the interval for one span of values. Returns 1; 0 if the values must be loaded to find it. */
@@ -622,7 +622,7 @@ int tsr_label_find(tsr_label_index *index, const tsr_ranges *ranges, bool exact,
 /* Returns true if `high`, a value above `value`, is nearer to it than `low`, a value below it. */
 static bool is_nearer_after(const tsr_label_index *index, const void *value, const uint8_t *low, const uint8_t *high) {
   const tsr_datatype datatype = index->field->datatype;
-  const bool tie_after = label_falls(index); /* the lower coordinate wins */
+  const bool tie_after = label_descends(index); /* the lower coordinate wins */
   if (tsr_datatype_kind(datatype) != TSR_KIND_FLOAT) {
     const uint64_t key = tsr__key(datatype, value);
     const uint64_t to_low = key - tsr__key(datatype, low), to_high = tsr__key(datatype, high) - key;
@@ -639,14 +639,14 @@ static const uint8_t *index_value(const tsr_label_index *index, uint64_t cell) {
 
 /* Returns the cell of an ordered value, numbered from the least one. */
 static uint64_t label_cell_at(const tsr_label_index *index, uint64_t place) {
-  return index->ordered[label_falls(index) ? index->ordered_count - 1 - place : place];
+  return index->ordered[label_descends(index) ? index->ordered_count - 1 - place : place];
 }
 
 /* Finds the nearest of the loaded values. Returns 1; 0 if there is none. */
 static int nearest_cell(const tsr_label_index *index, const void *value, uint64_t size, int side, uint64_t *cell) {
   const uint64_t n = index->ordered_count, key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
-  const uint64_t below = count_below(index, key, value, size, true); /* values that are not above */
-  const uint64_t from = count_below(index, key, value, size, false);
+  const uint64_t below = lower_bound(index, key, value, size, true); /* values that are not above */
+  const uint64_t from = lower_bound(index, key, value, size, false);
   uint64_t found;
   if (from < below) found = from; /* equal */
   else if (side < 0 || (side == 0 && below == n)) found = below - 1;
@@ -671,7 +671,8 @@ static int find_neighbour(const tsr_label_index *index, tsr_reader *reader, cons
                           label_neighbour *found, tsr_error *error) {
   const tsr_range range = {.low = above ? value : NULL, .high = above ? NULL : value};
   const tsr_ranges ranges = {.ranges = &range, .count = 1};
-  return find_label_edge(index, reader, &ranges, above == label_falls(index), found->coordinate, found->value, error);
+  return find_label_edge(index, reader, &ranges, above == label_descends(index), found->coordinate, found->value,
+                         error);
 }
 
 /* Finds the nearest value without loading all values. Returns 1; 0 if there is none. */
@@ -760,7 +761,7 @@ void tsr_label_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t c
 
 tsr_array *tsr__label_array(const tsr_label_index *index) { return index->values; }
 
-bool tsr__label_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count) {
+bool tsr__label_next_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count) {
   while (*cell < index->count && !index->validity.data[*cell]) ++*cell;
   for (*count = 0; *cell + *count < index->count && index->validity.data[*cell + *count];) ++*count;
   return *count > 0;
@@ -783,7 +784,7 @@ static int label_span(const tsr_label_index *index, uint64_t first, uint64_t cou
 }
 
 static int fail_label_order(const tsr_label_index *index, uint64_t coordinate, tsr_error *error) {
-  const char *way = label_falls(index) ? "fall" : "rise";
+  const char *way = label_descends(index) ? "fall" : "rise";
   if (tsr_datatype_kind(index->dimension->datatype) == TSR_KIND_UNSIGNED)
     return tsr__fail(error, TSR_CONSTRAINT, "its values must %s, but that of coordinate %llu does not", way,
                      (unsigned long long)coordinate);
@@ -791,8 +792,8 @@ static int fail_label_order(const tsr_label_index *index, uint64_t coordinate, t
                    (long long)coordinate);
 }
 
-int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
-                     tsr_interval *span, tsr_error *error) {
+int tsr__label_check_values(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
+                            tsr_interval *span, tsr_error *error) {
   const uint64_t from = load_coordinate(index, first);
   label_entry before = {0};
   if (index->order == 0) return tsr__fail(error, TSR_UNSUPPORTED, "its values have no order");

@@ -50,14 +50,14 @@ static int label_write_box(tsr_label_index *index, const void *first, const tsr_
   tsr_interval span;
   tsr_writer *writer;
   TSR_TRY(tsr_label_read(index, 0, TSR_TIME_NOW, error));
-  TSR_TRY(tsr__label_place(index, first, values, count, &span, error));
+  TSR_TRY(tsr__label_check_values(index, first, values, count, &span, error));
   TSR_TRY(tsr_writer_open(tsr__label_array(index), &options, &writer, error));
   int rc = tsr_writer_append_box(writer, &span, false, columns, error);
   if (rc >= 0) rc = tsr_writer_prepare(writer, error);
   if (rc >= 0 && leased) {
     rc = take_label_lease(index, error);
     if (rc >= 0) rc = tsr_label_read(index, 0, TSR_TIME_NOW, error);
-    if (rc >= 0) rc = tsr__label_place(index, first, values, count, &span, error);
+    if (rc >= 0) rc = tsr__label_check_values(index, first, values, count, &span, error);
   }
   return end_label_writer(writer, rc, error);
 }
@@ -84,7 +84,7 @@ int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column 
 static int append_label_runs(const tsr_label_index *from, tsr_writer *writer, uint64_t *at, tsr_error *error) {
   const tsr_column *all = tsr_label_cells(from);
   uint64_t count;
-  for (unsigned boxes = 0; boxes < LABEL_COPY_BOXES && tsr__label_run(from, at, &count); boxes++) {
+  for (unsigned boxes = 0; boxes < LABEL_COPY_BOXES && tsr__label_next_run(from, at, &count); boxes++) {
     tsr_interval span = {0};
     tsr_column columns[] = {{0}, *all}; /* a box has no column of coordinates */
     tsr_label_coordinate(from, *at, span.low);
@@ -102,7 +102,7 @@ int tsr_label_copy(const tsr_label_index *from, tsr_label_index *to, tsr_error *
   TSR_OWN_ERROR(error);
   const tsr_writer_options options = {0};
   uint64_t count;
-  for (uint64_t at = 0; tsr__label_run(from, &at, &count);) {
+  for (uint64_t at = 0; tsr__label_next_run(from, &at, &count);) {
     tsr_writer *writer;
     TSR_TRY(tsr_writer_open(tsr__label_array(to), &options, &writer, error));
     int rc = append_label_runs(from, writer, &at, error);

@@ -9,13 +9,13 @@
 tsr_array *tsr__label_array(const tsr_label_index *index);
 
 /* Finds the next run of cells with values, at or after *cell. Returns false if there is none. */
-bool tsr__label_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count);
+bool tsr__label_next_run(const tsr_label_index *index, uint64_t *cell, uint64_t *count);
 
 /* Checks `count` > 0 new values for the coordinates from `first` on, against each other and against the adjacent values
  * that the index has read, and sets *span to these coordinates. TSR_RANGE: they reach beyond the domain.
  * TSR_CONSTRAINT: the label would no longer strictly increase or decrease; the message names the coordinate. */
-int tsr__label_place(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
-                     tsr_interval *span, tsr_error *error);
+int tsr__label_check_values(const tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
+                            tsr_interval *span, tsr_error *error);
 
 /* ---- label.c: labels of new arrays ------------------------------------------------------------------------------- */
 

@@ -132,7 +132,7 @@ int tsr__log_file(tsr_log *log, const char *path, const tsr_commit_file **file, 
   }
   tsr_commit_file *f;
   int rc = make_commit_file(log, path, &f, error);
-  const bool doubtful = tsr__is_doubtful(rc) || (rc >= 0 && (f->rest.cut || f->damaged));
+  const bool doubtful = tsr__may_be_corrupt_transfer(rc) || (rc >= 0 && (f->rest.cut || f->damaged));
   if (doubtful && tsr__store_doubt(log->store)) {
     if (rc >= 0) free_commit_file(f);
     rc = make_commit_file(log, path, &f, error);
@@ -243,7 +243,7 @@ int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *c
  */
 
 typedef struct doubt { /* the check of one cut .con */
-  const tsr_unfinished *known;
+  const tsr_partial_consolidation *known;
   const char *con; /* path */
   uint64_t written; /* when the .con was last changed, in milliseconds since 1970 */
   tsr_path *path; /* result: the file whose age matters */
@@ -252,7 +252,8 @@ typedef struct doubt { /* the check of one cut .con */
 
 /* Gives the latest modification time of the files in a directory, in milliseconds since 1970; 0 if it is empty or
  * missing. */
-static int last_change(const tsr_unfinished *known, const char *directory, uint64_t *changed, tsr_error *error) {
+static int last_change(const tsr_partial_consolidation *known, const char *directory, uint64_t *changed,
+                       tsr_error *error) {
   tsr_listing entries = {.memory = known->memory};
   *changed = 0;
   int rc = tsr__store_list(known->store, directory, &entries, error);
@@ -267,7 +268,8 @@ static int last_change(const tsr_unfinished *known, const char *directory, uint6
   return rc == TSR_NOT_FOUND ? TSR_OK : rc;
 }
 
-static int unfinished_is_whole(const tsr_unfinished *known, const char *directory, bool *whole, tsr_error *error) {
+static int fragment_is_whole(const tsr_partial_consolidation *known, const char *directory, bool *whole,
+                             tsr_error *error) {
   const tsr_path metadata = tsr__path_of(directory, TSR_FILE_FRAGMENT_METADATA, "");
   return tsr__store_find(known->store, metadata.text, whole, error);
 }
@@ -297,7 +299,7 @@ static int look_at_fragment(const doubt *d, const char *directory, const char *n
   const tsr_path path = tsr__path_of(directory, name, "");
   bool whole;
   uint64_t changed;
-  TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
+  TSR_TRY(fragment_is_whole(d->known, path.text, &whole, d->error));
   if (!whole) return 0; /* being written, or left over from a crash: no commit can have named it */
   const tsr_path commit =
       tsr__path_of(layout_commits_folder(parsed->version), name, layout_commit_suffix(parsed->version));
@@ -344,14 +346,14 @@ static int look_at_entries(const doubt *d, const tsr_commits *rest) {
     if (commit->kind != TSR_COMMIT_WRITE || !tsr__name_parse(commit->name, strlen(commit->name), &parsed)) continue;
     if (tsr__map_get(d->known->fragments, commit->name) || tsr__map_get(d->known->settled, commit->name)) continue;
     const tsr_path path = tsr__path_of(layout_fragments_folder(parsed.version), commit->name, "");
-    TSR_TRY(unfinished_is_whole(d->known, path.text, &whole, d->error));
+    TSR_TRY(fragment_is_whole(d->known, path.text, &whole, d->error));
     if (whole) return tell_fragment(d, commit->name, &parsed);
   }
   return 0;
 }
 
-int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const tsr_commits *rest, tsr_path *path,
-                          tsr_error *error) {
+int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con, const tsr_commits *rest,
+                                     tsr_path *path, tsr_error *error) {
   doubt d = {.known = known, .con = con, .path = path, .error = error};
   *path = tsr__path_of("", con, "");
   int rc = tsr__store_modified(known->store, con, &d.written, error);
@@ -375,8 +377,8 @@ int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const ts
  *   a .meta of any name             its footer was consolidated
  *
  * If a vacuum has removed the sources of a merged fragment and their .vac, no file names them any more, but the time
- * range of the merged fragment contains theirs (tsr__listing_took_up). A file that cannot be read is an error: a commit
- * must not be undone on a guess.
+ * range of the merged fragment contains theirs (tsr__listing_shows_published). A file that cannot be read is an error:
+ * a commit must not be undone on a guess.
  */
 
 static const char commits[] = TSR_DIR_COMMITS;
@@ -460,14 +462,14 @@ static bool names(const tsr_published *p, const char *name) {
   return tsr__map_get(&p->log->listing->names, name) || tsr__map_get(&p->names, name);
 }
 
-int tsr__published_has(const tsr_published *published, const tsr_pending *pending, tsr_error *error) {
-  const int single = tsr__pending_published(published->log->store, pending->commit, error);
-  const char *slash = strrchr(pending->commit, '/'), *file = slash ? slash + 1 : pending->commit;
+int tsr__published_has(const tsr_published *published, const tsr_prepared_marker *prepared, tsr_error *error) {
+  const int single = tsr__prepared_is_published(published->log->store, prepared->commit, error);
+  const char *slash = strrchr(prepared->commit, '/'), *file = slash ? slash + 1 : prepared->commit;
   char name[TSR_COMMIT_PATH];
   uint64_t stem;
   if (single != 0) return single;
-  for (uint64_t i = 0; i < pending->fragment_count; i++)
-    if (names(published, pending->fragments[i])) return 1;
+  for (uint64_t i = 0; i < prepared->fragment_count; i++)
+    if (names(published, prepared->fragments[i])) return 1;
   if (!tsr__name_suffix(file, TSR_SUFFIX_DELETE, &stem) || stem >= sizeof name) return 0;
   memcpy(name, file, stem);
   name[stem] = 0;
@@ -499,10 +501,11 @@ static bool has_delete_of(const tsr_commit_listing *listing, const char *commit)
   return false;
 }
 
-bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *pending) {
-  for (uint64_t i = 0; i < pending->fragment_count; i++)
-    if (tsr__map_get(&listing->names, pending->fragments[i]) || is_spanned(listing, pending->fragments[i])) return true;
-  return pending->fragment_count == 0 && has_delete_of(listing, pending->commit);
+bool tsr__listing_shows_published(const tsr_commit_listing *listing, const tsr_prepared_marker *prepared) {
+  for (uint64_t i = 0; i < prepared->fragment_count; i++)
+    if (tsr__map_get(&listing->names, prepared->fragments[i]) || is_spanned(listing, prepared->fragments[i]))
+      return true;
+  return prepared->fragment_count == 0 && has_delete_of(listing, prepared->commit);
 }
 
 /* ---- Delete conditions (docs/format.md) -------------------------------------------------------------------------- */
@@ -518,12 +521,12 @@ static int decode_delete(tsr_log *log, const char *path, const uint8_t *bytes, u
 
 static int read_del_file(tsr_log *log, const char *path, tsr_buffer *stored, tsr_buffer *content, tsr_error *error) {
   const uint64_t stored_before = stored->size, content_before = content->size;
-  tsr_patience patience = {0};
+  tsr_torn_read attempts = {0};
   for (;;) {
     int rc = tsr__store_read_all(log->store, path, tsr__add_sat(CONDITION_MAX, CONDITION_MAX / 8), stored, error);
     if (rc >= 0)
       rc = decode_delete(log, path, stored->data + stored_before, stored->size - stored_before, content, error);
-    rc = tsr__patience(&patience, log->store, path, rc, error);
+    rc = tsr__torn_read_retry(&attempts, log->store, path, rc, error);
     if (rc <= 0) return rc;
     stored->size = stored_before;
     content->size = content_before;

@@ -199,7 +199,7 @@ void tsr__turn_end(tsr_turn **turn) {
   if (leave_turn(t)) tsr__free(t);
 }
 
-void tsr__turn_give_back(tsr_turn **turn, tsr_store *store) {
+void tsr__turn_release(tsr_turn **turn, tsr_store *store) {
   tsr_turn *t = *turn;
   char path[64];
   *turn = NULL;

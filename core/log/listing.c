@@ -310,7 +310,7 @@ static int listing_read_consolidated(tsr_renewal *r, const tsr_listing *entries)
     if (file->rest.cut) {
       tsr_committed item = {0};
       TSR_TRY(tsr__renewal_copy_text(r, file->path, strlen(file->path), &item.path));
-      TSR_TRY(tsr__renewal_append(r, &r->listing->unfinished, &item));
+      TSR_TRY(tsr__renewal_append(r, &r->listing->truncated_con, &item));
     }
     for (uint64_t n = 0; n < file->commits.count; n++)
       TSR_TRY(tsr__renewal_add_con_entry(r, file->path, &file->commits.commits[n]));
@@ -355,7 +355,7 @@ static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
   const tsr_commit_list *footers = &r->listing->footers;
   const char **paths;
   uint64_t count = 0;
-  if (!tsr__store_expects(r->log->store)) return TSR_OK;
+  if (!tsr__store_prefetches(r->log->store)) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&r->listing->arena, entries->count + 2, &paths, r->error));
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path, *paired;
@@ -378,7 +378,7 @@ static int expect_commit_files(tsr_renewal *r, const tsr_listing *entries) {
   const tsr_commit_list *schemas = &r->listing->schemas;
   const tsr_committed *schema = &schemas->items[schemas->count - 1];
   if (!tsr__map_get(r->log->schemas, schema->name)) paths[count++] = schema->path;
-  tsr__store_expect_files(r->log->store, paths, count);
+  tsr__store_prefetch_files(r->log->store, paths, count);
   return TSR_OK;
 }
 
@@ -427,21 +427,21 @@ static int list_commit(tsr_renewal *r, const tsr_listing *entries, const char *n
  * the object exists. Such a server is not consistent, so commits of others may be missing, too. */
 static int check_own_commit(tsr_log *log, const tsr_listing *entries, tsr_error *error) {
   const struct timespec pause = {.tv_nsec = PAUSE * 1000000};
-  const char *slash = strrchr(log->settled, '/');
+  const char *slash = strrchr(log->own_commit, '/');
   uint64_t when;
   tsr_error one;
-  if (!log->unseen) return TSR_OK;
-  log->unseen = false;
+  if (!log->own_commit_unlisted) return TSR_OK;
+  log->own_commit_unlisted = false;
   if (!slash || tsr__listing_has(entries, slash + 1)) return TSR_OK;
-  const int rc = tsr__store_modified(log->store, log->settled, &when, &one);
+  const int rc = tsr__store_modified(log->store, log->own_commit, &when, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* it has been merged and vacuumed since */
-  log->unseen = true;
+  log->own_commit_unlisted = true;
   if (rc < 0) return *error = one, rc;
   TSR_TRY(tsr__cancelled(&log->environment->memory, error));
   nanosleep(&pause, NULL);
   return tsr__fail(error, TSR_ABORT,
                    "%s is there, but the server's listing lacks it: a server must list at once what was written",
-                   log->settled);
+                   log->own_commit);
 }
 
 static int listing_list_commits(tsr_renewal *r) {
@@ -551,11 +551,11 @@ static int list_footers(tsr_renewal *r) {
 }
 
 /* Lists the schema of an array whose creation is not published yet, for the environment that created it. */
-static int list_pending(tsr_renewal *r, const tsr_listing *root) {
-  const char *name = r->log->pending_schema;
-  char path[TSR_PENDING_PATH];
+static int list_unpublished(tsr_renewal *r, const tsr_listing *root) {
+  const char *name = r->log->unpublished_schema;
+  char path[TSR_CREATION_PATH];
   tsr_committed item = {.name = name};
-  tsr__pending_path(name, path);
+  tsr__creation_path(name, path);
   if (!tsr__listing_has(root, path)) return TSR_OK;
   bool old = !tsr__name_parse(name, strlen(name), &item.parsed);
   r->listing->old_layout = true; /* the array will be published in its own directory */
@@ -583,7 +583,7 @@ static int list_schemas(tsr_renewal *r, const tsr_listing *root) {
     TSR_TRY(tsr__renewal_join_path(r, TSR_DIR_SCHEMA, text, &item.path));
     TSR_TRY(tsr__renewal_append(r, &r->listing->schemas, &item));
   }
-  return r->listing->schemas.count == 0 && r->log->pending_schema ? list_pending(r, root) : TSR_OK;
+  return r->listing->schemas.count == 0 && r->log->unpublished_schema ? list_unpublished(r, root) : TSR_OK;
 }
 
 /* ---- Unfinished .con files --------------------------------------------------------------------------------------- */
@@ -602,20 +602,20 @@ static int settle_names(tsr_renewal *r) {
 
 /* Fails if treating a cut .con as not written yet may lose something. */
 static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
-  const tsr_commit_list *list = &r->listing->unfinished;
+  const tsr_commit_list *list = &r->listing->truncated_con;
   if (list->count == 0) return TSR_OK;
   TSR_TRY(settle_names(r));
-  const tsr_unfinished known = {.store = r->log->store,
-                                .memory = r->log->memory,
-                                .fragments = &r->listing->names,
-                                .deletes = &r->deletes,
-                                .settled = &r->settled,
-                                .root = root};
+  const tsr_partial_consolidation known = {.store = r->log->store,
+                                           .memory = r->log->memory,
+                                           .fragments = &r->listing->names,
+                                           .deletes = &r->deletes,
+                                           .settled = &r->settled,
+                                           .root = root};
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_commit_file *file;
     TSR_TRY(tsr__log_file(r->log, list->items[i].path, &file, r->error));
     if (!file->rest.cut) return tsr__fail(r->error, TSR_ABORT, "%s was written while it was listed", file->path);
-    const int rc = tsr__unfinished_loses(&known, file->path, &file->rest, &r->doubtful, r->error);
+    const int rc = tsr__partial_consolidation_loses(&known, file->path, &file->rest, &r->doubtful, r->error);
     if (rc) return rc < 0 ? rc : TSR_CORRUPT;
   }
   return TSR_OK;
@@ -835,7 +835,7 @@ static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories
  * pending commits, which become visible by other means, and no unfinished files. */
 static bool may_extend(const tsr_log *log) {
   const tsr_commit_listing *l = log->listing;
-  return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->unfinished.count == 0;
+  return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->truncated_con.count == 0;
 }
 
 /* Returns true if a staged vacuum file is listed: a new .wrt could make it count. */
@@ -921,7 +921,7 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
 
 /* One attempt to renew the listing if it is outdated. Returns 0 if it is up to date now; 1 if a file that may still be
  * growing is in the way. *last: the result is final; else try again. */
-static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *patience, bool *last, tsr_error *error) {
+static int renew_once(tsr_log *log, bool commits, bool force, tsr_torn_read *attempts, bool *last, tsr_error *error) {
   tsr_array_directories directories = {.store = log->store};
   tsr_path doubtful = {""};
   *last = true;
@@ -943,7 +943,7 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *pati
     if (rc < 0 && *last) tsr__wrap(error, "array %s", log->path);
   } else if (rc > 0) {
     rc = renew(log, commits || (log->listing && log->listing->complete), force, &directories, &doubtful, error);
-    if (*doubtful.text) rc = tsr__patience(patience, log->store, doubtful.text, rc, error);
+    if (*doubtful.text) rc = tsr__torn_read_retry(attempts, log->store, doubtful.text, rc, error);
     *last = rc != 1 && rc != TSR_ABORT;
     if (rc < 0 && rc != TSR_NOT_FOUND && *last) tsr__wrap(error, "array %s", log->path);
   }
@@ -952,14 +952,14 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_patience *pati
 }
 
 static int list_array(tsr_log *log, bool commits, bool force, tsr_error *error) {
-  tsr_patience patience = {0};
+  tsr_torn_read attempts = {0};
   tsr_error unseen;
   int rc = TSR_OK;
   bool last = false;
   if (!error) error = &unseen;
-  for (int i = 0; i < RENEWALS && !last; i++) rc = renew_once(log, commits, force, &patience, &last, error);
+  for (int i = 0; i < RENEWALS && !last; i++) rc = renew_once(log, commits, force, &attempts, &last, error);
   if (last) return rc;
-  if (rc > 0 || log->unseen) { /* the doubtful file kept changing; or the server's listings lag behind */
+  if (rc > 0 || log->own_commit_unlisted) { /* the doubtful file kept changing; or the server's listings lag behind */
     const tsr_error before = *error;
     rc = tsr__fail(error, rc > 0 ? TSR_BUSY : TSR_UNREACHABLE, "%s", before.message);
   }

@@ -5,7 +5,7 @@
  * The life of a commit:
  *
  *     WRITTEN      the fragments and the staged file are complete, and nothing names them
- *        |  tsr__pending_mark: NAME.pending, locked for as long as the writer lives
+ *        |  tsr__prepared_mark: NAME.pending, locked for as long as the writer lives
  *        v
  *     PREPARED ----------------------------------------> UNDONE
  *        |  the host commits its transaction      the writer rolls back; or it died, and recovery finds that
@@ -15,10 +15,10 @@
  *        |    \
  *        |     '----- recovery; a merged fragment spans the commit's time -----> LATE
  *        |                                               tsr__late_write: .NAME.late names another commit, of the
- *        |  tsr__pending_publish: one rename, or         present, with the cells that are still the newest; once
+ *        |  tsr__prepared_publish: one rename, or        present, with the cells that are still the newest; once
  *        |  the creation of an empty file                that one is published, this one no longer counts
  *        v
- *     PUBLISHED    all readers see it, TileDB included; then tsr__pending_unmark removes the marker
+ *     PUBLISHED    all readers see it, TileDB included; then tsr__prepared_unmark removes the marker
  *        |  a merge commits a fragment with the same cells, and its .vac file names the sources
  *        v
  *     REPLACED     hidden from snapshots that have the merged fragment in view
@@ -60,24 +60,24 @@
 #include "base/memory.h"
 
 /* Returns true for the errors that bytes corrupted in transit may cause. */
-static inline bool tsr__is_doubtful(int code) {
+static inline bool tsr__may_be_corrupt_transfer(int code) {
   return code == TSR_CORRUPT || code == TSR_UNSUPPORTED || code == TSR_AUTH || code == TSR_TOOBIG;
 }
 
 /* ---- torn_read.c: files that another program may still be writing ------------------------------------------------ */
 
-typedef struct tsr_patience { /* state of the attempts to read one file; {0} before the first attempt */
+typedef struct tsr_torn_read { /* state of the attempts to read one file; {0} before the first attempt */
   /* begun: the file was looked at, or fetched again (tsr__store_doubt); changed: it changed between two looks */
   bool begun, changed;
   uint64_t since; /* tsr__moment of the first look */
   tsr_look look; /* size and time of change at the last look */
-} tsr_patience;
+} tsr_torn_read;
 
 /* Call it after each attempt to read and decode the file `path`, with the result `code` and its error. Returns 1 if the
  * caller must try again, else the final result. That is `code`, with two exceptions: TSR_CORRUPT becomes TSR_BUSY if
  * the file changed so recently that its writer may still be at work, and TSR_NOT_FOUND if the file was removed
  * meanwhile. All calls for one file together wait for at most 100 ms. Any thread may call it. */
-int tsr__patience(tsr_patience *patience, tsr_store *store, const char *path, int code, tsr_error *error);
+int tsr__torn_read_retry(tsr_torn_read *attempts, tsr_store *store, const char *path, int code, tsr_error *error);
 
 /* Returns true if the file changed in the last 5 seconds, so that its writer may still be at work. */
 bool tsr__is_young(const tsr_look *look);
@@ -97,16 +97,16 @@ int tsr__damage(int code, tsr_error *error);
 
 /* ---- timestamped_directory.c: __meta, __group, __schema ---------------------------------------------------------- */
 
-typedef struct tsr_timed_files {
+typedef struct tsr_timestamped_files {
   uint64_t count;
   const char **paths; /* in the order in which the files take effect: by (start time, name) */
-} tsr_timed_files;
+} tsr_timestamped_files;
 
 /* Finds the files in view in a directory of timestamped names (__meta, __group): those whose whole time range is within
  * since..as_of, both inclusive, in milliseconds since 1970 (as_of may be TSR_TIME_NOW), and which no .vac file within
  * the same range names. A missing directory has no files. `arena` owns the paths. */
-int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
-                     uint64_t as_of, tsr_arena *arena, tsr_timed_files *files, tsr_error *error);
+int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
+                           uint64_t as_of, tsr_arena *arena, tsr_timestamped_files *files, tsr_error *error);
 
 /* Small files that must appear atomically (metadata, group members, evolved schemas) are written under a provisional
  * name, synced, and renamed. */
@@ -128,13 +128,13 @@ int tsr__write_named(tsr_store *store, const char *directory, const char *name, 
 
 /* Like tsr__write_named, under a new timestamped name. Its time is the present, or just after `after` if that is later.
  * `name_version`: version at the end of the name; 0: none. *written: the name; may be NULL. */
-int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
-                     uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
-                     char written[128], tsr_error *error);
+int tsr__write_timestamped(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
+                           uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
+                           char written[128], tsr_error *error);
 
 /* Gives the newest time among the timestamped names of a directory, ignoring times in the future; 0 if there is
  * none. */
-int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error);
+int tsr__timestamped_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error);
 
 /* ---- prepared.c: commits that a transaction has prepared --------------------------------------------------------- */
 
@@ -142,15 +142,15 @@ int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr
  * finds the marker (docs/commits.md). All commits, markers, staged files and records are named by paths relative to the
  * array. */
 
-#define TSR_PENDING_PATH 160 /* bytes for a path that tsr__pending_path makes */
+#define TSR_CREATION_PATH 160 /* bytes for a path that tsr__creation_path makes */
 
 /* Makes the provisional name of __schema, or of __array_schema.tdb, in an array whose creation is not yet published. No
  * reader mistakes it for a schema. */
-void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]);
+void tsr__creation_path(const char *schema_name, char path[TSR_CREATION_PATH]);
 
 #define TSR_COMMIT_PATH 224 /* bytes for the path of a commit, a marker or a staged file */
 
-typedef struct tsr_pending { /* a decoded marker; an arena owns the strings */
+typedef struct tsr_prepared_marker { /* a decoded marker; an arena owns the strings */
   /* path of the file that publishes it: __commits/NAME.wrt, .con, .del, NAME.ok, NAME/__fragment_metadata.tdb */
   const char *commit;
   uint64_t fragment_count;
@@ -159,56 +159,57 @@ typedef struct tsr_pending { /* a decoded marker; an arena owns the strings */
   const char *owner;
   bool locked; /* the writer holds a lock on the marker for as long as it lives */
   const char *host, *file; /* for messages: name of the host, or NULL; path of the database */
-} tsr_pending;
+} tsr_prepared_marker;
 
 #define TSR_OWNER_MAX 64 /* longest id of an owner, in bytes */
 
 /* Returns true if the id is 1 to TSR_OWNER_MAX printable characters without spaces. */
-bool tsr__pending_owner_valid(const char *owner);
+bool tsr__prepared_owner_valid(const char *owner);
 
 /* Gives the paths of a commit's marker and of its staged file, which publication renames to `commit`. `staged` is "" if
  * the commit is an empty file. Returns false if `commit` is not the path of a commit. */
-bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]);
+bool tsr__prepared_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]);
 
-/* Writes a marker; ignores `host` and `locked` of `pending`. *lock: the marker's file, which stays locked until the
+/* Writes a marker; ignores `host` and `locked` of `prepared`. *lock: the marker's file, which stays locked until the
  * caller closes it; NULL if the store has no locks. If `durable` is true, the marker is on disk when the function
  * returns; up to `threads` threads sync. */
-int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
-                      tsr_file **lock, tsr_error *error);
+int tsr__prepared_mark(tsr_store *store, const char *marker, const tsr_prepared_marker *prepared, bool durable,
+                       unsigned threads, tsr_file **lock, tsr_error *error);
 
 /* Tells whether the writer of a marker still holds its lock. Returns TSR_UNSUPPORTED if the store has no locks,
  * TSR_NOT_FOUND if the marker is missing. */
-int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error);
+int tsr__prepared_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error);
 
 /* Reads a marker; `arena` owns the strings. Returns 1; 0 if the marker is missing or incomplete. */
-int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error);
+int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_prepared_marker *prepared,
+                       tsr_error *error);
 
 /* Makes the commit of the database file `owner` (a path) durable before anything is published: syncs its directory.
  * SQLite does not sync the directory after deleting its journal (except with synchronous=EXTRA): after a power loss the
  * journal could reappear, and SQLite would roll back a commit that the array shows. */
-int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error);
+int tsr__prepared_settle(tsr_memory *memory, const char *owner, tsr_error *error);
 
 /* Returns 1 if the commit's own file exists, else 0. A commit that was consolidated into a .con may have lost its own
  * file; tsr__published_has looks further. */
-int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error);
+int tsr__prepared_is_published(tsr_store *store, const char *commit, tsr_error *error);
 
 /* Fails with TSR_CORRUPT: the database has committed the commit, but its files are gone, so it can never be
  * published. */
-int tsr__pending_fail_gone(const char *commit, tsr_error *error);
+int tsr__prepared_fail_gone(const char *commit, tsr_error *error);
 
 /* Returns 1 if all files that publication needs exist (the staged file, the metadata of each fragment), else 0. */
-int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error);
+int tsr__prepared_is_complete(tsr_store *store, const tsr_prepared_marker *prepared, tsr_error *error);
 
 /* Removes a marker; a missing one is no error. */
-int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error);
+int tsr__prepared_unmark(tsr_store *store, const char *marker, tsr_error *error);
 
 /* Publishes a prepared commit. Returns 1; 0 if it is already published, or its files are missing. `durable`: the commit
  * is on disk when the function returns. */
-int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);
+int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error);
 
 /* Unpublishes a commit: removes its own file and the .del files of its deletes, if they exist; its fragments stay. For
  * stores with transactions, where the host may roll back after the publication. */
-int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error);
+int tsr__prepared_withdraw(tsr_store *store, const char *commit, tsr_error *error);
 
 /* Records of late publications: recovery published another commit instead of the prepared one. */
 
@@ -274,14 +275,14 @@ typedef struct tsr_log {
   void *array; /* the argument of `schema_version` */
   uint32_t (*schema_version)(const void *array, const char *name); /* 0: the schema has not been loaded */
   tsr_log_host host;
-  char *
-      pending_schema; /* owned: the schema's name, if the array was opened before its creation was published; or NULL */
+  /* owned: the schema's name, if the array was opened before its creation was published; or NULL */
+  char *unpublished_schema;
   uint64_t frozen; /* the present of new snapshots, in milliseconds since 1970; 0: the clock's */
   struct tsr_commit_listing *listing; /* the last one */
   tsr_commit_files files;
-  uint64_t undoubled; /* digest of the vacuum files with which tsr__log_find_doubled last found nothing */
-  bool unseen; /* `settled` is in a bucket, and no listing has shown it yet */
-  char settled[TSR_COMMIT_PATH]; /* the last commit that a writer of this array published; its marker is gone */
+  uint64_t checked_vacuums; /* digest of the vacuum files with which tsr__log_find_duplicate_cells last found nothing */
+  bool own_commit_unlisted; /* `own_commit` is in a bucket, and no listing has shown it yet */
+  char own_commit[TSR_COMMIT_PATH]; /* the last commit that a writer of this array published; its marker is gone */
 } tsr_log;
 
 /* Gives the decoded .con, .ign, .vac or .meta file at `path`, reading it on the first call. Borrowed until the listing
@@ -366,7 +367,7 @@ typedef struct tsr_commit_listing {
   tsr_prepared_commits prepared;
   uint64_t written; /* how many entries of __commits are .wrt files */
   tsr_map others; /* names of the other entries of __commits; a set */
-  tsr_commit_list unfinished; /* `path` of .con files that are cut without any loss (commit_files.c) */
+  tsr_commit_list truncated_con; /* `path` of .con files that are cut without any loss (commit_files.c) */
 } tsr_commit_listing;
 
 /* Renews log->listing if it is missing or outdated, or unconditionally if `force` is true. `commits`: list everything;
@@ -477,7 +478,7 @@ int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *comm
 /* The same for all vacuum files of a listing. Names are borrowed until the array is listed again. */
 int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error);
 
-typedef struct tsr_unfinished { /* which names other files of the array commit or rule out; all borrowed */
+typedef struct tsr_partial_consolidation { /* which names other files of the array commit or rule out; all borrowed */
   tsr_store *store;
   tsr_memory *memory;
   const tsr_map *fragments; /* names of fragments that other files commit */
@@ -485,13 +486,13 @@ typedef struct tsr_unfinished { /* which names other files of the array commit o
   /* names of fragments that no .con can have committed: markers, .ign and .vac files name them */
   const tsr_map *settled;
   const tsr_listing *root; /* the array's directory */
-} tsr_unfinished;
+} tsr_partial_consolidation;
 
 /* Tells whether anything is lost if the cut file `con` counts as not written. `rest`: its complete entries. Returns 0
  * if nothing is lost; 1 if something may be lost, with TSR_CORRUPT and advice in `error`, and in *path the file whose
  * age says whether the writer may still be at work; < 0 on an error. */
-int tsr__unfinished_loses(const tsr_unfinished *known, const char *con, const tsr_commits *rest, tsr_path *path,
-                          tsr_error *error);
+int tsr__partial_consolidation_loses(const tsr_partial_consolidation *known, const char *con, const tsr_commits *rest,
+                                     tsr_path *path, tsr_error *error);
 
 /* ---- replaced.c: merges that died before their vacuum file got its name; cells that are visible twice ------------ */
 
@@ -526,21 +527,21 @@ int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error);
 
 /* Cells that two visible fragments have because their common source was merged twice. In an array that allows
  * duplicates readers see such cells twice. */
-typedef struct tsr_doubled { /* names are borrowed from the vacuum files */
+typedef struct tsr_duplicate_cells { /* names are borrowed from the vacuum files */
   const char *merged; /* a committed merged fragment that has cells twice, or shares cells with `other`; NULL: none */
   const char *other; /* another committed merged fragment; or `merged` itself */
   const char *source; /* the fragment whose cells are there twice */
-} tsr_doubled;
+} tsr_duplicate_cells;
 
 /* Finds a merged fragment in `committed` that shares a source, directly or through merged sources, with another visible
  * fragment, or that was made from a merged fragment and one of that fragment's own sources. `files` are the vacuum
  * files of the array. */
-int tsr__find_doubled(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_doubled *doubled,
-                      tsr_error *error);
+int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const tsr_map *committed,
+                              tsr_duplicate_cells *doubled, tsr_error *error);
 
 /* The same for the log's listing. Skips the search if the vacuum files are the same as in the last search, which found
  * nothing. Names are borrowed until the array is listed again. */
-int tsr__log_find_doubled(tsr_log *log, tsr_doubled *doubled, tsr_error *error);
+int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error);
 
 /* ---- commit_files.c: published commits, delete conditions -------------------------------------------------------- */
 
@@ -558,14 +559,14 @@ int tsr__published_open(tsr_log *log, tsr_published *published, tsr_error *error
 
 /* Returns 1 if any file of the array shows that the commit was published, else 0. The array's listing must still be
  * that of tsr__published_open. */
-int tsr__published_has(const tsr_published *published, const tsr_pending *pending, tsr_error *error);
+int tsr__published_has(const tsr_published *published, const tsr_prepared_marker *prepared, tsr_error *error);
 
 void tsr__published_release(tsr_published *published);
 
 /* Returns true if the listing shows that a commit whose own files are gone was published: it has one of the commit's
  * fragments, or a merged fragment that spans the time of one. (Sources of a merge that were vacuumed leave no other
  * trace.) A commit of deletes alone was published if the listing has a delete of its time. */
-bool tsr__listing_took_up(const tsr_commit_listing *listing, const tsr_pending *pending);
+bool tsr__listing_shows_published(const tsr_commit_listing *listing, const tsr_prepared_marker *prepared);
 
 /* Reads a committed delete condition from its .del file or from the .con that contains it: appends the content of its
  * generic tile to `content`, for tsr__condition_decode, and, unless `stored` is NULL, the tile as stored to `stored`.
@@ -588,7 +589,7 @@ typedef struct tsr_turn tsr_turn;
 
 /* Takes the turn for the next commit to an array, waiting for writers that hold it. *after: the time of the last
  * commit; the next one must get a later time. *turn is NULL if the store needs no turns. Writers of one environment
- * share the turn of an array. The caller ends the turn with tsr__turn_end or tsr__turn_give_back. */
+ * share the turn of an array. The caller ends the turn with tsr__turn_end or tsr__turn_release. */
 int tsr__turn_take(tsr_log *log, tsr_turn **turn, uint64_t *after, tsr_error *error);
 
 /* Ends a turn whose commit was published, or is left to recovery. */
@@ -596,6 +597,6 @@ void tsr__turn_end(tsr_turn **turn);
 
 /* Gives back a turn whose commit will not be published, so that nobody waits for it. If the turn was taken long ago, it
  * only ends, because another writer may have taken over. */
-void tsr__turn_give_back(tsr_turn **turn, tsr_store *store);
+void tsr__turn_release(tsr_turn **turn, tsr_store *store);
 
 #endif

@@ -188,7 +188,7 @@ typedef enum commit_form { NO_COMMIT, WRT, STAGED, OK, PENDING_OLD } commit_form
 
 /* Returns the form of a commit's path, and gives the timestamped name in it, which is not NUL-terminated. NO_COMMIT if
  * the path is not that of a commit. */
-static commit_form pending_parse(const char *commit, const char **name, int *size) {
+static commit_form parse_commit(const char *commit, const char **name, int *size) {
   static const struct {
     const char *suffix;
     commit_form form;
@@ -211,11 +211,11 @@ static commit_form pending_parse(const char *commit, const char **name, int *siz
   return NO_COMMIT;
 }
 
-bool tsr__pending_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
+bool tsr__prepared_paths(const char *commit, char marker[TSR_COMMIT_PATH], char staged[TSR_COMMIT_PATH]) {
   const char *name;
   int size;
   *staged = 0;
-  switch (pending_parse(commit, &name, &size)) {
+  switch (parse_commit(commit, &name, &size)) {
   case NO_COMMIT: return false;
   case STAGED: snprintf(staged, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/.%.*s", size, name); /* fall through */
   case WRT: snprintf(marker, TSR_COMMIT_PATH, TSR_DIR_COMMITS "/%.*s" TSR_SUFFIX_PENDING, size, name); return true;
@@ -240,11 +240,11 @@ static int is_there(tsr_store *store, const char *path, tsr_error *error) {
   return 1;
 }
 
-int tsr__pending_published(tsr_store *store, const char *commit, tsr_error *error) {
+int tsr__prepared_is_published(tsr_store *store, const char *commit, tsr_error *error) {
   return is_there(store, commit, error);
 }
 
-int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
+int tsr__prepared_settle(tsr_memory *memory, const char *owner, tsr_error *error) {
   const size_t size = strlen(owner) + 1;
   char *directory;
   tsr_store *store;
@@ -255,7 +255,7 @@ int tsr__pending_settle(tsr_memory *memory, const char *owner, tsr_error *error)
   char *slash = strrchr(directory, '/');
   if (!slash) return tsr__free(directory), TSR_OK;
   directory[TSR_MAX((size_t)(slash - directory), tsr__path_root(directory))] = 0;
-  int rc = tsr__store_posix_open(memory, directory, &store, &one);
+  int rc = tsr__store_directory_open(memory, directory, &store, &one);
   if (rc >= 0) {
     rc = tsr__store_sync_directory(store, "", &one);
     tsr__store_close(store);
@@ -279,7 +279,7 @@ static void directory_of(const char *path, char directory[TSR_COMMIT_PATH]) {
   snprintf(directory, TSR_COMMIT_PATH, "%.*s", slash ? (int)(slash - path) : 0, path);
 }
 
-bool tsr__pending_owner_valid(const char *owner) {
+bool tsr__prepared_owner_valid(const char *owner) {
   const size_t size = strlen(owner);
   for (size_t i = 0; i < size; i++)
     if (owner[i] <= ' ' || owner[i] == 0x7f) return false;
@@ -294,23 +294,23 @@ static void name_host(char host[256]) {
   if (!*host) strcpy(host, "?");
 }
 
-static int print_marker(const tsr_pending *pending, bool locked, tsr_buffer *text, tsr_error *error) {
+static int print_marker(const tsr_prepared_marker *prepared, bool locked, tsr_buffer *text, tsr_error *error) {
   char host[256];
   name_host(host);
-  TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->commit));
-  for (uint64_t i = 0; i < pending->fragment_count; i++)
-    TSR_TRY(tsr__buffer_printf(text, error, "%s\n", pending->fragments[i]));
-  return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", pending->owner,
-                            locked ? "locked" : "unlocked", host, pending->file);
+  TSR_TRY(tsr__buffer_printf(text, error, "%s\n", prepared->commit));
+  for (uint64_t i = 0; i < prepared->fragment_count; i++)
+    TSR_TRY(tsr__buffer_printf(text, error, "%s\n", prepared->fragments[i]));
+  return tsr__buffer_printf(text, error, "\n" OWNER_WORD "%s %s %s\n%s\n", prepared->owner,
+                            locked ? "locked" : "unlocked", host, prepared->file);
 }
 
 /* Writes a marker to a store without locks. */
-static int put_marker(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable,
+static int put_marker(tsr_store *store, const char *marker, const tsr_prepared_marker *prepared, bool durable,
                       tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   char directory[TSR_COMMIT_PATH];
   directory_of(marker, directory);
-  int rc = print_marker(pending, false, &text, error);
+  int rc = print_marker(prepared, false, &text, error);
   if (rc >= 0) rc = tsr__store_put_new(store, marker, text.data, text.size, durable, error);
   if (rc >= 0 && durable) rc = tsr__store_sync_directory(store, directory, error);
   tsr__buffer_release(&text);
@@ -319,8 +319,8 @@ static int put_marker(tsr_store *store, const char *marker, const tsr_pending *p
 
 /* Writes the marker into a new file, and locks the file before writing its first byte: as long as the marker is empty,
  * other processes ignore it. */
-static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_pending *pending, bool durable,
-                        unsigned threads, bool *locked, tsr_error *error) {
+static int write_marker(tsr_store *store, tsr_file *file, const char *marker, const tsr_prepared_marker *prepared,
+                        bool durable, unsigned threads, bool *locked, tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   tsr_error one;
   char directory[TSR_COMMIT_PATH];
@@ -329,30 +329,30 @@ static int write_marker(tsr_store *store, tsr_file *file, const char *marker, co
   int rc = tsr__store_lock(file, &one);
   *locked = rc >= 0;
   if (rc < 0 && rc != TSR_UNSUPPORTED) return *error = one, rc;
-  rc = print_marker(pending, *locked, &text, error);
+  rc = print_marker(prepared, *locked, &text, error);
   if (rc >= 0) rc = tsr__store_append(file, text.data, text.size, error);
   if (rc >= 0 && durable) rc = tsr__store_sync_all(store, &file, 1, &name, 1, threads, error);
   tsr__buffer_release(&text);
   return rc;
 }
 
-int tsr__pending_mark(tsr_store *store, const char *marker, const tsr_pending *pending, bool durable, unsigned threads,
-                      tsr_file **lock, tsr_error *error) {
+int tsr__prepared_mark(tsr_store *store, const char *marker, const tsr_prepared_marker *prepared, bool durable,
+                       unsigned threads, tsr_file **lock, tsr_error *error) {
   tsr_file *file;
   tsr_error unseen;
   bool locked = false;
   if (!error) error = &unseen;
   *lock = NULL;
-  if (!tsr__store_has_locks(store)) return put_marker(store, marker, pending, durable, error);
+  if (!tsr__store_has_locks(store)) return put_marker(store, marker, prepared, durable, error);
   TSR_TRY(tsr__store_create_exclusive(store, marker, &file, error));
-  const int rc = write_marker(store, file, marker, pending, durable, threads, &locked, error);
+  const int rc = write_marker(store, file, marker, prepared, durable, threads, &locked, error);
   if (rc < 0) (void)tsr__store_remove(store, marker, NULL);
   if (rc >= 0 && locked) *lock = file;
   else tsr__store_close_file(file);
   return rc;
 }
 
-int tsr__pending_unmark(tsr_store *store, const char *marker, tsr_error *error) {
+int tsr__prepared_unmark(tsr_store *store, const char *marker, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_remove(store, marker, &one);
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
@@ -378,41 +378,41 @@ static char *next_word(char **at, char end) {
 }
 
 /* Parses the text after the empty line: the owner's line and the path of the database, or only the path. */
-static void parse_owner(char *text, tsr_pending *pending) {
+static void parse_owner(char *text, tsr_prepared_marker *prepared) {
   char *at = text + strlen(OWNER_WORD), *owner, *lock, *host;
-  pending->file = text;
+  prepared->file = text;
   if (strncmp(text, OWNER_WORD, strlen(OWNER_WORD)) != 0) return;
   char *const line = strchr(text, '\n');
   if (!line || !(owner = next_word(&at, ' ')) || !(lock = next_word(&at, ' ')) || !(host = next_word(&at, '\n')))
     return;
-  if (!tsr__pending_owner_valid(owner) || (strcmp(lock, "locked") != 0 && strcmp(lock, "unlocked") != 0)) return;
-  pending->owner = owner;
-  pending->locked = !strcmp(lock, "locked");
-  pending->host = host;
-  pending->file = at;
+  if (!tsr__prepared_owner_valid(owner) || (strcmp(lock, "locked") != 0 && strcmp(lock, "unlocked") != 0)) return;
+  prepared->owner = owner;
+  prepared->locked = !strcmp(lock, "locked");
+  prepared->host = host;
+  prepared->file = at;
 }
 
-static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_prepared_marker *prepared, tsr_error *error) {
   const char *name;
   int name_size;
   char *at = text, *line, *gap = strstr(text, "\n\n");
   if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
   uint64_t lines = 0;
   for (const char *p = text; p <= gap; p++) lines += *p == '\n';
-  *pending = (tsr_pending){.commit = pending_next_line(&at)};
-  if (!pending->commit || pending_parse(pending->commit, &name, &name_size) == NO_COMMIT) return 0;
-  TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &pending->fragments, error));
+  *prepared = (tsr_prepared_marker){.commit = pending_next_line(&at)};
+  if (!prepared->commit || parse_commit(prepared->commit, &name, &name_size) == NO_COMMIT) return 0;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &prepared->fragments, error));
   while ((line = pending_next_line(&at)) != NULL) {
     tsr_name parsed;
     if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
-    pending->fragments[pending->fragment_count++] = line;
+    prepared->fragments[prepared->fragment_count++] = line;
   }
   text[size - 1] = 0;
-  parse_owner(at, pending);
+  parse_owner(at, prepared);
   return 1;
 }
 
-int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
+int tsr__prepared_is_locked(tsr_store *store, const char *marker, bool *locked, tsr_error *error) {
   tsr_file *file;
   tsr_error one;
   *locked = false;
@@ -425,14 +425,15 @@ int tsr__pending_is_locked(tsr_store *store, const char *marker, bool *locked, t
   return rc;
 }
 
-int tsr__pending_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_pending *pending, tsr_error *error) {
+int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, tsr_prepared_marker *prepared,
+                       tsr_error *error) {
   tsr_buffer text = {.memory = store->memory};
   tsr_error one = {0};
   int rc = tsr__store_read_all(store, marker, MARKER_MAX, &text, &one);
   char *copy;
   if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
   if (rc >= 0) rc = TSR_ARENA_COPY(arena, text.data, text.size, &copy, &one);
-  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, pending, &one);
+  if (rc >= 0) rc = parse_marker(copy, text.size - 1, arena, prepared, &one);
   tsr__buffer_release(&text);
   if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
   if (rc < 0 && error) *error = one;
@@ -455,7 +456,7 @@ static int remove_delete(tsr_store *store, const tsr_commit *commit, bool durabl
   char path[TSR_COMMIT_PATH];
   (void)durable;
   snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
-  return tsr__pending_unmark(store, path, error);
+  return tsr__prepared_unmark(store, path, error);
 }
 
 /* Calls `change` for each delete in a .con, to write or remove its .del file. TileDB needs these files when it
@@ -493,7 +494,7 @@ static int pending_has_content(tsr_store *store, commit_form form, const char *n
   return is_there(store, path, error);
 }
 
-int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
+int tsr__prepared_fail_gone(const char *commit, tsr_error *error) {
   return tsr__fail(
       error, TSR_CORRUPT,
       "%s: this database has committed it, but the files that were prepared for it are gone: its rows are lost; "
@@ -501,28 +502,28 @@ int tsr__pending_fail_gone(const char *commit, tsr_error *error) {
       commit);
 }
 
-int tsr__pending_is_complete(tsr_store *store, const tsr_pending *pending, tsr_error *error) {
+int tsr__prepared_is_complete(tsr_store *store, const tsr_prepared_marker *prepared, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH + 32];
   const char *name;
   int size;
-  const commit_form form = pending_parse(pending->commit, &name, &size);
-  if (form == NO_COMMIT || !tsr__pending_paths(pending->commit, marker, staged)) return 0;
+  const commit_form form = parse_commit(prepared->commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__prepared_paths(prepared->commit, marker, staged)) return 0;
   int rc = pending_has_content(store, form, name, size, staged, error);
-  for (uint64_t i = 0; rc > 0 && form == STAGED && i < pending->fragment_count; i++) {
-    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, pending->fragments[i]);
+  for (uint64_t i = 0; rc > 0 && form == STAGED && i < prepared->fragment_count; i++) {
+    snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, prepared->fragments[i]);
     rc = is_there(store, path, error);
   }
   return rc;
 }
 
-int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
+int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   const char *name;
   int size;
   tsr_error unseen, one = {0};
   if (!error) error = &unseen;
-  commit_form form = pending_parse(commit, &name, &size);
-  if (form == NO_COMMIT || !tsr__pending_paths(commit, marker, staged))
+  commit_form form = parse_commit(commit, &name, &size);
+  if (form == NO_COMMIT || !tsr__prepared_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
   bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
   int rc = pending_has_content(store, form, name, size, staged, error);
@@ -548,17 +549,17 @@ int tsr__pending_publish(tsr_store *store, const char *commit, bool durable, tsr
   return 1;
 }
 
-int tsr__pending_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
+int tsr__prepared_withdraw(tsr_store *store, const char *commit, tsr_error *error) {
   uint64_t stem;
   int rc = is_there(store, commit, error);
   if (rc <= 0) return rc;
   if (tsr__name_suffix(commit, TSR_SUFFIX_CONSOLIDATED, &stem))
     TSR_TRY(each_delete(store, commit, false, remove_delete, error));
-  return tsr__pending_unmark(store, commit, error);
+  return tsr__prepared_unmark(store, commit, error);
 }
 
-void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
-  snprintf(path, TSR_PENDING_PATH, TSR_PREFIX_CREATED "%s", schema_name);
+void tsr__creation_path(const char *schema_name, char path[TSR_CREATION_PATH]) {
+  snprintf(path, TSR_CREATION_PATH, TSR_PREFIX_CREATED "%s", schema_name);
 }
 
 /* ---- Records of late publications -------------------------------------------------------------------------------- */
@@ -576,7 +577,7 @@ void tsr__pending_path(const char *schema_name, char path[TSR_PENDING_PATH]) {
 
 bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
-  if (!tsr__pending_paths(commit, marker, staged)) return false;
+  if (!tsr__prepared_paths(commit, marker, staged)) return false;
   const char *slash = strchr(commit, '/'), *name = commit;
   const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   if (new_layout) name = slash + 1;
@@ -595,7 +596,7 @@ static bool pending_late_take_number(char **at, const char *behind, uint64_t *nu
   return true;
 }
 
-static bool pending_late_parse(char *text, tsr_late *late) {
+static bool parse_late(char *text, tsr_late *late) {
   char other[TSR_COMMIT_PATH], *line = strchr(text, '\n');
   if (!line || line - text >= TSR_COMMIT_PATH) return false;
   *line++ = 0;
@@ -614,7 +615,7 @@ int tsr__late_read_file(tsr_store *store, const char *path, tsr_late *late, tsr_
   tsr_error one = {0};
   int rc = tsr__store_read_all(store, path, RECORD_MAX, &text, &one);
   if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, &one);
-  if (rc >= 0) rc = strlen((char *)text.data) + 1 == text.size && pending_late_parse((char *)text.data, late);
+  if (rc >= 0) rc = strlen((char *)text.data) + 1 == text.size && parse_late((char *)text.data, late);
   tsr__buffer_release(&text);
   if (rc == TSR_NOT_FOUND || rc == TSR_TOOBIG) return 0;
   if (rc < 0 && error) *error = one;
@@ -640,7 +641,7 @@ int tsr__late_write(tsr_store *store, const char *commit, const tsr_late *late, 
 
 int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
-  return tsr__late_path(commit, path) ? tsr__pending_unmark(store, path, error) : TSR_OK;
+  return tsr__late_path(commit, path) ? tsr__prepared_unmark(store, path, error) : TSR_OK;
 }
 
 /* ---- Prepared commits in a listing ------------------------------------------------------------------------------- */
@@ -651,14 +652,14 @@ int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {
  * listed directory contradict each other, the listing fails with TSR_ABORT and is made again. */
 
 typedef struct gone_commit {
-  tsr_pending pending;
+  tsr_prepared_marker prepared;
   const char *marker;
 } gone_commit;
 
 /* Remembers a prepared commit whose files are missing. Perhaps it was published and merged, and only the marker is
  * left: tsr__listing_check_gone decides when everything is listed. */
-static int keep_gone(tsr_renewal *r, const tsr_pending *pending, const char *marker) {
-  const gone_commit one = {*pending, marker};
+static int keep_gone(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *marker) {
+  const gone_commit one = {*prepared, marker};
   return tsr__buffer_append(&r->gone, &one, sizeof one, r->error);
 }
 
@@ -666,9 +667,9 @@ int tsr__listing_check_gone(tsr_renewal *r) {
   const gone_commit *all = (const gone_commit *)(const void *)r->gone.data;
   for (uint64_t i = 0; i < r->gone.size / sizeof *all; i++) {
     bool there;
-    if (tsr__listing_took_up(r->listing, &all[i].pending)) continue;
+    if (tsr__listing_shows_published(r->listing, &all[i].prepared)) continue;
     TSR_TRY(tsr__store_find(r->log->store, all[i].marker, &there, r->error));
-    return there ? tsr__pending_fail_gone(all[i].pending.commit, r->error)
+    return there ? tsr__prepared_fail_gone(all[i].prepared.commit, r->error)
                  : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", all[i].marker);
   }
   return TSR_OK;
@@ -676,8 +677,8 @@ int tsr__listing_check_gone(tsr_renewal *r) {
 
 /* Counts a prepared .con or delete, which is read under its staged name. If the staged file is missing, the commit has
  * just been published or removed. */
-static int count_staged(tsr_renewal *r, const tsr_pending *pending, const char *marker, const char *staged) {
-  const char *commit = pending->commit;
+static int count_staged(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *marker, const char *staged) {
+  const char *commit = prepared->commit;
   tsr_committed item = {0};
   uint64_t stem;
   const char *name = staged + strlen(TSR_DIR_COMMITS) + 1;
@@ -686,7 +687,7 @@ static int count_staged(tsr_renewal *r, const tsr_pending *pending, const char *
   TSR_TRY(tsr__store_find(r->log->store, staged, &exists, r->error));
   if (!exists) {
     TSR_TRY(tsr__store_find(r->log->store, commit, &published, r->error));
-    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, pending, marker);
+    return published ? tsr__fail(r->error, TSR_ABORT, "%s: published", commit) : keep_gone(r, prepared, marker);
   }
   if (tsr__name_ends_in(commit, TSR_SUFFIX_CONSOLIDATED)) {
     TSR_TRY(tsr__renewal_read_file(r, name, &file));
@@ -719,26 +720,26 @@ static int count_old(tsr_renewal *r, const char *commit) {
 }
 
 /* Counts a prepared commit that an empty .wrt file will publish. */
-static int count_fragment(tsr_renewal *r, const tsr_pending *pending, const char *marker, const char *name,
+static int count_fragment(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *marker, const char *name,
                           const tsr_name *parsed) {
   bool exists;
   tsr_path metadata = tsr__path_of(TSR_DIR_FRAGMENTS, name, "/" TSR_FILE_FRAGMENT_METADATA);
   if (tsr__map_get(&r->listing->names, name)) return TSR_OK;
   TSR_TRY(tsr__store_find(r->log->store, metadata.text, &exists, r->error));
-  return exists ? tsr__renewal_add_fragment(r, name, parsed, false) : keep_gone(r, pending, marker);
+  return exists ? tsr__renewal_add_fragment(r, name, parsed, false) : keep_gone(r, prepared, marker);
 }
 
-static int count_prepared(tsr_renewal *r, const tsr_pending *pending, const char *path) {
+static int count_prepared(tsr_renewal *r, const tsr_prepared_marker *prepared, const char *path) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_name parsed;
   uint64_t stem;
-  const char *commit = pending->commit, *name = commit + strlen(TSR_DIR_COMMITS) + 1, *copy;
-  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  const char *commit = prepared->commit, *name = commit + strlen(TSR_DIR_COMMITS) + 1, *copy;
+  if (!tsr__prepared_paths(commit, marker, staged)) return TSR_OK;
   if (strncmp(commit, TSR_DIR_COMMITS, strlen(TSR_DIR_COMMITS)) != 0) return count_old(r, commit);
-  if (*staged) return count_staged(r, pending, path, staged);
+  if (*staged) return count_staged(r, prepared, path, staged);
   if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) || !tsr__name_parse(name, stem, &parsed)) return TSR_OK;
   TSR_TRY(tsr__renewal_copy_text(r, name, stem, &copy));
-  return count_fragment(r, pending, path, copy, &parsed);
+  return count_fragment(r, prepared, path, copy, &parsed);
 }
 
 /* Returns 1 if the host says that a prepared commit counts, else 0. */
@@ -752,12 +753,12 @@ int tsr__listing_fail_outdated(tsr_renewal *r, const char *marker) {
 
 /* Counts a prepared commit, unless recovery has published another one instead. If that other commit was published after
  * `entries` were listed, the array must be listed again. */
-static int count_unless_late(tsr_renewal *r, const char *marker, const tsr_pending *pending,
+static int count_unless_late(tsr_renewal *r, const char *marker, const tsr_prepared_marker *prepared,
                              const tsr_listing *entries) {
   tsr_late late;
   bool exists;
-  int rc = tsr__late_read(r->log->store, pending->commit, &late, r->error);
-  if (rc > 0 && *late.commit) rc = tsr__pending_published(r->log->store, late.commit, r->error);
+  int rc = tsr__late_read(r->log->store, prepared->commit, &late, r->error);
+  if (rc > 0 && *late.commit) rc = tsr__prepared_is_published(r->log->store, late.commit, r->error);
   if (rc < 0) return rc;
   if (rc > 0 && *late.commit && entries) {
     const char *slash = strrchr(late.commit, '/');
@@ -767,28 +768,28 @@ static int count_unless_late(tsr_renewal *r, const char *marker, const tsr_pendi
   }
   if (rc > 0) return TSR_OK;
   r->listing->prepared.counted = r->counting = true;
-  rc = count_prepared(r, pending, marker);
+  rc = count_prepared(r, prepared, marker);
   r->counting = false;
   return rc;
 }
 
 int tsr__listing_add_marker(tsr_renewal *r, const char *marker, const tsr_listing *entries) {
-  tsr_pending pending;
+  tsr_prepared_marker prepared;
   tsr_committed item = {0};
-  int rc = tsr__pending_read(r->log->store, marker, &r->listing->arena, &pending, r->error);
+  int rc = tsr__prepared_read(r->log->store, marker, &r->listing->arena, &prepared, r->error);
   if (rc <= 0) return rc;
-  item.name = pending.commit;
-  for (uint64_t i = 0; i < pending.fragment_count; i++)
-    TSR_TRY(tsr__map_put(&r->settled, pending.fragments[i], (void *)(uintptr_t)pending.fragments[i], r->error));
+  item.name = prepared.commit;
+  for (uint64_t i = 0; i < prepared.fragment_count; i++)
+    TSR_TRY(tsr__map_put(&r->settled, prepared.fragments[i], (void *)(uintptr_t)prepared.fragments[i], r->error));
   TSR_TRY(tsr__renewal_copy_text(r, marker, strlen(marker), &item.path));
   TSR_TRY(tsr__renewal_append(r, &r->listing->prepared.markers, &item));
-  TSR_TRY(rc = tsr__pending_published(r->log->store, pending.commit, r->error));
-  const char *slash = strrchr(pending.commit, '/');
-  if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : pending.commit))
+  TSR_TRY(rc = tsr__prepared_is_published(r->log->store, prepared.commit, r->error));
+  const char *slash = strrchr(prepared.commit, '/');
+  if (rc > 0 && entries && !tsr__listing_has(entries, slash ? slash + 1 : prepared.commit))
     return tsr__listing_fail_outdated(r, marker);
   if (rc > 0) return 1;
-  TSR_TRY(rc = host_has_committed(r->log, pending.commit, r->error));
-  if (rc > 0) return (rc = count_unless_late(r, item.path, &pending, entries)) < 0 ? rc : 1;
+  TSR_TRY(rc = host_has_committed(r->log, prepared.commit, r->error));
+  if (rc > 0) return (rc = count_unless_late(r, item.path, &prepared, entries)) < 0 ? rc : 1;
   r->listing->prepared.undecided = true;
   return 1;
 }

@@ -166,32 +166,32 @@ int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error) {
  * themselves. The search walks it depth-first from each visible merged fragment, and records for every fragment that it
  * reaches which visible fragment has its cells. A fragment that is reached twice has its cells in two places. */
 
-typedef struct doubled_search {
+typedef struct duplicate_cells_search {
   const tsr_map *committed;
   tsr_map files; /* name of a merged fragment -> its tsr_replacing */
   tsr_map covered; /* from tsr__covered: fragments whose cells are in a committed merged fragment */
   tsr_map owners; /* fragment -> the visible merged fragment that has its cells */
   tsr_buffer waiting; /* stack of const tsr_replacing *: their sources have not been visited yet */
-  tsr_doubled *found;
+  tsr_duplicate_cells *found;
   tsr_error *error;
-} doubled_search;
+} duplicate_cells_search;
 
 /* Returns true if `name` can be a source of the merged fragment: its time range is within the merged fragment's. */
-static bool doubled_is_source(const char *name, const tsr_name *merged, const char *merged_name) {
+static bool is_source_twice(const char *name, const tsr_name *merged, const char *merged_name) {
   tsr_name parsed;
   return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
          strcmp(name, merged_name) != 0;
 }
 
 /* Records that the visible fragment `owner` has the cells of the sources in one vacuum file. */
-static int note_sources(doubled_search *s, const tsr_replacing *file, const char *owner) {
+static int note_sources(duplicate_cells_search *s, const tsr_replacing *file, const char *owner) {
   tsr_name merged;
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
   for (uint64_t n = 0; n < file->names->count; n++) {
     const char *name = file->names->names[n], *before = tsr__map_get(&s->owners, name);
-    if (!doubled_is_source(name, &merged, file->name)) continue;
+    if (!is_source_twice(name, &merged, file->name)) continue;
     if (before) {
-      *s->found = (tsr_doubled){owner, before, name};
+      *s->found = (tsr_duplicate_cells){owner, before, name};
       return TSR_OK;
     }
     TSR_TRY(tsr__map_put(&s->owners, name, (void *)(uintptr_t)owner, s->error));
@@ -201,7 +201,7 @@ static int note_sources(doubled_search *s, const tsr_replacing *file, const char
   return TSR_OK;
 }
 
-static int expand(doubled_search *s, const tsr_replacing *visible) {
+static int expand(duplicate_cells_search *s, const tsr_replacing *visible) {
   s->waiting.size = 0;
   TSR_TRY(tsr__buffer_append(&s->waiting, &visible, sizeof visible, s->error));
   while (s->waiting.size && !s->found->merged) {
@@ -213,7 +213,7 @@ static int expand(doubled_search *s, const tsr_replacing *visible) {
   return TSR_OK;
 }
 
-static int search(doubled_search *s, const tsr_replacing *files, uint64_t count) {
+static int search(duplicate_cells_search *s, const tsr_replacing *files, uint64_t count) {
   TSR_TRY(tsr__covered(files, count, s->committed, &s->covered, s->error));
   for (uint64_t i = 0; i < count; i++)
     TSR_TRY(tsr__map_put(&s->files, files[i].name, (void *)(uintptr_t)&files[i], s->error));
@@ -225,12 +225,12 @@ static int search(doubled_search *s, const tsr_replacing *files, uint64_t count)
   return TSR_OK;
 }
 
-int tsr__find_doubled(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_doubled *doubled,
-                      tsr_error *error) {
+int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const tsr_map *committed,
+                              tsr_duplicate_cells *doubled, tsr_error *error) {
   tsr_memory *memory = committed->memory;
-  doubled_search s = {.committed = committed, .found = doubled, .error = error};
+  duplicate_cells_search s = {.committed = committed, .found = doubled, .error = error};
   s.files.memory = s.covered.memory = s.owners.memory = s.waiting.memory = memory;
-  *doubled = (tsr_doubled){0};
+  *doubled = (tsr_duplicate_cells){0};
   const int rc = count < 2 ? TSR_OK : search(&s, files, count);
   tsr__map_release(&s.files);
   tsr__map_release(&s.covered);
@@ -247,7 +247,7 @@ static uint64_t digest_of(const tsr_commit_list *vacuums) {
   return hash;
 }
 
-static int find_in_listing(tsr_log *log, tsr_doubled *doubled, tsr_error *error) {
+static int find_in_listing(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
   const tsr_commit_list *vacuums = &log->listing->vacuums;
   tsr_buffer files = {.memory = log->memory};
   int rc = TSR_OK;
@@ -258,20 +258,20 @@ static int find_in_listing(tsr_log *log, tsr_doubled *doubled, tsr_error *error)
     if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
   }
   if (rc >= 0)
-    rc = tsr__find_doubled((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
-                           &log->listing->names, doubled, error);
+    rc = tsr__find_duplicate_cells((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
+                                   &log->listing->names, doubled, error);
   tsr__buffer_release(&files);
   return rc;
 }
 
-int tsr__log_find_doubled(tsr_log *log, tsr_doubled *doubled, tsr_error *error) {
+int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
   const tsr_commit_list *vacuums = &log->listing->vacuums;
   tsr_error one;
-  *doubled = (tsr_doubled){0};
-  if (vacuums->count < 2 || digest_of(vacuums) == log->undoubled) return TSR_OK;
+  *doubled = (tsr_duplicate_cells){0};
+  if (vacuums->count < 2 || digest_of(vacuums) == log->checked_vacuums) return TSR_OK;
   int rc = find_in_listing(log, doubled, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum is at work */
   if (rc < 0) return *error = one, rc;
-  if (!doubled->merged) log->undoubled = digest_of(vacuums);
+  if (!doubled->merged) log->checked_vacuums = digest_of(vacuums);
   return TSR_OK;
 }

@@ -75,7 +75,7 @@ static int hide(tsr_store *store, const char *path, tsr_arena *arena, tsr_map *h
 }
 
 static int timed_files_choose(tsr_store *store, const char *directory, const tsr_listing *entries, uint64_t since,
-                              uint64_t as_of, tsr_arena *arena, tsr_map *hidden, tsr_timed_files *files,
+                              uint64_t as_of, tsr_arena *arena, tsr_map *hidden, tsr_timestamped_files *files,
                               tsr_error *error) {
   char *block;
   tsr_name parsed;
@@ -104,18 +104,18 @@ static int timed_files_choose(tsr_store *store, const char *directory, const tsr
   return TSR_OK;
 }
 
-int tsr__timed_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
-                     uint64_t as_of, tsr_arena *arena, tsr_timed_files *files, tsr_error *error) {
+int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
+                           uint64_t as_of, tsr_arena *arena, tsr_timestamped_files *files, tsr_error *error) {
   tsr_listing entries = {.memory = store->memory};
   tsr_map hidden = {.memory = store->memory};
-  *files = (tsr_timed_files){0};
+  *files = (tsr_timestamped_files){0};
   int rc = tsr__store_list(store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   if (rc >= 0)
     rc = timed_files_choose(store, directory, &entries, since,
                             as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden,
                             files, error);
-  if (rc >= 0) tsr__store_expect_files(store, files->paths, files->count);
+  if (rc >= 0) tsr__store_prefetch_files(store, files->paths, files->count);
   tsr__listing_release(&entries);
   tsr__map_release(&hidden);
   return rc;
@@ -187,9 +187,9 @@ int tsr__write_named(tsr_store *store, const char *directory, const char *name, 
   return rc;
 }
 
-int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
-                     uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
-                     char written[128], tsr_error *error) {
+int tsr__write_timestamped(tsr_environment *environment, tsr_store *store, const char *directory, uint64_t after,
+                           uint32_t name_version, const uint8_t *key, uint32_t version, const tsr_buffer *content,
+                           char written[128], tsr_error *error) {
   uint8_t random[16];
   uint64_t time;
   tsr_name parts;
@@ -202,7 +202,7 @@ int tsr__write_timed(tsr_environment *environment, tsr_store *store, const char 
   return tsr__write_named(store, directory, name, key, version, content, error);
 }
 
-int tsr__timed_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error) {
+int tsr__timestamped_last(tsr_store *store, const char *directory, uint64_t *last, tsr_error *error) {
   tsr_listing entries = {.memory = store->memory};
   uint64_t now = tsr__environment_now(), found = 0;
   tsr_name name;

@@ -55,7 +55,7 @@ bool tsr__is_young(const tsr_look *look) { return age_of(look) == YOUNG_FILE; }
 
 bool tsr__same_look(const tsr_look *a, const tsr_look *b) { return a->size == b->size && a->modified == b->modified; }
 
-static int give_up(const tsr_patience *p, int rc, tsr_error *error) {
+static int give_up(const tsr_torn_read *p, int rc, tsr_error *error) {
   if (!p->changed && !tsr__is_young(&p->look)) return rc;
   const tsr_error before = *error;
   return tsr__fail(error, TSR_BUSY,
@@ -63,11 +63,11 @@ static int give_up(const tsr_patience *p, int rc, tsr_error *error) {
                    before.message);
 }
 
-int tsr__patience(tsr_patience *p, tsr_store *store, const char *path, int rc, tsr_error *error) {
+int tsr__torn_read_retry(tsr_torn_read *p, tsr_store *store, const char *path, int rc, tsr_error *error) {
   tsr_look look;
   tsr_error one;
   if (rc != TSR_CORRUPT) {
-    const bool again = tsr__is_doubtful(rc) && !p->begun && tsr__store_doubt(store);
+    const bool again = tsr__may_be_corrupt_transfer(rc) && !p->begun && tsr__store_doubt(store);
     p->begun |= again;
     return again ? 1 : rc;
   }
@@ -109,12 +109,12 @@ static int try_tile(tsr_store *store, const uint8_t *key, const char *path, uint
 int tsr__read_tile(tsr_store *store, const uint8_t *key, const char *path, uint64_t most, tsr_buffer *content,
                    tsr_generic_tile *header, tsr_error *error) {
   const uint64_t before = content->size;
-  tsr_patience patience = {0};
+  tsr_torn_read attempts = {0};
   tsr_error unseen;
   if (!error) error = &unseen;
   for (;;) {
     const int rc =
-        tsr__patience(&patience, store, path, try_tile(store, key, path, most, content, header, error), error);
+        tsr__torn_read_retry(&attempts, store, path, try_tile(store, key, path, most, content, header, error), error);
     if (rc <= 0) return rc;
     content->size = before;
   }

@@ -135,7 +135,7 @@ static int consolidate_measure(consolidation *c, consolidate_item *one, tsr_erro
 static int expect_candidates(consolidation *c, tsr_error *error) {
   tsr_fragment **fragments;
   uint64_t n = 0;
-  if (!tsr__store_expects(c->array->store)) return TSR_OK;
+  if (!tsr__store_prefetches(c->array->store)) return TSR_OK;
   TSR_TRY(TSR_ALLOC_ARRAY(&c->memory, item_count(c), &fragments, error));
   for (uint64_t i = 0; i < item_count(c); i++)
     if (consolidate_item_at(c, i)->index >= 0)
@@ -507,7 +507,7 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
   c->split = c->full = false;
   if (!first) TSR_TRY(tsr__log_list(&c->array->log, true, true, error)); /* consolidate_open_schema has listed it */
   if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(&c->array->log, error));
-  if (!c->planning) TSR_TRY(tsr__undouble(c->array, error));
+  if (!c->planning) TSR_TRY(tsr__revert_duplicating_merges(c->array, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
   TSR_TRY(consolidate_check_names(c, error));
@@ -546,7 +546,7 @@ static int check_filters(const tsr_schema *schema, tsr_error *error) {
 static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr_error *error) {
   int rc = check_filters(schema, error);
   if (rc >= 0) rc = tsr__schema_check_writable(schema, error);
-  if (rc >= 0 && !c->planning) rc = tsr__rivals_finish(c->array, &c->memory, c->version, error);
+  if (rc >= 0 && !c->planning) rc = tsr__merge_conflict_finish(c->array, &c->memory, c->version, error);
   if (rc >= 0 && !c->planning && c->array->store->renames_in_steps)
     rc = tsr__log_list(&c->array->log, true, true, error);
   uint64_t merged = 1;

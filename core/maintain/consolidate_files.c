@@ -409,15 +409,15 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
 /* A truncated .con counts as not written (commit_files.c). Its writer may still be writing it, and may remove the
  * commits that it names as soon as it is complete. So a new .con must contain all current commits before the truncated
  * one is removed. */
-int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
+int tsr__replace_truncated_con(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error) {
   const tsr_commit_listing *listing = array->log.listing;
   bool written = false;
-  if (listing->unfinished.count == 0) return TSR_OK;
+  if (listing->truncated_con.count == 0) return TSR_OK;
   TSR_TRY(consolidate_files_write_all(array, TSR_MAX(version, 12), &written, error));
   TSR_TRY(tsr__log_list(&array->log, true, true, error));
   listing = array->log.listing;
-  for (uint64_t i = 0; i < listing->unfinished.count; i++) {
-    const char *path = listing->unfinished.items[i].path;
+  for (uint64_t i = 0; i < listing->truncated_con.count; i++) {
+    const char *path = listing->truncated_con.items[i].path;
     tsr_look look;
     tsr_error one;
     int rc = tsr__store_look(array->store, path, &look, &one);
@@ -440,8 +440,8 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u has no consolidated commits", version);
   TSR_TRY(count_commits(array, &loose, &consolidated, error));
   tsr__work_more(array->environment, array->log.listing->fragments.count + array->log.listing->deletes.count);
-  if (array->log.listing->unfinished.count) {
-    TSR_TRY(tsr__mend_commits(array, version, &mended, error));
+  if (array->log.listing->truncated_con.count) {
+    TSR_TRY(tsr__replace_truncated_con(array, version, &mended, error));
     written = true;
   } else {
     bool damaged = false;
@@ -629,7 +629,7 @@ static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
 }
 
 /* Writes the consolidated file and its vacuum file. Readers ignore the replaced files once the vacuum file exists. */
-static int consolidate_files_write_metadata(const tsr_maintained *object, const tsr_timed_files *files,
+static int consolidate_files_write_metadata(const tsr_maintained *object, const tsr_timestamped_files *files,
                                             tsr_arena *arena, tsr_buffer *out, tsr_buffer *lines, tsr_error *error) {
   tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
   uint64_t start = UINT64_MAX, end = 0;
@@ -668,10 +668,11 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
                         tsr_error *error) {
   tsr_memory *memory = object->store->memory;
   tsr_buffer out = {.memory = memory}, lines = {.memory = memory};
-  tsr_timed_files files = {0};
+  tsr_timestamped_files files = {0};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int rc = tsr__timed_files(object->environment, object->store, TSR_DIR_META, since, as_of, &arena, &files, error);
+  int rc =
+      tsr__timestamped_files(object->environment, object->store, TSR_DIR_META, since, as_of, &arena, &files, error);
   if (rc >= 0 && files.count >= 2) {
     rc = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
     if (rc >= 0) *merged = files.count;

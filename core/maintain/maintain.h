@@ -167,7 +167,7 @@ int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint
 /* Removes the .con files that are unfinished according to the array's listing: they are truncated, and no reader loses
  * anything without them. First writes a new .con with all commits. Adds the number of removed files to *removed, and
  * relists the array. */
-int tsr__mend_commits(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error);
+int tsr__replace_truncated_con(tsr_array *array, uint32_t version, uint64_t *removed, tsr_error *error);
 
 /* Writes a file that is complete and durable when it appears: written under a temporary name, synced and renamed to
  * `path`; then the directory is synced. TSR_EXISTS if there is a file at `path`. */
@@ -244,7 +244,7 @@ int tsr__vacuum_remove_staged_con(tsr_vacuum *v, tsr_error *error);
  * do not stage their .con files. */
 int tsr__vacuum_cancel_new_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_error *error);
 
-/* Removes unfinished .con files (tsr__mend_commits). */
+/* Removes unfinished .con files (tsr__replace_truncated_con). */
 int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error);
 
 /* Removes redundant commit files: each .wrt whose fragment a .con commits, each .con whose active entries a later one
@@ -258,7 +258,7 @@ typedef struct tsr_array tsr_array;
 /* In an array that allows duplicates: reverts each merged fragment whose cells readers see twice (log.h), if all of its
  * sources are still committed. Merges that cannot be reverted stay, and tessera_check reports them. The array must have
  * been listed; it is relisted if a merge was reverted. */
-int tsr__undouble(tsr_array *array, tsr_error *error);
+int tsr__revert_duplicating_merges(tsr_array *array, tsr_error *error);
 
 /* ---- merge_conflict.c: concurrent merges with a source in common ------------------------------------------------- */
 
@@ -273,16 +273,16 @@ bool tsr__merge_stem(const char *name, char stem[128]);
 
 /* Cancels the rivals, merges with a source in common, or waits for those that have priority. TSR_ABORT if one of them
  * is about to commit. */
-int tsr__rivals_cancel(const tsr_replacement *replacement, tsr_error *error);
+int tsr__merge_conflict_cancel(const tsr_replacement *replacement, tsr_error *error);
 
 /* Decides that this merge commits. From then on nobody can cancel it. TSR_ABORT if it has been cancelled. */
-int tsr__rivals_decide(tsr_replacement *replacement, tsr_error *error);
+int tsr__merge_conflict_decide(tsr_replacement *replacement, tsr_error *error);
 
 /* Returns TSR_ABORT, with the message that another consolidation merges the same fragments. */
-int tsr__rivals_fail(tsr_error *error);
+int tsr__merge_conflict_fail(tsr_error *error);
 
 /* Carries out the decisions about merges whose processes have died since. */
-int tsr__rivals_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error);
+int tsr__merge_conflict_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error);
 
 /* ---- lease.c: the files of advisory leases (tsr_lease) ----------------------------------------------------------- */
 

@@ -775,7 +775,7 @@ static void expect_first_tiles(sparse_merge *m) {
   tsr_array *array = m->plan->array;
   uint64_t bytes = 0;
   tsr_error unseen; /* loading the tile will report it */
-  for (uint32_t i = 0; tsr__store_expects(array->store) && i < m->count && bytes < EXPECTED_BYTES; i++) {
+  for (uint32_t i = 0; tsr__store_prefetches(array->store) && i < m->count && bytes < EXPECTED_BYTES; i++) {
     tile_source *s = &m->sources[i];
     if (s->at < s->end && request_tile(s, &unseen) >= 0)
       bytes = tsr__add_sat(bytes, tsr__tiles_expect(array, s->requests, s->request_count));

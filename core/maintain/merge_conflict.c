@@ -12,7 +12,8 @@
  *    first is alive after all, it gives way when it gets to its commit.
  *  - A cancelled merge cancels nobody, because whoever cancelled it is alive. So a merge checks for its own ".NAME"
  *    before it cancels another one. Two rivals can thus cancel each other only if both do so at the same moment.
- *  - A merge that died between its decision and its commit is committed by the next consolidation (tsr__rivals_finish).
+ *  - A merge that died between its decision and its commit is committed by the next consolidation
+ *    (tsr__merge_conflict_finish).
  */
 #include "maintain/maintain.h"
 
@@ -59,11 +60,11 @@ bool tsr__merge_stem(const char *name, char stem[128]) {
 
 /* ---- Decisions --------------------------------------------------------------------------------------------------- */
 
-typedef enum rival_verdict { UNDECIDED, COMMITS, CANCELLED } rival_verdict;
+typedef enum merge_decision { UNDECIDED, COMMITS, CANCELLED } merge_decision;
 
 /* Reads the decision about a merge. A file that is gone, incomplete or has another content decides nothing. */
-static int read_verdict(tsr_store *store, const char *path, tsr_memory *memory, rival_verdict *decided,
-                        tsr_error *error) {
+static int read_decision(tsr_store *store, const char *path, tsr_memory *memory, merge_decision *decided,
+                         tsr_error *error) {
   tsr_buffer text = {.memory = memory};
   tsr_error one;
   const int rc = tsr__store_read_all(store, path, sizeof DECIDED_COMMIT, &text, &one);
@@ -86,17 +87,17 @@ static int write_verdict(tsr_store *store, const char *path, const char *text, t
   return 1;
 }
 
-int tsr__rivals_fail(tsr_error *error) {
+int tsr__merge_conflict_fail(tsr_error *error) {
   return tsr__fail(error, TSR_ABORT, "another consolidation merges the same fragments at the same time");
 }
 
-int tsr__rivals_decide(tsr_replacement *r, tsr_error *error) {
+int tsr__merge_conflict_decide(tsr_replacement *r, tsr_error *error) {
   if (!r->array->store->renames_in_steps) return TSR_OK;
   const tsr_path p = tsr__merge_commit_path(r->version, ".", r->names[0], TSR_SUFFIX_DECIDED);
   const int rc = write_verdict(r->array->store, p.text, DECIDED_COMMIT, error);
   /* Without an answer the file may exist. It is removed in any case, after ".NAME". */
   if (rc != 0) memcpy(r->decided, p.text, strlen(p.text) + 1);
-  return rc == 0 ? tsr__rivals_fail(error) : TSR_MIN(rc, TSR_OK);
+  return rc == 0 ? tsr__merge_conflict_fail(error) : TSR_MIN(rc, TSR_OK);
 }
 
 /* ---- Cancelling -------------------------------------------------------------------------------------------------- */
@@ -126,7 +127,7 @@ static int remove_merge(const tsr_replacement *r, const char *name, tsr_error *e
 static int give_way_if_cancelled(const tsr_replacement *r, tsr_error *error) {
   bool exists;
   TSR_TRY(tsr__store_find(r->array->store, r->staged, &exists, error));
-  return exists ? TSR_OK : tsr__rivals_fail(error);
+  return exists ? TSR_OK : tsr__merge_conflict_fail(error);
 }
 
 /* Cancels another merge: removes its staged commit, then its fragments, then its staged vacuum file. Without a staged
@@ -139,10 +140,10 @@ static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *e
   int mine = 1;
   bool exists = true;
   if (store->renames_in_steps) {
-    rival_verdict v = CANCELLED;
+    merge_decision v = CANCELLED;
     TSR_TRY(mine = write_verdict(store, decided.text, DECIDED_CANCEL, error));
-    if (!mine) TSR_TRY(read_verdict(store, decided.text, r->memory, &v, error));
-    if (v == COMMITS) return tsr__rivals_fail(error);
+    if (!mine) TSR_TRY(read_decision(store, decided.text, r->memory, &v, error));
+    if (v == COMMITS) return tsr__merge_conflict_fail(error);
     if (v == UNDECIDED) return TSR_OK; /* it has ended meanwhile */
     TSR_TRY(tsr__store_find(store, commit.text, &exists, error));
   }
@@ -157,7 +158,7 @@ static int cancel_merge(const tsr_replacement *r, const char *name, tsr_error *e
   return TSR_OK;
 }
 
-static uint64_t rival_patience(const tsr_store *store) {
+static uint64_t decision_timeout(const tsr_store *store) {
   return store->renames_in_steps ? RIVAL_REQUESTS : RIVAL_PATIENCE;
 }
 
@@ -168,17 +169,17 @@ static int wait_for_merge(const tsr_replacement *r, const char *name, const char
   uint64_t modified, pause = RIVAL_PAUSE;
   tsr_error unseen;
   if (tsr__store_modified(store, vacuum, &modified, &unseen) >= 0 &&
-      tsr__add_sat(modified, rival_patience(store)) <= tsr__store_now(store))
+      tsr__add_sat(modified, decision_timeout(store)) <= tsr__store_now(store))
     return TSR_OK;
-  for (bool exists = true; exists && tsr__moment() - begun < rival_patience(store); pause += pause / 2) {
+  for (bool exists = true; exists && tsr__moment() - begun < decision_timeout(store); pause += pause / 2) {
     const struct timespec time = {(time_t)(pause / 1000), (long)(pause % 1000) * 1000000};
-    rival_verdict v = UNDECIDED;
+    merge_decision v = UNDECIDED;
     TSR_TRY(tsr__cancelled(&r->array->environment->memory, error));
     nanosleep(&time, NULL);
     TSR_TRY(tsr__store_find(store, vacuum, &exists, error));
     if (exists && store->renames_in_steps) {
       const tsr_path p = tsr__merge_commit_path(r->version, ".", name, TSR_SUFFIX_DECIDED);
-      TSR_TRY(read_verdict(store, p.text, r->memory, &v, error));
+      TSR_TRY(read_decision(store, p.text, r->memory, &v, error));
     }
     if (v != UNDECIDED) break;
   }
@@ -204,7 +205,7 @@ static int names_source(const tsr_replacement *r, const char *file, bool *found,
   return rc;
 }
 
-int tsr__rivals_cancel(const tsr_replacement *r, tsr_error *error) {
+int tsr__merge_conflict_cancel(const tsr_replacement *r, tsr_error *error) {
   tsr_listing entries = {.memory = r->memory};
   int rc = tsr__store_list(r->array->store, layout_commits_folder(r->version), &entries, error);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
@@ -252,7 +253,7 @@ static int finish_commit(tsr_array *array, tsr_memory *memory, uint32_t version,
   return TSR_OK;
 }
 
-int tsr__rivals_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error) {
+int tsr__merge_conflict_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error) {
   tsr_store *store = array->store;
   tsr_listing entries = {.memory = memory};
   if (!store->renames_in_steps) return TSR_OK;
@@ -261,12 +262,12 @@ int tsr__rivals_finish(tsr_array *array, tsr_memory *memory, uint32_t version, t
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     char *name = entries.entries[i].name;
     uint64_t size;
-    rival_verdict v;
+    merge_decision v;
     tsr_error unseen;
     if (*name != '.' || !tsr__name_suffix(name, TSR_SUFFIX_DECIDED, &size)) continue;
     const tsr_path p = tsr__merge_commit_path(version, "", name, "");
     name[size] = 0;
-    rc = read_verdict(store, p.text, memory, &v, error);
+    rc = read_decision(store, p.text, memory, &v, error);
     if (rc < 0 || v != COMMITS) continue;
     rc = finish_commit(array, memory, version, name + 1, error);
     if (rc >= 0) (void)tsr__store_remove(store, p.text, &unseen);

@@ -44,7 +44,7 @@
 
 typedef struct late {
   tsr_array *array;
-  const tsr_pending *pending; /* the prepared commit */
+  const tsr_prepared_marker *prepared; /* the prepared commit */
   const char *file; /* path of its database's file, or NULL */
   uint64_t time; /* of its fragments */
   tsr_memory memory;
@@ -65,8 +65,8 @@ typedef struct late {
 
 /* Returns true if the fragment belongs to the prepared commit. */
 static bool recover_late_is_own(const late *l, const char *name) {
-  for (uint64_t i = 0; i < l->pending->fragment_count; i++)
-    if (strcmp(l->pending->fragments[i], name) == 0) return true;
+  for (uint64_t i = 0; i < l->prepared->fragment_count; i++)
+    if (strcmp(l->prepared->fragments[i], name) == 0) return true;
   return false;
 }
 
@@ -74,7 +74,7 @@ static bool recover_late_is_own(const late *l, const char *name) {
  * others. */
 static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
   const late *l = argument;
-  if (strcmp(commit, l->pending->commit) == 0) return 1;
+  if (strcmp(commit, l->prepared->commit) == 0) return 1;
   return l->host.committed ? l->host.committed(l->host.argument, commit, error) : 0;
 }
 
@@ -106,8 +106,8 @@ static int is_late(late *l, tsr_error *error) {
   const tsr_schema *newest;
   tsr_map hidden = {.memory = &l->memory};
   tsr_name parsed;
-  if (l->pending->fragment_count == 0) return 0;
-  if (!tsr__name_parse(l->pending->fragments[0], strlen(l->pending->fragments[0]), &parsed)) return 0;
+  if (l->prepared->fragment_count == 0) return 0;
+  if (!tsr__name_parse(l->prepared->fragments[0], strlen(l->prepared->fragments[0]), &parsed)) return 0;
   l->time = parsed.start;
   l->spanned = l->in_progress = false;
   TSR_TRY(tsr__log_list(&l->array->log, true, true, error));
@@ -117,8 +117,8 @@ static int is_late(late *l, tsr_error *error) {
   int rc = tsr__replaced(l->array, &hidden, error);
   const tsr_commit_list *fragments = &l->array->log.listing->fragments;
   bool merged = false;
-  for (uint64_t i = 0; rc >= 0 && i < l->pending->fragment_count; i++)
-    merged |= tsr__map_get(&hidden, l->pending->fragments[i]) != NULL; /* it was published and merged itself */
+  for (uint64_t i = 0; rc >= 0 && i < l->prepared->fragment_count; i++)
+    merged |= tsr__map_get(&hidden, l->prepared->fragments[i]) != NULL; /* it was published and merged itself */
   for (uint64_t i = 0; rc >= 0 && !merged && !l->spanned && i < fragments->count; i++) {
     if (tsr__map_get(&hidden, fragments->items[i].name)) continue;
     rc = spans_commit(l, &fragments->items[i], error);
@@ -157,14 +157,14 @@ static int recover_late_open_present(late *l, tsr_error *error) {
 /* Sets l->total to the cells of the prepared commit, and l->kept to 0. */
 static int recover_late_count_cells(late *l, tsr_error *error) {
   l->total = l->kept = 0;
-  for (uint64_t i = 0; i < l->pending->fragment_count; i++) {
+  for (uint64_t i = 0; i < l->prepared->fragment_count; i++) {
     const tsr_committed *item = NULL;
     const tsr_commit_list *fragments = &l->array->log.listing->fragments;
     tsr_fragment *fragment;
     for (uint64_t n = 0; n < fragments->count && !item; n++)
-      if (strcmp(fragments->items[n].name, l->pending->fragments[i]) == 0) item = &fragments->items[n];
+      if (strcmp(fragments->items[n].name, l->prepared->fragments[i]) == 0) item = &fragments->items[n];
     if (!item)
-      return tsr__fail(error, TSR_CORRUPT, "%s: fragment %s is gone", l->pending->commit, l->pending->fragments[i]);
+      return tsr__fail(error, TSR_CORRUPT, "%s: fragment %s is gone", l->prepared->commit, l->prepared->fragments[i]);
     TSR_TRY(tsr__array_fragment(l->array, item, NULL, 0, &fragment, error));
     const tsr_fragment_metadata *m = &fragment->metadata;
     uint64_t cells = m->dense && !m->empty_domain;
@@ -182,8 +182,8 @@ static int recover_late_count_cells(late *l, tsr_error *error) {
 static int read_carried(late *l, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   uint64_t stem;
-  if (!tsr__name_suffix(l->pending->commit, TSR_SUFFIX_CONSOLIDATED, &stem)) return TSR_OK;
-  tsr__pending_paths(l->pending->commit, marker, staged);
+  if (!tsr__name_suffix(l->prepared->commit, TSR_SUFFIX_CONSOLIDATED, &stem)) return TSR_OK;
+  tsr__prepared_paths(l->prepared->commit, marker, staged);
   TSR_TRY(tsr__store_read_all(l->array->store, staged, LIST_MAX, &l->staged, error));
   tsr_input in = tsr__input(l->staged.data, l->staged.size);
   return tsr__commits_decode(&in, &l->arena, &l->carried, error);
@@ -234,7 +234,7 @@ static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batc
 /* Limits the request to the non-empty domain of the commit's fragment, if it has only one. */
 static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
   const tsr_fragment_metadata *only = NULL;
-  for (uint64_t i = 0; i < l->snapshot->fragment_count && l->pending->fragment_count == 1; i++)
+  for (uint64_t i = 0; i < l->snapshot->fragment_count && l->prepared->fragment_count == 1; i++)
     if (recover_late_is_own(l, l->snapshot->fragments[i].fragment->name))
       only = &l->snapshot->fragments[i].fragment->metadata;
   for (uint32_t d = 0; d < l->schema->dimension_count; d++) {
@@ -370,7 +370,7 @@ static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
   if (recover_late_has_changed(l)) return 0;
   record.dropped = l->total - TSR_MIN(l->kept, l->total);
   memcpy(record.commit, tsr_writer_commit(writer), strlen(tsr_writer_commit(writer)) + 1);
-  const int rc = tsr__late_write(l->array->store, l->pending->commit, &record, error);
+  const int rc = tsr__late_write(l->array->store, l->prepared->commit, &record, error);
   if (rc == TSR_EXISTS) return 0;
   TSR_TRY(rc);
   if (*record.commit) TSR_TRY(tsr_writer_publish(writer, error));
@@ -380,8 +380,8 @@ static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
 /* Writes and publishes the late commit; same result as publish_late_commit. */
 static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer *writer = NULL;
-  const char *owner = l->pending->owner;
-  tsr_writer_options options = {.owner = owner && tsr__pending_owner_valid(owner) ? owner : NULL,
+  const char *owner = l->prepared->owner;
+  tsr_writer_options options = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
                                 .owner_file = l->file,
                                 .time = l->in_progress ? l->time : 0};
   int rc = recover_late_open_present(l, error);
@@ -414,12 +414,13 @@ static void recover_late_release(late *l) {
 /* ---- The record of an earlier attempt ---------------------------------------------------------------------------- */
 
 /* Returns 1 if any file shows that the late commit is published: its own may have been consolidated and vacuumed. */
-static int recover_late_is_published(late *l, const char *commit, const tsr_pending *pending, tsr_error *error) {
+static int recover_late_is_published(late *l, const char *commit, const tsr_prepared_marker *prepared,
+                                     tsr_error *error) {
   tsr_published published;
-  int rc = tsr__pending_published(l->array->store, commit, error);
-  if (rc || !pending->commit) return rc;
+  int rc = tsr__prepared_is_published(l->array->store, commit, error);
+  if (rc || !prepared->commit) return rc;
   TSR_TRY(tsr__published_open(&l->array->log, &published, error));
-  rc = tsr__published_has(&published, pending, error);
+  rc = tsr__published_has(&published, prepared, error);
   tsr__published_release(&published);
   return rc;
 }
@@ -430,27 +431,28 @@ static int recover_late_is_published(late *l, const char *commit, const tsr_pend
 static int recover_late_cancel(late *l, const char *commit, tsr_error *error) {
   tsr_store *store = l->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
-  tsr_pending pending = {0};
-  if (!tsr__pending_paths(commit, marker, staged)) return TSR_OK;
+  tsr_prepared_marker prepared = {0};
+  if (!tsr__prepared_paths(commit, marker, staged)) return TSR_OK;
   const bool new_layout = strncmp(commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
-  int rc = tsr__pending_read(store, marker, &l->arena, &pending, error);
-  if (rc >= 0) rc = recover_late_is_published(l, commit, &pending, error);
+  int rc = tsr__prepared_read(store, marker, &l->arena, &prepared, error);
+  if (rc >= 0) rc = recover_late_is_published(l, commit, &prepared, error);
   if (rc) return rc;
-  if (*staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
-  if ((rc = tsr__pending_published(store, commit, error)) != 0) return rc; /* another process has renamed it first */
-  for (uint64_t i = 0; i < pending.fragment_count; i++) {
-    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending.fragments[i]);
+  if (*staged) TSR_TRY(tsr__prepared_unmark(store, staged, error));
+  if ((rc = tsr__prepared_is_published(store, commit, error)) != 0)
+    return rc; /* another process has renamed it first */
+  for (uint64_t i = 0; i < prepared.fragment_count; i++) {
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", prepared.fragments[i]);
     TSR_TRY(tsr__store_remove_tree(store, path, error));
   }
-  TSR_TRY(tsr__pending_unmark(store, marker, error));
-  return tsr__late_remove(store, l->pending->commit, error);
+  TSR_TRY(tsr__prepared_unmark(store, marker, error));
+  return tsr__late_remove(store, l->prepared->commit, error);
 }
 
 /* Settles the record of an earlier attempt. Returns 1 if the commit has been published late; 0 if there is no record,
  * or its late commit has now been cancelled. */
 static int settle_record(late *l, tsr_error *error) {
   tsr_late record;
-  const int rc = tsr__late_read(l->array->store, l->pending->commit, &record, error);
+  const int rc = tsr__late_read(l->array->store, l->prepared->commit, &record, error);
   if (rc <= 0) return rc;
   return *record.commit ? recover_late_cancel(l, record.commit, error) : 1;
 }
@@ -459,22 +461,22 @@ static int recover_late_publish(late *l, tsr_error *error) {
   for (int i = 0; i < RECOVER_LATE_ATTEMPTS; i++) {
     int rc = settle_record(l, error);
     if (rc) return rc;
-    rc = tsr__pending_is_complete(l->array->store, l->pending, error);
+    rc = tsr__prepared_is_complete(l->array->store, l->prepared, error);
     if (rc <= 0) return rc; /* it was published and merged before, or it is lost: see recover_publish */
     if ((rc = is_late(l, error)) <= 0) return rc;
     rc = write_late_commit(l, error);
     recover_late_release(l);
     if (rc && rc != TSR_ABORT) return rc;
   }
-  return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->pending->commit);
+  return tsr__fail(error, TSR_BUSY, "%s: other processes keep committing while it is published", l->prepared->commit);
 }
 
 /* Publishes a prepared commit, which its database has committed, if it cannot keep its time. Returns 1 if its visible
  * cells are published: the caller then removes the prepared commit; 0 if the commit can keep its time, or its files are
  * gone. `file` is the path of the database's file, or NULL. Relists the array. TSR_BUSY if other processes keep
  * committing meanwhile. */
-static int publish_late(tsr_array *array, const tsr_pending *pending, const char *file, tsr_error *error) {
-  late l = {.array = array, .pending = pending, .file = file, .host = array->log.host};
+static int publish_late(tsr_array *array, const tsr_prepared_marker *prepared, const char *file, tsr_error *error) {
+  late l = {.array = array, .prepared = prepared, .file = file, .host = array->log.host};
   tsr__memory_init(&l.memory, &array->memory, UINT64_MAX, "late");
   tsr__arena_init(&l.arena, &l.memory);
   l.seen.memory = l.staged.memory = &l.memory;
@@ -502,7 +504,7 @@ static int publish_late(tsr_array *array, const tsr_pending *pending, const char
 
 typedef struct recover_found { /* a prepared commit */
   const char *marker; /* its path */
-  tsr_pending pending; /* its content */
+  tsr_prepared_marker prepared; /* its content */
   tsr_writer_state writer;
   bool publish; /* its database has committed it */
 } recover_found;
@@ -527,8 +529,8 @@ static int find_writer(const recovery *r, recover_found *f, tsr_error *error) {
   tsr_error one;
   bool locked;
   f->writer = TSR_WRITER_UNKNOWN;
-  if (!f->pending.locked) return 1;
-  const int rc = tsr__pending_is_locked(r->array->store, f->marker, &locked, &one);
+  if (!f->prepared.locked) return 1;
+  const int rc = tsr__prepared_is_locked(r->array->store, f->marker, &locked, &one);
   if (rc == TSR_NOT_FOUND) return 0; /* published or undone meanwhile */
   if (rc == TSR_NOMEM) return *error = one, rc;
   if (rc >= 0) f->writer = locked ? TSR_WRITER_LIVES : TSR_WRITER_GONE;
@@ -542,7 +544,7 @@ static int find_markers(recovery *r, tsr_error *error) {
     recover_found one = {0};
     const char *path = prepared->items[i].path; /* belongs to the listing, which recovery refreshes */
     TSR_TRY(TSR_ARENA_COPY(&r->arena, path, strlen(path), &one.marker, error));
-    int rc = tsr__pending_read(r->array->store, one.marker, &r->arena, &one.pending, error);
+    int rc = tsr__prepared_read(r->array->store, one.marker, &r->arena, &one.prepared, error);
     if (rc > 0) rc = find_writer(r, &one, error);
     if (rc > 0) rc = tsr__buffer_append(&r->markers, &one, sizeof one, error);
     if (rc < 0) return rc;
@@ -563,13 +565,13 @@ static int find_age(const recovery *r, const char *marker, uint64_t *age, tsr_er
 }
 
 static tsr_prepared recover_describe(const recover_found *f, bool published, uint64_t age) {
-  return (tsr_prepared){.commit = f->pending.commit,
+  return (tsr_prepared){.commit = f->prepared.commit,
                         .marker = f->marker,
-                        .owner = f->pending.owner,
-                        .host = f->pending.host,
-                        .file = f->pending.file,
-                        .fragment_count = f->pending.fragment_count,
-                        .fragments = f->pending.fragments,
+                        .owner = f->prepared.owner,
+                        .host = f->prepared.host,
+                        .file = f->prepared.file,
+                        .fragment_count = f->prepared.fragment_count,
+                        .fragments = f->prepared.fragments,
                         .writer = f->writer,
                         .published = published,
                         .age = age};
@@ -579,16 +581,16 @@ static tsr_prepared recover_describe(const recover_found *f, bool published, uin
 
 /* Removes the staged file and the fragments of a prepared commit. The caller removes the marker afterwards: while it
  * exists, an interrupted undo can be repeated. */
-static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error *error) {
+static int undo_commit(const recovery *r, const tsr_prepared_marker *prepared, tsr_error *error) {
   tsr_store *store = r->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH], path[TSR_COMMIT_PATH];
-  if (!tsr__pending_paths(pending->commit, marker, staged)) return TSR_OK;
-  bool new_layout = strncmp(pending->commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
+  if (!tsr__prepared_paths(prepared->commit, marker, staged)) return TSR_OK;
+  bool new_layout = strncmp(prepared->commit, TSR_DIR_COMMITS "/", strlen(TSR_DIR_COMMITS "/")) == 0;
   if (new_layout) TSR_TRY(tsr__store_own(store, TSR_DIR_COMMITS, error));
   if (new_layout) TSR_TRY(tsr__store_own(store, TSR_DIR_FRAGMENTS, error));
-  if (new_layout && *staged) TSR_TRY(tsr__pending_unmark(store, staged, error));
-  for (uint64_t i = 0; i < pending->fragment_count; i++) {
-    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", pending->fragments[i]);
+  if (new_layout && *staged) TSR_TRY(tsr__prepared_unmark(store, staged, error));
+  for (uint64_t i = 0; i < prepared->fragment_count; i++) {
+    snprintf(path, sizeof path, "%s%.127s", new_layout ? TSR_DIR_FRAGMENTS "/" : "", prepared->fragments[i]);
     TSR_TRY(tsr__store_remove_tree(store, path, error));
   }
   return TSR_OK;
@@ -597,30 +599,30 @@ static int undo_commit(const recovery *r, const tsr_pending *pending, tsr_error 
 /* Publishes a commit that cannot keep its time. Returns 1 if it did; 0 if the commit can keep its time. publish_late
  * relists the array, so r->published is reopened. */
 static int recover_publish_late(recovery *r, const recover_found *f, tsr_error *error) {
-  const int rc = publish_late(r->array, &f->pending, r->file, error);
+  const int rc = publish_late(r->array, &f->prepared, r->file, error);
   if (rc < 0) return rc;
   tsr__published_release(&r->published);
   TSR_TRY(tsr__published_open(&r->array->log, &r->published, error));
   if (rc == 0) return 0;
   /* Another commit has replaced it. The marker is removed before the fragments: a marker without its fragments would
    * look like a lost commit. */
-  TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
-  TSR_TRY(undo_commit(r, &f->pending, error));
+  TSR_TRY(tsr__prepared_unmark(r->array->store, f->marker, error));
+  TSR_TRY(undo_commit(r, &f->prepared, error));
   return 1;
 }
 
 /* Publishes a commit that its database has committed. If its files are gone, either it was published and merged and
  * only its marker is left, which returns 0; or it is lost, which is an error. */
 static int recover_publish(recovery *r, const recover_found *f, tsr_error *error) {
-  const tsr_pending *pending = &f->pending;
+  const tsr_prepared_marker *prepared = &f->prepared;
   const int rc = recover_publish_late(r, f, error);
   if (rc) return rc;
-  const int complete = tsr__pending_is_complete(r->array->store, pending, error);
+  const int complete = tsr__prepared_is_complete(r->array->store, prepared, error);
   if (complete < 0) return complete;
-  if (complete == 0 && tsr__listing_took_up(r->array->log.listing, pending)) return 0;
-  if (complete == 0) return tsr__pending_fail_gone(pending->commit, error);
-  if (r->file) TSR_TRY(tsr__pending_settle(&r->array->memory, r->file, error));
-  return tsr__pending_publish(r->array->store, pending->commit, true, error);
+  if (complete == 0 && tsr__listing_shows_published(r->array->log.listing, prepared)) return 0;
+  if (complete == 0) return tsr__prepared_fail_gone(prepared->commit, error);
+  if (r->file) TSR_TRY(tsr__prepared_settle(&r->array->memory, r->file, error));
+  return tsr__prepared_publish(r->array->store, prepared->commit, true, error);
 }
 
 /* Settles one prepared commit. Returns 1 if it was undone, 0 if not. A commit that must be published is only recorded
@@ -629,29 +631,29 @@ static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_prepared prepared = recover_describe(f, false, 0);
   if (f->writer == TSR_WRITER_LIVES) return 0;
-  int rc = tsr__published_has(&r->published, &f->pending, error);
+  int rc = tsr__published_has(&r->published, &f->prepared, error);
   if (rc < 0) return rc;
   if (rc > 0) { /* the process that published it may have died in between: complete its work */
-    TSR_TRY(rc = tsr__pending_published(store, f->pending.commit, error));
-    if (rc > 0) TSR_TRY(tsr__pending_publish(store, f->pending.commit, true, error));
-    TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+    TSR_TRY(rc = tsr__prepared_is_published(store, f->prepared.commit, error));
+    if (rc > 0) TSR_TRY(tsr__prepared_publish(store, f->prepared.commit, true, error));
+    TSR_TRY(tsr__prepared_unmark(store, f->marker, error));
     return 0;
   }
   switch (r->decide(r->argument, &prepared)) {
   case TSR_VERDICT_LEAVE: return 0;
   case TSR_VERDICT_PUBLISH: f->publish = true; return 0;
   case TSR_VERDICT_UNDO:
-    if (f->pending.locked && f->writer != TSR_WRITER_GONE) return 0;
-    TSR_TRY(undo_commit(r, &f->pending, error));
+    if (f->prepared.locked && f->writer != TSR_WRITER_GONE) return 0;
+    TSR_TRY(undo_commit(r, &f->prepared, error));
     break;
   }
-  TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+  TSR_TRY(tsr__prepared_unmark(store, f->marker, error));
   return 1;
 }
 
 static int publish_one(recovery *r, recover_found *f, tsr_error *error) {
   const int rc = f->publish ? recover_publish(r, f, error) : 0;
-  if (rc >= 0 && f->publish) TSR_TRY(tsr__pending_unmark(r->array->store, f->marker, error));
+  if (rc >= 0 && f->publish) TSR_TRY(tsr__prepared_unmark(r->array->store, f->marker, error));
   return rc;
 }
 
@@ -688,7 +690,7 @@ static int recover_array(recovery *r, tsr_error *error) {
   tsr_error doubt;
   TSR_TRY(tsr__log_list(&r->array->log, true, false, error));
   TSR_TRY(tsr__staged_vacuums_finish(&r->array->log, error));
-  TSR_TRY(tsr__undouble(r->array, error));
+  TSR_TRY(tsr__revert_duplicating_merges(r->array, error));
   TSR_TRY(find_markers(r, error));
   if (all_live(r)) return TSR_OK;
   int rc = tsr__published_open(&r->array->log, &r->published, &doubt);
@@ -726,7 +728,7 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
   tsr_store *store = r->array->store;
   const tsr_prepared prepared = recover_describe(f, false, 0);
   uint64_t age;
-  const int published = tsr__published_has(&r->published, &f->pending, error);
+  const int published = tsr__published_has(&r->published, &f->prepared, error);
   if (published < 0) return published;
   if (f->writer == TSR_WRITER_LIVES) {
     if (!published) recover_refuse(r, f->marker, "has a writer that lives");
@@ -736,7 +738,7 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
     const tsr_verdict verdict = r->decide(r->argument, &prepared);
     if (verdict == TSR_VERDICT_LEAVE) return 0;
     if (verdict == TSR_VERDICT_PUBLISH) {
-      const int complete = tsr__pending_is_complete(store, &f->pending, error);
+      const int complete = tsr__prepared_is_complete(store, &f->prepared, error);
       if (complete != 0) return complete < 0 ? complete : 0; /* its database can still publish it */
     }
     const int rc = find_age(r, f->marker, &age, error);
@@ -746,9 +748,9 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
       recover_refuse(r, f->marker, "is not 24 hours old");
       return 0;
     }
-    TSR_TRY(undo_commit(r, &f->pending, error));
+    TSR_TRY(undo_commit(r, &f->prepared, error));
   }
-  TSR_TRY(tsr__pending_unmark(store, f->marker, error));
+  TSR_TRY(tsr__prepared_unmark(store, f->marker, error));
   return 1;
 }
 
@@ -761,19 +763,19 @@ static int remove_incomplete_markers(recovery *r, tsr_error *error) {
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) {
     uint64_t stem, age;
-    tsr_pending pending;
+    tsr_prepared_marker prepared;
     bool locked = false;
     tsr_error one;
     if (entries.entries[i].kind != TSR_ENTRY_FILE ||
         !tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_PENDING, &stem))
       continue;
     tsr_path p = tsr__path_of(TSR_DIR_COMMITS, entries.entries[i].name, "");
-    if ((rc = tsr__pending_read(store, p.text, &r->arena, &pending, error)) == TSR_NOT_FOUND) rc = 1; /* it is gone */
+    if ((rc = tsr__prepared_read(store, p.text, &r->arena, &prepared, error)) == TSR_NOT_FOUND) rc = 1; /* it is gone */
     if (rc != 0) continue; /* a complete marker, or an error */
     if (find_age(r, p.text, &age, &one) < 0 || age < RECOVER_DAY)
       continue; /* the marker is gone, or its writer may still be writing it */
-    if (tsr__pending_is_locked(store, p.text, &locked, &one) >= 0 && locked) continue;
-    rc = tsr__pending_unmark(store, p.text, error);
+    if (tsr__prepared_is_locked(store, p.text, &locked, &one) >= 0 && locked) continue;
+    rc = tsr__prepared_unmark(store, p.text, error);
     r->changed += rc >= 0;
   }
   tsr__listing_release(&entries);
@@ -808,9 +810,9 @@ int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error)
   TSR_OWN_ERROR(error);
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   bool exists = false;
-  if (!tsr__pending_paths(commit, marker, staged))
+  if (!tsr__prepared_paths(commit, marker, staged))
     return tsr__fail(error, TSR_RANGE, "'%s' is not the path of a commit", commit);
-  if (!strcmp(commit, array->log.settled)) return 0;
+  if (!strcmp(commit, array->log.own_commit)) return 0;
   const int rc = tsr__store_find(array->store, marker, &exists, error);
   return rc < 0 ? tsr__wrap(error, "array %s", array->path) : exists;
 }
@@ -823,7 +825,7 @@ static int show_all(recovery *r, int (*show)(void *argument, const tsr_prepared 
   for (uint64_t i = 0; rc >= 0 && i < marker_count(r); i++) {
     const recover_found *f = marker_at(r, i);
     uint64_t age = 0;
-    const int published = tsr__published_has(&r->published, &f->pending, error);
+    const int published = tsr__published_has(&r->published, &f->prepared, error);
     rc = published < 0 ? published : find_age(r, f->marker, &age, error);
     if (rc == TSR_NOT_FOUND) { /* the marker is gone; show the others */
       rc = TSR_OK;

@@ -66,8 +66,8 @@ static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena
 static int find_prepared(tsr_array *array, tsr_arena *arena, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *prepared = &array->log.listing->prepared.markers;
   for (uint64_t i = 0; i < prepared->count; i++) {
-    tsr_pending pending = {0};
-    TSR_TRY(tsr__pending_read(array->store, prepared->items[i].path, arena, &pending, error));
+    tsr_prepared_marker pending = {0};
+    TSR_TRY(tsr__prepared_read(array->store, prepared->items[i].path, arena, &pending, error));
     for (uint64_t n = 0; n < pending.fragment_count; n++)
       TSR_TRY(tsr__map_put(names, pending.fragments[n], (void *)(uintptr_t)pending.fragments[n], error));
   }
@@ -308,13 +308,13 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
   bool exists = true;
   tsr_error one;
   if (exchange) TSR_TRY(write_exchange(r, error));
-  TSR_TRY(tsr__rivals_decide(r, error));
+  TSR_TRY(tsr__merge_conflict_decide(r, error));
   int rc = tsr__store_rename_exclusive(store, r->staged, to.text, error);
   /* A rename may report an error although it took place, and another process may have carried out the decision
-   * (tsr__rivals_finish). Only if the new name certainly does not exist is the merge not committed, and
+   * (tsr__merge_conflict_finish). Only if the new name certainly does not exist is the merge not committed, and
    * tsr__replacement_end may remove its files. */
   if (rc < 0 && tsr__store_find(store, to.text, &exists, &one) >= 0 && !exists)
-    return rc == TSR_NOT_FOUND ? tsr__rivals_fail(error) : rc;
+    return rc == TSR_NOT_FOUND ? tsr__merge_conflict_fail(error) : rc;
   if (store->renames_in_steps && (rc == TSR_NOT_FOUND || rc == TSR_EXISTS)) rc = TSR_OK;
   r->count = 0;
   *r->staged = *r->vacuum = *r->exchanged = 0;
@@ -331,7 +331,7 @@ int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
   if (rc >= 0) rc = stage_all(r, names, error);
   if (rc >= 0) rc = name_fragments(r, names, error);
   tsr__free(names);
-  if (rc >= 0) rc = tsr__rivals_cancel(r, error);
+  if (rc >= 0) rc = tsr__merge_conflict_cancel(r, error);
   if (rc >= 0) rc = check_sources_patiently(r, error);
   return rc < 0 ? rc : replace_commit(r, error);
 }

@@ -68,14 +68,14 @@ static int take_back(tsr_array *array, const tsr_committed *vacuum, tsr_error *e
   return rc < 0 ? rc : tsr__log_list(&array->log, true, true, error);
 }
 
-int tsr__undouble(tsr_array *array, tsr_error *error) {
+int tsr__revert_duplicating_merges(tsr_array *array, tsr_error *error) {
   const tsr_schema *schema;
   TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &schema, error));
   if (!schema->allows_duplicates) return TSR_OK;
   for (int i = 0; i < UNDOUBLE_MOST; i++) {
-    tsr_doubled found;
+    tsr_duplicate_cells found;
     bool all = false;
-    TSR_TRY(tsr__log_find_doubled(&array->log, &found, error));
+    TSR_TRY(tsr__log_find_duplicate_cells(&array->log, &found, error));
     if (!found.merged) return TSR_OK;
     const tsr_committed *vacuum = vacuum_of(array, found.merged);
     if (vacuum) TSR_TRY(has_all_sources(array, vacuum, &all, error));

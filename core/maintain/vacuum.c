@@ -458,7 +458,7 @@ static int vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__vacuum_mend(v, error));
   TSR_TRY(tsr__vacuum_list_array(v, error));
   TSR_TRY(tsr__staged_vacuums_finish(&v->array->log, error));
-  TSR_TRY(tsr__undouble(v->array, error));
+  TSR_TRY(tsr__revert_duplicating_merges(v->array, error));
   TSR_TRY(list_for_vacuum(v, lists, 2, error));
   int rc = vacuum_files_read(v, TSR_DIR_COMMITS, &lists[0], &files, error);
   if (rc >= 0) rc = vacuum_files_read(v, "", &lists[1], &files, error);

@@ -246,11 +246,11 @@ int tsr__vacuum_cancel_new_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr
 int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t version;
-  if (v->array->log.listing->unfinished.count == 0) return TSR_OK;
+  if (v->array->log.listing->truncated_con.count == 0) return TSR_OK;
   TSR_TRY(tsr__array_schema_at(v->array, UINT64_MAX, &schema, error));
   TSR_TRY(tsr__schema_write_version(schema, &version, error));
   v->listed = false;
-  return tsr__mend_commits(v->array, version, &v->removed, error);
+  return tsr__replace_truncated_con(v->array, version, &v->removed, error);
 }
 
 /* Returns true if no .ign cancels an entry of a .con. */

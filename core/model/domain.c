@@ -114,7 +114,7 @@ static int compare_low(const tsr_text_span *span, const uint8_t *value, uint64_t
 }
 
 /* Returns true unless the value lies above the span. */
-static bool domain_reaches(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
+static bool text_span_reaches(const tsr_text_span *span, const uint8_t *value, uint64_t size) {
   if (span->high_open) return true;
   int c = tsr__bytes_compare(value, size, span->high, span->high_size);
   return span->high_exclusive ? c < 0 : c <= 0;
@@ -123,7 +123,7 @@ static bool domain_reaches(const tsr_text_span *span, const uint8_t *value, uint
 /* Returns true if `next`, whose low bound is not below that of `span`, overlaps `span` or begins right after it. The
  * successor of a string v is v with a NUL byte appended. */
 static bool adjoins(const tsr_text_span *span, const tsr_text_span *next) {
-  if (domain_reaches(span, next->low, next->low_size)) return true;
+  if (text_span_reaches(span, next->low, next->low_size)) return true;
   uint64_t size = span->high_size + !span->high_exclusive;
   return next->low_size == size && memcmp(next->low, span->high, span->high_size) == 0 &&
          (span->high_exclusive || next->low[size - 1] == 0);
@@ -135,7 +135,7 @@ static bool ends_before(const tsr_text_span *a, const tsr_text_span *b) {
   return c ? c < 0 : a->high_exclusive && !b->high_exclusive;
 }
 
-static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans, tsr_error *error) {
+static int make_texts(const tsr_ranges *ranges, tsr_arena *arena, tsr_spans *spans, tsr_error *error) {
   tsr_text_span *list;
   TSR_TRY(TSR_ARENA_ARRAY(arena, ranges->count, &list, error));
   uint64_t count = 0, merged = 0;
@@ -149,7 +149,7 @@ static int domain_make_text(const tsr_ranges *ranges, tsr_arena *arena, tsr_span
       TSR_TRY(TSR_ARENA_COPY(arena, range->high, range->high_size, &span.high, error));
       span.high_size = range->high_size;
     }
-    if (domain_reaches(&span, span.low, span.low_size)) list[count++] = span;
+    if (text_span_reaches(&span, span.low, span.low_size)) list[count++] = span;
   }
   sort_texts(list, count);
   for (uint64_t i = 0; i < count; i++) {
@@ -177,7 +177,7 @@ static int make_union(const tsr_field *field, const tsr_ranges *ranges, tsr_aren
   for (uint64_t i = 0; i < ranges->count && !made.all; i++)
     made.all = !ranges->ranges[i].low && !ranges->ranges[i].high;
   if (!made.all) {
-    if (made.text) TSR_TRY(domain_make_text(ranges, arena, &made, error));
+    if (made.text) TSR_TRY(make_texts(ranges, arena, &made, error));
     else TSR_TRY(make_fixed(field, ranges, arena, &made, error));
   }
   *spans = made;
@@ -206,7 +206,7 @@ static uint64_t intersect_text(const tsr_spans *a, const tsr_spans *b, tsr_text_
     const tsr_text_span *later = tsr__bytes_compare(x->low, x->low_size, y->low, y->low_size) < 0 ? y : x;
     both.low = later->low;
     both.low_size = later->low_size;
-    if (domain_reaches(&both, both.low, both.low_size)) out[n++] = both;
+    if (text_span_reaches(&both, both.low, both.low_size)) out[n++] = both;
     if (x_first) i++;
     else j++;
   }
@@ -284,7 +284,7 @@ static uint64_t find_text(const tsr_spans *spans, const uint8_t *value, uint64_t
   uint64_t low = 0, high = spans->count;
   while (low < high) {
     uint64_t middle = low + (high - low) / 2;
-    if (domain_reaches(&spans->texts[middle], value, size)) high = middle;
+    if (text_span_reaches(&spans->texts[middle], value, size)) high = middle;
     else low = middle + 1;
   }
   return low;
@@ -308,7 +308,8 @@ tsr_relation tsr__spans_relate_text(const tsr_spans *spans, const uint8_t *low, 
   if (tsr__bytes_compare(low, low_size, high, high_size) > 0) return TSR_OVERLAP;
   uint64_t i = find_text(spans, low, low_size);
   if (i == spans->count || compare_low(&spans->texts[i], high, high_size) > 0) return TSR_OUTSIDE;
-  bool inside = compare_low(&spans->texts[i], low, low_size) <= 0 && domain_reaches(&spans->texts[i], high, high_size);
+  bool inside =
+      compare_low(&spans->texts[i], low, low_size) <= 0 && text_span_reaches(&spans->texts[i], high, high_size);
   return inside ? TSR_INSIDE : TSR_OVERLAP;
 }
 
@@ -479,7 +480,7 @@ uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, c
 
 /* ---- Dense geometry -------------------------------------------------------------------------- */
 
-static int domain_boxes_make_span(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
+static int grid_make_dimension(const tsr_field *dimension, tsr_grid *grid, uint32_t d, tsr_error *error) {
   tsr_datatype datatype = dimension->datatype;
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (kind == TSR_KIND_FLOAT || kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN)
@@ -511,7 +512,7 @@ int tsr__grid_make(const tsr_schema *schema, tsr_arena *arena, tsr_grid *grid, t
   made.low_key = made.extent + n;
   bool fits = true;
   for (uint32_t d = 0; d < n; d++) {
-    if (domain_boxes_make_span(&schema->fields[d], &made, d, error) < 0)
+    if (grid_make_dimension(&schema->fields[d], &made, d, error) < 0)
       return tsr__wrap(error, "dimension '%s'", schema->fields[d].name);
     fits = fits && tsr__mul(made.tile_cells, made.extent[d], &made.tile_cells);
   }
@@ -648,8 +649,7 @@ int tsr__box_set_cut(tsr_box_set *set, const uint64_t *low, const uint64_t *high
   }
   for (uint64_t i = 0; i < tsr__box_set_count(set) && rc >= 0;) {
     const bool meets = domain_boxes_meet(n, box_at(set, i), box);
-    if (meets)
-      rc = domain_boxes_cut(set, i, box, scratch, error); /* appends the parts of box i that lie outside */
+    if (meets) rc = domain_boxes_cut(set, i, box, scratch, error); /* appends the parts of box i that lie outside */
     else i++;
     found |= meets;
   }

@@ -25,7 +25,7 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   TSR_TRY(TSR_ALLOC(&run->memory, &part, error));
   *made = part; /* the caller frees it, even if it is incomplete */
   part->run = run;
-  TSR_TRY(tsr__query_collected_make(&part->collected, run->layout.measure_count, &run->memory, NULL, error));
+  TSR_TRY(tsr__collected_groups_make(&part->collected, run->layout.measure_count, &run->memory, NULL, error));
   tsr__groups_init(&part->collected.groups, run->grouping.width, &run->memory);
   tsr__arena_init(&part->arena, &run->memory);
   if (run->expressions.where) TSR_TRY(tsr__scratch_make(run->expressions.where, &part->arena, &part->where, error));
@@ -34,22 +34,22 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count, &part->inputs, error));
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
   const uint32_t words = TSR_MAX(run->grouping.width, 1);
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->room.words[0], error));
-  for (uint32_t w = 1; w < words; w++) part->room.words[w] = part->room.words[0] + w * QUERY_BLOCK;
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->room.cells, error));
-  part->room.numbers = part->room.cells + QUERY_BLOCK;
-  part->room.ends = part->room.numbers + QUERY_BLOCK;
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->room.mask, error));
-  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->room.values, error);
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->buffers.words[0], error));
+  for (uint32_t w = 1; w < words; w++) part->buffers.words[w] = part->buffers.words[0] + w * QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->buffers.cells, error));
+  part->buffers.numbers = part->buffers.cells + QUERY_BLOCK;
+  part->buffers.ends = part->buffers.numbers + QUERY_BLOCK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->buffers.mask, error));
+  return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->buffers.values, error);
 }
 
 static void part_free(query_part *part) {
-  tsr__query_collected_release(&part->collected);
+  tsr__collected_groups_release(&part->collected);
   tsr__arena_release(&part->arena);
-  tsr__free(part->room.words[0]);
-  tsr__free(part->room.cells);
-  tsr__free(part->room.mask);
-  tsr__free(part->room.values);
+  tsr__free(part->buffers.words[0]);
+  tsr__free(part->buffers.cells);
+  tsr__free(part->buffers.mask);
+  tsr__free(part->buffers.values);
   tsr__free(part);
 }
 
@@ -115,34 +115,34 @@ int tsr__query_select(query_part *part, const query_rows *block, query_rows *row
   *rows = *block;
   if (!run->expressions.where) return TSR_OK;
   point_inputs(part, block);
-  const int rc = tsr__program_select(run->expressions.where, part->where, part->inputs, block->count, part->room.cells,
-                                     &count, error);
+  const int rc = tsr__program_select(run->expressions.where, part->where, part->inputs, block->count,
+                                     part->buffers.cells, &count, error);
   if (rc < 0 && tsr__program_fault(part->where, &expression, &part->fault.node))
     part->fault.expression = &run->query.where;
   TSR_TRY(rc);
   if (count == block->count) return TSR_OK;
   for (uint32_t r = 0; r < count; r++)
-    part->room.cells[r] =
-        block->cells ? block->cells[part->room.cells[r]] : (uint32_t)block->first + part->room.cells[r];
-  rows->cells = part->room.cells;
+    part->buffers.cells[r] =
+        block->cells ? block->cells[part->buffers.cells[r]] : (uint32_t)block->first + part->buffers.cells[r];
+  rows->cells = part->buffers.cells;
   rows->count = count;
   return TSR_OK;
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-/* Expands a constant vector to `count` values, in the part's room, which the next call reuses. */
+/* Expands a constant vector to `count` values, in the part's buffers, which the next call reuses. */
 static tsr_vector vector_of_all(query_part *part, const tsr_vector *vector, uint32_t count) {
   tsr_vector all = *vector;
   if (!vector->constant) return all;
-  uint64_t *words = (uint64_t *)(void *)part->room.values;
+  uint64_t *words = (uint64_t *)(void *)part->buffers.values;
   for (uint32_t r = 0; r < count && vector->as.integers; r++) {
-    if (vector->type == TSR_VALUE_TEXT) part->room.values[r] = vector->as.texts[0];
+    if (vector->type == TSR_VALUE_TEXT) part->buffers.values[r] = vector->as.texts[0];
     else words[r] = vector->as.unsigned_integers[0];
   }
   all.constant = false;
-  all.as.texts = part->room.values;
-  uint8_t *nulls = part->room.mask + QUERY_BLOCK, *whole = nulls + QUERY_BLOCK;
+  all.as.texts = part->buffers.values;
+  uint8_t *nulls = part->buffers.mask + QUERY_BLOCK, *whole = nulls + QUERY_BLOCK;
   if (vector->nulls) all.nulls = memset(nulls, vector->nulls[0], count);
   if (vector->whole) all.whole = memset(whole, vector->whole[0], count);
   return all;
@@ -164,7 +164,7 @@ static void mask_of_truth(const tsr_vector *v, uint32_t count, uint8_t *mask) {
 
 /* Sets the words of a key that is an expression. The word of a text is its number in part->collected.texts. */
 static int words_of_values(query_part *part, uint32_t key, const query_rows *rows, tsr_error *error) {
-  uint64_t *words = part->room.words[key], *nulls = part->room.words[part->run->query.key_count];
+  uint64_t *words = part->buffers.words[key], *nulls = part->buffers.words[part->run->query.key_count];
   const tsr_vector v = vector_of_all(part, &part->vectors[part->run->grouping.keys[key].value], rows->count);
   if (v.type == TSR_VALUE_REAL) {
     tsr__words_of_reals(v.as.reals, rows->count, words);
@@ -186,7 +186,7 @@ static int words_of_values(query_part *part, uint32_t key, const query_rows *row
 static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
   const tsr_query_run *run = part->run;
   const uint64_t bytes = run->layout.words * sizeof(uint64_t), before = part->collected.groups.count;
-  TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->room.numbers, error));
+  TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->buffers.numbers, error));
   TSR_TRY(tsr__buffer_reserve(&part->collected.records, (part->collected.groups.count - before) * bytes, error));
   for (uint64_t g = before; g < part->collected.groups.count; g++, part->collected.records.size += bytes)
     memcpy(part->collected.records.data + part->collected.records.size, run->layout.blank, bytes);
@@ -201,19 +201,19 @@ static int find_records(query_part *part, const query_rows *block, const query_r
     TSR_TRY(tsr__query_grid_rows(part, block, rows, spread, error));
     if (!part->straight) {
       const uint32_t known = spread->run_count ? spread->run_count : spread->count;
-      for (uint32_t i = 0; i < known; i++) part->room.words[0][i] = part->room.numbers[i];
-      TSR_TRY(number_in_part(part, (const uint64_t *const *)part->room.words, known, error));
+      for (uint32_t i = 0; i < known; i++) part->buffers.words[0][i] = part->buffers.numbers[i];
+      TSR_TRY(number_in_part(part, (const uint64_t *const *)part->buffers.words, known, error));
     }
   } else {
-    if (run->grouping.has_nulls) memset(part->room.words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
+    if (run->grouping.has_nulls) memset(part->buffers.words[run->query.key_count], 0, rows->count * sizeof(uint64_t));
     for (uint32_t k = 0; k < run->query.key_count; k++) {
       if (run->grouping.keys[k].value != QUERY_NONE) TSR_TRY(words_of_values(part, k, rows, error));
-      else TSR_TRY(tsr__query_key_words(part, k, rows, part->room.words[k], error));
+      else TSR_TRY(tsr__query_key_words(part, k, rows, part->buffers.words[k], error));
     }
-    const uint32_t runs = tsr__runs_of_words(part->room.words, run->grouping.width, rows->count, part->room.ends);
-    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->room.words, runs ? runs : rows->count, error));
-    *spread =
-        (tsr_spread){.count = rows->count, .run_count = runs, .groups = part->room.numbers, .ends = part->room.ends};
+    const uint32_t runs = tsr__runs_of_words(part->buffers.words, run->grouping.width, rows->count, part->buffers.ends);
+    TSR_TRY(number_in_part(part, (const uint64_t *const *)part->buffers.words, runs ? runs : rows->count, error));
+    *spread = (tsr_spread){
+        .count = rows->count, .run_count = runs, .groups = part->buffers.numbers, .ends = part->buffers.ends};
   }
   *records = (uint64_t *)(void *)(part->straight ? run->collected.records.data : part->collected.records.data);
   return TSR_OK;
@@ -224,13 +224,13 @@ static int find_records(query_part *part, const query_rows *block, const query_r
 /* Adds the rows that a filter leaves out to the nulls of an argument. */
 static void mask_operand(query_part *part, const tsr_vector *v, uint32_t count, tsr_operand *operand) {
   if (v->type == TSR_VALUE_REAL) {
-    double *reals = (double *)(void *)part->room.values;
-    for (uint32_t r = 0; r < count; r++) reals[r] = part->room.mask[r] ? NAN : v->as.reals[r];
+    double *reals = (double *)(void *)part->buffers.values;
+    for (uint32_t r = 0; r < count; r++) reals[r] = part->buffers.mask[r] ? NAN : v->as.reals[r];
     operand->values = reals;
     return;
   }
-  for (uint32_t r = 0; r < count && v->nulls; r++) part->room.mask[r] |= v->nulls[r];
-  operand->nulls = part->room.mask;
+  for (uint32_t r = 0; r < count && v->nulls; r++) part->buffers.mask[r] |= v->nulls[r];
+  operand->nulls = part->buffers.mask;
 }
 
 /* Fails if a UINT64 that is to be added is not an integer of SQL. */
@@ -291,7 +291,7 @@ static int add_measure(query_part *part, uint32_t number, const query_rows *rows
   tsr_operand operand = {0};
   if (m->filter != QUERY_NONE) {
     v = vector_of_all(part, &part->vectors[m->filter], rows->count);
-    mask_of_truth(&v, rows->count, part->room.mask);
+    mask_of_truth(&v, rows->count, part->buffers.mask);
     v = (tsr_vector){.type = TSR_VALUE_NULL};
   }
   if (m->argument != QUERY_NONE) {
@@ -329,7 +329,7 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   query_part *part = ((query_part **)argument)[index];
   const tsr_query_run *run = part->run;
   const tsr_batch *batch = run->input.batch;
-  tsr__query_collected_clear(&part->collected);
+  tsr__collected_groups_clear(&part->collected);
   part->fault.expression = NULL;
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);

@@ -17,7 +17,7 @@
 struct tsr_block_scratch {
   tsr_arena *arena; /* borrowed */
   tsr_lane *lanes; /* of each step */
-  tsr_room *rooms;
+  tsr_register *registers;
   char *text; /* for MATCH, terminated by NUL */
   uint64_t text_capacity;
   bool failed; /* the last run failed, in this node */
@@ -48,14 +48,14 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_sc
   TSR_TRY(TSR_ARENA_ARRAY(arena, 1, &made, error));
   made->arena = arena;
   TSR_TRY(TSR_ARENA_ARRAY(arena, program->step_count + UINT64_C(1), &made->lanes, error));
-  TSR_TRY(TSR_ARENA_ARRAY(arena, program->room_count + UINT64_C(1), &made->rooms, error));
-  for (uint32_t r = 0; r < program->room_count; r++) {
-    tsr_room *room = &made->rooms[r];
+  TSR_TRY(TSR_ARENA_ARRAY(arena, program->register_count + UINT64_C(1), &made->registers, error));
+  for (uint32_t r = 0; r < program->register_count; r++) {
+    tsr_register *reg = &made->registers[r];
     const uint64_t words = program->texts ? 2 * TSR_BLOCK_CELLS : TSR_BLOCK_CELLS;
-    TSR_TRY(TSR_ARENA_RAW(arena, words, &room->as.integers, error));
-    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &room->nulls, error));
-    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &room->whole, error));
-    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &room->faults, error));
+    TSR_TRY(TSR_ARENA_RAW(arena, words, &reg->as.integers, error));
+    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &reg->nulls, error));
+    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &reg->whole, error));
+    TSR_TRY(TSR_ARENA_RAW(arena, TSR_BLOCK_CELLS, &reg->faults, error));
   }
   for (uint32_t s = 0; s < program->step_count; s++)
     if (program->steps[s].operation == TSR_OP_CONSTANT) set_constant(&program->steps[s], &made->lanes[s]);
@@ -68,7 +68,7 @@ int tsr__scratch_make(const tsr_program *program, tsr_arena *arena, tsr_block_sc
 /* A cell of the result is null if any operand's cell is. Where a REAL is null, the kernel decides. */
 static void merge_nulls(const tsr_call *call, const tsr_lane *operand) {
   const uint8_t *nulls = operand->nulls;
-  uint8_t *out = call->room->nulls;
+  uint8_t *out = call->reg->nulls;
   if (!nulls || (operand->constant && !nulls[0])) return;
   if (operand->constant && call->count > 1) memset(out, 1, call->count);
   else if (call->out->nulls)
@@ -98,9 +98,9 @@ static void merge_faults(const tsr_call *call) {
   if (!any) return;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint32_t own = fault_at(call->out, i), fault = fault_of_operands(call, i);
-    call->room->faults[i] = fault ? fault : own;
+    call->reg->faults[i] = fault ? fault : own;
   }
-  call->out->faults = call->room->faults;
+  call->out->faults = call->reg->faults;
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
     const tsr_text *text = &call->a->as.texts[i];
-    call->room->as.truths[i] = TSR_UNKNOWN;
+    call->reg->as.truths[i] = TSR_UNKNOWN;
     if (nulls && nulls[i]) continue;
     if (text->size >= scratch->text_capacity) {
       const uint64_t capacity = tsr__add_sat(TSR_MAX(text->size, 256u), text->size);
@@ -121,7 +121,7 @@ static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error
     scratch->text[text->size] = 0;
     const int matches = node->match(node->match_argument, scratch->text, text->size, error);
     if (matches < 0) return matches;
-    call->room->as.truths[i] = matches ? TSR_TRUE : TSR_FALSE;
+    call->reg->as.truths[i] = matches ? TSR_TRUE : TSR_FALSE;
   }
   call->out->nulls = NULL;
   return TSR_OK;
@@ -152,13 +152,13 @@ static void run_input(const tsr_program *program, tsr_call *call, const tsr_bloc
 static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,
                     const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   tsr_lane *operands[3] = {NULL, NULL, NULL}, *out = &scratch->lanes[step->number];
-  tsr_room *room = &scratch->rooms[step->room];
-  *out = (tsr_lane){.constant = step->operand_count > 0, .as.data = room->as.data};
+  tsr_register *reg = &scratch->registers[step->reg];
+  *out = (tsr_lane){.constant = step->operand_count > 0, .as.data = reg->as.data};
   for (uint32_t i = 0; i < step->operand_count; i++) {
     operands[i] = &scratch->lanes[step->operands[i]];
     out->constant &= operands[i]->constant;
   }
-  tsr_call call = {.step = step, .a = operands[0], .b = operands[1], .c = operands[2], .out = out, .room = room};
+  tsr_call call = {.step = step, .a = operands[0], .b = operands[1], .c = operands[2], .out = out, .reg = reg};
   call.count = out->constant ? 1 : count;
   if (step->operand_count == 0) {
     run_input(program, &call, inputs);
@@ -169,8 +169,8 @@ static int run_step(const tsr_program *program, tsr_block_scratch *scratch, cons
   if (step->operation == TSR_OP_MATCH) TSR_TRY(run_match(scratch, &call, error));
   else step->kernel(&call);
   if (step->form == TSR_VALUE_NUMBER && !out->whole) { /* -x, abs(x), floor(x) are whole if x is */
-    memcpy(room->whole, call.a->whole, call.count);
-    out->whole = room->whole;
+    memcpy(reg->whole, call.a->whole, call.count);
+    out->whole = reg->whole;
   }
   merge_faults(&call);
   return TSR_OK;

@@ -1,8 +1,8 @@
 /* kernels.c: the kernels of a program's steps: loops over the cells of one block, without a switch inside.
  *
- * A kernel gets lanes (operands) and a room (where it writes). Except for choices, evaluate.c has already merged the
- * nulls of the operands into call->out->nulls. REAL and NUMBER have no null mask: their null is NaN. Truths have none
- * either: they are true, false or unknown. A value that SQL refuses, such as an overflow, is a fault of its cell
+ * A kernel gets lanes (operands) and a register (where it writes). Except for choices, evaluate.c has already merged
+ * the nulls of the operands into call->out->nulls. REAL and NUMBER have no null mask: their null is NaN. Truths have
+ * none either: they are true, false or unknown. A value that SQL refuses, such as an overflow, is a fault of its cell
  * (tsr__step_fails), unless the cell is null.
  *
  * Sections: loading fields and tables; conversions; integers; reals; comparisons; truths; choices; intervals of
@@ -75,7 +75,7 @@ static uint64_t load_index(const tsr_block_input *input, uint32_t i) {
 /* Sets the nulls of the result from the validity of the cells. */
 static void load_nulls(const tsr_call *call, const tsr_block_input *input) {
   const uint8_t *validity = input->column.validity;
-  uint8_t *nulls = call->room->nulls, any = 0;
+  uint8_t *nulls = call->reg->nulls, any = 0;
   call->out->nulls = NULL;
   if (!validity && !input->null) return;
   for (uint32_t i = 0; i < call->count; i++) {
@@ -95,7 +95,7 @@ static void load_texts(const tsr_call *call, const tsr_block_input *input) {
   const char *bytes = column->values;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t at = load_index(input, i);
-    tsr_text *text = &call->room->as.texts[i];
+    tsr_text *text = &call->reg->as.texts[i];
     if (call->out->nulls && call->out->nulls[i]) *text = (tsr_text){"", 0};
     else if (!column->offsets) *text = (tsr_text){bytes + at * column->cell_size, column->cell_size};
     else *text = (tsr_text){bytes + column->offsets[at], column->offsets[at + 1] - column->offsets[at]};
@@ -129,7 +129,7 @@ static void load_numbers(const tsr_call *call, const tsr_field *field, const tsr
   }
   const uint8_t *values = input->column.values;
   if (!constant && !input->selection) values += input->first * size;
-  if (size == 8 && target == call->room->as.data && is_in_place(call, input, values)) {
+  if (size == 8 && target == call->reg->as.data && is_in_place(call, input, values)) {
     call->out->as.data = values;
     return;
   }
@@ -144,10 +144,10 @@ void tsr__load_field(const tsr_call *call, const tsr_schema *schema, const tsr_b
     load_texts(call, input);
     return;
   }
-  load_numbers(call, &schema->fields[call->step->field], input, call->room->as.data);
+  load_numbers(call, &schema->fields[call->step->field], input, call->reg->as.data);
   if (form == TSR_VALUE_INSTANT) check_instants(call);
   if (form != TSR_VALUE_REAL) return;
-  double *out = call->room->as.reals;
+  double *out = call->reg->as.reals;
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; nulls && i < call->count; i++) out[i] = nulls[i] ? NAN : out[i];
   call->out->nulls = NULL;
@@ -215,27 +215,27 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   const bool real = step->form == TSR_VALUE_REAL || step->form == TSR_VALUE_NUMBER;
   const bool words = step->form == TSR_VALUE_REAL || (step->form == TSR_VALUE_INTEGER && !step->table.nulls);
   if (words && !call->out->nulls && !step->source->table->coordinates) {
-    const bool all = !table_words(at, count, step->source->table, step->table.values, call->room->as.integers);
+    const bool all = !table_words(at, count, step->source->table, step->table.values, call->reg->as.integers);
     if (all || real) return;
   }
   const bool outside = table_places(call, step->source->table, at);
   call->out->nulls = NULL;
   if (step->form == TSR_VALUE_TEXT) {
-    for (uint32_t i = 0; i < count; i++) call->room->as.texts[i] = ((const tsr_text *)step->table.values)[at[i]];
+    for (uint32_t i = 0; i < count; i++) call->reg->as.texts[i] = ((const tsr_text *)step->table.values)[at[i]];
   } else {
     const int64_t *table = step->table.values;
-    int64_t *out = call->room->as.integers;
+    int64_t *out = call->reg->as.integers;
     for (uint32_t i = 0; i < count; i++) out[i] = table[at[i]];
   }
   if (step->form == TSR_VALUE_NUMBER) {
-    for (uint32_t i = 0; i < count; i++) call->room->whole[i] = step->table.whole[at[i]];
-    call->out->whole = call->room->whole;
+    for (uint32_t i = 0; i < count; i++) call->reg->whole[i] = step->table.whole[at[i]];
+    call->out->whole = call->reg->whole;
   }
   if (real || !(step->table.nulls || outside)) return;
   const int64_t end = (int64_t)step->source->table->count;
   for (uint32_t i = 0; i < count; i++)
-    call->room->nulls[i] = step->table.nulls ? step->table.nulls[at[i]] : at[i] == end;
-  call->out->nulls = call->room->nulls;
+    call->reg->nulls[i] = step->table.nulls ? step->table.nulls[at[i]] : at[i] == end;
+  call->out->nulls = call->reg->nulls;
 }
 
 /* ---- Conversions from one form to another ----------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   static void truth_of_##name(const tsr_call *call) {                                                                  \
     const uint8_t *nulls = call->out->nulls;                                                                           \
     for (uint32_t i = 0; i < call->count; i++)                                                                         \
-      call->room->as.truths[i] = nulls && nulls[i] ? TSR_UNKNOWN : (call->a->as.member[i] != 0) * TSR_TRUE;            \
+      call->reg->as.truths[i] = nulls && nulls[i] ? TSR_UNKNOWN : (call->a->as.member[i] != 0) * TSR_TRUE;             \
     call->out->nulls = NULL;                                                                                           \
   }
 DEFINE_TRUTH_OF(integers, integers)
@@ -253,7 +253,7 @@ DEFINE_TRUTH_OF(unsigned, unsigned_integers)
 static void truth_of_reals(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const double x = call->a->as.reals[i];
-    call->room->as.truths[i] = x != x ? TSR_UNKNOWN : (x != 0) * TSR_TRUE;
+    call->reg->as.truths[i] = x != x ? TSR_UNKNOWN : (x != 0) * TSR_TRUE;
   }
 }
 
@@ -261,7 +261,7 @@ static void integer_of_truths(const tsr_call *call) {
   uint8_t *nulls = tsr__step_nulls(call), any = 0;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint8_t x = call->a->as.truths[i];
-    call->room->as.integers[i] = x >> 1;
+    call->reg->as.integers[i] = x >> 1;
     nulls[i] = x & 1;
     any |= x & 1;
   }
@@ -272,7 +272,7 @@ static void integer_of_unsigned(const tsr_call *call) {
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t x = call->a->as.unsigned_integers[i];
-    call->room->as.integers[i] = (int64_t)x;
+    call->reg->as.integers[i] = (int64_t)x;
     if (x > INT64_MAX && !(nulls && nulls[i])) tsr__step_fails(call, i);
   }
 }
@@ -283,37 +283,37 @@ static void integer_of_reals(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const double x = call->a->as.reals[i];
     nulls[i] = x != x;
-    call->room->as.integers[i] = x != x ? 0 : x >= TSR_TWO_63 ? INT64_MAX : x < -TSR_TWO_63 ? INT64_MIN : (int64_t)x;
+    call->reg->as.integers[i] = x != x ? 0 : x >= TSR_TWO_63 ? INT64_MAX : x < -TSR_TWO_63 ? INT64_MIN : (int64_t)x;
   }
 }
 
 static void real_of_integers(const tsr_call *call) {
   const int64_t *xs = call->a->as.integers;
   const uint8_t *nulls = call->out->nulls;
-  double *out = call->room->as.reals;
+  double *out = call->reg->as.reals;
   for (uint32_t i = 0; i < call->count; i++) out[i] = (double)xs[i];
   for (uint32_t i = 0; nulls && i < call->count; i++) out[i] = nulls[i] ? NAN : out[i];
   call->out->nulls = NULL;
 }
 
 static void real_of_numbers(const tsr_call *call) {
-  memcpy(call->room->as.reals, call->a->as.reals, call->count * sizeof(double));
+  memcpy(call->reg->as.reals, call->a->as.reals, call->count * sizeof(double));
 }
 
 static void number_of_reals(const tsr_call *call) {
   real_of_numbers(call);
-  memset(call->room->whole, 0, call->count);
-  call->out->whole = call->room->whole;
+  memset(call->reg->whole, 0, call->count);
+  call->out->whole = call->reg->whole;
 }
 static void number_of_integers(const tsr_call *call) {
   real_of_integers(call);
-  memset(call->room->whole, 1, call->count);
-  call->out->whole = call->room->whole;
+  memset(call->reg->whole, 1, call->count);
+  call->out->whole = call->reg->whole;
 }
 
 /* The operand is a literal that is not negative. */
 static void unsigned_of_integers(const tsr_call *call) {
-  memcpy(call->room->as.integers, call->a->as.integers, call->count * sizeof(int64_t));
+  memcpy(call->reg->as.integers, call->a->as.integers, call->count * sizeof(int64_t));
 }
 
 tsr_kernel tsr__convert_kernel(uint32_t operation, tsr_form from) {
@@ -343,7 +343,7 @@ static bool is_null_at(const tsr_call *call, uint32_t i) { return call->out->nul
 #define DEFINE_SUM(name, WRAPPED, OVERFLOWS)                                                                           \
   static void integer_##name(const tsr_call *call) {                                                                   \
     const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;                                              \
-    int64_t *out = call->room->as.integers;                                                                            \
+    int64_t *out = call->reg->as.integers;                                                                             \
     TSR_EACH2(int64_t, xs, int64_t, ys, out, (int64_t)(WRAPPED));                                                      \
     if (call->step->interval.safe) return;                                                                             \
     uint64_t any = 0;                                                                                                  \
@@ -364,7 +364,7 @@ DEFINE_SUM(subtract, X64(x) - X64(y), (X64(x) ^ X64(y)) & (X64(x) ^ r))
 
 static void integer_multiply(const tsr_call *call) {
   const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;
-  int64_t *out = call->room->as.integers;
+  int64_t *out = call->reg->as.integers;
   if (call->step->interval.safe) {
     TSR_EACH2(int64_t, xs, int64_t, ys, out, (int64_t)(X64(x) * X64(y)));
     return;
@@ -379,10 +379,10 @@ static void integer_divide(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const int64_t x = call->a->as.integers[TSR_AT(call->a, i)], y = call->b->as.integers[TSR_AT(call->b, i)];
     if (y != 0 && y != -1) {
-      call->room->as.integers[i] = x / y;
+      call->reg->as.integers[i] = x / y;
       continue;
     }
-    call->room->as.integers[i] = y ? (int64_t)-X64(x) : 0;
+    call->reg->as.integers[i] = y ? (int64_t)-X64(x) : 0;
     if (y && x == INT64_MIN && !is_null_at(call, i)) tsr__step_fails(call, i);
     if (y) continue;
     if (!nulls) nulls = tsr__step_nulls(call);
@@ -394,7 +394,7 @@ static void integer_remainder(const tsr_call *call) {
   uint8_t *nulls = NULL;
   for (uint32_t i = 0; i < call->count; i++) {
     const int64_t x = call->a->as.integers[TSR_AT(call->a, i)], y = call->b->as.integers[TSR_AT(call->b, i)];
-    call->room->as.integers[i] = y == 0 || y == -1 ? 0 : x % y;
+    call->reg->as.integers[i] = y == 0 || y == -1 ? 0 : x % y;
     if (y) continue;
     if (!nulls) nulls = tsr__step_nulls(call);
     nulls[i] = 1;
@@ -409,7 +409,7 @@ static int64_t shift_left(int64_t x, int64_t by) {
 
 #define DEFINE_BITS(name, EXPRESSION)                                                                                  \
   static void integer_##name(const tsr_call *call) {                                                                   \
-    TSR_EACH2(int64_t, call->a->as.integers, int64_t, call->b->as.integers, call->room->as.integers, EXPRESSION);      \
+    TSR_EACH2(int64_t, call->a->as.integers, int64_t, call->b->as.integers, call->reg->as.integers, EXPRESSION);       \
   }
 DEFINE_BITS(and, x &y)
 DEFINE_BITS(or, x | y)
@@ -419,7 +419,7 @@ DEFINE_BITS(shift_right, shift_left(x, y == INT64_MIN ? INT64_MAX : -y))
 #define DEFINE_ONE(name, EXPRESSION)                                                                                   \
   static void integer_##name(const tsr_call *call) {                                                                   \
     const int64_t *xs = call->a->as.integers;                                                                          \
-    int64_t *out = call->room->as.integers;                                                                            \
+    int64_t *out = call->reg->as.integers;                                                                             \
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const int64_t x = xs[i];                                                                                         \
       out[i] = EXPRESSION;                                                                                             \
@@ -477,13 +477,13 @@ tsr_kernel tsr__integer_kernel(uint32_t operation) {
 #define DEFINE_REAL2(name, EXPRESSION)                                                                                 \
   static void real_##name(const tsr_call *call) {                                                                      \
     const double *xs = call->a->as.reals, *ys = call->b->as.reals;                                                     \
-    double *restrict out = call->room->as.reals;                                                                       \
+    double *restrict out = call->reg->as.reals;                                                                        \
     TSR_EACH2(double, xs, double, ys, out, EXPRESSION);                                                                \
   }
 #define DEFINE_REAL1(name, EXPRESSION)                                                                                 \
   static void real_##name(const tsr_call *call) {                                                                      \
     const double *xs = call->a->as.reals;                                                                              \
-    double *restrict out = call->room->as.reals;                                                                       \
+    double *restrict out = call->reg->as.reals;                                                                        \
     const uint32_t count = call->count;                                                                                \
     for (uint32_t i = 0; i < count; i++) {                                                                             \
       const double x = xs[i];                                                                                          \
@@ -567,7 +567,7 @@ static void real_sign(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const double x = call->a->as.reals[i];
     nulls[i] = isnan(x) != 0;
-    call->room->as.integers[i] = (x > 0) - (x < 0);
+    call->reg->as.integers[i] = (x > 0) - (x < 0);
   }
 }
 
@@ -602,7 +602,7 @@ tsr_kernel tsr__real_kernel(uint32_t operation) { return operation < TSR_OP_COUN
 /* Makes the truth unknown where the null mask of an operand says so. */
 static void mask_truths(const tsr_call *call) {
   const uint8_t *nulls = call->out->nulls;
-  uint8_t *out = call->room->as.truths;
+  uint8_t *out = call->reg->as.truths;
   for (uint32_t i = 0; nulls && i < call->count; i++) out[i] = nulls[i] ? TSR_UNKNOWN : out[i];
   call->out->nulls = NULL;
 }
@@ -610,7 +610,7 @@ static void mask_truths(const tsr_call *call) {
 #define DEFINE_COMPARE_INTEGERS(name, OPERATOR)                                                                        \
   static void compare_integers_##name(const tsr_call *call) {                                                          \
     const int64_t *xs = call->a->as.integers, *ys = call->b->as.integers;                                              \
-    uint8_t *out = call->room->as.truths;                                                                              \
+    uint8_t *out = call->reg->as.truths;                                                                               \
     TSR_EACH2(int64_t, xs, int64_t, ys, out, (uint8_t)((x OPERATOR y)*TSR_TRUE));                                      \
     mask_truths(call);                                                                                                 \
   }
@@ -645,7 +645,7 @@ static const double *eight_reals(const tsr_lane *lane, double *eight, uint32_t *
     uint32_t step_x, step_y, i = 0;                                                                                    \
     double eight_x[8], eight_y[8];                                                                                     \
     const double *xs = eight_reals(call->a, eight_x, &step_x), *ys = eight_reals(call->b, eight_y, &step_y);           \
-    uint8_t *out = call->room->as.truths;                                                                              \
+    uint8_t *out = call->reg->as.truths;                                                                               \
     for (; i + 8 <= call->count; i += 8, xs += step_x, ys += step_y) {                                                 \
       pair_of_masks truths = {0, 0}, unknown = {TSR_UNKNOWN, TSR_UNKNOWN << 8};                                        \
       for (int k = 0; k < 8; k += 2, unknown <<= 16) {                                                                 \
@@ -711,7 +711,7 @@ static uint8_t truth_of_order(unsigned order, unsigned wanted) {
 #define DEFINE_COMPARE_ORDER(name, TYPE_X, xs, TYPE_Y, ys)                                                             \
   static void compare_##name(const tsr_call *call) {                                                                   \
     const unsigned wanted = orders_of(call->step->operation);                                                          \
-    TSR_EACH2(TYPE_X, call->a->as.xs, TYPE_Y, call->b->as.ys, call->room->as.truths,                                   \
+    TSR_EACH2(TYPE_X, call->a->as.xs, TYPE_Y, call->b->as.ys, call->reg->as.truths,                                    \
               truth_of_order(order_of_##name(x, y), wanted));                                                          \
     mask_truths(call);                                                                                                 \
   }
@@ -726,7 +726,7 @@ static void compare_is(const tsr_call *call) {
   for (uint32_t i = 0; i < call->count; i++) {
     const uint8_t equal = call->a->as.truths[TSR_AT(call->a, i)];
     const uint8_t nulls = call->b->as.truths[TSR_AT(call->b, i)] & call->c->as.truths[TSR_AT(call->c, i)];
-    call->room->as.truths[i] = equal == TSR_UNKNOWN ? nulls : equal;
+    call->reg->as.truths[i] = equal == TSR_UNKNOWN ? nulls : equal;
   }
 }
 
@@ -750,18 +750,18 @@ tsr_kernel tsr__compare_kernel(uint32_t operation, tsr_form a, tsr_form b) {
 
 #define DEFINE_TRUTH2(name, EXPRESSION)                                                                                \
   static void truth_##name(const tsr_call *call) {                                                                     \
-    TSR_EACH2(uint8_t, call->a->as.truths, uint8_t, call->b->as.truths, call->room->as.truths, EXPRESSION);            \
+    TSR_EACH2(uint8_t, call->a->as.truths, uint8_t, call->b->as.truths, call->reg->as.truths, EXPRESSION);             \
   }
 DEFINE_TRUTH2(and, TSR_MIN(x, y))
 DEFINE_TRUTH2(or, TSR_MAX(x, y))
 
 static void truth_not(const tsr_call *call) {
-  for (uint32_t i = 0; i < call->count; i++) call->room->as.truths[i] = (uint8_t)(TSR_TRUE - call->a->as.truths[i]);
+  for (uint32_t i = 0; i < call->count; i++) call->reg->as.truths[i] = (uint8_t)(TSR_TRUE - call->a->as.truths[i]);
 }
 
 static void truth_is_null(const tsr_call *call) {
   const tsr_form form = call->step->from;
-  uint8_t *out = call->room->as.truths;
+  uint8_t *out = call->reg->as.truths;
   const uint8_t *nulls = call->a->nulls;
   call->out->nulls = NULL;
   if (form == TSR_VALUE_REAL || form == TSR_VALUE_NUMBER) {
@@ -790,7 +790,7 @@ static uint8_t truth_of_within(const tsr_interval_list *list, int64_t instant) {
 static void truth_within(const tsr_call *call) {
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; i < call->count; i++)
-    call->room->as.truths[i] =
+    call->reg->as.truths[i] =
         nulls && nulls[i] ? TSR_UNKNOWN : truth_of_within(&call->step->source->within, call->a->as.integers[i]);
   call->out->nulls = NULL;
 }
@@ -834,19 +834,19 @@ static void choose_nulls(const tsr_call *call) {
   call->out->nulls = NULL;
   if (!call->b->nulls && !call->c->nulls) return;
   memset(none, 0, call->count);
-  choose_bytes(call, call->b->nulls ? call->b->nulls : none, call->c->nulls ? call->c->nulls : none, call->room->nulls);
-  call->out->nulls = call->room->nulls;
+  choose_bytes(call, call->b->nulls ? call->b->nulls : none, call->c->nulls ? call->c->nulls : none, call->reg->nulls);
+  call->out->nulls = call->reg->nulls;
 }
 
 static void choose_values(const tsr_call *call) {
   const tsr_form form = call->step->form;
-  if (form == TSR_FORM_TRUTH) choose_bytes(call, call->b->as.truths, call->c->as.truths, call->room->as.truths);
-  else if (form == TSR_VALUE_TEXT) choose_texts(call, call->b->as.texts, call->c->as.texts, call->room->as.texts);
+  if (form == TSR_FORM_TRUTH) choose_bytes(call, call->b->as.truths, call->c->as.truths, call->reg->as.truths);
+  else if (form == TSR_VALUE_TEXT) choose_texts(call, call->b->as.texts, call->c->as.texts, call->reg->as.texts);
   else if (form != TSR_VALUE_OPAQUE && form != TSR_VALUE_NULL)
-    choose_words(call, call->b->as.unsigned_integers, call->c->as.unsigned_integers, call->room->as.unsigned_integers);
+    choose_words(call, call->b->as.unsigned_integers, call->c->as.unsigned_integers, call->reg->as.unsigned_integers);
   if (form == TSR_VALUE_NUMBER) {
-    choose_bytes(call, call->b->whole, call->c->whole, call->room->whole);
-    call->out->whole = call->room->whole;
+    choose_bytes(call, call->b->whole, call->c->whole, call->reg->whole);
+    call->out->whole = call->reg->whole;
   }
   choose_nulls(call);
 }
@@ -855,10 +855,10 @@ static void choose_values(const tsr_call *call) {
 
 #define DEFINE_EXTREMES(name, TYPE, member, BELOW)                                                                     \
   static void least_##name(const tsr_call *call) {                                                                     \
-    TSR_EACH2(TYPE, call->a->as.member, TYPE, call->b->as.member, call->room->as.member, BELOW(x, y) ? x : y);         \
+    TSR_EACH2(TYPE, call->a->as.member, TYPE, call->b->as.member, call->reg->as.member, BELOW(x, y) ? x : y);          \
   }                                                                                                                    \
   static void greatest_##name(const tsr_call *call) {                                                                  \
-    TSR_EACH2(TYPE, call->a->as.member, TYPE, call->b->as.member, call->room->as.member, BELOW(x, y) ? y : x);         \
+    TSR_EACH2(TYPE, call->a->as.member, TYPE, call->b->as.member, call->reg->as.member, BELOW(x, y) ? y : x);          \
   }
 #define BELOW_NUMBERS(x, y) ((x) < (y))
 #define BELOW_TEXTS(x, y)   (tsr__bytes_compare((x).bytes, (x).size, (y).bytes, (y).size) < 0)
@@ -873,10 +873,10 @@ static void extreme_reals(const tsr_call *call) {
     const uint32_t at_a = TSR_AT(call->a, i), at_b = TSR_AT(call->b, i);
     const double x = call->a->as.reals[at_a], y = call->b->as.reals[at_b];
     const bool first = x != x || (y == y && (x < y) == least);
-    call->room->as.reals[i] = first ? x : y;
-    if (number) call->room->whole[i] = first ? call->a->whole[at_a] : call->b->whole[at_b];
+    call->reg->as.reals[i] = first ? x : y;
+    if (number) call->reg->whole[i] = first ? call->a->whole[at_a] : call->b->whole[at_b];
   }
-  if (number) call->out->whole = call->room->whole;
+  if (number) call->out->whole = call->reg->whole;
 }
 
 static tsr_kernel extreme_kernel(bool least, tsr_form form) {
@@ -978,13 +978,13 @@ static uint64_t lookup_place(const tsr_call *call, const uint8_t *nulls, uint32_
     const tsr_value_list *list = call->step->source->list;                                                             \
     const SOURCE *values = list->values;                                                                               \
     const uint8_t *before = call->a->nulls;                                                                            \
-    uint8_t *nulls = call->room->nulls;                                                                                \
+    uint8_t *nulls = call->reg->nulls;                                                                                 \
     bool any = false;                                                                                                  \
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const uint64_t at = lookup_place(call, before, i);                                                               \
       nulls[i] = at >= list->count || (list->nulls && list->nulls[at]);                                                \
       any |= nulls[i];                                                                                                 \
-      call->room->as.integers[i] = at < list->count ? (int64_t)values[at] : 0;                                         \
+      call->reg->as.integers[i] = at < list->count ? (int64_t)values[at] : 0;                                          \
     }                                                                                                                  \
     call->out->nulls = any ? nulls : NULL;                                                                             \
   }
@@ -1004,7 +1004,7 @@ DEFINE_LOOKUP_INTEGERS(u32, uint32_t)
     for (uint32_t i = 0; i < call->count; i++) {                                                                       \
       const uint64_t at = lookup_place(call, before, i);                                                               \
       const bool null = at >= list->count || (list->nulls && list->nulls[at]);                                         \
-      call->room->as.reals[i] = null ? NAN : (double)values[at];                                                       \
+      call->reg->as.reals[i] = null ? NAN : (double)values[at];                                                        \
     }                                                                                                                  \
     call->out->nulls = NULL;                                                                                           \
   }
@@ -1016,21 +1016,21 @@ static void lookup_numbers(const tsr_call *call) {
   const uint8_t *before = call->a->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t at = lookup_place(call, before, i);
-    call->room->whole[i] = at < list->count && list->whole[at];
+    call->reg->whole[i] = at < list->count && list->whole[at];
   }
   lookup_f64(call);
-  call->out->whole = call->room->whole;
+  call->out->whole = call->reg->whole;
 }
 
 static void lookup_texts(const tsr_call *call) {
   const tsr_value_list *list = call->step->source->list;
   const tsr_text *values = list->values;
   const uint8_t *before = call->a->nulls;
-  uint8_t *nulls = call->room->nulls;
+  uint8_t *nulls = call->reg->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t at = lookup_place(call, before, i);
     nulls[i] = at >= list->count || (list->nulls && list->nulls[at]);
-    call->room->as.texts[i] = nulls[i] ? (tsr_text){"", 0} : values[at];
+    call->reg->as.texts[i] = nulls[i] ? (tsr_text){"", 0} : values[at];
   }
   call->out->nulls = nulls;
 }

@@ -180,8 +180,8 @@ int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows,
 
 static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_error *error) {
   const tsr_query_run *run = part->run;
-  uint64_t *places = part->room.words[0];
-  memset(part->room.numbers, 0, rows->count * sizeof *part->room.numbers);
+  uint64_t *places = part->buffers.words[0];
+  memset(part->buffers.numbers, 0, rows->count * sizeof *part->buffers.numbers);
   for (uint32_t a = 0; a < run->grouping.axis_count; a++) {
     const query_axis *axis = &run->grouping.axes[a];
     const bool has_null = axis->has_null;
@@ -190,7 +190,7 @@ static int numbers_of_columns(query_part *part, const query_rows *rows, tsr_erro
     for (uint32_t r = 0; r < rows->count; r++) {
       const uint32_t number = places[r] < axis->count ? axis->numbers[places[r]] : has_null ? 0 : QUERY_OUTSIDE;
       outside |= number & QUERY_OUTSIDE;
-      part->room.numbers[r] += number;
+      part->buffers.numbers[r] += number;
     }
     if (outside) return fail_without_key(part, axis, error);
   }
@@ -268,8 +268,8 @@ static uint32_t runs_of_tile(const query_part *part, uint64_t place, uint64_t co
   uint32_t runs = 0;
   for (uint64_t r = 0; r < count;) {
     const uint64_t n = TSR_MIN(count - r, stretch - (place + r) % stretch);
-    part->room.numbers[runs] = group_of_place(part->run, place + r, 1);
-    part->room.ends[runs++] = (uint32_t)(r += n);
+    part->buffers.numbers[runs] = group_of_place(part->run, place + r, 1);
+    part->buffers.ends[runs++] = (uint32_t)(r += n);
   }
   return runs;
 }
@@ -278,10 +278,10 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
                          tsr_error *error) {
   const tsr_query_run *run = part->run;
   uint32_t outside = 0;
-  *spread = (tsr_spread){.count = rows->count, .groups = part->room.numbers, .ends = part->room.ends};
+  *spread = (tsr_spread){.count = rows->count, .groups = part->buffers.numbers, .ends = part->buffers.ends};
   if (run->grouping.axis_count == 0) {
-    part->room.numbers[0] = 0;
-    part->room.ends[0] = rows->count;
+    part->buffers.numbers[0] = 0;
+    part->buffers.ends[0] = rows->count;
     spread->run_count = 1;
     return TSR_OK;
   }
@@ -290,18 +290,18 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
     if (stretch >= STRETCH_MIN && rows->count == block->count) {
       spread->run_count = runs_of_tile(part, place, block->count, stretch);
     } else {
-      numbers_of_tile(run, place, block->count, part->room.numbers);
+      numbers_of_tile(run, place, block->count, part->buffers.numbers);
       for (uint32_t r = 0; r < rows->count && rows->cells; r++)
-        part->room.numbers[r] = part->room.numbers[rows->cells[r] - block->first];
+        part->buffers.numbers[r] = part->buffers.numbers[rows->cells[r] - block->first];
     }
   } else {
     TSR_TRY(numbers_of_columns(part, rows, error));
   }
   const uint32_t known = spread->run_count ? spread->run_count : rows->count;
-  for (uint32_t r = 0; r < known; r++) outside |= part->room.numbers[r] >= QUERY_OUTSIDE;
+  for (uint32_t r = 0; r < known; r++) outside |= part->buffers.numbers[r] >= QUERY_OUTSIDE;
   if (outside) return fail_without_key(part, &run->grouping.axes[0], error);
   if (spread->run_count == 0)
-    spread->run_count = tsr__runs_of_numbers(part->room.numbers, rows->count, part->room.ends);
+    spread->run_count = tsr__runs_of_numbers(part->buffers.numbers, rows->count, part->buffers.ends);
   return TSR_OK;
 }
 

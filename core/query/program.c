@@ -4,7 +4,7 @@
  * - Types: finds the static type of each node, and refuses nodes that cannot be evaluated.
  * - Steps: each node becomes the step of its operation, after the steps that convert its operands. Equal steps are
  *   shared (common subexpressions), by a hash of operation and operands.
- * - Rooms: steps that no result needs are marked dead; each live step gets a room, its register, which is free again
+ * - Registers: steps that no result needs are marked dead; each live step gets a register, which is free again
  *   after the last step that reads it.
  */
 #include "query/program.h"
@@ -40,7 +40,7 @@ static bool same_node(const tsr_node *a, const tsr_node *b) {
   }
 }
 
-bool tsr__expressions_same(const tsr_expression *a, const tsr_expression *b) {
+bool tsr__expressions_equal(const tsr_expression *a, const tsr_expression *b) {
   if (a->count != b->count) return false;
   for (uint32_t i = 0; i < a->count; i++)
     if (!same_node(&a->nodes[i], &b->nodes[i])) return false;
@@ -790,7 +790,7 @@ static int make_expression(program_maker *m, const tsr_expression *expression) {
   return m->rc;
 }
 
-/* Marks the live steps, those that results need, and gives each a room that no step in use has. */
+/* Marks the live steps, those that results need, and gives each a register that no step in use has. */
 static int give_rooms(program_maker *m) {
   tsr_program *p = m->program;
   uint32_t *last, *idle, idle_count = 0; /* the last step that reads a step */
@@ -808,13 +808,13 @@ static int give_rooms(program_maker *m) {
   for (uint32_t s = 0; s < p->step_count; s++) {
     tsr_step *step = &p->steps[s];
     if (!step->live || step->operation == TSR_OP_CONSTANT) continue;
-    step->room = idle_count > 0 ? idle[--idle_count] : p->room_count++;
+    step->reg = idle_count > 0 ? idle[--idle_count] : p->register_count++;
     for (uint32_t i = 0; i < step->operand_count; i++) {
       const tsr_step *operand = &p->steps[step->operands[i]];
       bool again = false;
       for (uint32_t k = 0; k < i; k++) again |= step->operands[k] == step->operands[i];
       if (last[step->operands[i]] == s && operand->operation != TSR_OP_CONSTANT && !again)
-        idle[idle_count++] = operand->room;
+        idle[idle_count++] = operand->reg;
     }
   }
   return TSR_OK;

@@ -85,11 +85,11 @@ bool tsr__program_fault(const tsr_block_scratch *scratch, uint32_t *expression, 
 
 /* Returns true if both expressions have the same nodes, so that they have the same value for every cell. Tables,
  * intervals and the functions of MATCH are compared by address. */
-bool tsr__expressions_same(const tsr_expression *a, const tsr_expression *b);
+bool tsr__expressions_equal(const tsr_expression *a, const tsr_expression *b);
 
 /* ---- Steps and kernels: between program.c, evaluate.c and kernels.c --------------------------------------------- */
 /* A step is one operation on vectors of fixed forms: program.c inserts a step for each conversion, so that a kernel is
- * one loop without a switch. A step writes its results to a room: a register, one buffer per block, which is reused
+ * one loop without a switch. A step writes its results to a register, one buffer per block, which is reused
  * once no later step needs the results.
  */
 
@@ -127,7 +127,7 @@ typedef struct tsr_lane { /* the vector of a step, for one block */
   } as;
 } tsr_lane;
 
-typedef struct tsr_room { /* where a step writes: each array has TSR_BLOCK_CELLS elements */
+typedef struct tsr_register { /* where a step writes: each array has TSR_BLOCK_CELLS elements */
   union {
     int64_t *integers;
     uint64_t *unsigned_integers;
@@ -138,7 +138,7 @@ typedef struct tsr_room { /* where a step writes: each array has TSR_BLOCK_CELLS
   } as;
   uint8_t *nulls, *whole;
   uint32_t *faults;
-} tsr_room;
+} tsr_register;
 
 typedef struct tsr_step tsr_step;
 
@@ -146,8 +146,8 @@ typedef struct tsr_call { /* the arguments of a kernel */
   const tsr_step *step;
   const tsr_lane *a, *b, *c; /* operands */
   uint32_t count; /* 1 if all operands are constant */
-  tsr_lane *out; /* as.data is the room's; nulls are the union of the operands' nulls, except for TSR_STEP_CHOOSE */
-  tsr_room *room;
+  tsr_lane *out; /* as.data is the register's; nulls are the union of the operands' nulls, except for TSR_STEP_CHOOSE */
+  tsr_register *reg;
 } tsr_call;
 
 typedef void (*tsr_kernel)(const tsr_call *call);
@@ -182,13 +182,13 @@ struct tsr_step {
   tsr_step_table table;
   tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;
-  uint32_t room; /* number of its room: its register */
+  uint32_t reg; /* number of its register */
   uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
 };
 
 struct tsr_program {
   const tsr_schema *schema;
-  uint32_t step_count, room_count, root_count;
+  uint32_t step_count, register_count, root_count;
   tsr_step *steps;
   uint32_t *roots; /* the step of each expression */
   tsr_value_type *types;
@@ -226,17 +226,18 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
 /* Records that the step fails for a cell. */
 static inline void tsr__step_fails(const tsr_call *call, uint32_t cell) {
   if (!call->out->faults) {
-    memset(call->room->faults, 0, call->count * sizeof *call->room->faults);
-    call->out->faults = call->room->faults;
+    memset(call->reg->faults, 0, call->count * sizeof *call->reg->faults);
+    call->out->faults = call->reg->faults;
   }
-  call->room->faults[cell] = call->step->number + 1;
+  call->reg->faults[cell] = call->step->number + 1;
 }
 
-/* Returns the null mask of the result, in its room, for writing. If the result had no nulls, the mask is all clear. */
+/* Returns the null mask of the result, in its register, for writing. If the result had no nulls, the mask is all
+ * clear. */
 static inline uint8_t *tsr__step_nulls(const tsr_call *call) {
-  if (call->out->nulls != call->room->nulls) memset(call->room->nulls, 0, call->count);
-  call->out->nulls = call->room->nulls;
-  return call->room->nulls;
+  if (call->out->nulls != call->reg->nulls) memset(call->reg->nulls, 0, call->count);
+  call->out->nulls = call->reg->nulls;
+  return call->reg->nulls;
 }
 
 /* Runs `out[i] = EXPRESSION` over the cells of two operands, x and y, either of which may be constant. */

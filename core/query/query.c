@@ -82,8 +82,8 @@ static void query_list_value(const tsr_query_run *run, uint32_t measure, uint32_
 
 /* ---- What a query or one of its parts has collected ------------------------------------------------------------- */
 
-int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
-                              tsr_error *error) {
+int tsr__collected_groups_make(collected_groups *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
+                               tsr_error *error) {
   tsr__texts_init(&collected->texts, memory, arena);
   tsr__texts_init(&collected->values, memory, arena);
   collected->records.memory = memory;
@@ -97,7 +97,7 @@ int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr
   return TSR_OK;
 }
 
-void tsr__query_collected_clear(query_collected *collected) {
+void tsr__collected_groups_clear(collected_groups *collected) {
   tsr__groups_clear(&collected->groups);
   tsr__texts_clear(&collected->texts);
   tsr__texts_clear(&collected->values);
@@ -108,7 +108,7 @@ void tsr__query_collected_clear(query_collected *collected) {
   collected->records.size = 0;
 }
 
-void tsr__query_collected_release(query_collected *collected) {
+void tsr__collected_groups_release(collected_groups *collected) {
   for (uint32_t m = 0; m < collected->measure_count; m++) {
     tsr__groups_release(&collected->pairs[m]);
     tsr__buffer_release(&collected->lists[m]);
@@ -431,7 +431,7 @@ static bool gives_groups(const tsr_query_run *run) {
 /* Returns the number of an expression in the query's program; equal expressions share one. */
 static uint32_t number_expression(tsr_query_run *run, const tsr_expression *expression) {
   for (uint32_t e = 0; e < run->expressions.count; e++)
-    if (tsr__expressions_same(run->expressions.list[e], expression)) return e;
+    if (tsr__expressions_equal(run->expressions.list[e], expression)) return e;
   run->expressions.list[run->expressions.count] = expression;
   return run->expressions.count++;
 }
@@ -577,7 +577,7 @@ static int place_measures(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->layout.words, &run->layout.known, error));
   for (uint32_t m = 0; m < run->layout.measure_count; m++)
     tsr__measure_init(&run->layout.measures[m].measure, run->layout.blank);
-  return tsr__query_collected_make(&run->collected, run->layout.measure_count, &run->memory, &run->arena, error);
+  return tsr__collected_groups_make(&run->collected, run->layout.measure_count, &run->memory, &run->arena, error);
 }
 
 static int plan_keys(tsr_query_run *run, tsr_error *error) {
@@ -826,7 +826,7 @@ void tsr_query_close(tsr_query_run *run) {
   tsr_snapshot *snapshot = run->snapshot;
   tsr__query_parts_release(run);
   tsr_reader_close(run->input.reader);
-  tsr__query_collected_release(&run->collected);
+  tsr__collected_groups_release(&run->collected);
   tsr__free(run->result.order);
   tsr__free(run->cells);
   tsr__arena_release(&run->arena);
@@ -844,7 +844,7 @@ const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node) 
 uint64_t tsr_query_groups(const tsr_query_run *run) { return run->result.count; }
 
 /* Returns the record of a group of the result. */
-static const uint64_t *tsr__query_result(const tsr_query_run *run, uint64_t group) {
+static const uint64_t *result_record(const tsr_query_run *run, uint64_t group) {
   return query_record(&run->collected.records, run->result.order[group], run->layout.words);
 }
 
@@ -874,7 +874,7 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
 int tsr_query_aggregate_value(const tsr_query_run *run, uint64_t group, uint32_t aggregate, tsr_value *value,
                               tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const uint64_t *record = tsr__query_result(run, group);
+  const uint64_t *record = result_record(run, group);
   const uint32_t m = run->layout.measure_of[aggregate];
   const tsr_query_aggregate *asked = &run->query.aggregates[aggregate];
   if (asked->function == TSR_AGGREGATE_AT) {
@@ -978,7 +978,7 @@ static double real_sum_of(const tsr_aggregate *a, const uint64_t *record) {
 /* Returns true if rounding errors of sums from statistics may show in a result. */
 static bool aggregate_is_doubtful(const tsr_aggregate *a) {
   for (uint64_t g = 0; g < tsr_query_groups(a->run); g++) {
-    const uint64_t *record = tsr__query_result(a->run, g);
+    const uint64_t *record = result_record(a->run, g);
     double doubt;
     memcpy(&doubt, &record[a->run->layout.doubt_at], sizeof doubt);
     if (doubt > 0 && !(doubt <= DOUBT_MAX * fabs(real_sum_of(a, record)))) return true;
@@ -1046,7 +1046,7 @@ static void aggregate_set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_
 void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_row *row) {
   tsr_aggregate *a = aggregate;
   const tsr_measure *m = measure_of(a);
-  const uint64_t *record = tsr__query_result(a->run, index);
+  const uint64_t *record = result_record(a->run, index);
   *row = (tsr_aggregate_row){.count = record[m->count_at], .nulls = record[0] - record[m->count_at]};
   row->real_sum = real_sum_of(a, record);
   if (tsr_datatype_kind(a->field->datatype) != TSR_KIND_FLOAT) {

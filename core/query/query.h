@@ -51,7 +51,7 @@ int tsr__query_at_merge(tsr_query_run *run, const query_at *at, uint64_t *to, co
 
 /* ---- query.c: the groups that a query, or a part of a batch, has met, with their records and values ------------- */
 
-typedef struct query_collected {
+typedef struct collected_groups {
   tsr_groups groups; /* query: the groups, as words of their keys, unless they form a grid; part: its groups */
   tsr_texts texts; /* of keys */
   tsr_buffer records; /* one for each group */
@@ -59,17 +59,17 @@ typedef struct query_collected {
   uint32_t measure_count;
   tsr_groups *pairs; /* by measure: group and value, for distinct aggregates */
   tsr_buffer *lists; /* by measure: group and value, for percentiles */
-} query_collected;
+} collected_groups;
 
 /* Makes the tables for `measures` measures, but not the groups, whose width is known later. Texts live in `arena`; if
  * it is NULL, they are borrowed. Release it even after a failure. */
-int tsr__query_collected_make(query_collected *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
-                              tsr_error *error);
+int tsr__collected_groups_make(collected_groups *collected, uint32_t measures, tsr_memory *memory, tsr_arena *arena,
+                               tsr_error *error);
 
 /* Removes all groups and values, and keeps their memory. */
-void tsr__query_collected_clear(query_collected *collected);
+void tsr__collected_groups_clear(collected_groups *collected);
 
-void tsr__query_collected_release(query_collected *collected);
+void tsr__collected_groups_release(collected_groups *collected);
 
 /* ---- keys.c: the keys of groups: whether the groups form a grid, and which group a row belongs to --------------- */
 
@@ -208,7 +208,7 @@ struct tsr_query_run {
   query_layout layout;
   query_extremes extremes;
   query_parts parts;
-  query_collected collected;
+  collected_groups collected;
   query_result result;
   query_cells *cells; /* the current block of a query of cells; NULL: the query gives groups */
   query_fault fault;
@@ -238,13 +238,13 @@ int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
 
 /* ---- batch.c: evaluates the parts of a batch, and counts their rows in groups ----------------------------------- */
 
-typedef struct query_room { /* scratch for one block */
+typedef struct part_scratch { /* scratch for one block */
   uint64_t *words[TSR_QUERY_KEYS + 1]; /* the words of its keys */
   uint32_t *cells; /* the rows that satisfy the WHERE */
   uint32_t *numbers, *ends; /* the groups of its rows, or of its runs of rows, and where the runs end */
   uint8_t *mask; /* rows that a filter leaves out; then nulls and `whole` of an expanded constant */
   tsr_text *values; /* an expanded constant, or REALs masked by a filter */
-} query_room;
+} part_scratch;
 
 struct query_part { /* a part of a batch; one thread works on it */
   tsr_query_run *run;
@@ -254,8 +254,8 @@ struct query_part { /* a part of a batch; one thread works on it */
   tsr_block_scratch *where, *scratch;
   tsr_block_input *inputs; /* by field: the current rows */
   tsr_vector *vectors; /* by expression: their values */
-  query_collected collected; /* unused if `straight` */
-  query_room room;
+  collected_groups collected; /* unused if `straight` */
+  part_scratch buffers;
   query_fault fault;
   bool outside; /* a coordinate was outside the range that the grid has for its dimension */
 };

@@ -205,7 +205,7 @@ static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uin
   if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) return 0; /* NaT is null, and some values cannot be printed */
   if (field->datatype != run->snapshot->schema->fields[number].datatype) return 0;
   if (f->fragment->run.tiles) return 0; /* an uncommitted fragment, whose tiles are in memory, has no statistics */
-  if (!tsr__statistics_believed(m, (uint32_t)in_fragment)) return 0;
+  if (!tsr__statistics_trusted(m, (uint32_t)in_fragment)) return 0;
   return read_statistics(run, tile, (uint32_t)slot, field, values, error);
 }
 

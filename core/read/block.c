@@ -23,40 +23,40 @@
 #define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */
 #define READ_BLOCK_DEFAULT_MEMORY     (UINT64_C(1) << 30)
 
-typedef struct read_block_copy { /* one copy: a fragment's part of a space tile */
+typedef struct block_copy { /* one copy: a fragment's part of a space tile */
   uint64_t request; /* index in the window's requests; NO_TILE: write fill values */
   bool written; /* false: no fragment wrote the cells */
   uint64_t *low, *high; /* ordinals, inclusive */
-} read_block_copy;
+} block_copy;
 #define NO_TILE UINT64_MAX
 
 typedef struct space { /* a space tile of the window */
   uint64_t *start; /* ordinals of its first cell */
-  read_block_copy *copies; /* in the order of execution, oldest fragment first */
+  block_copy *copies; /* in the order of execution, oldest fragment first */
   uint32_t count;
 } space;
 
-typedef struct read_block_out { /* where the cells go */
+typedef struct block_out { /* where the cells go */
   uint8_t *values;
   uint8_t *states; /* tsr_cell_state of each cell; NULL: not requested */
   const uint64_t *low; /* ordinals of the first cell */
   const uint64_t *stride; /* in cells */
-} read_block_out;
+} block_out;
 
-typedef struct read_block_box { /* the box that is read; by dimension */
+typedef struct block_box { /* the box that is read; by dimension */
   uint64_t *low, *high; /* ordinals, inclusive */
   uint64_t *stride; /* in `out`, in cells */
   uint64_t *tile_stride; /* in a tile, in cells */
-} read_block_box;
+} block_box;
 
-typedef struct read_block_window { /* the space tiles that are read together */
+typedef struct block_window { /* the space tiles that are read together */
   tsr_arena arena; /* memory of `spaces` */
   space *spaces;
   uint64_t count;
   tsr_buffer requests; /* tsr_tile_request */
-} read_block_window;
+} block_window;
 
-typedef struct read_block_block {
+typedef struct block_read {
   tsr_snapshot *snapshot;
   tsr_environment *environment;
   const tsr_grid *grid;
@@ -66,18 +66,18 @@ typedef struct read_block_block {
   tsr_arena arena;
   unsigned threads;
   tsr_plan plan;
-  read_block_box box;
-  read_block_out out; /* the caller's memory; not used with `take` */
+  block_box box;
+  block_out out; /* the caller's memory; not used with `take` */
   tsr_block_take take; /* NULL, or the function that gets the cells */
   void *argument; /* of `take` */
   uint64_t *at; /* the next space tile: coordinates in the tile grid */
   bool ended; /* there is no next space tile */
-  read_block_window window;
-} read_block_block;
+  block_window window;
+} block_read;
 
 /* ---- Copying ----------------------------------------------------------------------------------------------------- */
 
-static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
+static void fill_row(const block_read *b, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
   for (uint64_t i = 0; i < count; i++) memcpy(to + i * size, b->field->fill, size);
 }
@@ -90,7 +90,7 @@ static void fill_row(const read_block_block *b, uint8_t *to, uint64_t count) {
   }
 
 /* Copies `count` values that are `stride` cells apart in `from`, and adjacent in `to`. */
-static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
+static void copy_row(const block_read *b, const uint8_t *from, uint64_t stride, uint8_t *to, uint64_t count) {
   const uint64_t size = b->field->cell_size;
   if (stride == 1) {
     memcpy(to, from, count * size);
@@ -107,7 +107,7 @@ static void copy_row(const read_block_block *b, const uint8_t *from, uint64_t st
 }
 
 /* Replaces null cells by the fill value. */
-static void null_row(const read_block_block *b, const uint8_t *validity, uint64_t stride, uint8_t *to, uint64_t count) {
+static void null_row(const block_read *b, const uint8_t *validity, uint64_t stride, uint8_t *to, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
     if (!validity[i * stride]) fill_row(b, to + i * b->field->cell_size, 1);
 }
@@ -121,7 +121,7 @@ static void set_states(const uint8_t *validity, uint64_t stride, uint8_t *to, ui
 }
 
 /* Makes one copy, row by row along the last dimension. `tile` NULL: writes fill values. */
-static void write_copy(const read_block_block *b, const read_block_out *out, const space *s, const read_block_copy *c,
+static void write_copy(const block_read *b, const block_out *out, const space *s, const block_copy *c,
                        const tsr_tile *tile) {
   const uint32_t last = b->dimensions - 1;
   const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
@@ -158,17 +158,17 @@ static void write_copy(const read_block_block *b, const read_block_out *out, con
   }
 }
 
-static const tsr_tile *tile_of(const read_block_block *b, const read_block_copy *c) {
+static const tsr_tile *tile_of(const block_read *b, const block_copy *c) {
   const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)b->window.requests.data;
   return c->request == NO_TILE ? NULL : requests[c->request].tile;
 }
 
-static void write_copies(const read_block_block *b, const read_block_out *out, const space *s) {
+static void write_copies(const block_read *b, const block_out *out, const space *s) {
   for (uint32_t i = 0; i < s->count; i++) write_copy(b, out, s, &s->copies[i], tile_of(b, &s->copies[i]));
 }
 
 /* Passes the requested part of a space tile to `take`: the decoded tile if it has all of these cells, else a copy. */
-static int give_space(read_block_block *b, const space *s, tsr_error *error) {
+static int give_space(block_read *b, const space *s, tsr_error *error) {
   const uint32_t n = b->dimensions;
   const uint64_t *low = s->start + n, *high = low + n, size = b->field->cell_size;
   const tsr_tile *tile = tile_of(b, &s->copies[0]);
@@ -185,7 +185,7 @@ static int give_space(read_block_block *b, const space *s, tsr_error *error) {
   for (uint32_t d = n; d-- > 0; cells *= high[d] - low[d] + 1) stride[d] = cells;
   uint8_t *memory;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(&b->memory, tsr__mul_sat(cells, size + 1), &memory, error));
-  const read_block_out out = {memory, memory + cells * size, low, stride};
+  const block_out out = {memory, memory + cells * size, low, stride};
   const tsr_block_tile part = {low, high, stride, out.values, out.states};
   write_copies(b, &out, s);
   const int rc = b->take(b->argument, &part, error);
@@ -195,7 +195,7 @@ static int give_space(read_block_block *b, const space *s, tsr_error *error) {
 
 /* Makes all copies of a space tile, on a worker thread. Space tiles do not overlap in `out`. */
 static int write_space(void *argument, uint64_t index, tsr_error *error) {
-  read_block_block *b = argument;
+  block_read *b = argument;
   if (b->take) return give_space(b, &b->window.spaces[index], error);
   write_copies(b, &b->out, &b->window.spaces[index]);
   return TSR_OK;
@@ -204,11 +204,11 @@ static int write_space(void *argument, uint64_t index, tsr_error *error) {
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 /* Returns the dimension of rank k in tile order; the slowest has rank 0. */
-static uint32_t dimension_at(const read_block_block *b, uint32_t k) {
+static uint32_t dimension_at(const block_read *b, uint32_t k) {
   return b->grid->col_major_tiles ? b->dimensions - 1 - k : k;
 }
 
-static void read_block_advance(read_block_block *b) {
+static void read_block_advance(block_read *b) {
   for (uint32_t k = b->dimensions; k-- > 0;) {
     const uint32_t d = dimension_at(b, k);
     if (b->at[d]++ < b->box.high[d] / b->grid->extent[d]) return;
@@ -218,7 +218,7 @@ static void read_block_advance(read_block_block *b) {
 }
 
 /* Returns the number, within a fragment, of the tile at b->at. */
-static uint64_t read_block_tile_number(const read_block_block *b, const tsr_fragment *fragment) {
+static uint64_t read_block_tile_number(const block_read *b, const tsr_fragment *fragment) {
   uint64_t number = 0;
   for (uint32_t k = 0; k < b->dimensions; k++) {
     const uint32_t d = dimension_at(b, k);
@@ -229,8 +229,8 @@ static uint64_t read_block_tile_number(const read_block_block *b, const tsr_frag
 
 /* Sets the copy's box to the intersection of low..high and low2..high2. Returns false if it is empty. Sets *all if it
  * is the whole of low..high. */
-static bool read_block_meet(const read_block_block *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
-                            const uint64_t *high2, read_block_copy *c, bool *all) {
+static bool read_block_meet(const block_read *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
+                            const uint64_t *high2, block_copy *c, bool *all) {
   *all = true;
   for (uint32_t d = 0; d < b->dimensions; d++) {
     c->low[d] = TSR_MAX(low[d], low2[d]);
@@ -241,14 +241,14 @@ static bool read_block_meet(const read_block_block *b, const uint64_t *low, cons
   return true;
 }
 
-static int new_copy(read_block_block *b, read_block_copy *c, tsr_error *error) {
+static int new_copy(block_read *b, block_copy *c, tsr_error *error) {
   uint64_t *memory;
   TSR_TRY(TSR_ARENA_RAW(&b->window.arena, 2 * b->dimensions, &memory, error));
-  *c = (read_block_copy){.request = NO_TILE, .low = memory, .high = memory + b->dimensions};
+  *c = (block_copy){.request = NO_TILE, .low = memory, .high = memory + b->dimensions};
   return TSR_OK;
 }
 
-static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box, read_block_copy *c, uint64_t *cost,
+static int read_block_request_tile(block_read *b, const tsr_plan_box *box, block_copy *c, uint64_t *cost,
                                    tsr_error *error) {
   const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
   const int64_t slot = f->slots[b->field_index];
@@ -265,7 +265,7 @@ static int read_block_request_tile(read_block_block *b, const tsr_plan_box *box,
 
 /* Plans the copies of the space tile at b->at. They are found newest first, until one covers the whole requested part,
  * and then reversed. */
-static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *error) {
+static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error) {
   const uint32_t n = b->dimensions;
   TSR_TRY(TSR_ARENA_RAW(&b->window.arena, 3 * n, &s->start, error));
   uint64_t *low = s->start + n, *high = low + n;
@@ -279,7 +279,7 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
   bool all = false;
   for (uint64_t i = b->plan.box_count; i-- > 0 && !all;) {
     const tsr_plan_box *box = &b->plan.boxes[i];
-    read_block_copy *c = &s->copies[s->count];
+    block_copy *c = &s->copies[s->count];
     if (!c->low) TSR_TRY(new_copy(b, c, error));
     if (!read_block_meet(b, low, high, box->low, box->high, c, &all)) {
       all = false;
@@ -288,9 +288,9 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
     TSR_TRY(read_block_request_tile(b, box, c, cost, error));
     s->count++;
   }
-  if (!all) s->copies[s->count++] = (read_block_copy){.request = NO_TILE, .low = low, .high = high};
+  if (!all) s->copies[s->count++] = (block_copy){.request = NO_TILE, .low = low, .high = high};
   for (uint32_t i = 0; i < s->count / 2; i++) {
-    const read_block_copy c = s->copies[i];
+    const block_copy c = s->copies[i];
     s->copies[i] = s->copies[s->count - 1 - i];
     s->copies[s->count - 1 - i] = c;
   }
@@ -298,10 +298,10 @@ static int plan_space(read_block_block *b, space *s, uint64_t *cost, tsr_error *
 }
 
 /* Makes the copies of a space tile with one decoded tile in memory at a time. */
-static int read_block_copy_each(read_block_block *b, const read_block_out *out, const space *s, tsr_error *error) {
+static int read_block_copy_each(block_read *b, const block_out *out, const space *s, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   for (uint32_t i = 0; i < s->count; i++) {
-    const read_block_copy *c = &s->copies[i];
+    const block_copy *c = &s->copies[i];
     tsr_tile_request *r = c->request == NO_TILE ? NULL : &requests[c->request];
     if (r) TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, r, 1, &b->memory, error));
     write_copy(b, out, s, c, r ? r->tile : NULL);
@@ -313,16 +313,16 @@ static int read_block_copy_each(read_block_block *b, const read_block_out *out, 
 }
 
 /* Reads the only space tile of a window whose tiles do not fit into memory together. */
-static int read_block_load_space(read_block_block *b, tsr_error *error) {
+static int read_block_load_space(block_read *b, tsr_error *error) {
   const space *s = b->window.spaces;
   const uint64_t *low = s->start + b->dimensions, *high = low + b->dimensions, size = b->field->cell_size;
   uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1;
   uint8_t *memory = NULL;
-  read_block_out out = b->out;
+  block_out out = b->out;
   if (b->take) {
     for (uint32_t d = b->dimensions; d-- > 0; cells *= high[d] - low[d] + 1) stride[d] = cells;
     TSR_TRY(TSR_ALLOC_RAW_BYTES(&b->memory, tsr__mul_sat(cells, size + 1), &memory, error));
-    out = (read_block_out){memory, memory + cells * size, low, stride};
+    out = (block_out){memory, memory + cells * size, low, stride};
   }
   int rc = read_block_copy_each(b, &out, s, error);
   const tsr_block_tile part = {low, high, stride, out.values, out.states};
@@ -333,7 +333,7 @@ static int read_block_load_space(read_block_block *b, tsr_error *error) {
 }
 
 /* Reads the space tiles of the window, whose decoded tiles take `cost` bytes. */
-static int read_block_load_window(read_block_block *b, uint64_t cost, tsr_error *error) {
+static int read_block_load_window(block_read *b, uint64_t cost, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   const uint64_t count = b->window.requests.size / sizeof *requests;
   if (b->window.count == 1 && count > 1 && cost > b->memory.limit / 2) return read_block_load_space(b, error);
@@ -348,7 +348,7 @@ static int read_block_load_window(read_block_block *b, uint64_t cost, tsr_error 
 }
 
 /* Reads the next window: at least one space tile, more as the budget allows. */
-static int read_block_read_window(read_block_block *b, tsr_error *error) {
+static int read_block_read_window(block_read *b, tsr_error *error) {
   const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
   TSR_TRY(tsr__cancelled(&b->environment->memory, error));
@@ -368,7 +368,7 @@ static int read_block_read_window(read_block_block *b, tsr_error *error) {
 /* ---- Single cells ------------------------------------------------------------------------------------------------ */
 
 /* Copies the cells of a batch to their positions in the block. */
-static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+static int write_batch(block_read *b, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *values, *column;
   const tsr_schema *schema = b->snapshot->schema;
   const uint64_t size = b->field->cell_size;
@@ -395,7 +395,7 @@ static int write_batch(read_block_block *b, tsr_reader *reader, const tsr_batch 
   return TSR_OK;
 }
 
-static int read_block_read_cells(read_block_block *b, const tsr_ranges *ranges, tsr_error *error) {
+static int read_block_read_cells(block_read *b, const tsr_ranges *ranges, tsr_error *error) {
   tsr_reader *reader = NULL;
   const tsr_batch *batch;
   const tsr_request request = {.dimensions = ranges, .memory_bytes = b->memory.limit, .threads = b->threads};
@@ -433,7 +433,7 @@ int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint6
   return TSR_OK;
 }
 
-static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint64_t size, tsr_ranges *ranges,
+static int read_block_prepare(block_read *b, const tsr_interval *box, uint64_t size, tsr_ranges *ranges,
                               tsr_range *range, tsr_error *error) {
   const tsr_schema *schema = b->snapshot->schema;
   const uint32_t n = b->dimensions;
@@ -469,7 +469,7 @@ static int read_block_prepare(read_block_block *b, const tsr_interval *box, uint
   return TSR_OK;
 }
 
-static int read_block(read_block_block *b, const tsr_interval *box, uint64_t size, tsr_error *error) {
+static int read_block(block_read *b, const tsr_interval *box, uint64_t size, tsr_error *error) {
   tsr_ranges *ranges;
   tsr_range *range;
   TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &ranges, error));
@@ -505,20 +505,20 @@ int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const tsr_inter
 /* Reads a box into `out` or for `take`; the other one is NULL. Returns 0 if there are single cells, which `take` cannot
  * have. */
 static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
-                          unsigned threads, const read_block_out *out, uint64_t size, tsr_block_take take,
-                          void *argument, tsr_error *error) {
+                          unsigned threads, const block_out *out, uint64_t size, tsr_block_take take, void *argument,
+                          tsr_error *error) {
   tsr_array *array = snapshot->array;
   const uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
   if (field >= fields)
     return tsr__fail(error, TSR_ERROR, "array %s: there is no field %u, the schema has %u", array->path, field, fields);
-  read_block_block b = {.snapshot = snapshot,
-                        .environment = array->environment,
-                        .grid = &snapshot->grid,
-                        .field = &snapshot->schema->fields[field],
-                        .field_index = field,
-                        .dimensions = snapshot->schema->dimension_count,
-                        .take = take,
-                        .argument = argument};
+  block_read b = {.snapshot = snapshot,
+                  .environment = array->environment,
+                  .grid = &snapshot->grid,
+                  .field = &snapshot->schema->fields[field],
+                  .field_index = field,
+                  .dimensions = snapshot->schema->dimension_count,
+                  .take = take,
+                  .argument = argument};
   if (out) b.out = *out;
   if (b.field->is_dimension || !b.field->cell_size)
     return tsr__fail(error, TSR_ERROR, "array %s: '%s' is not an attribute of fixed length", array->path,
@@ -542,7 +542,7 @@ static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_inte
 int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                     unsigned threads, void *out, uint64_t size, uint8_t *states, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const read_block_out to = {.values = out, .states = states};
+  const block_out to = {.values = out, .states = states};
   const int rc = read_block_run(snapshot, field, box, memory_bytes, threads, &to, size, NULL, NULL, error);
   return rc < 0 ? rc : TSR_OK;
 }

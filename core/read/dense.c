@@ -748,7 +748,7 @@ static int read_dense_number_unwritten(dense_iterator *it, const tsr_space_tile 
     tsr_buffer *buffer = &reader->columns.rowids;
     uint64_t stride = 1;
     buffer->size = 0;
-    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(subtile->reach, sizeof(int64_t)), error));
+    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(subtile->index_count, sizeof(int64_t)), error));
     for (uint32_t d = it->dimensions; d-- > 0; stride *= it->grid->last[d] + 1) it->scratch.ordinals[d] = stride;
     tsr__subtile_numbers(subtile, it->scratch.ordinals, snapshot->unwritten_row_base, (int64_t *)(void *)buffer->data);
     batch->rowids = (const int64_t *)(const void *)buffer->data;
@@ -899,7 +899,7 @@ static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, 
   const bool constant = subtile->axes[axis].count == 1;
   if (!it->values_ready[d]) {
     buffer->size = 0;
-    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(constant ? 1 : subtile->reach, field->cell_size), error));
+    TSR_TRY(tsr__buffer_reserve(buffer, tsr__mul_sat(constant ? 1 : subtile->index_count, field->cell_size), error));
     if (constant)
       tsr__key_value(field->datatype,
                      it->grid->low_key[d] + subtile->axes[axis].base + subtile->axes[axis].spans[0].low, buffer->data);

@@ -150,7 +150,7 @@ static int add_all_tiles(tile_list *list, const tsr_fragment *fragment, tsr_erro
 static void expect_met(tsr_snapshot *snapshot, const tsr_spans *spans, bool lossy) {
   tsr_fragment **met;
   uint64_t n = 0;
-  if (!tsr__store_expects(snapshot->array->store) || snapshot->fragment_count == 0 ||
+  if (!tsr__store_prefetches(snapshot->array->store) || snapshot->fragment_count == 0 ||
       TSR_ALLOC_RAW(&snapshot->array->memory, snapshot->fragment_count, &met, NULL) < 0)
     return;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
@@ -166,7 +166,7 @@ static void expect_boxes(tsr_snapshot *snapshot, const tsr_plan *plan) {
   tsr_fragment **met;
   uint64_t n = 0;
   bool covered = false;
-  if (!tsr__store_expects(snapshot->array->store) || plan->box_count == 0 ||
+  if (!tsr__store_prefetches(snapshot->array->store) || plan->box_count == 0 ||
       TSR_ALLOC_RAW(&snapshot->array->memory, plan->box_count, &met, NULL) < 0)
     return;
   for (uint64_t i = plan->box_count; i-- > 0 && !covered;) {

@@ -248,7 +248,7 @@ int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */
 
-bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field) {
+bool tsr__statistics_trusted(const tsr_fragment_metadata *metadata, uint32_t field) {
   const tsr_field *f = &metadata->schema->fields[field];
   const tsr_kind kind = tsr_datatype_kind(f->datatype);
   if (!layout_has_tile_statistics(metadata->version) ||
@@ -363,7 +363,7 @@ static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint
     const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
-    if (!field || f->run.tiles || !tsr__statistics_believed(&f->metadata, number)) continue;
+    if (!field || f->run.tiles || !tsr__statistics_trusted(&f->metadata, number)) continue;
     if (whole && (test->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
       continue; /* the statistics of a single tile say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,

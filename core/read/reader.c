@@ -40,7 +40,7 @@ static uint32_t reader_field_count(const tsr_schema *schema) {
 /* ---- Open and close --------------------------------------------------------------------------------------------- */
 
 /* Makes the constant columns for attributes that a fragment lacks, and for cells that were never written. */
-static void make_fills(tsr_reader *reader) {
+static void init_fill_columns(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
   for (uint32_t f = schema->dimension_count; f < reader_field_count(schema); f++) {
     const tsr_field *field = &schema->fields[f];
@@ -121,7 +121,7 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
     tsr_reader_close(r);
     return tsr__wrap(error, "%s", snapshot->array->path);
   }
-  make_fills(r);
+  init_fill_columns(r);
   *reader = r;
   return TSR_OK;
 }
@@ -306,7 +306,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   const uint32_t n = reader_field_count(snapshot->schema);
   if (request->fields) memcpy(reader->request.fields, request->fields, n * sizeof(bool));
   else memset(reader->request.fields, 0, n * sizeof(bool));
-  for (uint32_t f = 0; request->likely && f < n && tsr__store_expects(reader->snapshot->array->store); f++)
+  for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(reader->snapshot->array->store); f++)
     reader->request.fields[f] |= request->likely[f];
   int rc = tsr__tests_make(reader, request, error);
   reader->request.gives_unwritten = rc >= 0 && !reader->request.written_only && tsr__tests_pass_unwritten(reader);
@@ -612,7 +612,7 @@ int tsr__uncommitted_rowids(tsr_reader *reader, const tsr_pinned_tile *pinned, c
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
 static bool is_expecting(const tsr_reader *reader) {
-  return reader->progress.limit == 0 && tsr__store_expects(reader->snapshot->array->store);
+  return reader->progress.limit == 0 && tsr__store_prefetches(reader->snapshot->array->store);
 }
 
 uint64_t tsr__reader_window(tsr_reader *reader) {

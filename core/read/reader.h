@@ -168,7 +168,7 @@ typedef struct tsr_subtile { /* the product of its axes */
   tsr_axis *axes;
   uint64_t cells; /* selected cells */
   uint64_t origin; /* number in the tile of the first selected cell, which has index 0 */
-  uint64_t reach; /* number of indices: the last selected cell's index plus 1 */
+  uint64_t index_count; /* number of indices: the last selected cell's index plus 1 */
   uint64_t *values, *at; /* scratch of the walk over rows: value, and its span, by axis */
 } tsr_subtile;
 
@@ -206,11 +206,12 @@ uint64_t tsr__subtile_claim(const tsr_subtile *subtile, const uint64_t *low, con
 int64_t tsr__subtile_find(const tsr_subtile *subtile, const uint64_t *ordinals);
 
 /* Sets values[index] of each cell to its coordinate on an axis, in an integer datatype of `size` bytes. `low` is the
- * coordinate with ordinal 0. `values` has room for subtile->reach values; cells that are not selected keep theirs. */
+ * coordinate with ordinal 0. `values` has room for subtile->index_count values; cells that are not selected keep
+ * theirs. */
 void tsr__subtile_values(const tsr_subtile *subtile, uint32_t axis, const uint8_t *low, uint64_t size, void *values);
 
 /* Sets numbers[index] of each cell to base + the sum of ordinal * strides[dimension]: its row-major number in a domain
- * with these strides. `numbers` has room for subtile->reach numbers. */
+ * with these strides. `numbers` has room for subtile->index_count numbers. */
 void tsr__subtile_numbers(const tsr_subtile *subtile, const uint64_t *strides, int64_t base, int64_t *numbers);
 
 /* ---- tile_loader.c: loads decoded tiles from the cache or the store --------------------------------------------- */
@@ -297,7 +298,7 @@ int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *e
 
 /* Returns true if the minimum, maximum and null count of a field of the fragment's schema can be trusted. For floats,
  * tsr__statistics_plain must check each tile as well. */
-bool tsr__statistics_believed(const tsr_fragment_metadata *metadata, uint32_t field);
+bool tsr__statistics_trusted(const tsr_fragment_metadata *metadata, uint32_t field);
 
 /* Returns true if the bounds of a tile of floats can be trusted: neither NaN nor infinity nor an overflow of the sum
  * has spoiled them. min and max point to values of the field; if sum is NULL, returns false. */

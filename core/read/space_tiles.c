@@ -314,12 +314,12 @@ bool tsr__subtiles_next(tsr_subtiles *subtiles) {
   subtile_take_rows(subtiles);
   subtile->cells = 1;
   subtile->origin = 0;
-  subtile->reach = 1;
+  subtile->index_count = 1;
   for (uint32_t i = 0; i < subtile->dimensions; i++) {
     const tsr_axis *axis = &subtile->axes[i];
     subtile->cells *= axis->count;
     subtile->origin += axis->spans[0].low * axis->stride;
-    subtile->reach += subtile_width(axis) * axis->stride;
+    subtile->index_count += subtile_width(axis) * axis->stride;
   }
   return true;
 }
@@ -334,7 +334,7 @@ static uint32_t run_axis(const tsr_subtile *subtile) {
   return i;
 }
 
-bool tsr__subtile_is_contiguous(const tsr_subtile *subtile) { return subtile->cells == subtile->reach; }
+bool tsr__subtile_is_contiguous(const tsr_subtile *subtile) { return subtile->cells == subtile->index_count; }
 
 /* Steps to the first row: a row is a combination of values on the first `outer` axes. Returns the index that the row
  * would have at value 0 on the other axes, modulo 2^64. */

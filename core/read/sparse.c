@@ -134,7 +134,7 @@ static int load_fields(tsr_reader *reader, tsr_error *error) {
  * bytes. */
 static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
   const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
-  if (f->cut || (!tile->plan.inside && !tsr__store_expects(it->reader->snapshot->array->store))) return TSR_OK;
+  if (f->cut || (!tile->plan.inside && !tsr__store_prefetches(it->reader->snapshot->array->store))) return TSR_OK;
   TSR_TRY(request_conditions(it, tile, error));
   TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
   if (it->reader->tests.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;

@@ -28,7 +28,7 @@
 #define GROUP_BYTES       (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
-#define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a wish */
+#define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a hint */
 
 #define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
 
@@ -213,25 +213,26 @@ static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) 
 
 /* Tells the stores which ranges the groups will read. Fragments of one load may be in several stores. */
 static void expect_groups(tsr_load *load) {
-  tsr_wish *wishes;
+  tsr_read_hint *hints;
   tsr_store *store = NULL;
   uint64_t count = 0;
-  if (!tsr__store_expects(load->array->store) ||
-      TSR_ALLOC_RAW(load->memory, load->group_count * TSR_PART_COUNT, &wishes, NULL) < 0)
+  if (!tsr__store_prefetches(load->array->store) ||
+      TSR_ALLOC_RAW(load->memory, load->group_count * TSR_PART_COUNT, &hints, NULL) < 0)
     return;
   for (uint64_t i = 0; i < load->group_count; i++)
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
       const fetch_group *group = &load->groups[i];
       if (!group->files[p]) continue;
       if (store && group->files[p]->store != store) {
-        tsr__store_expect(store, wishes, count);
+        tsr__store_prefetch(store, hints, count);
         count = 0;
       }
       store = group->files[p]->store;
-      wishes[count++] = (tsr_wish){.path = group->files[p]->path, .offset = group->offsets[p], .size = group->sizes[p]};
+      hints[count++] =
+          (tsr_read_hint){.path = group->files[p]->path, .offset = group->offsets[p], .size = group->sizes[p]};
     }
-  if (store) tsr__store_expect(store, wishes, count);
-  tsr__free(wishes);
+  if (store) tsr__store_prefetch(store, hints, count);
+  tsr__free(hints);
 }
 
 static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
@@ -327,7 +328,7 @@ static int load_settle(tsr_load *load, tsr_error *error) {
 }
 
 /* Puts decoded tiles into the cache, and counts them. */
-static void load_keep(tsr_load *load) {
+static void cache_tiles(tsr_load *load) {
   uint64_t tiles = 0, bytes = 0;
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     const tsr_tile_request *request = load->fetches[i].request;
@@ -432,17 +433,17 @@ int tsr__load_finish(tsr_load *load, tsr_error *error) {
     return TSR_OK;
   }
   int rc = tsr__job_finish(&load->job, load->memory, error);
-  if (tsr__is_doubtful(rc)) rc = load_again(load, rc, error);
+  if (tsr__may_be_corrupt_transfer(rc)) rc = load_again(load, rc, error);
   if (rc == TSR_NOT_FOUND && error) rc = load_fail_missing(load, error);
   if (rc >= 0) rc = load_settle(load, error);
   if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
-  if (rc >= 0) load_keep(load);
+  if (rc >= 0) cache_tiles(load);
   return load_end(load, rc, error);
 }
 
 void tsr__load_cancel(tsr_load *load) {
   tsr__job_cancel(&load->job);
-  load_keep(load);
+  cache_tiles(load);
   load_end(load, TSR_ABORT, NULL);
 }
 
@@ -458,7 +459,7 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
   tsr_error unseen; /* whoever loads the tile gets the same error */
   for (uint64_t i = 0; i < count; i++) {
     const tsr_tile_request *request = &requests[i];
-    tsr_wish wishes[TSR_PART_COUNT];
+    tsr_read_hint hints[TSR_PART_COUNT];
     tsr_store *store = NULL;
     uint64_t n = 0;
     tsr_tile *tile = load_find_tile(array, request);
@@ -472,11 +473,11 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
           tsr__fragment_file(array, request->fragment, request->slot, p, &file, &unseen) < 0)
         continue;
       store = file->store;
-      wishes[n] = (tsr_wish){.path = file->path, .offset = offsets[request->number]};
-      wishes[n].size = offsets[request->number + 1] - offsets[request->number];
-      bytes = tsr__add_sat(bytes, TSR_MAX(wishes[n++].size, EXPECTED_LEAST));
+      hints[n] = (tsr_read_hint){.path = file->path, .offset = offsets[request->number]};
+      hints[n].size = offsets[request->number + 1] - offsets[request->number];
+      bytes = tsr__add_sat(bytes, TSR_MAX(hints[n++].size, EXPECTED_LEAST));
     }
-    if (n > 0) tsr__store_expect(store, wishes, n);
+    if (n > 0) tsr__store_prefetch(store, hints, n);
   }
   return bytes;
 }

@@ -36,15 +36,15 @@
 
 static void credentials_region(tsr_credentials *credentials, tsr_text_part region);
 
-static const char *tsr__variable(const char *name);
+static const char *tsr__environment_variable(const char *name);
 
 static tsr_text_part slice_of_text(const char *text) { return (tsr_text_part){text, text ? strlen(text) : 0}; }
 
 /* ---- Environment variables ------------------------------------------------------------------- */
 
 static void region_of_environment(tsr_credentials *credentials) {
-  const char *region = tsr__variable("AWS_REGION");
-  if (!region) region = tsr__variable("AWS_DEFAULT_REGION");
+  const char *region = tsr__environment_variable("AWS_REGION");
+  if (!region) region = tsr__environment_variable("AWS_DEFAULT_REGION");
   if (region) credentials_region(credentials, slice_of_text(region));
 }
 
@@ -52,12 +52,14 @@ static int credentials_make(tsr_memory *memory, tsr_text_part key_id, tsr_text_p
                             int64_t expires, tsr_credentials *credentials, tsr_error *error);
 
 static int keys_from_environment(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
-  const char *key_id = tsr__variable("AWS_ACCESS_KEY_ID"), *secret = tsr__variable("AWS_SECRET_ACCESS_KEY");
+  const char *key_id = tsr__environment_variable("AWS_ACCESS_KEY_ID"),
+             *secret = tsr__environment_variable("AWS_SECRET_ACCESS_KEY");
   if (!key_id || !secret)
     return tsr__fail(error, TSR_NOT_FOUND, "environment: %s is not set",
                      key_id ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID");
   if (credentials_make(provider->memory, slice_of_text(key_id), slice_of_text(secret),
-                       slice_of_text(tsr__variable("AWS_SESSION_TOKEN")), INT64_MAX, credentials, error) < 0)
+                       slice_of_text(tsr__environment_variable("AWS_SESSION_TOKEN")), INT64_MAX, credentials,
+                       error) < 0)
     return tsr__wrap(error, "environment");
   region_of_environment(credentials);
   return TSR_OK;
@@ -167,7 +169,7 @@ static tsr_text_part profile_value(const tsr_buffer *file, bool config, const ch
 /* Reads a file of profiles; a missing file is empty. */
 static int read_profiles(const char *variable, const char *name, tsr_buffer *file, tsr_error *error) {
   char path[PATH_ROOM];
-  const char *given = tsr__variable(variable), *home = tsr__variable(TSR_HOME_VARIABLE);
+  const char *given = tsr__environment_variable(variable), *home = tsr__environment_variable(TSR_HOME_VARIABLE);
   const int size = given  ? snprintf(path, sizeof path, "%s", given)
                    : home ? snprintf(path, sizeof path, "%s/.aws/%s", home, name)
                           : -1;
@@ -207,7 +209,7 @@ static int find_in_profiles(tsr_memory *memory, const tsr_buffer files[2], const
 }
 
 static int keys_from_profile(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
-  const char *profile = tsr__variable("AWS_PROFILE");
+  const char *profile = tsr__environment_variable("AWS_PROFILE");
   if (!profile) profile = "default";
   if (strlen(profile) > PROFILE_MAX) return tsr__fail(error, TSR_DENIED, "the name in AWS_PROFILE is too long");
   tsr_error local = {0};
@@ -258,14 +260,14 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, tsr_er
   if (rc < 0) return rc;
   if (rc == 0) return tsr__fail(error, TSR_UNREACHABLE, "no answer in %u ms", SERVICE_MS);
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
-  if (request->answer.status != 200)
-    return tsr__fail(error, request->answer.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u",
-                     request->answer.status);
+  if (request->response.status != 200)
+    return tsr__fail(error, request->response.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u",
+                     request->response.status);
   return TSR_OK;
 }
 
 /* Sends a request and returns the body of the answer, with a NUL byte after it. The caller wipes the body. */
-static int service_ask(tsr_provider *provider, const service_request *what, tsr_buffer *answer, tsr_error *error) {
+static int service_ask(tsr_provider *provider, const service_request *what, tsr_buffer *response, tsr_error *error) {
   const bool tls = strncmp(what->url, "https://", 8) == 0;
   const tsr_http_transport transport = {
       .connect_ms = what->connect_ms,
@@ -289,7 +291,7 @@ static int service_ask(tsr_provider *provider, const service_request *what, tsr_
     return rc;
   }
   request.received.size--;
-  *answer = request.received;
+  *response = request.received;
   return TSR_OK;
 }
 
@@ -373,12 +375,13 @@ static bool read_json_object(char *p, json_member *members, size_t count) {
 }
 
 /* Reads the keys in the answer of a container's or an instance's service. */
-static int keys_from_json(tsr_provider *provider, tsr_buffer *answer, tsr_credentials *credentials, tsr_error *error) {
+static int keys_from_json(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials,
+                          tsr_error *error) {
   json_member members[] = {
       {.name = "AccessKeyId"}, {.name = "SecretAccessKey"}, {.name = "Token"}, {.name = "Expiration"}};
   int64_t expires = INT64_MAX;
   char time[64];
-  if (!read_json_object((char *)answer->data, members, sizeof members / sizeof *members))
+  if (!read_json_object((char *)response->data, members, sizeof members / sizeof *members))
     return tsr__fail(error, TSR_DENIED, "the answer is no JSON object");
   const tsr_text_part when = members[3].text;
   if (when.size > 0) {
@@ -412,8 +415,8 @@ static bool is_container_url(const char *url) {
 
 /* Appends the header with the token that the container's service requires, if there is one. */
 static int container_token(tsr_buffer *header, tsr_error *error) {
-  const char *path = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-  const char *token = tsr__variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  const char *path = tsr__environment_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  const char *token = tsr__environment_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
   tsr_buffer file = {.memory = header->memory};
   int rc = path ? secret_file_read(path, ANSWER_MAX, &file, error) : TSR_OK;
   if (rc >= 0 && path) token = (const char *)file.data;
@@ -427,8 +430,8 @@ static int container_token(tsr_buffer *header, tsr_error *error) {
 }
 
 static int keys_from_container(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
-  const char *relative = tsr__variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-  const char *full = tsr__variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  const char *relative = tsr__environment_variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  const char *full = tsr__environment_variable("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   char url[SERVICE_URL];
   if (!relative && !full) return tsr__fail(error, TSR_NOT_FOUND, "container: none");
   if (provider->no_metadata) return tsr__fail(error, TSR_PERM, "container: refused since tessera_restrict");
@@ -436,16 +439,16 @@ static int keys_from_container(tsr_provider *provider, tsr_credentials *credenti
                             : snprintf(url, sizeof url, "%s", full);
   if (size < 0 || (size_t)size >= sizeof url || !is_container_url(url))
     return tsr__fail(error, TSR_DENIED, "container: AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor local");
-  tsr_buffer header = {.memory = provider->memory}, answer = {.memory = provider->memory};
+  tsr_buffer header = {.memory = provider->memory}, response = {.memory = provider->memory};
   int rc = container_token(&header, error);
   if (rc >= 0) {
     service_request request = {.method = "GET", .url = url};
     if (header.size > 0) request.headers[request.header_count++] = (const char *)header.data;
-    rc = service_ask(provider, &request, &answer, error);
+    rc = service_ask(provider, &request, &response, error);
   }
-  if (rc >= 0) rc = keys_from_json(provider, &answer, credentials, error);
+  if (rc >= 0) rc = keys_from_json(provider, &response, credentials, error);
   secret_release(&header);
-  secret_release(&answer);
+  secret_release(&response);
   return rc < 0 ? tsr__wrap(error, "container") : rc;
 }
 
@@ -456,13 +459,13 @@ static int keys_from_container(tsr_provider *provider, tsr_credentials *credenti
 
 /* GETs host + path + name with the session's token. */
 static int instance_get(tsr_provider *provider, const char *host, const char *path, const char *name, const char *token,
-                        tsr_buffer *answer, tsr_error *error) {
+                        tsr_buffer *response, tsr_error *error) {
   char url[SERVICE_URL];
   const int size = snprintf(url, sizeof url, "%s%s%s", host, path, name);
   if (size < 0 || (size_t)size >= sizeof url) return tsr__fail(error, TSR_DENIED, "a name is too long");
   const service_request request = {
       .method = "GET", .url = url, .headers = {token}, .header_count = 1, .connect_ms = INSTANCE_MS};
-  return service_ask(provider, &request, answer, error);
+  return service_ask(provider, &request, response, error);
 }
 
 static int instance_session(tsr_provider *provider, const char *host, char header[1024], tsr_error *error) {
@@ -475,45 +478,45 @@ static int instance_session(tsr_provider *provider, const char *host, char heade
                                    .connect_ms = INSTANCE_MS,
                                    .header_count = 1,
                                    .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}};
-  tsr_buffer answer = {.memory = provider->memory};
-  int rc = service_ask(provider, &request, &answer, error);
+  tsr_buffer response = {.memory = provider->memory};
+  int rc = service_ask(provider, &request, &response, error);
   if (rc == TSR_UNREACHABLE) rc = tsr__fail(error, TSR_NOT_FOUND, "no service");
-  if (rc >= 0 && (answer.size == 0 || answer.size > 900 || strcspn((char *)answer.data, "\r\n") != answer.size))
+  if (rc >= 0 && (response.size == 0 || response.size > 900 || strcspn((char *)response.data, "\r\n") != response.size))
     rc = tsr__fail(error, TSR_DENIED, "the service gave no token");
-  if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)answer.data);
-  secret_release(&answer);
+  if (rc >= 0) (void)snprintf(header, 1024, "X-aws-ec2-metadata-token: %s", (const char *)response.data);
+  secret_release(&response);
   return rc;
 }
 
 /* Reads the name of the instance's role, the first line of the answer. */
 static int instance_role(tsr_provider *provider, const char *host, const char *token, char name[256],
                          tsr_error *error) {
-  tsr_buffer answer = {.memory = provider->memory};
-  TSR_TRY(instance_get(provider, host, INSTANCE_ROLE, "", token, &answer, error));
-  const size_t size = strcspn((const char *)answer.data, "\r\n");
+  tsr_buffer response = {.memory = provider->memory};
+  TSR_TRY(instance_get(provider, host, INSTANCE_ROLE, "", token, &response, error));
+  const size_t size = strcspn((const char *)response.data, "\r\n");
   bool good = size > 0 && size < 256;
   for (size_t i = 0; i < size && good; i++)
-    good = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=,.@-_", answer.data[i]) != NULL;
-  if (good) memcpy(name, answer.data, size), name[size] = 0;
-  secret_release(&answer);
+    good = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+=,.@-_", response.data[i]) != NULL;
+  if (good) memcpy(name, response.data, size), name[size] = 0;
+  secret_release(&response);
   return good ? TSR_OK : tsr__fail(error, TSR_DENIED, "the instance has no role");
 }
 
 /* Looks for the region, too. It is optional: only a cancellation is an error. */
 static int instance_region(tsr_provider *provider, const char *host, const char *token, tsr_credentials *credentials,
                            tsr_error *error) {
-  tsr_buffer answer = {.memory = provider->memory};
+  tsr_buffer response = {.memory = provider->memory};
   tsr_error ignored = {0};
   if (credentials->region[0] || provider->region) return TSR_OK;
-  const int rc = instance_get(provider, host, "/latest/meta-data/placement/region", "", token, &answer, &ignored);
-  if (rc >= 0) credentials_region(credentials, (tsr_text_part){(const char *)answer.data, answer.size});
-  secret_release(&answer);
+  const int rc = instance_get(provider, host, "/latest/meta-data/placement/region", "", token, &response, &ignored);
+  if (rc >= 0) credentials_region(credentials, (tsr_text_part){(const char *)response.data, response.size});
+  secret_release(&response);
   return tsr__only_cancelled(rc, &ignored, error);
 }
 
 static int keys_from_instance(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
-  const char *disabled = tsr__variable("AWS_EC2_METADATA_DISABLED");
-  const char *given = tsr__variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  const char *disabled = tsr__environment_variable("AWS_EC2_METADATA_DISABLED");
+  const char *given = tsr__environment_variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   char host[SERVICE_URL / 2], token[1024], role[256];
   if (disabled && strcasecmp(disabled, "true") == 0)
     return tsr__fail(error, TSR_NOT_FOUND, "instance metadata: AWS_EC2_METADATA_DISABLED is set");
@@ -522,15 +525,15 @@ static int keys_from_instance(tsr_provider *provider, tsr_credentials *credentia
   if (size < 0 || (size_t)size >= sizeof host)
     return tsr__fail(error, TSR_DENIED, "AWS_EC2_METADATA_SERVICE_ENDPOINT is too long");
   if (host[size - 1] == '/') host[size - 1] = 0;
-  tsr_buffer answer = {.memory = provider->memory};
+  tsr_buffer response = {.memory = provider->memory};
   int rc = instance_session(provider, host, token, error);
   if (rc >= 0) rc = instance_role(provider, host, token, role, error);
-  if (rc >= 0) rc = instance_get(provider, host, INSTANCE_ROLE, role, token, &answer, error);
-  if (rc >= 0) rc = keys_from_json(provider, &answer, credentials, error);
+  if (rc >= 0) rc = instance_get(provider, host, INSTANCE_ROLE, role, token, &response, error);
+  if (rc >= 0) rc = keys_from_json(provider, &response, credentials, error);
   if (rc >= 0) rc = instance_region(provider, host, token, credentials, error);
   if (rc < 0) tsr__credentials_release(credentials);
   tsr__wipe(token, sizeof token);
-  secret_release(&answer);
+  secret_release(&response);
   return rc < 0 ? tsr__wrap(error, "instance metadata") : rc;
 }
 
@@ -543,7 +546,7 @@ static int append_form_field(tsr_buffer *form, const char *name, const char *val
 }
 
 static int make_form(const char *role, const char *token, tsr_buffer *form, tsr_error *error) {
-  const char *session = tsr__variable("AWS_ROLE_SESSION_NAME");
+  const char *session = tsr__environment_variable("AWS_ROLE_SESSION_NAME");
   TSR_TRY(tsr__buffer_reserve_exactly(form, 3 * (strlen(token) + strlen(role)) + 1024, error)); /* it must not grow */
   TSR_TRY(tsr__buffer_printf(form, error, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15"));
   TSR_TRY(append_form_field(form, "RoleSessionName", session && strlen(session) <= 64 ? session : "tessera", error));
@@ -552,9 +555,9 @@ static int make_form(const char *role, const char *token, tsr_buffer *form, tsr_
 }
 
 static int token_service_url(tsr_provider *provider, char url[SERVICE_URL], tsr_error *error) {
-  const char *given = tsr__variable("AWS_ENDPOINT_URL_STS"), *region = provider->region;
-  if (!region) region = tsr__variable("AWS_REGION");
-  if (!region) region = tsr__variable("AWS_DEFAULT_REGION");
+  const char *given = tsr__environment_variable("AWS_ENDPOINT_URL_STS"), *region = provider->region;
+  if (!region) region = tsr__environment_variable("AWS_REGION");
+  if (!region) region = tsr__environment_variable("AWS_DEFAULT_REGION");
   int size;
   if (given) size = snprintf(url, SERVICE_URL, "%s", given);
   else if (!region) size = snprintf(url, SERVICE_URL, "https://sts.amazonaws.com/");
@@ -567,13 +570,13 @@ static int token_service_url(tsr_provider *provider, char url[SERVICE_URL], tsr_
   return TSR_OK;
 }
 
-static int take_identity(tsr_provider *provider, const tsr_buffer *answer, tsr_credentials *credentials,
+static int take_identity(tsr_provider *provider, const tsr_buffer *response, tsr_credentials *credentials,
                          tsr_error *error) {
   tsr_arena arena;
   tsr_s3_identity identity;
   tsr_s3_failure failure;
   tsr__arena_init(&arena, provider->memory);
-  int rc = tsr__s3_answer_identity(answer->data, answer->size, &arena, &identity, &failure, error);
+  int rc = tsr__s3_response_identity(response->data, response->size, &arena, &identity, &failure, error);
   if (rc > 0) rc = tsr__fail(error, TSR_DENIED, "the token service refuses: %.64s", failure.code);
   if (rc == TSR_CORRUPT) rc = tsr__fail(error, TSR_DENIED, "the token service's answer has no keys");
   if (rc >= 0) {
@@ -589,12 +592,13 @@ static int take_identity(tsr_provider *provider, const tsr_buffer *answer, tsr_c
 }
 
 static int keys_from_web_identity(tsr_provider *provider, tsr_credentials *credentials, tsr_error *error) {
-  const char *path = tsr__variable("AWS_WEB_IDENTITY_TOKEN_FILE"), *role = tsr__variable("AWS_ROLE_ARN");
+  const char *path = tsr__environment_variable("AWS_WEB_IDENTITY_TOKEN_FILE"),
+             *role = tsr__environment_variable("AWS_ROLE_ARN");
   char url[SERVICE_URL];
   if (!path || !role)
     return tsr__fail(error, TSR_NOT_FOUND, "web identity: %s is not set",
                      path ? "AWS_ROLE_ARN" : "AWS_WEB_IDENTITY_TOKEN_FILE");
-  tsr_buffer token = {.memory = provider->memory}, form = token, answer = token;
+  tsr_buffer token = {.memory = provider->memory}, form = token, response = token;
   int rc = token_service_url(provider, url, error);
   if (rc >= 0) rc = secret_file_read(path, ANSWER_MAX, &token, error);
   if (rc == TSR_NOT_FOUND) rc = tsr__fail(error, TSR_DENIED, "no token in %s", path);
@@ -608,15 +612,15 @@ static int keys_from_web_identity(tsr_provider *provider, tsr_credentials *crede
                                      .body = &form,
                                      .header_count = 1,
                                      .headers = {"Content-Type: application/x-www-form-urlencoded"}};
-    rc = service_ask(provider, &request, &answer, error);
+    rc = service_ask(provider, &request, &response, error);
   }
-  if (rc >= 0) rc = take_identity(provider, &answer, credentials, error);
-  const char *region = tsr__variable("AWS_REGION");
-  if (!region) region = tsr__variable("AWS_DEFAULT_REGION");
+  if (rc >= 0) rc = take_identity(provider, &response, credentials, error);
+  const char *region = tsr__environment_variable("AWS_REGION");
+  if (!region) region = tsr__environment_variable("AWS_DEFAULT_REGION");
   if (rc >= 0 && region) credentials_region(credentials, (tsr_text_part){region, strlen(region)});
   secret_release(&token);
   secret_release(&form);
-  secret_release(&answer);
+  secret_release(&response);
   return rc < 0 ? tsr__wrap(error, "web identity") : rc;
 }
 
@@ -641,7 +645,7 @@ bool tsr__provider_kind_of(const char *name, tsr_provider_kind *kind) {
 }
 
 /* Returns the value of an environment variable, or NULL if it is missing or empty. */
-static const char *tsr__variable(const char *name) {
+static const char *tsr__environment_variable(const char *name) {
   const char *value = getenv(name);
   return value && *value ? value : NULL;
 }

@@ -133,7 +133,7 @@ static size_t on_header(char *line, size_t one, size_t count, void *argument) {
   request->transfer.moved = read_clock();
   request->transfer.head_size += size;
   if (request->transfer.head_size > HEAD_MAX) return break_transfer(request, TSR_HTTP_CUT, "the headers do not end");
-  tsr__http_answer_line(&request->answer, line, size);
+  tsr__http_response_line(&request->response, line, size);
   return size;
 }
 
@@ -146,9 +146,9 @@ static size_t keep_in_place(tsr_http_request *request, const void *bytes, size_t
 static size_t keep_in_buffer(tsr_http_request *request, const void *bytes, size_t size) {
   tsr_buffer *out = &request->received;
   if (size > out->capacity - out->size) {
-    const tsr_http_answer *answer = &request->answer;
+    const tsr_http_response *response = &request->response;
     uint64_t wants = out->capacity;
-    if (answer->has_length) wants = answer->content_length - TSR_MIN(request->size, answer->content_length);
+    if (response->has_length) wants = response->content_length - TSR_MIN(request->size, response->content_length);
     wants = TSR_MAX(size, TSR_MIN(wants, request->most - TSR_MIN(request->size, request->most)));
     request->transfer.paused = true;
     pthread_mutex_lock(&http.mutex);
@@ -178,10 +178,10 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *argument) {
   tsr_http_request *request = argument;
   const size_t size = one * count;
   size_t kept;
-  const tsr_http_answer *answer = &request->answer;
+  const tsr_http_response *response = &request->response;
   request->transfer.moved = read_clock();
-  if (answer->status < 200 || answer->status > 299) kept = keep_error(request, bytes, size);
-  else if (size > request->most - request->size || (answer->has_length && answer->content_length > request->most))
+  if (response->status < 200 || response->status > 299) kept = keep_error(request, bytes, size);
+  else if (size > request->most - request->size || (response->has_length && response->content_length > request->most))
     kept = break_transfer(request, TSR_HTTP_TOO_LARGE, "the answer is larger than it may be");
   else kept = request->into ? keep_in_place(request, bytes, size) : keep_in_buffer(request, bytes, size);
   if (kept == size) request->bytes_received += size;
@@ -208,7 +208,7 @@ static int on_seek(void *argument, int64_t offset, int origin) {
 
 /* Keeps the connection from being inherited by programs that the host starts. */
 static int on_socket(void *argument, tsr_socket descriptor, int purpose) {
-  tsr__socket_keep(descriptor);
+  tsr__socket_no_inherit(descriptor);
   return 0;
 }
 
@@ -655,7 +655,7 @@ static void clear_result(tsr_http_request *request) {
   request->transfer = (tsr_http_transfer){.process = getpid()};
   size = TSR_MIN(size, sizeof request->transfer.host - 1);
   memcpy(request->transfer.host, host, size);
-  tsr__http_answer_clear(&request->answer);
+  tsr__http_response_clear(&request->response);
   tsr__error_clear(&request->error);
 }
 

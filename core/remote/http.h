@@ -74,7 +74,7 @@ typedef struct tsr_http_request {
   /* The result; valid once the request is finished. */
   int rc; /* TSR_OK if `failure` is TSR_HTTP_WHOLE; else the code named at tsr_http_failure, or TSR_UNREACHABLE */
   tsr_http_failure failure;
-  tsr_http_answer answer; /* as much of it as arrived */
+  tsr_http_response response; /* as much of it as arrived */
   uint64_t size; /* bytes of the body that arrived in `into` or `received`, even if the body was cut short */
   uint64_t bytes_sent, bytes_received; /* of bodies, over the wire */
   tsr_error error; /* names host and cause; never a path, a query, a header or a body */

@@ -13,8 +13,8 @@ typedef struct head_text {
   uint64_t size;
 } head_text;
 
-void tsr__http_answer_clear(tsr_http_answer *answer) {
-  *answer = (tsr_http_answer){.date = INT64_MIN, .last_modified = INT64_MIN};
+void tsr__http_response_clear(tsr_http_response *response) {
+  *response = (tsr_http_response){.date = INT64_MIN, .last_modified = INT64_MIN};
 }
 
 static char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
@@ -74,7 +74,7 @@ static bool read_status(head_text line, uint32_t *status) {
 }
 
 /* "bytes 0-99/1234"; an asterisk after '/' means an unknown size, an asterisk before it an unsatisfied range */
-static bool read_range(head_text text, tsr_http_answer *answer) {
+static bool read_range(head_text text, tsr_http_response *response) {
   uint64_t first = UINT64_MAX, last = UINT64_MAX, size = UINT64_MAX;
   if (text.size < 6 || !head_is((head_text){text.at, 5}, "bytes") || text.at[5] != ' ') return false;
   text = head_trim((head_text){text.at + 6, text.size - 6});
@@ -83,9 +83,9 @@ static bool read_range(head_text text, tsr_http_answer *answer) {
     return false;
   if (!head_char(&text, '/') || (!head_char(&text, '*') && !head_number(&text, &size)) || text.size > 0) return false;
   if (first != UINT64_MAX && last >= size) return false;
-  answer->range_first = first;
-  answer->range_last = last;
-  answer->range_size = size;
+  response->range_first = first;
+  response->range_last = last;
+  response->range_size = size;
   return true;
 }
 
@@ -96,35 +96,36 @@ static int64_t read_date(head_text text) {
   return tsr__http_time_parse(copy, &ms) ? ms : INT64_MIN;
 }
 
-static void read_known_header(tsr_http_answer *answer, head_text name, head_text value) {
+static void read_known_header(tsr_http_response *response, head_text name, head_text value) {
   head_text number = value;
   uint64_t count;
   if (head_is(name, "content-length")) {
-    answer->has_length = head_number(&number, &count) && number.size == 0;
-    answer->content_length = answer->has_length ? count : 0;
-  } else if (head_is(name, "content-range")) answer->has_range = read_range(value, answer);
+    response->has_length = head_number(&number, &count) && number.size == 0;
+    response->content_length = response->has_length ? count : 0;
+  } else if (head_is(name, "content-range")) response->has_range = read_range(value, response);
   else if (head_is(name, "retry-after")) {
-    if (head_number(&number, &count) && number.size == 0) answer->retry_after = (uint32_t)TSR_MIN(count, UINT32_MAX);
-  } else if (head_is(name, "date")) answer->date = read_date(value);
-  else if (head_is(name, "last-modified")) answer->last_modified = read_date(value);
-  else if (head_is(name, "etag")) head_copy(value, answer->etag, sizeof answer->etag);
-  else if (head_is(name, "content-type")) head_copy(value, answer->content_type, sizeof answer->content_type);
-  else if (head_is(name, "x-amz-request-id")) head_copy(value, answer->request_id, sizeof answer->request_id);
-  else if (head_is(name, "x-amz-bucket-region")) head_copy(value, answer->bucket_region, sizeof answer->bucket_region);
+    if (head_number(&number, &count) && number.size == 0) response->retry_after = (uint32_t)TSR_MIN(count, UINT32_MAX);
+  } else if (head_is(name, "date")) response->date = read_date(value);
+  else if (head_is(name, "last-modified")) response->last_modified = read_date(value);
+  else if (head_is(name, "etag")) head_copy(value, response->etag, sizeof response->etag);
+  else if (head_is(name, "content-type")) head_copy(value, response->content_type, sizeof response->content_type);
+  else if (head_is(name, "x-amz-request-id")) head_copy(value, response->request_id, sizeof response->request_id);
+  else if (head_is(name, "x-amz-bucket-region"))
+    head_copy(value, response->bucket_region, sizeof response->bucket_region);
 }
 
-void tsr__http_answer_line(tsr_http_answer *answer, const void *line, uint64_t size) {
+void tsr__http_response_line(tsr_http_response *response, const void *line, uint64_t size) {
   const head_text text = {line, size};
   uint32_t status;
   if (read_status(text, &status)) {
-    tsr__http_answer_clear(answer);
-    answer->status = status;
+    tsr__http_response_clear(response);
+    response->status = status;
     return;
   }
   const char *colon = size > 0 ? memchr(line, ':', size) : NULL;
   if (!colon) return;
   const uint64_t name = (uint64_t)(colon - text.at);
-  read_known_header(answer, (head_text){text.at, name}, head_trim((head_text){colon + 1, size - name - 1}));
+  read_known_header(response, (head_text){text.at, name}, head_trim((head_text){colon + 1, size - name - 1}));
 }
 
 /* ---- Times -----------------------------------------------------------------------------------

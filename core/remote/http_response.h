@@ -5,7 +5,7 @@
 #include "tessera.h"
 
 /* Strings are empty if the header is missing or does not fit. */
-typedef struct tsr_http_answer {
+typedef struct tsr_http_response {
   uint32_t status; /* 0: no status line arrived */
   bool has_length, has_range; /* content_length is known; range_* are known */
   uint64_t content_length; /* in bytes */
@@ -17,15 +17,15 @@ typedef struct tsr_http_answer {
   char content_type[96];
   char request_id[136]; /* x-amz-request-id */
   char bucket_region[64]; /* x-amz-bucket-region */
-} tsr_http_answer;
+} tsr_http_response;
 
 /* Resets the response to empty. */
-void tsr__http_answer_clear(tsr_http_answer *answer);
+void tsr__http_response_clear(tsr_http_response *response);
 
 /* Reads one line of the head, with or without its line end. A status line resets the response, because interim
  * responses (100 Continue) precede the final one. Other lines are ignored, and so are malformed values, such as a
  * length that is not a number. */
-void tsr__http_answer_line(tsr_http_answer *answer, const void *line, uint64_t size);
+void tsr__http_response_line(tsr_http_response *response, const void *line, uint64_t size);
 
 /* ---- Times in HTTP, XML and JSON, and as signatures need them ---- */
 

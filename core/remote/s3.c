@@ -1,9 +1,9 @@
 /* s3.c: clients of buckets, and how their calls run.
  *
- * A call is a small state machine: it WAITS until its next request is due, the request FLIES, its response is taken,
- * and the verdict says what comes next (s3.h), until the call has ENDED. The thread that called tsr__s3_run drives all
- * its calls; the transfers run on the I/O thread of http.h. So retries, further pages and resumed downloads happen only
- * while a caller waits: a call that was started ahead makes no second request before tsr__s3_finish.
+ * A call is a small state machine: it WAITS until its next request is due, the request is IN_FLIGHT, its response is
+ * taken, and the verdict says what comes next (s3.h), until the call has ENDED. The thread that called tsr__s3_run
+ * drives all its calls; the transfers run on the I/O thread of http.h. So retries, further pages and resumed downloads
+ * happen only while a caller waits: a call that was started ahead makes no second request before tsr__s3_finish.
  *
  * Order: clients; beginning and ending a call; its requests; driving calls; the proof of conditional writes.
  */
@@ -129,7 +129,7 @@ static int make_state(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
   state->memory = s3->memory;
   state->scope = scope;
   state->got.base = call->kind == TSR_S3_GET && call->get.buffer ? call->get.buffer->size : 0;
-  state->page.token.memory = state->page.token_id.memory = state->body.memory = state->answer.memory = s3->memory;
+  state->page.token.memory = state->page.token_id.memory = state->body.memory = state->response.memory = s3->memory;
   state->made.url.memory = state->made.lines.text.memory = state->http.received.memory = s3->memory;
   tsr__arena_init(&state->arena, s3->memory);
   if (call->list.objects && !call->list.objects->texts.memory)
@@ -145,7 +145,7 @@ static void end_call(tsr_s3_call *call, int rc) {
   tsr__buffer_release(&state->page.token);
   tsr__buffer_release(&state->page.token_id);
   tsr__buffer_release(&state->body);
-  tsr__buffer_release(&state->answer);
+  tsr__buffer_release(&state->response);
   tsr__buffer_release(&state->http.received);
   tsr__buffer_release(&state->made.url);
   tsr__sigv4_lines_release(&state->made.lines);
@@ -196,7 +196,7 @@ static bool send_request(tsr_s3_call *call) {
     return false;
   }
   count_request(state);
-  state->phase = TSR_S3_FLIES;
+  state->phase = TSR_S3_IN_FLIGHT;
   tsr__http_start(&state->http);
   return true;
 }
@@ -204,11 +204,11 @@ static bool send_request(tsr_s3_call *call) {
 /* Accounts for a finished request, and notes the server's clock. */
 static void account(tsr_s3_state *state) {
   tsr_s3_counters *counters = &state->scope->scopes->counters;
-  const int64_t date = state->http.answer.date;
+  const int64_t date = state->http.response.date;
   atomic_fetch_sub(&state->scope->scopes->outstanding, 1);
   atomic_fetch_add(&counters->bytes_sent, state->http.bytes_sent);
   atomic_fetch_add(&counters->bytes_received, state->http.bytes_received);
-  if (state->http.answer.status == 0 || date == INT64_MIN) return;
+  if (state->http.response.status == 0 || date == INT64_MIN) return;
   const int64_t ahead = date - tsr__s3_clock(); /* the Date is rounded down to seconds */
   atomic_store(&state->scope->clocks.ahead, ahead > AHEAD_MS || ahead < -2 * AHEAD_MS ? ahead : 0);
 }
@@ -240,14 +240,14 @@ static void settle(tsr_s3_call *call) {
 }
 
 bool tsr__s3_answered(const tsr_s3_call *call) {
-  return !call->state || call->state->phase != TSR_S3_FLIES || tsr__http_finished(&call->state->http);
+  return !call->state || call->state->phase != TSR_S3_IN_FLIGHT || tsr__http_finished(&call->state->http);
 }
 
 /* Ends a call without a result. */
 static void drop_call(tsr_s3_call *call) {
   tsr_s3_state *state = call->state;
   if (!state) return;
-  if (state->phase == TSR_S3_FLIES) {
+  if (state->phase == TSR_S3_IN_FLIGHT) {
     tsr__http_cancel(&state->http);
     atomic_fetch_sub(&state->scope->scopes->outstanding, 1);
     if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) tsr__s3_get_return(state);
@@ -281,7 +281,7 @@ static int step_calls(driver *d, tsr_error *error) {
     tsr_s3_call *call = d->calls[i];
     if (call->state->phase == TSR_S3_WAITS && call->state->tries.due <= now && !send_request(call)) continue;
     d->calls[kept++] = call;
-    if (call->state->phase == TSR_S3_FLIES) d->requests[flying++] = &call->state->http;
+    if (call->state->phase == TSR_S3_IN_FLIGHT) d->requests[flying++] = &call->state->http;
     else pause = TSR_MIN(pause, call->state->tries.due - now);
   }
   d->count = kept;
@@ -291,7 +291,7 @@ static int step_calls(driver *d, tsr_error *error) {
   kept = 0;
   for (uint64_t i = 0; i < d->count; i++) {
     tsr_s3_call *call = d->calls[i];
-    if (call->state->phase == TSR_S3_FLIES && tsr__http_finished(&call->state->http)) settle(call);
+    if (call->state->phase == TSR_S3_IN_FLIGHT && tsr__http_finished(&call->state->http)) settle(call);
     if (call->state) d->calls[kept++] = call;
   }
   d->count = kept;

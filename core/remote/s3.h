@@ -316,7 +316,7 @@ int64_t tsr__s3_clock(void); /* milliseconds since 1970 */
  * A call takes one request or several: pages of a listing, the rest of an object after a response that was cut short,
  * retries. s3.c drives the calls; s3_request.c makes their requests, takes the responses and judges them. */
 
-typedef enum tsr_s3_phase { TSR_S3_WAITS, TSR_S3_FLIES, TSR_S3_ENDED } tsr_s3_phase;
+typedef enum tsr_s3_phase { TSR_S3_WAITS, TSR_S3_IN_FLIGHT, TSR_S3_ENDED } tsr_s3_phase;
 
 /* The purpose of the present request. The last two determine whose object made a conditional PUT fail. */
 typedef enum tsr_s3_step {
@@ -388,7 +388,7 @@ typedef struct tsr_s3_state {
   tsr_http_request http;
   tsr_s3_signed made;
   tsr_buffer body; /* of a request, if the caller does not provide it */
-  tsr_buffer answer; /* what the server sent, unless it goes to the caller */
+  tsr_buffer response; /* what the server sent, unless it goes to the caller */
   tsr_arena arena; /* strings of the response */
 } tsr_s3_state;
 

@@ -62,16 +62,16 @@ static void copy_word(char to[72], const char *from) {
 }
 
 tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) {
-  const tsr_http_answer *answer = &state->http.answer;
+  const tsr_http_response *response = &state->http.response;
   char what[400], word[72], id[72], about[240] = "";
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
   copy_word(word, code);
-  copy_word(id, answer->request_id);
-  if (answer->status)
-    (void)snprintf(about, sizeof about, " (status %u%s%s%s%s)", answer->status, *word ? " " : "", word,
+  copy_word(id, response->request_id);
+  if (response->status)
+    (void)snprintf(about, sizeof about, " (status %u%s%s%s%s)", response->status, *word ? " " : "", word,
                    *id ? ", request " : "", id);
   const char *key = state->call->key ? state->call->key : "";
   tsr__error_clear(&state->call->error);
@@ -170,7 +170,7 @@ static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
 }
 
 static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *failure, const char *code) {
-  const char *region = failure && *failure->region ? failure->region : state->http.answer.bucket_region;
+  const char *region = failure && *failure->region ? failure->region : state->http.response.bucket_region;
   char word[72];
   copy_word(word, region);
   if (*word)
@@ -188,7 +188,7 @@ static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *fai
 }
 
 static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
-  const int64_t date = state->http.answer.date;
+  const int64_t date = state->http.response.date;
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the clock of this machine differs too much from the server's");
   if (state->tries.dated || date == INT64_MIN) return TSR_S3_FAILED;
   state->tries.dated = true;
@@ -198,12 +198,12 @@ static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
 
 /* A HEAD was refused: guess why. */
 static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
-  const tsr_http_answer *answer = &state->http.answer;
+  const tsr_http_response *response = &state->http.response;
   const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->clocks.skew);
-  if (!state->tries.moved && *answer->bucket_region && strcmp(answer->bucket_region, state->made.region) != 0)
+  if (!state->tries.moved && *response->bucket_region && strcmp(response->bucket_region, state->made.region) != 0)
     return move_region(state, NULL, "");
-  if (!state->tries.dated && answer->date != INT64_MIN &&
-      (answer->date > dated + SKEW_MS || answer->date < dated - SKEW_MS))
+  if (!state->tries.dated && response->date != INT64_MIN &&
+      (response->date > dated + SKEW_MS || response->date < dated - SKEW_MS))
     return correct_clock(state, "");
   (void)tsr__s3_fail(state, TSR_DENIED, "", "refused");
   if (state->tries.renewed || state->scope->provider.kind == TSR_PROVIDER_KEYS ||
@@ -229,7 +229,7 @@ static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
 /* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
 static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const char *code = failure ? failure->code : "";
-  const uint32_t status = state->http.answer.status;
+  const uint32_t status = state->http.response.status;
   const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
   if (mute && (status == 400 || status == 403)) return guess_reason(state);
   switch (meaning_of(status, code)) {
@@ -247,8 +247,8 @@ static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failur
   case MEANS_RANGE: return tsr__s3_fail(state, TSR_CORRUPT, code, "the range lies outside the object");
   case MEANS_REFUSED: break;
   }
-  if (status == 400 && *state->http.answer.bucket_region &&
-      strcmp(state->http.answer.bucket_region, state->made.region) != 0)
+  if (status == 400 && *state->http.response.bucket_region &&
+      strcmp(state->http.response.bucket_region, state->made.region) != 0)
     return move_region(state, failure, code);
   return tsr__s3_fail(state, TSR_ERROR, code, "the server refuses it");
 }
@@ -269,7 +269,7 @@ static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
 }
 
 bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
-  const tsr_http_answer *answer = &state->http.answer;
+  const tsr_http_response *response = &state->http.response;
   state->tries.due = tsr__s3_ticks();
   if (verdict == TSR_S3_SOON) return true; /* at most once for each reason */
   if (state->tries.failed >= state->scope->options.retries) return false;
@@ -277,8 +277,8 @@ bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
   uint64_t chance = 0;
   (void)tsr__random(&chance, sizeof chance, NULL); /* if that fails, retry without jitter */
   state->tries.due += most / 2 + chance % (most / 2 + 1);
-  if (state->http.failure == TSR_HTTP_WHOLE && answer->retry_after > 0)
-    state->tries.due += UINT64_C(1000) * TSR_MIN(answer->retry_after, RETRY_AFTER);
+  if (state->http.failure == TSR_HTTP_WHOLE && response->retry_after > 0)
+    state->tries.due += UINT64_C(1000) * TSR_MIN(response->retry_after, RETRY_AFTER);
   state->tries.failed++;
   return true;
 }
@@ -333,7 +333,7 @@ static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
   state->http.most = limit - state->got.have;
   if (call->get.into) {
     state->http.into = (uint8_t *)call->get.into + state->got.have;
-    state->http.received = state->answer;
+    state->http.received = state->response;
     return TSR_OK;
   }
   call->get.buffer->size = state->got.base + state->got.have;
@@ -348,7 +348,7 @@ static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
 void tsr__s3_get_return(tsr_s3_state *state) {
   tsr_s3_call *call = state->call;
   if (call->get.into) {
-    state->answer = state->http.received;
+    state->response = state->http.received;
   } else {
     *call->get.buffer = state->http.received;
     call->get.buffer->size = TSR_MIN(call->get.buffer->size, state->got.base + state->got.have);
@@ -366,7 +366,7 @@ static void s3_get_restart(tsr_s3_state *state) {
 
 /* Places the first response with a Content-Range. */
 static bool place_range(tsr_s3_state *state) {
-  const tsr_http_answer *a = &state->http.answer;
+  const tsr_http_response *a = &state->http.response;
   const tsr_s3_call *call = state->call;
   if (!a->has_range && call->get.range == TSR_S3_SUFFIX && a->has_length && a->content_length == 0) {
     state->got.first = state->got.end = state->got.total = 0; /* minio's response for an empty object */
@@ -390,7 +390,7 @@ static bool place_range(tsr_s3_state *state) {
 
 /* Checks the response to a request for the rest. */
 static bool place_rest(const tsr_s3_state *state) {
-  const tsr_http_answer *a = &state->http.answer;
+  const tsr_http_response *a = &state->http.response;
   return a->status == 206 && a->has_range && a->range_first == state->got.first + state->got.have &&
          a->range_last >= a->range_first && a->range_last < state->got.end &&
          strcmp(a->etag, state->got.etag.text) == 0 &&
@@ -399,7 +399,7 @@ static bool place_rest(const tsr_s3_state *state) {
 
 /* Places a first response that has the whole object. */
 static bool place_whole(tsr_s3_state *state) {
-  const tsr_http_answer *a = &state->http.answer;
+  const tsr_http_response *a = &state->http.response;
   const tsr_s3_call *call = state->call;
   if (is_ranged(state) && (!a->has_length || a->content_length > call->get.size ||
                            (call->get.range == TSR_S3_RANGE && call->get.offset > 0)))
@@ -410,7 +410,7 @@ static bool place_whole(tsr_s3_state *state) {
 }
 
 static bool place(tsr_s3_state *state) {
-  const tsr_http_answer *a = &state->http.answer;
+  const tsr_http_response *a = &state->http.response;
   if (state->got.placed && state->got.have > 0) return place_rest(state);
   if (!(a->status == 206 ? place_range(state) : place_whole(state))) return false;
   (void)snprintf(state->got.etag.text, sizeof state->got.etag.text, "%s", a->etag);
@@ -564,7 +564,7 @@ static tsr_s3_verdict take_listing_page(tsr_s3_state *state) {
   tsr_s3_listing page;
   tsr_s3_failure failure;
   tsr_error error = {0};
-  int rc = tsr__s3_answer_listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
+  int rc = tsr__s3_response_listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
   if (rc > 0) return s3_judge(state, &failure);
   if (rc >= 0) rc = add_page(state, &page, &error);
   return end_page(state, rc, from, &error);
@@ -593,7 +593,7 @@ static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
   tsr_s3_uploads page;
   tsr_s3_failure failure;
   tsr_error error = {0};
-  int rc = tsr__s3_answer_uploads(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
+  int rc = tsr__s3_response_uploads(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
   if (rc > 0) return s3_judge(state, &failure);
   if (rc >= 0) rc = add_uploads(state, &page, &error);
   return end_page(state, rc, from, &error);
@@ -648,19 +648,19 @@ static tsr_s3_verdict concede(tsr_s3_state *state) {
 
 static tsr_s3_verdict take_look(tsr_s3_state *state) {
   tsr_s3_call *call = state->call;
-  const tsr_http_answer *answer = &state->http.answer;
+  const tsr_http_response *response = &state->http.response;
   const bool put = call->kind == TSR_S3_PUT;
-  if (answer->status == 404 && put) { /* the object in our way is gone */
+  if (response->status == 404 && put) { /* the object in our way is gone */
     state->step = TSR_S3_STEP_CALL;
     return TSR_S3_AGAIN;
   }
-  if (answer->status == 404) return concede(state);
-  if (answer->status != 200) return s3_judge(state, NULL);
-  keep_etag(&call->result.etag, answer->etag);
-  if (put && *state->owner.mark && strcmp(answer->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
-  if (!put) return is_etag_of_parts(call, answer->etag, state->memory) ? TSR_S3_DONE : concede(state);
-  const bool has_mark = strstr(answer->content_type, "; put=") != NULL; /* another call's mark */
-  if (has_mark || call->put.size == 0 || !answer->has_length || answer->content_length != call->put.size)
+  if (response->status == 404) return concede(state);
+  if (response->status != 200) return s3_judge(state, NULL);
+  keep_etag(&call->result.etag, response->etag);
+  if (put && *state->owner.mark && strcmp(response->content_type, state->owner.mark) == 0) return TSR_S3_DONE;
+  if (!put) return is_etag_of_parts(call, response->etag, state->memory) ? TSR_S3_DONE : concede(state);
+  const bool has_mark = strstr(response->content_type, "; put=") != NULL; /* another call's mark */
+  if (has_mark || call->put.size == 0 || !response->has_length || response->content_length != call->put.size)
     return concede(state);
   return begin_step(state, TSR_S3_STEP_COMPARE);
 }
@@ -668,7 +668,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
 static tsr_s3_verdict take_compared(tsr_s3_state *state) {
   const tsr_s3_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
-  if (state->http.answer.status != 200) return s3_judge(state, NULL);
+  if (state->http.response.status != 200) return s3_judge(state, NULL);
   const bool same =
       state->http.size == call->put.size && memcmp(answer_bytes(state), call->put.bytes, call->put.size) == 0;
   return same ? TSR_S3_DONE : concede(state);
@@ -677,12 +677,12 @@ static tsr_s3_verdict take_compared(tsr_s3_state *state) {
 /* ---- The other kinds ------------------------------------------------------------------------- */
 
 static tsr_s3_verdict take_head(tsr_s3_state *state) {
-  const tsr_http_answer *answer = &state->http.answer;
+  const tsr_http_response *response = &state->http.response;
   tsr_s3_call *call = state->call;
-  if (!answer->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
-  call->result.object_size = answer->content_length;
-  call->result.modified = answer->last_modified == INT64_MIN ? 0 : answer->last_modified;
-  keep_etag(&call->result.etag, answer->etag);
+  if (!response->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
+  call->result.object_size = response->content_length;
+  call->result.modified = response->last_modified == INT64_MIN ? 0 : response->last_modified;
+  keep_etag(&call->result.etag, response->etag);
   return TSR_S3_DONE;
 }
 
@@ -693,9 +693,9 @@ static tsr_s3_verdict take_copied(tsr_s3_state *state) {
   const char *etag;
   int64_t modified;
   const uint8_t *bytes = answer_bytes(state);
-  const int rc = copy
-                     ? tsr__s3_answer_copied(bytes, state->http.size, &state->arena, &etag, &modified, &failure, &error)
-                     : tsr__s3_answer_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
+  const int rc =
+      copy ? tsr__s3_response_copied(bytes, state->http.size, &state->arena, &etag, &modified, &failure, &error)
+           : tsr__s3_response_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
   if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   keep_etag(&state->call->result.etag, etag);
@@ -706,7 +706,7 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
   tsr_s3_failure failure;
   tsr_error error = {0};
   const char *id;
-  const int rc = tsr__s3_answer_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
+  const int rc = tsr__s3_response_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
   if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   if (strlen(id) >= sizeof state->call->result.id)
@@ -727,7 +727,7 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
   tsr_error error = {0};
   if (strcmp(state->http.method, "DELETE") == 0) return advance_deletion(state);
   const int rc =
-      tsr__s3_answer_deletion(answer_bytes(state), state->http.size, &state->arena, &deletion, &failure, &error);
+      tsr__s3_response_deletion(answer_bytes(state), state->http.size, &state->arena, &deletion, &failure, &error);
   if (rc > 0) return s3_judge(state, &failure);
   if (rc < 0) return fail_unread(state, rc, &error);
   for (uint64_t i = 0; i < deletion.failure_count; i++) {
@@ -751,7 +751,7 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
   case TSR_S3_UPLOAD_COMPLETE: return take_copied(state);
   case TSR_S3_UPLOAD_CREATE: return take_created(state);
   case TSR_S3_PUT:
-  case TSR_S3_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.answer.etag); return TSR_S3_DONE;
+  case TSR_S3_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.response.etag); return TSR_S3_DONE;
   case TSR_S3_DELETE:
   case TSR_S3_UPLOAD_ABORT: break;
   }
@@ -762,7 +762,7 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
 
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
 static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
-  const uint32_t status = state->http.answer.status;
+  const uint32_t status = state->http.response.status;
   const tsr_s3_call *call = state->call;
   const tsr_s3_verdict verdict = s3_judge(state, failure);
   if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
@@ -793,11 +793,12 @@ static tsr_s3_verdict take_status(tsr_s3_state *state) {
   tsr_s3_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   tsr_error ignored = {0};
   if (state->step == TSR_S3_STEP_LOOK) return take_look(state);
-  const bool success = http->answer.status >= 200 && http->answer.status < 300;
+  const bool success = http->response.status >= 200 && http->response.status < 300;
   if (state->step == TSR_S3_STEP_COMPARE) return take_compared(state);
   if (success) return take_success(state);
-  if (http->received.size > before && tsr__s3_answer_failure(http->received.data + before, http->received.size - before,
-                                                             &state->arena, &failure, &ignored) < 0)
+  if (http->received.size > before &&
+      tsr__s3_response_failure(http->received.data + before, http->received.size - before, &state->arena, &failure,
+                               &ignored) < 0)
     failure = (tsr_s3_failure){.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   return take_refusal(state, &failure);
 }
@@ -806,14 +807,14 @@ tsr_s3_verdict tsr__s3_take(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const bool get = state->step == TSR_S3_STEP_CALL && state->call->kind == TSR_S3_GET;
   tsr_s3_verdict verdict;
-  if (get && (http->answer.status == 200 || http->answer.status == 206) && http->failure != TSR_HTTP_REFUSED)
+  if (get && (http->response.status == 200 || http->response.status == 206) && http->failure != TSR_HTTP_REFUSED)
     verdict = s3_get_take(state);
   else if (http->failure == TSR_HTTP_WHOLE ||
            (http->failure == TSR_HTTP_TOO_LARGE && state->step == TSR_S3_STEP_COMPARE))
     verdict = take_status(state);
   else verdict = s3_judge_transport(state);
   if (get) tsr__s3_get_return(state);
-  else state->answer = state->http.received;
+  else state->response = state->http.received;
   if (!get) state->http.received = (tsr_buffer){.memory = state->memory};
   tsr__arena_reset(&state->arena);
   return verdict;
@@ -1034,13 +1035,13 @@ static int draft_call(tsr_s3_state *state, draft *d, tsr_error *error) {
 static int prepare_answer(tsr_s3_state *state, tsr_error *error) {
   const tsr_s3_call *call = state->call;
   tsr_http_request *http = &state->http;
-  state->answer.size = 0;
+  state->response.size = 0;
   if (state->step == TSR_S3_STEP_CALL && call->kind == TSR_S3_GET) return s3_get_prepare(state, error);
   http->most = LIST_ANSWER_MAX;
   if (state->step == TSR_S3_STEP_COMPARE) http->most = call->put.size;
-  if (state->step == TSR_S3_STEP_COMPARE) TSR_TRY(tsr__buffer_reserve_exactly(&state->answer, call->put.size, error));
-  http->received = state->answer;
-  state->answer = (tsr_buffer){.memory = state->memory};
+  if (state->step == TSR_S3_STEP_COMPARE) TSR_TRY(tsr__buffer_reserve_exactly(&state->response, call->put.size, error));
+  http->received = state->response;
+  state->response = (tsr_buffer){.memory = state->memory};
   return TSR_OK;
 }
 

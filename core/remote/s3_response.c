@@ -432,8 +432,8 @@ static int open_answer(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_ar
   return 1;
 }
 
-int tsr__s3_answer_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
-                           tsr_error *error) {
+int tsr__s3_response_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
+                             tsr_error *error) {
   tsr_s3_xml xml;
   TSR_TRY(open_answer(&xml, bytes, size, arena, NULL, failure, error));
   return TSR_OK;
@@ -495,8 +495,8 @@ static int parse_truncated(const tsr_s3_xml *xml, const char *text, bool *trunca
   return TSR_OK;
 }
 
-int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_listing *listing,
-                           tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_listing *listing,
+                             tsr_s3_failure *failure, tsr_error *error) {
   tsr_s3_listing read = {0};
   listing_reader reader = {.listing = &read};
   const char *truncated = NULL, *next = NULL;
@@ -518,8 +518,8 @@ int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, t
 
 /* ---- Uploads --------------------------------------------------------------------------------- */
 
-int tsr__s3_answer_upload(const void *bytes, uint64_t size, tsr_arena *arena, const char **upload_id,
-                          tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_upload(const void *bytes, uint64_t size, tsr_arena *arena, const char **upload_id,
+                            tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL;
   const answer_field fields[] = {{"UploadId", &read, NULL, NULL}};
   tsr_s3_xml xml;
@@ -530,8 +530,8 @@ int tsr__s3_answer_upload(const void *bytes, uint64_t size, tsr_arena *arena, co
   return TSR_OK;
 }
 
-int tsr__s3_answer_completed(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag,
-                             tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_completed(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag,
+                               tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL;
   const answer_field fields[] = {{"ETag", &read, NULL, NULL}};
   tsr_s3_xml xml;
@@ -541,8 +541,8 @@ int tsr__s3_answer_completed(const void *bytes, uint64_t size, tsr_arena *arena,
   return TSR_OK;
 }
 
-int tsr__s3_answer_copied(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag, int64_t *modified,
-                          tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_copied(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag, int64_t *modified,
+                            tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL, *time = NULL;
   const answer_field fields[] = {{"ETag", &read, NULL, NULL}, {"LastModified", &time, NULL, NULL}};
   tsr_s3_xml xml;
@@ -574,8 +574,8 @@ static int read_upload(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsr__s3_answer_uploads(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_uploads *uploads,
-                           tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_uploads(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_uploads *uploads,
+                             tsr_s3_failure *failure, tsr_error *error) {
   tsr_s3_uploads read = {0};
   uploads_reader reader = {&read, 0};
   const char *truncated = NULL, *key = NULL, *id = NULL;
@@ -613,8 +613,8 @@ static int read_undeleted(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsr__s3_answer_deletion(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_deletion *deletion,
-                            tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_deletion(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_deletion *deletion,
+                              tsr_s3_failure *failure, tsr_error *error) {
   tsr_s3_deletion read = {0};
   deletion_reader reader = {&read, 0};
   const answer_field fields[] = {{"Error", NULL, read_undeleted, &reader}};
@@ -645,8 +645,8 @@ static int read_answer_identity(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return read_fields(xml, fields, 1, error);
 }
 
-int tsr__s3_answer_identity(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_identity *identity,
-                            tsr_s3_failure *failure, tsr_error *error) {
+int tsr__s3_response_identity(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_identity *identity,
+                              tsr_s3_failure *failure, tsr_error *error) {
   identity_texts texts = {0};
   const answer_field fields[] = {{"AssumeRoleWithWebIdentityResult", NULL, read_answer_identity, &texts}};
   tsr_s3_xml xml;

@@ -20,8 +20,8 @@ typedef struct tsr_s3_failure {
 } tsr_s3_failure;
 
 /* The body of a response whose status is not 2xx. Returns TSR_OK with *failure set. */
-int tsr__s3_answer_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
-                           tsr_error *error);
+int tsr__s3_response_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
+                             tsr_error *error);
 
 typedef struct tsr_s3_entry {
   const char *key;
@@ -39,19 +39,19 @@ typedef struct tsr_s3_listing {
   const char *next; /* the token of the next page; NULL: this is the last one */
 } tsr_s3_listing;
 
-int tsr__s3_answer_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_listing *listing,
-                           tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_listing(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_listing *listing,
+                             tsr_s3_failure *failure, tsr_error *error);
 
 /* InitiateMultipartUploadResult: *upload_id is never empty. */
-int tsr__s3_answer_upload(const void *bytes, uint64_t size, tsr_arena *arena, const char **upload_id,
-                          tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_upload(const void *bytes, uint64_t size, tsr_arena *arena, const char **upload_id,
+                            tsr_s3_failure *failure, tsr_error *error);
 
 /* CompleteMultipartUploadResult, CopyObjectResult and CopyPartResult: *etag with its quotes; "" if missing. *modified
  * as in tsr_s3_entry. */
-int tsr__s3_answer_completed(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag,
-                             tsr_s3_failure *failure, tsr_error *error);
-int tsr__s3_answer_copied(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag, int64_t *modified,
-                          tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_completed(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag,
+                               tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_copied(const void *bytes, uint64_t size, tsr_arena *arena, const char **etag, int64_t *modified,
+                            tsr_s3_failure *failure, tsr_error *error);
 
 /* DeleteResult: the objects that could not be deleted, each with its key. */
 typedef struct tsr_s3_deletion {
@@ -59,8 +59,8 @@ typedef struct tsr_s3_deletion {
   uint64_t failure_count;
 } tsr_s3_deletion;
 
-int tsr__s3_answer_deletion(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_deletion *deletion,
-                            tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_deletion(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_deletion *deletion,
+                              tsr_s3_failure *failure, tsr_error *error);
 
 typedef struct tsr_s3_upload {
   const char *key, *upload_id;
@@ -74,8 +74,8 @@ typedef struct tsr_s3_uploads {
   const char *next_key, *next_upload_id; /* markers of the next page; next_key NULL: this is the last one */
 } tsr_s3_uploads;
 
-int tsr__s3_answer_uploads(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_uploads *uploads,
-                           tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_uploads(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_uploads *uploads,
+                             tsr_s3_failure *failure, tsr_error *error);
 
 /* AssumeRoleWithWebIdentityResponse of STS. The caller wipes the strings before it releases the arena. */
 typedef struct tsr_s3_identity {
@@ -83,7 +83,7 @@ typedef struct tsr_s3_identity {
   int64_t expiration; /* in milliseconds since 1970; INT64_MIN: not known */
 } tsr_s3_identity;
 
-int tsr__s3_answer_identity(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_identity *identity,
-                            tsr_s3_failure *failure, tsr_error *error);
+int tsr__s3_response_identity(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_identity *identity,
+                              tsr_s3_failure *failure, tsr_error *error);
 
 #endif

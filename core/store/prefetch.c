@@ -47,7 +47,7 @@ typedef struct fetch {
   char key[]; /* a NUL-terminated text */
 } fetch;
 
-struct tsr_s3_ahead {
+struct tsr_s3_prefetch {
   tsr_memory *memory; /* borrowed */
   tsr_s3 *client; /* borrowed */
   pthread_mutex_t mutex; /* guards everything below */
@@ -57,8 +57,8 @@ struct tsr_s3_ahead {
   uint64_t kept; /* bytes of whole objects */
 };
 
-int tsr__s3_ahead_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_ahead **ahead, tsr_error *error) {
-  tsr_s3_ahead *a;
+int tsr__s3_prefetch_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_prefetch **ahead, tsr_error *error) {
+  tsr_s3_prefetch *a;
   TSR_TRY(TSR_ALLOC(memory, &a, error));
   a->memory = memory;
   a->client = client;
@@ -70,7 +70,7 @@ int tsr__s3_ahead_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_ahead **ahead,
 }
 
 /* Removes a fetch that nobody uses from the table and frees it. */
-static void drop_fetch(tsr_s3_ahead *a, fetch *f) {
+static void drop_fetch(tsr_s3_prefetch *a, fetch *f) {
   fetch **link = &a->first;
   while (*link != f) link = &(*link)->next;
   *link = f->next;
@@ -84,7 +84,7 @@ static void drop_fetch(tsr_s3_ahead *a, fetch *f) {
   tsr__free(f);
 }
 
-void tsr__s3_ahead_close(tsr_s3_ahead *ahead) {
+void tsr__s3_prefetch_close(tsr_s3_prefetch *ahead) {
   if (!ahead) return;
   while (ahead->first) drop_fetch(ahead, ahead->first);
   pthread_cond_destroy(&ahead->ended);
@@ -94,7 +94,7 @@ void tsr__s3_ahead_close(tsr_s3_ahead *ahead) {
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-static void send_fetch(tsr_s3_ahead *a, fetch *f) {
+static void send_fetch(tsr_s3_prefetch *a, fetch *f) {
   const bool room = tsr__buffer_reserve_exactly(&f->bytes, f->size, NULL) >= 0;
   f->call = (tsr_s3_call){.kind = TSR_S3_GET,
                           .key = f->key,
@@ -112,7 +112,7 @@ static void send_fetch(tsr_s3_ahead *a, fetch *f) {
 }
 
 /* Drops fetches that are HERE and unused, first in list order, until there is room for `size` bytes. */
-static bool make_room(tsr_s3_ahead *a, uint64_t size) {
+static bool make_room(tsr_s3_prefetch *a, uint64_t size) {
   while (a->bytes > 0 && a->bytes + size > AHEAD_ROOM) {
     fetch *f = a->first;
     while (f && (f->state != HERE || f->users > 0)) f = f->next;
@@ -123,7 +123,7 @@ static bool make_room(tsr_s3_ahead *a, uint64_t size) {
 }
 
 /* Sends WAITING fetches while there is room for them. `forced`: make room by dropping others. */
-static void send_waiting(tsr_s3_ahead *a, bool forced) {
+static void send_waiting(tsr_s3_prefetch *a, bool forced) {
   const uint32_t parallel = tsr__s3_parallel(a->client);
   for (fetch *f = a->first; f && a->under_way < parallel; f = f->next) {
     if (f->state != WAITING) continue;
@@ -138,7 +138,7 @@ static void send_waiting(tsr_s3_ahead *a, bool forced) {
 }
 
 /* Shrinks a fetch to what has arrived, so that objects smaller than a block take no more room than they need. */
-static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
+static void fit_fetch(tsr_s3_prefetch *a, fetch *f) {
   if (f->call.get.into) f->bytes.size = f->call.result.received;
   if (f->bytes.size >= f->size) return;
   a->bytes -= f->size - f->bytes.size;
@@ -148,7 +148,7 @@ static void fit_fetch(tsr_s3_ahead *a, fetch *f) {
 
 /* Waits for the answer of a fetch that is SENT, with the mutex released meanwhile. A failed fetch becomes HERE, too:
  * find_fetch ignores it unless the object is missing. */
-static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
+static int end_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
   tsr_error one = {0};
   f->state = ENDING;
   f->users++;
@@ -169,7 +169,7 @@ static int end_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
 }
 
 /* Takes the answers that have come, with the mutex released meanwhile. */
-static void take_answers(tsr_s3_ahead *a) {
+static void take_answers(tsr_s3_prefetch *a) {
   for (fetch *f = a->first; f;) {
     if (f->state == SENT && tsr__s3_answered(&f->call)) {
       (void)end_fetch(a, f, NULL);
@@ -179,7 +179,7 @@ static void take_answers(tsr_s3_ahead *a) {
 }
 
 /* Returns once a fetch is HERE, with the mutex released while it waits. The caller is one of the fetch's users. */
-static int await_fetch(tsr_s3_ahead *a, fetch *f, tsr_error *error) {
+static int await_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
   if (f->state == WAITING) {
     (void)make_room(a, f->size);
     send_fetch(a, f);
@@ -200,7 +200,7 @@ static uint64_t key_hash(const char *key) {
 }
 
 /* Finds the fetch that covers a part, or the tail. */
-static fetch *find_fetch(const tsr_s3_ahead *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
+static fetch *find_fetch(const tsr_s3_prefetch *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
   const uint64_t hash = key_hash(key);
   for (fetch *f = a->first; f; f = f->next) {
     if (f->hash != hash || (f->tail != tail && !f->whole) || f->failed > f->missing || strcmp(f->key, key) != 0)
@@ -219,7 +219,7 @@ static tsr_s3_part aligned(const tsr_s3_part *part) {
   return (tsr_s3_part){part->key, from, tsr__add_sat(end, rest) - from, false};
 }
 
-static fetch *add_fetch(tsr_s3_ahead *a, const tsr_s3_part *part) {
+static fetch *add_fetch(tsr_s3_prefetch *a, const tsr_s3_part *part) {
   const size_t length = strlen(part->key) + 1;
   fetch *f;
   if (a->count >= AHEAD_MAX || part->size == 0 || part->size > AHEAD_ROOM ||
@@ -238,7 +238,7 @@ static fetch *add_fetch(tsr_s3_ahead *a, const tsr_s3_part *part) {
 }
 
 /* Extends a fetch that has not been sent yet by the part behind it. */
-static bool extend(const tsr_s3_ahead *a, fetch *f, const tsr_s3_part *part) {
+static bool extend(const tsr_s3_prefetch *a, fetch *f, const tsr_s3_part *part) {
   const uint64_t end = f->offset + f->size;
   if (f->state != WAITING || f->tail || part->tail || strcmp(f->key, part->key) != 0 || part->offset < f->offset)
     return false;
@@ -250,7 +250,7 @@ static bool extend(const tsr_s3_ahead *a, fetch *f, const tsr_s3_part *part) {
 }
 
 /* Drops fetches that nobody is reading: a reader may have stopped early. */
-static void forget_unused(tsr_s3_ahead *a) {
+static void forget_unused(tsr_s3_prefetch *a) {
   for (fetch *f = a->first, *next; f; f = next) {
     next = f->next;
     if (f->users == 0 && !f->whole && (f->state == WAITING || f->state == HERE)) drop_fetch(a, f);
@@ -258,7 +258,7 @@ static void forget_unused(tsr_s3_ahead *a) {
 }
 
 /* Adds a part: to one of the most recent WAITING fetches if it lies close behind it, else as a new fetch. */
-static fetch *add_part(tsr_s3_ahead *a, const tsr_s3_part *part, fetch **recent) {
+static fetch *add_part(tsr_s3_prefetch *a, const tsr_s3_part *part, fetch **recent) {
   const tsr_s3_part whole = aligned(part);
   for (int i = 0; i < RECENT; i++)
     if (recent[i] && extend(a, recent[i], &whole)) return recent[i];
@@ -266,7 +266,7 @@ static fetch *add_part(tsr_s3_ahead *a, const tsr_s3_part *part, fetch **recent)
   return recent[0] = add_fetch(a, &whole);
 }
 
-void tsr__s3_ahead_expect(tsr_s3_ahead *ahead, const tsr_s3_part *parts, uint64_t count) {
+void tsr__s3_prefetch_start(tsr_s3_prefetch *ahead, const tsr_s3_part *parts, uint64_t count) {
   fetch *recent[RECENT] = {NULL};
   pthread_mutex_lock(&ahead->mutex);
   take_answers(ahead);
@@ -281,7 +281,7 @@ void tsr__s3_ahead_expect(tsr_s3_ahead *ahead, const tsr_s3_part *parts, uint64_
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Sends the fetch after `f`, if the reader has come to `f` from the fetch before it. */
-static void lead(tsr_s3_ahead *a, fetch *f, uint64_t object_size) {
+static void lead(tsr_s3_prefetch *a, fetch *f, uint64_t object_size) {
   const uint64_t from = f->offset + f->size;
   if (!f->follows || f->led || from >= object_size) return;
   f->led = true;
@@ -294,7 +294,7 @@ static void lead(tsr_s3_ahead *a, fetch *f, uint64_t object_size) {
 }
 
 /* Makes a fetch for a part that was not announced. It follows the fetch that ends where it begins, if there is one. */
-static fetch *fetch_now(tsr_s3_ahead *a, const tsr_s3_part *part) {
+static fetch *fetch_now(tsr_s3_prefetch *a, const tsr_s3_part *part) {
   if (part->size > tsr__s3_part_size(a->client)) return NULL;
   if (a->count >= AHEAD_MAX) forget_unused(a);
   tsr_s3_part whole = aligned(part);
@@ -307,8 +307,8 @@ static fetch *fetch_now(tsr_s3_ahead *a, const tsr_s3_part *part) {
   return f;
 }
 
-int tsr__s3_ahead_read(tsr_s3_ahead *ahead, const char *key, uint64_t object_size, uint64_t offset, void *buffer,
-                       uint64_t size, tsr_error *error) {
+int tsr__s3_prefetch_read(tsr_s3_prefetch *ahead, const char *key, uint64_t object_size, uint64_t offset, void *buffer,
+                          uint64_t size, tsr_error *error) {
   const tsr_s3_part part = {key, offset, size, false};
   int rc = 0;
   pthread_mutex_lock(&ahead->mutex);
@@ -329,8 +329,8 @@ int tsr__s3_ahead_read(tsr_s3_ahead *ahead, const char *key, uint64_t object_siz
   return rc;
 }
 
-int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
-                       tsr_error *error) {
+int tsr__s3_prefetch_tail(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
+                          tsr_error *error) {
   int rc = 0;
   pthread_mutex_lock(&ahead->mutex);
   fetch *f = find_fetch(ahead, key, true, 0, 0);
@@ -360,14 +360,14 @@ int tsr__s3_ahead_tail(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes, 
 /* ---- What the store has written ---------------------------------------------------------------------------------- */
 
 /* Drops the oldest kept object that nobody reads. */
-static bool drop_kept(tsr_s3_ahead *a) {
+static bool drop_kept(tsr_s3_prefetch *a) {
   fetch *f = a->first;
   while (f && (!f->whole || f->users > 0)) f = f->next;
   if (f) drop_fetch(a, f);
   return f;
 }
 
-void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes) {
+void tsr__s3_prefetch_keep(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *bytes) {
   const tsr_s3_part part = {key, 0, bytes->size, true};
   pthread_mutex_lock(&ahead->mutex);
   while (ahead->kept + part.size > KEPT_ROOM && drop_kept(ahead)) {}
@@ -384,7 +384,7 @@ void tsr__s3_ahead_keep(tsr_s3_ahead *ahead, const char *key, tsr_buffer *bytes)
   tsr__buffer_release(bytes);
 }
 
-void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key) {
+void tsr__s3_prefetch_forget(tsr_s3_prefetch *ahead, const char *key) {
   const uint64_t hash = key_hash(key);
   pthread_mutex_lock(&ahead->mutex);
   for (fetch *f = ahead->first, *next; f && ahead->kept > 0; f = next) {
@@ -394,7 +394,7 @@ void tsr__s3_ahead_forget(tsr_s3_ahead *ahead, const char *key) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
-void tsr__s3_ahead_doubt(tsr_s3_ahead *ahead) {
+void tsr__s3_prefetch_doubt(tsr_s3_prefetch *ahead) {
   pthread_mutex_lock(&ahead->mutex);
   forget_unused(ahead);
   pthread_mutex_unlock(&ahead->mutex);

@@ -188,24 +188,24 @@ bool tsr__store_doubt(tsr_store *store) {
   return true;
 }
 
-bool tsr__store_expects(const tsr_store *store) { return store->methods->expect != NULL; }
+bool tsr__store_prefetches(const tsr_store *store) { return store->methods->prefetch != NULL; }
 
-void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) {
-  if (!store->methods->expect || count == 0) return;
+void tsr__store_prefetch(tsr_store *store, const tsr_read_hint *hints, uint64_t count) {
+  if (!store->methods->prefetch || count == 0) return;
   for (uint64_t i = 0; i < count; i++) {
     uint64_t end;
-    if (!*wishes[i].path || !tsr__store_path_valid(wishes[i].path)) return;
-    if (!wishes[i].tail && wishes[i].size != TSR_WHOLE && !tsr__add(wishes[i].offset, wishes[i].size, &end)) return;
+    if (!*hints[i].path || !tsr__store_path_valid(hints[i].path)) return;
+    if (!hints[i].tail && hints[i].size != TSR_WHOLE && !tsr__add(hints[i].offset, hints[i].size, &end)) return;
   }
-  store->methods->expect(store, wishes, count);
+  store->methods->prefetch(store, hints, count);
 }
 
-void tsr__store_expect_files(tsr_store *store, const char *const *paths, uint64_t count) {
-  tsr_wish *wishes;
-  if (!tsr__store_expects(store) || count == 0 || TSR_ALLOC_ARRAY(store->memory, count, &wishes, NULL) < 0) return;
-  for (uint64_t i = 0; i < count; i++) wishes[i] = (tsr_wish){.path = paths[i], .size = TSR_WHOLE};
-  tsr__store_expect(store, wishes, count);
-  tsr__free(wishes);
+void tsr__store_prefetch_files(tsr_store *store, const char *const *paths, uint64_t count) {
+  tsr_read_hint *hints;
+  if (!tsr__store_prefetches(store) || count == 0 || TSR_ALLOC_ARRAY(store->memory, count, &hints, NULL) < 0) return;
+  for (uint64_t i = 0; i < count; i++) hints[i] = (tsr_read_hint){.path = paths[i], .size = TSR_WHOLE};
+  tsr__store_prefetch(store, hints, count);
+  tsr__free(hints);
 }
 
 int tsr__store_create_exclusive(tsr_store *store, const char *path, tsr_file **file, tsr_error *error) {
@@ -571,8 +571,7 @@ int tsr__store_find(tsr_store *store, const char *path, bool *exists, tsr_error 
 int tsr__directory_find(tsr_store *store, const char *path, bool *exists, tsr_error *error) {
   tsr_stamp stamp;
   TSR_TRY(tsr__store_stamp(store, path, &stamp, error));
-  *exists =
-      !stamp.known || stamp.a || stamp.b || stamp.c; /* the stamp of a missing directory is known and all zeros */
+  *exists = !stamp.known || stamp.a || stamp.b || stamp.c; /* the stamp of a missing directory is known and all zeros */
   return TSR_OK;
 }
 

@@ -57,15 +57,15 @@ typedef struct tsr_look {
   int64_t modified; /* in nanoseconds since 1970 */
 } tsr_look;
 
-/* A file, or a part of one, that the caller will read soon (tsr__store_expect). */
-typedef struct tsr_wish {
+/* A file, or a part of one, that the caller will read soon (tsr__store_prefetch). */
+typedef struct tsr_read_hint {
   const char *path; /* borrowed during the call */
   uint64_t offset; /* in bytes; ignored if `tail` */
   uint64_t size; /* in bytes; TSR_WHOLE: the whole file */
   bool tail; /* the last `size` bytes of the file, or the whole file if it is smaller */
-} tsr_wish;
+} tsr_read_hint;
 
-#define TSR_WHOLE        UINT64_MAX /* the size of a wish for a whole file */
+#define TSR_WHOLE        UINT64_MAX /* the size of a hint for a whole file */
 #define TSR_SIZE_UNKNOWN UINT64_MAX /* for tsr__store_open_sized */
 
 /* The operations of one kind of store. The functions below check paths and ranges before they call a method, and
@@ -117,8 +117,8 @@ typedef struct tsr_store_methods {
    * file must be opened in the usual way, which also reports errors. */
   int (*read_small)(tsr_store *store, const char *path, uint64_t most, tsr_arena *arena, tsr_file **kept,
                     tsr_error *error);
-  /* See tsr__store_expect. The paths and ranges are valid. */
-  void (*expect)(tsr_store *store, const tsr_wish *wishes, uint64_t count);
+  /* See tsr__store_prefetch. The paths and ranges are valid. */
+  void (*prefetch)(tsr_store *store, const tsr_read_hint *hints, uint64_t count);
   /* Lists several directories; `listings` are empty, with their memory set. A directory that does not exist is marked
    * `missing`. stamps[i] describes the same state as listings[i], or an earlier one. */
   int (*list_many)(tsr_store *store, const char *const *paths, uint64_t count, tsr_listing *listings, tsr_stamp *stamps,
@@ -225,13 +225,13 @@ int tsr__store_open_sized(tsr_store *store, const char *path, uint64_t size, tsr
 
 /* Hints at what the caller will read soon, so that the store can fetch all of it at once. The caller still reads as
  * usual, whatever becomes of the hint. Only for files that do not change. */
-void tsr__store_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count);
+void tsr__store_prefetch(tsr_store *store, const tsr_read_hint *hints, uint64_t count);
 
 /* The same for whole files. */
-void tsr__store_expect_files(tsr_store *store, const char *const *paths, uint64_t count);
+void tsr__store_prefetch_files(tsr_store *store, const char *const *paths, uint64_t count);
 
-/* Returns false if tsr__store_expect does nothing here, so that the caller need not collect wishes. */
-bool tsr__store_expects(const tsr_store *store);
+/* Returns false if tsr__store_prefetch does nothing here, so that the caller need not collect hints. */
+bool tsr__store_prefetches(const tsr_store *store);
 
 /* Reads `size` bytes. Fails with TSR_CORRUPT if the range does not lie within the file. */
 int tsr__store_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
@@ -387,7 +387,7 @@ typedef struct tsr_store tsr_store;
 
 /* Opens the tree below the directory `path` without looking at the directory, which need not exist. A relative path is
  * resolved against the current directory now. The caller closes *store with tsr__store_close. */
-int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
+int tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
 
 /* Returns true if the path, which does not end in '/', is itself a symbolic link. */
 bool tsr__path_is_link(const char *path);

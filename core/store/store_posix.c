@@ -263,8 +263,7 @@ static int open_and_look(const posix_place *p, struct stat *status) {
   for (int i = 0;; i++) {
     struct stat named;
     const bool before = !p->bound || has_one_name(p, &named);
-    const int descriptor =
-        open_at(p, O_RDONLY | O_NONBLOCK); /* non-blocking: opening a pipe would wait for a writer */
+    const int descriptor = open_at(p, O_RDONLY | O_NONBLOCK); /* non-blocking: opening a pipe would wait for a writer */
     if (descriptor < 0) return -1;
     int number = fstat(descriptor, status) == 0 ? 0 : errno;
     if (!number && (!p->bound || !S_ISREG(status->st_mode))) return descriptor;
@@ -868,7 +867,7 @@ bool tsr__path_is_link(const char *path) {
   return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
+int tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
   full_path here;
   if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");
   if (*path == '/') here.text[0] = 0;

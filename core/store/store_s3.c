@@ -32,11 +32,11 @@
 #include "store/upload.h"
 #include "store/staging.h"
 
-#define TAIL        (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
-#define S3_KEY_MAX  1024 /* bytes of a key, the protocol's limit */
-#define MOVED_MAX   (UINT64_C(1) << 30) /* largest file, in bytes, that a rename copies through this machine */
-#define TREE_MAX    10000000u /* objects below a directory */
-#define WISHES_ONCE 256u
+#define TAIL       (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
+#define S3_KEY_MAX 1024 /* bytes of a key, the protocol's limit */
+#define MOVED_MAX  (UINT64_C(1) << 30) /* largest file, in bytes, that a rename copies through this machine */
+#define TREE_MAX   10000000u /* objects below a directory */
+#define HINTS_ONCE 256u
 
 typedef struct provisional { /* a provisional directory, or one that this store has made */
   struct provisional *next;
@@ -47,7 +47,7 @@ typedef struct s3_store {
   tsr_store base;
   tsr_s3 *client;
   tsr_staging *staging;
-  tsr_s3_ahead *ahead;
+  tsr_s3_prefetch *ahead;
   const char *prefix; /* of keys, without a '/' at its end; borrowed from the client */
   pthread_mutex_t mutex; /* guards `provisionals`, which only the environment's thread changes */
   provisional *provisionals; /* owned */
@@ -182,7 +182,8 @@ static void keep_uploaded(s3_store *s, const tsr_staged_upload *upload) {
   const uint64_t size = tsr__staged_size(upload->file);
   if (size == 0 || size > TAIL || tsr__buffer_reserve_exactly(&bytes, size, NULL) < 0) return;
   bytes.size = size;
-  if (tsr__staged_read(upload->file, 0, bytes.data, size, NULL) >= 0) tsr__s3_ahead_keep(s->ahead, upload->key, &bytes);
+  if (tsr__staged_read(upload->file, 0, bytes.data, size, NULL) >= 0)
+    tsr__s3_prefetch_keep(s->ahead, upload->key, &bytes);
   else tsr__buffer_release(&bytes);
 }
 
@@ -230,7 +231,7 @@ static void s3_close_file(tsr_file *file) {
 
 /* Reads the tail of an object, which also yields the object's size. */
 static int read_tail(s3_store *s, const char *key, tsr_buffer *tail, uint64_t *size, tsr_error *error) {
-  const int rc = tsr__s3_ahead_tail(s->ahead, key, tail, size, error);
+  const int rc = tsr__s3_prefetch_tail(s->ahead, key, tail, size, error);
   if (rc != 0) return rc < 0 ? rc : TSR_OK;
   tsr_s3_call call = {.kind = TSR_S3_GET,
                       .key = key,
@@ -304,25 +305,25 @@ static int s3_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t si
     return TSR_OK;
   }
   TSR_TRY(s3_key_of(s, file->path, "", &key, error));
-  const int rc = tsr__s3_ahead_read(s->ahead, key.text, file->size, offset, buffer, size, error);
+  const int rc = tsr__s3_prefetch_read(s->ahead, key.text, file->size, offset, buffer, size, error);
   return rc != 0 ? TSR_MIN(rc, TSR_OK) : read_directly(s, key.text, offset, buffer, size, error);
 }
 
-static void s3_expect(tsr_store *store, const tsr_wish *wishes, uint64_t count) {
+static void s3_prefetch(tsr_store *store, const tsr_read_hint *hints, uint64_t count) {
   s3_store *s = s3_of(store);
-  tsr_s3_part parts[WISHES_ONCE];
+  tsr_s3_part parts[HINTS_ONCE];
   s3_key *keys;
   if (tsr__s3_parallel(s->client) == 1) return; /* a prefetch would run in parallel with the caller's own request */
-  if (TSR_ALLOC_RAW(store->memory, TSR_MIN(count, WISHES_ONCE), &keys, NULL) < 0) return;
+  if (TSR_ALLOC_RAW(store->memory, TSR_MIN(count, HINTS_ONCE), &keys, NULL) < 0) return;
   for (uint64_t i = 0; i < count;) {
     uint64_t n = 0;
-    for (; i < count && n < WISHES_ONCE; i++) {
-      const bool tail = wishes[i].tail || wishes[i].size == TSR_WHOLE;
-      if (s3_key_of(s, wishes[i].path, "", &keys[n], NULL) < 0 || provisional_of(s, wishes[i].path)) continue;
-      parts[n] = (tsr_s3_part){keys[n].text, wishes[i].offset, tail ? TAIL : wishes[i].size, tail};
+    for (; i < count && n < HINTS_ONCE; i++) {
+      const bool tail = hints[i].tail || hints[i].size == TSR_WHOLE;
+      if (s3_key_of(s, hints[i].path, "", &keys[n], NULL) < 0 || provisional_of(s, hints[i].path)) continue;
+      parts[n] = (tsr_s3_part){keys[n].text, hints[i].offset, tail ? TAIL : hints[i].size, tail};
       n++;
     }
-    tsr__s3_ahead_expect(s->ahead, parts, n);
+    tsr__s3_prefetch_start(s->ahead, parts, n);
   }
   tsr__free(keys);
 }
@@ -622,7 +623,7 @@ static int move_object(s3_store *s, const char *from, const char *to, bool exclu
   tsr_buffer bytes = {.memory = s->base.memory};
   tsr_s3_call get = {.kind = TSR_S3_GET, .key = from, .get.most = MOVED_MAX, .get.buffer = &bytes};
   uint64_t size;
-  int rc = tsr__s3_ahead_tail(s->ahead, from, &bytes, &size, error);
+  int rc = tsr__s3_prefetch_tail(s->ahead, from, &bytes, &size, error);
   if (rc >= 0 && (rc == 0 || bytes.size < size)) {
     bytes.size = 0;
     rc = one_call(s, &get, error);
@@ -637,10 +638,10 @@ static int move_object(s3_store *s, const char *from, const char *to, bool exclu
   }
   if (rc >= 0) {
     tsr_s3_call remove = {.kind = TSR_S3_DELETE, .key = from};
-    tsr__s3_ahead_forget(s->ahead, from);
+    tsr__s3_prefetch_forget(s->ahead, from);
     rc = one_call(s, &remove, error);
   }
-  if (rc >= 0 && bytes.size > 0 && bytes.size <= TAIL) tsr__s3_ahead_keep(s->ahead, to, &bytes);
+  if (rc >= 0 && bytes.size > 0 && bytes.size <= TAIL) tsr__s3_prefetch_keep(s->ahead, to, &bytes);
   tsr__buffer_release(&bytes);
   return rc;
 }
@@ -726,7 +727,7 @@ static int delete_keys(s3_store *s, const char *const *keys, uint64_t count, tsr
   if (count == 0) return TSR_OK;
   tsr_s3_call call = {.kind = TSR_S3_DELETE_MANY, .keys = keys, .key_count = count};
   if (count == 1) call = (tsr_s3_call){.kind = TSR_S3_DELETE, .key = keys[0]};
-  for (uint64_t i = 0; i < count; i++) tsr__s3_ahead_forget(s->ahead, keys[i]);
+  for (uint64_t i = 0; i < count; i++) tsr__s3_prefetch_forget(s->ahead, keys[i]);
   tsr__store_changed(&s->base);
   return one_call(s, &call, error);
 }
@@ -843,14 +844,14 @@ static void s3_close(tsr_store *store) {
     tsr__free(s->made);
     s->made = next;
   }
-  tsr__s3_ahead_close(s->ahead);
+  tsr__s3_prefetch_close(s->ahead);
   tsr__staging_close(s->staging);
   tsr__s3_close(s->client);
   pthread_mutex_destroy(&s->mutex);
   tsr__free(s);
 }
 
-static void s3_doubt(tsr_store *store) { tsr__s3_ahead_doubt(s3_of(store)->ahead); }
+static void s3_doubt(tsr_store *store) { tsr__s3_prefetch_doubt(s3_of(store)->ahead); }
 
 static const tsr_store_methods s3_methods = {
     .close = s3_close,
@@ -871,7 +872,7 @@ static const tsr_store_methods s3_methods = {
     .make_directory = s3_make_directory,
     .open_sized = s3_open_sized,
     .doubt = s3_doubt,
-    .expect = s3_expect,
+    .prefetch = s3_prefetch,
     .list_many = s3_list_many,
     .stamp_many = s3_stamp_many,
     .put_new = s3_put_new,
@@ -898,7 +899,7 @@ int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *ur
     s->base.refresh_ms = tsr__s3_refresh_ms(s->client);
   }
   if (rc >= 0) rc = tsr__staging_open(memory, &s->staging, error);
-  if (rc >= 0) rc = tsr__s3_ahead_open(memory, s->client, &s->ahead, error);
+  if (rc >= 0) rc = tsr__s3_prefetch_open(memory, s->client, &s->ahead, error);
   if (rc < 0) return s3_close(&s->base), rc;
   *store = &s->base;
   return TSR_OK;

@@ -851,7 +851,7 @@ bool tsr__path_is_link(const char *path) {
   return link;
 }
 
-int tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
+int tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
   tsr_wide_path full;
   void *block;
   if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");

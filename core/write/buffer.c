@@ -459,7 +459,7 @@ bool tsr__removed_has(const tsr_removed *removed, int64_t row, uint64_t first) {
   return position > 0 && position <= first;
 }
 
-bool tsr__removed_meets(const tsr_removed *removed, int64_t low, int64_t high) {
+bool tsr__removed_may_overlap(const tsr_removed *removed, int64_t low, int64_t high) {
   const tsr_removed *r = removed;
   return r->count > 0 && r->low <= high && r->high >= low;
 }

@@ -60,8 +60,8 @@ static int count_tile_cells(const tsr_schema *schema, tsr_memory *memory, uint64
   return rc;
 }
 
-int tsr__need_open(tsr_writer *writer, tsr_error *error) {
-  tsr_need *n = &writer->need;
+int tsr__commit_budget_open(tsr_writer *writer, tsr_error *error) {
+  tsr_commit_budget *n = &writer->commit_budget;
   const tsr_schema *schema = writer->schema;
   n->runs.memory = &writer->array->memory;
   TSR_TRY(count_tile_cells(schema, &writer->memory, &n->tile_cells, error));
@@ -78,14 +78,14 @@ int tsr__need_open(tsr_writer *writer, tsr_error *error) {
   return TSR_OK;
 }
 
-void tsr__need_release(tsr_writer *writer) { tsr__buffer_release(&writer->need.runs); }
+void tsr__commit_budget_release(tsr_writer *writer) { tsr__buffer_release(&writer->commit_budget.runs); }
 
 /* ---- Need: the histogram of cell sizes --------------------------------------------------------------------------- */
 
 /* Counts cells with a `sign` of 1, uncounts them with UINT64_MAX: unsigned arithmetic wraps. */
-static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
-  tsr_sizes *sizes = &w->need.memory;
-  if (!w->need.variable) return;
+static void count_cells(tsr_writer *w, uint64_t first, uint64_t end, uint64_t sign) {
+  tsr_sizes *sizes = &w->commit_budget.memory;
+  if (!w->commit_budget.variable) return;
   for (uint64_t i = first; i < end; i++) {
     uint64_t bytes = 0;
     for (uint32_t f = 0; f < w->field_count; f++) {
@@ -100,17 +100,18 @@ static void write_need_count_cells(tsr_writer *w, uint64_t first, uint64_t end, 
   }
 }
 
-void tsr__need_add(tsr_writer *writer, uint64_t first, uint64_t end) { write_need_count_cells(writer, first, end, 1); }
-void tsr__need_take(tsr_writer *writer, uint64_t first, uint64_t end) {
-  write_need_count_cells(writer, first, end, UINT64_MAX);
+void tsr__commit_budget_add(tsr_writer *writer, uint64_t first, uint64_t end) { count_cells(writer, first, end, 1); }
+void tsr__commit_budget_take(tsr_writer *writer, uint64_t first, uint64_t end) {
+  count_cells(writer, first, end, UINT64_MAX);
 }
 
-int tsr__need_reserve(tsr_writer *writer, tsr_error *error) {
-  return writer->need.variable ? tsr__buffer_reserve(&writer->need.runs, sizeof(tsr_sizes), error) : TSR_OK;
+int tsr__commit_budget_reserve(tsr_writer *writer, tsr_error *error) {
+  return writer->commit_budget.variable ? tsr__buffer_reserve(&writer->commit_budget.runs, sizeof(tsr_sizes), error)
+                                        : TSR_OK;
 }
 
-void tsr__need_spilled(tsr_writer *writer) {
-  tsr_need *n = &writer->need;
+void tsr__commit_budget_spilled(tsr_writer *writer) {
+  tsr_commit_budget *n = &writer->commit_budget;
   if (!n->variable) return;
   (void)tsr__buffer_append(&n->runs, &n->memory, sizeof n->memory, NULL); /* cannot fail: the memory is reserved */
   for (uint32_t k = 0; k < TSR_SIZE_CLASSES; k++) {
@@ -120,8 +121,8 @@ void tsr__need_spilled(tsr_writer *writer) {
   n->memory = (tsr_sizes){0};
 }
 
-void tsr__need_drop_run(tsr_writer *writer) {
-  tsr_need *n = &writer->need;
+void tsr__commit_budget_drop_run(tsr_writer *writer) {
+  tsr_commit_budget *n = &writer->commit_budget;
   if (!n->variable) return;
   n->runs.size -= sizeof(tsr_sizes);
   const tsr_sizes *last = (const tsr_sizes *)(const void *)(n->runs.data + n->runs.size);
@@ -132,7 +133,7 @@ void tsr__need_drop_run(tsr_writer *writer) {
 }
 
 /* Returns the maximum number of bytes of any `cells` cells. */
-static uint64_t most_bytes(const tsr_need *n, uint64_t cells) {
+static uint64_t most_bytes(const tsr_commit_budget *n, uint64_t cells) {
   uint64_t sum = 0;
   for (uint32_t k = TSR_SIZE_CLASSES; k-- > 0 && cells > 0;) {
     const uint64_t count = n->memory.counts[k] + n->spilled.counts[k], bytes = n->memory.bytes[k] + n->spilled.bytes[k];
@@ -157,8 +158,8 @@ static uint64_t bytes_beside(const tsr_writer *w) {
   return bytes;
 }
 
-int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error) {
-  const tsr_need *n = &writer->need;
+int tsr__commit_budget_check_cells(const tsr_writer *writer, tsr_error *error) {
+  const tsr_commit_budget *n = &writer->commit_budget;
   const bool dense = writer->schema->dense;
   const uint64_t cells = dense ? n->tile_cells : TSR_MIN(n->tile_cells, writer->cells.count);
   const uint64_t tile = tsr__add_sat(tsr__mul_sat(cells, n->row), most_bytes(n, cells));
@@ -176,7 +177,7 @@ int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error) {
       (unsigned long long)writer->memory.limit, (unsigned long long)TSR_COMMIT_BYTES);
 }
 
-int tsr__need_check_removed(const tsr_writer *writer, tsr_error *error) {
+int tsr__commit_budget_check_removed(const tsr_writer *writer, tsr_error *error) {
   const tsr_removed *r = &writer->removed;
   uint64_t each = DELETE_BYTES + DELETE_SIDE * (uint64_t)writer->schema->dimension_count, texts = 0;
   for (uint32_t d = 0; d < writer->schema->dimension_count; d++) {
@@ -194,7 +195,7 @@ int tsr__need_check_removed(const tsr_writer *writer, tsr_error *error) {
       (unsigned long long)TSR_COMMIT_BYTES);
 }
 
-void tsr__need_lend(tsr_writer *writer, bool lend) {
+void tsr__commit_budget_lend(tsr_writer *writer, bool lend) {
   atomic_store_explicit(&writer->memory.lent, lend ? TSR_COMMIT_BYTES : 0, memory_order_relaxed);
 }
 
@@ -243,7 +244,7 @@ static int withdraw_published(tsr_writer *w, tsr_error *error) {
     const char *commit = (const char *)c->withdrawn.data + i, *name = strrchr(commit, '/');
     uint64_t stem;
     char directory[TSR_COMMIT_PATH + 16];
-    TSR_TRY(tsr__pending_withdraw(w->array->store, commit, error));
+    TSR_TRY(tsr__prepared_withdraw(w->array->store, commit, error));
     if (!name || !tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem)) continue;
     snprintf(directory, sizeof directory, TSR_DIR_FRAGMENTS "%.*s", (int)stem, name);
     TSR_TRY(tsr__store_remove_tree(w->array->store, directory, error));
@@ -253,19 +254,19 @@ static int withdraw_published(tsr_writer *w, tsr_error *error) {
 
 /* Withdraws published commits, then removes the staged file and the marker of the current one. The marker goes last:
  * recovery finds the other files by it. */
-static int take_staged_back(tsr_writer *w, tsr_error *error) {
+static int withdraw_staged(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_error one;
   TSR_TRY(withdraw_published(w, error));
-  tsr__turn_give_back(&c->turn, w->array->store);
+  tsr__turn_release(&c->turn, w->array->store);
   if (!*c->path) return TSR_OK;
-  tsr__pending_paths(c->path, marker, staged);
+  tsr__prepared_paths(c->path, marker, staged);
   if (*staged && layout_has_commits_folder(w->version)) {
     int rc = tsr__store_remove(w->array->store, staged, &one);
     if (rc < 0 && rc != TSR_NOT_FOUND) return *error = one, rc;
   }
-  if (c->options.owner) TSR_TRY(tsr__pending_unmark(w->array->store, marker, error));
+  if (c->options.owner) TSR_TRY(tsr__prepared_unmark(w->array->store, marker, error));
   tsr__commit_unlock(c);
   *c->path = 0;
   return TSR_OK;
@@ -275,10 +276,10 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_commit_state *c = &writer->commit;
   if (c->published) return TSR_OK;
-  tsr__commit_outdate(c);
+  tsr__commit_mark_dirty(c);
   c->boxes = 0;
   int rc = tsr__pieces_remove(writer, 0, error);
-  if (rc >= 0) rc = take_staged_back(writer, error);
+  if (rc >= 0) rc = withdraw_staged(writer, error);
   return tsr__writer_wrap(writer, rc, error);
 }
 
@@ -367,7 +368,7 @@ static int make_deletes(preparation *p, tsr_error *error) {
   if (w->removed.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu rows are deleted at once: %u at most",
                      (unsigned long long)w->removed.count, UINT32_MAX);
-  TSR_TRY(tsr__pieces_open_present(w, &p->present, error));
+  TSR_TRY(tsr__pieces_open_current(w, &p->present, error));
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, w->removed.count, &selection, error));
@@ -416,7 +417,7 @@ static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_err
  * is recent: a transaction has one from its beginning. Below format version 10 all schemas have the same name, so this
  * check cannot tell. */
 static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
-  char directory[TSR_PENDING_PATH], file[2 * TSR_PENDING_PATH];
+  char directory[TSR_CREATION_PATH], file[2 * TSR_CREATION_PATH];
   bool exists = false;
   tsr_store *store = w->array->store;
   const tsr_commit_list *listed = &w->array->log.listing->schemas;
@@ -424,8 +425,8 @@ static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
   if (!strcmp(w->schema->name, TSR_FILE_OLD_SCHEMA)) return TSR_OK;
   for (uint64_t i = 0; is_new && i < listed->count; i++)
     if (!strcmp(w->schema->name, listed->items[i].name)) return TSR_OK;
-  if (w->array->log.pending_schema) {
-    tsr__pending_path(w->array->log.pending_schema, directory);
+  if (w->array->log.unpublished_schema) {
+    tsr__creation_path(w->array->log.unpublished_schema, directory);
     snprintf(file, sizeof file, "%s/%s", directory, w->schema->name);
     TSR_TRY(tsr__store_find(store, file, &exists, error));
   }
@@ -525,19 +526,19 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   const char **names;
   if (!o->owner) return TSR_OK;
-  tsr__pending_paths(c->path, marker, staged);
+  tsr__prepared_paths(c->path, marker, staged);
   if (!layout_has_commits_folder(w->version))
     snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, tsr__piece_at(c, 0)->name);
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = p->names[i].text;
-  const tsr_pending pending = {.commit = c->path,
-                               .owner = o->owner,
-                               .file = o->owner_file ? o->owner_file : "",
-                               .fragment_count = tsr__piece_count(c),
-                               .fragments = fragments};
+  const tsr_prepared_marker pending = {.commit = c->path,
+                                       .owner = o->owner,
+                                       .file = o->owner_file ? o->owner_file : "",
+                                       .fragment_count = tsr__piece_count(c),
+                                       .fragments = fragments};
   tsr__commit_unlock(c);
-  int rc = tsr__pending_mark(w->array->store, marker, &pending, o->durable, w->threads, &c->lock, error);
+  int rc = tsr__prepared_mark(w->array->store, marker, &pending, o->durable, w->threads, &c->lock, error);
   tsr__free(names);
   return rc;
 }
@@ -569,7 +570,7 @@ static int write_staged(const preparation *p, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   tsr_buffer content = {.memory = &w->memory};
   tsr_file *file = NULL;
-  tsr__pending_paths(w->commit.path, marker, staged);
+  tsr__prepared_paths(w->commit.path, marker, staged);
   if (!*staged || !layout_has_commits_folder(w->version)) return TSR_OK;
   int rc = encode_commit(p, &content, error);
   if (rc >= 0) rc = tsr__provisional_folder(w, TSR_DIR_COMMITS, error);
@@ -583,7 +584,7 @@ static int write_staged(const preparation *p, tsr_error *error) {
 
 /* Renames the pieces that stay back to provisional names, before the marker and the commit that know them by their
  * final names are removed: these names contain the time of a commit that failed. */
-static int take_names_back(tsr_writer *w, tsr_error *error) {
+static int restore_provisional_names(tsr_writer *w, tsr_error *error) {
   for (uint64_t i = 0; i < tsr__piece_count(&w->commit); i++) {
     tsr_piece *one = tsr__piece_at(&w->commit, i);
     char name[128];
@@ -594,7 +595,7 @@ static int take_names_back(tsr_writer *w, tsr_error *error) {
     memcpy(one->name, name, sizeof one->name);
     if (layout_has_commits_folder(w->version)) continue;
     tsr_path marker = tsr__path_of(to.text, TSR_FILE_OLD_PENDING, "");
-    TSR_TRY(tsr__pending_unmark(w->array->store, marker.text, error)); /* it was moved with the fragment */
+    TSR_TRY(tsr__prepared_unmark(w->array->store, marker.text, error)); /* it was moved with the fragment */
   }
   return TSR_OK;
 }
@@ -606,8 +607,8 @@ static int prepare_all(preparation *p, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   const bool reuse = c->reusable && !w->schema->dense;
   if (!reuse) TSR_TRY(tsr__pieces_remove(w, c->boxes, error));
-  TSR_TRY(take_names_back(w, error));
-  TSR_TRY(take_staged_back(w, error)); /* removes the marker, after everything that it names */
+  TSR_TRY(restore_provisional_names(w, error));
+  TSR_TRY(withdraw_staged(w, error)); /* removes the marker, after everything that it names */
   c->reusable = false;
   if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
   TSR_TRY(make_deletes(p, error));
@@ -628,14 +629,14 @@ static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
   tsr_work work;
   p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
   tsr_work_begin(w->array->environment, &work, "commit", w->array->path, w->cells.count);
-  tsr__need_lend(w, true);
+  tsr__commit_budget_lend(w, true);
   int rc = prepare_all(&p, error);
   tsr_work_end(w->array->environment, &work);
   tsr__deletes_release(&p.deletes);
   tsr__free(p.names);
   tsr__index_release(w); /* it holds a reference to the current state */
   tsr_snapshot_close(p.present);
-  tsr__need_lend(w, false);
+  tsr__commit_budget_lend(w, false);
   return rc;
 }
 
@@ -663,11 +664,12 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, tsr__piece_count(c) + 1, &names, error));
   const char **fragments = names;
   for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = tsr__piece_at(c, i)->name;
-  const tsr_pending pending = {.commit = c->path, .fragment_count = tsr__piece_count(c), .fragments = fragments};
+  const tsr_prepared_marker pending = {
+      .commit = c->path, .fragment_count = tsr__piece_count(c), .fragments = fragments};
   int rc = tsr__published_open(&w->array->log, &published, error);
   if (rc >= 0) {
     rc = tsr__published_has(&published, &pending, error);
-    if (rc == 0 && gone) rc = tsr__listing_took_up(w->array->log.listing, &pending);
+    if (rc == 0 && gone) rc = tsr__listing_shows_published(w->array->log.listing, &pending);
     tsr__published_release(&published);
   }
   tsr__free(names);
@@ -679,7 +681,7 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
 static int published_by_another(tsr_writer *w, tsr_error *error) {
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   bool exists = false;
-  if (tsr__pending_paths(w->commit.path, marker, staged))
+  if (tsr__prepared_paths(w->commit.path, marker, staged))
     TSR_TRY(tsr__store_find(w->array->store, marker, &exists, error));
   return exists ? 0 : write_commit_is_published(w, false, error);
 }
@@ -696,7 +698,7 @@ static int make_commit(tsr_writer *w, tsr_error *error) {
     if (rc == TSR_NOT_FOUND) return 0;
     if (rc < 0) return *error = one, rc;
   }
-  const int rc = tsr__pending_publish(w->array->store, c->path, c->options.durable, error);
+  const int rc = tsr__prepared_publish(w->array->store, c->path, c->options.durable, error);
   c->refused = rc < 0;
   return rc;
 }
@@ -709,7 +711,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   if (c->published) return TSR_OK;
   if (!c->prepared) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
   if (*c->path) {
-    if (o->owner_file && o->durable) TSR_TRY(tsr__pending_settle(&w->memory, o->owner_file, error));
+    if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_settle(&w->memory, o->owner_file, error));
     const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
     if (before < 0) return before;
     const int rc = before ? 1 : make_commit(w, error);
@@ -720,18 +722,18 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
       const int published = o->owner ? write_commit_is_published(w, true, error) : 0;
       if (published < 0) return published;
       if (published == 0) {
-        (void)tsr__pending_fail_gone(c->path, error);
+        (void)tsr__prepared_fail_gone(c->path, error);
         return error->code = TSR_NOT_FOUND; /* no other failure has this code: by it the caller recognizes the loss */
       }
     }
     c->published = true;
     if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
     tsr__turn_end(&c->turn);
-    tsr__pending_paths(c->path, marker, staged);
-    if (o->owner) TSR_TRY(tsr__pending_unmark(store, marker, error));
+    tsr__prepared_paths(c->path, marker, staged);
+    if (o->owner) TSR_TRY(tsr__prepared_unmark(store, marker, error));
     tsr__commit_unlock(c);
-    memcpy(w->array->log.settled, c->path, sizeof c->path);
-    w->array->log.unseen = store->commits_in_turns;
+    memcpy(w->array->log.own_commit, c->path, sizeof c->path);
+    w->array->log.own_commit_unlisted = store->commits_in_turns;
   }
   c->published = true;
   return TSR_OK;

@@ -391,7 +391,7 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
   TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
-  tsr__commit_outdate(&w->commit);
+  tsr__commit_mark_dirty(&w->commit);
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, copy);
   tsr_work work;
@@ -415,7 +415,7 @@ int tsr__pieces_add_box(tsr_writer *writer, const tsr_interval *box, tsr_piece_w
   TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;
-  tsr__commit_outdate(&w->commit);
+  tsr__commit_mark_dirty(&w->commit);
   tsr_path p = tsr__writer_path(w, made->name);
   const tsr_fragment_target target = tsr__provisional_target(w, p.text, copy);
   TSR_TRY(write(argument, &target, error)); /* after an error the files are removed with the other pieces */
@@ -435,7 +435,7 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 /* ---- The array's current state ----------------------------------------------------------------------------------- */
 
 /* The listing is not frozen, so that the commit's time is chosen later than everything in the snapshot. */
-int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
+int tsr__pieces_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->log.frozen;
   w->array->log.frozen = 0;
@@ -461,7 +461,7 @@ static uint64_t write_pieces_run_count(const spilled_cells *s) { return s->runs.
 static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   const spilled_cells *s = argument;
   tsr_snapshot *present;
-  TSR_TRY(tsr__pieces_open_present(s->w, &present, error));
+  TSR_TRY(tsr__pieces_open_current(s->w, &present, error));
   const int rc =
       tsr__transaction_view_stack(s->w, present, false, runs_of(s), write_pieces_run_count(s), snapshot, error);
   tsr_snapshot_close(present);
@@ -489,7 +489,7 @@ static int write_found_boxes(tsr_writer *w, const tsr_column *columns, spilled_c
                                    .most = !layout_has_commits_folder(w->version) ? 1 : TSR_BOXES_MAX,
                                    .open_snapshot = w->commit.options.part ? NULL
                                                     : alone                ? open_with_spilled
-                                                                           : tsr__pieces_open_present,
+                                                                           : tsr__pieces_open_current,
                                    .argument = alone ? (void *)s : w,
                                    .memory = &w->memory,
                                    .threads = w->threads};
@@ -514,7 +514,7 @@ static int write_boxes_from_disk(tsr_writer *w, tsr_error *error) {
   tsr_snapshot *present = NULL, *alone = NULL;
   TSR_TRY(tsr__spill(w, error));
   int rc = tsr__spill_join(w, &s.runs, error);
-  if (rc >= 0) rc = tsr__pieces_open_present(w, &present, error);
+  if (rc >= 0) rc = tsr__pieces_open_current(w, &present, error);
   if (rc >= 0)
     rc = tsr__transaction_view_stack(w, present, true, runs_of(&s), write_pieces_run_count(&s), &alone, error);
   if (rc >= 0) rc = write_found_boxes(w, NULL, &s, alone, error);

@@ -151,7 +151,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   tsr__transaction_view_rewind(w, 0); /* runs in memory are not needed any more */
   tsr__index_release(w);
   TSR_TRY(tsr__buffer_reserve(&w->runs.list, sizeof run, error));
-  TSR_TRY(tsr__need_reserve(w, error));
+  TSR_TRY(tsr__commit_budget_reserve(w, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count + 1, &columns, error));
   int rc = new_run(w, &run.fragment, error);
   if (rc >= 0) {
@@ -162,7 +162,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   if (rc < 0) return tsr__wrap(error, "writing cells that memory_mb has no room for");
   (void)tsr__buffer_append(&w->runs.list, &run, sizeof run, error); /* cannot fail: the memory is reserved */
   w->runs.spilled++;
-  tsr__need_spilled(w);
+  tsr__commit_budget_spilled(w);
   for (uint32_t f = 0; f < w->field_count; f++) tsr__buffered_truncate(&w->schema->fields[f], &w->cells.columns[f], 0);
   w->cells.first = w->cells.count;
   return TSR_OK;
@@ -171,9 +171,9 @@ static int spill(tsr_writer *writer, tsr_error *error) {
 /* A statement that spills may use as much memory as a commit: cells that need more could not be committed anyway. */
 int tsr__spill(tsr_writer *writer, tsr_error *error) {
   const bool lent = writer->memory.lent > 0;
-  if (!lent) tsr__need_lend(writer, true);
+  if (!lent) tsr__commit_budget_lend(writer, true);
   const int rc = spill(writer, error);
-  if (!lent) tsr__need_lend(writer, false);
+  if (!lent) tsr__commit_budget_lend(writer, false);
   return rc;
 }
 
@@ -202,7 +202,7 @@ void tsr__spill_rewind(tsr_writer *writer, uint64_t count) {
       return;
     }
     tsr__array_fragment_drop(writer->array, last->fragment);
-    tsr__need_drop_run(writer);
+    tsr__commit_budget_drop_run(writer);
     writer->runs.list.size -= sizeof(tsr_sorted_run); /* runs in memory were dropped before */
     writer->runs.spilled--;
   }

@@ -359,7 +359,7 @@ static bool transaction_view_hides(const tsr_writer *writer, int64_t row, uint64
 }
 
 static bool transaction_view_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
-  return tsr__removed_meets(&writer->removed, low, high);
+  return tsr__removed_may_overlap(&writer->removed, low, high);
 }
 
 static const tsr_writer_view writer_view = {.hides = transaction_view_hides,

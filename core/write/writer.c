@@ -251,7 +251,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->cells.limits[f]);
   tsr__ahead_open(w);
   TSR_TRY(tsr__removed_open(&w->removed, w->schema, &w->arena, &w->memory, error));
-  return tsr__need_open(w, error);
+  return tsr__commit_budget_open(w, error);
 }
 
 /* Uses the newest schema: a writer ignores times. */
@@ -274,7 +274,7 @@ static int take_options(tsr_writer *w, const tsr_writer_options *options, tsr_er
   w->runs.scratch.host = array->store->workers_may_read ? NULL : options->scratch;
   w->runs.scratch.argument = options->scratch_argument;
   if (!owner) return TSR_OK;
-  if (!tsr__pending_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is not a valid owner id", owner);
+  if (!tsr__prepared_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is not a valid owner id", owner);
   TSR_TRY(TSR_ARENA_COPY(&w->arena, owner, strlen(owner), &w->commit.options.owner, error));
   if (!file) return TSR_OK;
   TSR_TRY(TSR_ARENA_COPY(&w->arena, file, strlen(file), &w->commit.options.owner_file, error));
@@ -317,7 +317,7 @@ void tsr__writer_drop(tsr_writer *writer) {
   if (--w->references > 0) return;
   for (uint32_t i = 0; w->cells.columns && i < w->field_count; i++) tsr__buffered_release(&w->cells.columns[i]);
   tsr__removed_release(&w->removed);
-  tsr__need_release(w);
+  tsr__commit_budget_release(w);
   tsr__buffer_release(&w->cells.index.heads);
   tsr__buffer_release(&w->cells.index.next);
   tsr__buffer_release(&w->runs.list);
@@ -353,7 +353,7 @@ static void truncate_columns(tsr_writer *w, uint64_t count) {
 
 /* Drops the last cells, which are in memory, so that `count` are left. */
 static void take_back(tsr_writer *w, uint64_t count) {
-  tsr__need_take(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
+  tsr__commit_budget_take(w, TSR_MAX(count, w->cells.first) - w->cells.first, tsr__writer_in_memory(w));
   truncate_columns(w, count);
 }
 
@@ -375,14 +375,14 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
     }
   }
   w->cells.count += count;
-  tsr__need_add(w, tsr__writer_in_memory(w) - count, tsr__writer_in_memory(w));
-  const int rc = tsr__need_check_cells(w, error);
+  tsr__commit_budget_add(w, tsr__writer_in_memory(w) - count, tsr__writer_in_memory(w));
+  const int rc = tsr__commit_budget_check_cells(w, error);
   if (rc < 0) {
     take_back(w, w->cells.count - count);
     return rc;
   }
   if (tsr__writer_in_memory(w) >= w->cells.ahead.next) tsr__ahead_more(w);
-  tsr__commit_outdate(&w->commit);
+  tsr__commit_mark_dirty(&w->commit);
   return TSR_OK;
 }
 
@@ -393,9 +393,9 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   if (!tsr__buffered_append_cell(w->cells.limits, w->field_count, w->cells.columns, columns, &bytes)) return false;
   w->cells.unweighed += bytes;
   w->cells.count++;
-  tsr__need_add(w, tsr__writer_in_memory(w) - 1, tsr__writer_in_memory(w));
+  tsr__commit_budget_add(w, tsr__writer_in_memory(w) - 1, tsr__writer_in_memory(w));
   if (tsr__writer_in_memory(w) >= w->cells.ahead.next) tsr__ahead_more(w);
-  tsr__commit_outdate(&w->commit);
+  tsr__commit_mark_dirty(&w->commit);
   return true;
 }
 
@@ -422,8 +422,8 @@ static int remove_row(tsr_writer *w, int64_t row, const tsr_column *coordinates,
     return tsr__fail(error, TSR_ERROR, "row %lld does not exist", (long long)row);
   const uint64_t before = w->removed.count;
   TSR_TRY(tsr__removed_add(&w->removed, row, coordinates, index, error));
-  tsr__commit_outdate(&w->commit);
-  const int rc = tsr__need_check_removed(w, error);
+  tsr__commit_mark_dirty(&w->commit);
+  const int rc = tsr__commit_budget_check_removed(w, error);
   if (rc < 0) tsr__removed_rewind(&w->removed, before);
   return rc;
 }
@@ -457,13 +457,13 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
                      (unsigned long long)mark.cells, (unsigned long long)now.cells, (unsigned long long)mark.boxes,
                      (unsigned long long)now.boxes);
   if (mark.cells == now.cells && mark.removed == now.removed && mark.boxes == now.boxes) return TSR_OK;
-  tsr__commit_outdate(&w->commit);
+  tsr__commit_mark_dirty(&w->commit);
   if (mark.boxes < now.boxes) {
     w->commit.boxes = mark.boxes;
     TSR_TRY(tsr__pieces_remove(w, mark.boxes, error));
   }
   if (mark.cells < now.cells)
-    tsr__need_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
+    tsr__commit_budget_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
   tsr__transaction_view_rewind(w, mark.cells);
   tsr__spill_rewind(w, mark.cells);
   index_rewind(w, mark.cells);

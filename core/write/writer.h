@@ -112,7 +112,7 @@ void tsr__removed_rewind(tsr_removed *removed, uint64_t count);
 bool tsr__removed_has(const tsr_removed *removed, int64_t row, uint64_t first);
 
 /* Returns true if the log may have a row in low..high; false if it certainly has none. */
-bool tsr__removed_meets(const tsr_removed *removed, int64_t low, int64_t high);
+bool tsr__removed_may_overlap(const tsr_removed *removed, int64_t low, int64_t high);
 
 /* ---- writer.c: finds the cell at given coordinates, in memory, in the spilled runs and in the snapshot below ----- */
 
@@ -319,7 +319,7 @@ typedef struct tsr_sizes {
   uint64_t counts[TSR_SIZE_CLASSES], bytes[TSR_SIZE_CLASSES];
 } tsr_sizes;
 
-typedef struct tsr_need {
+typedef struct tsr_commit_budget {
   bool variable; /* a field has variable size */
   uint64_t row; /* bytes of a cell in a tile of the array, excluding values of variable size */
   uint64_t coordinates; /* the part of `row` that a removed row needs, too */
@@ -327,35 +327,35 @@ typedef struct tsr_need {
   uint64_t codecs; /* bytes that filters need in addition to a tile */
   tsr_sizes memory, spilled; /* for the cells in memory; for all runs on disk together */
   tsr_buffer runs; /* tsr_sizes of each run on disk */
-} tsr_need;
+} tsr_commit_budget;
 
 /* Computes the part of a tile's size that the schema determines. */
-int tsr__need_open(tsr_writer *writer, tsr_error *error);
-void tsr__need_release(tsr_writer *writer);
+int tsr__commit_budget_open(tsr_writer *writer, tsr_error *error);
+void tsr__commit_budget_release(tsr_writer *writer);
 
 /* Counts cells first..end, which have been appended. They are indices in memory. */
-void tsr__need_add(tsr_writer *writer, uint64_t first, uint64_t end);
+void tsr__commit_budget_add(tsr_writer *writer, uint64_t first, uint64_t end);
 
 /* Uncounts cells first..end, which are about to be dropped. */
-void tsr__need_take(tsr_writer *writer, uint64_t first, uint64_t end);
+void tsr__commit_budget_take(tsr_writer *writer, uint64_t first, uint64_t end);
 
-/* Reserves the memory that tsr__need_spilled needs, so that it cannot fail. */
-int tsr__need_reserve(tsr_writer *writer, tsr_error *error);
+/* Reserves the memory that tsr__commit_budget_spilled needs, so that it cannot fail. */
+int tsr__commit_budget_reserve(tsr_writer *writer, tsr_error *error);
 
 /* Moves the counts of the cells in memory to a new run on disk. */
-void tsr__need_spilled(tsr_writer *writer);
+void tsr__commit_budget_spilled(tsr_writer *writer);
 
 /* Uncounts the last run on disk. */
-void tsr__need_drop_run(tsr_writer *writer);
+void tsr__commit_budget_drop_run(tsr_writer *writer);
 
 /* Checks that a commit of the writer's cells fits its budget and TSR_COMMIT_BYTES. Errors: TSR_BUDGET. */
-int tsr__need_check_cells(const tsr_writer *writer, tsr_error *error);
+int tsr__commit_budget_check_cells(const tsr_writer *writer, tsr_error *error);
 
 /* The same for a commit of the writer's removed rows. */
-int tsr__need_check_removed(const tsr_writer *writer, tsr_error *error);
+int tsr__commit_budget_check_removed(const tsr_writer *writer, tsr_error *error);
 
 /* Lends the writer TSR_COMMIT_BYTES beyond its budget, or ends the loan. */
-void tsr__need_lend(tsr_writer *writer, bool lend);
+void tsr__commit_budget_lend(tsr_writer *writer, bool lend);
 
 /* ---- commit.c: prepares, publishes and withdraws the commit ------------------------------------------------------ */
 
@@ -389,7 +389,7 @@ typedef struct tsr_commit_state {
 } tsr_commit_state;
 
 /* Notes a change: the pieces on disk no longer hold all cells to be committed. */
-static inline void tsr__commit_outdate(tsr_commit_state *commit) { commit->prepared = commit->reusable = false; }
+static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) { commit->prepared = commit->reusable = false; }
 
 /* Frees the state. The files of a prepared commit stay: recovery finds them by the marker. */
 void tsr__commit_release(tsr_commit_state *commit);
@@ -429,7 +429,7 @@ struct tsr_writer {
   unsigned threads;
   tsr_cell_buffer cells;
   tsr_removed removed;
-  tsr_need need;
+  tsr_commit_budget commit_budget;
   tsr_runs runs;
   tsr_kept_view view;
   tsr_finder finder;
@@ -481,7 +481,7 @@ int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error);
 
 /* Opens a snapshot of the array's current state, which the transaction itself may not see. The caller closes it.
  * `argument` is the writer. */
-int tsr__pieces_open_present(void *argument, tsr_snapshot **snapshot, tsr_error *error);
+int tsr__pieces_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error);
 
 /* Adds a fragment to the commit like tsr_writer_append_box, but `write` makes its files. The box is within the domain
  * and intersects no other box of the commit. `write` gets the fragment's target, borrowed for the call. */

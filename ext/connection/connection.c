@@ -124,14 +124,14 @@ void tsx_connection_drop(void *argument) {
   atomic_fetch_sub(&connection_count, 1);
 }
 
-void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error) {
+void tsx_connection_defer_lost(tsx_connection *connection, const tsr_error *error) {
   tsx_lost *lost = &connection->lost;
   sqlite3_free(lost->message);
   lost->message = sqlite3_mprintf("an earlier COMMIT was done in the database alone: %s", error->message);
   lost->code = error->code;
 }
 
-int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error) {
+int tsx_connection_report_lost(tsx_connection *connection, tsr_error *error) {
   tsx_lost *lost = &connection->lost;
   if (!lost->message) return TSR_OK;
   const int code = tsx_fail(error, lost->code, "%s", lost->message);

@@ -13,7 +13,7 @@ typedef struct tsx_scan tsx_scan;
 typedef struct tsx_table tsx_table;
 typedef struct tsx_tree tsx_tree;
 typedef struct tsx_array tsx_array;
-typedef struct tsx_postponed tsx_postponed;
+typedef struct tsx_deferred_commit tsx_deferred_commit;
 typedef struct tsx_connection tsx_connection;
 
 #define TSX_ID_SIZE 33 /* 32 hex digits and NUL */
@@ -60,13 +60,13 @@ typedef struct tsx_tables { /* connected tables */
   struct tsx_query_table *queries; /* tables of tessera_query (query_table.c) */
 } tsx_tables;
 
-typedef struct tsx_stored { /* arrays in the database */
+typedef struct tsx_database_arrays { /* arrays in the database */
   tsx_tree *trees; /* open trees (store_tables.c) */
   /* Incremented when a file that was found may be gone, or its id may be another file's: when a blob is closed, which
    * may end the read transaction, and when this connection adds or removes a file or forgets a table. */
   uint64_t epoch;
-  const struct tsx_making *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
-} tsx_stored;
+  const struct tsx_database_source *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
+} tsx_database_arrays;
 
 typedef enum tsx_savepoint_end_statement { /* statements that end a savepoint */
                                            TSX_END_KEEP,
@@ -101,11 +101,11 @@ struct tsx_connection {
   tsr_environment *environment;
   tsx_cancellation cancellation;
   tsx_lost lost;
-  tsx_postponed *postponed; /* commits that have yet to be published, the oldest first (journal.c) */
+  tsx_deferred_commit *deferred; /* commits that have yet to be published, the oldest first (journal.c) */
   tsx_statement statement;
   tsx_open_arrays arrays;
   tsx_tables tables;
-  tsx_stored stored;
+  tsx_database_arrays database_arrays;
   tsx_function_savepoint savepoint;
   uint64_t savepoint_count; /* savepoints that functions have opened so far */
   tsx_permissions permissions;
@@ -131,10 +131,10 @@ int tsx_environment_alone(tsr_environment **environment, tsr_error *error);
 void tsx_connection_hold(tsx_connection *connection);
 void tsx_connection_drop(void *connection);
 
-/* Stores an error of xCommit, whose result SQLite ignores. tsx_connection_tell_lost returns it once, in the next
+/* Stores an error of xCommit, whose result SQLite ignores. tsx_connection_report_lost returns it once, in the next
  * statement that reads or writes an array; TSR_OK if there is none. */
-void tsx_connection_keep_lost(tsx_connection *connection, const tsr_error *error);
-int tsx_connection_tell_lost(tsx_connection *connection, tsr_error *error);
+void tsx_connection_defer_lost(tsx_connection *connection, const tsr_error *error);
+int tsx_connection_report_lost(tsx_connection *connection, tsr_error *error);
 
 /* Fails if the transaction in which a function changes an array has been rolled back meanwhile: a statement of the
  * function was interrupted or lacked memory, and whatever the function wrote next would commit on its own. TSR_OK while

@@ -255,7 +255,7 @@ static int ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
                     "if_exists replace: in a bucket no call exchanges two arrays: drop the old one first");
   if (tsx_transaction_open_on(call->connection, call->array.address.path))
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", call->array.address.path);
-  const int published = tsx_postponed_publish_path(call->connection, call->array.address.path, error);
+  const int published = tsx_deferred_publish_path(call->connection, call->array.address.path, error);
   return published < 0 ? published : TSR_OK;
 }
 

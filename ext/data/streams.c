@@ -228,15 +228,15 @@ static int stream_read_column(void *argument, const tsx_json_option *o, tsr_erro
   return code;
 }
 
-typedef struct stream_list { /* the elements of one [column, ...] */
+typedef struct stream_entry { /* the elements of one [column, ...] */
   tsx_stream_request *request;
   int count;
   uint32_t field;
   tsx_op operation;
-} stream_list;
+} stream_entry;
 
 static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_error *error) {
-  stream_list *list = argument;
+  stream_entry *list = argument;
   tsx_stream_request *r = list->request;
   const char *text = (const char *)sqlite3_value_text(o->value);
   tsr_sort *sort = &r->order[r->request.order_count];
@@ -251,7 +251,7 @@ static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_
 }
 
 static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error *error) {
-  stream_list list = {.request = argument};
+  stream_entry list = {.request = argument};
   tsx_stream_request *r = argument;
   if (r->request.order_count == r->schema->dimension_count)
     return tsx_fail(error, TSR_ERROR, "'order' has more entries than the array has dimensions");
@@ -311,7 +311,7 @@ static int stream_find_unsigned(const tsx_column *column, tsx_op op, const tsx_j
 }
 
 /* Adds the codes whose labels satisfy a comparison; with TSX_NOTNULL, the codes of all labels, and `o` is unused. */
-static int stream_add_labels(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
+static int stream_add_labels(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
   const char *name = r->names[list->field];
@@ -355,7 +355,7 @@ static bool stream_compares_labels(const tsx_stream_request *r, uint32_t field) 
 }
 
 /* Adds the values that satisfy a comparison with `o` to the current condition. */
-static int stream_compare(stream_list *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
+static int stream_compare(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   const tsr_field *field = &r->schema->fields[list->field];
   uint8_t *bytes = NULL;
@@ -381,7 +381,7 @@ static int stream_read_member(void *argument, const tsx_json_option *o, tsr_erro
 }
 
 /* Makes the predicate of one condition. The value must be NULL for "is" and "is not", and a list for "in". */
-static int stream_condition(stream_list *list, const tsx_json_option *o, tsr_error *error) {
+static int stream_condition(stream_entry *list, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsr_predicate *p = &r->predicates[r->request.predicate_count];
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
@@ -412,7 +412,7 @@ static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_
     tsx_op op;
   } operations[] = {{"=", TSX_EQ},  {"<", TSX_LT},      {"<=", TSX_LE},          {">", TSX_GT},
                     {">=", TSX_GE}, {"is", TSX_ISNULL}, {"is not", TSX_NOTNULL}, {"in", TSX_IN}};
-  stream_list *list = argument;
+  stream_entry *list = argument;
   tsx_stream_request *r = list->request;
   const char *text = (const char *)sqlite3_value_text(o->value);
   switch (list->count++) {
@@ -432,7 +432,7 @@ static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_
 }
 
 static int stream_read_where(void *argument, const tsx_json_option *o, tsr_error *error) {
-  stream_list list = {.request = argument};
+  stream_entry list = {.request = argument};
   tsx_stream_request *r = argument;
   if (r->request.predicate_count == TSX_STREAM_CONDITIONS)
     return tsx_fail(error, TSR_ERROR, "'where' has more than %d conditions", TSX_STREAM_CONDITIONS);

@@ -155,7 +155,7 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, tsx_entr
   *added = (tsx_entry){.directory = directory, .stamp = (uint64_t)tsx_tree_stamp()};
   sqlite3_bind_int64(statement, 5, (sqlite3_int64)added->stamp);
   code = tsx_tree_change(tree, statement, &added->id, error);
-  tree->connection->stored.epoch++; /* a rollback may have freed the id */
+  tree->connection->database_arrays.epoch++; /* a rollback may have freed the id */
   if (code == TSR_OK && added->id >= TSX_TREE_FILES_MAX)
     code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
   return code == TSR_OK ? touch(tree, parent.id, error) : code;
@@ -170,7 +170,8 @@ static int new_file(tsx_tree *tree, const tsx_entry *entry, bool writing, void *
   sqlite_file *f = sqlite3_malloc64(sizeof *f);
   if (!f) return tsx_out_of_memory(error);
   *f = (sqlite_file){.tree = tree, .id = entry->id, .stamp = entry->stamp, .size = entry->size, .writing = writing};
-  f->checked = tree->connection->stored.epoch - !tree->blob; /* with a blob, the tables are as when it was found */
+  f->checked =
+      tree->connection->database_arrays.epoch - !tree->blob; /* with a blob, the tables are as when it was found */
   *out = f;
   return TSR_OK;
 }
@@ -240,11 +241,11 @@ static int file_stands(const sqlite_file *f, tsr_error *error) {
 /* Moves the blob to a chunk, and makes sure that it is this file's. Since the file was opened, other connections may
  * have removed it, or renamed the tables and made others of that name; then searches for the file under the new name,
  * once. TSR_ABORT if it is gone. */
-static int turn_to(sqlite_file *f, uint64_t number, tsr_error *error) {
-  const uint64_t *epoch = &f->tree->connection->stored.epoch;
+static int open_chunk(sqlite_file *f, uint64_t number, tsr_error *error) {
+  const uint64_t *epoch = &f->tree->connection->database_arrays.epoch;
   for (int attempt = 0; attempt < 2; attempt++) {
     tsr_error fault = {0};
-    int code = tsx_tree_turn(f->tree, chunk_id(f, number), error);
+    int code = tsx_tree_open_chunk(f->tree, chunk_id(f, number), error);
     if (code == TSR_OK && f->checked == *epoch) return TSR_OK;
     if (code < 0 && code != TSR_CORRUPT && code != TSR_NOT_FOUND) return code;
     const int there = file_stands(f, &fault);
@@ -266,7 +267,7 @@ static int sqlite_read_chunk(sqlite_file *f, uint64_t number, uint64_t offset, v
                              tsr_error *error) {
   uint64_t length = f->size - number * CHUNK;
   if (length > CHUNK) length = CHUNK;
-  int code = turn_to(f, number, error);
+  int code = open_chunk(f, number, error);
   return code < 0 ? code : tsx_tree_read(f->tree, chunk_id(f, number), length, offset, buffer, size, error);
 }
 
@@ -429,7 +430,7 @@ static int delete_entry(tsx_tree *tree, const tsx_entry *gone, tsr_error *error)
   sqlite3_stmt *statement;
   int code = tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error);
   if (code == TSR_OK) code = tsx_tree_change(tree, statement, NULL, error);
-  tree->connection->stored.epoch++;
+  tree->connection->database_arrays.epoch++;
   if (code < 0 || gone->directory) return code;
   code = tsx_tree_prepare(tree, TSX_TREE_CUT, chunk_id(&f, 0), &statement, error);
   if (code < 0) return code;

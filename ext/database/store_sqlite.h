@@ -60,7 +60,7 @@ struct tsx_tree {
   sqlite3_blob *blob; /* open on a chunk, or NULL */
   /* How many SQLite calls on a statement or the blob of this tree are running. If such a call fails for lack of memory
    * or space, or on a disk error, SQLite rolls back the transaction within the call, and the rollback calls
-   * tsx_store_rest. */
+   * tsx_store_release. */
   unsigned busy;
   bool stale; /* forget statements and names as soon as no call is running */
   tsr_error failure; /* of a file whose last bytes could not be written at its close; code 0: none */
@@ -93,9 +93,9 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **iden
 
 /* Closes the blobs of all trees, which ends the read transaction that they hold open. With `all`, also forgets the
  * trees' statements and the names of their tables: tables have been renamed, or the connection has no more tables. */
-void tsx_store_rest(tsx_connection *connection, bool all);
+void tsx_store_release(tsx_connection *connection, bool all);
 
-/* After a rollback: tsx_store_rest with `all`; also forgets failures to write files, which are rolled back, too. */
+/* After a rollback: tsx_store_release with `all`; also forgets failures to write files, which are rolled back, too. */
 void tsx_store_rolled_back(tsx_connection *connection);
 
 /* Open and close a tree: callbacks of the core's store. The array need not exist. */
@@ -138,9 +138,9 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error); /* t
 /* Opens the blob on a row of NAME_chunks, or moves it there. TSR_CORRUPT if there is no such row, TSR_NOT_FOUND if
  * there is no such table. From then on this connection sees the tables unchanged, except for its own changes, until the
  * blob is closed. */
-int tsx_tree_turn(tsx_tree *tree, sqlite3_int64 row, tsr_error *error);
+int tsx_tree_open_chunk(tsx_tree *tree, sqlite3_int64 row, tsr_error *error);
 
-/* Reads `size` bytes at `offset` of the row at which tsx_tree_turn has opened the blob. TSR_CORRUPT unless it has
+/* Reads `size` bytes at `offset` of the row at which tsx_tree_open_chunk has opened the blob. TSR_CORRUPT unless it has
  * `length` bytes. */
 int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t offset, void *buffer, uint64_t size,
                   tsr_error *error);

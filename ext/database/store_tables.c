@@ -150,7 +150,7 @@ void tsx_tree_close_blob(tsx_tree *tree) {
   sqlite3_blob *blob = tree->blob;
   tree->blob = NULL;
   if (!blob) return;
-  tree->connection->stored.epoch++;
+  tree->connection->database_arrays.epoch++;
   tree->busy++;
   sqlite3_blob_close(blob);
   tree->busy--;
@@ -167,7 +167,7 @@ void tsx_tree_forget(tsx_tree *tree) {
   }
   tree->busy--;
   tree->known = tree->stale = false;
-  tree->connection->stored.epoch++;
+  tree->connection->database_arrays.epoch++;
 }
 
 /* Does the same, now or as soon as no SQLite call for this tree is running. */
@@ -327,7 +327,7 @@ int tsx_tree_room(const tsx_tree *tree, uint64_t *bytes, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_tree_turn(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
+int tsx_tree_open_chunk(tsx_tree *tree, sqlite3_int64 id, tsr_error *error) {
   sqlite3 *db = tree->db;
   int code = tsx_tree_look(tree, error);
   if (code < 0) return code;
@@ -381,15 +381,15 @@ int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error
   tree->db = connection->db;
   tree->schema = schema;
   tree->name = name;
-  tree->next = connection->stored.trees;
-  connection->stored.trees = tree;
+  tree->next = connection->database_arrays.trees;
+  connection->database_arrays.trees = tree;
   *out = tree;
   return TSR_OK;
 }
 
 void tsx_tree_close(void *it) {
   tsx_tree *tree = it;
-  tsx_tree **link = &tree->connection->stored.trees;
+  tsx_tree **link = &tree->connection->database_arrays.trees;
   while (*link != tree) link = &(*link)->next;
   *link = tree->next;
   tsx_tree_forget(tree);
@@ -400,17 +400,17 @@ void tsx_tree_close(void *it) {
 
 /* ---- The store --------------------------------------------------------------------------------------------------- */
 
-void tsx_store_rest(tsx_connection *connection, bool all) {
-  for (tsx_tree *tree = connection->stored.trees; tree; tree = tree->next) {
+void tsx_store_release(tsx_connection *connection, bool all) {
+  for (tsx_tree *tree = connection->database_arrays.trees; tree; tree = tree->next) {
     if (all) store_tables_forget_soon(tree);
     else if (!tree->busy) tsx_tree_close_blob(tree);
   }
 }
 
 void tsx_store_rolled_back(tsx_connection *connection) {
-  for (tsx_tree *tree = connection->stored.trees; tree; tree = tree->next)
+  for (tsx_tree *tree = connection->database_arrays.trees; tree; tree = tree->next)
     tree->failure.code = 0; /* the rollback has removed the file */
-  tsx_store_rest(connection, true);
+  tsx_store_release(connection, true);
 }
 
 /* Runs SQL, and frees its text. */
@@ -466,7 +466,8 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **out,
   code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
-  for (tsx_tree *t = connection->stored.trees; t && code > 0; t = t->next) /* the table may have been renamed */
+  for (tsx_tree *t = connection->database_arrays.trees; t && code > 0;
+       t = t->next) /* the table may have been renamed */
     if (!strcmp(t->identity, identity) && !sqlite3_stricmp(t->schema, tree.schema)) store_tables_forget_soon(t);
   sqlite3_free(tree.schema);
   sqlite3_free(tree.name);

@@ -411,28 +411,28 @@ static int parse_label(tsx_parser *p, tsx_column_text *c) {
   int code = parse_type(p, label);
   if (code == TSR_OK && tsx_token_is(t, "UNORDERED"))
     return tsx_parser_fail(p, TSR_UNSUPPORTED, "label %.100s: labels without an order are not supported", label->name);
-  if (code == TSR_OK && !tsx_parser_accept(p, "INCREASING")) label->falls = tsx_parser_accept(p, "DECREASING");
+  if (code == TSR_OK && !tsx_parser_accept(p, "INCREASING")) label->descending = tsx_parser_accept(p, "DECREASING");
   return code == TSR_OK && tsx_parser_accept(p, "FILTERS") ? parse_filters(p, label) : code;
 }
 
-static int fail_twice(tsx_parser *p, const char *word) {
+static int fail_duplicate(tsx_parser *p, const char *word) {
   return tsx_parser_fail(p, TSR_ERROR, "%s is given twice", word);
 }
 
 static int parse_clause(tsx_parser *p, tsx_column_text *c) {
   int code = TSR_OK;
   if (tsx_parser_accept(p, "DIMENSION")) {
-    if (c->is_dimension) return fail_twice(p, "DIMENSION");
+    if (c->is_dimension) return fail_duplicate(p, "DIMENSION");
     c->is_dimension = true;
     return tsx_token_is(&p->in.token, "(") ? parse_bounds(p, &c->domain.low, &c->domain.high, &c->domain.extent)
                                            : TSR_OK;
   }
   if (tsx_parser_accept(p, "CURRENT")) {
-    if (c->domain.current_low.kind) return fail_twice(p, "CURRENT");
+    if (c->domain.current_low.kind) return fail_duplicate(p, "CURRENT");
     return parse_bounds(p, &c->domain.current_low, &c->domain.current_high, NULL);
   }
   if (tsx_parser_accept(p, "NOT")) {
-    if (c->not_null) return fail_twice(p, "NOT NULL");
+    if (c->not_null) return fail_duplicate(p, "NOT NULL");
     c->not_null = true;
     return tsx_parser_expect(p, "NULL");
   }
@@ -441,16 +441,16 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
     return TSR_OK;
   }
   if (tsx_parser_accept(p, "DEFAULT")) {
-    if (c->fill.kind) return fail_twice(p, "DEFAULT");
+    if (c->fill.kind) return fail_duplicate(p, "DEFAULT");
     return parse_literal(p, &c->fill);
   }
   if (tsx_parser_accept(p, "FILTERS")) {
-    if (c->has_filters) return fail_twice(p, "FILTERS");
+    if (c->has_filters) return fail_duplicate(p, "FILTERS");
     return parse_filters(p, c);
   }
   if (tsx_parser_accept(p, "LABEL")) return parse_label(p, c);
   if (tsx_parser_accept(p, "ENUM")) {
-    if (c->enumeration.given) return fail_twice(p, "ENUM");
+    if (c->enumeration.given) return fail_duplicate(p, "ENUM");
     c->enumeration.given = true;
     code = parse_labels(p, c);
     c->enumeration.ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");

@@ -525,7 +525,7 @@ static int set_label_array(tsx_parser *p, const tsx_column_text *c, const tsr_sc
   tsr_field *fields = tsx_parser_alloc(p, 2 * sizeof *fields);
   tsr_field values = {.datatype = c->datatype,
                       .values_per_cell = c->values_per_cell,
-                      .data_order = c->falls ? 2 : 1,
+                      .data_order = c->descending ? 2 : 1,
                       .filters = c->filters};
   if (!fields) return TSR_NOMEM;
   if (!c->has_filters) {

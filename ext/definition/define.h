@@ -53,7 +53,7 @@ typedef struct tsx_column_text { /* one column definition */
   tsr_pipeline filters;
   tsx_enum_text enumeration;
   struct tsx_column_text *label; /* the dimension's first label, or the next one of the same dimension; or NULL */
-  bool falls; /* of a label: DECREASING */
+  bool descending; /* of a label: DECREASING */
 } tsx_column_text;
 
 /* Each sets an error whose message begins with noun and name, and returns its code. tsx_parser_fail takes a format;

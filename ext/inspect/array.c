@@ -17,10 +17,8 @@
 #include "call/table_function.h"
 #include "maintain/upkeep.h"
 
-typedef tsx_inside table_array_inside;
-
 int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error) {
-  table_array_inside *in = scan->state;
+  tsx_inside *in = scan->state;
   tsx_address *address = &in->address;
   int code = tsx_scan_address(scan, arguments, address, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
@@ -38,7 +36,7 @@ int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *er
 }
 
 void tsx_inside_close(tsx_scan *scan) {
-  table_array_inside *in = scan->state;
+  tsx_inside *in = scan->state;
   tsx_names_free(in->names, in->schema);
   tsx_snapshot_release(in->snapshot);
   tsx_address_close(&in->address);
@@ -54,18 +52,18 @@ static void result_filters(sqlite3_context *context, const tsr_pipeline *pipelin
   tsx_result_string(context, out);
 }
 
-static void result_box(sqlite3_context *context, const table_array_inside *in, const tsr_interval *intervals) {
+static void result_box(sqlite3_context *context, const tsx_inside *in, const tsr_interval *intervals) {
   if (!intervals) return;
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   tsx_json_box(out, in->schema, in->names, intervals, in->address.uint64_signed);
   tsx_result_string(context, out);
 }
 
-static tsr_datatype table_array_shown_of(const table_array_inside *in, tsr_datatype datatype) {
+static tsr_datatype table_array_shown_of(const tsx_inside *in, tsr_datatype datatype) {
   return tsx_datatype_shown(datatype, in->address.uint64_signed);
 }
 
-static void result_interval(sqlite3_context *context, const table_array_inside *in, const tsr_field *dimension,
+static void result_interval(sqlite3_context *context, const tsx_inside *in, const tsr_field *dimension,
                             const tsr_interval *interval) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   tsx_json_interval(out, dimension, interval, in->address.uint64_signed);
@@ -80,7 +78,7 @@ static uint64_t table_array_add(uint64_t a, uint64_t b) { return a > UINT64_MAX 
 /* ---- tessera_array ----------------------------------------------------------------------------------------------- */
 
 typedef struct array_state {
-  table_array_inside in;
+  tsx_inside in;
   uint64_t fragments, cells, bytes;
   uint64_t first, last; /* times of the first and the last write, in milliseconds; if `written` */
   bool written;
@@ -221,12 +219,12 @@ enum {
 static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
 
 static int schema_next(tsx_scan *scan, tsr_error *error) {
-  const table_array_inside *in = scan->state;
+  const tsx_inside *in = scan->state;
   return scan->row < (sqlite3_int64)table_array_field_count(in->schema) + in->schema->label_count;
 }
 
 /* Shows a dimension label: its name, role and datatype; the column domain has the name of its dimension. */
-static int label_column(const table_array_inside *in, const tsr_label *label, sqlite3_context *context, int column,
+static int label_column(const tsx_inside *in, const tsr_label *label, sqlite3_context *context, int column,
                         tsr_error *error) {
   if (column == SCHEMA_ROLE) tsx_result_text(context, "label");
   if (column == SCHEMA_DATATYPE) tsx_result_text(context, tsr_datatype_name(label->datatype));
@@ -244,13 +242,13 @@ static int label_column(const table_array_inside *in, const tsr_label *label, sq
   return TSR_OK;
 }
 
-static void result_extent(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+static void result_extent(sqlite3_context *context, const tsx_inside *in, const tsr_field *field) {
   if (field->has_extent)
     tsx_value_result(context, table_array_shown_of(in, tsx_extent_datatype(field->datatype)), 1, field->extent,
                      tsr_datatype_size(field->datatype));
 }
 
-static void result_domain(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+static void result_domain(sqlite3_context *context, const tsx_inside *in, const tsr_field *field) {
   tsr_interval interval = {0};
   if (!field->is_dimension || !field->has_domain) return;
   memcpy(interval.low, field->low, sizeof interval.low);
@@ -259,7 +257,7 @@ static void result_domain(sqlite3_context *context, const table_array_inside *in
 }
 
 /* Shows the fill value. Text that is not valid UTF-8 is shown as a blob literal like X'80', as in tessera_ddl. */
-static void result_fill(sqlite3_context *context, const table_array_inside *in, const tsr_field *field) {
+static void result_fill(sqlite3_context *context, const tsx_inside *in, const tsr_field *field) {
   const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
   unsigned size = 1;
   for (uint64_t i = 0; text && size && i < field->fill_size; i += size)
@@ -277,7 +275,7 @@ static void result_fill(sqlite3_context *context, const table_array_inside *in, 
 }
 
 static int schema_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
-  const table_array_inside *in = scan->state;
+  const tsx_inside *in = scan->state;
   uint32_t number = (uint32_t)(scan->row - 1);
   const tsr_field *field = &in->schema->fields[number];
   char *name;
@@ -319,7 +317,7 @@ const tsx_about tsx_about_schema = {.name = "tessera_schema",
                                     .required = 1,
                                     .same = -1,
                                     .rows = 8,
-                                    .state_size = sizeof(table_array_inside),
+                                    .state_size = sizeof(tsx_inside),
                                     .open = schema_open,
                                     .next = schema_next,
                                     .column = schema_column,
@@ -328,7 +326,7 @@ const tsx_about tsx_about_schema = {.name = "tessera_schema",
 /* ---- tessera_enumeration ----------------------------------------------------------------------------------------- */
 
 typedef struct enumeration_state {
-  table_array_inside in;
+  tsx_inside in;
   const tsr_enumeration *enumeration;
 } enumeration_state;
 
@@ -372,7 +370,7 @@ const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
 /* ---- tessera_fragments ------------------------------------------------------------------------------------------- */
 
 typedef struct fragments_state {
-  table_array_inside in;
+  tsx_inside in;
   tsr_fragment_info info; /* of the current row */
 } fragments_state;
 
@@ -436,7 +434,7 @@ const tsx_about tsx_about_fragments = {
 /* ---- tessera_tiles ----------------------------------------------------------------------------------------------- */
 
 typedef struct tiles_state {
-  table_array_inside in;
+  tsx_inside in;
   uint64_t next_fragment;
   uint32_t field; /* the current field, among those that have tiles */
   uint64_t tile; /* the next tile of this field */
@@ -762,7 +760,7 @@ const tsx_about tsx_about_objects = {.name = "tessera_objects",
 /* One row for each finding. The check reads the files themselves, not this connection's memory, so it works even for an
  * array that cannot be opened. It covers all times and ignores as_of and since. */
 
-static int table_check_check_open(tsx_scan *scan, tsr_error *error) {
+static int check_open(tsx_scan *scan, tsr_error *error) {
   tsx_address address;
   int code = tsx_scan_address(scan, 1, &address, error);
   if (code == TSR_OK) {
@@ -800,7 +798,7 @@ const tsx_about tsx_about_check = {.name = "tessera_check",
                                    .same = -1,
                                    .rows = 1000000, /* reflects the work, so that a join runs the check only once */
                                    .state_size = sizeof(tsx_findings),
-                                   .open = table_check_check_open,
+                                   .open = check_open,
                                    .next = check_next,
                                    .column = check_column,
                                    .close = check_close};

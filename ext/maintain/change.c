@@ -417,7 +417,7 @@ void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values)
     code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
     code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
-  if (code == TSR_OK) code = tsx_postponed_publish_path(address.connection, address.path, &error);
+  if (code == TSR_OK) code = tsx_deferred_publish_path(address.connection, address.path, &error);
   if (code >= 0) code = tsx_drop_overviews(&address, &error);
   if (code == TSR_OK) {
     tsx_array_release(address.connection, address.array);

@@ -723,7 +723,7 @@ static int copy_metadata(tsx_copying *c, tsr_error *error) {
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
-static int copy_copy(tsx_copying *c, const char *to, sqlite3_value *options, tsr_error *error) {
+static int copy_call(tsx_copying *c, const char *to, sqlite3_value *options, tsr_error *error) {
   int code = tsx_address_array(&c->from, error);
   if (code == TSR_OK)
     code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
@@ -763,7 +763,7 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
-  if (code == TSR_OK) code = copy_copy(&c, to, count > 2 ? values[2] : NULL, &error);
+  if (code == TSR_OK) code = copy_call(&c, to, count > 2 ? values[2] : NULL, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   close_all(&c, code < 0);
   tsx_function_end(context, "tessera_copy", code, &error);

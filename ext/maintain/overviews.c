@@ -145,8 +145,9 @@ static int overviews_drop_tables(const tsx_address *address, uint64_t *count, ts
   char *schema = NULL, *name = NULL;
   int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
   if (code == TSR_OK)
-    code = tsx_levels_drop(address->connection, schema ? schema : "main", name,
-                           address->array && address->array->has_key ? address->array->key : NULL, count, error);
+    code =
+        tsx_overview_tables_drop(address->connection, schema ? schema : "main", name,
+                                 address->array && address->array->has_key ? address->array->key : NULL, count, error);
   sqlite3_free(schema);
   sqlite3_free(name);
   return code;

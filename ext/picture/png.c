@@ -8,7 +8,7 @@
  *
  * A picture with at most 256 colours gets a palette, which makes the stream a quarter as long. zlib's default settings
  * take longer than all other work, and only pictures with patterns benefit from them. So some sample rows are
- * compressed with several settings (png_ways), and the fastest setting that compresses well is used for all rows.
+ * compressed with several settings (png_settings), and the fastest setting that compresses well is used for all rows.
  *
  * A colour map is a list of a few evenly spaced anchor colours, between which fill_table interpolates. The map
  * `terrain` consists of two maps: one for values below 0, one for values from 0 on.
@@ -242,15 +242,15 @@ static void png_choose_pixels(const tsx_png_picture *picture, png_pixels *pixels
 }
 
 /* How the rows are compressed. */
-typedef struct png_way {
+typedef struct png_setting {
   uint8_t filter; /* 0: none, 2: the difference from the row above */
   int level, strategy; /* of zlib */
-} png_way;
+} png_setting;
 
 /* From the fastest to the slowest. Smooth values compress worst without a filter, patterns with one. */
-static const png_way png_ways[] = {
+static const png_setting png_settings[] = {
     {2, Z_BEST_SPEED, Z_RLE}, {0, Z_BEST_SPEED, Z_DEFAULT_STRATEGY}, {0, 6, Z_DEFAULT_STRATEGY}};
-#define PNG_WAYS ((int)(sizeof png_ways / sizeof *png_ways))
+#define PNG_WAYS ((int)(sizeof png_settings / sizeof *png_settings))
 
 typedef struct png_rows { /* makes the bytes of rows */
   const tsx_png_picture *picture;
@@ -261,7 +261,7 @@ typedef struct png_rows { /* makes the bytes of rows */
 } png_rows;
 
 /* Makes row y. Unless it is the `first` one, the previous call must have made row y - 1. */
-static int png_row_make(png_rows *r, uint32_t y, bool first, const png_way *way, tsr_error *error) {
+static int png_row_make(png_rows *r, uint32_t y, bool first, const png_setting *setting, tsr_error *error) {
   uint8_t *to = r->above;
   const uint32_t width = r->picture->width, size = r->pixels->size;
   const int code = r->picture->row(r->picture->argument, y, r->numbers, error);
@@ -270,7 +270,7 @@ static int png_row_make(png_rows *r, uint32_t y, bool first, const png_way *way,
   r->line = to;
   for (uint32_t x = 0; x < width && size == 1; x++) *to++ = *r->pixels->bytes[r->numbers[x]];
   for (uint32_t x = 0; x < width && size > 1; x++, to += size) memcpy(to, r->pixels->bytes[r->numbers[x]], size);
-  r->filtered[0] = first ? 0 : way->filter;
+  r->filtered[0] = first ? 0 : setting->filter;
   if (r->filtered[0]) {
     for (uint64_t i = 0; i + 1 < r->size; i++) r->filtered[i + 1] = (uint8_t)(r->line[i] - r->above[i]);
   } else {
@@ -279,8 +279,8 @@ static int png_row_make(png_rows *r, uint32_t y, bool first, const png_way *way,
   return TSR_OK;
 }
 
-static int png_deflate_init(z_stream *stream, const png_way *way, tsr_error *error) {
-  const int rc = deflateInit2(stream, way->level, Z_DEFLATED, 15, 8, way->strategy);
+static int png_deflate_init(z_stream *stream, const png_setting *setting, tsr_error *error) {
+  const int rc = deflateInit2(stream, setting->level, Z_DEFLATED, 15, 8, setting->strategy);
   return rc == Z_OK ? TSR_OK : tsx_out_of_memory(error);
 }
 
@@ -288,16 +288,16 @@ static int png_deflate_init(z_stream *stream, const png_way *way, tsr_error *err
 #define SAMPLE_ROWS   24 /* of a strip */
 
 /* Compresses sample rows. *size is the number of bytes that they take. */
-static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error *error) {
+static int png_sample(png_rows *r, const png_setting *setting, uint64_t *size, tsr_error *error) {
   z_stream stream = {0};
   uint8_t room[4096];
   const uint32_t height = r->picture->height, rows = height < SAMPLE_ROWS ? height : SAMPLE_ROWS;
-  int code = png_deflate_init(&stream, way, error);
+  int code = png_deflate_init(&stream, setting, error);
   if (code < 0) return code;
   for (uint32_t i = 0; i < SAMPLE_STRIPS * rows && code == TSR_OK; i++) {
     const uint32_t strip = i / rows, last = strip + 1 == SAMPLE_STRIPS && i % rows + 1 == rows;
     const uint32_t from = (uint32_t)((uint64_t)(height - rows) * (strip + 1) / (SAMPLE_STRIPS + 1));
-    code = png_row_make(r, from + i % rows, i % rows == 0, way, error);
+    code = png_row_make(r, from + i % rows, i % rows == 0, setting, error);
     stream.next_in = r->filtered;
     stream.avail_in = (uInt)r->size;
     do {
@@ -313,30 +313,30 @@ static int png_sample(png_rows *r, const png_way *way, uint64_t *size, tsr_error
 /* Chooses the fastest way whose sample is at most 1.3 times as long as the shortest. If the shortest is very short, all
  * ways are fast, and the shortest wins. The slowest way only helps with patterns: it is not tried unless one of the
  * others compresses to less than a quarter. */
-static int png_choose_way(png_rows *r, const png_way **way, tsr_error *error) {
+static int choose_setting(png_rows *r, const png_setting **setting, tsr_error *error) {
   const uint64_t rows = r->picture->height < SAMPLE_ROWS ? r->picture->height : SAMPLE_ROWS;
   const uint64_t whole = SAMPLE_STRIPS * rows * r->size;
   uint64_t sizes[PNG_WAYS], least = UINT64_MAX;
   int tried = 0;
   for (; tried < PNG_WAYS && (tried + 1 < PNG_WAYS || least < whole / 4); tried++) {
-    const int code = png_sample(r, &png_ways[tried], &sizes[tried], error);
+    const int code = png_sample(r, &png_settings[tried], &sizes[tried], error);
     if (code < 0) return code;
     if (sizes[tried] < least) least = sizes[tried];
   }
   const unsigned tenths = least < whole / 8 ? 10 : 13;
   for (int i = tried; i-- > 0;)
-    if (sizes[i] * 10 <= least * tenths) *way = &png_ways[i];
+    if (sizes[i] * 10 <= least * tenths) *setting = &png_settings[i];
   return TSR_OK;
 }
 
 static int png_add_rows(png_file *f, png_rows *r, tsr_error *error) {
-  const png_way *way = png_ways;
-  int code = png_choose_way(r, &way, error);
-  if (code == TSR_OK) code = png_deflate_init(&f->stream, way, error);
+  const png_setting *setting = png_settings;
+  int code = choose_setting(r, &setting, error);
+  if (code == TSR_OK) code = png_deflate_init(&f->stream, setting, error);
   if (code < 0) return code;
   f->stream.avail_out = IDAT_MAX;
   for (uint32_t y = 0; y < r->picture->height && code == TSR_OK; y++) {
-    if ((code = png_row_make(r, y, y == 0, way, error)) < 0) break;
+    if ((code = png_row_make(r, y, y == 0, setting, error)) < 0) break;
     f->stream.next_in = r->filtered;
     f->stream.avail_in = (uInt)r->size;
     code = compress_input(f, y + 1 == r->picture->height, error);

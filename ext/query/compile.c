@@ -1,9 +1,9 @@
 /* compile.c: compiles the text of a tessera_query to a tsx_query.
  *
- * The steps, in compile_select: parse the text; check what SQLite's parser will not see (compile_misuse); rewrite the
- * text for SQLite (table names qualified, median(x) as total(x)) and let SQLite prepare it, which checks grammar, names
- * and the authorizer's denials; find the array in FROM and the joined tables; resolve names; check that SQLite can
- * evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
+ * The steps, in compile_select: parse the text; check what SQLite's parser will not see (check_aggregate_use); rewrite
+ * the text for SQLite (table names qualified, median(x) as total(x)) and let SQLite prepare it, which checks grammar,
+ * names and the authorizer's denials; find the array in FROM and the joined tables; resolve names; check that SQLite
+ * can evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
  * compile_depth stops a query that reads itself.
  *
  * Sections: the text for SQLite's parser, the table in FROM, the query, what the authorizer hides, columns, constants
@@ -102,8 +102,8 @@ tsx_table *tsx_table_connected(const tsx_connection *connection, const char *sch
 }
 
 /* Looks up a table in one database. Returns 1 if it exists, else 0. */
-static int compile_look(const tsx_connection *connection, const char *schema, const char *name, bool *view,
-                        tsr_error *error) {
+static int look_up(const tsx_connection *connection, const char *schema, const char *name, bool *view,
+                   tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   char *text = sqlite3_mprintf(
       "SELECT type FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') AND name = %Q COLLATE NOCASE", schema,
@@ -120,15 +120,15 @@ static int compile_look(const tsx_connection *connection, const char *schema, co
 }
 
 /* Finds the database of an unqualified name, for a query in temp: temp first, then the other databases in order. */
-static int compile_any(const tsx_connection *connection, const char *name, char **schema, bool *view,
-                       tsr_error *error) {
-  int found = compile_look(connection, "temp", name, view, error), code;
+static int resolve_anywhere(const tsx_connection *connection, const char *name, char **schema, bool *view,
+                            tsr_error *error) {
+  int found = look_up(connection, "temp", name, view, error), code;
   if (found < 0) return found;
   if (found) return (*schema = sqlite3_mprintf("temp")) ? 1 : tsx_out_of_memory(error);
   sqlite3_stmt *names = NULL;
   code = tsx_schemas_prepare(connection->db, &names);
   for (const char *next; found == 0 && (next = tsx_schemas_next(names, &code));)
-    if ((found = compile_look(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
+    if ((found = look_up(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
       found = tsx_out_of_memory(error);
   if (found == 0 && code != SQLITE_DONE)
     found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* e.g. interrupted */
@@ -137,7 +137,7 @@ static int compile_any(const tsx_connection *connection, const char *name, char 
 }
 
 /* Refuses a table in another database, unless the query is in temp. Views have the same rule. */
-static int compile_reach(const tsx_query *query, const char *home, const tsx_source *source, tsr_error *error) {
+static int check_database(const tsx_query *query, const char *home, const tsx_source *source, tsr_error *error) {
   if (!source->qualified || !sqlite3_stricmp(home, "temp") || !sqlite3_stricmp(home, source->schema)) return TSR_OK;
   char *what = sqlite3_mprintf("cannot reference objects in database %s: ", source->schema);
   if (!what) return tsx_out_of_memory(error);
@@ -153,9 +153,9 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
   const char *given = written ? written : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
   *schema = NULL;
   *view = false;
-  if (!given) return compile_any(connection, name, schema, view, error);
+  if (!given) return resolve_anywhere(connection, name, schema, view, error);
   *schema = sqlite3_mprintf("%s", given);
-  return *schema ? compile_look(connection, *schema, name, view, error) : tsx_out_of_memory(error);
+  return *schema ? look_up(connection, *schema, name, view, error) : tsx_out_of_memory(error);
 }
 
 /* Refuses a FROM that does not name an array; the message says what the name is. */
@@ -291,31 +291,31 @@ static const tsx_expr *compile_nested(const tsx_expr *tree) {
   return found;
 }
 
-static int compile_misused(const tsx_select *s, const tsx_expr *found, const char *why, tsr_error *error) {
+static int fail_aggregate(const tsx_select *s, const tsx_expr *found, const char *why, tsr_error *error) {
   return found ? tsx_expr_fail(s, found->begin, found->end, "misuse of aggregate: ", why, error) : TSR_OK;
 }
 
 /* Refuses median and the like where SQL allows no aggregate. SQLite's parser cannot: it does not see these words. */
-static int compile_misuse(const tsx_select *s, tsr_error *error) {
+static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
   static const char within[] = "an aggregate takes no aggregates";
-  int code = compile_misused(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error);
+  int code = fail_aggregate(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error);
   for (uint32_t i = 0; i < s->group_count && code == TSR_OK; i++)
-    code = compile_misused(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error);
+    code = fail_aggregate(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error);
   for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
-    code = compile_misused(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
+    code = fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
   const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
   for (uint32_t i = 0; i < 4 && code == TSR_OK; i++)
-    code = compile_misused(s, compile_replaced(constants[i]), "a constant is wanted here", error);
+    code = fail_aggregate(s, compile_replaced(constants[i]), "a constant is wanted here", error);
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++)
-    code = compile_misused(s, compile_nested(s->items[i].tree), within, error);
+    code = fail_aggregate(s, compile_nested(s->items[i].tree), within, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
-    code = compile_misused(s, compile_nested(s->order[i].tree), within, error);
-  return code == TSR_OK ? compile_misused(s, compile_nested(s->having), within, error) : code;
+    code = fail_aggregate(s, compile_nested(s->order[i].tree), within, error);
+  return code == TSR_OK ? fail_aggregate(s, compile_nested(s->having), within, error) : code;
 }
 
 /* Chooses the error for a text that the parser has refused. If SQLite refuses it, too, its message is better. Otherwise
  * the unexpected token is valid SQLite grammar that tessera_query lacks. */
-static int compile_doubt(const tsx_query *query, const char *text, const tsx_parse_doubt *doubt, tsr_error *error) {
+static int syntax_error(const tsx_query *query, const char *text, const tsx_parse_doubt *doubt, tsr_error *error) {
   tsr_error own = {0};
   if (!doubt->any) return error->code;
   if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
@@ -331,11 +331,11 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   tsx_connection *connection = query->connection;
   tsx_parse_doubt doubt;
   int code = tsx_select_parse(text, &query->select, &doubt, error);
-  if (code < 0) return compile_doubt(query, text, &doubt, error);
-  code = compile_misuse(&query->select, error);
-  if (code == TSR_OK) code = compile_reach(query, home, &query->select.source, error);
+  if (code < 0) return syntax_error(query, text, &doubt, error);
+  code = check_aggregate_use(&query->select, error);
+  if (code == TSR_OK) code = check_database(query, home, &query->select.source, error);
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++)
-    code = compile_reach(query, home, &query->select.joins[j].source, error);
+    code = check_database(query, home, &query->select.joins[j].source, error);
   if (code == TSR_OK) code = compile_text(&query->select, home, error);
   if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
   if (code == TSR_OK) code = compile_table(query, home, error);
@@ -482,9 +482,9 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
 /* ---- Constants and values ---------------------------------------------------------------------------------------- */
 
 /* Replaces aliases by the expressions that they stand for. */
-static bool compile_nothing(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+static bool replace_aliases(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   if (tree->kind != TSX_EXPR_NAME || !tree->alias) return false;
-  tsx_words_append(out, tree->alias, compile_nothing, argument);
+  tsx_words_append(out, tree->alias, replace_aliases, argument);
   return true;
 }
 
@@ -493,7 +493,7 @@ static int evaluate_constant(const tsx_query *query, const char *before, const t
   sqlite3_stmt *statement = NULL;
   sqlite3_str *text = sqlite3_str_new(query->connection->db);
   sqlite3_str_appendall(text, before);
-  tsx_words_append(text, tree, compile_nothing, NULL);
+  tsx_words_append(text, tree, replace_aliases, NULL);
   sqlite3_str_appendall(text, behind);
   int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
   if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);

@@ -449,7 +449,7 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   if (code < 0) return code;
   const int type = sqlite3_value_type(value);
   if (type != SQLITE_NULL && op != TSX_NOTNULL && (type == SQLITE_TEXT || decided))
-    code = tsx_bound_ranges(l->query, shows, op, &value, 1, decided ? 0 : TSX_PLAINLY, &ranges, l->error);
+    code = tsx_bound_ranges(l->query, shows, op, &value, 1, decided ? 0 : TSX_SQLITE_RULES, &ranges, l->error);
   if (ranges.all && type == SQLITE_TEXT && equality) lower_decimal(shows, value, &decimal, &at, &ranges);
   sqlite3_value_free(value);
   if (code < 0) return code;

@@ -1,14 +1,14 @@
 /* plan.c: divides a query between SQLite and the engine, and makes the engine's request.
  *
- * tsx_asked_plan runs before any cell is read. Of the AND terms of WHERE, a constant may rule out all cells, a term of
+ * tsx_plan_make runs before any cell is read. Of the AND terms of WHERE, a constant may rule out all cells, a term of
  * one dimension is evaluated by SQLite once per coordinate and drops coordinates, and all other terms are ANDed to one
  * expression for the engine. A key or column that depends on one dimension is evaluated on its axis, too: the engine
  * groups by the coordinate and reads a key as its rank among the distinct values. What depends on several columns or on
  * attributes is lowered (lower.c).
  *
- * After the axes have been evaluated, tsx_asked_joins drops join conditions that always hold. tsx_asked_finish checks
- * types, ranks the keys' values and fills in the request. Where INTEGER and REAL values are equal but look different,
- * the request has extra MIN aggregates that recover the value to show (tsx_key_part.least).
+ * After the axes have been evaluated, tsx_plan_drop_joins drops join conditions that always hold. tsx_plan_finish
+ * checks types, ranks the keys' values and fills in the request. Where INTEGER and REAL values are equal but look
+ * different, the request has extra MIN aggregates that recover the value to show (tsx_key_part.least).
  *
  * Sections: WHERE; keys, aggregates, columns; numbers of keys; the request. */
 #include "query/query_internal.h"
@@ -21,7 +21,7 @@
 /* ---- WHERE ------------------------------------------------------------------------------------------------------- */
 
 /* A constant term: if it is false or null, no cell satisfies WHERE. */
-static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int plan_constant(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   sqlite3_value *value = NULL;
   const int code = tsx_query_constant(a->query, tree, &value, error);
   if (code < 0) return code;
@@ -34,7 +34,7 @@ static int plan_constant(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
 }
 
 /* Adds a term that the engine tests for each cell. */
-static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int plan_condition(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   const uint32_t n = a->condition_count;
   if ((n & (n - 1)) == 0) {
     const tsx_expr **more = tsx_arena_take(&a->query->select.arena, (n ? 2 * n : 1) * sizeof *more);
@@ -47,7 +47,7 @@ static int plan_condition(tsx_asked *a, const tsx_expr *tree, tsr_error *error) 
 }
 
 /* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
-static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
     const int code = plan_where(a, tree->operands[0], error);
@@ -65,7 +65,7 @@ static int plan_where(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
 }
 
 /* Requests the value number of each binding. A JOIN drops cells without a joined row, a LEFT JOIN keeps them. */
-static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
+static int plan_join(tsx_plan *a, uint32_t j, tsr_error *error) {
   const tsx_join *join = &a->query->select.joins[j];
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     const tsx_expr *number = join->on.bindings[b].number;
@@ -80,7 +80,7 @@ static int plan_join(tsx_asked *a, uint32_t j, tsr_error *error) {
 
 /* Returns true if a tree is a datetime or time dimension of which SQL shows every coordinate as ISO text. Coordinates
  * and texts sort alike, so the engine can work on the coordinates, and SQLite need not make the text of each. */
-static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
+static bool plan_is_time(const tsx_plan *a, const tsx_expr *tree) {
   char text[48];
   tree = tsx_expr_meaning(tree);
   const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
@@ -93,11 +93,11 @@ static bool plan_is_time(const tsx_asked *a, const tsx_expr *tree) {
 }
 
 /* The same, for sparse arrays only: they may have fewer cells than coordinates. */
-static bool plan_is_sparse_time(const tsx_asked *a, const tsx_expr *tree) {
+static bool plan_is_sparse_time(const tsx_plan *a, const tsx_expr *tree) {
   return !a->query->table->schema->dense && plan_is_time(a, tree);
 }
 
-static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
+static int plan_key(tsx_plan *a, uint32_t k, tsr_error *error) {
   const tsx_expr *tree = tsx_expr_meaning(a->query->select.group[k]);
   tsx_key_part *key = &a->keys[k];
   const bool time = plan_is_sparse_time(a, tree);
@@ -109,7 +109,7 @@ static int plan_key(tsx_asked *a, uint32_t k, tsr_error *error) {
   return number < 0 ? number : tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
 }
 
-static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
+static int plan_percent(tsx_plan *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE)
     return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
@@ -124,8 +124,8 @@ static int plan_percent(tsx_asked *a, const tsx_expr *tree, tsx_aggregate_part *
                        error);
 }
 
-static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
-  if (tsx_asked_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
+static int plan_one_aggregate(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
+  if (tsx_plan_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
   if (a->aggregate_count == TSR_QUERY_AGGREGATES)
     return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
   tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
@@ -143,7 +143,7 @@ static int plan_one_aggregate(tsx_asked *a, const tsx_expr *tree, tsr_error *err
 }
 
 /* Collects the aggregates and bare columns of a tree. What surrounds them is left to SQLite. */
-static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int plan_aggregates(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_AGGREGATE) return plan_one_aggregate(a, tree, error);
   if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
@@ -154,19 +154,19 @@ static int plan_aggregates(tsx_asked *a, const tsx_expr *tree, tsr_error *error)
   return code;
 }
 
-uint32_t tsx_asked_aggregate(const tsx_asked *a, const tsx_expr *tree) {
+uint32_t tsx_plan_aggregate(const tsx_plan *a, const tsx_expr *tree) {
   uint32_t i = 0;
   while (i < a->aggregate_count && !tsx_expr_equal(a->aggregates[i].tree, tree)) i++;
   return i;
 }
 
 /* Returns true if a tree is a dimension whose coordinates SQL shows unchanged. */
-static bool plan_is_shown(const tsx_asked *a, const tsx_expr *tree) {
+static bool plan_is_shown(const tsx_plan *a, const tsx_expr *tree) {
   const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
   return shows && shows->form <= TSX_UINT32;
 }
 
-static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int plan_column(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tsx_column_part *part = &a->columns[a->column_count];
   tree = tsx_expr_meaning(tree);
   part->tree = tree;
@@ -185,7 +185,7 @@ static int plan_column(tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
   return code < 0 ? code : TSR_OK;
 }
 
-static int plan_groups(tsx_asked *a, tsr_error *error) {
+static int plan_groups(tsx_plan *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
   int code = TSR_OK;
   for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
@@ -197,7 +197,7 @@ static int plan_groups(tsx_asked *a, tsr_error *error) {
   return code;
 }
 
-int tsx_asked_plan(tsx_asked *a, tsr_error *error) {
+int tsx_plan_make(tsx_plan *a, tsr_error *error) {
   tsx_select *s = &a->query->select;
   a->keys = tsx_arena_take(&s->arena, (s->group_count + 1) * sizeof *a->keys);
   a->aggregates = tsx_arena_take(&s->arena, TSR_QUERY_AGGREGATES * sizeof *a->aggregates);
@@ -226,7 +226,7 @@ static int compare_places(const void *a, const void *b) {
 
 /* Ranks the values of a key: equal values share a number, and numbers ascend with the values. Coordinates that WHERE
  * has dropped get UINT32_MAX. Sets key->mixed if an INTEGER and a REAL share a number. */
-static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
+static int number_key(tsx_plan *a, tsx_key_part *key, tsr_error *error) {
   const tsx_axis *axis = &a->query->axes[key->axis];
   tsx_arena *arena = &a->query->select.arena;
   const tsr_value *values = axis->values[key->tree];
@@ -255,7 +255,7 @@ static int number_key(tsx_asked *a, tsx_key_part *key, tsr_error *error) {
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
 /* Without cells, the axes are empty and their expressions have no types: replaces every expression by NULL. */
-static void finish_nothing(tsx_asked *a) {
+static void finish_nothing(tsx_plan *a) {
   static const tsr_node null = {.operation = TSR_OP_CONSTANT, .value = {.type = TSR_VALUE_NULL}};
   const tsr_expression expression = {.nodes = &null, .count = 1};
   for (uint32_t k = 0; k < a->query->select.group_count; k++)
@@ -283,7 +283,7 @@ static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_val
 }
 
 /* Groups a key of type NUMBER as REAL, and requests the minimum of the original key, whose type the group shows. */
-static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *key, uint32_t *extra, tsr_error *error) {
+static int finish_number_key(tsx_plan *a, tsx_key_part *part, tsr_query_key *key, uint32_t *extra, tsr_error *error) {
   tsx_arena *arena = &a->query->select.arena;
   const uint32_t count = part->lowered.expression.count;
   tsr_node *nodes = tsx_arena_take(arena, (count + 1) * sizeof *nodes);
@@ -301,7 +301,7 @@ static int finish_number_key(tsx_asked *a, tsx_key_part *part, tsr_query_key *ke
 
 /* For a mixed key on an axis, requests the least coordinate of each group, so that the group shows a value that one of
  * its cells has. */
-static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *extra, tsr_error *error) {
+static int finish_mixed_key(const tsx_plan *a, tsx_key_part *part, uint32_t *extra, tsr_error *error) {
   if (a->aggregate_count + *extra == TSR_QUERY_AGGREGATES)
     return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
   part->least = a->aggregate_count + (*extra)++;
@@ -309,7 +309,7 @@ static int finish_mixed_key(const tsx_asked *a, tsx_key_part *part, uint32_t *ex
 }
 
 /* Appends the minima that finish_number_key and finish_mixed_key requested to the aggregates. */
-static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, uint32_t *count) {
+static void finish_least(const tsx_plan *a, tsr_query_aggregate *aggregates, uint32_t *count) {
   for (uint32_t k = 0; k < a->query->select.group_count; k++) {
     const tsx_key_part *part = &a->keys[k];
     if (part->least < 0) continue;
@@ -320,7 +320,7 @@ static void finish_least(const tsx_asked *a, tsr_query_aggregate *aggregates, ui
   }
 }
 
-static int finish_keys(tsx_asked *a, tsr_error *error) {
+static int finish_keys(tsx_plan *a, tsr_error *error) {
   const uint32_t count = a->query->select.group_count;
   tsr_query_key *keys = tsx_arena_take(&a->query->select.arena, (count + 1) * sizeof *keys);
   tsr_value_type type = TSR_VALUE_NULL;
@@ -352,7 +352,7 @@ static int finish_keys(tsx_asked *a, tsr_error *error) {
   return TSR_OK;
 }
 
-static int finish_aggregates(tsx_asked *a, tsr_error *error) {
+static int finish_aggregates(tsx_plan *a, tsr_error *error) {
   tsr_query_aggregate *aggregates = tsx_arena_take(&a->query->select.arena, TSR_QUERY_AGGREGATES * sizeof *aggregates);
   if (!aggregates) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < a->aggregate_count; i++) {
@@ -394,7 +394,7 @@ static int finish_aggregates(tsx_asked *a, tsr_error *error) {
 }
 
 /* Refuses a column whose cells have no SQL value. The message names it, as the source text may only say `*`. */
-static int fail_opaque(const tsx_asked *a, const tsx_expr *tree, tsr_error *error) {
+static int fail_opaque(const tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
   char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)
                    : sqlite3_mprintf("several values in a cell, or bytes");
@@ -404,7 +404,7 @@ static int fail_opaque(const tsx_asked *a, const tsx_expr *tree, tsr_error *erro
   return code;
 }
 
-static int finish_columns(tsx_asked *a, tsr_error *error) {
+static int finish_columns(tsx_plan *a, tsr_error *error) {
   tsr_expression *columns = tsx_arena_take(&a->query->select.arena, (a->column_count + 1) * sizeof *columns);
   if (!columns) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < a->column_count; i++) {
@@ -418,7 +418,7 @@ static int finish_columns(tsx_asked *a, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_asked_joins(tsx_asked *a, tsr_error *error) {
+int tsx_plan_drop_joins(tsx_plan *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
   uint32_t n = 0;
   for (uint32_t i = 0; i < a->condition_count; i++) {
@@ -433,7 +433,7 @@ int tsx_asked_joins(tsx_asked *a, tsr_error *error) {
   return n ? tsx_lower(a->query, a->conditions, n, &a->where, error) : TSR_OK;
 }
 
-int tsx_asked_finish(tsx_asked *a, tsr_error *error) {
+int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
   tsx_query *query = a->query;
   const uint32_t n = query->table->schema->dimension_count;
   tsr_ranges *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);

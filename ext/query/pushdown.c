@@ -271,7 +271,7 @@ tsx_op tsx_bound_op(tsr_operation operation) {
 typedef struct comparison { /* of a column or a label with constants */
   const tsx_expr *term, *left;
   tsx_op op; /* TSX_IN: equals any of `rights` */
-  tsx_expr *const *rights;
+  tsx_expr *const *right_sides;
   uint32_t count;
   sqlite3_value **values; /* [count], or NULL */
   bool partial; /* one bound of a BETWEEN whose other bound is not constant */
@@ -291,8 +291,8 @@ static int comparison_evaluate(const tsx_query *query, comparison *c, tsr_error 
   const bool text = c->op == TSX_IN && compared_column(query, c)->form == TSX_DATETIME;
   int code = TSR_OK;
   for (uint32_t i = 0; i < c->count && code == TSR_OK; i++)
-    code = text ? tsx_query_text(query, tsx_expr_meaning(c->rights[i]), &c->values[i], error)
-                : tsx_query_constant(query, tsx_expr_meaning(c->rights[i]), &c->values[i], error);
+    code = text ? tsx_query_text(query, tsx_expr_meaning(c->right_sides[i]), &c->values[i], error)
+                : tsx_query_constant(query, tsx_expr_meaning(c->right_sides[i]), &c->values[i], error);
   return code;
 }
 
@@ -310,14 +310,14 @@ static bool comparison_decides(const tsx_query *query, const comparison *c) {
   if (unequal && sqlite3_libversion_number() < UNEQUAL_FROM) return false;
   if (c->left->kind == TSX_EXPR_LABEL && (unequal || op == TSX_IS)) return false;
   for (uint32_t i = 0; i < c->count; i++) {
-    const bool known = op != TSX_IN && tsx_expr_meaning(c->rights[i])->kind == TSX_EXPR_LITERAL;
+    const bool known = op != TSX_IN && tsx_expr_meaning(c->right_sides[i])->kind == TSX_EXPR_LITERAL;
     if (!tsx_ranges_exact(column, op, known ? c->values[i] : NULL, tsx_connection_utf16(query->connection)))
       return false;
   }
   return true;
 }
 
-/* Returns true if a plain comparison (TSX_PLAINLY) restricts nothing, because a value compared with text is not
+/* Returns true if a plain comparison (TSX_SQLITE_RULES) restricts nothing, because a value compared with text is not
  * text. */
 static bool comparison_is_open(const tsx_column *column, const comparison *c) {
   const bool text = column->form == TSX_DATETIME || !strcmp(column->declared, "TEXT");
@@ -369,7 +369,7 @@ static int term_add(tsx_query *query, comparison *parts, uint32_t count, tsr_err
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) code = comparison_evaluate(query, &parts[i], error);
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) decides = decides && comparison_decides(query, &parts[i]);
   for (uint32_t i = 0; i < count && code == TSR_OK; i++)
-    code = comparison_add(query, &parts[i], decides ? 0 : TSX_PLAINLY, error);
+    code = comparison_add(query, &parts[i], decides ? 0 : TSX_SQLITE_RULES, error);
   return code == TSR_OK && decides ? comparison_decided(query, parts[0].term, error) : code;
 }
 
@@ -383,7 +383,7 @@ static uint32_t term_find(const tsx_expr *term, comparison parts[2]) {
     for (uint32_t i = 1; i < term->count; i++)
       if (!bound_is_constant(term->operands[i])) return 0;
     parts[0].op = term->count == 2 ? TSX_EQ : TSX_IN; /* SQLite turns a list of one value into = */
-    parts[0].rights = term->operands + 1;
+    parts[0].right_sides = term->operands + 1;
     parts[0].count = term->count - 1;
     return 1;
   }
@@ -392,7 +392,7 @@ static uint32_t term_find(const tsx_expr *term, comparison parts[2]) {
     for (uint32_t i = 1; i <= 2; i++) {
       if (!bound_is_constant(term->operands[i])) continue;
       parts[n].op = i == 1 ? TSX_GE : TSX_LE;
-      parts[n++].rights = term->operands + i;
+      parts[n++].right_sides = term->operands + i;
     }
     parts[0].partial = n == 1;
     return n;
@@ -402,7 +402,7 @@ static uint32_t term_find(const tsx_expr *term, comparison parts[2]) {
   const bool swapped = (right->kind == TSX_EXPR_NAME || right->kind == TSX_EXPR_LABEL) && bound_is_constant(left);
   parts[0].left = swapped ? right : left;
   parts[0].op = tsx_bound_op(swapped ? tsx_bound_flipped(term->operation) : term->operation);
-  parts[0].rights = term->operands + !swapped;
+  parts[0].right_sides = term->operands + !swapped;
   return parts[0].op != TSX_NOTNULL && (swapped || (column && bound_is_constant(right)));
 }
 
@@ -423,7 +423,7 @@ int tsx_bounds_find(tsx_query *query, const tsx_expr *where, tsr_error *error) {
 
 #define OUTER_LIST_MAX 65536u /* values of an IN; a longer list is left to SQLite */
 
-static const tsx_expr *outer_tree(const tsx_query *query, const tsx_outer *outer) {
+static const tsx_expr *outer_tree(const tsx_query *query, const tsx_outer_constraint *outer) {
   return tsx_expr_meaning(query->select.items[outer->item].tree);
 }
 
@@ -436,7 +436,7 @@ static bool outer_is_range(const tsx_query *query, const tsx_expr *tree) {
          tsx_ranges_possible(shows);
 }
 
-bool tsx_outer_possible(const tsx_query *query) {
+bool tsx_pushdown_possible(const tsx_query *query) {
   const tsx_select *s = &query->select;
   if (s->limit || s->distinct) return false;
   for (uint32_t k = 0; query->over_groups && k < s->group_count; k++) {
@@ -447,9 +447,9 @@ bool tsx_outer_possible(const tsx_query *query) {
   return true;
 }
 
-bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
+bool tsx_pushdown_takes(const tsx_query *query, uint32_t item) {
   const tsx_select *s = &query->select;
-  if (!tsx_outer_possible(query)) return false;
+  if (!tsx_pushdown_possible(query)) return false;
   const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
   if (tree->field < 0 || tree->has_aggregate ||
       (!tsx_axis_possible(&query->table->columns[tree->field]) && !outer_is_range(query, tree)))
@@ -458,23 +458,23 @@ bool tsx_outer_takes(const tsx_query *query, uint32_t item) {
 }
 
 /* Returns the operator of a constraint. The plan takes only comparisons (query_table.c). */
-static tsx_op outer_op(const tsx_outer *outer) { return outer->in ? TSX_IN : (tsx_op)tsx_op_of(outer->op); }
+static tsx_op outer_op(const tsx_outer_constraint *outer) { return outer->in ? TSX_IN : (tsx_op)tsx_op_of(outer->op); }
 
 /* Returns the column if the item is a bare datetime column in a query over cells, else NULL. */
 static const tsx_column *outer_datetime(const tsx_query *query, uint32_t item) {
   const tsx_expr *tree = tsx_expr_meaning(query->select.items[item].tree);
-  if (query->over_groups || !tsx_outer_possible(query) || tree->kind != TSX_EXPR_NAME) return NULL;
+  if (query->over_groups || !tsx_pushdown_possible(query) || tree->kind != TSX_EXPR_NAME) return NULL;
   const tsx_column *shows = &query->table->columns[tree->column];
   return shows->form == TSX_DATETIME ? shows : NULL;
 }
 
-bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right) {
+bool tsx_pushdown_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right) {
   const tsx_column *shows = outer_datetime(query, item);
   return shows &&
          tsx_ranges_exact(shows, in ? TSX_IN : (tsx_op)tsx_op_of(op), right, tsx_connection_utf16(query->connection));
 }
 
-int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error) {
+int tsx_pushdown_request(tsx_query *query, tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   for (uint32_t i = 0; i < count; i++) {
     const tsx_expr *tree = outer_tree(query, &outer[i]);
     const int axis = outer[i].decides || outer_is_range(query, tree) ? -1 : tsx_axis_of(query, tree);
@@ -512,7 +512,7 @@ static void values_free(outer_values *v) {
 }
 
 /* Takes the values of a constraint. values_free frees them, also after a failure. */
-static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error) {
+static int values_take(outer_values *v, const tsx_outer_constraint *outer, tsr_error *error) {
   sqlite3_value *member = NULL;
   *v = (outer_values){.one = outer->value};
   if (!outer->in) {
@@ -535,7 +535,7 @@ static int values_take(outer_values *v, const tsx_outer *outer, tsr_error *error
 
 /* Adds a comparison with a dimension as ranges. SQLite may compare two texts as numbers, if a numeric column supplies
  * the value. So for a TEXT dimension only equality is pushed down, where equal texts are equal as numbers, too. */
-static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr *tree, const outer_values *v,
+static int outer_range(tsx_query *query, const tsx_outer_constraint *outer, const tsx_expr *tree, const outer_values *v,
                        tsr_error *error) {
   const tsx_op op = outer_op(outer);
   const bool equal = op == TSX_IN || op == TSX_EQ || op == TSX_IS;
@@ -544,10 +544,10 @@ static int outer_range(tsx_query *query, const tsx_outer *outer, const tsx_expr 
     const int type = sqlite3_value_type(v->values[i]);
     if (text ? type != SQLITE_TEXT || !equal : type == SQLITE_BLOB) return TSR_OK;
   }
-  return bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_PLAINLY, error);
+  return bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_SQLITE_RULES, error);
 }
 
-int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error) {
+int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
     const tsx_expr *tree = outer_tree(query, &outer[i]);
@@ -565,16 +565,16 @@ int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, t
 }
 
 /* Adds a decided comparison with a datetime attribute to the engine's condition. SQLite does not test it again. */
-static int outer_decide(tsx_asked *asked, const tsx_outer *outer, const outer_values *v, tsr_error *error) {
-  tsx_query *query = asked->query;
+static int outer_decide(tsx_plan *plan, const tsx_outer_constraint *outer, const outer_values *v, tsr_error *error) {
+  tsx_query *query = plan->query;
   const tsx_expr *tree = outer_tree(query, outer);
   const tsx_column *shows = &query->table->columns[tree->column];
   const tsx_op op = outer_op(outer);
   tsr_ranges set;
   if (op == TSX_IS && sqlite3_value_type(v->values[0]) == SQLITE_NULL)
-    return tsx_lower_null(query, tree, &asked->where, error);
+    return tsx_lower_null(query, tree, &plan->where, error);
   const int code = tsx_bound_ranges(query, shows, op, v->values, v->count, 0, &set, error);
-  return code < 0 ? code : tsx_lower_ranges(query, tree, &set, &asked->where, error);
+  return code < 0 ? code : tsx_lower_ranges(query, tree, &set, &plan->where, error);
 }
 
 /* ---- Constraints on axes ----------------------------------------------------------------------------------------- */
@@ -586,7 +586,7 @@ typedef struct outer_test { /* a constraint, to be tested against the values of 
   tsx_constant constant; /* otherwise */
 } outer_test;
 
-static int test_make(tsx_query *query, const tsx_outer *outer, const outer_values *v, outer_test *test,
+static int test_make(tsx_query *query, const tsx_outer_constraint *outer, const outer_values *v, outer_test *test,
                      tsr_error *error) {
   *test = (outer_test){.op = outer->op, .in = outer->in, .utf16 = tsx_connection_utf16(query->connection)};
   test->list.values = tsx_arena_take(&query->select.arena, ((uint64_t)v->count + 1) * sizeof *test->list.values);
@@ -608,7 +608,7 @@ static bool test_may(const outer_test *test, const tsr_value *value) {
 
 /* Drops the values of an axis that cannot satisfy a constraint. An enumerated attribute is left alone if a cell without
  * a value may satisfy it. */
-static int outer_axis(tsx_query *query, const tsx_outer *outer, const outer_values *v, tsr_error *error) {
+static int outer_axis(tsx_query *query, const tsx_outer_constraint *outer, const outer_values *v, tsr_error *error) {
   const tsx_expr *tree = outer_tree(query, outer);
   const uint32_t place = (uint32_t)tsx_axis_of(query, tree);
   tsx_axis *axis = &query->axes[place];
@@ -637,14 +637,14 @@ static int outer_axis(tsx_query *query, const tsx_outer *outer, const outer_valu
 }
 
 /* Turns the codes that the constraints have kept into conditions on cells. */
-static int outer_labels(tsx_asked *asked, const tsx_outer *outer, uint32_t count, tsr_error *error) {
-  tsx_query *query = asked->query;
+static int outer_labels(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
+  tsx_query *query = plan->query;
   for (uint32_t a = 0; a < query->axis_count; a++) {
     if (!query->axes[a].kept || query->table->columns[query->axes[a].column].form != TSX_LABEL) continue;
     for (uint32_t i = 0; i < count; i++) {
       const tsx_expr *tree = outer_tree(query, &outer[i]);
       if (outer[i].request < 0 || tree->field != query->axes[a].column) continue;
-      const int code = tsx_lower_kept(query, tree, a, &asked->where, error);
+      const int code = tsx_lower_kept(query, tree, a, &plan->where, error);
       if (code < 0) return code;
       break;
     }
@@ -652,17 +652,17 @@ static int outer_labels(tsx_asked *asked, const tsx_outer *outer, uint32_t count
   return TSR_OK;
 }
 
-int tsx_outer_apply(tsx_asked *asked, const tsx_outer *outer, uint32_t count, tsr_error *error) {
+int tsx_pushdown_apply(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
-    const tsx_expr *tree = outer_tree(asked->query, &outer[i]);
-    const bool decides = outer[i].decides && !asked->query->table->columns[tree->column].description->is_dimension;
+    const tsx_expr *tree = outer_tree(plan->query, &outer[i]);
+    const bool decides = outer[i].decides && !plan->query->table->columns[tree->column].description->is_dimension;
     outer_values values;
     if (!decides && outer[i].request < 0) continue;
     code = values_take(&values, &outer[i], error);
-    if (code == TSR_OK && decides) code = outer_decide(asked, &outer[i], &values, error);
-    else if (code == TSR_OK && !values.many) code = outer_axis(asked->query, &outer[i], &values, error);
+    if (code == TSR_OK && decides) code = outer_decide(plan, &outer[i], &values, error);
+    else if (code == TSR_OK && !values.many) code = outer_axis(plan->query, &outer[i], &values, error);
     values_free(&values);
   }
-  return code == TSR_OK ? outer_labels(asked, outer, count, error) : code;
+  return code == TSR_OK ? outer_labels(plan, outer, count, error) : code;
 }

@@ -519,7 +519,7 @@ typedef struct tsx_column_part { /* a result column of a query over cells */
   tsr_value_type type;
 } tsx_column_part;
 
-typedef struct tsx_asked {
+typedef struct tsx_plan {
   tsx_query *query;
   bool nothing; /* no cell satisfies the WHERE */
   const tsx_expr **conditions; /* terms of WHERE that the engine tests for each cell */
@@ -531,19 +531,19 @@ typedef struct tsx_asked {
   tsx_column_part *columns;
   uint32_t column_count;
   tsr_query request;
-} tsx_asked;
+} tsx_plan;
 
 /* Divides the work between the engine and SQLite, after tsx_axes_find. Reads no cells. */
-int tsx_asked_plan(tsx_asked *asked, tsr_error *error);
+int tsx_plan_make(tsx_plan *plan, tsr_error *error);
 
 /* After the axes have been evaluated: drops the conditions of joins that have a row for every coordinate. */
-int tsx_asked_joins(tsx_asked *asked, tsr_error *error);
+int tsx_plan_drop_joins(tsx_plan *plan, tsr_error *error);
 
 /* Makes asked->request. The last step. */
-int tsx_asked_finish(tsx_asked *asked, tsr_error *error);
+int tsx_plan_finish(tsx_plan *plan, tsr_error *error);
 
 /* Returns the number of the aggregate that a tree is, bare columns included; aggregate_count if there is none. */
-uint32_t tsx_asked_aggregate(const tsx_asked *asked, const tsx_expr *tree);
+uint32_t tsx_plan_aggregate(const tsx_plan *plan, const tsx_expr *tree);
 
 /* ---- pushdown.c: SQLite's order of values, bounds from WHERE, and constraints of the outer statement ------------- */
 
@@ -569,8 +569,9 @@ typedef struct tsx_value_list { /* the non-null values of an IN list, sorted */
  * ISO text of any precision as instants (docs/reference/types.md). Elsewhere SQLite compares the texts. A query does
  * the same, so it returns the same rows as the equivalent view. */
 
-/* Makes the ranges of the values that can satisfy `column op value`, for any of the values. `how` is 0 or TSX_PLAINLY;
- * the connection's flags for tsx_ranges_make are added. The ranges are copied into the query's arena. */
+/* Makes the ranges of the values that can satisfy `column op value`, for any of the values. `how` is 0 or
+ * TSX_SQLITE_RULES; the connection's flags for tsx_ranges_make are added. The ranges are copied into the query's
+ * arena. */
 int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqlite3_value *const *values,
                      uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error);
 
@@ -594,37 +595,37 @@ tsr_operation tsx_bound_flipped(tsr_operation operation);
  * A datetime column of cells is the exception: in a view, SQLite hands its constraint to the table, which compares
  * instants. So here the query decides such a constraint, and SQLite does not test it again. */
 
-typedef struct tsx_outer {
+typedef struct tsx_outer_constraint {
   uint32_t item; /* of the SELECT */
   int op; /* SQLITE_INDEX_CONSTRAINT_EQ and the like */
   bool in; /* the constraint is `item IN (...)`: `value` is its list, for sqlite3_vtab_in_first, and `op` is EQ */
-  bool decides; /* tsx_outer_decides was true: SQLite does not test the constraint */
+  bool decides; /* tsx_pushdown_decides was true: SQLite does not test the constraint */
   sqlite3_value *value; /* borrowed */
-  int request; /* set by tsx_outer_request: the item's number among the trees of its axis, or < 0 */
-} tsx_outer;
+  int request; /* set by tsx_pushdown_request: the item's number among the trees of its axis, or < 0 */
+} tsx_outer_constraint;
 
 /* Returns true if constraints may drop rows: only if the items identify the rows (tsx_run_rowid), and there is no LIMIT
  * and no DISTINCT. */
-bool tsx_outer_possible(const tsx_query *query);
+bool tsx_pushdown_possible(const tsx_query *query);
 
 /* Returns true if constraints on the item can be tested before any cell is read. */
-bool tsx_outer_takes(const tsx_query *query, uint32_t item);
+bool tsx_pushdown_takes(const tsx_query *query, uint32_t item);
 
 /* Returns true if the query decides a constraint, so that SQLite must not test it. `right` is the value that the item
  * is compared with, or NULL if it is not known yet. */
-bool tsx_outer_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right);
+bool tsx_pushdown_decides(const tsx_query *query, uint32_t item, int op, bool in, sqlite3_value *right);
 
 /* Adds the constraints on dimensions to the query's bounds. Call before tsx_axes_find, which narrows the axes by
  * them. */
-int tsx_outer_bounds(tsx_query *query, const tsx_outer *outer, uint32_t count, tsr_error *error);
+int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
 
 /* Requests the axis values that the other constraints compare. Call after tsx_axes_find. */
-int tsx_outer_request(tsx_query *query, tsx_outer *outer, uint32_t count, tsr_error *error);
+int tsx_pushdown_request(tsx_query *query, tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
 
 /* After the axes have been evaluated: drops coordinates, or adds conditions on cells to `asked`. */
-int tsx_outer_apply(tsx_asked *asked, const tsx_outer *outer, uint32_t count, tsr_error *error);
+int tsx_pushdown_apply(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
 
-/* ---- run.c: rowids, execution, kept rows ------------------------------------------------------------------------- */
+/* ---- run.c: rowids, execution, the row cache --------------------------------------------------------------------- */
 
 /* In RIGHT JOIN and FULL JOIN, SQLite uses rowids to remember which rows it has matched. So a row must keep its rowid
  * in all scans of a statement, whatever their constraints, and no two rows may share one. */
@@ -646,7 +647,7 @@ int tsx_run_check(tsx_query *query, tsr_error *error);
 
 /* Starts a run. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
  * *run may be NULL. */
-int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
+int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);
 
@@ -654,28 +655,28 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
  * Text is borrowed until the next call. */
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
 
-/* Gives the rowid of the row. If constraints cannot drop rows (tsx_outer_possible), it is the ordinal of the row. */
+/* Gives the rowid of the row. If constraints cannot drop rows (tsx_pushdown_possible), it is the ordinal of the row. */
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);
 
-/* Kept rows: all rows of a query in memory with a hash index, for a cursor that SQLite restarts for each row of an
+/* The row cache: all rows of a query in memory with a hash index, for a cursor that SQLite restarts for each row of an
  * outer loop. SQLite builds no automatic index on a virtual table. */
 
-typedef struct tsx_kept_rows tsx_kept_rows;
+typedef struct tsx_row_cache tsx_row_cache;
 
 /* Reads all rows of a run and indexes the items in `indexed`. Returns 1; or 0 if the rows need more than `limit` bytes
  * or have values that cannot be kept, such as BLOBs. The caller frees *rows in all cases. */
-int tsx_kept_rows_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
-                       uint64_t limit, tsx_kept_rows **rows, tsr_error *error);
-void tsx_kept_rows_free(tsx_kept_rows *rows);
+int tsx_row_cache_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
+                       uint64_t limit, tsx_row_cache **rows, tsr_error *error);
+void tsx_row_cache_free(tsx_row_cache *rows);
 
 /* Starts a walk over the rows whose indexed items may equal `values`, one per indexed item; NULL: over all rows. The
  * walk may include rows that are not equal. */
-void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values);
+void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values);
 
 /* Moves to the next row; returns false at the end. */
-bool tsx_kept_rows_next(tsx_kept_rows *rows);
-void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, uint32_t item);
-int64_t tsx_kept_rows_rowid(const tsx_kept_rows *rows);
+bool tsx_row_cache_next(tsx_row_cache *rows);
+void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item);
+int64_t tsx_row_cache_rowid(const tsx_row_cache *rows);
 
 #endif

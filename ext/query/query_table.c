@@ -25,13 +25,13 @@
 #define QUERY_OMITTED_MAX 16 /* SQLite honours `omit` only for so many constraints */
 #define COUNT_EVERY       256 /* rows */
 #define KEEP_AFTER        32 /* constrained scans of a cursor, as for an IN list, before all groups are evaluated */
-#define KEEP_SHARE        4 /* kept rows use at most 1 / KEEP_SHARE of memory_mb */
+#define KEEP_SHARE        4 /* the row cache uses at most 1 / KEEP_SHARE of memory_mb */
 #define KEEP_MEMORY       (UINT64_C(1) << 30) /* the default of memory_mb */
 
 typedef struct query_term {
   uint32_t item;
   int op;
-  bool in, decides; /* as of tsx_outer */
+  bool in, decides; /* as of tsx_outer_constraint */
 } query_term;
 
 typedef struct outer_plan {
@@ -60,7 +60,7 @@ typedef struct query_cursor {
   uint64_t uncounted; /* rows not yet added to rows_returned */
   uint32_t scans; /* how often the cursor was started */
   bool cannot_keep; /* not a query of groups, or the groups need too much memory */
-  tsx_kept_rows *kept; /* all groups, or NULL */
+  tsx_row_cache *kept; /* all groups, or NULL */
   int kept_number; /* the plan whose terms index `kept` */
   bool walks; /* the current scan walks over `kept` */
 } query_cursor;
@@ -381,8 +381,8 @@ static void plan_take(outer_plan *plan, sqlite3_index_info *info, int i, const t
   if (sqlite3_stricmp(sqlite3_vtab_collation(info, i), "BINARY") != 0) return;
   const bool in = c->op == SQLITE_INDEX_CONSTRAINT_EQ && sqlite3_vtab_in(info, i, -1);
   if (!in && sqlite3_vtab_rhs_value(info, i, &right) != SQLITE_OK) right = NULL;
-  const bool decides = i < QUERY_OMITTED_MAX && tsx_outer_decides(query, item, c->op, in, right);
-  if (!decides && !tsx_outer_takes(query, item)) return;
+  const bool decides = i < QUERY_OMITTED_MAX && tsx_pushdown_decides(query, item, c->op, in, right);
+  if (!decides && !tsx_pushdown_takes(query, item)) return;
   if (in) sqlite3_vtab_in(info, i, 1);
   query_term *term = &plan->terms[plan->count++]; /* plan_number compares bytes, so padding must stay 0 */
   term->item = item;
@@ -446,7 +446,7 @@ static void query_clear(query_cursor *c) {
 static int query_close(sqlite3_vtab_cursor *cursor) {
   query_cursor *c = (query_cursor *)cursor;
   query_clear(c);
-  tsx_kept_rows_free(c->kept);
+  tsx_row_cache_free(c->kept);
   tsx_connection_remove_cursor(((const tsx_query_table *)cursor->pVtab)->connection);
   sqlite3_free(c);
   return SQLITE_OK;
@@ -457,7 +457,7 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
   tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
   tsr_error error;
   tsx_error_init(&error);
-  const int code = c->walks ? tsx_kept_rows_next(c->kept) : tsx_run_next(c->run, &error);
+  const int code = c->walks ? tsx_row_cache_next(c->kept) : tsx_run_next(c->run, &error);
   c->done = code <= 0;
   if (code > 0) c->uncounted++;
   if (c->done || c->uncounted == COUNT_EVERY) query_count(c);
@@ -500,12 +500,12 @@ static int query_keep(tsx_query_table *table, query_cursor *c, int number, tsr_e
   int code = query_compile(table, c, error);
   if (code == TSR_OK && !c->query.over_groups) code = 0;
   else if (code == TSR_OK && (code = tsx_run_open(&c->query, NULL, 0, &c->run, error)) == TSR_OK)
-    code = tsx_kept_rows_make(c->run, c->query.select.item_count, indexed, count, memory / KEEP_SHARE, &c->kept, error);
+    code = tsx_row_cache_make(c->run, c->query.select.item_count, indexed, count, memory / KEEP_SHARE, &c->kept, error);
   query_clear(c);
   c->cannot_keep = code <= 0;
   c->kept_number = number;
   if (code > 0) return TSR_OK;
-  tsx_kept_rows_free(c->kept);
+  tsx_row_cache_free(c->kept);
   c->kept = NULL;
   return code == TSR_TOOBIG || code == TSR_BUDGET ? TSR_OK : code;
 }
@@ -517,7 +517,7 @@ static void query_walk(const tsx_query_table *table, query_cursor *c, int number
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan->count; i++)
     if (term_is_equal(&plan->terms[i])) sought[count++] = values[i];
-  tsx_kept_rows_find(c->kept, number == c->kept_number && count ? sought : NULL);
+  tsx_row_cache_find(c->kept, number == c->kept_number && count ? sought : NULL);
   c->walks = true;
 }
 
@@ -525,16 +525,16 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   query_cursor *c = (query_cursor *)cursor;
   tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
   tsr_error error = {0};
-  tsx_outer outer[TERMS_MAX];
+  tsx_outer_constraint outer[TERMS_MAX];
   (void)text;
   query_clear(c);
   const outer_plan *plan = number >= 0 && number < table->plan_count ? &table->plans[number] : NULL;
   for (int i = 0; i < count && i < TERMS_MAX && plan; i++)
-    outer[i] = (tsx_outer){.item = plan->terms[i].item,
-                           .op = plan->terms[i].op,
-                           .in = plan->terms[i].in,
-                           .decides = plan->terms[i].decides,
-                           .value = values[i]};
+    outer[i] = (tsx_outer_constraint){.item = plan->terms[i].item,
+                                      .op = plan->terms[i].op,
+                                      .in = plan->terms[i].in,
+                                      .decides = plan->terms[i].decides,
+                                      .value = values[i]};
   int code = TSR_OK;
   if (plan && !c->kept && !c->cannot_keep && c->scans++ >= (plan->count ? KEEP_AFTER : 1))
     code = query_keep(table, c, number, &error);
@@ -544,7 +544,7 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   }
   if (code == TSR_OK) code = query_compile(table, c, &error);
   for (int i = 0; i < count && plan && code == TSR_OK; i++)
-    if (!outer[i].decides && !tsx_outer_takes(&c->query, outer[i].item))
+    if (!outer[i].decides && !tsx_pushdown_takes(&c->query, outer[i].item))
       code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
   if (code == TSR_OK) code = tsx_run_open(&c->query, outer, plan ? (uint32_t)count : 0, &c->run, &error);
   return code < 0 ? table_error(table, &error) : query_next(cursor);
@@ -557,7 +557,7 @@ static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
   tsr_error error;
   tsx_error_init(&error);
   if (c->walks) {
-    tsx_kept_rows_column(c->kept, context, (uint32_t)column);
+    tsx_row_cache_column(c->kept, context, (uint32_t)column);
     return SQLITE_OK;
   }
   const int code = tsx_run_column(c->run, context, (uint32_t)column, &error);
@@ -571,7 +571,7 @@ static int query_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
   tsx_error_init(&error);
   if (!c->walks && tsx_run_rowid(c->run, &number, &error) < 0)
     return table_error((tsx_query_table *)cursor->pVtab, &error);
-  *rowid = c->walks ? tsx_kept_rows_rowid(c->kept) : number;
+  *rowid = c->walks ? tsx_row_cache_rowid(c->kept) : number;
   return SQLITE_OK;
 }
 

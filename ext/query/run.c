@@ -9,8 +9,8 @@
  * engine. Otherwise a nested SELECT runs over the engine's rows, with the words of the query and slots for keys and
  * aggregates.
  *
- * Sections: words and slots, nested statements, the table, rowids, kept rows, rows of the engine, the nested SELECT,
- * opening. */
+ * Sections: words and slots, nested statements, the table, rowids, the row cache, rows of the engine, the nested
+ * SELECT, opening. */
 #include "query/query_internal.h"
 
 #include <limits.h>
@@ -291,7 +291,7 @@ static void rowids_free(tsx_occurrences *o) { sqlite3_free(o->entries); }
 
 #define NO_ROW UINT32_MAX
 
-struct tsx_kept_rows {
+struct tsx_row_cache {
   tsx_arena arena; /* of texts */
   uint32_t item_count, indexed_count;
   uint32_t *indexed; /* items */
@@ -323,14 +323,14 @@ static uint64_t kept_hash(uint64_t hash, const tsr_value *value) {
   }
 }
 
-static uint64_t kept_hash_row(const tsx_kept_rows *rows, const tsr_value *row) {
+static uint64_t kept_hash_row(const tsx_row_cache *rows, const tsr_value *row) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   for (uint32_t i = 0; i < rows->indexed_count; i++) hash = kept_hash(hash, &row[rows->indexed[i]]);
   return hash;
 }
 
 /* Adds the current row of the run. Returns 1; 0 if it cannot be kept. */
-static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
+static int kept_add(tsx_row_cache *rows, tsx_run *run, uint64_t limit, tsr_error *error) {
   const uint64_t width = rows->item_count * sizeof(tsr_value);
   rows->bytes += width + sizeof(int64_t) + 3 * sizeof(uint32_t);
   if (rows->bytes > limit || rows->count == NO_ROW) return 0;
@@ -360,7 +360,7 @@ static int kept_add(tsx_kept_rows *rows, tsx_run *run, uint64_t limit, tsr_error
   return code < 0 ? code : 1;
 }
 
-static int kept_index(tsx_kept_rows *rows, tsr_error *error) {
+static int kept_index(tsx_row_cache *rows, tsr_error *error) {
   uint64_t size = 16;
   while (size < 2 * rows->count) size *= 2;
   rows->mask = size - 1;
@@ -382,12 +382,12 @@ static int kept_index(tsx_kept_rows *rows, tsr_error *error) {
   return 1;
 }
 
-int tsx_kept_rows_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
-                       uint64_t limit, tsx_kept_rows **out, tsr_error *error) {
-  tsx_kept_rows *rows = sqlite3_malloc64(sizeof *rows);
+int tsx_row_cache_make(tsx_run *run, uint32_t item_count, const uint32_t *indexed, uint32_t indexed_count,
+                       uint64_t limit, tsx_row_cache **out, tsr_error *error) {
+  tsx_row_cache *rows = sqlite3_malloc64(sizeof *rows);
   *out = rows;
   if (!rows) return tsx_out_of_memory(error);
-  *rows = (tsx_kept_rows){.item_count = item_count, .indexed_count = indexed_count};
+  *rows = (tsx_row_cache){.item_count = item_count, .indexed_count = indexed_count};
   rows->indexed = tsx_arena_take(&rows->arena, (indexed_count + 1) * sizeof *rows->indexed);
   rows->texts = tsx_arena_take(&rows->arena, 2 * ((uint64_t)indexed_count + 1) * sizeof *rows->texts);
   if (!rows->indexed || !rows->texts) return tsx_out_of_memory(error);
@@ -400,7 +400,7 @@ int tsx_kept_rows_make(tsx_run *run, uint32_t item_count, const uint32_t *indexe
   return code < 0 ? code : kept_index(rows, error);
 }
 
-void tsx_kept_rows_free(tsx_kept_rows *rows) {
+void tsx_row_cache_free(tsx_row_cache *rows) {
   if (!rows) return;
   tsx_arena_free(&rows->arena);
   sqlite3_free(rows->values);
@@ -410,7 +410,7 @@ void tsx_kept_rows_free(tsx_kept_rows *rows) {
   sqlite3_free(rows);
 }
 
-void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values) {
+void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
   rows->all = !values || !rows->indexed_count;
   for (uint32_t i = 0; i < rows->indexed_count && !rows->all; i++) {
@@ -439,16 +439,16 @@ void tsx_kept_rows_find(tsx_kept_rows *rows, sqlite3_value *const *values) {
   rows->at = rows->all ? (rows->count ? 0 : NO_ROW) : rows->heads[hash & rows->mask];
 }
 
-bool tsx_kept_rows_next(tsx_kept_rows *rows) {
+bool tsx_row_cache_next(tsx_row_cache *rows) {
   if (rows->started && rows->at != NO_ROW)
     rows->at = !rows->all ? rows->next[rows->at] : rows->at + 1 < rows->count ? rows->at + 1 : NO_ROW;
   rows->started = true;
   return rows->at != NO_ROW;
 }
 
-int64_t tsx_kept_rows_rowid(const tsx_kept_rows *rows) { return rows->rowids[rows->at]; }
+int64_t tsx_row_cache_rowid(const tsx_row_cache *rows) { return rows->rowids[rows->at]; }
 
-void tsx_kept_rows_column(const tsx_kept_rows *rows, sqlite3_context *context, uint32_t item) {
+void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item) {
   const tsr_value *value = &rows->values[(uint64_t)rows->at * rows->item_count + item];
   switch (value->type) {
   case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value->as.integer); break;
@@ -468,7 +468,7 @@ typedef struct run_source { /* where a value comes from in the engine's results 
 
 struct tsx_run {
   tsx_query *query;
-  tsx_asked asked;
+  tsx_plan plan;
   tsx_snapshot *snapshot;
   tsr_query_run *core;
   int64_t count, numbered, rowid; /* rows so far; `rowid` is that of row `numbered` */
@@ -511,7 +511,7 @@ static int run_overflow(const tsx_run *run, const tsx_lowered *lowered, uint32_t
 static int run_error(const tsx_run *run, tsr_error *error) {
   uint32_t node = 0;
   const tsr_expression *fault = run->core ? tsr_query_fault(run->core, &node) : NULL;
-  const tsx_asked *a = &run->asked;
+  const tsx_plan *a = &run->plan;
   if (!fault || (error->code != TSR_ERROR && error->code != TSR_RANGE)) return error->code;
   const tsx_lowered *found = a->where.expression.nodes == fault->nodes ? &a->where : NULL;
   for (uint32_t i = 0; i < run->query->select.group_count && !found && a->keys; i++)
@@ -555,8 +555,8 @@ static const tsx_column *run_values_of(const tsx_run *run, const tsx_expr *tree)
 /* Sets the column whose format the values of a source have. */
 static void run_shows_of(const tsx_run *run, run_source *source) {
   const tsx_expr *tree = source->kind == SOURCE_KEY         ? run->query->select.group[source->number]
-                         : source->kind == SOURCE_AGGREGATE ? run->asked.aggregates[source->number].tree
-                         : source->kind == SOURCE_COLUMN    ? run->asked.columns[source->number].tree
+                         : source->kind == SOURCE_AGGREGATE ? run->plan.aggregates[source->number].tree
+                         : source->kind == SOURCE_COLUMN    ? run->plan.columns[source->number].tree
                                                             : NULL;
   source->shows = tree ? run_values_of(run, tree) : NULL;
 }
@@ -564,7 +564,7 @@ static void run_shows_of(const tsx_run *run, run_source *source) {
 /* Gives the value of key k in the current group. An extra aggregate supplies it if part->least >= 0; on an axis, the
  * engine's number or coordinate is mapped to the axis's value. */
 static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *error) {
-  const tsx_key_part *part = &run->asked.keys[k];
+  const tsx_key_part *part = &run->plan.keys[k];
   const tsx_axis *axis = part->axis < 0 ? NULL : &run->query->axes[part->axis];
   if (part->least >= 0) {
     const int code = tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error);
@@ -584,7 +584,7 @@ static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *
 /* Sets *value, which is NULL on entry. Assigning member by member is faster: copying a struct that was just stored in
  * pieces stalls on store forwarding. */
 static void run_cell(const tsx_run *run, uint32_t i, tsr_value *value) {
-  const tsx_column_part *part = &run->asked.columns[i];
+  const tsx_column_part *part = &run->plan.columns[i];
   const tsr_query_column *column = &run->block.columns[i];
   const uint64_t row = run->row;
   if (column->nulls && column->nulls[row]) return;
@@ -666,7 +666,7 @@ static run_source source_of(const tsx_run *run, const tsx_expr *tree) {
                       : tsx_select_key(&run->query->select, tree);
   if (key >= 0) return (run_source){SOURCE_KEY, (uint32_t)key, NULL};
   if (tree->kind != TSX_EXPR_AGGREGATE && !tsx_expr_is_column(tree)) return (run_source){SOURCE_NONE, 0, NULL};
-  return (run_source){SOURCE_AGGREGATE, tsx_asked_aggregate(&run->asked, tree), NULL};
+  return (run_source){SOURCE_AGGREGATE, tsx_plan_aggregate(&run->plan, tree), NULL};
 }
 
 /* Finds the slot of a source, or takes a new one. */
@@ -792,27 +792,27 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
 
 /* Plans the query and makes the engine's request. The order matters: the outer bounds narrow the axes, all expressions
  * are requested before the axes are evaluated, and constraints drop coordinates only then. */
-static int run_prepare(tsx_run *run, tsx_outer *outer, uint32_t count, tsr_error *error) {
+static int run_prepare(tsx_run *run, tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = run->query;
-  int code = tsx_outer_bounds(query, outer, count, error);
+  int code = tsx_pushdown_bounds(query, outer, count, error);
   if (code == TSR_OK) code = tsx_axes_find(query, run->snapshot, error);
-  run->asked.nothing = code == 0;
-  if (code >= 0) code = tsx_asked_plan(&run->asked, error);
-  if (code == TSR_OK) code = tsx_outer_request(query, outer, count, error);
+  run->plan.nothing = code == 0;
+  if (code >= 0) code = tsx_plan_make(&run->plan, error);
+  if (code == TSR_OK) code = tsx_pushdown_request(query, outer, count, error);
   tsx_connection *connection = query->connection;
   const tsx_compiling running = {.outer = connection->compiling, .home = query->home, .text = query->select.text};
   connection->compiling = &running; /* a query that joins itself fails */
   if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
-  if (code == TSR_OK) code = tsx_asked_joins(&run->asked, error);
+  if (code == TSR_OK) code = tsx_plan_drop_joins(&run->plan, error);
   connection->compiling = running.outer;
-  if (code == TSR_OK && !run->asked.nothing) code = tsx_outer_apply(&run->asked, outer, count, error);
-  return code == TSR_OK ? tsx_asked_finish(&run->asked, error) : code;
+  if (code == TSR_OK && !run->plan.nothing) code = tsx_pushdown_apply(&run->plan, outer, count, error);
+  return code == TSR_OK ? tsx_plan_finish(&run->plan, error) : code;
 }
 
 int tsx_run_check(tsx_query *query, tsr_error *error) {
-  tsx_asked asked = {.query = query};
+  tsx_plan plan = {.query = query};
   const int code = tsx_axes_none(query, error);
-  return code == TSR_OK ? tsx_asked_plan(&asked, error) : code;
+  return code == TSR_OK ? tsx_plan_make(&plan, error) : code;
 }
 
 /* Fails if an attribute that the query uses was dropped after its table had been connected. */
@@ -833,12 +833,12 @@ static int run_find_dropped(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
-int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
+int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
   if (!run) return tsx_out_of_memory(error);
   memset(run, 0, sizeof *run);
-  run->query = run->asked.query = query;
+  run->query = run->plan.query = query;
   run->items = tsx_arena_take(&query->select.arena, query->select.item_count * sizeof *run->items);
   if (!run->items) return tsx_out_of_memory(error);
   int code = tsx_query_permitted(query, error);
@@ -846,7 +846,7 @@ int tsx_run_open(tsx_query *query, tsx_outer *outer, uint32_t outer_count, tsx_r
   if (code == TSR_OK) code = run_find_dropped(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code < 0) return code;
-  code = tsr_query_open(run->snapshot->core, &run->asked.request, &run->core, error);
+  code = tsr_query_open(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
   if (query->over_groups) run->group_count = tsr_query_groups(run->core);
   return run_direct(run) ? TSR_OK : nested_open(run, error);
@@ -905,7 +905,7 @@ int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
   const tsx_query *query = run->query;
   uint64_t hash = TSX_ROWID_BEGIN;
   *rowid = run->numbered == run->count ? run->rowid : run->count;
-  if (run->numbered == run->count || !tsx_outer_possible(query)) return TSR_OK;
+  if (run->numbered == run->count || !tsx_pushdown_possible(query)) return TSR_OK;
   for (uint32_t i = 0; i < query->select.item_count; i++) {
     tsr_value value;
     if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;

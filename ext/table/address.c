@@ -301,7 +301,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
   else if (code == TSR_OK && !address->is_table)
     address->has_key = tsx_key_find(connection, address->path, address->key);
-  if (code == TSR_OK) tsx_postponed_try(connection, address->path);
+  if (code == TSR_OK) tsx_deferred_try(connection, address->path);
   return code;
 }
 

@@ -226,7 +226,7 @@ typedef struct choice { /* what one call of xBestIndex has chosen so far */
   sqlite3_index_info *info;
   bool utf16; /* the database's text is UTF-16 */
   tsx_access access;
-  sqlite3_value *rights[TSX_TERMS_MAX]; /* the right side of each term if it is a constant, else NULL */
+  sqlite3_value *right_sides[TSX_TERMS_MAX]; /* the right side of each term if it is a constant, else NULL */
   bool time_taken[2], time_misused[2]; /* as_of, since */
   bool time_missing; /* the statement uses as_of or since, but this plan has no value for it: the column shows NULL */
   int null_time; /* iTermOffset of a term on as_of or since whose value may be NULL; -1: none */
@@ -242,7 +242,7 @@ static int constrained(const choice *c, int i) { return tsx_column_own(c->table,
 static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
 
 static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
-  c->rights[c->access.count] = right;
+  c->right_sides[c->access.count] = right;
   c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
   c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
   c->info->aConstraintUsage[i].omit = omit;
@@ -395,7 +395,7 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
 }
 
 static unsigned how_of(const choice *c, uint32_t term) {
-  return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_PLAINLY : 0);
+  return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
 }
 
 /* ---- Estimating -------------------------------------------------------------------------------------------------- */
@@ -405,10 +405,10 @@ static unsigned how_of(const choice *c, uint32_t term) {
 static void known_ranges(const choice *c, tsr_ranges *dimensions, tsr_ranges *terms, tsx_ranges *values, bool *known) {
   for (uint32_t i = 0; i < c->access.count; i++) {
     known[i] = false;
-    if (c->access.terms[i].column >= (int)c->table->column_count || !c->rights[i]) continue;
+    if (c->access.terms[i].column >= (int)c->table->column_count || !c->right_sides[i]) continue;
     const tsx_column *column = &c->table->columns[c->access.terms[i].column];
     if (!column->description->is_dimension) continue;
-    tsx_ranges_make(column, c->access.terms[i].op, c->rights[i], how_of(c, i), &values[i]);
+    tsx_ranges_make(column, c->access.terms[i].op, c->right_sides[i], how_of(c, i), &values[i]);
     known[i] = true;
     if (values[i].count < 0) continue;
     terms[i] = (tsr_ranges){.ranges = values[i].ranges, .count = (uint64_t)values[i].count};
@@ -559,7 +559,7 @@ static bool is_unique(const choice *c) {
       const bool years = column->description->datatype == TSR_DATETIME_YEAR && column->mixed;
       found = column->field == d && (c->access.terms[i].op == TSX_EQ || c->access.terms[i].op == TSX_IS) &&
               !c->access.terms[i].plainly && !years &&
-              tsx_ranges_exact(column, c->access.terms[i].op, c->rights[i], c->utf16);
+              tsx_ranges_exact(column, c->access.terms[i].op, c->right_sides[i], c->utf16);
     }
     equal += found;
   }
@@ -579,7 +579,7 @@ static bool is_sorted_alike(const choice *c, const tsx_column *shown) {
 
 /* Returns true if the rows can be returned in the order of a label at present: no row may lack it. The next state of
  * the array may have such rows; then the cursor sorts, which takes dimensions of integers or instants. Some instants
- * are shown as integers, which come before all text; tsx_label_whole checks for them, too. */
+ * are shown as integers, which come before all text; tsx_label_covers checks for them, too. */
 static bool can_order_label(const choice *c, int column, tsx_label_column *label) {
   tsx_table *table = c->table;
   tsx_label_state *state = NULL;
@@ -599,7 +599,7 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
   if (open_estimated(table, &shown, &error) >= 0 &&
       tsx_label_state_take(table, label, table->options.times.since, table->options.times.as_of, &state, &error) >= 0 &&
       tsr_label_load(state->index, &error) >= 0)
-    whole = tsx_label_whole(label, state, shown.core, &error);
+    whole = tsx_label_covers(label, state, shown.core, &error);
   if (error.code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* the whole statement must stop */
   tsx_label_state_release(state);
   close_estimated(&shown);
@@ -710,7 +710,7 @@ static bool can_skip(const choice *c) {
     if (op == SQLITE_INDEX_CONSTRAINT_LIMIT || op == SQLITE_INDEX_CONSTRAINT_OFFSET) continue;
     const struct sqlite3_index_constraint_usage *usage = &info->aConstraintUsage[i];
     if (usage->argvIndex == 0 || !usage->omit || i >= OMITTED_MAX || usage->argvIndex > OMITTED_MAX) return false;
-    if ((op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_LE) && !c->rights[usage->argvIndex - 1])
+    if ((op == SQLITE_INDEX_CONSTRAINT_GE || op == SQLITE_INDEX_CONSTRAINT_LE) && !c->right_sides[usage->argvIndex - 1])
       return false;
   }
   return true;

@@ -386,7 +386,8 @@ static int take_set(array_cursor *c, uint32_t term, const tsx_column *column, ts
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsr_ranges *set = &c->request.sets[term];
   const bool nocase = c->plan.access.terms[term].nocase;
-  const unsigned how = tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_PLAINLY : 0);
+  const unsigned how =
+      tsx_connection_text(table->connection) | (c->plan.access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
   const bool decimals = tsx_times_as_text(column, op, value, how);
   if (column->form == TSX_LABEL || op == TSX_IN || nocase || decimals) {
     int code = decimals                    ? take_decimals(c, term, op, column, value, how)
@@ -585,7 +586,8 @@ static int find_dropped(array_cursor *c, tsr_error *error) {
     c->dropped.columns[i] = newest != table->schema;
     for (uint32_t f = 0; c->dropped.columns[i] && f < newest->dimension_count + newest->attribute_count; f++)
       if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
-    if (!table->columns[i].always || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i]) continue;
+    if (!table->columns[i].has_every_cell || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i])
+      continue;
     /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. */
     const int always = tsr_array_always_has(table->array->core, table->columns[i].description, error);
     if (always < 0) return always;
@@ -606,10 +608,10 @@ static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_reque
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < access->order_count; i++) {
     const tsx_label_column *label = tsx_label_column_at(table, access->order[i].column);
-    const bool falls = label && tsx_label_falls(table, label);
+    const bool descending = label && tsx_label_descends(table, label);
     c->request.order[i] =
         (tsr_sort){.dimension = label ? label->dimension : table->columns[access->order[i].column].field,
-                   .descending = access->order[i].descending != falls};
+                   .descending = access->order[i].descending != descending};
   }
   request->order = c->request.order;
   request->order_count = access->order_count;
@@ -633,7 +635,7 @@ static int check_label_order(array_cursor *c, bool *sorts) {
     if (label->column.form != TSX_DATETIME && tsx_access_excludes_null(access, access->order[i].column)) continue;
     const int code = take_label_state(c, label, true);
     if (code != SQLITE_OK) return code;
-    const int whole = tsx_label_whole(label, c->labels.states[label - table->labels], c->state.core, &error);
+    const int whole = tsx_label_covers(label, c->labels.states[label - table->labels], c->state.core, &error);
     if (whole < 0) return cursor_fail(c, &error);
     *sorts |= !whole;
   }

@@ -1,4 +1,4 @@
-/* journal.c: the record of the commits to arrays that a database has committed, recovery from it, and postponed
+/* journal.c: the record of the commits to arrays that a database has committed, recovery from it, and deferred
  * commits.
  *
  * The record is the table NAME_commits (name) of an array table: the paths of prepared commits, as tsr_writer_commit
@@ -27,7 +27,7 @@
  * this database. If a file cannot be identified, because a VFS gives files names of its own, its id is the
  * connection's: no other connection undoes what this one leaves.
  *
- * Sections: shadow tables, the transaction, the owner, writing, recovery, tessera_recover, postponed commits. */
+ * Sections: shadow tables, the transaction, the owner, writing, recovery, tessera_recover, deferred commits. */
 #include "table/table.h"
 
 #include <string.h>
@@ -362,7 +362,7 @@ bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error) {
   if (tsr_writer_publish(transaction->writer, error) >= 0) return false;
   if (error->code != TSR_NOT_FOUND) return true;
   error->code = TSR_CORRUPT;
-  tsx_connection_keep_lost(table->connection, error);
+  tsx_connection_defer_lost(table->connection, error);
   return false;
 }
 
@@ -520,7 +520,7 @@ static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   return committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
 }
 
-static void postponed_give_up(tsx_connection *connection, const tsx_array *array);
+static void deferred_give_up(tsx_connection *connection, const tsx_array *array);
 
 static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   commit_question q = {.connection = connection};
@@ -530,8 +530,8 @@ static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *ch
     *error = q.failure;
     return error->code;
   }
-  (void)tsx_connection_tell_lost(connection, NULL); /* the user has been told by now */
-  postponed_give_up(connection, array);
+  (void)tsx_connection_report_lost(connection, NULL); /* the user has been told by now */
+  deferred_give_up(connection, array);
   return code;
 }
 
@@ -565,25 +565,25 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   else sqlite3_result_int64(context, (sqlite3_int64)changed);
 }
 
-/* ---- Postponed commits ------------------------------------------------------------------------------------------- */
+/* ---- Deferred commits ------------------------------------------------------------------------------------------- */
 /* Commits that xCommit could not publish. Each holds a reference to its array and to its transaction, so that the
  * writer stays open. The cells are published before a created array, so that the array appears with them. */
 
-struct tsx_postponed {
-  tsx_postponed *next; /* the next later one */
+struct tsx_deferred_commit {
+  tsx_deferred_commit *next; /* the next later one */
   tsx_array *array; /* one reference */
   tsx_transaction *transaction; /* one reference; NULL: no cells */
   tsr_creation *creation; /* owned; NULL: the array existed before */
-  bool told; /* a statement has failed with its error */
+  bool reported; /* a statement has failed with its error */
 };
 
-void tsx_postpone(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
-  tsx_postponed *kept = sqlite3_malloc64(sizeof *kept), **link = &connection->postponed;
+void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
+  tsx_deferred_commit *kept = sqlite3_malloc64(sizeof *kept), **link = &connection->deferred;
   if (!kept) {
-    tsx_connection_keep_lost(connection, why);
+    tsx_connection_defer_lost(connection, why);
     return;
   }
-  *kept = (tsx_postponed){.array = array, .transaction = array->transaction, .creation = array->making.creation};
+  *kept = (tsx_deferred_commit){.array = array, .transaction = array->transaction, .creation = array->making.creation};
   array->references++;
   if (array->transaction) array->transaction->references++;
   array->making.creation = NULL;
@@ -592,8 +592,8 @@ void tsx_postpone(tsx_connection *connection, tsx_array *array, const tsr_error 
 }
 
 /* Takes a commit out of the list and closes it. */
-static void postponed_drop(tsx_connection *connection, tsx_postponed *kept) {
-  tsx_postponed **link = &connection->postponed;
+static void deferred_drop(tsx_connection *connection, tsx_deferred_commit *kept) {
+  tsx_deferred_commit **link = &connection->deferred;
   while (*link != kept) link = &(*link)->next;
   *link = kept->next;
   if (kept->transaction) tsx_transaction_drop(kept->transaction);
@@ -604,7 +604,7 @@ static void postponed_drop(tsx_connection *connection, tsx_postponed *kept) {
 }
 
 /* Publishes a created array. Another connection to the same table may have done so already. */
-static int postponed_create(const tsx_connection *connection, const tsx_postponed *kept, tsr_error *error) {
+static int deferred_create(const tsx_connection *connection, const tsx_deferred_commit *kept, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_error ignored;
   const int code = tsr_creation_publish(kept->creation, error);
@@ -614,19 +614,19 @@ static int postponed_create(const tsx_connection *connection, const tsx_postpone
   return kind == TSR_OBJECT_ARRAY ? TSR_OK : code;
 }
 
-static int postponed_settle(const tsx_connection *connection, const tsx_postponed *kept, tsr_error *error) {
+static int deferred_settle(const tsx_connection *connection, const tsx_deferred_commit *kept, tsr_error *error) {
   int code = kept->transaction ? tsr_writer_publish(kept->transaction->writer, error) : TSR_OK;
-  if (code >= 0 && kept->creation) code = postponed_create(connection, kept, error);
+  if (code >= 0 && kept->creation) code = deferred_create(connection, kept, error);
   return code;
 }
 
 /* Publishes one commit; gives it up if its files are gone. */
-static int postponed_publish_one(tsx_connection *connection, tsx_postponed *kept, tsr_error *error) {
+static int deferred_publish_one(tsx_connection *connection, tsx_deferred_commit *kept, tsr_error *error) {
   tsr_error why = {0};
-  const int code = postponed_settle(connection, kept, &why);
-  kept->told = true;
+  const int code = deferred_settle(connection, kept, &why);
+  kept->reported = true;
   if (code >= 0) {
-    postponed_drop(connection, kept);
+    deferred_drop(connection, kept);
     return TSR_OK;
   }
   if (code != TSR_NOT_FOUND)
@@ -634,63 +634,63 @@ static int postponed_publish_one(tsx_connection *connection, tsx_postponed *kept
                     "an earlier COMMIT was done in the database alone so far, each statement on the array tries to "
                     "complete it: %s",
                     why.message);
-  postponed_drop(connection, kept);
+  deferred_drop(connection, kept);
   return tsx_fail(error, TSR_CORRUPT, "an earlier COMMIT was done in the database alone: %s", why.message);
 }
 
-int tsx_postponed_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error) {
-  int published = 0, code = tsx_connection_tell_lost(connection, error);
-  for (tsx_postponed *kept = connection->postponed, *next; kept && code >= 0; kept = next) {
+int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error) {
+  int published = 0, code = tsx_connection_report_lost(connection, error);
+  for (tsx_deferred_commit *kept = connection->deferred, *next; kept && code >= 0; kept = next) {
     next = kept->next;
-    if (kept->told && kept->array != array) continue;
-    code = postponed_publish_one(connection, kept, error);
+    if (kept->reported && kept->array != array) continue;
+    code = deferred_publish_one(connection, kept, error);
     published++;
   }
   return code < 0 ? code : published;
 }
 
-/* Returns the first postponed commit to the array at a path, or NULL. */
-static tsx_postponed *postponed_at(tsx_connection *connection, const char *path) {
+/* Returns the first deferred commit to the array at a path, or NULL. */
+static tsx_deferred_commit *deferred_at(tsx_connection *connection, const char *path) {
   char *key = NULL;
   tsr_error ignored;
-  if (!connection->postponed || tsx_array_key(connection, path, &key, &ignored) < 0) return NULL;
-  tsx_postponed *kept = connection->postponed;
+  if (!connection->deferred || tsx_array_key(connection, path, &key, &ignored) < 0) return NULL;
+  tsx_deferred_commit *kept = connection->deferred;
   while (kept && strcmp(kept->array->path, key) != 0) kept = kept->next;
   sqlite3_free(key);
   return kept;
 }
 
-int tsx_postponed_publish_path(tsx_connection *connection, const char *path, tsr_error *error) {
-  const tsx_postponed *kept = postponed_at(connection, path);
-  return kept ? tsx_postponed_publish(connection, kept->array, error) : 0;
+int tsx_deferred_publish_path(tsx_connection *connection, const char *path, tsr_error *error) {
+  const tsx_deferred_commit *kept = deferred_at(connection, path);
+  return kept ? tsx_deferred_publish(connection, kept->array, error) : 0;
 }
 
-void tsx_postponed_try(tsx_connection *connection, const char *path) {
+void tsx_deferred_try(tsx_connection *connection, const char *path) {
   tsr_error ignored;
-  tsx_postponed *kept;
-  while ((kept = postponed_at(connection, path)) != NULL && postponed_settle(connection, kept, &ignored) >= 0)
-    postponed_drop(connection, kept);
+  tsx_deferred_commit *kept;
+  while ((kept = deferred_at(connection, path)) != NULL && deferred_settle(connection, kept, &ignored) >= 0)
+    deferred_drop(connection, kept);
 }
 
-/* Gives up the postponed commits to this array, and removes the files that were prepared for them. */
-static void postponed_give_up(tsx_connection *connection, const tsx_array *array) {
-  for (tsx_postponed *kept = connection->postponed, *next; kept; kept = next) {
+/* Gives up the deferred commits to this array, and removes the files that were prepared for them. */
+static void deferred_give_up(tsx_connection *connection, const tsx_array *array) {
+  for (tsx_deferred_commit *kept = connection->deferred, *next; kept; kept = next) {
     next = kept->next;
     if (kept->array != array) continue;
     if (kept->transaction) (void)tsr_writer_abandon(kept->transaction->writer, NULL);
     if (kept->creation) (void)tsr_creation_abandon(kept->creation, NULL);
-    postponed_drop(connection, kept);
+    deferred_drop(connection, kept);
   }
 }
 
-void tsx_postponed_close(tsx_connection *connection) {
-  while (connection->postponed) {
-    tsx_postponed *kept = connection->postponed;
+void tsx_deferred_close(tsx_connection *connection) {
+  while (connection->deferred) {
+    tsx_deferred_commit *kept = connection->deferred;
     tsr_error why = {0};
-    const int code = postponed_settle(connection, kept, &why);
+    const int code = deferred_settle(connection, kept, &why);
     if (code < 0)
       sqlite3_log(tsx_sqlite_code(code), "tessera: %s: a COMMIT was done in the database alone: %s", kept->array->path,
                   why.message);
-    postponed_drop(connection, kept);
+    deferred_drop(connection, kept);
   }
 }

@@ -272,8 +272,8 @@ static bool label_is_bare(const tsx_label_column *label, const tsx_label_state *
   return tsr_datetime_print(label->field.datatype, instant, text) == 0;
 }
 
-int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
-                    tsr_error *error) {
+int tsx_label_covers(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
+                     tsr_error *error) {
   const tsr_interval *box;
   const int any = tsr_snapshot_non_empty_domain(snapshot, &box, error);
   if (any <= 0) return any < 0 ? any : 1;
@@ -434,11 +434,11 @@ static uint64_t order_coordinate_key(const tsr_field *dimension, const void *val
 
 /* Maps a coordinate to the rank of its label; 0 if it has none. Instants that are shown as integers come before those
  * that are shown as text. */
-static uint64_t order_label_key(const tsx_label_column *label, const tsx_label_state *state, bool falls,
+static uint64_t order_label_key(const tsx_label_column *label, const tsx_label_state *state, bool descending,
                                 const void *coordinate) {
   uint64_t cell;
   if (!tsr_label_cell(state->index, coordinate, &cell)) return 0;
-  const uint64_t place = falls ? (UINT64_C(1) << 63) - 1 - cell : cell + 1;
+  const uint64_t place = descending ? (UINT64_C(1) << 63) - 1 - cell : cell + 1;
   return place | (uint64_t)!label_is_bare(label, state, cell) << 63;
 }
 
@@ -489,7 +489,7 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
         const tsx_label_column *label = tsx_label_column_at(table, access->order[k].column);
         if ((label ? label->dimension : table->columns[access->order[k].column].field) != d) continue;
         const uint64_t key =
-            label ? order_label_key(label, states[label - table->labels], tsx_label_falls(table, label), value)
+            label ? order_label_key(label, states[label - table->labels], tsx_label_descends(table, label), value)
                   : order_coordinate_key(field, value);
         record[k] = access->order[k].descending ? ~key : key;
       }

@@ -172,14 +172,14 @@ static bool name_hidden(tsx_table *table) {
   return true;
 }
 
-/* Sets column->always if every cell has a value of the column. A dense array has cells that nobody has written. A
- * schema that cannot be read is left to the statement that needs it. */
+/* Sets column->has_every_cell if every cell has a value of the column. A dense array has cells that nobody has written.
+ * A schema that cannot be read is left to the statement that needs it. */
 static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
                        tsr_error *error) {
   tsr_error fault = {0};
   if (schema->dense || field->is_dimension || field->nullable) return TSR_OK;
   const int always = tsr_array_always_has(core, field, &fault);
-  column->always = always > 0;
+  column->has_every_cell = always > 0;
   if (always != TSR_NOMEM && always != TSR_INTERRUPT) return TSR_OK;
   *error = fault;
   return always;
@@ -594,13 +594,13 @@ static int module_destroy(sqlite3_vtab *vtab) {
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
   uint64_t levels;
-  if (table->in_database &&
-      tsx_levels_drop(table->connection, table->schema_name, table->name, module_key(table), &levels, &error) < 0)
+  if (table->in_database && tsx_overview_tables_drop(table->connection, table->schema_name, table->name,
+                                                     module_key(table), &levels, &error) < 0)
     return tsx_vtab_error(vtab, &error);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
-  if (tsx_transaction_leave(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
-  if (table->array && tsx_postponed_publish(table->connection, table->array, &error) < 0)
+  if (tsx_transaction_detach(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
+  if (table->array && tsx_deferred_publish(table->connection, table->array, &error) < 0)
     return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of these commits */
   if (table->array && !table->in_database && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
@@ -611,7 +611,7 @@ static int module_destroy(sqlite3_vtab *vtab) {
       tsx_fail(&error, TSR_BUSY, "%s: another process is publishing what it has committed: try again", table->path);
     if (unpublished != 0) return tsx_vtab_error(vtab, &error);
   }
-  tsx_store_rest(table->connection, true);
+  tsx_store_release(table->connection, true);
   for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
     int code = module_run(
         db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
@@ -643,10 +643,11 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
     code = module_run(db, NULL,
                       sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
                                       table->name, *suffix, name, *suffix));
-  tsx_store_rest(table->connection, true);
+  tsx_store_release(table->connection, true);
   if (code == SQLITE_OK && table->in_database) code = copy_key(table, path);
   if (code == SQLITE_OK && table->in_database &&
-      tsx_levels_rename(table->connection, table->schema_name, table->name, name, module_key(table), &error) < 0) {
+      tsx_overview_tables_rename(table->connection, table->schema_name, table->name, name, module_key(table), &error) <
+          0) {
     sqlite3_free(copy);
     sqlite3_free(path);
     return tsx_vtab_error(vtab, &error);

@@ -20,10 +20,10 @@
 /* ---- Arrays in the database itself ------------------------------------------------------------------------------- */
 /* tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
  * xCreate makes an empty array with the changed schema. So one statement makes the table and its array, and leaves
- * nothing if it fails. connection->stored.making tells xCreate what to make. The statement's text is what tessera_ddl
- * returns, so sqlite_schema has a definition that could make such an array again. */
+ * nothing if it fails. connection->database_arrays.making tells xCreate what to make. The statement's text is what
+ * tessera_ddl returns, so sqlite_schema has a definition that could make such an array again. */
 
-struct tsx_making {
+struct tsx_database_source {
   const char *files; /* the array to copy the files of, or NULL */
   const tsr_schema *schema; /* else the schema of the empty array */
 };
@@ -32,12 +32,12 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   tsx_connection *connection = table->connection;
   const tsx_options *options = &table->options;
   tsr_create_options create = {.key = key};
-  if (!schema) schema = connection->stored.making->schema;
+  if (!schema) schema = connection->database_arrays.making->schema;
   int code = tsx_store_create(table->connection->db, table->schema_name, table->name, error);
   if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
   else if (code == TSR_OK)
-    code = tsr_array_copy_files(connection->environment, connection->stored.making->files, table->path, false, NULL,
-                                error);
+    code = tsr_array_copy_files(connection->environment, connection->database_arrays.making->files, table->path, false,
+                                NULL, error);
   if (code == TSR_OK)
     code = tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                           &table->array, error);
@@ -46,7 +46,7 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
 
 /* Runs CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), with the arguments that tessera_ddl would return. */
 static int run_create(tsx_connection *connection, const char *schema, const char *name, const tsx_address *source,
-                      const struct tsx_making *making, tsr_error *error) {
+                      const struct tsx_database_source *making, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(connection->db);
   if (schema) sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\".\"%w\" USING tessera(", schema, name);
   else sqlite3_str_appendf(out, "CREATE VIRTUAL TABLE \"%w\" USING tessera(", name);
@@ -59,9 +59,9 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
   if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
   if (code == TSR_OK) {
-    connection->stored.making = making;
+    connection->database_arrays.making = making;
     int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
-    connection->stored.making = NULL;
+    connection->database_arrays.making = NULL;
     if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
     code = tsx_savepoint_renew(connection, code, error);
   }
@@ -71,7 +71,7 @@ static int run_create(tsx_connection *connection, const char *schema, const char
 
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error) {
-  const struct tsx_making making = {.files = schema ? NULL : source->path, .schema = schema};
+  const struct tsx_database_source making = {.files = schema ? NULL : source->path, .schema = schema};
   char *database = NULL, *table = NULL, *made_path = NULL;
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
   int code = tsx_table_name_parse(name, &database, &table, error);
@@ -274,7 +274,7 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
-  const int published = tsx_postponed_publish(connection, array, error);
+  const int published = tsx_deferred_publish(connection, array, error);
   if (published < 0) return published;
   tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
@@ -342,13 +342,13 @@ static void open_array_cursors_closed(tsx_connection *connection) {
   for (tsx_table *t = connection->tables.arrays; t && connection->statement.tiles_kept; t = t->next)
     tsx_cursor_forget_tiles(t);
   connection->statement.tiles_kept = false;
-  tsx_store_rest(connection, false);
+  tsx_store_release(connection, false);
 }
 
-static void open_array_tables_gone(tsx_connection *connection) { tsx_store_rest(connection, true); }
+static void open_array_tables_gone(tsx_connection *connection) { tsx_store_release(connection, true); }
 
 static void open_array_closing(tsx_connection *connection) {
-  tsx_postponed_close(connection);
+  tsx_deferred_close(connection);
   while (connection->arrays.list) {
     tsx_array *array = connection->arrays.list;
     connection->arrays.list = array->next;

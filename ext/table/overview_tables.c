@@ -58,14 +58,14 @@ static bool level_is(const tsx_connection *connection, const char *schema, const
 /* Runs a statement from sqlite3_mprintf, and frees it. */
 static int level_run(tsx_connection *connection, char *sql, tsr_error *error) {
   if (!sql) return tsx_out_of_memory(error);
-  tsx_store_rest(connection, true);
+  tsx_store_release(connection, true);
   const int code = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
   sqlite3_free(sql);
   return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
-int tsx_levels_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,
-                    uint64_t *count, tsr_error *error) {
+int tsx_overview_tables_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,
+                             uint64_t *count, tsr_error *error) {
   *count = 0;
   for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
     char *table = sqlite3_mprintf("%s_overview_%u", name, k);
@@ -80,8 +80,8 @@ int tsx_levels_drop(tsx_connection *connection, const char *schema, const char *
   return TSR_OK;
 }
 
-int tsx_levels_rename(tsx_connection *connection, const char *schema, const char *name, const char *renamed,
-                      const uint8_t *key, tsr_error *error) {
+int tsx_overview_tables_rename(tsx_connection *connection, const char *schema, const char *name, const char *renamed,
+                               const uint8_t *key, tsr_error *error) {
   for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
     char *table = sqlite3_mprintf("%s_overview_%u", name, k);
     if (!table) return tsx_out_of_memory(error);

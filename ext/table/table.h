@@ -38,7 +38,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   bool undone; /* some of these changes have been rolled back */
 } tsx_snapshot;
 
-typedef struct tsx_array_making { /* an array that the open transaction creates */
+typedef struct tsx_array_creation { /* an array that the open transaction creates */
   tsr_creation *creation; /* NULL: the transaction does not create the array; owned (transaction.c) */
   char *name; /* identifies this creation: its schema's name and a random number */
   char *schema; /* the database of the new table */
@@ -46,7 +46,7 @@ typedef struct tsx_array_making { /* an array that the open transaction creates 
   bool synced; /* xSync has run */
   bool checked; /* forget_orphans has looked for its table */
   unsigned data_version; /* of the database file at xSync */
-} tsx_array_making;
+} tsx_array_creation;
 
 struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
@@ -61,7 +61,7 @@ struct tsx_array { /* an array that this connection has open */
   uint64_t statement; /* the statement that reads `snapshots` */
   tsx_snapshot *snapshots;
   uint32_t snapshot_count;
-  tsx_array_making making;
+  tsx_array_creation making;
   bool gone; /* its creation was taken back: no path leads to it any more */
   struct tsx_transaction *transaction; /* the uncommitted changes, or NULL (transaction.c) */
 };
@@ -95,7 +95,7 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 /* Gives the state of the array between two times, inclusive, for the running statement; all cursors of the statement
  * get the same one. With `with_changes`, and if as_of is TSR_TIME_NOW, it includes the uncommitted changes of the open
  * transaction. The caller releases the snapshot by tsx_snapshot_release. First publishes commits that xCommit could not
- * publish, and fails with the error if that fails again (tsx_postponed_publish). */
+ * publish, and fails with the error if that fails again (tsx_deferred_publish). */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **snapshot, tsr_error *error);
 
@@ -305,7 +305,7 @@ typedef struct tsx_term { /* one comparison; term n takes argument n of xFilter 
   tsx_op op;
   bool nocase; /* text is compared under NOCASE */
   bool numeric; /* text that looks like a number may also match as a number (tsx_numeric_range) */
-  bool plainly; /* TSX_PLAINLY */
+  bool plainly; /* TSX_SQLITE_RULES */
 } tsx_term;
 
 #define TSX_TERMS_MAX 64 /* comparisons beyond this many are left to SQLite */
@@ -359,7 +359,7 @@ struct tsx_label_column {
 };
 
 /* Returns true if the label is declared to descend along its dimension. A label in a group declares no order. */
-static inline bool tsx_label_falls(const tsx_table *table, const tsx_label_column *label) {
+static inline bool tsx_label_descends(const tsx_table *table, const tsx_label_column *label) {
   return !label->group && table->schema->labels[label->label].data_order == 2;
 }
 
@@ -381,8 +381,8 @@ void tsx_label_state_release(tsx_label_state *state); /* NULL is allowed */
 
 /* Returns 1 if every coordinate in the snapshot's non-empty domain has a label, and SQL shows all these labels as one
  * type; else 0, or an error. The state must be loaded. */
-int tsx_label_whole(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
-                    tsr_error *error);
+int tsx_label_covers(const tsx_label_column *label, const tsx_label_state *state, tsr_snapshot *snapshot,
+                     tsr_error *error);
 
 /* Finds the coordinate whose label, in its present state, equals a value. TSR_RANGE: no such coordinate; TSR_MISMATCH:
  * the value is not of the label's type. */
@@ -561,13 +561,13 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
 
 /* Call if xCommit could not publish. Writes the error into SQLite's log, and tries again unless the record names the
  * commit. Returns true if the commit has yet to be published. If its files are gone, it never can be: then the
- * connection's next statement that uses an array fails with the error (tsx_connection_keep_lost). */
+ * connection's next statement that uses an array fails with the error (tsx_connection_defer_lost). */
 bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error);
 
 /* The SQL function tessera_recover(path[, 'disown']). */
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
-/* ---- journal.c: postponed commits -------------------------------------------------------------------------------- */
+/* ---- journal.c: deferred commits -------------------------------------------------------------------------------- */
 /* Commits that xCommit could not publish although the database has committed, because the disk or the server failed at
  * the last step. The connection keeps them with their writers and creations, and publishes them before its next
  * statement uses the array. So the array gets them as soon as it can be written again, even if no record of a database
@@ -575,23 +575,23 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* Keeps the commit and the creation of the array's transaction, whichever there are. The caller ends the transaction
  * afterwards. `why` says what failed. */
-void tsx_postpone(tsx_connection *connection, tsx_array *array, const tsr_error *why);
+void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why);
 
 /* Publishes the commits that are kept for this array, the oldest first, and those for other arrays that no statement
  * has failed with yet. Returns how many it published. If one cannot be published, keeps it and returns the error, so
  * that each statement on its array tries again. A commit whose files are gone is reported once and given up. Also
- * reports what tsx_connection_tell_lost reports. */
-int tsx_postponed_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error);
+ * reports what tsx_connection_report_lost reports. */
+int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error);
 
 /* Does the same for the array at a path. */
-int tsx_postponed_publish_path(tsx_connection *connection, const char *path, tsr_error *error);
+int tsx_deferred_publish_path(tsx_connection *connection, const char *path, tsr_error *error);
 
 /* Publishes the commits that are kept for the array at a path, as far as possible. Reports no errors, so that functions
  * can look at an array that cannot be written. */
-void tsx_postponed_try(tsx_connection *connection, const char *path);
+void tsx_deferred_try(tsx_connection *connection, const char *path);
 
 /* Publishes everything that the connection keeps, before the arrays are closed. Failures go into SQLite's log. */
-void tsx_postponed_close(tsx_connection *connection);
+void tsx_deferred_close(tsx_connection *connection);
 
 /* ---- transaction.c: the changes of the open transaction, and the transaction methods ----------------------------- */
 
@@ -646,7 +646,7 @@ int tsx_transactions_check(tsx_connection *connection, tsr_error *error);
 
 /* Call before the table is dropped: ends the transaction of its array. Fails if the transaction has changed the
  * array. */
-int tsx_transaction_leave(tsx_table *table, tsr_error *error);
+int tsx_transaction_detach(tsx_table *table, tsr_error *error);
 
 /* Call before the array is closed, or when its creation is taken back: ends its transaction. A commit that xSync has
  * prepared is left for recovery. */
@@ -821,11 +821,11 @@ char *tsx_level_path(const char *path, unsigned level);
 
 /* Drops the tables of a table's levels. A table that has such a name but is no level stays. `key` is 32 bytes or NULL.
  * *count: how many there were. */
-int tsx_levels_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,
-                    uint64_t *count, tsr_error *error);
+int tsx_overview_tables_drop(tsx_connection *connection, const char *schema, const char *name, const uint8_t *key,
+                             uint64_t *count, tsr_error *error);
 
 /* Renames the tables of the levels to match the table's new name. */
-int tsx_levels_rename(tsx_connection *connection, const char *schema, const char *name, const char *renamed,
-                      const uint8_t *key, tsr_error *error);
+int tsx_overview_tables_rename(tsx_connection *connection, const char *schema, const char *name, const char *renamed,
+                               const uint8_t *key, tsr_error *error);
 
 #endif

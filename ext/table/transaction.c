@@ -146,11 +146,11 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
 }
 
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error) {
-  const int published = tsx_postponed_publish_path(connection, path, error);
+  const int published = tsx_deferred_publish_path(connection, path, error);
   if (published < 0) return published;
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
-  tsx_store_rest(connection, false); /* open statements of earlier reads would be that first read */
+  tsx_store_release(connection, false); /* open statements of earlier reads would be that first read */
   const int code = savepoint_open(connection, false, error);
   return code < 0 ? code : tsx_store_lock(connection, path, error);
 }
@@ -228,7 +228,7 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
   if (!s->open) return code;
   sqlite3_free(s->reserve);
   s->reserve = NULL;
-  tsx_store_rest(connection, false);
+  tsx_store_release(connection, false);
   if (code >= 0) code = tsx_connection_in_savepoint(connection, error);
   s->open = false;
   if (code >= 0 && s->guarded) {
@@ -354,7 +354,7 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   const tsx_options *options = &table->options;
   tsx_definition definition;
   tsr_creation *creation = NULL;
-  if (table->connection->stored.making) return tsx_database_make(table, NULL, key, error);
+  if (table->connection->database_arrays.making) return tsx_database_make(table, NULL, key, error);
   int code = tsx_define(options, &definition, error);
   if (code < 0) return code;
   code = creation_check_key(table, &definition, key, error);
@@ -424,7 +424,7 @@ static int creation_commit(sqlite3_vtab *vtab) {
   tsr_error error = {0};
   if (tsr_creation_publish(array->making.creation, NULL) < 0 &&
       tsr_creation_publish(array->making.creation, &error) < 0)
-    tsx_postpone(table->connection, array, &error);
+    tsx_defer_commit(table->connection, array, &error);
   tsx_creation_close(array, false);
   return SQLITE_OK;
 }
@@ -638,7 +638,7 @@ int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error
   if (table->options.times.has_as_of)
     return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
   int code = tsx_table_ready(table, error);
-  if (code == TSR_OK) code = tsx_postponed_publish(table->connection, table->array, error);
+  if (code == TSR_OK) code = tsx_deferred_publish(table->connection, table->array, error);
   if (code < 0) return code;
   tsx_transaction *transaction = table->array->transaction;
   if (transaction && strcmp(transaction->schema_name, table->schema_name))
@@ -663,7 +663,7 @@ bool tsx_transaction_open_on(tsx_connection *connection, const char *path) {
   return found;
 }
 
-int tsx_transaction_leave(tsx_table *table, tsr_error *error) {
+int tsx_transaction_detach(tsx_table *table, tsr_error *error) {
   tsx_transaction *transaction = table->array ? table->array->transaction : NULL;
   if (!transaction) return TSR_OK;
   /* In the database the changes are dropped with the array, unless a savepoint other than DROP's own can restore
@@ -785,7 +785,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
   if (table->commit.attempt == connection->attempt)
     connection->attempt++; /* the last COMMIT failed after this table's xSync */
   table->commit.attempt = connection->attempt;
-  tsx_store_rest(connection, true); /* names of tables may have changed, since a rename may have been rolled back */
+  tsx_store_release(connection, true); /* names of tables may have changed, since a rename may have been rolled back */
   int code = creation_sync(vtab);
   if (code != SQLITE_OK) return code;
   return sync_table(table, &error) < 0 ? tsx_vtab_error(vtab, &error) : SQLITE_OK;
@@ -807,7 +807,7 @@ int tsx_commit(sqlite3_vtab *vtab) {
     if (!discard && tsr_writer_changed(array->transaction->writer) &&
         tsr_writer_publish(array->transaction->writer, &error) < 0 && tsx_journal_unpublished(table, &error) &&
         (!array->transaction->owner.id || array->making.creation))
-      tsx_postpone(table->connection, array, &error);
+      tsx_defer_commit(table->connection, array, &error);
     transaction_end(array, discard);
     tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */
   }

@@ -183,7 +183,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     const char *given = (const char *)sqlite3_value_text(value);
     const int size = sqlite3_value_bytes(value);
     const bool digits = given && take_digits(given, size, &at);
-    if (digits && (!(how & TSX_PLAINLY) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
+    if (digits && (!(how & TSX_SQLITE_RULES) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
     } else if (given && text_take(value, how, &text)) {
       at = above = compare_place_text(&text);
@@ -478,8 +478,8 @@ bool tsx_ranges_possible(const tsx_column *column) {
  * values are an interval around 1970 (printable_low to printable_high). The other values of the datatype are shown as
  * integers. A column that may have such values is `mixed`.
  *
- * If SQLite tests the comparison again (TSX_PLAINLY), text compares as text, and the ranges include every value that
- * may satisfy the comparison: values that are shown as integers are added, and a number excludes nothing at all.
+ * If SQLite tests the comparison again (TSX_SQLITE_RULES), text compares as text, and the ranges include every value
+ * that may satisfy the comparison: values that are shown as integers are added, and a number excludes nothing at all.
  *
  * Otherwise SQLite does not test again, and these rules hold:
  *
@@ -727,7 +727,7 @@ static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_v
 static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
-  if (how & TSX_PLAINLY) {
+  if (how & TSX_SQLITE_RULES) {
     if (sqlite3_value_type(value) != SQLITE_NULL)
       ranges_by_sqlite_rules(column, unequal ? TSX_EQ : op, value, how, ranges);
     else if (op == TSX_IS || op == TSX_ISNOT) ranges->count = TSX_EVERYTHING;
@@ -741,7 +741,7 @@ static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
 
 bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how) {
   int64_t at;
-  if (column->form != TSX_DATETIME || !column->mixed || (how & TSX_PLAINLY) || op > TSX_LE || op == TSX_EQ)
+  if (column->form != TSX_DATETIME || !column->mixed || (how & TSX_SQLITE_RULES) || op > TSX_LE || op == TSX_EQ)
     return false;
   if (sqlite3_value_type(value) != SQLITE_TEXT || !sqlite3_value_frombind(value)) return false;
   const char *text = (const char *)sqlite3_value_text(value);

@@ -29,7 +29,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
 bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value, bool utf16);
 
 /* Returns true if comparisons with this column mean more to the table than to SQLite (see compare.c). Then xBestIndex
- * takes every comparison that it can, and passes TSX_PLAINLY if SQLite tests the comparison again. */
+ * takes every comparison that it can, and passes TSX_SQLITE_RULES if SQLite tests the comparison again. */
 bool tsx_has_own_comparison(const tsx_column *column);
 
 /* Returns the tsx_op of a constraint of xBestIndex (SQLITE_INDEX_CONSTRAINT_EQ and the like), or -1 if it has none. */

@@ -263,7 +263,7 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
 
 bool tsx_column_never_null(const tsx_column *column) {
   const tsr_field *field = column->description;
-  if (!field->is_dimension && !column->always) return false;
+  if (!field->is_dimension && !column->has_every_cell) return false;
   if (column->form == TSX_DATETIME) /* INT64_MIN is NaT, which is NULL */
     return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN;
   return column->form == TSX_TEXT ||

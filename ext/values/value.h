@@ -44,7 +44,7 @@ typedef struct tsx_column {
   const tsr_enumeration *enumeration; /* with TSX_LABEL, borrowed from the array; else NULL */
   tsx_form label_form; /* with TSX_LABEL: the form of the labels */
   bool datetimes_integer, uint64_signed; /* the table's options */
-  bool always; /* of an attribute: by the schemas, every cell of the array has a value */
+  bool has_every_cell; /* of an attribute: by the schemas, every cell of the array has a value */
   /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 above the signed range
    * is TEXT, years after 9999 are INTEGER, UINT64 shown as signed is in another order. tsx_column_prepare sets it for
    * datetimes. */
@@ -163,7 +163,7 @@ typedef struct tsx_ranges {
 
 /* A flag of the parameter `how` of comparisons, beside TSX_UTF16 and TSX_UTF16BE of connection.h: the comparison means
  * exactly what it means to SQLite, because SQLite tests it again in spite of `omit`. */
-#define TSX_PLAINLY 2u
+#define TSX_SQLITE_RULES 2u
 
 typedef struct tsx_text { /* text in the database's encoding, as SQLite compares it; borrowed from a value */
   const void *bytes;

@@ -1,6 +1,6 @@
-/* disk_store.c: the store of the disk in memory, for the core. The linker replaces tsr__store_posix_open by
- * __wrap_tsr__store_posix_open (--wrap), so that every directory that the engine opens below DISK_ROOT is on this disk. The
- * other system calls that the engine makes (realpath, the clock, random bytes) are replaced here, too.
+/* disk_store.c: the store of the disk in memory, for the core. The linker replaces tsr__store_directory_open by
+ * __wrap_tsr__store_directory_open (--wrap), so that every directory that the engine opens below DISK_ROOT is on this
+ * disk. The other system calls that the engine makes (realpath, the clock, random bytes) are replaced here, too.
  */
 
 #include <stdio.h>
@@ -216,10 +216,10 @@ static const tsr_store_methods disk_methods = {
     .make_directory = make_directory,
 };
 
-int __real_tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
-int __wrap_tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
-int __wrap_tsr__store_posix_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
-  if (!disk_is_path(path)) return __real_tsr__store_posix_open(memory, path, store, error);
+int __real_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
+int __wrap_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
+int __wrap_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error) {
+  if (!disk_is_path(path)) return __real_tsr__store_directory_open(memory, path, store, error);
   size_t size = strlen(path) + 1;
   void *block;
   TSR_TRY(tsr__alloc_zero(memory, sizeof(disk_store) + 2 * size, &block, error));
@@ -289,8 +289,8 @@ int __wrap_tsr__random(void *bytes, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
-/* zstd executes CPUID whenever a decoder is made. On virtual machines that takes longer than decoding most tiles, so decoders
- * are reused here. */
+/* zstd executes CPUID whenever a decoder is made. On virtual machines that takes longer than decoding most tiles, so
+ * decoders are reused here. */
 static struct {
   pthread_mutex_t mutex;
   ZSTD_DCtx *spare[16];

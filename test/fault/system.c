@@ -1,5 +1,6 @@
-/* system.c: the store for directories when system calls are interrupted (EINTR), transfer fewer bytes than requested, fail, or
- * meet the end of a file that was longer before. The linker replaces the system calls by the functions here (--wrap).
+/* system.c: the store for directories when system calls are interrupted (EINTR), transfer fewer bytes than requested,
+ * fail, or meet the end of a file that was longer before. The linker replaces the system calls by the functions here
+ * (--wrap).
  */
 #define _GNU_SOURCE /* off64_t */
 #include <errno.h>
@@ -80,7 +81,7 @@ static uint8_t wanted[SIZE], got[SIZE];
 static int setup(void **state) {
   tsr__memory_init_root(&memory, NULL, NULL);
   for (unsigned i = 0; i < SIZE; i++) wanted[i] = (uint8_t)(i * 31 + i / 251);
-  return mkdtemp(folder) ? tsr__store_posix_open(&memory, folder, &store, NULL) : 1;
+  return mkdtemp(folder) ? tsr__store_directory_open(&memory, folder, &store, NULL) : 1;
 }
 
 static int teardown(void **state) {
@@ -189,7 +190,8 @@ static int free_descriptor(void) {
   return descriptor;
 }
 
-/* Each open on the path from a bound's directory to a file is interrupted, and fails, which leaves no descriptor open. */
+/* Each open on the path from a bound's directory to a file is interrupted, and fails, which leaves no descriptor
+ * open. */
 static void test_a_bound(void **state) {
   tsr_bounds bounds = {0};
   tsr_store *bound;
@@ -201,7 +203,7 @@ static void test_a_bound(void **state) {
   const int first = free_descriptor();
   snprintf(path, sizeof path, "%s/deep/array", folder);
   assert_int_equal(tsr__bounds_set(&bounds, &memory, folder, NULL), TSR_OK);
-  assert_int_equal(tsr__store_posix_open(&memory, path, &bound, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&memory, path, &bound, NULL), TSR_OK);
   bound->bounds = &bounds;
   arm(true, 0, 0);
   calls = 1;

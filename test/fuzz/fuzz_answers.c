@@ -40,13 +40,13 @@ static bool has_result(answer *a, int code) {
 }
 
 static void read_failure_answer(answer *a) {
-  if (has_result(a, tsr__s3_answer_failure(a->bytes, a->size, &a->room.arena, &a->failure, &a->error)))
+  if (has_result(a, tsr__s3_response_failure(a->bytes, a->size, &a->room.arena, &a->failure, &a->error)))
     check_failure(&a->failure);
 }
 
 static void read_listing(answer *a) {
   tsr_s3_listing l;
-  if (!has_result(a, tsr__s3_answer_listing(a->bytes, a->size, &a->room.arena, &l, &a->failure, &a->error))) return;
+  if (!has_result(a, tsr__s3_response_listing(a->bytes, a->size, &a->room.arena, &l, &a->failure, &a->error))) return;
   for (uint64_t i = 0; i < l.entry_count; i++) {
     check_text(l.entries[i].key, false);
     check_text(l.entries[i].etag, true);
@@ -58,32 +58,33 @@ static void read_listing(answer *a) {
 
 static void read_upload_answer(answer *a) {
   const char *id;
-  if (has_result(a, tsr__s3_answer_upload(a->bytes, a->size, &a->room.arena, &id, &a->failure, &a->error)))
+  if (has_result(a, tsr__s3_response_upload(a->bytes, a->size, &a->room.arena, &id, &a->failure, &a->error)))
     check_text(id, false);
 }
 
 static void read_completed(answer *a) {
   const char *etag;
-  if (has_result(a, tsr__s3_answer_completed(a->bytes, a->size, &a->room.arena, &etag, &a->failure, &a->error)))
+  if (has_result(a, tsr__s3_response_completed(a->bytes, a->size, &a->room.arena, &etag, &a->failure, &a->error)))
     check_text(etag, true);
 }
 
 static void read_copied(answer *a) {
   const char *etag;
   int64_t modified;
-  if (has_result(a, tsr__s3_answer_copied(a->bytes, a->size, &a->room.arena, &etag, &modified, &a->failure, &a->error)))
+  if (has_result(a,
+                 tsr__s3_response_copied(a->bytes, a->size, &a->room.arena, &etag, &modified, &a->failure, &a->error)))
     check_text(etag, true);
 }
 
 static void read_deletion(answer *a) {
   tsr_s3_deletion d;
-  if (!has_result(a, tsr__s3_answer_deletion(a->bytes, a->size, &a->room.arena, &d, &a->failure, &a->error))) return;
+  if (!has_result(a, tsr__s3_response_deletion(a->bytes, a->size, &a->room.arena, &d, &a->failure, &a->error))) return;
   for (uint64_t i = 0; i < d.failure_count; i++) check_failure(&d.failures[i]);
 }
 
 static void read_uploads(answer *a) {
   tsr_s3_uploads u;
-  if (!has_result(a, tsr__s3_answer_uploads(a->bytes, a->size, &a->room.arena, &u, &a->failure, &a->error))) return;
+  if (!has_result(a, tsr__s3_response_uploads(a->bytes, a->size, &a->room.arena, &u, &a->failure, &a->error))) return;
   for (uint64_t i = 0; i < u.upload_count; i++) {
     check_text(u.uploads[i].key, false);
     check_text(u.uploads[i].upload_id, false);
@@ -96,20 +97,20 @@ static void read_uploads(answer *a) {
 
 static void read_identity_answer(answer *a) {
   tsr_s3_identity i;
-  if (!has_result(a, tsr__s3_answer_identity(a->bytes, a->size, &a->room.arena, &i, &a->failure, &a->error))) return;
+  if (!has_result(a, tsr__s3_response_identity(a->bytes, a->size, &a->room.arena, &i, &a->failure, &a->error))) return;
   check_text(i.key_id, false);
   check_text(i.secret, false);
   check_text(i.session_token, false);
 }
 
 static void read_head(answer *a) {
-  tsr_http_answer head;
-  tsr__http_answer_clear(&head);
+  tsr_http_response head;
+  tsr__http_response_clear(&head);
   for (uint64_t at = 0; at < a->size;) {
     const char *end = memchr(a->bytes + at, '\n', a->size - at);
     const uint64_t size = end ? (uint64_t)(end + 1 - (a->bytes + at)) : a->size - at;
     uint8_t *line = fuzz_exact(a->bytes + at, size);
-    tsr__http_answer_line(&head, line, size);
+    tsr__http_response_line(&head, line, size);
     free(line);
     at += size;
   }

@@ -1,5 +1,5 @@
-/* disk_test.h: the fixture for tests of arrays on disk: a temporary directory (`top`), an environment, an error, and the
- * path of the test's current array (`path`). */
+/* disk_test.h: the fixture for tests of arrays on disk: a temporary directory (`top`), an environment, an error, and
+ * the path of the test's current array (`path`). */
 #ifndef DISK_TEST_H
 #define DISK_TEST_H
 
@@ -32,7 +32,7 @@ static inline int setup(void **state) { return setup_with(NULL); }
 
 static inline tsr_store *open_store(const char *directory) {
   tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, directory, &store, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&environment->memory, directory, &store, NULL), TSR_OK);
   return store;
 }
 

@@ -54,7 +54,7 @@ static void test_paths_and_uris(void **state) {
   assert_non_null(getcwd(here, sizeof here));
   snprintf(path, sizeof path, "%s/a b%%", root);
   tsr_store *store;
-  assert_int_equal(tsr__store_posix_open(&environment->memory, path, &store, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&environment->memory, path, &store, NULL), TSR_OK);
   (void)tsr__store_make_directory(store, "", NULL);
   tiny_schema(store, "__schema/__1_1_00000000000000000000000000000001", false, 1, a_only);
 

@@ -294,7 +294,7 @@ static unsigned staged_files(void) {
   tsr_store *store = NULL;
   tsr_listing entries = {0};
   unsigned count = 0;
-  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_directory_open(&environment->memory, path, &store, &error));
   ok(tsr__store_list(store, "", &entries, &error));
   for (uint64_t i = 0; i < entries.count; i++) count += entries.entries[i].name[0] == '.';
   tsr__listing_release(&entries);
@@ -328,7 +328,7 @@ static int rename_or_die(tsr_store *s, const char *from, const char *to, tsr_err
 static void put_file(const char *name, const char *text) {
   tsr_store *store = NULL;
   tsr_file *file;
-  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_directory_open(&environment->memory, path, &store, &error));
   ok(tsr__store_create_exclusive(store, name, &file, &error));
   ok(tsr__store_append(file, text, strlen(text), &error));
   tsr__store_close_file(file);
@@ -393,7 +393,7 @@ static void test_drop_finishes_interrupted_drop(void **state) {
   tsr_store *store = NULL;
   tsr_object_kind kind;
   tsr_array *array = make(22);
-  ok(tsr__store_posix_open(&environment->memory, path, &store, &error));
+  ok(tsr__store_directory_open(&environment->memory, path, &store, &error));
   ok(tsr__store_rename(store, "__schema", ".dropped__schema", &error));
   ok(tsr_object_find(environment, path, &kind, &error));
   assert_int_equal(kind, TSR_OBJECT_NONE);

@@ -79,7 +79,7 @@ static void a_writer_with_an_old_listing_learns_of_later_commits(void **state) {
   ok(tsr__turn_take(&theirs->log, &turn, &after, &error)); /* with the listing from before */
   assert_true(after == published);
   assert_string_equal(claims(), "0_0 1_0 ");
-  tsr__turn_give_back(&turn, theirs->store);
+  tsr__turn_release(&turn, theirs->store);
   assert_string_equal(claims(), "0_0 ");
   no_writers();
 }

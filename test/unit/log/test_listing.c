@@ -398,24 +398,24 @@ static void test_a_stamp_that_is_a_listing_is_not_taken_twice(void **state) {
 }
 
 /* The store is told which files will be read: those that have not been read before. */
-static char wished[600];
-static void note_wishes(tsr_store *s, const tsr_wish *wishes, uint64_t count) {
+static char hinted[600];
+static void note_hints(tsr_store *s, const tsr_read_hint *hints, uint64_t count) {
   for (uint64_t i = 0; i < count; i++) {
-    const char *slash = strrchr(wishes[i].path, '/');
-    assert_true(wishes[i].size == TSR_WHOLE && !wishes[i].tail);
-    strcat(strcat(wished, slash ? slash + 1 : wishes[i].path), " ");
+    const char *slash = strrchr(hints[i].path, '/');
+    assert_true(hints[i].size == TSR_WHOLE && !hints[i].tail);
+    strcat(strcat(hinted, slash ? slash + 1 : hints[i].path), " ");
   }
 }
 static const char *expected_files(void) {
-  *wished = 0;
+  *hinted = 0;
   assert_int_equal(tsr__log_list(&array->log, true, true, &error), TSR_OK);
-  return wished;
+  return hinted;
 }
 static void test_the_store_is_told_what_is_read(void **state) {
   static tsr_store_methods methods;
   plain = array->store->methods;
   methods = *plain;
-  methods.expect = note_wishes;
+  methods.prefetch = note_hints;
   array->store->methods = &methods;
   tiny_text(store, "__commits/__1_1" U "_22.wrt", "");
   assert_string_equal(expected_files(), "");

@@ -81,23 +81,23 @@ static void test_ids_follow_from_places(void **state) {
   static const char *const pairs[][2] = {{"a", "b"}, {"b", "a"}, {"ab", ""}, {"", "ab"}, {"a", "bc"}, {"ab", "c"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     assert_int_equal(tsr_owner_next(pairs[i][0], pairs[i][1], one, &error), TSR_OK);
-    assert_true(tsr__pending_owner_valid(one));
+    assert_true(tsr__prepared_owner_valid(one));
     assert_int_equal(strlen(one), TSR_OWNER_SIZE - 1);
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
       assert_int_equal(tsr_owner_next(pairs[k][0], pairs[k][1], two, &error), TSR_OK);
       assert_int_equal(strcmp(one, two) == 0, i == k);
     }
   }
-  assert_false(tsr__pending_owner_valid(""));
-  assert_false(tsr__pending_owner_valid("a b"));
-  assert_false(tsr__pending_owner_valid("a\n"));
+  assert_false(tsr__prepared_owner_valid(""));
+  assert_false(tsr__prepared_owner_valid("a b"));
+  assert_false(tsr__prepared_owner_valid("a\n"));
   char text[TSR_OWNER_MAX + 2];
   memset(text, 'a', sizeof text);
   text[TSR_OWNER_MAX] = 0;
-  assert_true(tsr__pending_owner_valid(text));
+  assert_true(tsr__prepared_owner_valid(text));
   text[TSR_OWNER_MAX] = 'a';
   text[TSR_OWNER_MAX + 1] = 0;
-  assert_false(tsr__pending_owner_valid(text));
+  assert_false(tsr__prepared_owner_valid(text));
 }
 
 int main(void) {

@@ -66,27 +66,27 @@ static void test_paths_of_markers_and_staged_files(void **state) {
                                     "__commits/a/__5_5" U "_22.wrt"};
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-    assert_true(tsr__pending_paths(good[i].commit, marker, staged));
+    assert_true(tsr__prepared_paths(good[i].commit, marker, staged));
     assert_string_equal(marker, good[i].marker);
     assert_string_equal(staged, good[i].staged);
   }
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    assert_false(tsr__pending_paths(bad[i], marker, staged));
-    assert_int_equal(tsr__pending_publish(store, bad[i], false, &error), TSR_ERROR);
+    assert_false(tsr__prepared_paths(bad[i], marker, staged));
+    assert_int_equal(tsr__prepared_publish(store, bad[i], false, &error), TSR_ERROR);
   }
 }
 
 /* Writes a marker whose writer is alive as long as the returned file is open. */
 static tsr_file *mark_alive(const char *path, const char *commit, const char *owner, const char *fragment) {
-  const tsr_pending pending = {.commit = commit,
-                               .owner = owner,
-                               .file = "/a b/\xc3\xa9\n\n.db",
-                               .fragment_count = fragment != NULL,
-                               .fragments = &fragment};
+  const tsr_prepared_marker pending = {.commit = commit,
+                                       .owner = owner,
+                                       .file = "/a b/\xc3\xa9\n\n.db",
+                                       .fragment_count = fragment != NULL,
+                                       .fragments = &fragment};
   tsr_file *lock = NULL;
   tiny_text(store, path, "");
   assert_int_equal(tsr__store_remove(store, path, NULL), TSR_OK);
-  assert_int_equal(tsr__pending_mark(store, path, &pending, true, 2, &lock, &error), TSR_OK);
+  assert_int_equal(tsr__prepared_mark(store, path, &pending, true, 2, &lock, &error), TSR_OK);
   return lock;
 }
 
@@ -98,11 +98,11 @@ static void test_markers_are_written_and_read(void **state) {
   static const char marker[] = "__commits/__5_5" U "_22.pending";
   tsr_arena arena;
   tsr_buffer bytes = {.memory = &environment->memory};
-  tsr_pending pending;
+  tsr_prepared_marker pending;
   tsr__arena_init(&arena, &environment->memory);
-  assert_int_equal(tsr__pending_read(store, marker, &arena, &pending, &error), 0);
+  assert_int_equal(tsr__prepared_read(store, marker, &arena, &pending, &error), 0);
   mark(marker, "__commits/__5_5" U "_22.con", "me", "__5_5" U "_22");
-  assert_int_equal(tsr__pending_read(store, marker, &arena, &pending, &error), 1);
+  assert_int_equal(tsr__prepared_read(store, marker, &arena, &pending, &error), 1);
   assert_string_equal(pending.commit, "__commits/__5_5" U "_22.con");
   assert_string_equal(pending.owner, "me");
   assert_string_equal(pending.file, "/a b/\xc3\xa9\n\n.db");
@@ -114,7 +114,7 @@ static void test_markers_are_written_and_read(void **state) {
   for (uint64_t size = 0; size < bytes.size;
        size++) { /* from here on only the path is cut; it may contain newlines, so the marker may look complete */
     tiny_put(store, marker, bytes.data, size);
-    int rc = tsr__pending_read(store, marker, &arena, &pending, &error);
+    int rc = tsr__prepared_read(store, marker, &arena, &pending, &error);
     assert_true(rc == 0 || rc == 1);
     if (rc == 1) assert_true(!pending.owner || strcmp(pending.owner, "me") == 0);
   }
@@ -124,12 +124,12 @@ static void test_markers_are_written_and_read(void **state) {
     for (size_t v = 0; v < sizeof values; v++) {
       bytes.data[i] = values[v];
       tiny_put(store, marker, bytes.data, bytes.size);
-      assert_in_range(tsr__pending_read(store, marker, &arena, &pending, &error), 0, 1);
+      assert_in_range(tsr__prepared_read(store, marker, &arena, &pending, &error), 0, 1);
     }
     bytes.data[i] = kept;
   }
-  assert_int_equal(tsr__pending_unmark(store, marker, &error), TSR_OK);
-  assert_int_equal(tsr__pending_unmark(store, marker, &error), TSR_OK);
+  assert_int_equal(tsr__prepared_unmark(store, marker, &error), TSR_OK);
+  assert_int_equal(tsr__prepared_unmark(store, marker, &error), TSR_OK);
   tsr__buffer_release(&bytes);
   tsr__arena_release(&arena);
 }
@@ -178,8 +178,8 @@ static void test_committed_con_counts(void **state) {
   tiny_put(store, staged, lines.data, lines.size);
   assert_string_equal(fragments(), "7 7 ");
   assert_int_equal(array->log.listing->deletes.count, 1);
-  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
-  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 0);
+  assert_int_equal(tsr__prepared_publish(store, commit, true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, commit, true, &error), 0);
   counts = NULL;
   assert_string_equal(fragments(), "7 7 ");
   assert_int_equal(array->log.listing->deletes.count, 1);
@@ -206,7 +206,7 @@ static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error
     full = *plain;
     full.append = no_append;
     s->methods = &full;
-    assert_int_equal(tsr__pending_publish(s, commit, true, &unseen), TSR_IO);
+    assert_int_equal(tsr__prepared_publish(s, commit, true, &unseen), TSR_IO);
     s->methods = mine;
   }
   return plain->rename_exclusive(s, from, to, e);
@@ -225,7 +225,7 @@ static void test_two_processes_publish_one_commit(void **state) {
   methods.rename_exclusive = late_rename;
   store->methods = &methods;
   published_twice = commit;
-  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, commit, true, &error), 1);
   store->methods = plain;
   assert_null(published_twice);
   assert_true(tsr__store_exists(store, "__commits/__7_7_00000000000000000000000000000004_22.del"));
@@ -241,7 +241,7 @@ static void test_committed_delete_counts(void **state) {
   assert_string_equal(fragments(), "");
   assert_int_equal(array->log.listing->deletes.count, 1);
   assert_string_equal(array->log.listing->deletes.items[0].path, "__commits/.__7_7" U "_22");
-  assert_int_equal(tsr__pending_publish(store, commit, true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, commit, true, &error), 1);
   assert_string_equal(fragments(), "");
   assert_string_equal(array->log.listing->deletes.items[0].path, commit);
 }
@@ -258,20 +258,20 @@ static void test_commits_of_old_layouts_count(void **state) {
   array->log.listing->complete = false; /* as if new */
   assert_string_equal(fragments(), "8* ");
   assert_true(tsr__store_exists(store, "__8_8" U "/.metadata")); /* reading publishes nothing */
-  assert_int_equal(tsr__pending_publish(store, "__8_8" U "/__fragment_metadata.tdb", true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, "__8_8" U "/__fragment_metadata.tdb", true, &error), 1);
   assert_true(tsr__store_exists(store, "__8_8" U "/__fragment_metadata.tdb"));
-  assert_int_equal(tsr__pending_publish(store, "__7_7" U "_9.ok", true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, "__7_7" U "_9.ok", true, &error), 1);
   assert_string_equal(fragments(), "7* 8* ");
 }
 
 static void test_missing_files_are_not_published(void **state) {
-  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 0);
-  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.con", true, &error), 0);
-  assert_int_equal(tsr__pending_publish(store, "__7_7" U "_9.ok", true, &error), 0);
+  assert_int_equal(tsr__prepared_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 0);
+  assert_int_equal(tsr__prepared_publish(store, "__commits/__7_7" U "_22.con", true, &error), 0);
+  assert_int_equal(tsr__prepared_publish(store, "__7_7" U "_9.ok", true, &error), 0);
   assert_false(tsr__store_exists(store, "__commits/__7_7" U "_22.wrt"));
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
   tiny_text(store, "__commits/x", "");
-  assert_int_equal(tsr__pending_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 1);
+  assert_int_equal(tsr__prepared_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 1);
 }
 
 static tsr_verdict verdict;
@@ -342,13 +342,13 @@ static void test_marker_without_an_owner_is_left(void **state) {
   static const char *const others[] = {"/a.db\n", "owner me locked\n/a.db\n", "owner me held here\n/a.db\n", "owner \n",
                                        "owner me locked here"};
   tsr_arena arena;
-  tsr_pending pending;
+  tsr_prepared_marker pending;
   tsr__arena_init(&arena, &environment->memory);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
     char text[400];
     snprintf(text, sizeof text, "__commits/__7_7" U "_22.wrt\n__7_7" U "_22\n\n%s\n", others[i]);
     tiny_text(store, marker, text);
-    assert_int_equal(tsr__pending_read(store, marker, &arena, &pending, &error), 1);
+    assert_int_equal(tsr__prepared_read(store, marker, &arena, &pending, &error), 1);
     assert_null(pending.owner);
     assert_false(pending.locked);
     assert_true(*pending.file);

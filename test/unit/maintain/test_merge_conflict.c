@@ -1,6 +1,7 @@
 /* test_rivals.c: what a consolidation does about merges of the same fragments: it cancels a rival or gives way to it
- * (tsr__rivals_cancel), decides that it commits itself (tsr__rivals_decide), and completes a merge that was decided and
- * whose process has died (tsr__rivals_finish). The tests leave the files of another merge in a directory. */
+ * (tsr__merge_conflict_cancel), decides that it commits itself (tsr__merge_conflict_decide), and completes a merge that
+ * was decided and whose process has died (tsr__merge_conflict_finish). The tests leave the files of another merge in a
+ * directory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static tsr_array *make_dead_merge(const char *staged, const char *decided) {
 
 static void finish(tsr_array *array) {
   array->store->renames_in_steps = true;
-  ok(tsr__rivals_finish(array, &environment->memory, VERSION, &error));
+  ok(tsr__merge_conflict_finish(array, &environment->memory, VERSION, &error));
 }
 
 /* Checks the value of cell 0, of which only the merge says 2000, and closes the array. */
@@ -96,7 +97,8 @@ static void test_decided_list_is_committed(void **state) {
   remove_tree(path);
 }
 
-/* Nothing is committed that was cancelled, or whose decision was cut short, or that another store decides by renames. */
+/* Nothing is committed that was cancelled, or whose decision was cut short, or that another store decides by
+ * renames. */
 static void test_other_decisions_commit_nothing(void **state) {
   static const char *const texts[] = {"cancel\n", "commi", "", "commit\n and more"};
   for (int i = 0; i < 4; i++) {
@@ -106,7 +108,7 @@ static void test_other_decisions_commit_nothing(void **state) {
     check_merge(array, false);
   }
   tsr_array *array = make_dead_merge("", "commit\n");
-  ok(tsr__rivals_finish(array, &environment->memory, VERSION, &error));
+  ok(tsr__merge_conflict_finish(array, &environment->memory, VERSION, &error));
   assert_string_equal(left_of_merge(), "staged staged.vac.new staged.decided ");
   check_merge(array, false);
 }
@@ -145,7 +147,7 @@ static void test_merge_whose_fragment_is_gone(void **state) {
 
 /* ---- Merges of processes that live ------------------------------------------------------------------------------- */
 
-static bool cancelled; /* somebody has removed the staged commit of the merge that calls tsr__rivals_cancel */
+static bool cancelled; /* somebody has removed the staged commit of the merge that calls tsr__merge_conflict_cancel */
 
 static void stage_own(const char *name) {
   char staged[1200];
@@ -155,7 +157,8 @@ static void stage_own(const char *name) {
   close(file);
 }
 
-/* Calls tsr__rivals_cancel for a merge with a name, of the fragment `source` or, if that is NULL, of the first one. */
+/* Calls tsr__merge_conflict_cancel for a merge with a name, of the fragment `source` or, if that is NULL, of the first
+ * one. */
 static int cancel_rivals(tsr_array *array, const char *name, const char *source) {
   static char names[1][128];
   tsr_fragment fragment = {0};
@@ -171,7 +174,7 @@ static int cancel_rivals(tsr_array *array, const char *name, const char *source)
   if (!cancelled) stage_own(name);
   ok(tsr__log_list(&array->log, true, true, &error));
   fragment.name = (char *)(uintptr_t)(source ? source : array->log.listing->fragments.items[0].name);
-  return tsr__rivals_cancel(&r, &error);
+  return tsr__merge_conflict_cancel(&r, &error);
 }
 
 static bool rival_has_fragment(void) {
@@ -283,15 +286,15 @@ static void test_one_decides(void **state) {
   tsr_array *array = make_dead_merge("", NULL);
   tsr_replacement r = {.array = array, .memory = &environment->memory, .version = VERSION, .names = names};
   snprintf(names[0], sizeof names[0], "%s", merged);
-  ok(tsr__rivals_decide(&r, &error));
+  ok(tsr__merge_conflict_decide(&r, &error));
   assert_string_equal(left_of_merge(), "staged staged.vac.new ");
   assert_string_equal(r.decided, "");
   array->store->renames_in_steps = true;
-  ok(tsr__rivals_decide(&r, &error));
+  ok(tsr__merge_conflict_decide(&r, &error));
   assert_string_equal(left_of_merge(), "staged staged.vac.new staged.decided ");
   assert_non_null(strstr(r.decided, ".decided"));
   tsr_replacement second = {.array = array, .memory = &environment->memory, .version = VERSION, .names = names};
-  assert_int_equal(tsr__rivals_decide(&second, &error), TSR_ABORT);
+  assert_int_equal(tsr__merge_conflict_decide(&second, &error), TSR_ABORT);
   assert_string_equal(second.decided, ""); /* it removes no file of another one's */
   assert_int_equal(cancel_rivals(array, LESS, NULL), TSR_ABORT);
   tsr_array_close(array);

@@ -61,7 +61,7 @@ static bool excludes(tile_statistics *t, tsr_predicate_kind kind, const void *lo
   if (tsr_datatype_kind(plain.datatype) == TSR_KIND_TEXT) plain.values_per_cell = TSR_VARIABLE;
   if (kind == TSR_PREDICATE_WITHIN)
     assert_int_equal(tsr__spans_make(&plain, &ranges, &t->arena, &test.spans, NULL), TSR_OK);
-  return tsr__statistics_believed(&t->metadata, 0) && tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
+  return tsr__statistics_trusted(&t->metadata, 0) && tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
 }
 
 static bool excludes_int(tile_statistics *t, int32_t low, int32_t high) {
@@ -86,14 +86,14 @@ static void test_bounds_of_integers_exclude_tiles(void **state) {
   }
   tell(&t, TSR_INT32, 2, false, true, 22); /* several values per cell: never trusted */
   bounds(&t, &min, 4, &max, 4);
-  assert_false(tsr__statistics_believed(&t.metadata, 0));
+  assert_false(tsr__statistics_trusted(&t.metadata, 0));
   t.field.values_per_cell = TSR_VARIABLE;
-  assert_false(tsr__statistics_believed(&t.metadata, 0));
+  assert_false(tsr__statistics_trusted(&t.metadata, 0));
   t.field.values_per_cell = 1;
-  assert_true(tsr__statistics_believed(&t.metadata, 0));
+  assert_true(tsr__statistics_trusted(&t.metadata, 0));
   tsr_filter scale = {.type = TSR_FILTER_SCALE_FLOAT}; /* lossy: rounds the values that the statistics are of */
   t.field.filters = (tsr_pipeline){.count = 1, .filters = &scale};
-  assert_false(tsr__statistics_believed(&t.metadata, 0));
+  assert_false(tsr__statistics_trusted(&t.metadata, 0));
   done(&t);
 }
 
@@ -260,7 +260,7 @@ static void test_bounds_of_strings_end_at_the_first_NUL(void **state) {
                {TSR_UTF16, TSR_VARIABLE, false, false, 22, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     tell(&t, cases[i].datatype, cases[i].values, cases[i].nullable, cases[i].dense, cases[i].version);
-    assert_int_equal(tsr__statistics_believed(&t.metadata, 0), cases[i].believed);
+    assert_int_equal(tsr__statistics_trusted(&t.metadata, 0), cases[i].believed);
     done(&t);
   }
 }

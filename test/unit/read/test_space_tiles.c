@@ -66,7 +66,7 @@ static void check_piece(const plane *p, const tsr_subtile *subtile, uint32_t *se
   const uint32_t n = p->grid.dimensions;
   uint32_t *cells = malloc(subtile->cells * 4), *owners = malloc(subtile->cells * 4);
   int32_t *values[3];
-  int64_t *numbers = malloc(subtile->reach * 8);
+  int64_t *numbers = malloc(subtile->index_count * 8);
   const uint64_t low[3] = {2, 2, 2}, high[3] = {6, 7, 5}, strides[3] = {1000000, 1000, 1};
   const uint8_t zero[4] = {0};
   uint64_t owned = 0;
@@ -76,14 +76,14 @@ static void check_piece(const plane *p, const tsr_subtile *subtile, uint32_t *se
   assert_int_equal(tsr__subtile_claim(subtile, low, high, 8, UINT32_MAX, owners), 0);
   tsr__subtile_numbers(subtile, strides, 5, numbers);
   for (uint32_t axis = 0; axis < n; axis++) {
-    values[subtile->axes[axis].dimension] = malloc(subtile->reach * 4);
+    values[subtile->axes[axis].dimension] = malloc(subtile->index_count * 4);
     tsr__subtile_values(subtile, axis, zero, 4, values[subtile->axes[axis].dimension]);
   }
   for (uint64_t i = 0; i < subtile->cells; i++) {
     uint64_t ordinals[3];
     bool inside = true;
     int64_t number = 5;
-    assert_true(cells[i] < subtile->reach);
+    assert_true(cells[i] < subtile->index_count);
     if (i > 0) assert_true(cells[i] > cells[i - 1]);
     for (uint32_t d = 0; d < n; d++) {
       ordinals[d] = (uint64_t)values[d][cells[i]];
@@ -100,8 +100,8 @@ static void check_piece(const plane *p, const tsr_subtile *subtile, uint32_t *se
   }
   assert_int_equal(given, owned);
   assert_int_equal(cells[0], 0);
-  assert_int_equal(cells[subtile->cells - 1], subtile->reach - 1);
-  assert_int_equal(tsr__subtile_is_contiguous(subtile), subtile->cells == subtile->reach);
+  assert_int_equal(cells[subtile->cells - 1], subtile->index_count - 1);
+  assert_int_equal(tsr__subtile_is_contiguous(subtile), subtile->cells == subtile->index_count);
   for (uint32_t d = 0; d < n; d++) free(values[d]);
   free(cells);
   free(owners);
@@ -172,9 +172,9 @@ static uint64_t count_subtiles(uint64_t rows, uint64_t columns, tsr_span row_spa
   while (tsr__subtiles_next(&subtiles)) {
     const tsr_subtile *subtile = &subtiles.subtile;
     assert_true(subtile->cells <= TSR_SUBTILE_CELLS);
-    assert_true(subtile->reach <= TSR_SUBTILE_REACH);
+    assert_true(subtile->index_count <= TSR_SUBTILE_REACH);
     assert_true(subtile->origin >= end || count == 0);
-    end = subtile->origin + subtile->reach;
+    end = subtile->origin + subtile->index_count;
     cells += subtile->cells;
     count++;
   }

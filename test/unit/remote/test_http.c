@@ -122,8 +122,8 @@ static void test_a_body_arrives_whole(void **state) {
       snprintf(path, sizeof path, "/%s/%llu", chunked ? "chunked" : "bytes", (unsigned long long)sizes[i]);
       get(&a, path);
       assert_int_equal(a.request.rc, TSR_OK);
-      assert_int_equal(a.request.answer.status, 200);
-      assert_int_equal(a.request.answer.has_length, !chunked);
+      assert_int_equal(a.request.response.status, 200);
+      assert_int_equal(a.request.response.has_length, !chunked);
       assert_int_equal(a.request.size, sizes[i]);
       assert_int_equal(a.request.received.size, sizes[i]);
       assert_int_equal(a.request.bytes_received, sizes[i]);
@@ -147,7 +147,7 @@ static void test_a_body_arrives_whole(void **state) {
 static void test_headers_are_read(void **state) {
   ask a;
   get(&a, "/range/100/299/1000");
-  const tsr_http_answer *answer = &a.request.answer;
+  const tsr_http_response *answer = &a.request.response;
   assert_int_equal(a.request.rc, TSR_OK);
   assert_int_equal(answer->status, 206);
   assert_true(answer->has_length && answer->has_range);
@@ -163,14 +163,14 @@ static void test_headers_are_read(void **state) {
   assert_int_equal(answer->date, 1795342830000);
   drop(&a);
   get(&a, "/interim/10");
-  assert_int_equal(a.request.answer.status, 200);
-  assert_string_equal(a.request.answer.etag, "");
+  assert_int_equal(a.request.response.status, 200);
+  assert_string_equal(a.request.response.etag, "");
   assert_int_equal(a.request.size, 10);
   drop(&a);
   prepare(&a, "HEAD", "/bytes/1");
   run(&a);
   assert_int_equal(a.request.rc, TSR_OK);
-  assert_int_equal(a.request.answer.content_length, 12345);
+  assert_int_equal(a.request.response.content_length, 12345);
   assert_int_equal(a.request.size, 0);
   drop(&a);
 }
@@ -202,7 +202,7 @@ static void test_a_request_sends_what_it_is_given_and_little_more(void **state) 
   prepare(&a, "GET", "/head");
   strcat(a.url, "/../a%2Fb/./c?x=%20&y"); /* nothing is normalized */
   run(&a);
-  assert_int_equal(a.request.answer.status, 404);
+  assert_int_equal(a.request.response.status, 404);
   drop(&a);
 }
 
@@ -218,7 +218,7 @@ static void test_a_body_is_sent_whole(void **state) {
       a.request.body_size = sizes[i];
       run(&a);
       assert_int_equal(a.request.rc, TSR_OK);
-      assert_int_equal(a.request.answer.status, 200);
+      assert_int_equal(a.request.response.status, 200);
       assert_int_equal(a.request.bytes_sent, sizes[i]);
       assert_int_equal(a.request.size, sizes[i]);
       assert_pattern(a.request.received.data, sizes[i]);
@@ -244,7 +244,7 @@ static void test_a_refusal_before_the_body_is_read_is_an_answer(void **state) {
     a.request.body_size = size;
     run(&a);
     /* the server resets the connection, because it leaves bytes unread; the answer may or may not be seen */
-    assert_true(a.request.failure == TSR_HTTP_WHOLE ? a.request.answer.status == 403
+    assert_true(a.request.failure == TSR_HTTP_WHOLE ? a.request.response.status == 403
                                                     : a.request.failure == TSR_HTTP_CUT);
     drop(&a);
   }
@@ -259,7 +259,7 @@ static void test_the_text_of_an_error_is_kept_apart(void **state) {
   a.request.most = sizeof place;
   run(&a);
   assert_int_equal(a.request.rc, TSR_OK); /* a whole answer, if not a good one */
-  assert_int_equal(a.request.answer.status, 404);
+  assert_int_equal(a.request.response.status, 404);
   assert_int_equal(a.request.size, 100);
   assert_pattern(a.request.received.data, 100);
   assert_string_equal((char *)place, "untouched");
@@ -277,7 +277,7 @@ static void test_the_text_of_an_error_is_kept_apart(void **state) {
   assert_int_equal(a.request.rc, TSR_OK);
   assert_int_equal(a.request.size, 0);
   get(&a, "/status/301/10"); /* redirects are not followed */
-  assert_int_equal(a.request.answer.status, 301);
+  assert_int_equal(a.request.response.status, 301);
   drop(&a);
   get(&a, "/status/204/0");
   assert_int_equal(a.request.rc, TSR_OK);
@@ -290,7 +290,7 @@ static void test_a_body_that_is_cut_short_says_how_much_arrived(void **state) {
   ask a;
   get(&a, "/cut/100000/70000");
   assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
-  assert_int_equal(a.request.answer.status, 200);
+  assert_int_equal(a.request.response.status, 200);
   assert_int_equal(a.request.size, 70000);
   assert_pattern(a.request.received.data, 70000);
   drop(&a);
@@ -309,7 +309,7 @@ static void test_a_reset_is_an_error(void **state) {
   ask a;
   get(&a, "/reset");
   assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);
-  assert_int_equal(a.request.answer.status, 0);
+  assert_int_equal(a.request.response.status, 0);
   drop(&a);
   get(&a, "/resetin/5000");
   assert_failed(&a, TSR_HTTP_CUT, TSR_UNREACHABLE);

@@ -10,14 +10,14 @@
 
 #include "remote/http_response.h"
 
-static tsr_http_answer answer;
+static tsr_http_response answer;
 
 static void begin(void) {
-  tsr__http_answer_clear(&answer);
-  tsr__http_answer_line(&answer, "HTTP/1.1 200 OK\r\n", 17);
+  tsr__http_response_clear(&answer);
+  tsr__http_response_line(&answer, "HTTP/1.1 200 OK\r\n", 17);
 }
 
-static void line(const char *text) { tsr__http_answer_line(&answer, text, strlen(text)); }
+static void line(const char *text) { tsr__http_response_line(&answer, text, strlen(text)); }
 
 static void test_status_lines(void **state) {
   static const struct {
@@ -28,7 +28,7 @@ static void test_status_lines(void **state) {
                {"HTTP/1.1 abc", 0},          {"HTTP 200 OK", 0},         {"", 0},
                {"HTTP/1.1 20", 0},           {"HTTP/1.1    206 x", 206}, {"HTTP/1.1 18446744073709551816 x", 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    tsr__http_answer_clear(&answer);
+    tsr__http_response_clear(&answer);
     line(cases[i].line);
     assert_int_equal(answer.status, cases[i].status);
   }
@@ -109,7 +109,7 @@ static void test_texts_fit_or_are_missing(void **state) {
   line("ETag: a\x01"
        "b");
   assert_string_equal(answer.etag, "");
-  tsr__http_answer_line(&answer, "x-amz-request-id: a\0b", 21);
+  tsr__http_response_line(&answer, "x-amz-request-id: a\0b", 21);
   assert_string_equal(answer.request_id, "");
   line("Retry-After: 120");
   assert_int_equal(answer.retry_after, 120);
@@ -117,7 +117,7 @@ static void test_texts_fit_or_are_missing(void **state) {
   assert_int_equal(answer.retry_after, UINT32_MAX);
   line("no header");
   line(": nothing");
-  tsr__http_answer_line(&answer, NULL, 0);
+  tsr__http_response_line(&answer, NULL, 0);
   assert_int_equal(answer.status, 200);
 }
 

@@ -119,7 +119,7 @@ static void test_a_server_that_is_not_trusted_gets_no_request(void **state) {
       end(&request);
       assert_int_equal(request.failure, TSR_HTTP_TLS);
       assert_int_equal(request.rc, TSR_UNREACHABLE);
-      assert_int_equal(request.answer.status, 0);
+      assert_int_equal(request.response.status, 0);
       assert_non_null(strstr(request.error.message, cases[i].host));
       tsr__buffer_release(&request.received);
       begin(&request, &trusting, "localhost", 10);

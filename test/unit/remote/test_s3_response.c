@@ -34,7 +34,7 @@ static int tear_down(void **state) {
 
 static int list(const char *text, tsr_s3_listing *listing) {
   error = (tsr_error){0};
-  return tsr__s3_answer_listing(text, strlen(text), &arena, listing, &failure, &error);
+  return tsr__s3_response_listing(text, strlen(text), &arena, listing, &failure, &error);
 }
 
 /* ---- Listings -------------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void test_every_prefix_of_a_listing_is_refused(void **state) {
     memcpy(exact, page, size);
     char *place = realloc(exact, size ? size : 1);
     error = (tsr_error){0};
-    assert_int_equal(tsr__s3_answer_listing(place, size, &arena, &l, &failure, &error), TSR_CORRUPT);
+    assert_int_equal(tsr__s3_response_listing(place, size, &arena, &l, &failure, &error), TSR_CORRUPT);
     assert_true(error.message[0]);
     free(place);
   }
@@ -175,9 +175,9 @@ static void test_what_is_no_listing_is_refused(void **state) {
   static const char nul[] = OBJECT("<Key>a\0b</Key><Size>1</Size>"),
                     cdata[] = OBJECT("<Key><![CDATA[\0]]></Key><Size>1</Size>");
   tsr_s3_listing l;
-  assert_int_equal(tsr__s3_answer_listing(nul, sizeof nul - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
-  assert_int_equal(tsr__s3_answer_listing(cdata, sizeof cdata - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
-  assert_int_equal(tsr__s3_answer_listing(NULL, 0, &arena, &l, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_listing(nul, sizeof nul - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_listing(cdata, sizeof cdata - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_listing(NULL, 0, &arena, &l, &failure, &error), TSR_CORRUPT);
 }
 
 /* Repeats a text; the caller frees it. */
@@ -210,7 +210,7 @@ static void test_sizes_are_bounded(void **state) {
   tsr__arena_init(&bounded, &small);
   char *many =
       repeat("<ListBucketResult>", "<Contents><Key>k</Key><Size>1</Size></Contents>", 100000, "</ListBucketResult>");
-  assert_int_equal(tsr__s3_answer_listing(many, strlen(many), &bounded, &l, &failure, &error), TSR_BUDGET);
+  assert_int_equal(tsr__s3_response_listing(many, strlen(many), &bounded, &l, &failure, &error), TSR_BUDGET);
   tsr__arena_release(&bounded);
   assert_int_equal(small.used, 0);
   free(many);
@@ -223,24 +223,24 @@ static const char no_key[] = HEAD "<Error><Code>NoSuchKey</Code><Message>The res
                                   "</RequestId><HostId>x</HostId></Error>";
 
 static void test_an_error(void **state) {
-  assert_int_equal(tsr__s3_answer_failure(no_key, strlen(no_key), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_failure(no_key, strlen(no_key), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.code, "NoSuchKey");
   assert_string_equal(failure.message, "The resource you requested does not exist");
   assert_string_equal(failure.request_id, "4442587FB7D0A2F9");
   assert_string_equal(failure.region, "");
   static const char region[] = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>";
-  assert_int_equal(tsr__s3_answer_failure(region, strlen(region), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_failure(region, strlen(region), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.region, "eu-west-1");
   static const char sts[] =
       "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error><Type>Sender</Type>"
       "<Code>ExpiredTokenException</Code><Message>Token expired</Message></Error>"
       "<RequestId>c6104cbe</RequestId></ErrorResponse>";
-  assert_int_equal(tsr__s3_answer_failure(sts, strlen(sts), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_failure(sts, strlen(sts), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.code, "ExpiredTokenException");
   assert_string_equal(failure.request_id, "c6104cbe");
   static const char *const bad[] = {"<Error/>", "<Error><Code/></Error>", "<ErrorResponse/>", "<Fault/>", "", "x"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    assert_int_equal(tsr__s3_answer_failure(bad[i], strlen(bad[i]), &arena, &failure, &error), TSR_CORRUPT);
+    assert_int_equal(tsr__s3_response_failure(bad[i], strlen(bad[i]), &arena, &failure, &error), TSR_CORRUPT);
 }
 
 static void test_an_error_in_the_place_of_an_answer(void **state) {
@@ -251,16 +251,16 @@ static void test_an_error_in_the_place_of_an_answer(void **state) {
   tsr_s3_uploads u;
   tsr_s3_identity i;
   const size_t size = strlen(no_key);
-  assert_int_equal(tsr__s3_answer_listing(no_key, size, &arena, &l, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_listing(no_key, size, &arena, &l, &failure, &error), 1);
   assert_string_equal(failure.code, "NoSuchKey");
-  assert_int_equal(tsr__s3_answer_upload(no_key, size, &arena, &text, &failure, &error), 1);
-  assert_int_equal(tsr__s3_answer_completed(no_key, size, &arena, &text, &failure, &error), 1);
-  assert_int_equal(tsr__s3_answer_copied(no_key, size, &arena, &text, &time, &failure, &error), 1);
-  assert_int_equal(tsr__s3_answer_deletion(no_key, size, &arena, &d, &failure, &error), 1);
-  assert_int_equal(tsr__s3_answer_uploads(no_key, size, &arena, &u, &failure, &error), 1);
-  assert_int_equal(tsr__s3_answer_identity(no_key, size, &arena, &i, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_upload(no_key, size, &arena, &text, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_completed(no_key, size, &arena, &text, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_copied(no_key, size, &arena, &text, &time, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_deletion(no_key, size, &arena, &d, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_uploads(no_key, size, &arena, &u, &failure, &error), 1);
+  assert_int_equal(tsr__s3_response_identity(no_key, size, &arena, &i, &failure, &error), 1);
   assert_string_equal(failure.code, "NoSuchKey");
-  assert_int_equal(tsr__s3_answer_upload(page, strlen(page), &arena, &text, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_upload(page, strlen(page), &arena, &text, &failure, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "InitiateMultipartUploadResult"));
 }
 
@@ -271,24 +271,24 @@ static void test_uploads(void **state) {
   int64_t time = 0;
   static const char begun[] = HEAD "<InitiateMultipartUploadResult " SPACE "><Bucket>b</Bucket><Key>k</Key>"
                                    "<UploadId>VXBsb2FkIElE</UploadId></InitiateMultipartUploadResult>";
-  assert_int_equal(tsr__s3_answer_upload(begun, strlen(begun), &arena, &text, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_upload(begun, strlen(begun), &arena, &text, &failure, &error), TSR_OK);
   assert_string_equal(text, "VXBsb2FkIElE");
   static const char none[] = "<InitiateMultipartUploadResult><UploadId/></InitiateMultipartUploadResult>";
-  assert_int_equal(tsr__s3_answer_upload(none, strlen(none), &arena, &text, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_upload(none, strlen(none), &arena, &text, &failure, &error), TSR_CORRUPT);
   /* space comes first while the server works */
   static const char completed[] =
       HEAD "   \n  \n <CompleteMultipartUploadResult><Location>http://x</Location>"
            "<ETag>&#34;3858f62230ac3c915f300c664312c11f-9&#34;</ETag></CompleteMultipartUploadResult>";
-  assert_int_equal(tsr__s3_answer_completed(completed, strlen(completed), &arena, &text, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_completed(completed, strlen(completed), &arena, &text, &failure, &error), TSR_OK);
   assert_string_equal(text, "\"3858f62230ac3c915f300c664312c11f-9\"");
   static const char copied[] =
       "<CopyObjectResult><LastModified>2026-11-22T10:20:30.000Z</LastModified><ETag>\"e\"</ETag>"
       "</CopyObjectResult>";
-  assert_int_equal(tsr__s3_answer_copied(copied, strlen(copied), &arena, &text, &time, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_copied(copied, strlen(copied), &arena, &text, &time, &failure, &error), TSR_OK);
   assert_string_equal(text, "\"e\"");
   assert_int_equal(time, 1795342830000);
   static const char part[] = "<CopyPartResult><ETag>\"p\"</ETag></CopyPartResult>";
-  assert_int_equal(tsr__s3_answer_copied(part, strlen(part), &arena, &text, &time, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_copied(part, strlen(part), &arena, &text, &time, &failure, &error), TSR_OK);
   assert_string_equal(text, "\"p\"");
   assert_int_equal(time, INT64_MIN);
 }
@@ -301,7 +301,7 @@ static void test_open_uploads(void **state) {
       "<Upload><Key>my-1</Key><UploadId>XMgb</UploadId><Initiated>2026-11-22T10:20:30Z</Initiated>"
       "<Owner><ID>1</ID></Owner></Upload><Upload><Key>my-2</Key><UploadId>YW55</UploadId></Upload>"
       "</ListMultipartUploadsResult>";
-  assert_int_equal(tsr__s3_answer_uploads(open, strlen(open), &arena, &u, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_uploads(open, strlen(open), &arena, &u, &failure, &error), TSR_OK);
   assert_int_equal(u.upload_count, 2);
   assert_string_equal(u.uploads[0].key, "my-1");
   assert_string_equal(u.uploads[0].upload_id, "XMgb");
@@ -314,19 +314,19 @@ static void test_open_uploads(void **state) {
       "<ListMultipartUploadsResult><Upload><Key>k</Key></Upload></ListMultipartUploadsResult>",
       "<ListMultipartUploadsResult><Upload><UploadId>k</UploadId></Upload></ListMultipartUploadsResult>"};
   for (size_t i = 0; i < 3; i++)
-    assert_int_equal(tsr__s3_answer_uploads(bad[i], strlen(bad[i]), &arena, &u, &failure, &error), TSR_CORRUPT);
+    assert_int_equal(tsr__s3_response_uploads(bad[i], strlen(bad[i]), &arena, &u, &failure, &error), TSR_CORRUPT);
 }
 
 static void test_deletions(void **state) {
   tsr_s3_deletion d;
   static const char some[] = "<DeleteResult><Deleted><Key>a</Key></Deleted><Error><Key>b</Key><Code>AccessDenied</Code>"
                              "<Message>Access Denied</Message></Error></DeleteResult>";
-  assert_int_equal(tsr__s3_answer_deletion(some, strlen(some), &arena, &d, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_deletion(some, strlen(some), &arena, &d, &failure, &error), TSR_OK);
   assert_int_equal(d.failure_count, 1);
   assert_string_equal(d.failures[0].key, "b");
   assert_string_equal(d.failures[0].code, "AccessDenied");
   static const char all[] = "<DeleteResult></DeleteResult>";
-  assert_int_equal(tsr__s3_answer_deletion(all, strlen(all), &arena, &d, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_deletion(all, strlen(all), &arena, &d, &failure, &error), TSR_OK);
   assert_int_equal(d.failure_count, 0);
 }
 
@@ -337,13 +337,13 @@ static void test_identities(void **state) {
       "<AssumeRoleWithWebIdentityResult><Audience>a</Audience><Credentials><SessionToken>AQoDYXdz//</SessionToken>"
       "<SecretAccessKey>wJalr/s</SecretAccessKey><Expiration>2026-11-22T10:20:30Z</Expiration><AccessKeyId>ASgeIAIO"
       "</AccessKeyId></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
-  assert_int_equal(tsr__s3_answer_identity(good, strlen(good), &arena, &i, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__s3_response_identity(good, strlen(good), &arena, &i, &failure, &error), TSR_OK);
   assert_string_equal(i.key_id, "ASgeIAIO");
   assert_string_equal(i.secret, "wJalr/s");
   assert_string_equal(i.session_token, "AQoDYXdz//");
   assert_int_equal(i.expiration, 1795342830000);
   static const char bad[] = "<AssumeRoleWithWebIdentityResponse/>";
-  assert_int_equal(tsr__s3_answer_identity(bad, strlen(bad), &arena, &i, &failure, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__s3_response_identity(bad, strlen(bad), &arena, &i, &failure, &error), TSR_CORRUPT);
 }
 
 int main(void) {

@@ -50,7 +50,7 @@ static void fixture_open(fixture *f, store_kind kind) {
   assert_non_null(mkdtemp(f->top));
   snprintf(f->directory, sizeof f->directory, "%s/deep/down/array", f->top);
   if (kind != MEMORY) {
-    assert_int_equal(tsr__store_posix_open(&f->root, f->directory, &f->store, NULL), TSR_OK);
+    assert_int_equal(tsr__store_directory_open(&f->root, f->directory, &f->store, NULL), TSR_OK);
     if (kind == BOUND) assert_int_equal(tsr__bounds_set(&f->bounds, &f->root, f->top, NULL), TSR_OK);
     f->store->bounds = &f->bounds;
   } else {
@@ -456,9 +456,9 @@ static void in_one_call(tsr_store *s) {
   assert_int_equal(tsr__store_stamp_many(s, bad, 2, stamps, NULL), TSR_PERM);
   assert_int_equal(listings[0].count, 0);
 
-  const tsr_wish wishes[] = {{"many/a", 0, TSR_WHOLE, false}, {"many/a", 1, 2, false}, {"many/none", 0, 9, true}};
-  tsr__store_expect(s, wishes, 3);
-  tsr__store_expect(s, &(tsr_wish){"../many", 0, TSR_WHOLE, false}, 1);
+  const tsr_read_hint hints[] = {{"many/a", 0, TSR_WHOLE, false}, {"many/a", 1, 2, false}, {"many/none", 0, 9, true}};
+  tsr__store_prefetch(s, hints, 3);
+  tsr__store_prefetch(s, &(tsr_read_hint){"../many", 0, TSR_WHOLE, false}, 1);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(tsr__store_open_sized(s, "many/a", i ? TSR_SIZE_UNKNOWN : 3, &file, NULL), TSR_OK);
     assert_int_equal(file->size, 3);
@@ -643,7 +643,7 @@ static void test_a_relative_root_stays_where_it_was(void **state) {
   fixture_open(&f, DIRECTORY);
   assert_non_null(getcwd(here, sizeof here));
   assert_int_equal(chdir(f.top), 0);
-  assert_int_equal(tsr__store_posix_open(&f.root, "relative/array//", &s, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&f.root, "relative/array//", &s, NULL), TSR_OK);
   assert_int_equal(chdir("/"), 0);
   assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_OK);
   put(s, "x", "1");
@@ -654,12 +654,12 @@ static void test_a_relative_root_stays_where_it_was(void **state) {
   tsr__store_close(s);
   assert_int_equal(chdir(here), 0);
 
-  assert_int_equal(tsr__store_posix_open(&f.root, "/", &s, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&f.root, "/", &s, NULL), TSR_OK);
   assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_EXISTS);
   holds(s, path + 1, "1");
   tsr__store_close(s);
   snprintf(path, sizeof path, "%s/relative/array/x/sub/root", f.top); /* a file is in the way */
-  assert_int_equal(tsr__store_posix_open(&f.root, path, &s, NULL), TSR_OK);
+  assert_int_equal(tsr__store_directory_open(&f.root, path, &s, NULL), TSR_OK);
   assert_int_equal(tsr__store_make_directory(s, "", NULL), TSR_NOT_FOUND);
   tsr__store_close(s);
 
@@ -671,7 +671,7 @@ static void test_a_relative_root_stays_where_it_was(void **state) {
   assert_int_equal(tsr__store_make_directory(f.store, "", NULL), TSR_OK);
   assert_int_equal(tsr__store_open_file(f.store, lengthy, &file, &error), TSR_NOT_FOUND);
   free(lengthy);
-  assert_int_equal(tsr__store_posix_open(&f.root, "", &s, NULL), TSR_ERROR);
+  assert_int_equal(tsr__store_directory_open(&f.root, "", &s, NULL), TSR_ERROR);
   tsr__store_close(NULL);
   fixture_close(&f);
 }

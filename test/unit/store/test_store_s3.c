@@ -101,13 +101,13 @@ static void test_file_opens_by_its_tail(void **state) {
 }
 
 static void test_wishes_for_files_are_fetched_together(void **state) {
-  const tsr_wish wishes[] = {{"x", 0, TSR_WHOLE, false}, {"y", 0, 0, true}, {"z", 70000, 10, false}};
+  const tsr_read_hint hints[] = {{"x", 0, TSR_WHOLE, false}, {"y", 0, 0, true}, {"z", 70000, 10, false}};
   tsr_buffer bytes = {.memory = &root};
   tsr_file *file;
   char byte;
   fake_put("a/b/x", "x", 1);
   fake_put_pattern("a/b/z", 100000);
-  tsr__store_expect(store, wishes, 3);
+  tsr__store_prefetch(store, hints, 3);
   assert_int_equal(fake.under_way, 3);
   ok(tsr__store_read_all(store, "x", 10, &bytes, &error));
   assert_int_equal(bytes.size, 1);
