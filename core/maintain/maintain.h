@@ -3,7 +3,7 @@
  * consolidate.c chooses fragments to merge, merge.c writes the merged fragment, replace.c commits it in place of its
  * sources, and merge_conflict.c decides which of several conflicting merges commits. consolidate_files.c consolidates
  * commits, footers and metadata. vacuum.c and vacuum_commits.c remove replaced files. recover.c settles prepared
- * commits, undouble.c reverts merges that made cells appear twice, and lease.c implements advisory leases. */
+ * commits, revert_merges.c reverts merges that made cells appear twice, and lease.c implements advisory leases. */
 #ifndef TSR_MAINTAIN_MAINTAIN_H
 #define TSR_MAINTAIN_MAINTAIN_H
 
@@ -251,7 +251,7 @@ int tsr__vacuum_mend(tsr_vacuum *v, tsr_error *error);
  * contains, and each .ign that cancels no entry of a .con. */
 int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error);
 
-/* ---- undouble.c: reverts merges that made cells appear twice ----------------------------------------------------- */
+/* ---- revert_merges.c: reverts merges that made cells appear twice ------------------------------------------------ */
 
 typedef struct tsr_array tsr_array;
 

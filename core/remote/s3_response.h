@@ -5,8 +5,8 @@
  * Each function returns TSR_OK with its result; 1 with *failure set if the answer is an <Error> instead (which S3 may
  * send even with status 200); TSR_CORRUPT if it is neither, with the byte position in the message; or TSR_BUDGET or
  * TSR_NOMEM. All strings are in the arena and NUL-terminated, without NUL bytes inside. `failure` may not be NULL. */
-#ifndef TSR_S3_ANSWER_H
-#define TSR_S3_ANSWER_H
+#ifndef TSR_REMOTE_S3_RESPONSE_H
+#define TSR_REMOTE_S3_RESPONSE_H
 
 #include "base/memory.h"
 

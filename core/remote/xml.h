@@ -2,8 +2,8 @@
  * character references, CDATA, comments and processing instructions. Attributes are skipped; namespace prefixes are
  * dropped. Anything else is rejected, above all a document type with its entities. It is a pull parser: the caller
  * iterates over the children of the open element, and nothing recurses. */
-#ifndef TSR_S3_XML_H
-#define TSR_S3_XML_H
+#ifndef TSR_REMOTE_XML_H
+#define TSR_REMOTE_XML_H
 
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* regrid.h: a reduction: blocks of cells in memory become one cell each. */
-#ifndef TSR_REGRID_REDUCE_H
-#define TSR_REGRID_REDUCE_H
+#ifndef TSR_RESAMPLE_REGRID_H
+#define TSR_RESAMPLE_REGRID_H
 
 #include "base/memory.h"
 #include "model/datatype.h"

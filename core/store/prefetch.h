@@ -4,8 +4,8 @@
  * advance.
  *
  * Objects never change, so fetched bytes stay valid until their room is needed. All functions are thread-safe. */
-#ifndef TSR_S3_AHEAD_H
-#define TSR_S3_AHEAD_H
+#ifndef TSR_STORE_PREFETCH_H
+#define TSR_STORE_PREFETCH_H
 
 #include "remote/s3.h"
 

@@ -1,6 +1,6 @@
 /* upload.h: uploads staged files as objects, many at a time: a small file in one request, a large one in parts. */
-#ifndef TSR_S3_UPLOAD_H
-#define TSR_S3_UPLOAD_H
+#ifndef TSR_STORE_UPLOAD_H
+#define TSR_STORE_UPLOAD_H
 
 #include "remote/s3.h"
 #include "store/staging.h"

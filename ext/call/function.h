@@ -1,8 +1,8 @@
 /* function.h: what the tessera_* functions share: the savepoint around a change of an array in the database, opening
  * the object at a path, finding attributes and enumerations by name, and error messages that begin with the function's
  * name. entry/functions.c registers the functions. */
-#ifndef TSX_FUNCTIONS_H
-#define TSX_FUNCTIONS_H
+#ifndef TSX_CALL_FUNCTION_H
+#define TSX_CALL_FUNCTION_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"

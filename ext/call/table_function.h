@@ -1,8 +1,8 @@
 /* table_function.h: the framework of the tessera_* table-valued functions. Each is an eponymous virtual table whose
  * hidden columns are its arguments, as in SELECT * FROM tessera_tiles('data/weather'). A constant tsx_about describes a
  * table: its columns and four callbacks. table_function.c implements SQLite's module methods on top of it. */
-#ifndef TSX_TABLES_H
-#define TSX_TABLES_H
+#ifndef TSX_CALL_TABLE_FUNCTION_H
+#define TSX_CALL_TABLE_FUNCTION_H
 
 #include "connection/sqlite_api.h"
 #include "tessera.h"

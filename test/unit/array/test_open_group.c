@@ -1,4 +1,4 @@
-/* test_group_open.c: members from files of both versions, between two times; kinds of members; damage, lack of
+/* test_open_group.c: members from files of both versions, between two times; kinds of members; damage, lack of
  * memory. */
 
 #include <stdio.h>

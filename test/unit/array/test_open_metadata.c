@@ -1,4 +1,4 @@
-/* test_metadata_open.c: metadata merged over files: the last of each key counts, deletions, times, damage, no memory.
+/* test_open_metadata.c: metadata merged over files: the last of each key counts, deletions, times, damage, no memory.
  */
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_array_create.c: arrays that are prepared and not published yet. Only the process that creates such an array can
+/* test_create.c: arrays that are prepared and not published yet. Only the process that creates such an array can
  * open it. They are published, abandoned or recovered, and can be written to before they are published.
  */
 

@@ -1,4 +1,4 @@
-/* test_con_entries_of_all_kinds_decode.c: consolidated commits with binary bytes in them, ignore and vacuum files,
+/* test_commits.c: consolidated commits with binary bytes in them, ignore and vacuum files,
  * consolidated footers. */
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_ingest_fit.c: rows without coordinates get the numbers behind the last row, the current domain grows until it has
+/* test_infer.c: rows without coordinates get the numbers behind the last row, the current domain grows until it has
  * the rows, and two who append rows at one time do not give them the same numbers. */
 
 #include <stdio.h>

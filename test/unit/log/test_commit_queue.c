@@ -1,5 +1,5 @@
-/* test_turn.c: writers of several environments take turns: the times of their commits differ and rise in the order of
- * publication. The store of a directory plays one in which they must.
+/* test_commit_queue.c: writers of several environments take turns: the times of their commits differ and rise in the
+ * order of publication. The store of a directory plays one in which they must.
  */
 #include <time.h>
 

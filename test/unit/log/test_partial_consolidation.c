@@ -1,5 +1,5 @@
-/* test_unfinished.c: operations of other programs that are not finished: .con files that are cut, files that are being
- * written in place, vacuums that were cut off; and dense fragments that have fewer tiles than their box. */
+/* test_partial_consolidation.c: operations of other programs that are not finished: .con files that are cut, files that
+ * are being written in place, vacuums that were cut off; and dense fragments that have fewer tiles than their box. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>

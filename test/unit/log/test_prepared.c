@@ -1,5 +1,5 @@
-/* test_pending.c: prepared commits: their paths and markers, when they count, how they are published; recovery by their
- * owner. */
+/* test_prepared.c: prepared commits: their paths and markers, when they count, how they are published; recovery by
+ * their owner. */
 
 #include <stdio.h>
 #include <string.h>

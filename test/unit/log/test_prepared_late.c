@@ -1,4 +1,4 @@
-/* test_pending_late.c: records of late publications: their paths and contents, and files that are no records. */
+/* test_prepared_late.c: records of late publications: their paths and contents, and files that are no records. */
 
 #include <stdio.h>
 #include <string.h>

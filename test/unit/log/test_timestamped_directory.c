@@ -1,4 +1,4 @@
-/* test_timed_files.c: which files of __meta and __group are in view, and in which order. */
+/* test_timestamped_directory.c: which files of __meta and __group are in view, and in which order. */
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* test_merge_sparse.c: a merge applies the same delete conditions to its cells as readers do, also conditions on
+/* test_merge.c: a merge applies the same delete conditions to its cells as readers do, also conditions on
  * attributes that were added later, dropped, or added again with another type.
  */
 

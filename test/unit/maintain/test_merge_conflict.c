@@ -1,7 +1,7 @@
-/* test_rivals.c: what a consolidation does about merges of the same fragments: it cancels a rival or gives way to it
- * (tsr__merge_conflict_cancel), decides that it commits itself (tsr__merge_conflict_decide), and completes a merge that
- * was decided and whose process has died (tsr__merge_conflict_finish). The tests leave the files of another merge in a
- * directory. */
+/* test_merge_conflict.c: what a consolidation does about merges of the same fragments: it cancels a rival or gives way
+ * to it (tsr__merge_conflict_cancel), decides that it commits itself (tsr__merge_conflict_decide), and completes a
+ * merge that was decided and whose process has died (tsr__merge_conflict_finish). The tests leave the files of another
+ * merge in a directory. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

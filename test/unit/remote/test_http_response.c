@@ -1,4 +1,4 @@
-/* test_http_answer.c: the head of an answer, and the forms of time: what is read, and what is not understood. */
+/* test_http_response.c: the head of an answer, and the forms of time: what is read, and what is not understood. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

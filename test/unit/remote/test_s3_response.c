@@ -1,5 +1,5 @@
-/* test_s3_answer.c: answers of S3 and of servers that speak it, and what is refused: every prefix of an answer, nested
- * and endless elements, document types, entities, values that make no sense. */
+/* test_s3_response.c: answers of S3 and of servers that speak it, and what is refused: every prefix of an answer,
+ * nested and endless elements, document types, entities, values that make no sense. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

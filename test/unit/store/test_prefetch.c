@@ -1,4 +1,4 @@
-/* test_s3_ahead.c: what a store fetches ahead of its readers: which requests become of wishes, what stays here and what
+/* test_prefetch.c: what a store fetches ahead of its readers: which requests become of wishes, what stays here and what
  * must go, and that every reader gets the right bytes, whatever fails. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* test_write_deletes.c: removed coordinates become conditions. Evaluated on all coordinates around, they delete exactly
+/* test_deletes.c: removed coordinates become conditions. Evaluated on all coordinates around, they delete exactly
  * the removed ones, with no more nodes than necessary. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_write_boxes.c: cells of any shape become boxes that hold just these cells. Writing them changes no other cell;
+/* test_dense_boxes.c: cells of any shape become boxes that hold just these cells. Writing them changes no other cell;
  * cells in gaps over which boxes are joined stay as they were. */
 
 #include <math.h>

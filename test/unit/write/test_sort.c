@@ -1,4 +1,4 @@
-/* test_write_order.c: sorted cells are in global order, by the definition of that order, comparison by comparison. */
+/* test_sort.c: sorted cells are in global order, by the definition of that order, comparison by comparison. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

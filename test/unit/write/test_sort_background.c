@@ -1,6 +1,6 @@
-/* test_write_ahead.c: cells come one by one into an array in Hilbert order, and workers sort blocks of cells meanwhile.
- * With workers and without, rewound in the middle of a block, read and spilled on the way, without memory: the commit
- * has the last version of each coordinate. */
+/* test_sort_background.c: cells come one by one into an array in Hilbert order, and workers sort blocks of cells
+ * meanwhile. With workers and without, rewound in the middle of a block, read and spilled on the way, without memory:
+ * the commit has the last version of each coordinate. */
 
 #include <pthread.h>
 #include <sched.h>

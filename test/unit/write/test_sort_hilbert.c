@@ -1,4 +1,4 @@
-/* test_write_hilbert.c: Hilbert order from blocks that were sorted ahead, all of them, some or none, is the same as
+/* test_sort_hilbert.c: Hilbert order from blocks that were sorted ahead, all of them, some or none, is the same as
  * without blocks. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* undouble.c: reverts merges that made cells appear twice.
+/* revert_merges.c: reverts merges that made cells appear twice.
  *
  * A merged fragment whose sources are all committed has no cell that its sources lack. So it can be uncommitted, and
  * its sources unhidden:
