@@ -125,7 +125,7 @@ void tsr__array_files_done(tsr_array *array) {
   close_unused(array);
 }
 
-static int fragment_join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
+static int join_path(const tsr_fragment *fragment, const char *file, tsr_buffer *path, tsr_error *error) {
   path->size = 0;
   TSR_TRY(tsr__buffer_printf(path, error, "%s%s/%s", tsr__fragment_parent(fragment), fragment->name, file));
   return tsr__buffer_append_u8(path, 0, error);
@@ -142,7 +142,7 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
   const char *const names[] = {name, TSR_FILE_STAGED_METADATA, name};
   int rc = TSR_NOT_FOUND;
   for (int i = 0; i < (may_be_prepared ? 3 : 1) && rc == TSR_NOT_FOUND; i++) {
-    rc = fragment_join_path(fragment, names[i], &path, error);
+    rc = join_path(fragment, names[i], &path, error);
     if (rc >= 0)
       rc = tsr__store_open_sized(tsr__fragment_store(array, fragment), (const char *)path.data, size, file, error);
   }
@@ -205,7 +205,7 @@ static int open_indexed(tsr_array *array, tsr_fragment *fragment, uint64_t index
 }
 
 /* Marks the file as given out in the current epoch. */
-static tsr_file *fragment_mark_used(tsr_array *array, fragment_open_file *node) {
+static tsr_file *mark_used(tsr_array *array, fragment_open_file *node) {
   unlink_file(&array->open_files, node);
   link_newest(&array->open_files, node);
   return node->file;
@@ -215,7 +215,7 @@ int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_fi
   uint64_t index = file_count(fragment) - 1;
   if (!fragment->kept && !fragment->files[index])
     TSR_TRY(open_indexed(array, fragment, index, TSR_FILE_FRAGMENT_METADATA, fragment->metadata.at.file_size, error));
-  *file = fragment->kept ? fragment->kept : fragment_mark_used(array, fragment->files[index]);
+  *file = fragment->kept ? fragment->kept : mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
 
@@ -231,7 +231,7 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
     tsr__arena_release(&arena);
     if (rc < 0) return rc;
   }
-  *file = fragment_mark_used(array, fragment->files[index]);
+  *file = mark_used(array, fragment->files[index]);
   return TSR_OK;
 }
 
@@ -313,7 +313,7 @@ int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error 
 
 /* Finds the schema of a fragment. Footers below version 10 name no schema: it is __array_schema.tdb, or __kv_schema.tdb
  * in a key-value store. */
-static int fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   const tsr_commit_list *schemas = &((tsr_array *)argument)->log.listing->schemas;
   bool stored = strcmp(name, TSR_FILE_OLD_SCHEMA) != 0;
   if (!stored && schemas->count > 0 && strcmp(schemas->items[0].name, TSR_FILE_KV_SCHEMA) == 0)
@@ -367,8 +367,8 @@ static int try_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_
   return rc == TSR_NOT_FOUND ? tsr__fail(error, TSR_CORRUPT, "its metadata cannot be read") : rc;
 }
 
-static int fragment_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
-                                tsr_error *error) {
+static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_schema_finder find, void *argument,
+                       tsr_error *error) {
   const int rc = try_read_footer(array, fragment, find, argument, error);
   if (!tsr__may_be_corrupt_transfer(rc) || !doubt_metadata(array, fragment)) return rc;
   return try_read_footer(array, fragment, find, argument, error);
@@ -431,9 +431,9 @@ static int fragment_settle(tsr_array *array, tsr_fragment *fragment, tsr_error *
 static int fragment_load(tsr_array *array, tsr_fragment *fragment, const uint8_t *footer, uint64_t footer_size,
                          tsr_error *error) {
   const uint32_t version = fragment->parsed.version;
-  int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, fragment_find_schema, array,
+  int rc = footer ? tsr__fragment_metadata_decode_footer(footer, footer_size, 0, 0, find_schema, array,
                                                          fragment_arena(array, fragment), &fragment->metadata, error)
-                  : fragment_read_footer(array, fragment, fragment_find_schema, array, error);
+                  : read_footer(array, fragment, find_schema, array, error);
   if (rc >= 0 && footer && version != 0 && fragment->metadata.version != version)
     rc = tsr__fail(error, TSR_CORRUPT, "its consolidated footer says version %u, its name %u",
                    fragment->metadata.version, version);
@@ -535,7 +535,7 @@ typedef struct reading { /* a job: read the metadata files of fragments on all t
 static int find_schema_alone(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   reading *r = argument;
   pthread_mutex_lock(&r->schemas);
-  int rc = fragment_find_schema(r->array, name, schema, error);
+  int rc = find_schema(r->array, name, schema, error);
   pthread_mutex_unlock(&r->schemas);
   return rc;
 }
@@ -544,7 +544,7 @@ static int read_one(void *argument, uint64_t index, tsr_error *error) {
   reading *r = argument;
   tsr_error unseen;
   if (index % CANCEL_INTERVAL == CANCEL_INTERVAL - 1) TSR_TRY(tsr__cancelled(&r->array->memory, error));
-  (void)fragment_read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
+  (void)read_footer(r->array, r->fragments[index], find_schema_alone, r, &unseen);
   return TSR_OK;
 }
 
@@ -571,7 +571,7 @@ static int make_and_read(tsr_array *array, const tsr_committed *const *items, ui
   reading rest = {.array = array, .fragments = fragments + 1};
   tsr_error unseen;
   TSR_TRY(new_listed(array, items[0], &fragments[0], error));
-  (void)fragment_read_footer(array, fragments[0], fragment_find_schema, array, &unseen);
+  (void)read_footer(array, fragments[0], find_schema, array, &unseen);
   if (fragments[0]->metadata.schema) note_metadata(array, fragments[0]);
   for (uint64_t i = 1; i < count; i++) TSR_TRY(new_listed(array, items[i], &fragments[i], error));
   return read_together(&rest, count - 1, error);

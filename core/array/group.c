@@ -277,8 +277,7 @@ int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_met
 
 /* ---- Members ----------------------------------------------------------------------------------------------------- */
 
-static int group_open_read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members,
-                                tsr_error *error) {
+static int read_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_members *members, tsr_error *error) {
   tsr_buffer content = {.memory = &group->environment->memory};
   int rc = tsr__read_tile(group->store, tsr__group_key(group), path, TSR_METADATA_MAX, &content, NULL, error);
   if (rc >= 0) {
@@ -294,7 +293,7 @@ const char *tsr__member_key(const tsr_member *member) { return member->named ? m
 
 static int apply_file(tsr_group *group, const char *path, tsr_arena *arena, tsr_map *map, tsr_error *error) {
   tsr_members members;
-  TSR_TRY(group_open_read_file(group, path, arena, &members, error));
+  TSR_TRY(read_file(group, path, arena, &members, error));
   for (uint64_t i = 0; i < members.count; i++) {
     tsr_member *member = &members.members[i];
     if (member->deleted) tsr__map_remove(map, tsr__member_key(member));
@@ -309,7 +308,7 @@ int tsr__group_apply(tsr_group *group, const tsr_timestamped_files *files, bool 
   tsr_members newest;
   *alone = false;
   if (files->count == 0) return TSR_OK;
-  TSR_TRY(group_open_read_file(group, files->paths[files->count - 1], arena, &newest, error));
+  TSR_TRY(read_file(group, files->paths[files->count - 1], arena, &newest, error));
   *alone = newest.version == TSR_GROUP_LISTS_MEMBERS;
   for (uint64_t i = *alone && !all ? files->count - 1 : 0; i < files->count; i++) {
     TSR_TRY(tsr__cancelled(&group->environment->memory, error));
@@ -339,7 +338,7 @@ static int group_open_locate(const tsr_group *group, const tsr_member *member, t
   return TSR_OK;
 }
 
-static int group_open_find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind *kind, tsr_error *error) {
+static int find_kind(tsr_group *group, const tsr_member *member, tsr_object_kind *kind, tsr_error *error) {
   tsr_stamp stamp;
   bool inside = member->relative && tsr__store_stamp(group->store, member->uri, &stamp, NULL) >= 0;
   int rc = inside ? tsr__object_kind(group->store, member->uri, kind, error) : TSR_IO;
@@ -364,7 +363,7 @@ static int group_open_show(tsr_group *group, const tsr_map *map, members_made *m
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &shown, error));
   for (uint64_t i = 0; i < count; i++) {
     shown[i].name = members[i]->named ? members[i]->name : NULL;
-    TSR_TRY(group_open_find_kind(group, members[i], &shown[i].kind, error));
+    TSR_TRY(find_kind(group, members[i], &shown[i].kind, error));
     TSR_TRY(group_open_locate(group, members[i], &made->arena, &shown[i].path, error));
   }
   made->shown = (tsr_group_members){count, shown};

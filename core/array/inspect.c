@@ -72,7 +72,7 @@ uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot) {
   return listing ? listing->vacuums.count : 0;
 }
 
-static uint64_t inspect_count_cells(const tsr_fragment *fragment) {
+static uint64_t count_cells(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (m->tile_count == 0) return 0;
   if (!m->dense) return tsr__add_sat(tsr__mul_sat(m->tile_count - 1, m->schema->capacity), m->last_tile_cells);
@@ -111,7 +111,7 @@ int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t number, tsr_fragment_
                             .version = m->version,
                             .dense = m->dense,
                             .schema = m->schema,
-                            .cells = inspect_count_cells(fragment),
+                            .cells = count_cells(fragment),
                             .tiles = m->tile_count,
                             .non_empty_domain = m->tile_count > 0 ? m->non_empty_domain : NULL};
   TSR_TRY(count_bytes(snapshot->array, fragment, &made.bytes, error));
@@ -242,15 +242,14 @@ static int find_sizes(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_i
 }
 
 /* Returns a tile's entry in a list of minima or maxima, or NULL. */
-static const void *inspect_bound_at(const uint8_t *values, const uint64_t *offsets, uint64_t value_size, uint64_t tile,
-                                    uint64_t *size) {
+static const void *bound_at(const uint8_t *values, const uint64_t *offsets, uint64_t value_size, uint64_t tile,
+                            uint64_t *size) {
   if (!values) return NULL;
   *size = value_size ? value_size : offsets[tile + 1] - offsets[tile];
   return values + (value_size ? tile * value_size : offsets[tile]);
 }
 
-static int inspect_find_statistics(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_info *info,
-                                   tsr_error *error) {
+static int find_statistics(tsr_tiles *tiles, uint32_t slot, uint64_t tile, tsr_tile_info *info, tsr_error *error) {
   tsr_array *array = tiles->snapshot->array;
   tsr_fragment_metadata *m = &tiles->fragment->metadata;
   tsr_statistics statistics;
@@ -263,8 +262,8 @@ static int inspect_find_statistics(tsr_tiles *tiles, uint32_t slot, uint64_t til
     tsr__wrap(error, "array %s: fragment %s", array->path, tiles->fragment->name);
     return tsr__damage(rc, error);
   }
-  info->min = inspect_bound_at(statistics.min, statistics.min_offsets, statistics.value_size, tile, &info->min_size);
-  info->max = inspect_bound_at(statistics.max, statistics.max_offsets, statistics.value_size, tile, &info->max_size);
+  info->min = bound_at(statistics.min, statistics.min_offsets, statistics.value_size, tile, &info->min_size);
+  info->max = bound_at(statistics.max, statistics.max_offsets, statistics.value_size, tile, &info->max_size);
   info->has_sum = statistics.sums != NULL;
   if (info->has_sum) memcpy(info->sum, &statistics.sums[tile], 8);
   info->has_null_count = statistics.null_counts != NULL;
@@ -282,7 +281,7 @@ int tsr_tiles_describe(tsr_tiles *tiles, uint32_t index, uint64_t tile, tsr_tile
   if (++tiles->calls % 4096 == 0) TSR_TRY(tsr__cancelled(&array->environment->memory, error));
   tsr_tile_info made = {0};
   int rc = find_sizes(tiles, tiles->slots[index], tile, &made, error);
-  if (rc >= 0) rc = inspect_find_statistics(tiles, tiles->slots[index], tile, &made, error);
+  if (rc >= 0) rc = find_statistics(tiles, tiles->slots[index], tile, &made, error);
   tsr__array_files_done(array);
   if (rc < 0) return rc;
   if (tiles->box_tile != tile) {

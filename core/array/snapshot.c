@@ -334,7 +334,7 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   return TSR_OK;
 }
 
-static const tsr_field *snapshot_field_of(const tsr_schema *schema, const char *name) {
+static const tsr_field *field_of(const tsr_schema *schema, const char *name) {
   const int64_t at = tsr__schema_field(schema, name);
   return at < 0 ? NULL : &schema->fields[at];
 }
@@ -351,7 +351,7 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
                          const tsr_condition *condition, const char *name, const tsr_field **field, int64_t *slot,
                          tsr_error *error) {
   const tsr_schema *theirs = fragment->metadata.schema;
-  const tsr_field *own = snapshot_field_of(theirs, name), *other = snapshot_field_of(present, name);
+  const tsr_field *own = field_of(theirs, name), *other = field_of(present, name);
   const bool same = own && other && same_field(own, other);
   *field = same ? other : own;
   *slot = own ? tsr__fragment_slot(&fragment->metadata, (uint32_t)(own - theirs->fields)) : -1;
@@ -364,7 +364,7 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
   for (uint64_t i = schemas->count; i-- > 0;) {
     const tsr_schema *schema;
     TSR_TRY(tsr__array_schema_by_name(array, schemas->items[i].name, &schema, error));
-    const tsr_field *found = snapshot_field_of(schema, name);
+    const tsr_field *found = field_of(schema, name);
     if (found && !*field) *field = found;
     if (!found || !tsr__condition_fits(condition, found)) continue;
     *field = found;
@@ -463,7 +463,7 @@ static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *l
 
 /* ---- Fragments --------------------------------------------------------------------------------------------------- */
 
-static const tsr_footer *snapshot_find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
+static const tsr_footer *find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
   for (uint64_t i = 0; i < s->footer_files; i++) {
     const tsr_footer *footer = tsr__map_get(&s->footers[i]->footers_by_name, item->name);
     if (footer) {
@@ -483,7 +483,7 @@ static uint64_t count_unread(const selection *s, const tsr_name *within) {
     if (item->parsed.start < within->start || item->parsed.end > within->end) continue;
     /* consolidated footers of these versions are not used (format/commits.c) */
     if (layout_miscounts_footers(item->parsed.version)) continue;
-    if (!tsr__map_get(&s->array->registry.fragments, item->name) && !snapshot_find_footer(s, item, &bytes)) count++;
+    if (!tsr__map_get(&s->array->registry.fragments, item->name) && !find_footer(s, item, &bytes)) count++;
   }
   return count;
 }
@@ -532,11 +532,11 @@ static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
          (x->tile_count > 0) == (y->tile_count > 0);
 }
 
-static int snapshot_add_fragment(selection *s, const tsr_committed *committed) {
+static int add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
   const uint8_t *bytes = NULL;
-  const tsr_footer *footer = snapshot_find_footer(s, committed, &bytes);
+  const tsr_footer *footer = find_footer(s, committed, &bytes);
   if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) {
     /* a consolidated footer may outlive the fragment, so look for the fragment itself */
     const tsr_path path =
@@ -573,8 +573,7 @@ static int read_unread(selection *s) {
   if (known + least > all) return TSR_OK;
   TSR_TRY(TSR_ALLOC_ARRAY(&s->array->memory, s->count, &unread, s->error));
   for (uint64_t i = 0; i < s->count; i++)
-    if (!tsr__map_get(&s->array->registry.fragments, s->visible[i]->name) &&
-        !snapshot_find_footer(s, s->visible[i], &bytes))
+    if (!tsr__map_get(&s->array->registry.fragments, s->visible[i]->name) && !find_footer(s, s->visible[i], &bytes))
       unread[count++] = s->visible[i];
   tsr__array_fragments_expect(s->array, unread, count);
   int rc = count < READ_TOGETHER ? TSR_OK : tsr__array_fragments_read(s->array, unread, count, s->error);
@@ -587,7 +586,7 @@ static int add_fragments(selection *s) {
   TSR_TRY(read_unread(s));
   for (uint64_t i = 0; i < s->count; i++) {
     if (i % 64 == 63) TSR_TRY(tsr__cancelled(&s->array->environment->memory, s->error));
-    TSR_TRY(snapshot_add_fragment(s, s->visible[i]));
+    TSR_TRY(add_fragment(s, s->visible[i]));
   }
   return TSR_OK;
 }
@@ -612,7 +611,7 @@ static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const
 }
 
 /* Computes the non-empty domain. Its strings are borrowed from the fragments, which the snapshot holds. */
-static int snapshot_find_domain(selection *s) {
+static int find_domain(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->domain.intervals, s->error));
@@ -629,7 +628,7 @@ static int snapshot_find_domain(selection *s) {
   return TSR_OK;
 }
 
-static int snapshot_find_box(selection *s) {
+static int find_box(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_grid *grid = &snapshot->grid;
   uint32_t n = grid->dimensions;
@@ -646,7 +645,7 @@ static int snapshot_find_box(selection *s) {
   return TSR_OK;
 }
 
-static int snapshot_number_unwritten(selection *s) {
+static int number_unwritten(selection *s) {
   tsr_environment *environment = s->array->environment;
   uint64_t cells = 1;
   s->snapshot->unwritten_row_base = -1;
@@ -670,14 +669,14 @@ static int snapshot_fill(selection *s) {
   TSR_TRY(select_footers(s));
   TSR_TRY(add_fragments(s));
   if (s->array->log.listing->prepared.counted) TSR_TRY(late_place(snapshot, s->error));
-  TSR_TRY(snapshot_find_domain(s));
+  TSR_TRY(find_domain(s));
   snapshot->unwritten_row_base = -1;
   if (!snapshot->schema->dense) return TSR_OK;
   const tsr_grid *grid;
   TSR_TRY(tsr__array_grid(s->array, snapshot->schema, &grid, s->error));
   snapshot->grid = *grid;
-  TSR_TRY(snapshot_find_box(s));
-  return snapshot_number_unwritten(s);
+  TSR_TRY(find_box(s));
+  return number_unwritten(s);
 }
 
 typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
@@ -904,8 +903,8 @@ static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs
   snapshot->fragment_count = below;
   for (uint64_t i = 0; i < count; i++) TSR_TRY(stack_run(s, &runs[i]));
   snapshot->domain.exists = false;
-  TSR_TRY(snapshot_find_domain(s));
-  return snapshot->schema->dense ? snapshot_find_box(s) : TSR_OK;
+  TSR_TRY(find_domain(s));
+  return snapshot->schema->dense ? find_box(s) : TSR_OK;
 }
 
 int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *runs, uint64_t count,

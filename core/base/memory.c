@@ -86,7 +86,7 @@ void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, co
 /* ---- The budget ------------------------------------------------------------------------------ */
 
 /* Charges one level without its parents. Returns false, and sets *in_use, if this would pass the limit. */
-static bool memory_charge_level(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
+static bool charge_level(tsr_memory *memory, uint64_t size, uint64_t *in_use) {
   const uint64_t lent = atomic_load_explicit(&memory->lent, memory_order_relaxed);
   uint64_t used = atomic_load_explicit(&memory->used, memory_order_relaxed), sum;
   do {
@@ -127,7 +127,7 @@ static bool memory_relieve(tsr_memory *memory, const tsr_memory *met) {
 int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
   for (tsr_memory *m = memory; m; m = m->parent) {
     uint64_t used;
-    if (memory_charge_level(m, size, &used)) continue;
+    if (charge_level(m, size, &used)) continue;
     memory_release(memory, m, size);
     if (memory_relieve(memory, m)) return tsr__memory_charge(memory, size, error);
     return tsr__fail(
@@ -150,7 +150,7 @@ static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
   return tsr__memory_charge(memory, size + sizeof(memory_block), error);
 }
 
-static int memory_fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
+static int fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
   const uint64_t largest = memory->largest;
   if (size > largest) /* the allocator never gives a block of this size, however much memory is free */
     return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory requested: one block can have at most %llu",
@@ -170,7 +170,7 @@ static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void *p
       zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
   if (!b) {
     memory_release(memory, NULL, size + sizeof *b);
-    return memory_fail_system(memory, size, error);
+    return fail_system(memory, size, error);
   }
   if (zero && !standard) memset(b, 0, size + sizeof *b);
   b->owner = memory;
@@ -221,7 +221,7 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *er
   if (!b && size <= before) return TSR_OK; /* the old block is large enough */
   if (!b) {
     memory_release(memory, NULL, size - before);
-    return memory_fail_system(memory, size, error);
+    return fail_system(memory, size, error);
   }
   if (size < before) memory_release(memory, NULL, before - size);
   b->size = size;

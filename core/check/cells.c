@@ -147,7 +147,7 @@ static int read_parts(const check_cells_window *w, check_cells_job *j, tsr_tile_
 }
 
 /* Reads and decodes one tile, on a worker thread. Failures are kept in the job and reported later. */
-static int check_cells_load_tile(void *argument, uint64_t index, tsr_error *error) {
+static int load_tile(void *argument, uint64_t index, tsr_error *error) {
   const check_cells_window *w = argument;
   check_cells_job *j = &w->jobs[index];
   tsr_tile_source source = {0};
@@ -204,13 +204,13 @@ static void fit_window(check_cells_window *w) {
   for (uint32_t s = 0; s < w->slot_count; s++) {
     if (!job_lacks_memory(&w->jobs[s])) continue;
     w->jobs[s].fault = (tsr_error){0};
-    (void)check_cells_load_tile(w, s, NULL);
+    (void)load_tile(w, s, NULL);
   }
 }
 
 /* Loads as many of the tiles from `first` on as fit into a window, at least one, and reports tiles that cannot be
  * decoded. */
-static int check_cells_load_window(check_cells_window *w, uint64_t first) {
+static int load_window(check_cells_window *w, uint64_t first) {
   tsr_fragment_check *f = w->f;
   uint64_t decoded = 0;
   TSR_TRY(tsr__cancelled(&f->c->environment->memory, f->c->error));
@@ -220,7 +220,7 @@ static int check_cells_load_window(check_cells_window *w, uint64_t first) {
     w->jobs[i].source = &w->slots[i % w->slot_count];
     w->jobs[i].number = first + i / w->slot_count;
   }
-  TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, check_cells_load_tile, w, f->c->error));
+  TSR_TRY(tsr__parallel_for(f->c->threads, w->count * w->slot_count, load_tile, w, f->c->error));
   fit_window(w);
   for (uint64_t i = 0; i < w->count * w->slot_count; i++)
     decoded = tsr__add_sat(decoded, decoded_bytes(f, w->jobs[i].source, w->jobs[i].number));
@@ -294,8 +294,7 @@ static const uint8_t *fixed_value(const coordinates_check *k, const cell_block *
   return k->together ? b->tiles[0]->values + ((uint64_t)d * b->cells + cell) * size : b->tiles[d]->values + cell * size;
 }
 
-static tsr_check_bound check_cells_bound_at(const coordinates_check *k, const cell_block *b, uint32_t d,
-                                            uint64_t cell) {
+static tsr_check_bound bound_at(const coordinates_check *k, const cell_block *b, uint32_t d, uint64_t cell) {
   if (b->keys[d]) return (tsr_check_bound){.key = b->keys[d][cell]};
   if (b->texts) return b->texts[d];
   const tsr_tile *tile = b->tiles[d];
@@ -337,7 +336,7 @@ static int check_cells_prepare(coordinates_check *k, cell_block *b, tsr_error *f
   TSR_TRY(TSR_ARENA_ARRAY(&b->arena, n, &sizes, fault));
   for (uint64_t i = 0; i < b->cells; i++) {
     for (uint32_t d = 0; d < n; d++) {
-      tsr_check_bound bound = check_cells_bound_at(k, b, d, i);
+      tsr_check_bound bound = bound_at(k, b, d, i);
       values[d] = b->keys[d] ? fixed_value(k, b, d, i) : bound.text;
       sizes[d] = bound.key;
     }
@@ -354,8 +353,8 @@ static int compare_signed(const tsr_check_bound *a, const tsr_check_bound *b) {
 }
 
 /* Compares two cells in global order (format.md, "Orders"). */
-static int check_cells_compare_cells(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b,
-                                     uint64_t j, bool signed_text) {
+static int compare_cells(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b, uint64_t j,
+                         bool signed_text) {
   uint32_t n = k->schema->dimension_count;
   bool col_tiles = k->schema->tile_order == TSR_ORDER_COL, col_cells = k->schema->cell_order == TSR_ORDER_COL;
   if (a->codes && a->codes[i] != b->codes[j]) return a->codes[i] < b->codes[j] ? -1 : 1;
@@ -365,7 +364,7 @@ static int check_cells_compare_cells(const coordinates_check *k, const cell_bloc
   }
   for (uint32_t at = 0; at < n; at++) {
     uint32_t d = col_cells ? n - 1 - at : at;
-    tsr_check_bound x = check_cells_bound_at(k, a, d, i), y = check_cells_bound_at(k, b, d, j);
+    tsr_check_bound x = bound_at(k, a, d, i), y = bound_at(k, b, d, j);
     bool text = !a->keys[d];
     int c = text && signed_text ? compare_signed(&x, &y) : tsr__check_compare_bounds(text, &x, &y);
     if (c) return c;
@@ -382,12 +381,12 @@ typedef struct order_faults { /* of one tile */
 /* Checks cell j of b, which follows cell i of a. */
 static void check_pair(const coordinates_check *k, const cell_block *a, uint64_t i, const cell_block *b, uint64_t j,
                        order_faults *faults) {
-  int c = check_cells_compare_cells(k, a, i, b, j, false);
+  int c = compare_cells(k, a, i, b, j, false);
   if (c < 0) return;
   if (has_nan(k, a, i) || has_nan(k, b, j)) return;
-  if (c > 0 && check_cells_compare_cells(k, a, i, b, j, true) <= 0) {
+  if (c > 0 && compare_cells(k, a, i, b, j, true) <= 0) {
     faults->signed_order = true;
-    c = check_cells_compare_cells(k, a, i, b, j, true);
+    c = compare_cells(k, a, i, b, j, true);
     if (c < 0) return;
   }
   if (c > 0) {
@@ -486,10 +485,10 @@ static int check_domain(coordinates_check *k, const cell_block *b, uint32_t d, b
 static int check_dimension(coordinates_check *k, const cell_block *b, uint32_t d) {
   tsr_fragment_check *f = k->f;
   bool text = !b->keys[d], nan = false, within = true;
-  tsr_check_bound low = check_cells_bound_at(k, b, d, 0), high = low;
+  tsr_check_bound low = bound_at(k, b, d, 0), high = low;
   if (k->dimension_lossy[d]) return TSR_OK;
   for (uint64_t i = 0; i < b->cells; i++) {
-    tsr_check_bound v = check_cells_bound_at(k, b, d, i);
+    tsr_check_bound v = bound_at(k, b, d, i);
     nan = nan || (!text && is_nan(k, d, v.key));
     if (tsr__check_compare_bounds(text, &v, &low) < 0) low = v;
     if (tsr__check_compare_bounds(text, &v, &high) > 0) high = v;
@@ -552,7 +551,7 @@ static int copy_last(coordinates_check *k, const cell_block *b, tsr_error *fault
   TSR_TRY(TSR_ARENA_ARRAY(&last->arena, tsr__mul_sat(2, n) + 2, &value, fault));
   last->numbers = last->keys + n;
   for (uint32_t d = 0; d < n; d++) {
-    const tsr_check_bound bound = check_cells_bound_at(k, b, d, cell);
+    const tsr_check_bound bound = bound_at(k, b, d, cell);
     if (b->keys[d]) *(last->keys[d] = value++) = bound.key;
     else TSR_TRY(TSR_ARENA_COPY(&last->arena, bound.text, bound.key, &last->texts[d].text, fault));
     last->texts[d].key = bound.key;
@@ -618,7 +617,7 @@ static int walk_coordinates(coordinates_check *k) {
   check_cells_window w = {.f = k->f, .slots = k->slots, .slot_count = k->slot_count};
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < k->f->metadata.tile_count; tile += w.count) {
-    rc = check_cells_load_window(&w, tile);
+    rc = load_window(&w, tile);
     for (uint64_t i = 0; rc >= 0 && i < w.count; i++) {
       rc = check_coordinate_tile(k, &w, i);
       drop_checked(&w, i);
@@ -729,7 +728,7 @@ struct dense_box { /* all lists are by dimension */
   tsr_buffer mask; /* u8[cell of the tile] */
 };
 
-static int check_cells_make_box(tsr_fragment_check *f, dense_box *box, tsr_error *fault) {
+static int make_box(tsr_fragment_check *f, dense_box *box, tsr_error *fault) {
   const tsr_schema *schema = f->metadata.schema;
   uint32_t n = schema->dimension_count;
   box->mask.memory = &f->c->memory;
@@ -826,7 +825,7 @@ static int check_slot(tsr_fragment_check *f, uint32_t slot, dense_box *box) {
   check_cells_window w = {.f = f, .slots = &opened, .slot_count = 1};
   int rc = TSR_OK;
   for (uint64_t tile = 0; rc >= 0 && tile < f->metadata.tile_count; tile += w.count) {
-    rc = check_cells_load_window(&w, tile);
+    rc = load_window(&w, tile);
     for (uint64_t i = 0; rc >= 0 && i < w.count; i++) {
       rc = check_tile(&w, box, i);
       drop_checked(&w, i);
@@ -852,7 +851,7 @@ int tsr__check_cells(tsr_fragment_check *f) {
   tsr_error fault = {0};
   if (f->metadata.tile_count == 0) return TSR_OK;
   if (f->c->quick) return check_quickly(f);
-  if (f->metadata.dense && check_cells_make_box(f, &box, &fault) < 0)
+  if (f->metadata.dense && make_box(f, &box, &fault) < 0)
     return tsr__check_fault(f->c, f->directory.text, &fault, NULL);
   int rc = f->metadata.dense ? TSR_OK : check_coordinates(f);
   for (uint32_t slot = 0; rc >= 0 && slot < f->metadata.slot_count; slot++) {

@@ -42,8 +42,7 @@ static int check_commits_keep(tsr_checker *c, const char *text, uint64_t size, c
   return TSR_OK;
 }
 
-static int check_commits_add_fragment(tsr_checker *c, const char *name, const tsr_name *parsed, bool old_layout,
-                                      const char *commit) {
+static int add_fragment(tsr_checker *c, const char *name, const tsr_name *parsed, bool old_layout, const char *commit) {
   if (tsr__map_get(&c->fragments, name)) return TSR_OK;
   tsr_checked_fragment *fragment;
   TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &fragment, c->error));
@@ -133,7 +132,7 @@ static int check_delete(commits_check *k, const char *name, const char *path, co
 /* ---- Lists of names ---------------------------------------------------------------------------------------------- */
 
 /* Reads an .ign or .vac. The names live in the check's arena. */
-static int check_commits_read_names(tsr_checker *c, const char *path, tsr_names *names) {
+static int read_names(tsr_checker *c, const char *path, tsr_names *names) {
   tsr_buffer content = {.memory = &c->memory};
   tsr_error fault = {0};
   *names = (tsr_names){0};
@@ -144,7 +143,7 @@ static int check_commits_read_names(tsr_checker *c, const char *path, tsr_names 
   return rc >= 0 ? TSR_OK : tsr__check_fault(c, path, &fault, NULL);
 }
 
-static int check_commits_read_ignored(commits_check *k, const tsr_listing *entries) {
+static int read_ignored(commits_check *k, const tsr_listing *entries) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < entries->count; i++) {
     tsr_check_path path;
@@ -153,7 +152,7 @@ static int check_commits_read_ignored(commits_check *k, const tsr_listing *entri
     if (!tsr__name_ends_in(entries->entries[i].name, TSR_SUFFIX_IGNORED)) continue;
     tsr__check_join(&path, check_commits_commits_directory, entries->entries[i].name, "");
     TSR_TRY(check_commits_keep(c, path.text, strlen(path.text), &kept));
-    TSR_TRY(check_commits_read_names(c, path.text, &names));
+    TSR_TRY(read_names(c, path.text, &names));
     for (uint64_t n = 0; n < names.count; n++)
       TSR_TRY(tsr__map_put(&k->ignored, names.names[n], (void *)(uintptr_t)kept, c->error));
   }
@@ -185,8 +184,7 @@ static int add_entry(commits_check *k, const char *path, const tsr_commit *commi
   case TSR_COMMIT_WRITE: break;
   }
   if (ignored_by(k, commit->name, &parsed)) return TSR_OK;
-  if (layout_has_commits_folder(parsed.version))
-    return check_commits_add_fragment(c, commit->name, &parsed, false, path);
+  if (layout_has_commits_folder(parsed.version)) return add_fragment(c, commit->name, &parsed, false, path);
   const char *name, *kept;
   TSR_TRY(check_commits_keep(c, commit->name, strlen(commit->name), &name));
   TSR_TRY(check_commits_keep(c, path, strlen(path), &kept));
@@ -265,9 +263,7 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   if (!tsr__name_parse(name, stem, &parsed))
     return tsr__check_say(c, TSR_SEVERITY_ERROR, path.text, "'%s' is not a timestamped name", name);
   switch (kind) {
-  case WRITES:
-    TSR_TRY(check_empty(c, path.text));
-    return check_commits_add_fragment(c, name, &parsed, false, path.text);
+  case WRITES: TSR_TRY(check_empty(c, path.text)); return add_fragment(c, name, &parsed, false, path.text);
   case DELETES: return check_delete(k, name, path.text, NULL, 0);
   case UPDATES: return tsr__check_say(c, TSR_SEVERITY_WARNING, path.text, "not checked: an update condition");
   case PENDINGS: return say_prepared(c, path.text);
@@ -275,11 +271,11 @@ static int check_commit(commits_check *k, const tsr_entry *entry) {
   }
 }
 
-static int check_commits_list_commits(commits_check *k) {
+static int list_commits(commits_check *k) {
   tsr_listing entries;
   bool found;
   int rc = tsr__check_list(k->c, check_commits_commits_directory, &entries, &found);
-  if (rc >= 0 && found) rc = check_commits_read_ignored(k, &entries);
+  if (rc >= 0 && found) rc = read_ignored(k, &entries);
   for (uint64_t i = 0; rc >= 0 && found && i < entries.count; i++) {
     tsr_check_path path;
     if (entries.entries[i].kind == TSR_ENTRY_FILE)
@@ -312,19 +308,18 @@ static int say_uncommitted(commits_check *k, const char *path, const char *name,
                         "not committed: being written, or left over from a write that did not finish");
 }
 
-static int check_commits_add_old_fragment(commits_check *k, const char *name, const tsr_name *parsed) {
+static int add_old_fragment(commits_check *k, const char *name, const tsr_name *parsed) {
   tsr_checker *c = k->c;
   tsr_check_path path;
   const char *con = tsr__map_get(&k->in_con, name);
-  if (con) return check_commits_add_fragment(c, name, parsed, true, con);
+  if (con) return add_fragment(c, name, parsed, true, con);
   if (layout_has_commit_files(parsed->version)) {
     tsr__check_join(&path, name, "", "");
     strcat(path.text, TSR_SUFFIX_OLD_WRITE); /* a name is much shorter than a path */
-    if (tsr__check_root_has(c, path.text, TSR_ENTRY_FILE))
-      return check_commits_add_fragment(c, name, parsed, true, path.text);
+    if (tsr__check_root_has(c, path.text, TSR_ENTRY_FILE)) return add_fragment(c, name, parsed, true, path.text);
   } else {
     tsr__check_join(&path, name, TSR_FILE_FRAGMENT_METADATA, "");
-    if (tsr__check_is_there(c, path.text)) return check_commits_add_fragment(c, name, parsed, true, path.text);
+    if (tsr__check_is_there(c, path.text)) return add_fragment(c, name, parsed, true, path.text);
   }
   return say_uncommitted(k, name, name, parsed);
 }
@@ -352,13 +347,13 @@ static int check_old_commit(tsr_checker *c, const char *file, uint64_t stem) {
   return tsr__check_say(c, TSR_SEVERITY_ERROR, file, "fragment %s is committed, but missing", name);
 }
 
-static int check_commits_list_root(commits_check *k) {
+static int list_root(commits_check *k) {
   tsr_checker *c = k->c;
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];
     tsr_name parsed;
     if (entry->kind == TSR_ENTRY_DIRECTORY && tsr__name_parse(entry->name, strlen(entry->name), &parsed))
-      TSR_TRY(check_commits_add_old_fragment(k, entry->name, &parsed));
+      TSR_TRY(add_old_fragment(k, entry->name, &parsed));
   }
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];
@@ -590,7 +585,7 @@ static int check_vacuum(const commits_check *k, const char *path, const char *fi
   tsr_names names;
   uint64_t hidden = 0;
   TSR_TRY(check_commits_keep(c, file, stem, &name));
-  TSR_TRY(check_commits_read_names(c, path, &names));
+  TSR_TRY(read_names(c, path, &names));
   for (uint64_t i = 0; i < names.count; i++) hidden += tsr__map_get(&c->fragments, names.names[i]) != NULL;
   if (hidden == 0 || tsr__map_get(&c->fragments, name) || tsr__map_get(&k->covered, name)) return TSR_OK;
   return tsr__check_say(c, TSR_SEVERITY_ERROR, path,
@@ -714,8 +709,8 @@ int tsr__check_commits(tsr_checker *c) {
   commits_check k = {.c = c};
   k.ignored.memory = k.in_con.memory = k.deletes.memory = k.truncated_con.memory = &c->memory;
   k.settled.memory = k.covered.memory = &c->memory;
-  int rc = check_commits_list_commits(&k);
-  if (rc >= 0) rc = check_commits_list_root(&k);
+  int rc = list_commits(&k);
+  if (rc >= 0) rc = list_root(&k);
   if (rc >= 0) rc = check_unfinished_work(&k);
   if (rc >= 0) rc = list_fragments(&k);
   if (rc >= 0) rc = check_rest(&k);

@@ -52,7 +52,7 @@ int tsr__check_part_path(tsr_fragment_check *f, uint32_t slot, tsr_part_kind par
 /* ---- Metadata and schema ----------------------------------------------------------------------------------------- */
 
 /* Callback of tsr__fragment_metadata_read: finds a schema that the check has loaded. */
-static int check_fragment_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   tsr_fragment_check *f = argument;
   const tsr_checked_schema *found = tsr__map_get(&f->c->schemas, name);
   if (!found) return tsr__fail(error, TSR_CORRUPT, "its schema %s is missing", name);
@@ -65,7 +65,7 @@ static int check_fragment_find_schema(void *argument, const char *name, const ts
 }
 
 /* Reads the footer of the metadata file. *opened is false if the fragment cannot be checked any further. */
-static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
+static int open_metadata(tsr_fragment_check *f, bool *opened) {
   tsr_checker *c = f->c;
   const tsr_checked_fragment *fragment = f->fragment;
   tsr_error fault = {0};
@@ -80,15 +80,14 @@ static int check_fragment_open_metadata(tsr_fragment_check *f, bool *opened) {
     return tsr__check_say(c, TSR_SEVERITY_ERROR, f->metadata_path.text, "missing: the fragment cannot be read");
   }
   if (rc >= 0)
-    rc = tsr__fragment_metadata_read(f->file, fragment->parsed.version, c->key, check_fragment_find_schema, f,
-                                     tsr__arena(&c->memory), &f->metadata, &fault);
+    rc = tsr__fragment_metadata_read(f->file, fragment->parsed.version, c->key, find_schema, f, tsr__arena(&c->memory),
+                                     &f->metadata, &fault);
   if (rc < 0 && f->schema_damaged)
     return tsr__check_say(c, TSR_SEVERITY_NOTE, f->directory.text, "not checked: its schema is damaged");
   if (rc < 0) TSR_TRY(tsr__check_fault(c, f->metadata_path.text, &fault, NULL));
   if (rc < 0 && f->file && fragment->footer) /* the footer is damaged, but a .meta has a copy */
-    rc =
-        tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
-                                             check_fragment_find_schema, f, tsr__arena(&c->memory), &f->metadata, NULL);
+    rc = tsr__fragment_metadata_decode_footer(fragment->footer, fragment->footer_size, f->file->size, f->file->size,
+                                              find_schema, f, tsr__arena(&c->memory), &f->metadata, NULL);
   *opened = rc >= 0;
   return TSR_OK;
 }
@@ -647,7 +646,7 @@ int tsr__check_fragment(tsr_checker *c, const tsr_checked_fragment *fragment) {
   tsr__check_join(&f.metadata_path, f.directory.text, TSR_FILE_FRAGMENT_METADATA, "");
   tsr__arena_init(&f.arena, &c->memory);
   int rc = tsr__cancelled(&c->environment->memory, c->error);
-  if (rc >= 0) rc = check_fragment_open_metadata(&f, &opened);
+  if (rc >= 0) rc = open_metadata(&f, &opened);
   if (rc >= 0 && opened) rc = check_opened(&f);
   tsr__fragment_metadata_release(&f.metadata);
   tsr__store_close_file(f.file);

@@ -60,7 +60,7 @@ typedef struct statistics_field {
 } statistics_field;
 
 /* Determines which statistics of a slot can be checked; KIND_NONE: none. */
-static statistics_field check_statistics_field_of(const tsr_fragment_check *f, uint32_t slot) {
+static statistics_field field_of(const tsr_fragment_check *f, uint32_t slot) {
   tsr_system_column system_column = TSR_SLOT_COORDS;
   int64_t number = tsr__fragment_slot_field(&f->metadata, slot, &system_column);
   if (number < 0 && system_column == TSR_SLOT_COORDS) return (statistics_field){0};
@@ -140,7 +140,7 @@ static tsr_check_bound check_statistics_text_at(const tsr_tile *tile, uint64_t c
   return (tsr_check_bound){tile->offsets[cell + 1] - tile->offsets[cell], tile->values + tile->offsets[cell]};
 }
 
-static int check_statistics_compare_text(tsr_check_bound a, tsr_check_bound b) {
+static int compare_text(tsr_check_bound a, tsr_check_bound b) {
   return tsr__bytes_compare(a.text, a.key, b.text, b.key);
 }
 
@@ -152,8 +152,8 @@ static void measure_text(const tsr_tile *tile, const uint8_t *mask, check_statis
       continue;
     }
     tsr_check_bound v = check_statistics_text_at(tile, i);
-    if (out->cells == 0 || check_statistics_compare_text(v, out->min_text) < 0) out->min_text = v;
-    if (out->cells == 0 || check_statistics_compare_text(v, out->max_text) > 0) out->max_text = v;
+    if (out->cells == 0 || compare_text(v, out->min_text) < 0) out->min_text = v;
+    if (out->cells == 0 || compare_text(v, out->max_text) > 0) out->max_text = v;
     out->cells++;
     out->nul = out->nul || (v.key != 1 && memchr(v.text, 0, v.key) != NULL);
     if (v.key == 1) out->sum += (int8_t)v.text[0];
@@ -201,8 +201,7 @@ typedef struct verdict { /* which of the four statistics are right */
 } verdict;
 
 /* Returns true if a stored sum is right, or cannot be checked because a partial sum may have saturated. */
-static bool check_statistics_sum_fits(const statistics_field *field, const check_statistics_measured *m,
-                                      uint64_t value) {
+static bool sum_fits(const statistics_field *field, const check_statistics_measured *m, uint64_t value) {
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) {
     double claimed;
     memcpy(&claimed, &value, sizeof claimed);
@@ -225,7 +224,7 @@ static verdict judge(const statistics_field *field, const stored *s, const check
   verdict v = {true, true, true, true};
   if (s->null_count && !bounds) v.nulls = *s->null_count == m->nulls;
   if (m->cells == 0) return v; /* if all cells are null, the other statistics have no meaning */
-  if (s->sum && field->has_sum && !m->nan) v.sum = check_statistics_sum_fits(field, m, *s->sum);
+  if (s->sum && field->has_sum && !m->nan) v.sum = sum_fits(field, m, *s->sum);
   if (m->nan || m->nul) return v;
   bool text = field->kind == KIND_TEXT;
   const uint8_t *min = text ? m->min_text.text : m->min, *max = text ? m->max_text.text : m->max;
@@ -337,7 +336,7 @@ static int widen_text(tsr_fragment_check *f, tsr_check_summary *s, tsr_check_bou
                       bool copy_texts) {
   for (int end = 0; end < 2; end++) {
     tsr_check_bound *kept = end ? &s->max_text : &s->min_text, v = end ? max : min;
-    int c = s->any ? check_statistics_compare_text(v, *kept) : 0;
+    int c = s->any ? compare_text(v, *kept) : 0;
     s->unknown = s->unknown || memchr(v.text ? v.text : (const uint8_t *)"", 0, v.key) != NULL;
     if (s->any && (end ? c <= 0 : c >= 0)) continue;
     if (copy_texts) { TSR_TRY(TSR_ARENA_COPY(&f->arena, v.text, v.key, &v.text, f->c->error)); }
@@ -405,7 +404,7 @@ int tsr__check_summaries(tsr_fragment_check *f) {
 int tsr__check_tile_statistics(tsr_fragment_check *f, uint32_t slot, uint64_t number, const tsr_tile *tile,
                                const uint8_t *mask) {
   const tsr_statistics *all = f->metadata.slots[slot].statistics;
-  const statistics_field field = check_statistics_field_of(f, slot);
+  const statistics_field field = field_of(f, slot);
   if (!layout_has_tile_statistics(f->metadata.version) || !f->statistics_sound[slot] || !all || field.kind == KIND_NONE)
     return TSR_OK;
   stored s = find_stored(all, number);
@@ -464,10 +463,10 @@ static verdict judge_fragment(const statistics_field *field, const fragment_tota
   bool text = field->kind == KIND_TEXT;
   if (!s->any || s->unknown) return v;
   if (totals->min_size > 0)
-    v.min = text ? check_statistics_compare_text((tsr_check_bound){totals->min_size, totals->min}, s->min_text) == 0
+    v.min = text ? compare_text((tsr_check_bound){totals->min_size, totals->min}, s->min_text) == 0
                  : totals->min_size == field->size && same_number(field, totals->min, s->min);
   if (totals->max_size > 0)
-    v.max = text ? check_statistics_compare_text((tsr_check_bound){totals->max_size, totals->max}, s->max_text) == 0
+    v.max = text ? compare_text((tsr_check_bound){totals->max_size, totals->max}, s->max_text) == 0
                  : totals->max_size == field->size && same_number(field, totals->max, s->max);
   return v;
 }
@@ -477,7 +476,7 @@ static verdict judge_fragment(const statistics_field *field, const fragment_tota
 static int check_fragment_totals(tsr_fragment_check *f, uint32_t slot, const fragment_totals *totals) {
   const tsr_check_summary *s = &f->summaries[2 * slot];
   const tsr_statistics *all = f->metadata.slots[slot].statistics;
-  const statistics_field field = check_statistics_field_of(f, slot);
+  const statistics_field field = field_of(f, slot);
   if (field.kind == KIND_NONE || !f->statistics_sound[slot] || s->tiles != f->metadata.tile_count) return TSR_OK;
   const verdict a = judge_fragment(&field, totals, &s[0]), b = judge_fragment(&field, totals, &s[1]);
   if (!a.nulls && !b.nulls && all && all->null_counts) TSR_TRY(report_fragment(f, slot, "null count"));

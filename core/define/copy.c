@@ -92,7 +92,7 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
 }
 
 /* Fills c->items, breadth first: appends the entries of each directory. */
-static int tree_copy_list_all(copying *c) {
+static int list_all(copying *c) {
   bool exists;
   TSR_TRY(tsr__directory_find(c->from, TSR_DIR_COMMITS, &exists, c->error));
   if (exists) {
@@ -112,7 +112,7 @@ static int tree_copy_list_all(copying *c) {
 /* ---- The copy ---------------------------------------------------------------------------------------------------- */
 
 /* Sets *path to an item's current path in the copy: schemas that are not published yet have a provisional name. */
-static int tree_copy_target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
+static int target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   path->size = 0;
   for (unsigned m = c->published; m < SCHEMA_NAMES; m++) {
     const size_t length = strlen(schema_names[m]);
@@ -166,7 +166,7 @@ static int copy_file(copying *c, const tree_copy_item *one, const char *target) 
 static int copy_items(copying *c, tsr_buffer *path) {
   for (uint64_t i = 0; i < tree_copy_item_count(c); i++) {
     const tree_copy_item *one = tree_copy_item_at(c, i);
-    TSR_TRY(tree_copy_target_of(c, one, path));
+    TSR_TRY(target_of(c, one, path));
     if (!one->directory) {
       TSR_TRY(copy_file(c, one, (const char *)path->data));
       continue;
@@ -176,7 +176,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
   }
   for (uint64_t i = 0; i < tree_copy_item_count(c) && c->durable; i++) {
     if (!tree_copy_item_at(c, i)->directory) continue;
-    TSR_TRY(tree_copy_target_of(c, tree_copy_item_at(c, i), path));
+    TSR_TRY(target_of(c, tree_copy_item_at(c, i), path));
     TSR_TRY(tsr__store_sync_directory(c->to, (const char *)path->data, c->error));
   }
   if (c->durable) TSR_TRY(tsr__store_sync_directory(c->to, "", c->error));
@@ -193,7 +193,7 @@ static int copy_items(copying *c, tsr_buffer *path) {
 static void remove_copy(copying *c, tsr_buffer *path) {
   c->error = NULL;
   for (uint64_t i = c->made; i-- > 0;)
-    if (tree_copy_target_of(c, tree_copy_item_at(c, i), path) >= 0)
+    if (target_of(c, tree_copy_item_at(c, i), path) >= 0)
       (void)tsr__store_remove(c->to, (const char *)path->data, NULL);
   (void)tsr__store_remove(c->to, "", NULL);
 }
@@ -203,7 +203,7 @@ static int copy_all(copying *c) {
   tsr_buffer path = {.memory = &c->memory};
   TSR_TRY(tsr__object_kind(c->from, "", &kind, c->error));
   if (kind != TSR_OBJECT_ARRAY) return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s", c->from->name);
-  TSR_TRY(tree_copy_list_all(c));
+  TSR_TRY(list_all(c));
   bool is_array = false;
   for (unsigned m = 0; m < SCHEMA_NAMES; m++) is_array |= c->has_schema[m];
   if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);

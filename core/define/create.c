@@ -230,8 +230,8 @@ static int write_file(tsr_creation *c, const char *path, const void *bytes, uint
   return rc;
 }
 
-static int array_create_write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content,
-                                   tsr_file **open, tsr_error *error) {
+static int write_tile(tsr_creation *c, const char *path, const uint8_t *key, const tsr_buffer *content, tsr_file **open,
+                      tsr_error *error) {
   tsr_buffer tile = {.memory = &c->memory};
   int rc = tsr__generic_tile_encode(content->data, content->size, c->schema.version, key, &tile, error);
   if (rc >= 0) rc = write_file(c, path, tile.data, tile.size, open, error);
@@ -247,7 +247,7 @@ static int enumeration_path(const tsr_creation *c, const tsr_enumeration *e, tsr
   return tsr__buffer_append_u8(path, 0, error);
 }
 
-static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+static int write_enumerations(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory}, path = {.memory = &c->memory};
   int rc = TSR_OK;
   for (uint32_t i = 0; i < c->schema.enumeration_count && rc >= 0; i++) {
@@ -256,7 +256,7 @@ static int array_create_write_enumerations(tsr_creation *c, const uint8_t *key, 
     rc = name_enumeration(e, &c->arena, error);
     if (rc >= 0) rc = tsr__enumeration_encode(e, &content, error);
     if (rc >= 0) rc = enumeration_path(c, e, &path, error);
-    if (rc >= 0) rc = array_create_write_tile(c, (const char *)path.data, key, &content, NULL, error);
+    if (rc >= 0) rc = write_tile(c, (const char *)path.data, key, &content, NULL, error);
     if (rc < 0) rc = tsr__wrap(error, "enumeration '%s'", e->name);
   }
   tsr__buffer_release(&content);
@@ -273,17 +273,17 @@ static void creation_paths(const tsr_creation *c, char file[PATH_SIZE_MAX], char
   snprintf(enumerations, PATH_SIZE_MAX, "%s/" TSR_DIR_ENUMERATIONS, pending);
 }
 
-static int array_create_write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
+static int write_schema(tsr_creation *c, const uint8_t *key, tsr_file **open, tsr_error *error) {
   tsr_buffer content = {.memory = &c->memory};
   char path[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   creation_paths(c, path, enumerations);
   int rc = tsr__schema_encode(&c->schema, &content, error);
-  if (rc >= 0) rc = array_create_write_tile(c, path, key, &content, open, error);
+  if (rc >= 0) rc = write_tile(c, path, key, &content, open, error);
   tsr__buffer_release(&content);
   return rc;
 }
 
-static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
+static int write_all(tsr_creation *c, const uint8_t *key, tsr_error *error) {
   uint32_t version = c->schema.version;
   char pending[TSR_CREATION_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__creation_path(c->schema.name, pending);
@@ -294,10 +294,10 @@ static int array_create_write_all(tsr_creation *c, const uint8_t *key, tsr_error
   if (!layout_has_schema_folder(version)) TSR_TRY(write_file(c, TSR_FILE_OLD_LOCK, NULL, 0, NULL, error));
   if (layout_has_schema_folder(version)) TSR_TRY(tsr__store_make_directory(c->store, pending, error));
   if (layout_has_enumerations(version)) TSR_TRY(tsr__store_make_directory(c->store, enumerations, error));
-  TSR_TRY(array_create_write_enumerations(c, key, error));
-  if (!c->durable) return array_create_write_schema(c, key, NULL, error);
+  TSR_TRY(write_enumerations(c, key, error));
+  if (!c->durable) return write_schema(c, key, NULL, error);
   tsr_file *schema;
-  TSR_TRY(array_create_write_schema(c, key, &schema, error));
+  TSR_TRY(write_schema(c, key, &schema, error));
   const char *made[3] = {""};
   uint64_t count = 1;
   if (layout_has_schema_folder(version)) made[count++] = pending;
@@ -343,7 +343,7 @@ static uint32_t walk_parents(tsr_creation *c, uint32_t count, bool removing) {
 /* ---- Abandon ----------------------------------------------------------------------------------------------------- */
 
 /* Removes a path, which may be missing. *code and `error` keep only the first failure. */
-static void array_create_remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
+static void remove_path(tsr_creation *c, const char *path, int *code, tsr_error *error) {
   tsr_error one;
   int rc = tsr__store_remove(c->store, path, &one);
   if (rc >= 0 || rc == TSR_NOT_FOUND || *code < 0) return;
@@ -364,7 +364,7 @@ static void remove_within(tsr_creation *c, const char *directory, bool may_hold_
       break;
     if (may_hold_directories && entries.entries[i].kind == TSR_ENTRY_DIRECTORY)
       remove_within(c, (const char *)path.data, false, code, error);
-    array_create_remove_path(c, (const char *)path.data, code, error);
+    remove_path(c, (const char *)path.data, code, error);
   }
   tsr__listing_release(&entries);
   tsr__buffer_release(&path);
@@ -388,7 +388,7 @@ static void remove_cells(tsr_creation *c, int *code, tsr_error *error) {
     if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY) continue;
     if (*name != '.' && !tsr__name_parse(name, strlen(name), &parsed)) continue;
     remove_within(c, name, false, code, error);
-    array_create_remove_path(c, name, code, error);
+    remove_path(c, name, code, error);
   }
   tsr__listing_release(&entries);
 }
@@ -405,7 +405,7 @@ static void remove_labels(tsr_creation *c, const char *directory, unsigned depth
     if (tsr__buffer_printf(&path, error, "%s/%s%c", directory, entries.entries[i].name, 0) < 0) break;
     if (entries.entries[i].kind == TSR_ENTRY_DIRECTORY)
       remove_labels(c, (const char *)path.data, depth - 1, code, error);
-    array_create_remove_path(c, (const char *)path.data, code, error);
+    remove_path(c, (const char *)path.data, code, error);
   }
   tsr__listing_release(&entries);
   tsr__buffer_release(&path);
@@ -421,21 +421,21 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   creation_paths(c, file, enumerations);
   if (c->made_root) remove_cells(c, &rc, error);
   if (c->made_root && c->schema.label_count) remove_labels(c, TSR_DIR_LABELS, LABELS_DEPTH_MAX, &rc, error);
-  array_create_remove_path(c, file, &rc, error);
+  remove_path(c, file, &rc, error);
   tsr_buffer path = {.memory = &c->memory};
   for (uint32_t i = 0; i < c->schema.enumeration_count; i++)
     if (c->schema.enumerations[i].file && enumeration_path(c, &c->schema.enumerations[i], &path, error) >= 0)
-      array_create_remove_path(c, (const char *)path.data, &rc, error);
+      remove_path(c, (const char *)path.data, &rc, error);
   tsr__buffer_release(&path);
-  if (!layout_has_schema_folder(c->schema.version)) array_create_remove_path(c, TSR_FILE_OLD_LOCK, &rc, error);
-  if (layout_has_enumerations(c->schema.version)) array_create_remove_path(c, enumerations, &rc, error);
+  if (!layout_has_schema_folder(c->schema.version)) remove_path(c, TSR_FILE_OLD_LOCK, &rc, error);
+  if (layout_has_enumerations(c->schema.version)) remove_path(c, enumerations, &rc, error);
   if (c->made_root && layout_has_schema_folder(c->schema.version))
     remove_within(c, pending, false, &rc, error); /* schemas that tsr_array_schema_without has added */
-  if (layout_has_schema_folder(c->schema.version)) array_create_remove_path(c, pending, &rc, error);
+  if (layout_has_schema_folder(c->schema.version)) remove_path(c, pending, &rc, error);
   for (unsigned i = DIRECTORIES; i-- > 0;)
     if (c->schema.version >= array_create_directories[i].since)
-      array_create_remove_path(c, array_create_directories[i].path, &rc, error);
-  if (c->made_root) array_create_remove_path(c, "", &rc, error);
+      remove_path(c, array_create_directories[i].path, &rc, error);
+  if (c->made_root) remove_path(c, "", &rc, error);
   if (c->made_root) walk_parents(c, c->missing_parents, true);
   c->abandoned = true;
   return rc < 0 ? tsr__wrap(error, "array %s: abandoning its creation", c->path) : TSR_OK;
@@ -541,7 +541,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   c->owner = owner;
   if (rc >= 0) rc = array_create_prepare(c, schema, options, error);
   if (rc >= 0) {
-    rc = array_create_write_all(c, options->key, error);
+    rc = write_all(c, options->key, error);
     if (rc >= 0) rc = create_labels(c, options, error);
     if (rc < 0) (void)tsr_creation_abandon(c, NULL);
   }

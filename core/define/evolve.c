@@ -66,11 +66,11 @@ static int is_newest(tsr_array *array, const char *base, tsr_error *error) {
   return list->count > 0 && strcmp(list->items[list->count - 1].name, base) == 0;
 }
 
-static tsr_path evolve_publish_path_of(const char *name) { return tsr__path_of(TSR_DIR_SCHEMA, name, ""); }
+static tsr_path path_of(const char *name) { return tsr__path_of(TSR_DIR_SCHEMA, name, ""); }
 
 static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
   bool exists;
-  TSR_TRY(tsr__store_find(store, evolve_publish_path_of(name).text, &exists, error));
+  TSR_TRY(tsr__store_find(store, path_of(name).text, &exists, error));
   return exists;
 }
 
@@ -78,7 +78,7 @@ static int schema_exists(tsr_store *store, const char *name, tsr_error *error) {
  * gone and the schema does not exist. */
 static int rename_staged(tsr_store *store, const char *staged, const char *name, tsr_error *error) {
   tsr_error one = {0};
-  int rc = tsr__store_rename_exclusive(store, staged, evolve_publish_path_of(name).text, &one);
+  int rc = tsr__store_rename_exclusive(store, staged, path_of(name).text, &one);
   if (rc == TSR_NOT_FOUND || rc == TSR_EXISTS) return schema_exists(store, name, error);
   if (rc >= 0) rc = tsr__store_sync_directory(store, TSR_DIR_SCHEMA, &one);
   if (rc < 0 && error) *error = one;
@@ -305,7 +305,7 @@ static bool evolve_is_own(const evolution *v, const char *name) {
 }
 
 /* Sets v->old, v->hidden and v->newest from the array's listing. */
-static int evolve_find_old(evolution *v, tsr_error *error) {
+static int find_old(evolution *v, tsr_error *error) {
   const tsr_commit_list *list = &v->array->log.listing->schemas;
   uint64_t i = list->count - 1;
   while (i > 0 && evolve_is_own(v, list->items[i].name)) i--;
@@ -319,7 +319,7 @@ static int evolve_begin(evolution *v, tsr_error *error) {
   tsr_array *array = v->array;
   TSR_TRY(tsr__log_list(&array->log, false, true, error));
   TSR_TRY(tsr__array_committed(array, error));
-  TSR_TRY(evolve_find_old(v, error));
+  TSR_TRY(find_old(v, error));
   TSR_TRY(tsr__schema_write_version(v->old, &version, error));
   if (v->old->version < EVOLVE_VERSION_MIN)
     return tsr__fail(error, TSR_UNSUPPORTED, "a schema of format version %u cannot be changed: that needs %d",
@@ -359,7 +359,7 @@ static int write_enumeration(evolution *v, tsr_enumeration *e, tsr_error *error)
 
 /* Writes v->schema. Returns 1; 0 if another process has published a schema since v->newest was read. A failure may
  * leave a file of the enumeration behind; no schema names it, so no reader opens it. */
-static int evolve_write_schema(evolution *v, tsr_error *error) {
+static int write_schema(evolution *v, tsr_error *error) {
   TSR_TRY(tsr__schema_check(&v->schema, &v->array->memory, error));
   if (v->fresh) TSR_TRY(write_enumeration(v, v->fresh, error));
   tsr_buffer content = {.memory = &v->array->memory};
@@ -376,7 +376,7 @@ static int evolve_write_schema(evolution *v, tsr_error *error) {
 /* Writes v->schema and, if that succeeds, sets `base` to the name of the schema that it was made from. Returns 0, since
  * the next attempt decides whether the change is in force, or an error. */
 static int write_and_note_base(evolution *v, char base[128], tsr_error *error) {
-  const int rc = evolve_write_schema(v, error);
+  const int rc = write_schema(v, error);
   if (rc > 0) snprintf(base, 128, "%s", v->old->name);
   return rc < 0 ? rc : 0;
 }
@@ -396,7 +396,7 @@ static int evolve_attempt(evolution *v, const evolve_change *change, char base[1
      * write the other schema again, unchanged, so that it is in force. */
     v->schema = *v->old;
     v->fresh = NULL;
-    (void)evolve_write_schema(v, &unseen);
+    (void)write_schema(v, &unseen);
     return rc;
   }
   /* The other process's schema has the change, too. It only has to become the newest. */

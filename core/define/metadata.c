@@ -53,7 +53,7 @@ static int metadata_write(tsr_environment *environment, tsr_store *store, const 
 }
 
 /* Fills *entry from the caller's value; its pointers are borrowed. */
-static int metadata_write_entry_of(const tsr_metadatum *given, tsr_metadata_entry *entry, tsr_error *error) {
+static int entry_of(const tsr_metadatum *given, tsr_metadata_entry *entry, tsr_error *error) {
   if (given->count > UINT32_MAX) return tsr__fail(error, TSR_RANGE, "%llu values", (unsigned long long)given->count);
   *entry = (tsr_metadata_entry){.key = (char *)(uintptr_t)given->key,
                                 .key_size = given->key_size,
@@ -85,7 +85,7 @@ static int metadata_write_change(tsr_array *array, const tsr_metadata_entry *ent
 int tsr_array_set_metadata(tsr_array *array, const tsr_metadatum *entry, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_metadata_entry e;
-  TSR_TRY(metadata_write_entry_of(entry, &e, error));
+  TSR_TRY(entry_of(entry, &e, error));
   return metadata_write_change(array, &e, error);
 }
 
@@ -100,7 +100,7 @@ static int group_change_metadata(tsr_group *group, const tsr_metadata_entry *ent
 int tsr_group_set_metadata(tsr_group *group, const tsr_metadatum *entry, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_metadata_entry e;
-  TSR_TRY(metadata_write_entry_of(entry, &e, error));
+  TSR_TRY(entry_of(entry, &e, error));
   return group_change_metadata(group, &e, error);
 }
 

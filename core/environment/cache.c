@@ -53,7 +53,7 @@ static uint32_t *bucket_of_fragment(const tsr_cache *cache, uint64_t fragment) {
   return &cache->buckets[cache->bucket_count + ((h ^ h >> 32) & (cache->bucket_count - 1))];
 }
 
-static uint64_t cache_cost_of(const tsr_tile *tile) {
+static uint64_t cost_of(const tsr_tile *tile) {
   return tsr__add_sat(tile->bytes, sizeof(entry) + 2 * sizeof(uint32_t));
 }
 
@@ -97,7 +97,7 @@ static void evict(tsr_cache *cache, uint32_t i) {
   entry *e = &cache->entries[i];
   leave_buckets(cache, i);
   leave_ring(cache, i);
-  cache->used -= cache_cost_of(e->tile);
+  cache->used -= cost_of(e->tile);
   tsr__tile_drop(e->tile);
   e->tile = NULL;
   e->chain = cache->free;
@@ -165,7 +165,7 @@ static bool cache_grow(tsr_cache *cache) {
 }
 
 void tsr__cache_put(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number, tsr_tile *tile) {
-  uint64_t cost = cache_cost_of(tile);
+  uint64_t cost = cost_of(tile);
   if (cost > cache->limit) return;
   uint32_t i = cache_find(cache, fragment, slot, number);
   if (i != CACHE_NONE) evict(cache, i);

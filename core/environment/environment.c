@@ -177,8 +177,7 @@ int tsr_path_lies_below(tsr_environment *environment, const char *path, const ch
   return rc;
 }
 
-static int environment_read_file(tsr_store *store, const char *name, void *bytes, uint64_t room, uint64_t *size,
-                                 tsr_error *error) {
+static int read_file(tsr_store *store, const char *name, void *bytes, uint64_t room, uint64_t *size, tsr_error *error) {
   tsr_file *file;
   TSR_TRY(tsr__store_open_file(store, name, &file, error));
   const uint64_t found = TSR_MIN(file->size, room);
@@ -202,7 +201,7 @@ int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, u
   if (name) directory[TSR_MAX((size_t)(name - resolved), tsr__path_root(resolved))] = 0;
   if (rc >= 0) rc = tsr__directory_open(environment, directory, &store, error);
   if (rc >= 0) {
-    rc = environment_read_file(store, name + 1, bytes, room, size, error);
+    rc = read_file(store, name + 1, bytes, room, size, error);
     tsr__store_close(store);
   }
   tsr__free(directory);

@@ -118,7 +118,7 @@ typedef struct bitwidth_window {
   uint32_t bytes; /* original size */
 } bitwidth_window;
 
-static bitwidth_window bitwidth_read_window(tsr_input *metadata, unsigned width) {
+static bitwidth_window read_window(tsr_input *metadata, unsigned width) {
   bitwidth_window w = {0};
   const uint8_t *offset = tsr__input_take(metadata, width);
   if (offset) memcpy(&w.offset, offset, width);
@@ -160,7 +160,7 @@ static int bitwidth_decode(const tsr_filter_context *context, tsr_input *metadat
   *data_out = (tsr_part){out, size};
   uint64_t left = size;
   for (uint32_t i = 0; i < windows; i++) {
-    bitwidth_window w = bitwidth_read_window(metadata, width);
+    bitwidth_window w = read_window(metadata, width);
     int rc = decode_window(&w, width, has_sign, &data, out + (size - left), left, error);
     if (rc < 0) return tsr__wrap(error, "window %u of %u", i, windows);
     left -= w.bytes;

@@ -206,7 +206,7 @@ static void pack_end(packer *p) {
   p->to += 8;
 }
 
-static uint64_t delta_size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
+static uint64_t size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
 
 /* measure_*: returns the number of bits of the largest magnitude, or 64 if a difference, or a difference of
  * differences, overflows 64 bits. */
@@ -219,7 +219,7 @@ static uint64_t delta_size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)
     for (uint64_t i = 1; i < count; i++, before = value, last = step) {                                                \
       memcpy(&value, in + i * sizeof value, sizeof value);                                                             \
       if (__builtin_sub_overflow(value, before, &step) || __builtin_sub_overflow(step, last, &change)) return 64;      \
-      all |= delta_size_of(change);                                                                                    \
+      all |= size_of(change);                                                                                          \
     }                                                                                                                  \
     return 64 - (unsigned)__builtin_clzll(all);                                                                        \
   }                                                                                                                    \
@@ -233,7 +233,7 @@ static uint64_t delta_size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)
       memcpy(&value, in + i * sizeof value, sizeof value);                                                             \
       uint64_t step = (uint64_t)value - (uint64_t)before;                                                              \
       int64_t change = (int64_t)(step - last);                                                                         \
-      delta_pack(p, (uint64_t)(change < 0) << magnitude | delta_size_of(change), magnitude + 1);                       \
+      delta_pack(p, (uint64_t)(change < 0) << magnitude | size_of(change), magnitude + 1);                             \
       last = step;                                                                                                     \
     }                                                                                                                  \
   }

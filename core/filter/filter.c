@@ -114,8 +114,8 @@ static void close_run(filter_run *r) {
 }
 
 /* Prepares a pipeline for one tile. After a failure there is nothing to close. */
-static int filter_open_run(filter_run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *shape,
-                           tsr_strings *strings, tsr_memory *memory, tsr_error *error) {
+static int open_run(filter_run *r, const tsr_pipeline *pipeline, const tsr_tile_shape *shape, tsr_strings *strings,
+                    tsr_memory *memory, tsr_error *error) {
   bool encrypts = false;
   for (uint32_t i = 0; i < pipeline->count; i++) {
     if (!methods_of(pipeline->filters[i].type))
@@ -335,8 +335,8 @@ int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uin
   return TSR_OK;
 }
 
-static int filter_decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last,
-                              uint8_t *out, tsr_error *error) {
+static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out,
+                       tsr_error *error) {
   tsr_input input = tsr__input(in, in_size);
   uint64_t chunks, at = 0;
   TSR_TRY(read_chunk_count(&input, &chunks, error));
@@ -362,8 +362,8 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
                               uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
                               tsr_error *error) {
   filter_run r;
-  TSR_TRY(filter_open_run(&r, pipeline, shape, NULL, memory, error));
-  int rc = filter_decode_part(&r, in, in_size, first, last, out, error);
+  TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
+  int rc = decode_part(&r, in, in_size, first, last, out, error);
   close_run(&r);
   return rc;
 }
@@ -372,7 +372,7 @@ static int filter_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
                          const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t out_size, tsr_memory *memory,
                          tsr_error *error) {
   filter_run r;
-  TSR_TRY(filter_open_run(&r, pipeline, shape, strings, memory, error));
+  TSR_TRY(open_run(&r, pipeline, shape, strings, memory, error));
   int rc = decode_tile(&r, in, in_size, out, out_size, error);
   close_run(&r);
   return rc;
@@ -496,7 +496,7 @@ int tsr__pipeline_encode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
   bool holds = offsets && tsr__pipeline_holds_offsets(pipeline, shape->datatype, TSR_VARIABLE, shape->version);
   uint64_t before = out->size;
   filter_run r;
-  TSR_TRY(filter_open_run(&r, pipeline, shape, holds ? &strings : NULL, out->memory, error));
+  TSR_TRY(open_run(&r, pipeline, shape, holds ? &strings : NULL, out->memory, error));
   int rc = encode_tile(&r, &c, in, out, error);
   close_run(&r);
   if (rc < 0) out->size = before;

@@ -32,13 +32,13 @@ DEFINE_XOR(16)
 DEFINE_XOR(32)
 DEFINE_XOR(64)
 
-static int xor_check_whole(unsigned width, uint64_t size, int rc, tsr_error *error) {
+static int check_whole(unsigned width, uint64_t size, int rc, tsr_error *error) {
   if (size % width == 0) return TSR_OK;
   return tsr__fail(error, rc, "%llu bytes are not whole values of %u bytes", (unsigned long long)size, width);
 }
 
-static int xor_decode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
-  TSR_TRY(xor_check_whole(width, size, TSR_CORRUPT, error));
+static int decode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
+  TSR_TRY(check_whole(width, size, TSR_CORRUPT, error));
   switch (width) {
   case 1: chain8(in, size, out); break;
   case 2: chain16(in, size, out); break;
@@ -51,7 +51,7 @@ static int xor_decode_part(unsigned width, const uint8_t *in, uint64_t size, uin
 /* Rejects parts that do not hold whole values, as some filters produce: TileDB writes them, but cannot read them
  * back. */
 static int encode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
-  TSR_TRY(xor_check_whole(width, size, TSR_CONSTRAINT, error));
+  TSR_TRY(check_whole(width, size, TSR_CONSTRAINT, error));
   switch (width) {
   case 1: unchain8(in, size, out); break;
   case 2: unchain16(in, size, out); break;
@@ -63,7 +63,7 @@ static int encode_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t
 
 static int xor_decode(const tsr_filter_context *context, tsr_input *metadata, tsr_input data, tsr_part *metadata_out,
                       tsr_part *data_out, tsr_error *error) {
-  return tsr__parts_decode(context, xor_decode_part, metadata, data, data_out, error);
+  return tsr__parts_decode(context, decode_part, metadata, data, data_out, error);
 }
 
 static int xor_encode(const tsr_filter_context *context, const tsr_chunk *in, tsr_chunk *out, tsr_error *error) {

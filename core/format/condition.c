@@ -213,7 +213,7 @@ static uint64_t guard_key(const uint8_t *value, uint64_t size) {
   return key;
 }
 
-static uint64_t condition_slot_of(uint64_t key, uint64_t last_slot) {
+static uint64_t slot_of(uint64_t key, uint64_t last_slot) {
   key *= UINT64_C(0x9E3779B97F4A7C15);
   return (key ^ key >> 32) & last_slot;
 }
@@ -293,7 +293,7 @@ static int fill_guards(condition_decoder *d, const tsr_condition_node *node, key
   for (uint32_t i = 0; i < count; i++) {
     g->children[i] = all[i].child;
     if (i && all[i].key == all[i - 1].key) continue;
-    uint64_t slot = condition_slot_of(all[i].key, g->last_slot);
+    uint64_t slot = slot_of(all[i].key, g->last_slot);
     while (g->slots[slot]) slot = (slot + 1) & g->last_slot;
     g->keys[groups] = all[i].key;
     g->firsts[groups++] = i;
@@ -444,7 +444,7 @@ static int check_node(const evaluation *e, const tsr_condition_node *node) {
 
 /* ---- Evaluation: a block ----------------------------------------------------------------------------------------- */
 
-static uint64_t condition_cell_of(const evaluation *e, const operand *o, uint64_t row) {
+static uint64_t cell_of(const evaluation *e, const operand *o, uint64_t row) {
   if (o->column->constant) return 0;
   return e->selection ? e->selection[e->first + row] : e->first + row;
 }
@@ -452,7 +452,7 @@ static uint64_t condition_cell_of(const evaluation *e, const operand *o, uint64_
 static void gather_bytes(const evaluation *e, const operand *o, const uint8_t *from, uint64_t width, uint8_t *to) {
 #define GATHER(w)                                                                                                      \
   case w:                                                                                                              \
-    for (uint64_t r = 0; r < e->count; r++) memcpy(to + r * w, from + condition_cell_of(e, o, r) * w, w);              \
+    for (uint64_t r = 0; r < e->count; r++) memcpy(to + r * w, from + cell_of(e, o, r) * w, w);                        \
     break
   switch (width) {
     GATHER(1);
@@ -526,8 +526,8 @@ static void compare_numbers(const tsr_condition_node *node, const operand *o, ui
 #undef COMPARE
 }
 
-static tsr_slice condition_text_of(const evaluation *e, const operand *o, uint64_t row) {
-  uint64_t i = condition_cell_of(e, o, row), cell = o->field->cell_size;
+static tsr_slice text_of(const evaluation *e, const operand *o, uint64_t row) {
+  uint64_t i = cell_of(e, o, row), cell = o->field->cell_size;
   const uint8_t *values = o->column->values;
   if (cell) return (tsr_slice){values + i * cell, cell};
   uint64_t at = o->column->offsets[i];
@@ -545,13 +545,13 @@ static void condition_compare_texts(const evaluation *e, const tsr_condition_nod
   unsigned bits = satisfied[node->op];
   if (node->op == TSR_EQ || node->op == TSR_NE) {
     for (uint64_t r = 0; r < e->count; r++) {
-      tsr_slice text = condition_text_of(e, o, r);
+      tsr_slice text = text_of(e, o, r);
       mask[r] = (text.size == size && !memcmp(text.bytes, value, size)) == (node->op == TSR_EQ);
     }
     return;
   }
   for (uint64_t r = 0; r < e->count; r++) {
-    tsr_slice text = condition_text_of(e, o, r);
+    tsr_slice text = text_of(e, o, r);
     int order = tsr__bytes_compare(text.bytes, text.size, value, size);
     mask[r] = bits >> ((order > 0) - (order < 0) + 1) & 1;
   }
@@ -561,7 +561,7 @@ static void compare_chars(const evaluation *e, const tsr_condition_node *node, c
   int8_t x = node->value_size ? (int8_t)node->value[0] : 0;
   unsigned bits = satisfied[node->op];
   for (uint64_t r = 0; r < e->count; r++) {
-    int8_t v = (int8_t)condition_text_of(e, o, r).bytes[0];
+    int8_t v = (int8_t)text_of(e, o, r).bytes[0];
     mask[r] = bits >> ((v > x) - (v < x) + 1) & 1;
   }
 }
@@ -596,7 +596,7 @@ static void find_in_set(const evaluation *e, const tsr_condition_node *node, con
     return;
   }
   if (o->as != AS_NUMBER) {
-    for (uint64_t r = 0; r < e->count; r++) mask[r] = condition_has_text(set, condition_text_of(e, o, r)) == in;
+    for (uint64_t r = 0; r < e->count; r++) mask[r] = condition_has_text(set, text_of(e, o, r)) == in;
     return;
   }
 #define FIND(TYPE)                                                                                                     \
@@ -656,13 +656,13 @@ static void evaluate_node(const evaluation *e, const tsr_condition_node *node, u
 
 static uint64_t key_at(const evaluation *e, const operand *o, uint64_t row) {
   if (o->as == AS_NUMBER) return load_key(o->values + row * o->field->cell_size, o->field->cell_size);
-  tsr_slice text = condition_text_of(e, o, row);
+  tsr_slice text = text_of(e, o, row);
   return guard_key(text.bytes, text.size);
 }
 
 /* Returns the number of the key's group plus 1, or 0 if no group has the key. */
 static uint32_t find_group(const tsr_condition_guards *g, uint64_t key) {
-  uint64_t slot = condition_slot_of(key, g->last_slot);
+  uint64_t slot = slot_of(key, g->last_slot);
   while (g->slots[slot] && g->keys[g->slots[slot] - 1] != key) slot = (slot + 1) & g->last_slot;
   return g->slots[slot];
 }

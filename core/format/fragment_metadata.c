@@ -60,7 +60,7 @@
 
 /* ---- Parts that footers and the metadata of versions 1 and 2 share ----------------------------------------------- */
 
-static int fragment_metadata_read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *error) {
+static int read_flag(tsr_input *in, const char *what, bool *flag, tsr_error *error) {
   uint8_t byte = tsr__input_u8(in);
   if (byte > 1)
     return tsr__fail(error, TSR_CORRUPT, "byte %llu: %s is %u, not 0 or 1", (unsigned long long)in->at - 1, what, byte);
@@ -97,8 +97,7 @@ static int read_text_interval(tsr_input *in, uint32_t version, tsr_arena *arena,
   return TSR_OK;
 }
 
-static int fragment_metadata_read_interval(tsr_input *in, const tsr_field *field, tsr_interval *interval,
-                                           tsr_error *error) {
+static int read_interval(tsr_input *in, const tsr_field *field, tsr_interval *interval, tsr_error *error) {
   uint64_t size = tsr_datatype_size(field->datatype);
   const uint8_t *bytes = tsr__input_take(in, 2 * size);
   if (!bytes) return TSR_OK;
@@ -132,7 +131,7 @@ static int read_domain(tsr_input *in, tsr_fragment_metadata *metadata, tsr_error
     } else if (field->values_per_cell == TSR_VARIABLE) {
       rc = read_text_interval(in, metadata->version, &metadata->arena, interval, error);
     } else {
-      rc = fragment_metadata_read_interval(in, field, interval, error);
+      rc = read_interval(in, field, interval, error);
     }
     if (rc < 0) {
       return tsr__wrap(error, "byte %llu: non-empty domain of dimension '%s'", (unsigned long long)at, field->name);
@@ -256,7 +255,7 @@ static int check_offset(const tsr_fragment_metadata *metadata, uint64_t at, cons
                    (unsigned long long)metadata->at.footer);
 }
 
-static int fragment_metadata_check_offsets(const tsr_fragment_metadata *metadata, tsr_error *error) {
+static int check_offsets(const tsr_fragment_metadata *metadata, tsr_error *error) {
   TSR_TRY(check_offset(metadata, metadata->at.rtree, "the R-tree", NULL, error));
   TSR_TRY(check_offset(metadata, metadata->at.fragment_statistics, "fragment statistics", NULL, error));
   TSR_TRY(check_offset(metadata, metadata->at.processed_conditions, "processed conditions", NULL, error));
@@ -286,16 +285,14 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
   }
   TSR_TRY(read_schema_name(in, metadata, error));
   TSR_TRY(find(argument, metadata->schema_name, &metadata->schema, error));
-  TSR_TRY(fragment_metadata_read_flag(in, "'dense'", &metadata->dense, error));
-  TSR_TRY(fragment_metadata_read_flag(in, "'empty domain'", &metadata->empty_domain, error));
+  TSR_TRY(read_flag(in, "'dense'", &metadata->dense, error));
+  TSR_TRY(read_flag(in, "'empty domain'", &metadata->empty_domain, error));
   TSR_TRY(read_domain(in, metadata, error));
   metadata->sparse_tile_count = tsr__input_u64(in);
   metadata->last_tile_cells = tsr__input_u64(in);
-  if (layout_has_cell_times(metadata->version)) {
-    TSR_TRY(fragment_metadata_read_flag(in, "'has times'", &metadata->has_times, error));
-  }
+  if (layout_has_cell_times(metadata->version)) { TSR_TRY(read_flag(in, "'has times'", &metadata->has_times, error)); }
   if (layout_has_delete_metadata(metadata->version)) {
-    TSR_TRY(fragment_metadata_read_flag(in, "'has delete metadata'", &metadata->has_delete_metadata, error));
+    TSR_TRY(read_flag(in, "'has delete metadata'", &metadata->has_delete_metadata, error));
   }
   TSR_TRY(tsr__fragment_metadata_make_slots(metadata, error));
   for (size_t r = 0; r < COUNT(footer_sizes); r++) read_row(in, &footer_sizes[r], metadata);
@@ -312,7 +309,7 @@ static int decode_footer(tsr_input *in, tsr_schema_finder find, void *argument, 
                      (unsigned long long)tsr__input_left(in), (unsigned long long)in->size, metadata->version);
   }
   TSR_TRY(check_counts(metadata, error));
-  return fragment_metadata_check_offsets(metadata, error);
+  return check_offsets(metadata, error);
 }
 
 int tsr__fragment_metadata_decode_footer(const uint8_t *bytes, uint64_t size, uint64_t file_size, uint64_t footer_at,
@@ -443,8 +440,8 @@ static uint64_t footer_size(const tsr_schema *schema, uint32_t version) {
   return size;
 }
 
-static int fragment_metadata_find_footer(tsr_file *file, uint32_t version, tsr_schema_finder find, void *argument,
-                                         uint64_t *at, uint64_t *size, tsr_error *error) {
+static int find_footer(tsr_file *file, uint32_t version, tsr_schema_finder find, void *argument, uint64_t *at,
+                       uint64_t *size, tsr_error *error) {
   uint64_t found, behind = 0;
   const tsr_schema *schema = NULL;
   if (!layout_has_footer_sizes(version)) TSR_TRY(find(argument, TSR_FILE_OLD_SCHEMA, &schema, error));
@@ -486,7 +483,7 @@ static int fragment_metadata_read(tsr_file *file, uint32_t version, const uint8_
                      TSR_FORMAT_READ_MAX);
   }
   uint64_t at = 0, size = 0;
-  TSR_TRY(fragment_metadata_find_footer(file, version, find, argument, &at, &size, error));
+  TSR_TRY(find_footer(file, version, find, argument, &at, &size, error));
   uint8_t *bytes = NULL;
   tsr_fragment_metadata made;
   int rc = TSR_OK;

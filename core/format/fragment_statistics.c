@@ -226,8 +226,8 @@ void tsr__statistics_writer_release(tsr_statistics_writer *writer) {
   for (unsigned i = 0; buffers_of(writer, i); i++) tsr__buffer_release(buffers_of(writer, i));
 }
 
-static int fragment_statistics_add_bound(const tsr_field *field, const uint8_t *value, uint64_t size,
-                                         tsr_buffer *values, tsr_buffer *text, tsr_error *error) {
+static int add_bound(const tsr_field *field, const uint8_t *value, uint64_t size, tsr_buffer *values, tsr_buffer *text,
+                     tsr_error *error) {
   if (field->cell_size) {
     TSR_TRY(tsr__buffer_reserve(values, field->cell_size, error));
     memset(values->data + values->size, 0, field->cell_size);
@@ -242,8 +242,8 @@ static int fragment_statistics_add_bound(const tsr_field *field, const uint8_t *
 int tsr__statistics_writer_add(tsr_statistics_writer *writer, const tsr_cell_statistics *tile, tsr_error *error) {
   const tsr_field *field = writer->field;
   if (tsr__statistics_have_bounds(field)) {
-    TSR_TRY(fragment_statistics_add_bound(field, tile->min, tile->min_size, &writer->min, &writer->min_text, error));
-    TSR_TRY(fragment_statistics_add_bound(field, tile->max, tile->max_size, &writer->max, &writer->max_text, error));
+    TSR_TRY(add_bound(field, tile->min, tile->min_size, &writer->min, &writer->min_text, error));
+    TSR_TRY(add_bound(field, tile->max, tile->max_size, &writer->max, &writer->max_text, error));
   }
   if (tsr__statistics_have_sum(field)) TSR_TRY(tsr__buffer_append(&writer->sums, tile->sum, 8, error));
   if (field->nullable) TSR_TRY(tsr__buffer_append_u64(&writer->null_counts, tile->null_count, error));
@@ -273,8 +273,8 @@ static void join_sums(const tsr_statistics_writer *writer, tsr_cell_statistics *
   }
 }
 
-static void fragment_statistics_text_of(const tsr_buffer *offsets, const tsr_buffer *text, uint64_t i,
-                                        const uint8_t **value, uint64_t *size) {
+static void text_of(const tsr_buffer *offsets, const tsr_buffer *text, uint64_t i, const uint8_t **value,
+                    uint64_t *size) {
   uint64_t begin = tsr__load64(offsets->data + 8 * i);
   uint64_t end = 8 * (i + 1) < offsets->size ? tsr__load64(offsets->data + 8 * (i + 1)) : text->size;
   *value = text->data ? text->data + begin : (const uint8_t *)"";
@@ -289,8 +289,8 @@ static void join_bounds(const tsr_statistics_writer *writer, tsr_cell_statistics
     if (!field->cell_size) {
       const uint8_t *low, *high;
       uint64_t low_size, high_size;
-      fragment_statistics_text_of(&writer->min, &writer->min_text, i, &low, &low_size);
-      fragment_statistics_text_of(&writer->max, &writer->max_text, i, &high, &high_size);
+      text_of(&writer->min, &writer->min_text, i, &low, &low_size);
+      text_of(&writer->max, &writer->max_text, i, &high, &high_size);
       bound_text(low, low_size, high, high_size, all);
     } else if (fragment_statistics_is_text(field)) {
       const uint8_t *low = writer->min.data + i * field->cell_size, *high = writer->max.data + i * field->cell_size;

@@ -106,8 +106,8 @@ int tsr__generic_tile_decode(const uint8_t *in, uint64_t in_size, const uint8_t 
   return TSR_OK;
 }
 
-static int generic_tile_read_tile(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most,
-                                  tsr_buffer *stored, tsr_buffer *out, uint64_t *next, tsr_error *error) {
+static int read_tile(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *stored,
+                     tsr_buffer *out, uint64_t *next, tsr_error *error) {
   if (offset > file->size || file->size - offset < HEADER_SIZE)
     return tsr__fail(error, TSR_CORRUPT, "the file of %llu bytes ends before its header does",
                      (unsigned long long)file->size);
@@ -140,7 +140,7 @@ static int generic_tile_read_tile(tsr_file *file, uint64_t offset, const uint8_t
 int tsr__generic_tile_read(tsr_file *file, uint64_t offset, const uint8_t *key, uint64_t most, tsr_buffer *out,
                            uint64_t *next, tsr_error *error) {
   tsr_buffer stored = {.memory = out->memory};
-  int rc = generic_tile_read_tile(file, offset, key, most, &stored, out, next, error);
+  int rc = read_tile(file, offset, key, most, &stored, out, next, error);
   tsr__buffer_release(&stored);
   if (rc < 0) tsr__wrap(error, "%s: generic tile at byte %llu", file->path, (unsigned long long)offset);
   return rc;

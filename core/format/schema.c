@@ -60,7 +60,7 @@ typedef struct schema_decoder {
 static int check_input(const schema_decoder *d) { return tsr__input_check(d->in, "it", d->error); }
 
 /* Reads bytes as a NUL-terminated string, which the arena owns. */
-static int schema_read_text(schema_decoder *d, uint64_t size, const char *what, char **text) {
+static int read_text(schema_decoder *d, uint64_t size, const char *what, char **text) {
   const uint8_t *bytes = tsr__input_take(d->in, size);
   if (!bytes) return check_input(d);
   if (memchr(bytes, 0, size)) return tsr__fail(d->error, TSR_CORRUPT, "%s holds a NUL byte", what);
@@ -77,7 +77,7 @@ static int read_choice(schema_decoder *d, uint8_t most, const char *what, uint8_
   return TSR_OK;
 }
 
-static int schema_read_flag(schema_decoder *d, const char *what, bool *flag) {
+static int read_flag(schema_decoder *d, const char *what, bool *flag) {
   uint8_t v = 0;
   TSR_TRY(read_choice(d, 1, what, &v));
   *flag = v;
@@ -129,7 +129,7 @@ static int check_range(schema_decoder *d, const tsr_field *field, const uint8_t 
 
 static int read_extent(schema_decoder *d, tsr_field *field) {
   bool none;
-  TSR_TRY(schema_read_flag(d, "'no tile extent'", &none));
+  TSR_TRY(read_flag(d, "'no tile extent'", &none));
   if (none) return TSR_OK;
   uint64_t size = tsr_datatype_size(field->datatype);
   const uint8_t *bytes = tsr__input_take(d->in, size);
@@ -199,7 +199,7 @@ static int read_dimensions(schema_decoder *d, tsr_field **fields) {
   for (uint32_t i = 0; i < s->dimension_count; i++) {
     tsr_field *field = *fields + i;
     field->is_dimension = true;
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension's name", &field->name));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "a dimension's name", &field->name));
     int rc = read_dimension_body(d, common, field);
     if (rc < 0) {
       tsr__wrap(d->error, "dimension %u '%s'", i, field->name);
@@ -253,13 +253,13 @@ static int read_attribute_body(schema_decoder *d, tsr_field *field) {
   TSR_TRY(read_pipeline(d, "filters", &field->filters));
   TSR_TRY(read_fill(d, field));
   if (layout_has_validity(d->version)) {
-    TSR_TRY(schema_read_flag(d, "'nullable'", &field->nullable));
+    TSR_TRY(read_flag(d, "'nullable'", &field->nullable));
     field->fill_validity = tsr__input_u8(d->in) != 0;
   }
   if (layout_has_data_order(d->version)) TSR_TRY(read_choice(d, 2, "its order", &field->data_order));
   if (layout_has_enumerations(d->version)) {
     uint32_t length = tsr__input_u32(d->in);
-    if (length) TSR_TRY(schema_read_text(d, length, "the name of its enumeration", &field->enumeration));
+    if (length) TSR_TRY(read_text(d, length, "the name of its enumeration", &field->enumeration));
   }
   return check_input(d);
 }
@@ -273,7 +273,7 @@ static int read_attributes(schema_decoder *d, tsr_field *dimensions) {
   memcpy(s->fields, dimensions, s->dimension_count * sizeof(tsr_field));
   for (uint32_t i = 0; i < s->attribute_count; i++) {
     tsr_field *field = s->fields + s->dimension_count + i;
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an attribute's name", &field->name));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "an attribute's name", &field->name));
     int rc = read_attribute_body(d, field);
     if (rc < 0) {
       tsr__wrap(d->error, "attribute %u '%s'", i, field->name);
@@ -292,14 +292,14 @@ static int read_labels(schema_decoder *d) {
   for (uint32_t i = 0; i < s->label_count; i++) {
     tsr_label *label = s->labels + i;
     label->dimension = tsr__input_u32(d->in);
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's name", &label->name));
-    TSR_TRY(schema_read_flag(d, "a dimension label's 'relative'", &label->relative));
-    TSR_TRY(schema_read_text(d, tsr__input_u64(d->in), "a dimension label's URI", &label->uri));
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "a dimension label's attribute", &label->attribute));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "a dimension label's name", &label->name));
+    TSR_TRY(read_flag(d, "a dimension label's 'relative'", &label->relative));
+    TSR_TRY(read_text(d, tsr__input_u64(d->in), "a dimension label's URI", &label->uri));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "a dimension label's attribute", &label->attribute));
     TSR_TRY(read_choice(d, 2, "a dimension label's order", &label->data_order));
     TSR_TRY(read_datatype(d, &label->datatype));
     label->values_per_cell = tsr__input_u32(d->in);
-    TSR_TRY(schema_read_flag(d, "a dimension label's 'external'", &label->external));
+    TSR_TRY(read_flag(d, "a dimension label's 'external'", &label->external));
     if (!label->values_per_cell || label->dimension >= s->dimension_count)
       return tsr__fail(d->error, TSR_CORRUPT, "label '%s' is on dimension %u of %u, with %u values per cell",
                        label->name, label->dimension, s->dimension_count, label->values_per_cell);
@@ -313,8 +313,8 @@ static int read_enumerations(schema_decoder *d) {
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->enumeration_count, &s->enumerations, d->error));
   for (uint32_t i = 0; i < s->enumeration_count; i++) {
     tsr_enumeration *e = s->enumerations + i;
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's name", &e->name));
-    TSR_TRY(schema_read_text(d, tsr__input_u32(d->in), "an enumeration's file name", &e->file));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "an enumeration's name", &e->name));
+    TSR_TRY(read_text(d, tsr__input_u32(d->in), "an enumeration's file name", &e->file));
     if (!e->name[0]) return tsr__fail(d->error, TSR_CORRUPT, "enumeration %u has no name", i);
     if (!e->file[0] || strchr(e->file, '/') || !strcmp(e->file, ".") || !strcmp(e->file, ".."))
       return tsr__fail(d->error, TSR_CORRUPT, "enumeration '%s' is in '%s', which is not a file name", e->name,
@@ -323,7 +323,7 @@ static int read_enumerations(schema_decoder *d) {
   return TSR_OK;
 }
 
-static int schema_read_interval(schema_decoder *d, const tsr_field *field, tsr_interval *interval) {
+static int read_interval(schema_decoder *d, const tsr_field *field, tsr_interval *interval) {
   if (field->values_per_cell == TSR_VARIABLE) {
     uint64_t both = tsr__input_u64(d->in), low = tsr__input_u64(d->in);
     const uint8_t *bytes = tsr__input_take(d->in, both);
@@ -360,7 +360,7 @@ static int read_current_domain(schema_decoder *d) {
   if (version > TSR_CURRENT_DOMAIN_MAX)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "current domain of version %u", version);
   bool none;
-  TSR_TRY(schema_read_flag(d, "'no current domain'", &none));
+  TSR_TRY(read_flag(d, "'no current domain'", &none));
   if (none) return TSR_OK;
   uint8_t type = tsr__input_u8(d->in);
   TSR_TRY(check_input(d));
@@ -368,7 +368,7 @@ static int read_current_domain(schema_decoder *d) {
   tsr_interval *intervals;
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, s->dimension_count, &intervals, d->error));
   for (uint32_t i = 0; i < s->dimension_count; i++) {
-    int rc = schema_read_interval(d, s->fields + i, intervals + i);
+    int rc = read_interval(d, s->fields + i, intervals + i);
     if (rc < 0) {
       tsr__wrap(d->error, "current domain of dimension '%s'", s->fields[i].name);
       return rc;
@@ -388,7 +388,7 @@ static int check_unique(schema_decoder *d, char **names, uint64_t count, const c
   return TSR_OK;
 }
 
-static int schema_check_names(schema_decoder *d) {
+static int check_names(schema_decoder *d) {
   tsr_schema *s = d->schema;
   uint64_t fields = (uint64_t)s->dimension_count + s->attribute_count, most = TSR_MAX(fields, s->enumeration_count);
   char **names;
@@ -430,9 +430,9 @@ static int check_dense(schema_decoder *d) {
   return TSR_OK;
 }
 
-static int schema_check_fields(schema_decoder *d) {
+static int check_fields(schema_decoder *d) {
   const tsr_schema *s = d->schema;
-  TSR_TRY(schema_check_names(d));
+  TSR_TRY(check_names(d));
   if (s->dense) return check_dense(d);
   if (!s->capacity) return tsr__fail(d->error, TSR_CORRUPT, "a sparse array with tiles of no cells");
   if (s->cell_order == TSR_ORDER_HILBERT && s->dimension_count > TSR_HILBERT_DIMENSIONS_MAX)
@@ -450,10 +450,10 @@ static int read_head(schema_decoder *d) {
   if (s->version > TSR_FORMAT_READ_MAX)
     return tsr__fail(d->error, TSR_UNSUPPORTED, "format version %u is newer than %d, the newest that is known",
                      s->version, TSR_FORMAT_READ_MAX);
-  if (layout_has_duplicates(s->version)) TSR_TRY(schema_read_flag(d, "'allows duplicates'", &s->allows_duplicates));
+  if (layout_has_duplicates(s->version)) TSR_TRY(read_flag(d, "'allows duplicates'", &s->allows_duplicates));
   bool sparse = false;
   uint8_t tile_order = 0;
-  TSR_TRY(schema_read_flag(d, "the array type", &sparse));
+  TSR_TRY(read_flag(d, "the array type", &sparse));
   TSR_TRY(read_choice(d, 1, "the tile order", &tile_order));
   uint8_t cell_order = tsr__input_u8(d->in);
   s->capacity = tsr__input_u64(d->in);
@@ -481,7 +481,7 @@ static int read_schema(schema_decoder *d) {
   if (layout_has_current_domain(d->version)) TSR_TRY(read_current_domain(d));
   if (tsr__input_left(d->in))
     return tsr__fail(d->error, TSR_CORRUPT, "%llu bytes follow its end", (unsigned long long)tsr__input_left(d->in));
-  return schema_check_fields(d);
+  return check_fields(d);
 }
 
 int tsr__schema_decode(tsr_input *in, const char *name, tsr_arena *arena, tsr_schema *schema, tsr_error *error) {
@@ -566,7 +566,7 @@ static int write_attribute(const tsr_field *field, uint32_t version, tsr_buffer 
   return TSR_OK;
 }
 
-static int schema_write_write_enumerations(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
+static int write_enumerations(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   TSR_TRY(tsr__buffer_append_u32(out, schema->enumeration_count, error));
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     TSR_TRY(put_text(out, schema->enumerations[i].name, error));
@@ -615,7 +615,7 @@ static int write_current_domain(const tsr_schema *schema, tsr_buffer *out, tsr_e
   return TSR_OK;
 }
 
-static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
+static int write_schema(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   uint32_t version = schema->version;
   TSR_TRY(tsr__buffer_append_u32(out, version, error));
   if (layout_has_duplicates(version)) TSR_TRY(tsr__buffer_append_u8(out, schema->allows_duplicates, error));
@@ -635,13 +635,13 @@ static int schema_write_write_schema(const tsr_schema *schema, tsr_buffer *out, 
   for (uint32_t i = 0; i < schema->attribute_count; i++)
     TSR_TRY(write_attribute(&schema->fields[schema->dimension_count + i], version, out, error));
   if (layout_has_labels(version)) TSR_TRY(write_labels(schema, out, error));
-  if (layout_has_enumerations(version)) TSR_TRY(schema_write_write_enumerations(schema, out, error));
+  if (layout_has_enumerations(version)) TSR_TRY(write_enumerations(schema, out, error));
   return layout_has_current_domain(version) ? write_current_domain(schema, out, error) : TSR_OK;
 }
 
 int tsr__schema_encode(const tsr_schema *schema, tsr_buffer *out, tsr_error *error) {
   uint64_t before = out->size;
-  int rc = schema_write_write_schema(schema, out, error);
+  int rc = write_schema(schema, out, error);
   if (rc < 0) {
     out->size = before;
     return tsr__wrap(error, "schema");

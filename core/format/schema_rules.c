@@ -120,7 +120,7 @@ static int check_text_dimension(const tsr_schema *schema, const tsr_field *field
   return TSR_OK;
 }
 
-static int schema_rules_check_domain(const tsr_field *field, tsr_error *error) {
+static int check_domain(const tsr_field *field, tsr_error *error) {
   tsr_datatype datatype = field->datatype;
   if (schema_rules_is_float(datatype) &&
       (!isfinite(tsr__value_double(datatype, field->low)) || !isfinite(tsr__value_double(datatype, field->high))))
@@ -184,7 +184,7 @@ static int check_hilbert_dimension(const tsr_field *field, tsr_error *error) {
   return tsr__fail(error, TSR_RANGE, "Hilbert order needs a domain whose width is finite");
 }
 
-static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
+static int check_dimension(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   if (!field->is_dimension || !tsr__datatype_valid((uint8_t)field->datatype) ||
       !tsr__datatype_is_dimension(field->datatype))
     return tsr__fail(error, TSR_CONSTRAINT, "%s is not a dimension's datatype", tsr_datatype_name(field->datatype));
@@ -197,7 +197,7 @@ static int schema_rules_check_dimension(const tsr_schema *schema, const tsr_fiel
   } else {
     if (field->values_per_cell != 1) return tsr__fail(error, TSR_CONSTRAINT, "a dimension has one value");
     if (!field->has_domain) return tsr__fail(error, TSR_CONSTRAINT, "a dimension of numbers needs a domain");
-    TSR_TRY(schema_rules_check_domain(field, error));
+    TSR_TRY(check_domain(field, error));
     if (field->has_extent) TSR_TRY(check_extent(field, error));
   }
   if (schema->dense) TSR_TRY(check_dense_dimension(schema, field, error));
@@ -223,7 +223,7 @@ static int check_enumeration_fits(const tsr_field *field, const tsr_enumeration 
   return TSR_OK;
 }
 
-static const tsr_enumeration *schema_rules_find_enumeration(const tsr_schema *schema, const char *name) {
+static const tsr_enumeration *find_enumeration(const tsr_schema *schema, const char *name) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++)
     if (!strcmp(schema->enumerations[i].name, name)) return &schema->enumerations[i];
   return NULL;
@@ -275,7 +275,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
   TSR_TRY(check_fill(schema, field, error));
   TSR_TRY(check_ordered(schema, field, error));
   if (field->enumeration) {
-    const tsr_enumeration *e = schema_rules_find_enumeration(schema, field->enumeration);
+    const tsr_enumeration *e = find_enumeration(schema, field->enumeration);
     if (!e) return tsr__fail(error, TSR_CONSTRAINT, "the array has no enumeration '%s'", field->enumeration);
     TSR_TRY(check_enumeration_fits(field, e, error));
   }
@@ -284,7 +284,7 @@ static int check_attribute(const tsr_schema *schema, const tsr_field *field, tsr
 
 /* ---- Enumerations, current domain -------------------------------------------------------------------------------- */
 
-static int schema_rules_check_enumeration(const tsr_enumeration *e, tsr_memory *memory, tsr_error *error) {
+static int check_enumeration(const tsr_enumeration *e, tsr_memory *memory, tsr_error *error) {
   if (!*e->name) return tsr__fail(error, TSR_CONSTRAINT, "it has no name");
   if (!e->loaded || !tsr__datatype_valid((uint8_t)e->datatype) || !e->values_per_label)
     return tsr__fail(error, TSR_CONSTRAINT, "its labels are not given");
@@ -314,7 +314,7 @@ static int check_current(const tsr_field *field, const tsr_interval *interval, t
 
 /* ---- The schema -------------------------------------------------------------------------------------------------- */
 
-static int schema_rules_check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
+static int check_names(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   uint64_t fields = (uint64_t)schema->dimension_count + schema->attribute_count;
   char **names;
   TSR_TRY(TSR_ALLOC_ARRAY(memory, TSR_MAX(fields, schema->enumeration_count), &names, error));
@@ -374,11 +374,11 @@ static int check_grid(const tsr_schema *schema, tsr_memory *memory, tsr_error *e
   return rc;
 }
 
-static int schema_rules_check_fields(const tsr_schema *schema, tsr_error *error) {
+static int check_fields(const tsr_schema *schema, tsr_error *error) {
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++) {
     const tsr_field *field = &schema->fields[i];
     bool dimension = i < schema->dimension_count;
-    int rc = dimension ? schema_rules_check_dimension(schema, field, error) : check_attribute(schema, field, error);
+    int rc = dimension ? check_dimension(schema, field, error) : check_attribute(schema, field, error);
     if (rc >= 0 && dimension && schema->current_domain) rc = check_current(field, &schema->current_domain[i], error);
     if (rc < 0) return tsr__wrap(error, "%s '%s'", dimension ? "dimension" : "attribute", field->name);
   }
@@ -415,7 +415,7 @@ static int check_label(const tsr_schema *schema, uint32_t number, tsr_error *err
   return label->array ? check_label_schema(schema, label, error) : TSR_OK;
 }
 
-static int schema_rules_check_labels(const tsr_schema *schema, tsr_error *error) {
+static int check_labels(const tsr_schema *schema, tsr_error *error) {
   if (schema->label_count) TSR_TRY(needs(schema, TSR_SINCE_LABELS, "dimension labels", error));
   for (uint32_t i = 0; i < schema->label_count; i++)
     if (check_label(schema, i, error) < 0) return tsr__wrap(error, "label '%s'", schema->labels[i].name);
@@ -424,15 +424,15 @@ static int schema_rules_check_labels(const tsr_schema *schema, tsr_error *error)
 
 int tsr__schema_check(const tsr_schema *schema, tsr_memory *memory, tsr_error *error) {
   TSR_TRY(check_kind(schema, error));
-  TSR_TRY(schema_rules_check_names(schema, memory, error));
+  TSR_TRY(check_names(schema, memory, error));
   if (schema->enumeration_count) TSR_TRY(needs(schema, TSR_SINCE_ENUMERATIONS, "enumerations", error));
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *e = &schema->enumerations[i];
-    if (schema_rules_check_enumeration(e, memory, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
+    if (check_enumeration(e, memory, error) < 0) return tsr__wrap(error, "enumeration '%s'", e->name);
   }
   if (schema->current_domain) TSR_TRY(needs(schema, TSR_SINCE_CURRENT_DOMAIN, "current domains", error));
-  TSR_TRY(schema_rules_check_fields(schema, error));
-  TSR_TRY(schema_rules_check_labels(schema, error));
+  TSR_TRY(check_fields(schema, error));
+  TSR_TRY(check_labels(schema, error));
   const tsr_pipeline *lists[] = {&schema->coords_filters, &schema->offsets_filters, &schema->validity_filters};
   static const char *const names[] = {"filters of coordinates", "filters of offsets", "filters of validity"};
   static const tsr_datatype datatypes[] = {TSR_UINT64, TSR_UINT64, TSR_UINT8};

@@ -85,7 +85,7 @@ int tsr__tile_format(const tsr_fragment_metadata *metadata, uint32_t slot, const
 }
 
 /* Prefixes the error message with the name of a part, and makes the part the error's subject. */
-static int tile_wrap_part(tsr_part_kind part, tsr_error *error) {
+static int wrap_part(tsr_part_kind part, tsr_error *error) {
   const int rc = tsr__wrap(error, part == TSR_PART_VALIDITY ? "validity" : "offsets");
   tsr__error_about(error, (uint32_t)part + 1);
   return rc;
@@ -100,7 +100,7 @@ static int check_size(const tsr_tile_source *source, tsr_part_kind part, uint64_
                    (unsigned long long)source->cells, (unsigned long long)expected);
 }
 
-static int tile_check_offsets(tsr_tile *tile, tsr_error *error) {
+static int check_offsets(tsr_tile *tile, tsr_error *error) {
   uint64_t before = 0;
   tile->offsets[tile->cells] = tile->values_size;
   for (uint64_t i = 0; i <= tile->cells; i++) {
@@ -127,11 +127,11 @@ static int decode_variable(const tsr_tile_format *format, const tsr_tile_source 
     int rc =
         tsr__pipeline_decode(format->offsets, &offsets, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                              (uint8_t *)tile->offsets, tile->cells * sizeof(uint64_t), memory, error);
-    if (rc < 0) return tile_wrap_part(TSR_PART_FIXED, error);
+    if (rc < 0) return wrap_part(TSR_PART_FIXED, error);
     TSR_TRY(tsr__pipeline_decode(format->values, &shape, in, in_size, tile->values, tile->values_size, memory, error));
   }
-  int rc = tile_check_offsets(tile, error);
-  return rc < 0 ? tile_wrap_part(TSR_PART_FIXED, error) : TSR_OK;
+  int rc = check_offsets(tile, error);
+  return rc < 0 ? wrap_part(TSR_PART_FIXED, error) : TSR_OK;
 }
 
 /* Rearranges coordinates from cell after cell to dimension after dimension. */
@@ -174,13 +174,13 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
   tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
   int rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
                                 source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
-  return rc < 0 ? tile_wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
+  return rc < 0 ? wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
 }
 
 /* Extends the requested cells to whole chunks: *first to *end - 1. *end is 0 if all cells must be decoded, also because
  * a chunk begins or ends within a cell, as it may below version 11. */
-static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size,
-                           uint64_t *first, uint64_t *end, tsr_error *error) {
+static int find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size, uint64_t *first,
+                      uint64_t *end, tsr_error *error) {
   uint64_t from, to;
   *first = *end = 0;
   if (source->end == 0 || !tsr__tile_divides(format)) return TSR_OK;
@@ -193,8 +193,8 @@ static int tile_find_cells(const tsr_tile_format *format, const tsr_tile_source 
 }
 
 /* Checks the sizes of the parts and allocates the tile. */
-static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
-                          tsr_tile **tile, tsr_error *error) {
+static int make_tile(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
+                     tsr_error *error) {
   bool variable = format->values_per_cell == TSR_VARIABLE;
   uint64_t values_per_cell = format->coordinate_dimensions ? format->coordinate_dimensions : format->values_per_cell;
   /* does not overflow: two numbers of 32 bits */
@@ -206,14 +206,14 @@ static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *
     bool in_values =
         tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
     int rc = check_size(source, TSR_PART_FIXED, in_values ? 0 : tsr__mul_sat(source->cells, sizeof(uint64_t)), error);
-    if (rc < 0) return tile_wrap_part(TSR_PART_FIXED, error);
+    if (rc < 0) return wrap_part(TSR_PART_FIXED, error);
   }
   if (format->nullable) {
     int rc = check_size(source, TSR_PART_VALIDITY, source->cells, error);
-    if (rc < 0) return tile_wrap_part(TSR_PART_VALIDITY, error);
+    if (rc < 0) return wrap_part(TSR_PART_VALIDITY, error);
   }
   uint64_t first, end;
-  TSR_TRY(tile_find_cells(format, source, cell_size, &first, &end, error));
+  TSR_TRY(find_cells(format, source, cell_size, &first, &end, error));
   if (end > 0) values_size = (end - first) * cell_size;
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
@@ -236,7 +236,7 @@ static int tile_make_tile(const tsr_tile_format *format, const tsr_tile_source *
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error) {
   tsr_tile *made = NULL;
-  TSR_TRY(tile_make_tile(format, source, memory, &made, error));
+  TSR_TRY(make_tile(format, source, memory, &made, error));
   int rc = made->offsets ? decode_variable(format, source, memory, made, error)
                          : decode_fixed(format, source, memory, made, error);
   if (rc == TSR_OK && made->validity) rc = decode_validity(format, source, memory, made, error);

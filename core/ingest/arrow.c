@@ -272,7 +272,7 @@ static uint64_t ingest_arrow_offset(const ingest_arrow *a, uint64_t i) {
   return (uint64_t)wide; /* a negative one is too large */
 }
 
-static int ingest_arrow_check_offsets(const ingest_arrow *a, const char *name, tsr_error *error) {
+static int check_offsets(const ingest_arrow *a, const char *name, tsr_error *error) {
   uint64_t before = ingest_arrow_offset(a, a->offset);
   bool ordered = before <= INT64_MAX;
   for (uint64_t i = 1; i <= a->length; i++) {
@@ -309,12 +309,12 @@ static int ingest_arrow_buffers(ingest_arrow *a, const struct ArrowArray *array,
   if (!ingest_arrow_is_bytes(a->type) || a->type->layout == INGEST_VIEWS) return TSR_OK;
   a->ends = array->buffers[1];
   if (strings) a->bytes = array->buffers[2];
-  return ingest_arrow_check_offsets(a, name, error);
+  return check_offsets(a, name, error);
 }
 
 /* Opens a column of lists, and their values. */
-static int ingest_arrow_open_list(ingest_arrow *a, const struct ArrowSchema *schema, const struct ArrowArray *array,
-                                  uint64_t first, uint64_t length, tsr_arena *arena, tsr_error *error) {
+static int open_list(ingest_arrow *a, const struct ArrowSchema *schema, const struct ArrowArray *array, uint64_t first,
+                     uint64_t length, tsr_arena *arena, tsr_error *error) {
   static const ingest_arrow_type narrow = {"+l", INGEST_OFFSETS32, 0, TSR_BLOB},
                                  wide = {"+L", INGEST_OFFSETS64, 0, TSR_BLOB};
   a->is_list = true;
@@ -332,7 +332,7 @@ static int ingest_arrow_open_list(ingest_arrow *a, const struct ArrowSchema *sch
 
 static int ingest_arrow_open(ingest_arrow *a, const struct ArrowSchema *schema, const struct ArrowArray *array,
                              uint64_t first, uint64_t length, tsr_arena *arena, tsr_error *error) {
-  if (schema->format[0] == '+') return ingest_arrow_open_list(a, schema, array, first, length, arena, error);
+  if (schema->format[0] == '+') return open_list(a, schema, array, first, length, arena, error);
   a->type = ingest_arrow_find(schema->format);
   TSR_TRY(ingest_arrow_buffers(a, array, first, length, schema->name, error));
   if (!schema->dictionary) return TSR_OK;
@@ -405,7 +405,7 @@ static int ingest_arrow_string(const ingest_arrow *a, uint64_t i, const char *na
 }
 
 /* Sets a cell of several values. */
-static int ingest_arrow_set_list(tsr_ingest *g, uint32_t column, const ingest_arrow *a, uint64_t i, tsr_error *error) {
+static int set_list(tsr_ingest *g, uint32_t column, const ingest_arrow *a, uint64_t i, tsr_error *error) {
   const tsr_ingest_kept *c = &g->columns[column];
   const ingest_arrow *items = a->items;
   uint64_t from = a->each * (i + a->offset), end = from + a->each;
@@ -461,7 +461,7 @@ static int ingest_arrow_set(tsr_ingest *g, uint32_t column, const ingest_arrow *
   float narrow;
   double real;
   if (ingest_arrow_is_null(a, i)) return TSR_OK;
-  if (a->is_list) return ingest_arrow_set_list(g, column, a, i, error);
+  if (a->is_list) return set_list(g, column, a, i, error);
   if (a->labels) {
     word = ingest_arrow_word(a, i);
     if (word >= a->labels->length) return ingest_arrow_broken(name, "an index past its dictionary", error);

@@ -32,7 +32,7 @@ static double ingest_as_double(const tsr_ingest_kept *c, uint64_t word) {
 }
 
 /* Extends the bounds of an axis by those of one part. */
-static void ingest_join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
+static void join_bounds(ingest_axis *a, const tsr_ingest_part *part) {
   const uint64_t flip = a->column->is_unsigned ? 0 : UINT64_C(1) << 63;
   uint64_t low, high;
   memcpy(&low, part->low, 8);
@@ -65,7 +65,7 @@ typedef struct ingest_end { /* an end of a domain, or an extent, as specified in
 } ingest_end;
 
 /* Converts an end of the domain to the datatype of an untyped axis. */
-static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint64_t *word, tsr_error *error) {
+static int convert_end(const ingest_axis *a, const ingest_end *end, uint64_t *word, tsr_error *error) {
   const char *name = a->column->given->name;
   int64_t integer;
   double real;
@@ -94,7 +94,7 @@ static int ingest_convert_end(const ingest_axis *a, const ingest_end *end, uint6
 }
 
 /* Widens a value of a datatype to a word. */
-static uint64_t ingest_widen_value(tsr_datatype datatype, const uint8_t bytes[8]) {
+static uint64_t widen_value(tsr_datatype datatype, const uint8_t bytes[8]) {
   const uint64_t bits = 8 * tsr_datatype_size(datatype);
   uint64_t word = 0;
   memcpy(&word, bytes, bits / 8);
@@ -110,7 +110,7 @@ static uint64_t ingest_widen_value(tsr_datatype datatype, const uint8_t bytes[8]
 }
 
 /* Adopts domain and extent of the column's options. */
-static int ingest_take_given(ingest_axis *a, tsr_error *error) {
+static int take_given(ingest_axis *a, tsr_error *error) {
   const tsr_ingest_column *given = a->column->given;
   const ingest_end low = {given->low, given->real, given->low_unsigned, true, "the low end of the domain"},
                    high = {given->high, given->real, given->high_unsigned, true, "the high end of the domain"},
@@ -119,14 +119,14 @@ static int ingest_take_given(ingest_axis *a, tsr_error *error) {
   if (a->is_text) return TSR_OK;
   if (given->label_of || (given->typed && !given->ends_untyped)) {
     const bool real = tsr_datatype_kind(a->datatype) == TSR_KIND_FLOAT;
-    a->given_low = ingest_widen_value(a->datatype, given->low);
-    a->given_high = ingest_widen_value(a->datatype, given->high);
+    a->given_low = widen_value(a->datatype, given->low);
+    a->given_high = widen_value(a->datatype, given->high);
     memcpy(&a->given_extent, given->extent, sizeof a->given_extent); /* a count, or a real */
-    if (real) a->given_extent = ingest_widen_value(a->datatype, given->extent);
+    if (real) a->given_extent = widen_value(a->datatype, given->extent);
   } else {
-    if (given->has_domain) TSR_TRY(ingest_convert_end(a, &low, &a->given_low, error));
-    if (given->has_domain) TSR_TRY(ingest_convert_end(a, &high, &a->given_high, error));
-    if (given->has_extent) TSR_TRY(ingest_convert_end(a, &extent, &a->given_extent, error));
+    if (given->has_domain) TSR_TRY(convert_end(a, &low, &a->given_low, error));
+    if (given->has_domain) TSR_TRY(convert_end(a, &high, &a->given_high, error));
+    if (given->has_extent) TSR_TRY(convert_end(a, &extent, &a->given_extent, error));
   }
   a->extent = a->given_extent;
   return TSR_OK;
@@ -145,11 +145,11 @@ int tsr__ingest_axis_open(const tsr_ingest *g, uint32_t column, ingest_axis *a, 
   a->is_real = c->class == TSR_INGEST_REALS;
   if (a->is_text) a->datatype = TSR_ASCII;
   for (uint64_t p = 0; p < g->counts.parts && !a->is_text; p++)
-    if (tsr__ingest_part(c, p)->bounded) ingest_join_bounds(a, tsr__ingest_part(c, p));
+    if (tsr__ingest_part(c, p)->bounded) join_bounds(a, tsr__ingest_part(c, p));
   if (!a->bounded && !a->is_text && !c->given->has_domain)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': without rows the domain must be given", name);
   a->length = a->high - a->low + 1;
-  return ingest_take_given(a, error);
+  return take_given(a, error);
 }
 
 /* ---- The extents of dense arrays --------------------------------------------------------------------------------- */
@@ -275,7 +275,7 @@ void tsr__ingest_narrow_value(tsr_datatype datatype, bool is_real, uint64_t word
 
 /* Sets the widest domain of integers or instants that the extent divides; the domain of the rows' box if no such domain
  * contains it. */
-static void ingest_widen_tiles(const ingest_axis *a, tsr_field *field) {
+static void widen_tiles(const ingest_axis *a, tsr_field *field) {
   const bool instant = !tsr__datatype_is_integral(a->datatype); /* NaT is not a coordinate */
   const uint64_t key = tsr__key(a->datatype, field->low), last = tsr__key(a->datatype, field->high),
                  max = tsr__key_max(a->datatype),
@@ -288,7 +288,7 @@ static void ingest_widen_tiles(const ingest_axis *a, tsr_field *field) {
 }
 
 /* Sets the widest domain of reals around the rows' box. */
-static void ingest_widen_reals(const ingest_axis *a, tsr_field *field) {
+static void widen_reals(const ingest_axis *a, tsr_field *field) {
   const bool narrow = ingest_is_narrow(a);
   const double most = a->has_extent ? ldexp(ingest_real(a->extent), narrow ? 20 : 40)
                                     : (narrow ? FLT_MAX : DBL_MAX) / 4; /* the difference of the ends is finite, too */
@@ -302,7 +302,7 @@ static void ingest_widen_reals(const ingest_axis *a, tsr_field *field) {
 
 /* Sets the widest domain of integers or instants without an extent. A domain must not cover the whole range of the
  * datatype. */
-static void ingest_widen_integers(const ingest_axis *a, tsr_field *field) {
+static void widen_integers(const ingest_axis *a, tsr_field *field) {
   const uint64_t min = tsr__key_min(a->datatype), max = tsr__key_max(a->datatype);
   const bool instant = !tsr__datatype_is_integral(a->datatype), full = tsr__key(a->datatype, field->high) == max;
   tsr__key_value(a->datatype, TSR_MIN(min + (instant || full), tsr__key(a->datatype, field->low)), field->low);
@@ -310,7 +310,7 @@ static void ingest_widen_integers(const ingest_axis *a, tsr_field *field) {
 }
 
 /* Fails if the rows' box is not within the specified domain. */
-static int ingest_check_domain(const ingest_axis *a, const tsr_field *field, tsr_error *error) {
+static int check_domain(const ingest_axis *a, const tsr_field *field, tsr_error *error) {
   uint8_t low[8], high[8];
   if (!a->bounded) return TSR_OK;
   tsr__ingest_narrow_value(a->datatype, a->is_real, a->low, low);
@@ -347,12 +347,12 @@ int tsr__ingest_dimension(const ingest_axis *a, bool dense, bool row_grows, tsr_
   if (ingest_is_given(a)) {
     tsr__ingest_narrow_value(a->datatype, a->is_real, a->given_low, field->low);
     tsr__ingest_narrow_value(a->datatype, a->is_real, a->given_high, field->high);
-    return ingest_check_domain(a, field, error);
+    return check_domain(a, field, error);
   }
   /* The array of a label has the domain of its dimension, and TileDB reads it whole: it stays as small as its rows. */
   if ((dense || (given && given->label_of)) && !ingest_grows(a, row_grows)) return TSR_OK;
-  if (a->is_real) ingest_widen_reals(a, field);
-  else if (a->has_extent) ingest_widen_tiles(a, field);
-  else ingest_widen_integers(a, field);
+  if (a->is_real) widen_reals(a, field);
+  else if (a->has_extent) widen_tiles(a, field);
+  else widen_integers(a, field);
   return TSR_OK;
 }

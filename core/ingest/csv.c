@@ -46,7 +46,7 @@ void tsr_csv_close(tsr_csv *c) {
 }
 
 /* Reads more bytes to the end of the buffer. */
-static int csv_read_more(tsr_csv *c, tsr_error *error) {
+static int read_more(tsr_csv *c, tsr_error *error) {
   uint64_t got = 0;
   TSR_TRY(tsr__cancelled_after(c->memory, CSV_BLOCK, 0, error));
   if (c->at) {
@@ -62,7 +62,7 @@ static int csv_read_more(tsr_csv *c, tsr_error *error) {
 }
 
 /* Finds the newline that ends the record beginning at `from`. Returns false if the buffer ends first. */
-static bool csv_find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
+static bool find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
   const uint8_t *p = c->data.data;
   const uint8_t delimiter = (uint8_t)c->options.delimiter;
   bool quoted = false, fresh = true; /* within quotes; at the beginning of a field */
@@ -89,7 +89,7 @@ static bool csv_find_end(const tsr_csv *c, uint64_t from, uint64_t *end) {
 }
 
 /* Splits off the field that begins at *at of a record that ends at `end`. */
-static int csv_take_field(tsr_csv *c, uint64_t *at, uint64_t end, tsr_error *error) {
+static int take_field(tsr_csv *c, uint64_t *at, uint64_t end, tsr_error *error) {
   uint8_t *p = c->data.data;
   const uint8_t delimiter = (uint8_t)c->options.delimiter;
   uint64_t from = *at, to = from;
@@ -120,13 +120,13 @@ static int csv_divide(tsr_csv *c, uint64_t from, uint64_t end, tsr_error *error)
   uint64_t at = from;
   if (end > from && c->data.data[end - 1] == '\r') end--;
   while (true) {
-    TSR_TRY(csv_take_field(c, &at, end, error));
+    TSR_TRY(take_field(c, &at, end, error));
     if (at >= end) return TSR_OK;
     at++; /* skip the delimiter; after the last one, an empty field follows */
   }
 }
 
-static uint64_t csv_count_lines(const tsr_csv *c, uint64_t from, uint64_t end) {
+static uint64_t count_lines(const tsr_csv *c, uint64_t from, uint64_t end) {
   uint64_t lines = 0;
   const uint8_t *p = c->data.data;
   for (const uint8_t *found = p + from; (found = memchr(found, '\n', (uint64_t)(p + end - found))); found++) lines++;
@@ -134,7 +134,7 @@ static uint64_t csv_count_lines(const tsr_csv *c, uint64_t from, uint64_t end) {
 }
 
 /* Skips the line at which an unterminated record begins. */
-static int csv_lose_record(tsr_csv *c, tsr_error *error) {
+static int lose_record(tsr_csv *c, tsr_error *error) {
   const uint8_t *from = c->data.data + c->at, *found = memchr(from, '\n', c->data.size - c->at);
   c->at = found ? (uint64_t)(found - c->data.data) + 1 : c->data.size;
   c->line++;
@@ -142,19 +142,19 @@ static int csv_lose_record(tsr_csv *c, tsr_error *error) {
 }
 
 /* Finds the next record, reading until it is complete. Returns 1; 0 at the end. */
-static int csv_find_record(tsr_csv *c, uint64_t *end, tsr_error *error) {
+static int find_record(tsr_csv *c, uint64_t *end, tsr_error *error) {
   static const uint8_t mark[3] = {0xEF, 0xBB, 0xBF};
   if (!c->begun) {
-    while (c->data.size < sizeof mark && !c->ended) TSR_TRY(csv_read_more(c, error));
+    while (c->data.size < sizeof mark && !c->ended) TSR_TRY(read_more(c, error));
     if (c->data.size >= 2 && (memcmp(c->data.data, "\xFF\xFE", 2) == 0 || memcmp(c->data.data, "\xFE\xFF", 2) == 0))
       return tsr__fail(error, TSR_UNSUPPORTED, "the file is UTF-16, which is not read: convert it to UTF-8");
     if (c->data.size >= sizeof mark && memcmp(c->data.data, mark, sizeof mark) == 0) c->at = sizeof mark;
     c->begun = true;
   }
-  while (!c->data.size || !csv_find_end(c, c->at, end)) {
-    if (c->ended) return c->at == c->data.size ? 0 : csv_lose_record(c, error);
-    if (c->data.size - c->at > CSV_RECORD) return csv_lose_record(c, error);
-    TSR_TRY(csv_read_more(c, error));
+  while (!c->data.size || !find_end(c, c->at, end)) {
+    if (c->ended) return c->at == c->data.size ? 0 : lose_record(c, error);
+    if (c->data.size - c->at > CSV_RECORD) return lose_record(c, error);
+    TSR_TRY(read_more(c, error));
   }
   return c->at < c->data.size;
 }
@@ -165,11 +165,11 @@ int tsr_csv_next(tsr_csv *c, const tsr_csv_field **fields, uint32_t *count, uint
   int rc;
   do {
     *line = c->line;
-    rc = csv_find_record(c, &end, error);
+    rc = find_record(c, &end, error);
     if (rc <= 0) return rc;
     const uint64_t from = c->at;
     c->at = TSR_MIN(end + 1, c->data.size);
-    c->line += csv_count_lines(c, from, c->at);
+    c->line += count_lines(c, from, c->at);
     c->fields.size = 0;
     rc = csv_divide(c, from, end, error);
     if (rc < 0) return rc;

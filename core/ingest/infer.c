@@ -42,8 +42,7 @@ static bool ingest_instants_fit(const tsr_ingest_kept *c, const tsr_ingest_value
 }
 
 /* Sets the least and the greatest value of a part. */
-static int ingest_bound_instants(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer *scratch,
-                                 tsr_error *error) {
+static int bound_instants(tsr_ingest *g, uint32_t column, uint64_t number, tsr_buffer *scratch, tsr_error *error) {
   tsr_ingest_part *part = tsr__ingest_part(&g->columns[column], number);
   tsr_ingest_values values;
   int64_t low = INT64_MAX, high = INT64_MIN;
@@ -61,7 +60,7 @@ static int ingest_bound_instants(tsr_ingest *g, uint32_t column, uint64_t number
 }
 
 /* Turns a text column that was declared as dates or datetimes into one of these, if all its values are such. */
-static int ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
+static int find_instants(tsr_ingest *g, uint32_t column, tsr_error *error) {
   static const tsr_datatype datatypes[] = {TSR_DATETIME_DAY, TSR_DATETIME_SEC, TSR_DATETIME_MS, TSR_DATETIME_US,
                                            TSR_DATETIME_NS};
   tsr_ingest_kept *c = &g->columns[column];
@@ -79,7 +78,7 @@ static int ingest_find_instants(tsr_ingest *g, uint32_t column, tsr_error *error
     c->class = TSR_INGEST_INTEGERS;
     c->datatype = datatypes[choice];
     c->values_per_cell = 1;
-    for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = ingest_bound_instants(g, column, p, &scratch, error);
+    for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = bound_instants(g, column, p, &scratch, error);
   }
   tsr__buffer_release(&scratch);
   return rc;
@@ -292,7 +291,7 @@ static bool ingest_may_be_dense(const ingest_axis *axes, uint32_t count) {
 }
 
 /* Widens integers of different sizes to one datatype, if all are signed or all unsigned. */
-static void ingest_widen_axes(ingest_axis *axes, uint32_t count) {
+static void widen_axes(ingest_axis *axes, uint32_t count) {
   tsr_datatype widest = axes[0].datatype;
   for (uint32_t d = 0; d < count; d++) {
     if (!tsr__datatype_is_integral(axes[d].datatype) ||
@@ -304,8 +303,8 @@ static void ingest_widen_axes(ingest_axis *axes, uint32_t count) {
 }
 
 /* Sets a bit for each row of one part. Returns 1 if two rows have the same coordinates, else 0. */
-static int ingest_mark_part(tsr_ingest *g, const ingest_axis *axes, uint64_t part, tsr_buffer *scratch,
-                            uint64_t *places, uint8_t *bits, tsr_error *error) {
+static int mark_part(tsr_ingest *g, const ingest_axis *axes, uint64_t part, tsr_buffer *scratch, uint64_t *places,
+                     uint8_t *bits, tsr_error *error) {
   const uint64_t rows = tsr__ingest_part_rows(g, part);
   memset(places, 0, rows * sizeof *places);
   for (uint32_t d = 0; d < g->options.dimension_count; d++) {
@@ -335,7 +334,7 @@ static int ingest_fills(tsr_ingest *g, const ingest_axis *axes, bool *fills, tsr
   TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, g->counts.rows / 8 + 1, &bits, error));
   int rc = TSR_ALLOC_RAW(&g->memory, INGEST_PART_ROWS, &places, error);
   for (uint64_t p = 0; p < g->counts.parts && rc == TSR_OK; p++) {
-    rc = ingest_mark_part(g, axes, p, &scratch, places, bits, error);
+    rc = mark_part(g, axes, p, &scratch, places, bits, error);
     if (rc == TSR_OK) rc = tsr__cancelled(&g->environment->memory, error);
   }
   *fills = rc == TSR_OK;
@@ -345,7 +344,7 @@ static int ingest_fills(tsr_ingest *g, const ingest_axis *axes, bool *fills, tsr
   return TSR_MIN(rc, TSR_OK);
 }
 
-static int ingest_choose_kind(tsr_ingest *g, ingest_axis *axes, uint32_t count, bool *dense, tsr_error *error) {
+static int choose_kind(tsr_ingest *g, ingest_axis *axes, uint32_t count, bool *dense, tsr_error *error) {
   *dense = true;
   if (g->options.dimension_count == 0) {
     if (g->options.kind == TSR_INGEST_SPARSE)
@@ -360,7 +359,7 @@ static int ingest_choose_kind(tsr_ingest *g, ingest_axis *axes, uint32_t count, 
   ingest_axis *widened;
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, count, &widened, error));
   memcpy(widened, axes, count * sizeof *axes);
-  ingest_widen_axes(widened, count);
+  widen_axes(widened, count);
   if (ingest_may_be_dense(widened, count)) {
     if (!*dense) TSR_TRY(ingest_fills(g, widened, dense, error));
     if (*dense) memcpy(axes, widened, count * sizeof *axes);
@@ -415,7 +414,7 @@ int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
     tsr_ingest_kept *c = &g->columns[i];
     if (c->given->typed || c->given->labels) continue;
     if (c->class == TSR_INGEST_TEXTS && c->given->declared) {
-      TSR_TRY(ingest_find_instants(g, i, error));
+      TSR_TRY(find_instants(g, i, error));
       if (c->class == TSR_INGEST_INTEGERS) continue;
     }
     if (c->class == TSR_INGEST_NONE && must)
@@ -461,7 +460,7 @@ static char *ingest_row_name(const tsr_ingest *g) {
   return names[2];
 }
 
-static int ingest_open_axes(tsr_ingest *g, ingest_axis *axes, tsr_error *error) {
+static int open_axes(tsr_ingest *g, ingest_axis *axes, tsr_error *error) {
   if (g->options.dimension_count == 0) {
     axes[0] = (ingest_axis){.datatype = TSR_INT64, .bounded = true, .high = g->counts.rows ? g->counts.rows - 1 : 0};
     axes[0].length = axes[0].high + 1;
@@ -480,7 +479,7 @@ static void ingest_orders(const tsr_ingest *g, const ingest_axis *axes, tsr_sche
   schema->tile_order = g->options.has_tile_order ? g->options.tile_order : TSR_ORDER_ROW;
 }
 
-static int ingest_fill_schema(tsr_ingest *g, ingest_axis *axes, tsr_schema *schema, tsr_error *error) {
+static int fill_schema(tsr_ingest *g, ingest_axis *axes, tsr_schema *schema, tsr_error *error) {
   static tsr_filter zstd = {.type = TSR_FILTER_ZSTD, .level = 5, .reinterpret = TSR_ANY},
                     rle = {.type = TSR_FILTER_RLE, .level = -1, .reinterpret = TSR_ANY};
   bool grows = false;
@@ -524,9 +523,9 @@ int tsr_ingest_schema(tsr_ingest *g, const tsr_schema **schema, tsr_error *error
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, (uint64_t)g->column_count + 1, &made->fields, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, g->column_count, &made->enumerations, error));
     made->dimension_count = count;
-    TSR_TRY(ingest_open_axes(g, axes, error));
-    TSR_TRY(ingest_choose_kind(g, axes, count, &made->dense, error));
-    TSR_TRY(ingest_fill_schema(g, axes, made, error));
+    TSR_TRY(open_axes(g, axes, error));
+    TSR_TRY(choose_kind(g, axes, count, &made->dense, error));
+    TSR_TRY(fill_schema(g, axes, made, error));
     TSR_TRY(tsr__schema_complete(made, &g->arena, complete, error));
     g->schema = complete;
   }

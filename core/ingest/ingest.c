@@ -36,8 +36,8 @@ static void ingest_narrow(const uint8_t *in, uint64_t rows, uint64_t size, bool 
 }
 
 /* Makes the column of a field whose values are stored as words of 8 bytes. */
-static int ingest_number_cells(const tsr_field *field, const tsr_ingest_values *values, tsr_ingest_cells *m,
-                               tsr_column *column, tsr_error *error) {
+static int number_cells(const tsr_field *field, const tsr_ingest_values *values, tsr_ingest_cells *m,
+                        tsr_column *column, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype);
   column->cell_size = size;
   column->values = values->values;
@@ -102,7 +102,7 @@ int tsr__ingest_cells(tsr_ingest *g, uint32_t column, uint64_t part, const tsr_f
   TSR_TRY(tsr__ingest_load(g, column, part, &m->scratch, &values, error));
   if (values.class == TSR_INGEST_NONE) return ingest_null_cells(field, m, cells, error);
   TSR_TRY(values.ends ? ingest_byte_cells(field, &values, m, cells, error)
-                      : ingest_number_cells(field, &values, m, cells, error));
+                      : number_cells(field, &values, m, cells, error));
   cells->validity = values.validity;
   return TSR_OK;
 }
@@ -117,7 +117,7 @@ static bool ingest_is_single(const tsr_ingest_kept *c) { /* typed, with one numb
 }
 
 /* Returns the class in which a typed column stores its values. */
-static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
+static tsr_ingest_class class_of(const tsr_ingest_kept *c) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   if (c->given->labels) return TSR_INGEST_INTEGERS;
   if (kind == TSR_KIND_TEXT) return TSR_INGEST_TEXTS;
@@ -131,7 +131,7 @@ static tsr_ingest_class ingest_class_of(const tsr_ingest_kept *c) {
 static bool ingest_has_text_labels(const tsr_ingest_kept *c) { return tsr_datatype_kind(c->datatype) == TSR_KIND_TEXT; }
 
 /* Writes the digits of a numeric label, the key by which it is found. */
-static void ingest_number_key(const uint8_t *bytes, uint64_t size, char key[17]) {
+static void number_key(const uint8_t *bytes, uint64_t size, char key[17]) {
   for (uint64_t i = 0; i < size && i < 8; i++) {
     key[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
     key[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
@@ -139,13 +139,13 @@ static void ingest_number_key(const uint8_t *bytes, uint64_t size, char key[17])
   }
 }
 
-static int ingest_add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
-                            tsr_error *error) {
+static int add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                     tsr_error *error) {
   char *key, number[17] = "";
   const bool text = ingest_has_text_labels(c);
   if (text && size && memchr(bytes, 0, size))
     return tsr__fail(error, TSR_MISMATCH, "column '%s': a label with a NUL", c->given->name);
-  if (!text) ingest_number_key(bytes, size, number);
+  if (!text) number_key(bytes, size, number);
   TSR_TRY(TSR_ARENA_COPY(&g->arena, text ? bytes : number, text ? size : strlen(number), &key, error));
   *code = c->labels.ends.size / sizeof(uint64_t);
   if (*code >= INT32_MAX) return tsr__fail(error, TSR_FULL, "column '%s': too many labels", c->given->name);
@@ -154,7 +154,7 @@ static int ingest_add_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes
   return tsr__map_put(&c->labels.codes, key, (void *)(uintptr_t)(*code + 1), error);
 }
 
-static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
+static int open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
   tsr_ingest_kept *c = &g->columns[i];
   const tsr_ingest_column *given = &g->options.columns[i];
   c->given = given;
@@ -164,17 +164,17 @@ static int ingest_open_column(tsr_ingest *g, uint32_t i, tsr_error *error) {
   c->datatype = given->typed ? given->datatype : TSR_UTF8;
   c->values_per_cell = given->typed ? given->values_per_cell : TSR_VARIABLE;
   c->is_unsigned = c->datatype == TSR_UINT64 && !given->labels;
-  c->class = ingest_class_of(c);
+  c->class = class_of(c);
   const tsr_enumeration *e = given->enumeration;
   uint64_t code;
   if (given->labels && !ingest_has_text_labels(c) && c->values_per_cell != 1)
     return tsr__fail(error, TSR_UNSUPPORTED, "column '%s': labels of several values", given->name);
   for (uint64_t k = 0; e && k < e->count; k++)
-    TSR_TRY(ingest_add_label(g, c, e->data + e->offsets[k], e->offsets[k + 1] - e->offsets[k], &code, error));
+    TSR_TRY(add_label(g, c, e->data + e->offsets[k], e->offsets[k + 1] - e->offsets[k], &code, error));
   return TSR_OK;
 }
 
-static void ingest_init_column(tsr_ingest *g, tsr_ingest_kept *c) {
+static void init_column(tsr_ingest *g, tsr_ingest_kept *c) {
   tsr_buffer *const buffers[] = {&c->growing.values, &c->growing.ends, &c->growing.validity,
                                  &c->labels.bytes,   &c->labels.ends,  &c->parts};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) buffers[i]->memory = &g->memory;
@@ -195,11 +195,11 @@ int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *opti
   int rc = TSR_ALLOC_ARRAY(&g->memory, (uint64_t)options->column_count + 1, &g->columns, error);
   if (rc >= 0) {
     g->column_count = options->column_count;
-    for (uint32_t i = 0; i <= g->column_count; i++) ingest_init_column(g, &g->columns[i]);
+    for (uint32_t i = 0; i <= g->column_count; i++) init_column(g, &g->columns[i]);
     g->numbers.runs.memory = &g->memory;
     for (uint32_t i = 0; i < options->dimension_count; i++) g->columns[options->dimensions[i]].is_dimension = true;
   }
-  for (uint32_t i = 0; i < g->column_count && rc >= 0; i++) rc = ingest_open_column(g, i, error);
+  for (uint32_t i = 0; i < g->column_count && rc >= 0; i++) rc = open_column(g, i, error);
   if (rc < 0) tsr_ingest_close(g);
   else *ingest = g;
   return rc;
@@ -276,7 +276,7 @@ static int ingest_meet(tsr_ingest *g, tsr_ingest_kept *c, tsr_ingest_class class
   return ingest_fill_up(c, g->counts.part_rows, error);
 }
 
-static int ingest_put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
+static int put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
   c->growing.before = c->growing.values.size;
   TSR_TRY(tsr__buffer_append(&c->growing.values, word, 8, error));
   c->growing.is_set = true;
@@ -303,31 +303,31 @@ static int ingest_refuse(const tsr_ingest_kept *c, tsr_ingest_class class, tsr_e
                    c->given->labels ? "labels" : tsr_datatype_name(c->datatype));
 }
 
-static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
-                             tsr_error *error);
+static int find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                      tsr_error *error);
 
 /* Sets a label that is a number. */
-static int ingest_set_number_label(tsr_ingest *g, tsr_ingest_kept *c, int64_t integer, double real, tsr_error *error) {
+static int set_number_label(tsr_ingest *g, tsr_ingest_kept *c, int64_t integer, double real, tsr_error *error) {
   const uint64_t size = tsr_datatype_size(c->datatype);
   const float narrow = (float)real;
   uint64_t word = (uint64_t)integer, code;
   if (tsr_datatype_kind(c->datatype) != TSR_KIND_FLOAT) TSR_TRY(ingest_fits(c, integer, error));
   else if (size == sizeof real) memcpy(&word, &real, sizeof real);
   else memcpy(&word, &narrow, sizeof narrow);
-  TSR_TRY(ingest_find_label(g, c, &word, size, &code, error));
-  return ingest_put_word(c, &code, error);
+  TSR_TRY(find_label(g, c, &word, size, &code, error));
+  return put_word(c, &code, error);
 }
 
 int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_ingest_kept *c = &g->columns[column];
-  if (c->given->labels && !ingest_has_text_labels(c)) return ingest_set_number_label(g, c, value, (double)value, error);
+  if (c->given->labels && !ingest_has_text_labels(c)) return set_number_label(g, c, value, (double)value, error);
   const bool past = value > INGEST_EXACT || value < -INGEST_EXACT;
   if (c->given->typed || c->given->labels) {
     if (c->given->labels || !ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
     if (c->class == TSR_INGEST_INTEGERS) {
       TSR_TRY(ingest_fits(c, value, error));
-      return ingest_put_word(c, &value, error);
+      return put_word(c, &value, error);
     }
   } else if (c->class != TSR_INGEST_REALS) {
     TSR_TRY(ingest_meet(g, c, TSR_INGEST_INTEGERS, error));
@@ -335,13 +335,13 @@ int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_er
       c->seen.wide = true;
       c->seen.wide_row = g->counts.begun + 1;
     }
-    return ingest_put_word(c, &value, error);
+    return put_word(c, &value, error);
   } else if (past)
     return tsr__fail(error, TSR_MISMATCH,
                      "column '%s': the integer %lld is past 2^53, and the column has REALs: say types", c->given->name,
                      (long long)value);
   const double real = (double)value;
-  return ingest_put_word(c, &real, error);
+  return put_word(c, &real, error);
 }
 
 int tsr_ingest_set_real(tsr_ingest *g, uint32_t column, double value, tsr_error *error) {
@@ -349,22 +349,21 @@ int tsr_ingest_set_real(tsr_ingest *g, uint32_t column, double value, tsr_error 
   tsr_ingest_kept *c = &g->columns[column];
   if (!c->given->typed && !c->given->labels) {
     TSR_TRY(ingest_meet(g, c, TSR_INGEST_REALS, error));
-    return ingest_put_word(c, &value, error);
+    return put_word(c, &value, error);
   }
   if (c->given->labels && tsr_datatype_kind(c->datatype) == TSR_KIND_FLOAT)
-    return ingest_set_number_label(g, c, 0, value, error);
+    return set_number_label(g, c, 0, value, error);
   if (c->class == TSR_INGEST_INTEGERS && !(c->given->labels && ingest_has_text_labels(c)) && value == trunc(value) &&
       value >= -9223372036854775808.0 && value < 9223372036854775808.0)
     return tsr_ingest_set_integer(g, column, (int64_t)value, error);
   if (c->class != TSR_INGEST_REALS) return ingest_refuse(c, TSR_INGEST_REALS, error);
   if (c->datatype == TSR_FLOAT32 && isfinite(value) && fabs(value) > FLT_MAX)
     return tsr__fail(error, TSR_RANGE, "column '%s': %g does not fit FLOAT32", c->given->name, value);
-  return ingest_put_word(c, &value, error);
+  return put_word(c, &value, error);
 }
 
 /* Parses decimal text for an integer column; for UINT64, *word receives the bits. */
-static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t size, uint64_t *word,
-                                tsr_error *error) {
+static int parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t size, uint64_t *word, tsr_error *error) {
   const bool negative = size > 0 && *text == '-';
   uint64_t value = 0, i = negative;
   bool fits = true;
@@ -385,13 +384,13 @@ static int ingest_parse_integer(const tsr_ingest_kept *c, const char *text, uint
 }
 
 /* Finds the code of a label, adding it if it is new. */
-static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
-                             tsr_error *error) {
+static int find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, uint64_t *code,
+                      tsr_error *error) {
   if (!ingest_has_text_labels(c)) {
     char number[17] = "";
-    ingest_number_key(bytes, size, number);
+    number_key(bytes, size, number);
     void *known = tsr__map_get(&c->labels.codes, number);
-    if (!known) return ingest_add_label(g, c, bytes, size, code, error);
+    if (!known) return add_label(g, c, bytes, size, code, error);
     *code = (uint64_t)(uintptr_t)known - 1;
     return TSR_OK;
   }
@@ -400,42 +399,42 @@ static int ingest_find_label(tsr_ingest *g, tsr_ingest_kept *c, const void *byte
   if (size) memcpy(key, bytes, size);
   key[size] = 0;
   void *found = strlen(key) == size ? tsr__map_get(&c->labels.codes, key) : NULL;
-  if (!found) return ingest_add_label(g, c, bytes, size, code, error);
+  if (!found) return add_label(g, c, bytes, size, code, error);
   *code = (uint64_t)(uintptr_t)found - 1;
   return TSR_OK;
 }
 
 /* Sets text in a column of integers: a label, an instant or digits. */
-static int ingest_set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, tsr_error *error) {
+static int set_coded(tsr_ingest *g, tsr_ingest_kept *c, const void *bytes, uint64_t size, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   uint64_t word = 0;
   if (c->given->labels) {
     if (!ingest_has_text_labels(c)) return ingest_refuse(c, TSR_INGEST_TEXTS, error);
-    TSR_TRY(ingest_find_label(g, c, bytes, size, &word, error));
+    TSR_TRY(find_label(g, c, bytes, size, &word, error));
   } else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
     int64_t instant;
     if (tsr_datetime_parse(c->datatype, bytes, size, &instant, error) < 0)
       return tsr__wrap(error, "column '%s'", c->given->name);
     word = (uint64_t)instant;
-  } else TSR_TRY(ingest_parse_integer(c, bytes, size, &word, error));
-  return ingest_put_word(c, &word, error);
+  } else TSR_TRY(parse_integer(c, bytes, size, &word, error));
+  return put_word(c, &word, error);
 }
 
 int tsr__ingest_add_label(tsr_ingest *g, uint32_t column, const void *bytes, uint64_t size, tsr_error *error) {
   uint64_t code;
-  return ingest_find_label(g, &g->columns[column], bytes, size, &code, error);
+  return find_label(g, &g->columns[column], bytes, size, &code, error);
 }
 
 int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr_error *error) {
   tsr_ingest_kept *c = &g->columns[column];
-  if (c->is_unsigned) return ingest_put_word(c, &value, error);
+  if (c->is_unsigned) return put_word(c, &value, error);
   if (value > INT64_MAX)
     return tsr__fail(error, TSR_RANGE, "column '%s': %llu does not fit", c->given->name, (unsigned long long)value);
   return tsr_ingest_set_integer(g, column, (int64_t)value, error);
 }
 
 /* Checks the bytes of a typed cell with a fixed number of values, or with values larger than a byte. */
-static int ingest_check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
+static int check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
   const uint64_t each = tsr_datatype_size(c->datatype);
   if (c->values_per_cell == TSR_VARIABLE ? size % each == 0 : size == each * c->values_per_cell) return TSR_OK;
   return tsr__fail(error, TSR_MISMATCH, "column '%s': %llu bytes are no cell of %s", c->given->name,
@@ -453,9 +452,9 @@ int tsr_ingest_set_bytes(tsr_ingest *g, uint32_t column, bool is_text, const voi
   tsr_ingest_kept *c = &g->columns[column];
   const tsr_ingest_class class = is_text ? TSR_INGEST_TEXTS : TSR_INGEST_BLOBS;
   if (c->given->typed || c->given->labels) {
-    if (is_text && c->class == TSR_INGEST_INTEGERS) return ingest_set_coded(g, c, bytes, size, error);
+    if (is_text && c->class == TSR_INGEST_INTEGERS) return set_coded(g, c, bytes, size, error);
     if (c->class < TSR_INGEST_TEXTS || is_text != ingest_takes_text(c)) return ingest_refuse(c, class, error);
-    TSR_TRY(ingest_check_cell(c, size, error));
+    TSR_TRY(check_cell(c, size, error));
   } else TSR_TRY(ingest_meet(g, c, class, error));
   c->growing.before = c->growing.values.size;
   TSR_TRY(tsr__buffer_append(&c->growing.values, bytes, size, error));
@@ -472,7 +471,7 @@ static const char *ingest_role(const tsr_ingest_kept *c) {
   return !c->is_dimension ? "a column of not_null" : c->given->label_of ? "a label" : "a dimension";
 }
 
-static int ingest_refuse_null(const tsr_ingest_kept *c, tsr_error *error) {
+static int refuse_null(const tsr_ingest_kept *c, tsr_error *error) {
   if (c->is_dimension || c->given->not_null)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NULL in %s", c->given->name, ingest_role(c));
   return tsr__fail(error, TSR_CONSTRAINT,
@@ -502,7 +501,7 @@ static void ingest_box_end(tsr_datatype datatype, bool is_real, bool is_unsigned
 }
 
 /* Fails if the current row is outside of a dimension's known domain. */
-static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
+static int check_box(const tsr_ingest_kept *c, tsr_error *error) {
   const tsr_ingest_column *given = c->given;
   const tsr_datatype datatype = ingest_box_datatype(c);
   const bool typed = given->typed && !given->ends_untyped, reals = c->class == TSR_INGEST_REALS;
@@ -531,7 +530,7 @@ static int ingest_check_box(const tsr_ingest_kept *c, tsr_error *error) {
 }
 
 /* Fails if the array's label lacks the value of the current row. */
-static int ingest_check_known(const tsr_ingest_kept *c, tsr_error *error) {
+static int check_known(const tsr_ingest_kept *c, tsr_error *error) {
   const bool text = c->class == TSR_INGEST_TEXTS;
   const uint8_t *bytes = c->growing.values.data + c->growing.before;
   uint8_t value[8], coordinate[8];
@@ -555,11 +554,11 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
       if (isnan(real))
         return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
-    if (c->given->label) TSR_TRY(ingest_check_known(c, error));
-    else if (c->is_dimension && !c->given->label_of) TSR_TRY(ingest_check_box(c, error));
+    if (c->given->label) TSR_TRY(check_known(c, error));
+    else if (c->is_dimension && !c->given->label_of) TSR_TRY(check_box(c, error));
     return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
-  if (c->is_dimension || c->given->not_null || c->given->refuses_null) return ingest_refuse_null(c, error);
+  if (c->is_dimension || c->given->not_null || c->given->refuses_null) return refuse_null(c, error);
   if (!c->growing.nulls) {
     TSR_TRY(tsr__buffer_reserve(&c->growing.validity, INGEST_PART_ROWS, error));
     memset(c->growing.validity.data, 1, g->counts.part_rows);
@@ -573,7 +572,7 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
 void tsr_ingest_number_row(tsr_ingest *g, uint64_t number) { g->numbers.given = number; }
 
 /* Records the number of the current row, if rows may be dropped later. */
-static int ingest_keep_number(tsr_ingest *g, tsr_error *error) {
+static int keep_number(tsr_ingest *g, tsr_error *error) {
   const uint64_t number = g->numbers.given ? g->numbers.given : g->counts.begun + 1;
   const tsr_ingest_numbered run = {g->counts.rows, number};
   if (!g->options.left_out) return TSR_OK;
@@ -591,7 +590,7 @@ int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
     TSR_TRY(ingest_end_value(g, &g->columns[i], error));
     bytes += g->columns[i].growing.values.size;
   }
-  TSR_TRY(ingest_keep_number(g, error));
+  TSR_TRY(keep_number(g, error));
   for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].growing.is_set = false;
   g->counts.rows++;
   g->counts.begun++;

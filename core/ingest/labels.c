@@ -57,7 +57,7 @@ static uint32_t *ingest_value_place(const ingest_different *v, const uint8_t *by
   }
 }
 
-static int ingest_grow_table(tsr_ingest *g, ingest_different *v, tsr_error *error) {
+static int grow_table(tsr_ingest *g, ingest_different *v, tsr_error *error) {
   uint32_t *grown;
   const uint64_t room = v->room ? 2 * v->room : 1024;
   TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, room, &grown, error));
@@ -72,8 +72,8 @@ static int ingest_grow_table(tsr_ingest *g, ingest_different *v, tsr_error *erro
   return TSR_OK;
 }
 
-static int ingest_add_value(tsr_ingest *g, ingest_different *v, const uint8_t *bytes, uint64_t size, tsr_error *error) {
-  if (2 * v->count >= v->room) TSR_TRY(ingest_grow_table(g, v, error));
+static int add_value(tsr_ingest *g, ingest_different *v, const uint8_t *bytes, uint64_t size, tsr_error *error) {
+  if (2 * v->count >= v->room) TSR_TRY(grow_table(g, v, error));
   uint32_t *place = ingest_value_place(v, bytes, size);
   if (*place) return TSR_OK;
   if (v->count == UINT32_MAX - 1)
@@ -102,8 +102,7 @@ static const uint8_t *ingest_row_bytes(const ingest_different *v, const tsr_inge
 }
 
 /* Collects the distinct values of all rows. */
-static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_buffer *scratch,
-                                 tsr_error *error) {
+static int collect_values(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_buffer *scratch, tsr_error *error) {
   for (uint64_t p = 0; p < g->counts.parts; p++) {
     tsr_ingest_values values;
     TSR_TRY(tsr__ingest_load(g, column, p, scratch, &values, error));
@@ -111,7 +110,7 @@ static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_differen
       uint8_t key[8];
       uint64_t size;
       const uint8_t *bytes = ingest_row_bytes(v, &values, i, key, &size);
-      TSR_TRY(ingest_add_value(g, v, bytes, size, error));
+      TSR_TRY(add_value(g, v, bytes, size, error));
     }
     TSR_TRY(tsr__cancelled(&g->environment->memory, error));
   }
@@ -120,7 +119,7 @@ static int ingest_collect_values(tsr_ingest *g, uint32_t column, ingest_differen
 
 /* ---- Their order ------------------------------------------------------------------------------------------------- */
 
-static int ingest_compare_values(const void *different, uint32_t a, uint32_t b) {
+static int compare_values(const void *different, uint32_t a, uint32_t b) {
   const ingest_different *v = different;
   uint64_t sizes[2];
   const uint8_t *x = ingest_value_bytes(v, a, &sizes[0]), *y = ingest_value_bytes(v, b, &sizes[1]);
@@ -130,12 +129,12 @@ static int ingest_compare_values(const void *different, uint32_t a, uint32_t b) 
 /* Returns true if each value is below the previous one, in order of first appearance. */
 static bool values_descend(const ingest_different *v) {
   for (uint64_t i = 1; i < v->count; i++)
-    if (ingest_compare_values(v, (uint32_t)i - 1, (uint32_t)i) <= 0) return false;
+    if (compare_values(v, (uint32_t)i - 1, (uint32_t)i) <= 0) return false;
   return v->count > 1;
 }
 
 /* Sorts the values, and assigns each its coordinate. */
-static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_label *label, tsr_error *error) {
+static int sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_label *label, tsr_error *error) {
   tsr_pair *pairs;
   TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, 2 * v->count, &pairs, error));
   for (uint32_t i = 0; i < v->count; i++) {
@@ -144,7 +143,7 @@ static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_lab
     for (uint64_t b = 0; b < TSR_MIN(size, 8); b++) key |= (uint64_t)bytes[b] << (56 - 8 * b);
     pairs[i] = (tsr_pair){.key = key, .cell = i};
   }
-  tsr__pairs_sort_ties(pairs, pairs + v->count, v->count, ingest_compare_values, v);
+  tsr__pairs_sort_ties(pairs, pairs + v->count, v->count, compare_values, v);
   const tsr_kind kind = tsr_datatype_kind(label->datatype);
   if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && v->count > 0 && pairs[0].key == 0) {
     tsr__free(pairs);
@@ -171,7 +170,7 @@ static int ingest_sort_values(tsr_ingest *g, ingest_different *v, tsr_ingest_lab
 }
 
 /* Finds the coordinates of the values in an existing label. */
-static int ingest_find_values(const ingest_different *v, const tsr_label_index *index, tsr_error *error) {
+static int find_values(const ingest_different *v, const tsr_label_index *index, tsr_error *error) {
   for (uint64_t i = 0; i < v->count; i++) {
     uint64_t size, key = 0;
     const uint8_t *bytes = ingest_value_bytes(v, i, &size);
@@ -191,8 +190,8 @@ static int ingest_find_values(const ingest_different *v, const tsr_label_index *
 /* ---- Coordinates in place of values ------------------------------------------------------------------------------ */
 
 /* Replaces the values of one part of a column by their coordinates. */
-static int ingest_recode_part(tsr_ingest *g, uint32_t column, uint64_t number, const ingest_different *v,
-                              tsr_buffer *scratch, tsr_error *error) {
+static int recode_part(tsr_ingest *g, uint32_t column, uint64_t number, const ingest_different *v, tsr_buffer *scratch,
+                       tsr_error *error) {
   tsr_ingest_values values;
   uint64_t *words;
   TSR_TRY(tsr__ingest_load(g, column, number, scratch, &values, error));
@@ -206,7 +205,7 @@ static int ingest_recode_part(tsr_ingest *g, uint32_t column, uint64_t number, c
   return tsr__ingest_replace_part(g, column, number, words, values.rows, error);
 }
 
-static int ingest_check_label(const tsr_ingest_kept *c, tsr_error *error) {
+static int check_label(const tsr_ingest_kept *c, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   const bool text = c->datatype == TSR_UTF8 || c->datatype == TSR_ASCII;
   if (text ? c->values_per_cell == TSR_VARIABLE
@@ -216,15 +215,14 @@ static int ingest_check_label(const tsr_ingest_kept *c, tsr_error *error) {
                    tsr_datatype_name(c->datatype), text || c->values_per_cell == 1 ? "" : "[]");
 }
 
-static int ingest_make_label(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_ingest_label *label,
-                             tsr_error *error) {
+static int make_label(tsr_ingest *g, uint32_t column, ingest_different *v, tsr_ingest_label *label, tsr_error *error) {
   const tsr_ingest_column *given = g->columns[column].given;
   tsr_buffer scratch = {.memory = &g->memory};
-  int rc = ingest_collect_values(g, column, v, &scratch, error);
+  int rc = collect_values(g, column, v, &scratch, error);
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(&g->memory, v->count + 1, &v->places, error);
   label->count = v->count;
-  if (rc >= 0) rc = given->label ? ingest_find_values(v, given->label, error) : ingest_sort_values(g, v, label, error);
-  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = ingest_recode_part(g, column, p, v, &scratch, error);
+  if (rc >= 0) rc = given->label ? find_values(v, given->label, error) : sort_values(g, v, label, error);
+  for (uint64_t p = 0; p < g->counts.parts && rc >= 0; p++) rc = recode_part(g, column, p, v, &scratch, error);
   tsr__buffer_release(&scratch);
   return rc;
 }
@@ -233,13 +231,13 @@ int tsr__ingest_recode_labels(tsr_ingest *g, tsr_error *error) {
   for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_kept *c = &g->columns[i];
     if (!c->given->label_of) continue;
-    TSR_TRY(ingest_check_label(c, error));
+    TSR_TRY(check_label(c, error));
     TSR_TRY(TSR_ARENA_ARRAY(&g->arena, 1, &c->label, error));
     c->label->datatype = c->datatype;
     c->label->values.memory = c->label->offsets.memory = &g->memory;
     ingest_different v = {.column = c, .is_text = tsr_datatype_kind(c->datatype) == TSR_KIND_TEXT};
     v.bytes.memory = v.ends.memory = &g->memory;
-    const int rc = ingest_make_label(g, i, &v, c->label, error);
+    const int rc = make_label(g, i, &v, c->label, error);
     tsr__buffer_release(&v.bytes);
     tsr__buffer_release(&v.ends);
     tsr__free(v.table);

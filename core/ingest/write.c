@@ -22,7 +22,7 @@ uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part) {
 
 /* ---- The least and the greatest value ---------------------------------------------------------------------------- */
 
-static void ingest_bound_integers(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
+static void bound_integers(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
   const uint64_t flip = c->is_unsigned ? 0 : UINT64_C(1) << 63;
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < rows; i++) {
@@ -40,7 +40,7 @@ static void ingest_bound_integers(const tsr_ingest_kept *c, uint64_t rows, tsr_i
   memcpy(part->high, &high, 8);
 }
 
-static void ingest_bound_reals(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
+static void bound_reals(const tsr_ingest_kept *c, uint64_t rows, tsr_ingest_part *part) {
   double low = INFINITY, high = -INFINITY;
   for (uint64_t i = 0; i < rows; i++) {
     double value;
@@ -68,7 +68,7 @@ static int ingest_spill(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) 
 }
 
 /* Keeps the block of a part in memory, or spills it to the temporary file. */
-static int ingest_keep_block(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
+static int keep_block(tsr_ingest *g, tsr_ingest_part *part, tsr_error *error) {
   if (!part->block) return TSR_OK;
   if (g->spill.resident + part->size > g->memory.limit / 4) return ingest_spill(g, part, error);
   g->spill.resident += part->size;
@@ -80,8 +80,8 @@ static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error
                  nulls = c->growing.nulls ? g->counts.part_rows : 0;
   tsr_ingest_part part = {.class = c->class, .values_size = c->growing.values.size, .has_nulls = nulls > 0};
   part.size = c->growing.values.size + ends + nulls;
-  if (c->class == TSR_INGEST_INTEGERS) ingest_bound_integers(c, g->counts.part_rows, &part);
-  if (c->class == TSR_INGEST_REALS) ingest_bound_reals(c, g->counts.part_rows, &part);
+  if (c->class == TSR_INGEST_INTEGERS) bound_integers(c, g->counts.part_rows, &part);
+  if (c->class == TSR_INGEST_REALS) bound_reals(c, g->counts.part_rows, &part);
   if (c->class != TSR_INGEST_NONE) {
     uint64_t padded = (c->growing.values.size + 7) / 8 * 8; /* the ends are aligned */
     part.size += padded - c->growing.values.size;
@@ -91,7 +91,7 @@ static int ingest_end_column(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error
     if (ends) memcpy(part.block + padded, c->growing.ends.data, ends);
     if (nulls) memcpy(part.block + padded + ends, c->growing.validity.data, nulls);
   }
-  int rc = ingest_keep_block(g, &part, error);
+  int rc = keep_block(g, &part, error);
   if (rc >= 0) rc = tsr__buffer_append(&c->parts, &part, sizeof part, error);
   if (rc < 0) tsr__free(part.block);
   c->growing.values.size = c->growing.ends.size = c->growing.validity.size = c->growing.before = 0;
@@ -128,7 +128,7 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
                             .bounded = true};
   memcpy(part->low, &low, 8);
   memcpy(part->high, &high, 8);
-  return ingest_keep_block(g, part, error);
+  return keep_block(g, part, error);
 }
 
 /* ---- Removing rows ----------------------------------------------------------------------------------------------- */
@@ -136,8 +136,8 @@ int tsr__ingest_replace_part(tsr_ingest *g, uint32_t column, uint64_t number, ui
 static bool ingest_is_out(const uint8_t *out, uint64_t row) { return out[row / 8] >> row % 8 & 1; }
 
 /* Copies the remaining rows of a block to `to`, which is as large, and sets the new size of the values. */
-static void ingest_copy_kept(const tsr_ingest_part *part, const uint8_t *from, uint64_t rows, uint64_t kept,
-                             const uint8_t *out, uint64_t first, uint8_t *to, uint64_t *values_size) {
+static void copy_kept(const tsr_ingest_part *part, const uint8_t *from, uint64_t rows, uint64_t kept,
+                      const uint8_t *out, uint64_t first, uint8_t *to, uint64_t *values_size) {
   const bool texts = part->class >= TSR_INGEST_TEXTS;
   const uint64_t padded = (part->values_size + 7) / 8 * 8;
   uint64_t begin = 0, size = 0;
@@ -168,8 +168,8 @@ static void ingest_copy_kept(const tsr_ingest_part *part, const uint8_t *from, u
   }
 }
 
-static int ingest_shrink_column(tsr_ingest *g, tsr_ingest_part *part, uint64_t rows, uint64_t kept, const uint8_t *out,
-                                uint64_t first, tsr_error *error) {
+static int shrink_column(tsr_ingest *g, tsr_ingest_part *part, uint64_t rows, uint64_t kept, const uint8_t *out,
+                         uint64_t first, tsr_error *error) {
   tsr_buffer scratch = {.memory = &g->memory};
   uint8_t *block;
   uint64_t values_size;
@@ -177,7 +177,7 @@ static int ingest_shrink_column(tsr_ingest *g, tsr_ingest_part *part, uint64_t r
   if (rc >= 0 && !part->block) rc = tsr__staged_read(g->spill.file, part->offset, scratch.data, part->size, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(&g->memory, TSR_MAX(part->size, 1), &block, error);
   if (rc >= 0) {
-    ingest_copy_kept(part, part->block ? part->block : scratch.data, rows, kept, out, first, block, &values_size);
+    copy_kept(part, part->block ? part->block : scratch.data, rows, kept, out, first, block, &values_size);
     if (part->block) g->spill.resident -= part->size;
     tsr__free(part->block);
     part->block = block;
@@ -186,7 +186,7 @@ static int ingest_shrink_column(tsr_ingest *g, tsr_ingest_part *part, uint64_t r
     if (part->class >= TSR_INGEST_TEXTS) part->size += kept * 8;
     if (part->has_nulls) part->size += kept;
     rc = TSR_REALLOC_ARRAY(&g->memory, TSR_MAX(part->size, 1), &part->block, error);
-    if (rc >= 0) rc = ingest_keep_block(g, part, error);
+    if (rc >= 0) rc = keep_block(g, part, error);
   }
   tsr__buffer_release(&scratch);
   return rc;
@@ -199,7 +199,7 @@ int tsr__ingest_shrink_part(tsr_ingest *g, uint64_t number, const uint8_t *out, 
   if (kept == rows) return TSR_OK;
   for (uint32_t i = 0; i < g->column_count; i++) {
     tsr_ingest_part *part = tsr__ingest_part(&g->columns[i], number);
-    if (part->class != TSR_INGEST_NONE) TSR_TRY(ingest_shrink_column(g, part, rows, kept, out, first, error));
+    if (part->class != TSR_INGEST_NONE) TSR_TRY(shrink_column(g, part, rows, kept, out, first, error));
   }
   memcpy(g->columns[g->column_count].parts.data + number * sizeof kept, &kept, sizeof kept);
   return tsr__cancelled(&g->environment->memory, error);
@@ -292,7 +292,7 @@ static int ingest_row_numbers(uint64_t key, const tsr_field *row, uint64_t rows,
   return TSR_OK;
 }
 
-static int ingest_append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_error *error) {
+static int append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_error *error) {
   const uint64_t rows = tsr__ingest_part_rows(w->ingest, part);
   if (!rows) return TSR_OK;
   for (uint32_t f = 0; f < w->field_count; f++) {
@@ -345,7 +345,7 @@ static int check_duplicates(ingest_writing *w, tsr_array *array, tsr_error *erro
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
-static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *error) {
+static int find_column(ingest_writing *w, uint32_t field, tsr_error *error) {
   const char *name = w->schema->fields[field].name;
   const tsr_ingest *g = w->ingest;
   ingest_target *t = &w->targets[field];
@@ -361,7 +361,7 @@ static int ingest_find_column(ingest_writing *w, uint32_t field, tsr_error *erro
 }
 
 /* Fails if another process has appended rows since these were numbered. */
-static int ingest_check_first(const ingest_writing *w, tsr_array *array, tsr_error *error) {
+static int check_first(const ingest_writing *w, tsr_array *array, tsr_error *error) {
   uint64_t key, room;
   if (!w->appends || w->ingest->options.dimension_count > 0) return TSR_OK;
   TSR_TRY(tsr__ingest_next_row(array, &key, &room, error));
@@ -372,14 +372,14 @@ static int ingest_check_first(const ingest_writing *w, tsr_array *array, tsr_err
 static int ingest_write_parts(ingest_writing *w, tsr_array *array, tsr_error *error) {
   uint64_t first = 0;
   for (uint64_t p = 0; p < w->ingest->counts.parts; p++) {
-    TSR_TRY(ingest_append_part(w, p, first, error));
+    TSR_TRY(append_part(w, p, first, error));
     first += tsr__ingest_part_rows(w->ingest, p);
   }
   if (!tsr_writer_changed(w->writer)) return TSR_OK;
   const int rc = tsr_writer_prepare(w->writer, error);
   if (rc == TSR_FULL && w->schema->dense) return tsr__wrap(error, "the rows leave gaps: say kind sparse");
   TSR_TRY(rc);
-  TSR_TRY(ingest_check_first(w, array, error));
+  TSR_TRY(check_first(w, array, error));
   return tsr_writer_publish(w->writer, error);
 }
 
@@ -397,7 +397,7 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
     rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.targets, error);
     if (rc >= 0) rc = TSR_ARENA_ARRAY(&w.arena, w.field_count, &w.columns, error);
   }
-  for (uint32_t f = 0; f < w.field_count && rc >= 0; f++) rc = ingest_find_column(&w, f, error);
+  for (uint32_t f = 0; f < w.field_count && rc >= 0; f++) rc = find_column(&w, f, error);
   if (rc >= 0) rc = ingest_write_parts(&w, array, error);
   if (rc < 0 && w.writer) (void)tsr_writer_abandon(w.writer, NULL);
   if (rc >= 0 && new_array) rc = check_duplicates(&w, array, error);

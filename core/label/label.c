@@ -43,8 +43,8 @@ static void return_label_lease(const tsr_label_index *index) {
 
 /* Writes the values as a separate commit. With `leased`, the order is checked again just before the commit is
  * published, in case the lease has expired meanwhile. */
-static int label_write_box(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
-                           bool leased, tsr_error *error) {
+static int write_box(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count, bool leased,
+                     tsr_error *error) {
   const tsr_writer_options options = {0};
   const tsr_column columns[] = {{0}, *values}; /* a box has no column of coordinates */
   tsr_interval span;
@@ -64,7 +64,7 @@ static int label_write_box(tsr_label_index *index, const void *first, const tsr_
 
 int tsr__label_write_new(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
                          tsr_error *error) {
-  return count > 0 ? label_write_box(index, first, values, count, false, error) : TSR_OK;
+  return count > 0 ? write_box(index, first, values, count, false, error) : TSR_OK;
 }
 
 int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column *values, uint64_t count,
@@ -73,7 +73,7 @@ int tsr_label_write(tsr_label_index *index, const void *first, const tsr_column 
   if (count == 0) return TSR_OK;
   int rc = take_label_lease(index, error);
   if (rc == TSR_BUSY) return rc;
-  if (rc >= 0) rc = label_write_box(index, first, values, count, true, error);
+  if (rc >= 0) rc = write_box(index, first, values, count, true, error);
   return_label_lease(index); /* even if it is not known whether it was taken */
   return rc;
 }

@@ -263,7 +263,7 @@ static int parse_entry(tsr_renewal *r, const char *directory, const char *text, 
 
 /* ---- __commits --------------------------------------------------------------------------------------------------- */
 
-static int listing_read_ignored(tsr_renewal *r, const tsr_listing *entries) {
+static int read_ignored(tsr_renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_commit_file *file;
     char name[TSR_STAGED_NAME];
@@ -297,7 +297,7 @@ static const tsr_commit_file *read_paired_footers(tsr_renewal *r, const char *co
   return file;
 }
 
-static int listing_read_consolidated(tsr_renewal *r, const tsr_listing *entries) {
+static int read_consolidated(tsr_renewal *r, const tsr_listing *entries) {
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name;
     if (!tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED)) continue;
@@ -444,14 +444,14 @@ static int check_own_commit(tsr_log *log, const tsr_listing *entries, tsr_error 
                    log->own_commit);
 }
 
-static int listing_list_commits(tsr_renewal *r) {
+static int list_commits(tsr_renewal *r) {
   const tsr_listing *entries = &r->directories->lists[TSR_IN_COMMITS];
   int rc = directory_settle(r->directories, TSR_IN_COMMITS, r->error);
   if (rc >= 0) rc = check_own_commit(r->log, entries, r->error);
   r->future = tsr__environment_now() + TSR_TIME_AHEAD;
   if (rc >= 0) rc = expect_commit_files(r, entries);
-  if (rc >= 0) rc = listing_read_ignored(r, entries);
-  if (rc >= 0) rc = listing_read_consolidated(r, entries);
+  if (rc >= 0) rc = read_ignored(r, entries);
+  if (rc >= 0) rc = read_consolidated(r, entries);
   for (uint64_t i = 0; rc >= 0 && i < entries->count; i++) {
     rc = note_entry(r, entries->entries[i].name);
     if (rc >= 0) rc = list_commit(r, entries, entries->entries[i].name);
@@ -463,7 +463,7 @@ static int listing_list_commits(tsr_renewal *r) {
 
 /* ---- The array's directory, __schema, __fragment_meta ------------------------------------------------------------ */
 
-static int listing_add_old_fragment(tsr_renewal *r, const tsr_listing *root, const char *text) {
+static int add_old_fragment(tsr_renewal *r, const tsr_listing *root, const char *text) {
   tsr_name parsed;
   const char *name;
   if (strchr(text, '.') || !tsr__name_parse(text, strlen(text), &parsed)) return TSR_OK;
@@ -515,7 +515,7 @@ static int list_old_layout(tsr_renewal *r, const tsr_listing *root) {
     const tsr_entry *entry = &root->entries[i];
     tsr_committed item;
     int rc = TSR_OK;
-    if (entry->kind != TSR_ENTRY_FILE) rc = listing_add_old_fragment(r, root, entry->name);
+    if (entry->kind != TSR_ENTRY_FILE) rc = add_old_fragment(r, root, entry->name);
     else if ((rc = parse_entry(r, "", entry->name, TSR_SUFFIX_VACUUM, &item)) > 0)
       rc = tsr__renewal_append(r, &r->listing->vacuums, &item);
     else if (rc == 0) rc = add_footers(r, "", entry->name);
@@ -723,25 +723,25 @@ static int list_directories(tsr_renewal *r, bool commits) {
 /* Fails with TSR_ABORT if the array's directory has changed since it was listed. __commits is listed after it. A vacuum
  * in between may have removed both fragments that the first listing has, and the vacuum file that would hide them in
  * the second. Call only if the directory has committed names (old layout). */
-static int listing_check_root(tsr_renewal *r) {
+static int check_root(tsr_renewal *r) {
   const int same = directory_is_same(r->directories, TSR_IN_ROOT, r->error);
   if (same) return same < 0 ? same : TSR_OK;
   return tsr__fail(r->error, TSR_ABORT, "it changes while it is listed");
 }
 
-static int listing_list_all(tsr_renewal *r, bool commits) {
+static int list_all(tsr_renewal *r, bool commits) {
   const tsr_listing *root = &r->directories->lists[TSR_IN_ROOT];
   TSR_TRY(list_directories(r, commits));
   TSR_TRY(list_schemas(r, root));
   if (r->listing->schemas.count == 0) return fail_no_array(r, root);
   find_old_names(r, root);
   if (!commits) return TSR_OK;
-  int rc = list_footers(r); /* first: listing_list_commits needs the names */
-  if (rc >= 0) rc = listing_list_commits(r);
+  int rc = list_footers(r); /* first: list_commits needs the names */
+  if (rc >= 0) rc = list_commits(r);
   if (rc >= 0) rc = list_old_layout(r, root);
   if (rc >= 0) rc = listing_check_unfinished(r, root);
   if (rc >= 0) rc = tsr__listing_check_gone(r);
-  if (rc >= 0 && r->listing->old_layout) rc = listing_check_root(r);
+  if (rc >= 0 && r->listing->old_layout) rc = check_root(r);
   return rc == TSR_NOT_FOUND ? TSR_ABORT : rc; /* a listed file is gone: list again */
 }
 
@@ -769,7 +769,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
   listing->moment.listed = tsr__moment();
   listing->moment.changes = log->store->changes;
   int rc = tsr__commit_files_outdate(log, error);
-  if (rc >= 0) rc = listing_list_all(&r, commits);
+  if (rc >= 0) rc = list_all(&r, commits);
   for (int i = 0; i < TSR_LISTING_STAMPS; i++) listing->moment.stamps[i] = directories->stamps[i];
   *doubtful = r.doubtful;
   tsr__map_release(&r.ignored);

@@ -442,7 +442,7 @@ int tsr__prepared_read(tsr_store *store, const char *marker, tsr_arena *arena, t
 
 /* ---- Publishing -------------------------------------------------------------------------------------------------- */
 
-static int pending_add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
+static int add_delete(tsr_store *store, const tsr_commit *commit, bool durable, tsr_error *error) {
   char path[TSR_COMMIT_PATH];
   snprintf(path, sizeof path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, commit->name);
   tsr_error one;
@@ -540,9 +540,9 @@ int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, ts
     if (published < 0) return published;
     if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
     /* the process that published it may have died before writing the .del files */
-    return con ? each_delete(store, commit, durable, pending_add_delete, error) : 0;
+    return con ? each_delete(store, commit, durable, add_delete, error) : 0;
   }
-  if (con) TSR_TRY(each_delete(store, commit, durable, pending_add_delete, error));
+  if (con) TSR_TRY(each_delete(store, commit, durable, add_delete, error));
   char directory[TSR_COMMIT_PATH];
   directory_of(commit, directory);
   if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));
@@ -587,7 +587,7 @@ bool tsr__late_path(const char *commit, char path[TSR_COMMIT_PATH]) {
 }
 
 /* Parses a decimal number and the text `behind` it, and moves *at past both. Returns false if they are not there. */
-static bool pending_late_take_number(char **at, const char *behind, uint64_t *number) {
+static bool take_number(char **at, const char *behind, uint64_t *number) {
   char *end;
   if (**at < '0' || **at > '9') return false;
   *number = strtoull(*at, &end, 10);
@@ -601,8 +601,7 @@ static bool parse_late(char *text, tsr_late *late) {
   if (!line || line - text >= TSR_COMMIT_PATH) return false;
   *line++ = 0;
   *late = (tsr_late){0};
-  if (!pending_late_take_number(&line, " of ", &late->dropped) || !pending_late_take_number(&line, "\n", &late->total))
-    return false;
+  if (!take_number(&line, " of ", &late->dropped) || !take_number(&line, "\n", &late->total)) return false;
   if (strcmp(line, "end\n") != 0) return false;
   if (strcmp(text, NOTHING) == 0) return true;
   if (!tsr__late_path(text, other)) return false;

@@ -191,7 +191,7 @@ static bool same_fields(const tsr_schema *a, const tsr_schema *b) {
   return a->cell_order == b->cell_order && a->tile_order == b->tile_order;
 }
 
-static const tsr_schema *consolidate_schema_of(const consolidation *c, uint64_t i) {
+static const tsr_schema *schema_of(const consolidation *c, uint64_t i) {
   return c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment->metadata.schema;
 }
 
@@ -203,7 +203,7 @@ static bool is_overlapped(const consolidation *c, uint64_t first) {
 }
 
 /* The last time of a sequence; only valid if no item before the sequence overlaps it. */
-static uint64_t consolidate_end_of(const consolidation *c, const fragment_sequence *sequence) {
+static uint64_t end_of(const consolidation *c, const fragment_sequence *sequence) {
   return consolidate_item_at(c, sequence->first + sequence->count - 1)->latest;
 }
 
@@ -211,15 +211,14 @@ static uint64_t consolidate_end_of(const consolidation *c, const fragment_sequen
  * first needs checking, since items are ordered by start time. */
 static bool overlaps_others(const consolidation *c, const fragment_sequence *sequence) {
   const uint64_t behind = sequence->first + sequence->count;
-  return is_overlapped(c, sequence->first) ||
-         (behind < item_count(c) && start_of(c, behind) <= consolidate_end_of(c, sequence));
+  return is_overlapped(c, sequence->first) || (behind < item_count(c) && start_of(c, behind) <= end_of(c, sequence));
 }
 
 static bool may_extend(consolidation *c, const fragment_sequence *sequence, uint64_t bytes, uint64_t tile_bytes) {
   const uint64_t next = sequence->first + sequence->count;
   if (next >= item_count(c) || consolidate_item_at(c, next)->index < 0) return false;
   if (sequence->count == 0) return true;
-  if (!same_fields(consolidate_schema_of(c, sequence->first), consolidate_schema_of(c, next))) return false;
+  if (!same_fields(schema_of(c, sequence->first), schema_of(c, next))) return false;
   if (c->options->max_fragment_bytes &&
       tsr__add_sat(bytes, consolidate_item_at(c, next)->bytes) > c->options->max_fragment_bytes) {
     c->full = true;
@@ -248,15 +247,14 @@ static fragment_sequence find_sequence(consolidation *c, uint64_t first) {
   return sequence;
 }
 
-static int consolidate_add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
+static int add_box(const consolidation *c, uint64_t i, tsr_box_set *set, tsr_error *error) {
   const tsr_fragment *fragment = c->snapshot->fragments[consolidate_item_at(c, i)->index].fragment;
   if (fragment->metadata.empty_domain) return TSR_OK;
   return tsr__box_set_add(set, fragment->dense.box_low, fragment->dense.box_high, error);
 }
 
 static int add_boxes(const consolidation *c, const fragment_sequence *sequence, tsr_box_set *set, tsr_error *error) {
-  for (uint64_t i = sequence->first; i < sequence->first + sequence->count; i++)
-    TSR_TRY(consolidate_add_box(c, i, set, error));
+  for (uint64_t i = sequence->first; i < sequence->first + sequence->count; i++) TSR_TRY(add_box(c, i, set, error));
   return TSR_OK;
 }
 
@@ -267,7 +265,7 @@ static int cut_dense(consolidation *c, fragment_sequence *sequence, tsr_error *e
   uint64_t best = 0, gain = 0;
   int rc = TSR_OK;
   for (uint64_t n = 1; n <= sequence->count && n <= best + DENSE_LOOKAHEAD && rc >= 0; n++) {
-    rc = consolidate_add_box(c, sequence->first + n - 1, &set, error);
+    rc = add_box(c, sequence->first + n - 1, &set, error);
     const uint64_t boxes = tsr__box_set_count(&set);
     const fragment_sequence part = {sequence->first, n};
     if (rc < 0 || boxes >= n || n - boxes <= gain || (!layout_has_commits_folder(c->version) && boxes > 1)) continue;
@@ -291,7 +289,7 @@ typedef struct merging { /* the merge of one sequence */
   tsr_replacement replacement;
 } merging;
 
-static tsr_fragment_target consolidate_target_of(merging *m, const char *directory, const tsr_interval *box) {
+static tsr_fragment_target target_of(merging *m, const char *directory, const tsr_interval *box) {
   const consolidation *c = m->c;
   return (tsr_fragment_target){.environment = c->array->environment,
                                .store = c->array->store,
@@ -311,7 +309,7 @@ static tsr_fragment_target consolidate_target_of(merging *m, const char *directo
                                .durable = true};
 }
 
-static int consolidate_write_sparse(merging *m, tsr_error *error) {
+static int write_sparse(merging *m, tsr_error *error) {
   uint64_t cells = 0;
   for (uint32_t i = 0; i < m->plan.count; i++) {
     tsr_fragment_info info;
@@ -320,13 +318,13 @@ static int consolidate_write_sparse(merging *m, tsr_error *error) {
   }
   char directory[160];
   TSR_TRY(tsr__replacement_add(&m->replacement, directory, error));
-  const tsr_fragment_target target = consolidate_target_of(m, directory, NULL);
+  const tsr_fragment_target target = target_of(m, directory, NULL);
   TSR_TRY(tsr__merge_sparse(&m->plan, &m->conditions, &target, &cells, error));
   if (!cells) tsr__replacement_end(&m->replacement); /* the merge has purged all cells */
   return TSR_OK;
 }
 
-static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *error) {
+static int write_box(merging *m, const uint64_t *ends, tsr_error *error) {
   const tsr_grid *grid;
   const uint32_t n = m->schema->dimension_count;
   TSR_TRY(tsr__array_grid(m->c->array, m->schema, &grid, error));
@@ -343,11 +341,11 @@ static int consolidate_write_box(merging *m, const uint64_t *ends, tsr_error *er
   }
   char directory[160];
   TSR_TRY(tsr__replacement_add(&m->replacement, directory, error));
-  const tsr_fragment_target target = consolidate_target_of(m, directory, box);
+  const tsr_fragment_target target = target_of(m, directory, box);
   return tsr__merge_dense(&m->plan, low, high, &target, error);
 }
 
-static int consolidate_write_dense(merging *m, tsr_error *error) {
+static int write_dense(merging *m, tsr_error *error) {
   tsr_box_set set = {.dimensions = m->schema->dimension_count, .ends.memory = &m->c->memory};
   int rc = add_boxes(m->c, &m->sequence, &set, error);
   for (uint64_t i = 0; rc >= 0 && i < tsr__box_set_count(&set); i++) {
@@ -357,7 +355,7 @@ static int consolidate_write_dense(merging *m, tsr_error *error) {
     tsr__work_more(m->c->array->environment, cells);
   }
   for (uint64_t i = 0; i < tsr__box_set_count(&set) && rc >= 0; i++)
-    rc = consolidate_write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
+    rc = write_box(m, (const uint64_t *)(const void *)set.ends.data + i * 2 * set.dimensions, error);
   tsr__buffer_release(&set.ends);
   return rc;
 }
@@ -379,9 +377,9 @@ static bool may_purge(const merging *m) {
 
 /* Returns the newest schema among the sequence's fragments, which all have the same fields. */
 static const tsr_schema *choose_schema(const consolidation *c, const fragment_sequence *sequence) {
-  const tsr_schema *newest = consolidate_schema_of(c, sequence->first);
+  const tsr_schema *newest = schema_of(c, sequence->first);
   for (uint64_t i = sequence->first + 1; i < sequence->first + sequence->count; i++)
-    if (strcmp(consolidate_schema_of(c, i)->name, newest->name) > 0) newest = consolidate_schema_of(c, i);
+    if (strcmp(schema_of(c, i)->name, newest->name) > 0) newest = schema_of(c, i);
   return newest;
 }
 
@@ -428,7 +426,7 @@ static int plan_merge(merging *m, tsr_error *error) {
   m->schema = choose_schema(c, &m->sequence);
   m->replacement.duplicates = m->schema->allows_duplicates;
   m->replacement.start = start_of(c, m->sequence.first);
-  m->replacement.end = consolidate_end_of(c, &m->sequence);
+  m->replacement.end = end_of(c, &m->sequence);
   TSR_TRY(find_snapshot(m, error));
   uint32_t *fragments;
   TSR_TRY(TSR_ARENA_ARRAY(&c->arena, m->sequence.count, &fragments, error));
@@ -450,7 +448,7 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
   m.plan.threads = c->options->threads ? c->options->threads : c->array->threads;
   int rc = plan_merge(&m, error);
   bool useful = rc >= 0 && (sequence->count > 1 || (m.plan.purge && m.conditions.has_deletes));
-  if (useful) rc = c->dense ? consolidate_write_dense(&m, error) : consolidate_write_sparse(&m, error);
+  if (useful) rc = c->dense ? write_dense(&m, error) : write_sparse(&m, error);
   if (rc >= 0 && useful && m.replacement.count) {
     rc = tsr__replacement_commit(&m.replacement, error);
     if (rc >= 0) c->merged += sequence->count;
@@ -464,7 +462,7 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
 /* ---- All sequences ----------------------------------------------------------------------------------------------- */
 
 /* Fails if a fragment that the caller has named does not exist or cannot be merged. */
-static int consolidate_check_names(const consolidation *c, tsr_error *error) {
+static int check_names(const consolidation *c, tsr_error *error) {
   for (uint64_t n = 0; n < c->options->fragment_count; n++) {
     const char *name = c->options->fragments[n];
     uint64_t i = 0;
@@ -505,12 +503,12 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
   const bool named = c->options->fragment_count > 0;
   const uint64_t least = c->options->purge_deleted ? 1 : 2, before = c->merged;
   c->split = c->full = false;
-  if (!first) TSR_TRY(tsr__log_list(&c->array->log, true, true, error)); /* consolidate_open_schema has listed it */
+  if (!first) TSR_TRY(tsr__log_list(&c->array->log, true, true, error)); /* open_schema has listed it */
   if (!c->planning) TSR_TRY(tsr__staged_vacuums_finish(&c->array->log, error));
   if (!c->planning) TSR_TRY(tsr__revert_duplicating_merges(c->array, error));
   TSR_TRY(tsr_snapshot_open(c->array, NULL, TSR_TIME_BEGIN, c->as_of, &c->snapshot, error));
   TSR_TRY(find_items(c, error));
-  TSR_TRY(consolidate_check_names(c, error));
+  TSR_TRY(check_names(c, error));
   for (uint64_t i = 0; i < item_count(c);) {
     if (consolidate_item_at(c, i)->index < 0) {
       i++;
@@ -564,7 +562,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
   return rc;
 }
 
-static int consolidate_open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
+static int open_schema(consolidation *c, const tsr_schema **schema, tsr_error *error) {
   TSR_TRY(tsr__log_list(&c->array->log, true, !c->planning, error));
   TSR_TRY(tsr__array_schema_at(c->array, UINT64_MAX, schema, error));
   if ((*schema)->key_value) return tsr__fail(error, TSR_READONLY, "key-value stores are not written");
@@ -576,7 +574,7 @@ static int consolidate_open_schema(consolidation *c, const tsr_schema **schema, 
 
 static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error) {
   const tsr_schema *schema;
-  TSR_TRY(consolidate_open_schema(c, &schema, error));
+  TSR_TRY(open_schema(c, &schema, error));
   const tsr_maintained object = {c->array->environment, c->array->store, tsr__array_key(c->array), c->array, c->version,
                                  c->array->path};
   if (what == TSR_MAINTAIN_COMMITS) return tsr__consolidate_commits(c->array, c->version, &c->merged, error);

@@ -341,7 +341,7 @@ static int write_con(tsr_array *array, uint32_t version, const tsr_buffer *lines
 }
 
 /* Writes one .con with all commits. *written is false if there are none. */
-static int consolidate_files_write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
+static int write_all(tsr_array *array, uint32_t version, bool *written, tsr_error *error) {
   tsr_buffer out = {.memory = &array->memory};
   int rc = TSR_ABORT;
   for (int i = 0; rc == TSR_ABORT && i < CONSOLIDATE_FILES_ATTEMPTS; i++) {
@@ -413,7 +413,7 @@ int tsr__replace_truncated_con(tsr_array *array, uint32_t version, uint64_t *rem
   const tsr_commit_listing *listing = array->log.listing;
   bool written = false;
   if (listing->truncated_con.count == 0) return TSR_OK;
-  TSR_TRY(consolidate_files_write_all(array, TSR_MAX(version, 12), &written, error));
+  TSR_TRY(write_all(array, TSR_MAX(version, 12), &written, error));
   TSR_TRY(tsr__log_list(&array->log, true, true, error));
   listing = array->log.listing;
   for (uint64_t i = 0; i < listing->truncated_con.count; i++) {
@@ -446,7 +446,7 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
   } else {
     bool damaged = false;
     if (loose + consolidated == 1) TSR_TRY(find_damaged_copy(array, &damaged, error));
-    if (loose + consolidated >= 2 || damaged) TSR_TRY(consolidate_files_write_all(array, version, &written, error));
+    if (loose + consolidated >= 2 || damaged) TSR_TRY(write_all(array, version, &written, error));
   }
   if (written) *merged = loose + consolidated;
   return restore_deletes(array, error);
@@ -455,7 +455,7 @@ int tsr__consolidate_commits(tsr_array *array, uint32_t version, uint64_t *merge
 /* ---- Footers ----------------------------------------------------------------------------------------------------- */
 
 /* Appends a fragment's footer to `out`, without the 8-byte length that may follow it. */
-static int consolidate_files_read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
+static int read_footer(tsr_array *array, tsr_fragment *fragment, tsr_buffer *out, tsr_error *error) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   tsr_file *file;
   uint8_t size_bytes[8];
@@ -505,7 +505,7 @@ static int collect_footers(tsr_array *array, uint64_t since, uint64_t as_of, foo
     rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
     if (rc >= 0) rc = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
-    if (rc >= 0) rc = consolidate_files_read_footer(array, fragment, &f->bytes, error);
+    if (rc >= 0) rc = read_footer(array, fragment, &f->bytes, error);
   }
   tsr_snapshot_close(snapshot); /* the names stay valid as long as the array's listing has the fragments */
   return rc;
@@ -629,8 +629,8 @@ static int encode_metadata(tsr_buffer *all, tsr_buffer *out, tsr_error *error) {
 }
 
 /* Writes the consolidated file and its vacuum file. Readers ignore the replaced files once the vacuum file exists. */
-static int consolidate_files_write_metadata(const tsr_maintained *object, const tsr_timestamped_files *files,
-                                            tsr_arena *arena, tsr_buffer *out, tsr_buffer *lines, tsr_error *error) {
+static int write_metadata(const tsr_maintained *object, const tsr_timestamped_files *files, tsr_arena *arena,
+                          tsr_buffer *out, tsr_buffer *lines, tsr_error *error) {
   tsr_buffer all = {.memory = arena->memory}, tile = {.memory = arena->memory};
   uint64_t start = UINT64_MAX, end = 0;
   char path[160], vacuum[170];
@@ -674,7 +674,7 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   int rc =
       tsr__timestamped_files(object->environment, object->store, TSR_DIR_META, since, as_of, &arena, &files, error);
   if (rc >= 0 && files.count >= 2) {
-    rc = consolidate_files_write_metadata(object, &files, &arena, &out, &lines, error);
+    rc = write_metadata(object, &files, &arena, &out, &lines, error);
     if (rc >= 0) *merged = files.count;
   }
   tsr__buffer_release(&out);

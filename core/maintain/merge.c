@@ -90,7 +90,7 @@ typedef struct merger {
 
 static bool merge_is_text(const merger *m, uint32_t d) { return !m->o->schema->fields[d].cell_size; }
 
-static const uint8_t *merge_text_of(const tsr_column *column, uint64_t cell, uint64_t *size) {
+static const uint8_t *text_of(const tsr_column *column, uint64_t cell, uint64_t *size) {
   uint64_t i = column->constant ? 0 : cell;
   *size = column->offsets[i + 1] - column->offsets[i];
   return (const uint8_t *)column->values + column->offsets[i];
@@ -106,7 +106,7 @@ static void make_codes(const merger *m, const tsr_column *columns, uint64_t coun
   uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
   for (uint64_t i = 0; i < count; i++) {
     for (uint32_t d = 0; d < m->dimensions; d++)
-      values[d] = merge_is_text(m, d) ? merge_text_of(&columns[d], i, &sizes[d]) : merge_value_of(m, columns, d, i);
+      values[d] = merge_is_text(m, d) ? text_of(&columns[d], i, &sizes[d]) : merge_value_of(m, columns, d, i);
     rows[i * m->numbers.count] = tsr__hilbert_code(m->o->schema, values, sizes);
   }
 }
@@ -120,7 +120,7 @@ static void make_number(const merger *m, const tsr_column *columns, uint64_t cou
   if (merge_is_text(m, d)) {
     for (uint64_t i = 0; i < count; i++) {
       uint64_t size;
-      const uint8_t *text = merge_text_of(&columns[d], i, &size);
+      const uint8_t *text = text_of(&columns[d], i, &size);
       rows[i * m->numbers.count + k] = tsr__text_prefix(text, size);
     }
     return;
@@ -156,23 +156,22 @@ static int make_rows(const merger *m, const tsr_column *columns, uint64_t count,
   return TSR_OK;
 }
 
-static const uint64_t *merge_row_of(const merger *m, const merge_cursor *c, uint64_t cell) {
+static const uint64_t *row_of(const merger *m, const merge_cursor *c, uint64_t cell) {
   return (const uint64_t *)(const void *)c->rows.data + cell * m->numbers.count;
 }
 
 /* Returns the index, within its block, of the cell at a sorted position. */
-static uint64_t merge_cell_of(const merge_cursor *c, uint64_t at) { return c->order ? c->order[at] : at; }
+static uint64_t cell_of(const merge_cursor *c, uint64_t at) { return c->order ? c->order[at] : at; }
 
-static int merge_compare_cells(const merger *m, const merge_cursor *a, uint64_t i, const merge_cursor *b, uint64_t j) {
-  const uint64_t *x = merge_row_of(m, a, i), *y = merge_row_of(m, b, j);
+static int compare_cells(const merger *m, const merge_cursor *a, uint64_t i, const merge_cursor *b, uint64_t j) {
+  const uint64_t *x = row_of(m, a, i), *y = row_of(m, b, j);
   for (uint32_t l = 0; l < m->numbers.count; l++) {
     if (x[l] != y[l]) return x[l] < y[l] ? -1 : 1;
     if (!m->numbers.texts || (m->numbers.hilbert && l == 0)) continue;
     const uint32_t d = m->numbers.dimension_of[l];
     if (!merge_is_text(m, d)) continue;
     uint64_t x_size, y_size;
-    const uint8_t *x_text = merge_text_of(&a->coordinates[d], i, &x_size),
-                  *y_text = merge_text_of(&b->coordinates[d], j, &y_size);
+    const uint8_t *x_text = text_of(&a->coordinates[d], i, &x_size), *y_text = text_of(&b->coordinates[d], j, &y_size);
     int c = tsr__bytes_compare(x_text, x_size, y_text, y_size);
     if (c) return c;
   }
@@ -183,11 +182,11 @@ static int merge_compare_cells(const merger *m, const merge_cursor *a, uint64_t 
 static int keep_cell(const merger *m, const merge_cursor *c, uint64_t cell, tsr_buffer *row, tsr_buffer *text,
                      tsr_error *error) {
   row->size = text->size = 0;
-  TSR_TRY(tsr__buffer_append(row, merge_row_of(m, c, cell), m->numbers.count * sizeof(uint64_t), error));
+  TSR_TRY(tsr__buffer_append(row, row_of(m, c, cell), m->numbers.count * sizeof(uint64_t), error));
   for (uint32_t d = 0; d < m->dimensions; d++) {
     if (!merge_is_text(m, d)) continue;
     uint64_t size;
-    const uint8_t *bytes = merge_text_of(&c->coordinates[d], cell, &size);
+    const uint8_t *bytes = text_of(&c->coordinates[d], cell, &size);
     TSR_TRY(tsr__buffer_append_u64(text, size, error));
     if (size) TSR_TRY(tsr__buffer_append(text, bytes, size, error));
   }
@@ -197,7 +196,7 @@ static int keep_cell(const merger *m, const merge_cursor *c, uint64_t cell, tsr_
 /* Compares a kept cell with one of a block. */
 static int compare_kept(const merger *m, const tsr_buffer *row, const tsr_buffer *text, const merge_cursor *c,
                         uint64_t cell) {
-  const uint64_t *x = (const uint64_t *)(const void *)row->data, *y = merge_row_of(m, c, cell);
+  const uint64_t *x = (const uint64_t *)(const void *)row->data, *y = row_of(m, c, cell);
   for (uint32_t l = 0; l < m->numbers.count; l++) {
     if (x[l] != y[l]) return x[l] < y[l] ? -1 : 1;
     const uint32_t dimension = m->numbers.dimension_of[l];
@@ -206,7 +205,7 @@ static int compare_kept(const merger *m, const tsr_buffer *row, const tsr_buffer
     uint64_t size;
     for (uint32_t d = 0; d < dimension; d++)
       if (merge_is_text(m, d)) kept += sizeof(uint64_t) + tsr__load64(kept);
-    const uint8_t *bytes = merge_text_of(&c->coordinates[dimension], cell, &size);
+    const uint8_t *bytes = text_of(&c->coordinates[dimension], cell, &size);
     int order = tsr__bytes_compare(kept + sizeof(uint64_t), tsr__load64(kept), bytes, size);
     if (order) return order;
   }
@@ -226,8 +225,8 @@ static bool merge_before(const merger *m, const merge_place *first, const merge_
   const merge_cursor *a = first->source, *b = second->source;
   for (uint32_t l = 0; l < m->numbers.count && !m->numbers.texts; l++)
     if (first->row[l] != second->row[l]) return first->row[l] < second->row[l];
-  uint64_t i = a->loaded ? merge_cell_of(a, a->at) : 0, j = b->loaded ? merge_cell_of(b, b->at) : 0;
-  int order = merge_compare_cells(m, a, i, b, j);
+  uint64_t i = a->loaded ? cell_of(a, a->at) : 0, j = b->loaded ? cell_of(b, b->at) : 0;
+  int order = compare_cells(m, a, i, b, j);
   if (order) return order < 0;
   if (a->loaded != b->loaded) return !a->loaded;
   if (a->loaded && m->o->system_columns) {
@@ -237,8 +236,8 @@ static bool merge_before(const merger *m, const merge_place *first, const merge_
   return a->number > b->number;
 }
 
-static merge_place merge_place_of(const merger *m, merge_cursor *c) {
-  return (merge_place){merge_row_of(m, c, c->loaded ? merge_cell_of(c, c->at) : 0), c};
+static merge_place place_of(const merger *m, merge_cursor *c) {
+  return (merge_place){row_of(m, c, c->loaded ? cell_of(c, c->at) : 0), c};
 }
 
 TSR_DEFINE_HEAP(merge_heap, merger, merge_place, merge_before)
@@ -247,7 +246,7 @@ TSR_DEFINE_HEAP(merge_heap, merger, merge_place, merge_before)
 
 /* Compares two cells of the cursor's block, by coordinates and then newest first. */
 static int compare_in_block(const merger *m, const merge_cursor *c, uint64_t i, uint64_t j) {
-  int order = merge_compare_cells(m, c, i, c, j);
+  int order = compare_cells(m, c, i, c, j);
   if (order || !m->o->system_columns) return order;
   uint64_t x = system_column_find(m, c, i, 0), y = system_column_find(m, c, j, 0);
   return x > y ? -1 : x < y;
@@ -260,7 +259,7 @@ static bool block_is_sorted(const merger *m, const merge_cursor *c) {
 }
 
 /* Sorts a block with a stable, bottom-up merge sort, if the source asks for it. */
-static int merge_sort_block(const merger *m, merge_cursor *c, tsr_error *error) {
+static int sort_block(const merger *m, merge_cursor *c, tsr_error *error) {
   uint64_t count = c->block.count;
   c->order = NULL;
   if (!c->source->sort_blocks || block_is_sorted(m, c)) return TSR_OK;
@@ -295,8 +294,8 @@ static int merge_load(merger *m, merge_cursor *c, tsr_error *error) {
   m->output.columns[c->number] = c->block.columns;
   TSR_TRY(make_rows(m, c->coordinates, c->block.count, &c->rows, error));
   c->loaded = true;
-  TSR_TRY(merge_sort_block(m, c, error));
-  if (c->has_last && compare_kept(m, &c->last_row, &c->last_text, c, merge_cell_of(c, 0)) > 0) {
+  TSR_TRY(sort_block(m, c, error));
+  if (c->has_last && compare_kept(m, &c->last_row, &c->last_text, c, cell_of(c, 0)) > 0) {
     m->unsorted = c->number;
     return tsr__fail(error, TSR_CORRUPT, "cells are not in global order");
   }
@@ -352,7 +351,7 @@ static int merge_advance(merger *m, merge_cursor *c, tsr_error *error) {
   if (++c->at < c->block.count) return TSR_OK;
   TSR_TRY(merge_flush(m, error)); /* the picks point into the block, which the next one replaces */
   TSR_TRY(tsr__cancelled(&m->o->environment->memory, error));
-  TSR_TRY(keep_cell(m, c, merge_cell_of(c, c->block.count - 1), &c->last_row, &c->last_text, error));
+  TSR_TRY(keep_cell(m, c, cell_of(c, c->block.count - 1), &c->last_row, &c->last_text, error));
   c->has_last = true;
   return merge_next_block(m, c, error);
 }
@@ -361,7 +360,7 @@ static int run_merge(merger *m, tsr_error *error) {
   for (uint32_t i = 0; i < m->count; i++) {
     merge_cursor *c = &m->cursors[i];
     TSR_TRY(merge_next_block(m, c, error));
-    if (!c->ended) m->heap[m->heap_count++] = merge_place_of(m, c);
+    if (!c->ended) m->heap[m->heap_count++] = place_of(m, c);
   }
   merge_heap_build(m, m->heap, m->heap_count);
   while (m->heap_count) {
@@ -369,14 +368,14 @@ static int run_merge(merger *m, tsr_error *error) {
     if (!c->loaded) {
       TSR_TRY(merge_load(m, c, error));
     } else {
-      uint64_t cell = merge_cell_of(c, c->at);
+      uint64_t cell = cell_of(c, c->at);
       bool chosen = false;
       TSR_TRY(merge_choose(m, c, cell, &chosen, error));
       if (chosen) m->output.picks[m->output.count++] = (tsr_pick){c->number, (uint32_t)cell};
       if (m->output.count == PICKS_MAX) TSR_TRY(merge_flush(m, error));
       TSR_TRY(merge_advance(m, c, error));
     }
-    const merge_place moved = c->ended ? m->heap[--m->heap_count] : merge_place_of(m, c);
+    const merge_place moved = c->ended ? m->heap[--m->heap_count] : place_of(m, c);
     merge_heap_sink_deep(m, m->heap, m->heap_count, 0, moved);
   }
   return merge_flush(m, error);
@@ -573,7 +572,7 @@ static void slot_column(const tile_source *s, const tsr_field *field, uint32_t d
 
 /* Makes a system column of the current tile; `constant` is the value of all cells if the fragment does not store the
  * column. */
-static void system_column_of(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
+static void column_of(const tile_source *s, int which, const uint64_t *constant, tsr_column *column) {
   int64_t slot =
       tsr__fragment_system_slot(&s->fragment->fragment->metadata, (tsr_system_column)(TSR_SLOT_TIMES + which));
   *column = (tsr_column){.values = constant, .cell_size = sizeof(uint64_t), .constant = true};
@@ -651,8 +650,8 @@ static int find_deletes(tile_source *s, uint64_t cells, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&s->conditions, cells * sizeof(uint64_t), error));
   uint64_t *delete_times = (uint64_t *)(void *)s->delete_times.data,
            *conditions = (uint64_t *)(void *)s->conditions.data;
-  system_column_of(s, DELETE_TIMES, &never, &stored);
-  system_column_of(s, DELETE_CONDITIONS, &never, &by);
+  column_of(s, DELETE_TIMES, &never, &stored);
+  column_of(s, DELETE_CONDITIONS, &never, &by);
   for (uint64_t i = 0; i < cells; i++)
     delete_times[i] = stored.constant ? never : tsr__load64((const uint8_t *)stored.values + 8 * i);
   TSR_TRY(renumber(s, &by, cells, conditions, error));
@@ -681,7 +680,7 @@ static int merge_sparse_next(tsr_merge_source *source, tsr_merge_block *block, t
   uint64_t cells = tsr__fragment_tile_cells(&s->fragment->fragment->metadata, s->at);
   for (uint32_t f = 0; f < s->merge->fields; f++)
     slot_column(s, &schema->fields[f], f, s->fragment->slots[f], &s->columns[f]);
-  if (s->merge->system_columns) system_column_of(s, TIMES, &s->time, &s->columns[s->merge->fields]);
+  if (s->merge->system_columns) column_of(s, TIMES, &s->time, &s->columns[s->merge->fields]);
   if (s->merge->system_columns == 3) TSR_TRY(find_deletes(s, cells, error));
   *block = (tsr_merge_block){cells, s->columns};
   return 1;

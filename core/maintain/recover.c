@@ -91,7 +91,7 @@ static int spans_commit(late *l, const tsr_committed *item, tsr_error *error) {
 }
 
 /* Takes an uncommitted fragment into account: a merge in progress may span the commit; a writer may be in progress. */
-static int recover_late_note_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
+static int note_uncommitted(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
   late *l = argument;
   (void)error;
   if (recover_late_is_own(l, name)) return TSR_OK;
@@ -127,14 +127,14 @@ static int is_late(late *l, tsr_error *error) {
   tsr__map_release(&hidden);
   if (rc < 0 || merged) return rc < 0 ? rc : 0;
   if (l->dense || !layout_has_timed_merges(newest->version) || l->spanned)
-    TSR_TRY(tsr__uncommitted_fragments(l->array, &l->memory, recover_late_note_uncommitted, l, error));
+    TSR_TRY(tsr__uncommitted_fragments(l->array, &l->memory, note_uncommitted, l, error));
   return l->spanned;
 }
 
 /* ---- The commit's visible cells ---------------------------------------------------------------------------------- */
 
 /* Opens a snapshot in which the prepared commit counts as committed. Sets seen, schema and snapshot. */
-static int recover_late_open_present(late *l, tsr_error *error) {
+static int open_present(late *l, tsr_error *error) {
   tsr_snapshot *all;
   l->array->log.host = (tsr_log_host){counts_as_committed, l};
   TSR_TRY(tsr__log_list(&l->array->log, true, true, error));
@@ -155,7 +155,7 @@ static int recover_late_open_present(late *l, tsr_error *error) {
 }
 
 /* Sets l->total to the cells of the prepared commit, and l->kept to 0. */
-static int recover_late_count_cells(late *l, tsr_error *error) {
+static int count_cells(late *l, tsr_error *error) {
   l->total = l->kept = 0;
   for (uint64_t i = 0; i < l->prepared->fragment_count; i++) {
     const tsr_committed *item = NULL;
@@ -212,8 +212,8 @@ static bool is_own_batch(const late *l, const tsr_batch *batch) {
   return false;
 }
 
-static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr_column *columns,
-                                     tsr_writer *writer, tsr_error *error) {
+static int append_batch(late *l, tsr_reader *reader, const tsr_batch *batch, tsr_column *columns, tsr_writer *writer,
+                        tsr_error *error) {
   const uint32_t fields = l->schema->dimension_count + l->schema->attribute_count;
   uint32_t *block = NULL;
   for (uint32_t f = 0; f < fields; f++) {
@@ -232,7 +232,7 @@ static int recover_late_append_batch(late *l, tsr_reader *reader, const tsr_batc
 }
 
 /* Limits the request to the non-empty domain of the commit's fragment, if it has only one. */
-static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
+static void make_ranges(const late *l, tsr_ranges *ranges, tsr_range *bounds) {
   const tsr_fragment_metadata *only = NULL;
   for (uint64_t i = 0; i < l->snapshot->fragment_count && l->prepared->fragment_count == 1; i++)
     if (recover_late_is_own(l, l->snapshot->fragments[i].fragment->name))
@@ -246,7 +246,7 @@ static void recover_late_make_ranges(const late *l, tsr_ranges *ranges, tsr_rang
 }
 
 /* Copies the cells of the prepared commit that readers of its database see, batch by batch. */
-static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
+static int copy_cells(late *l, tsr_writer *writer, tsr_error *error) {
   const uint32_t dimensions = l->schema->dimension_count, fields = dimensions + l->schema->attribute_count;
   tsr_reader *reader = NULL;
   const tsr_batch *batch;
@@ -256,26 +256,26 @@ static int recover_late_copy_cells(late *l, tsr_writer *writer, tsr_error *error
   tsr_ranges *ranges;
   TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &ranges, error));
   TSR_TRY(TSR_ARENA_ARRAY(&l->arena, dimensions, &room, error));
-  recover_late_make_ranges(l, ranges, room);
+  make_ranges(l, ranges, room);
   const tsr_request request = {.dimensions = ranges};
   int rc = tsr_reader_open(l->snapshot, &reader, error);
   if (rc >= 0) rc = tsr_reader_start(reader, &request, error);
   while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
-    if (is_own_batch(l, batch)) rc = recover_late_append_batch(l, reader, batch, columns, writer, error);
+    if (is_own_batch(l, batch)) rc = append_batch(l, reader, batch, columns, writer, error);
   tsr_reader_close(reader);
   return rc;
 }
 
 /* ---- Copying boxes ----------------------------------------------------------------------------------------------- */
 
-typedef struct recover_late_own_box { /* a box of one fragment; argument of recover_late_write_box */
+typedef struct recover_late_own_box { /* a box of one fragment; argument of write_box */
   late *l;
   const tsr_writer *writer;
   uint32_t fragment; /* index in the snapshot */
   uint64_t *low, *high; /* ordinals, inclusive */
 } recover_late_own_box;
 
-static int recover_late_write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
+static int write_box(void *argument, const tsr_fragment_target *target, tsr_error *error) {
   recover_late_own_box *b = argument;
   const tsr_merge_plan plan = {.array = b->l->array,
                                .snapshot = b->l->snapshot,
@@ -301,7 +301,7 @@ static int find_visible_boxes(late *l, uint64_t index, tsr_box_set *set, tsr_err
   return 1;
 }
 
-static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *writer, tsr_error *error) {
+static int copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *writer, tsr_error *error) {
   const uint32_t n = l->schema->dimension_count;
   const tsr_grid *grid = &l->snapshot->grid;
   uint64_t *room;
@@ -315,12 +315,12 @@ static int recover_late_copy_box(late *l, uint64_t index, const uint64_t *ends, 
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.low[d], box[d].low);
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.high[d], box[d].high);
   }
-  return tsr__pieces_add_box(writer, box, recover_late_write_box, &b, error);
+  return tsr__pieces_add_box(writer, box, write_box, &b, error);
 }
 
 /* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they
  * cannot be determined (find_visible_boxes). */
-static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
+static int copy_boxes(late *l, tsr_writer *writer, uint64_t *count, tsr_error *error) {
   tsr_box_set set = {.dimensions = l->schema->dimension_count, .ends.memory = &l->memory};
   int rc = 1;
   *count = 0;
@@ -332,7 +332,7 @@ static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count,
     if (writer) l->kept = tsr__add_sat(l->kept, tsr__box_set_cells(&set));
     for (uint64_t b = 0; writer && rc > 0 && b < tsr__box_set_count(&set); b++) {
       const uint64_t *ends = (const uint64_t *)(const void *)set.ends.data + b * 2 * set.dimensions;
-      if ((rc = recover_late_copy_box(l, i, ends, writer, error)) >= 0) rc = 1;
+      if ((rc = copy_box(l, i, ends, writer, error)) >= 0) rc = 1;
     }
   }
   tsr__buffer_release(&set.ends);
@@ -342,13 +342,12 @@ static int recover_late_copy_boxes(late *l, tsr_writer *writer, uint64_t *count,
 /* Copies boxes if they can be determined. Below format version 12 a commit has at most one box: several boxes are
  * copied as cells, and the writer makes one box of them, with the current values of the cells in between
  * (dense_boxes.c). */
-static int recover_late_copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
+static int copy_dense(late *l, tsr_writer *writer, tsr_error *error) {
   uint64_t count;
-  const int rc = recover_late_copy_boxes(l, NULL, &count, error);
+  const int rc = copy_boxes(l, NULL, &count, error);
   if (rc < 0) return rc;
-  if (rc == 0 || (!layout_has_commits_folder(writer->version) && count > 1))
-    return recover_late_copy_cells(l, writer, error);
-  return recover_late_copy_boxes(l, writer, &count, error);
+  if (rc == 0 || (!layout_has_commits_folder(writer->version) && count > 1)) return copy_cells(l, writer, error);
+  return copy_boxes(l, writer, &count, error);
 }
 
 /* ---- The late commit --------------------------------------------------------------------------------------------- */
@@ -384,16 +383,15 @@ static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer_options options = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
                                 .owner_file = l->file,
                                 .time = l->in_progress ? l->time : 0};
-  int rc = recover_late_open_present(l, error);
-  if (rc >= 0) rc = recover_late_count_cells(l, error);
+  int rc = open_present(l, error);
+  if (rc >= 0) rc = count_cells(l, error);
   if (rc >= 0) rc = read_carried(l, error);
   options.schema = l->schema;
   if (rc >= 0) rc = tsr_writer_open(l->array, &options, &writer, error);
   if (rc >= 0) {
     writer->commit.options.carried = &l->carried;
     writer->commit.options.listed = true;
-    if (l->schema)
-      rc = l->schema->dense ? recover_late_copy_dense(l, writer, error) : recover_late_copy_cells(l, writer, error);
+    if (l->schema) rc = l->schema->dense ? copy_dense(l, writer, error) : copy_cells(l, writer, error);
   }
   if (rc >= 0) rc = publish_late_commit(l, writer, error);
   if (rc <= 0 && writer) (void)tsr_writer_abandon(writer, NULL);

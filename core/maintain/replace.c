@@ -81,8 +81,8 @@ typedef struct unlisted { /* fragments that are not committed */
 
 /* Calls `found` for each uncommitted fragment of one directory that may still be committed
  * (tsr__uncommitted_fragments). */
-static int replace_find_uncommitted(tsr_array *array, const char *directory, const unlisted *known,
-                                    tsr_uncommitted_fragment found, void *argument, tsr_error *error) {
+static int find_uncommitted(tsr_array *array, const char *directory, const unlisted *known,
+                            tsr_uncommitted_fragment found, void *argument, tsr_error *error) {
   tsr_listing entries = {.memory = known->staged.memory};
   int rc = tsr__store_list(array->store, directory, &entries, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
@@ -115,8 +115,8 @@ int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommi
   int rc = find_staged(array, "", &arena, &known.staged, error);
   if (rc >= 0) rc = find_staged(array, TSR_DIR_COMMITS, &arena, &known.staged, error);
   if (rc >= 0) rc = find_prepared(array, &arena, &known.prepared, error);
-  if (rc >= 0) rc = replace_find_uncommitted(array, "", &known, found, argument, error);
-  if (rc >= 0) rc = replace_find_uncommitted(array, TSR_DIR_FRAGMENTS, &known, found, argument, error);
+  if (rc >= 0) rc = find_uncommitted(array, "", &known, found, argument, error);
+  if (rc >= 0) rc = find_uncommitted(array, TSR_DIR_FRAGMENTS, &known, found, argument, error);
   tsr__map_release(&known.staged);
   tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
@@ -125,7 +125,7 @@ int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommi
 
 /* ---- Other merges ------------------------------------------------------------------------------------------------ */
 
-static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
+static int add_replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
@@ -138,7 +138,7 @@ static int replace_add_replaced(tsr_array *array, tsr_map *names, tsr_error *err
 
 int tsr__replaced(tsr_array *array, tsr_map *names, tsr_error *error) {
   for (int i = 0;; i++) {
-    const int rc = replace_add_replaced(array, names, error);
+    const int rc = add_replaced(array, names, error);
     if (rc != TSR_NOT_FOUND) return rc;
     if (i == REPLACE_ATTEMPTS) return tsr__fail(error, TSR_ABORT, "other processes keep merging and vacuuming");
     tsr__map_release(names); /* a vacuum has removed a vacuum file, or a merge has renamed its staged one */
@@ -185,7 +185,7 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
 }
 
 /* Chooses the final names of the fragments. */
-static int replace_choose_names(const tsr_replacement *r, char (*names)[128], tsr_error *error) {
+static int choose_names(const tsr_replacement *r, char (*names)[128], tsr_error *error) {
   uint8_t random[16];
   TSR_TRY(tsr__random(random, sizeof random, error));
   for (uint32_t i = 0; i < r->count; i++) {
@@ -327,7 +327,7 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
 int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
   char(*names)[128];
   TSR_TRY(TSR_ALLOC_ARRAY(r->memory, r->count, &names, error));
-  int rc = replace_choose_names(r, names, error);
+  int rc = choose_names(r, names, error);
   if (rc >= 0) rc = stage_all(r, names, error);
   if (rc >= 0) rc = name_fragments(r, names, error);
   tsr__free(names);

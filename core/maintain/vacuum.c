@@ -88,7 +88,7 @@ static int vacuum_files_read(tsr_vacuum *v, const char *directory, const tsr_lis
 }
 
 /* Returns the .vac files of a list, and sets *count to their number. They are borrowed from the list. */
-static tsr_vacuum_file *vacuum_files_of(const tsr_buffer *files, uint64_t *count) {
+static tsr_vacuum_file *files_of(const tsr_buffer *files, uint64_t *count) {
   *count = files->size / sizeof(tsr_vacuum_file);
   return (tsr_vacuum_file *)(void *)files->data;
 }
@@ -96,7 +96,7 @@ static tsr_vacuum_file *vacuum_files_of(const tsr_buffer *files, uint64_t *count
 /* Fills `waiting`, an empty map, for vacuum_files_next: name of the merged object -> its .vac file. */
 static int vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error *error) {
   uint64_t count;
-  tsr_vacuum_file *all = vacuum_files_of(files, &count);
+  tsr_vacuum_file *all = files_of(files, &count);
   for (uint64_t i = 0; i < count; i++) TSR_TRY(tsr__map_put(waiting, all[i].name, &all[i], error));
   return TSR_OK;
 }
@@ -105,7 +105,7 @@ static int vacuum_files_map(const tsr_buffer *files, tsr_map *waiting, tsr_error
  * that one. Files that form a cycle are never returned. */
 static tsr_vacuum_file *vacuum_files_next(const tsr_buffer *files, tsr_map *waiting) {
   uint64_t count;
-  tsr_vacuum_file *all = vacuum_files_of(files, &count);
+  tsr_vacuum_file *all = files_of(files, &count);
   for (uint64_t i = 0; i < count; i++) {
     bool waits = all[i].done;
     for (uint64_t n = 0; n < all[i].names.count && !waits; n++)
@@ -229,9 +229,9 @@ static int has_sources(tsr_vacuum *v, const tsr_vacuum_file *file, bool *exists,
 }
 
 /* Finds the fragments whose cells are all in a committed fragment (tsr__covered). */
-static int vacuum_find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
+static int find_covered(tsr_vacuum *v, const tsr_buffer *files, tsr_map *covered, tsr_error *error) {
   uint64_t count;
-  const tsr_vacuum_file *all = vacuum_files_of(files, &count);
+  const tsr_vacuum_file *all = files_of(files, &count);
   tsr_replacing *replacing;
   TSR_TRY(TSR_ARENA_ARRAY(&v->arena, count, &replacing, error));
   for (uint64_t i = 0; i < count; i++) replacing[i] = (tsr_replacing){all[i].name, &all[i].names};
@@ -255,8 +255,7 @@ typedef struct replaced { /* the sources of all .vac files that may be removed *
   bool at_once; /* the sources must stop being committed in one step */
 } replaced;
 
-static int vacuum_add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_map *covered, replaced *all,
-                               tsr_error *error) {
+static int add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_map *covered, replaced *all, tsr_error *error) {
   bool goes, timed;
   const int recent = tsr__vacuum_is_recent(v, file->path, error);
   if (recent != 0) return TSR_MIN(recent, TSR_OK);
@@ -276,9 +275,8 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
   tsr_map waiting = {.memory = memory}, covered = {.memory = memory};
   tsr_vacuum_file *file;
   int rc = vacuum_files_map(files, &waiting, error);
-  if (rc >= 0) rc = vacuum_find_covered(v, files, &covered, error);
-  while (rc >= 0 && (file = vacuum_files_next(files, &waiting)))
-    rc = vacuum_add_replaced(v, file, &covered, &all, error);
+  if (rc >= 0) rc = find_covered(v, files, &covered, error);
+  while (rc >= 0 && (file = vacuum_files_next(files, &waiting))) rc = add_replaced(v, file, &covered, &all, error);
   if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
   const tsr_vacuum_file *const *done = (const tsr_vacuum_file *const *)(const void *)all.files.data;
   for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++) rc = vacuum_file_remove(v, done[i], error);
@@ -501,7 +499,7 @@ static int vacuum_fragments(tsr_vacuum *v, tsr_error *error) {
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 /* Removes the files that a .vac of __meta names, if the merged file exists. */
-static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vacuum_file *file, tsr_error *error) {
+static int metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vacuum_file *file, tsr_error *error) {
   const int recent = tsr__vacuum_is_recent(v, file->path, error);
   file->stays = recent > 0;
   if (recent != 0 || !tsr__listing_has(entries, file->name)) return TSR_MIN(recent, TSR_OK);
@@ -522,7 +520,7 @@ static int vacuum_metadata_of(tsr_vacuum *v, const tsr_listing *entries, tsr_vac
 static int remove_metadata_vacuums(tsr_vacuum *v, const tsr_listing *entries, const tsr_buffer *files,
                                    tsr_error *error) {
   uint64_t count;
-  const tsr_vacuum_file *all = vacuum_files_of(files, &count);
+  const tsr_vacuum_file *all = files_of(files, &count);
   if (count) TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_META, error));
   for (uint64_t i = 0; i < count; i++)
     if (all[i].done && !all[i].stays && tsr__listing_has(entries, all[i].name))
@@ -538,7 +536,7 @@ static int vacuum_metadata(tsr_vacuum *v, tsr_error *error) {
   int rc = tsr__vacuum_list(v, TSR_DIR_META, &entries, error);
   if (rc >= 0) rc = vacuum_files_read(v, TSR_DIR_META, &entries, &files, error);
   if (rc >= 0) rc = vacuum_files_map(&files, &waiting, error);
-  while (rc >= 0 && (file = vacuum_files_next(&files, &waiting))) rc = vacuum_metadata_of(v, &entries, file, error);
+  while (rc >= 0 && (file = vacuum_files_next(&files, &waiting))) rc = metadata_of(v, &entries, file, error);
   if (rc >= 0) rc = remove_metadata_vacuums(v, &entries, &files, error);
   tsr__map_release(&waiting);
   tsr__buffer_release(&files);

@@ -25,7 +25,7 @@ static bool is_ignore_file(const char *name) {
 }
 
 /* Reads a .con or .ign of __commits. *file is NULL if another vacuum has removed it. */
-static int vacuum_read_file(tsr_vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
+static int read_file(tsr_vacuum *v, const char *name, const tsr_commit_file **file, tsr_error *error) {
   tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   tsr_error one;
   int rc = tsr__log_file(&v->array->log, p.text, file, &one);
@@ -42,14 +42,14 @@ static int is_recent_commit(tsr_vacuum *v, const char *name, tsr_error *error) {
 
 /* Reads all .con and .ign files: `ignored` receives the names that .ign files cancel, `active` the fragments that a
  * .con commits and no .ign cancels. With `settled`, only from .con files that are older than the grace. */
-static int vacuum_read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool settled, tsr_map *active,
-                                    tsr_map *ignored, tsr_error *error) {
+static int read_consolidated(tsr_vacuum *v, const tsr_listing *entries, bool settled, tsr_map *active, tsr_map *ignored,
+                             tsr_error *error) {
   for (int con = 0; con < 2; con++)
     for (uint64_t i = 0; i < entries->count; i++) {
       const tsr_commit_file *file;
       const char *name = entries->entries[i].name;
       if (!(con ? tsr__name_ends_in(name, TSR_SUFFIX_CONSOLIDATED) : is_ignore_file(name))) continue;
-      TSR_TRY(vacuum_read_file(v, name, &file, error));
+      TSR_TRY(read_file(v, name, &file, error));
       if (!file) continue;
       const int recent = con && settled ? is_recent_commit(v, name, error) : 0;
       if (recent < 0) return recent;
@@ -117,7 +117,7 @@ static int find_commits(tsr_vacuum *v, const tsr_buffer *sources, commits_of *fo
   *found = (commits_of){.con.memory = memory, .ign.memory = memory, .all.start = UINT64_MAX};
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
   found->any = entries.count > 0;
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, false, &active, &ignored, error);
+  if (rc >= 0) rc = read_consolidated(v, &entries, false, &active, &ignored, error);
   for (uint64_t i = 0; i < sources->size / sizeof *names && rc >= 0; i++)
     rc = add_commit(v, &entries, names[i], tsr__map_get(&active, names[i]) != NULL, found, error);
   tsr__map_release(&active);
@@ -157,8 +157,8 @@ static int join_loose(tsr_vacuum *v, const tsr_buffer *sources, const commits_of
   return tsr__con_publish(v->store, con, &found->con, still_loose, &look, error);
 }
 
-static int vacuum_add_path(tsr_vacuum *v, const char *directory, const char *name, const char *suffix,
-                           const char **paths, uint64_t *count, tsr_error *error) {
+static int add_path(tsr_vacuum *v, const char *directory, const char *name, const char *suffix, const char **paths,
+                    uint64_t *count, tsr_error *error) {
   const tsr_path p = tsr__path_of(directory, name, suffix);
   char *copy;
   TSR_TRY(TSR_ARENA_COPY(&v->arena, p.text, strlen(p.text), &copy, error));
@@ -178,10 +178,10 @@ static int remove_all_commits(tsr_vacuum *v, const tsr_buffer *sources, tsr_erro
     tsr_name parsed;
     const bool named = tsr__name_parse(names[i], strlen(names[i]), &parsed);
     root |= !named || !layout_has_commits_folder(parsed.version);
-    TSR_TRY(vacuum_add_path(v, TSR_DIR_COMMITS, names[i], TSR_SUFFIX_WRITE, paths, &count, error));
-    TSR_TRY(vacuum_add_path(v, "", names[i], TSR_SUFFIX_OLD_WRITE, paths, &count, error));
+    TSR_TRY(add_path(v, TSR_DIR_COMMITS, names[i], TSR_SUFFIX_WRITE, paths, &count, error));
+    TSR_TRY(add_path(v, "", names[i], TSR_SUFFIX_OLD_WRITE, paths, &count, error));
     if (named && !layout_has_commit_files(parsed.version)) /* in versions 1 to 4 this file is the commit */
-      TSR_TRY(vacuum_add_path(v, names[i], TSR_FILE_FRAGMENT_METADATA, "", paths, &count, error));
+      TSR_TRY(add_path(v, names[i], TSR_FILE_FRAGMENT_METADATA, "", paths, &count, error));
   }
   TSR_TRY(tsr__store_remove_many(v->store, paths, count, error));
   TSR_TRY(tsr__vacuum_sync(v, TSR_DIR_COMMITS, error));
@@ -295,7 +295,7 @@ static int read_con(tsr_vacuum *v, const char *name, consolidated *con, tsr_erro
   tsr_path p = tsr__path_of(TSR_DIR_COMMITS, name, "");
   tsr_error one;
   *con = (consolidated){.name = name};
-  TSR_TRY(vacuum_read_file(v, name, &con->file, error));
+  TSR_TRY(read_file(v, name, &con->file, error));
   if (!con->file) return TSR_OK;
   int rc = tsr__store_modified(v->store, p.text, &con->modified, &one);
   if (rc == TSR_NOT_FOUND) return con->file = NULL, TSR_OK;
@@ -355,7 +355,7 @@ static int find_in_con(tsr_vacuum *v, tsr_map *in_con, bool *cut, tsr_error *err
     const tsr_commit_file *file;
     uint64_t stem;
     if (!tsr__name_suffix(entries.entries[i].name, TSR_SUFFIX_CONSOLIDATED, &stem)) continue;
-    rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
+    rc = read_file(v, entries.entries[i].name, &file, error);
     *cut |= rc >= 0 && file && file->rest.cut;
     for (uint64_t n = 0; rc >= 0 && file && n < file->commits.count; n++)
       rc = tsr__map_put(in_con, file->commits.commits[n].name, file->commits.commits[n].name, error);
@@ -376,7 +376,7 @@ static int vacuum_ignored(tsr_vacuum *v, tsr_error *error) {
     const tsr_commit_file *file;
     bool needed = cut;
     if (!is_ignore_file(entries.entries[i].name)) continue;
-    rc = vacuum_read_file(v, entries.entries[i].name, &file, error);
+    rc = read_file(v, entries.entries[i].name, &file, error);
     for (uint64_t n = 0; rc >= 0 && file && n < file->names.count && !needed; n++) {
       tsr_path name = tsr__path_of("", file->names.names[n], "");
       char *dot = strrchr(name.text, '.');
@@ -399,7 +399,7 @@ int tsr__vacuum_commits(tsr_vacuum *v, tsr_error *error) {
   TSR_TRY(tsr__staged_vacuums_finish(&v->array->log, error));
   TSR_TRY(tsr__vacuum_mend(v, error));
   int rc = tsr__vacuum_list(v, TSR_DIR_COMMITS, &entries, error);
-  if (rc >= 0) rc = vacuum_read_consolidated(v, &entries, true, &active, &ignored, error);
+  if (rc >= 0) rc = read_consolidated(v, &entries, true, &active, &ignored, error);
   tsr__work_more(v->environment, entries.count);
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     uint64_t stem;

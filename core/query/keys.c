@@ -20,7 +20,7 @@
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
 /* Finds or makes the axis of a numbered or plain key, whose table has `count` values from `low` on. */
-static int query_axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t count, tsr_error *error) {
+static int axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t count, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
   if (key->field >= run->input.field_count || schema->fields[key->field].values_per_cell != 1 ||
       tsr_datatype_kind(schema->fields[key->field].datatype) == TSR_KIND_FLOAT)
@@ -46,7 +46,7 @@ static int number_axes(tsr_query_run *run, tsr_error *error) {
     const tsr_query_key *key = &run->query.keys[k];
     query_key *made = &run->grouping.keys[k];
     const uint64_t low = made->plain ? made->low : (uint64_t)key->low, count = made->plain ? made->extent : key->count;
-    TSR_TRY(query_axis_of(run, made, low, count, error));
+    TSR_TRY(axis_of(run, made, low, count, error));
     query_axis *axis = &run->grouping.axes[made->axis];
     for (uint64_t i = 0; i < count; i++) {
       const uint64_t number = made->plain ? i : key->numbers[i];
@@ -63,8 +63,8 @@ static int make_axes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const tsr_query_key *key = &run->query.keys[k];
     query_key *made = &run->grouping.keys[k];
-    if (made->plain) TSR_TRY(query_axis_of(run, made, 0, 0, error));
-    else if (key->numbers) TSR_TRY(query_axis_of(run, made, (uint64_t)key->low, key->count, error));
+    if (made->plain) TSR_TRY(axis_of(run, made, 0, 0, error));
+    else if (key->numbers) TSR_TRY(axis_of(run, made, (uint64_t)key->low, key->count, error));
   }
   return TSR_OK;
 }

@@ -742,7 +742,7 @@ static int run_groups(tsr_query_run *run, tsr_error *error) {
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 /* Sets run->schema: with habits.plain, datetimes and times become integers. */
-static int query_choose_schema(tsr_query_run *run, tsr_error *error) {
+static int choose_schema(tsr_query_run *run, tsr_error *error) {
   tsr_schema *made;
   run->schema = run->snapshot->schema;
   if (!run->habits.plain) return TSR_OK;
@@ -761,7 +761,7 @@ static int query_choose_schema(tsr_query_run *run, tsr_error *error) {
 static int query_plan(tsr_query_run *run, tsr_error *error) {
   const tsr_schema *schema = run->snapshot->schema;
   run->input.field_count = schema->dimension_count + schema->attribute_count;
-  TSR_TRY(query_choose_schema(run, error));
+  TSR_TRY(choose_schema(run, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.fields, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.evaluated, error));
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.columns, error));
@@ -781,8 +781,8 @@ static int query_run(tsr_query_run *run, tsr_error *error) {
   return run_groups(run, error);
 }
 
-static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits,
-                           bool no_plain_grid, tsr_query_run **run, tsr_error *error) {
+static int open_once(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, bool no_plain_grid,
+                     tsr_query_run **run, tsr_error *error) {
   tsr_query_run *made;
   *run = NULL;
   TSR_TRY(TSR_ALLOC(&snapshot->array->memory, &made, error));
@@ -806,10 +806,10 @@ static int query_open_once(tsr_snapshot *snapshot, const tsr_query *query, const
 /* Runs a query, as tsr_query_open does; a second time, without a grid for plain keys, if a coordinate was outside. */
 static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
                       tsr_error *error) {
-  const int rc = query_open_once(snapshot, query, habits, false, run, error);
+  const int rc = open_once(snapshot, query, habits, false, run, error);
   if (rc >= 0 || !*run || !(*run)->grouping.outside) return rc;
   tsr_query_close(*run);
-  return query_open_once(snapshot, query, habits, true, run, error);
+  return open_once(snapshot, query, habits, true, run, error);
 }
 
 int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
@@ -1028,7 +1028,7 @@ static void set_number(const tsr_field *field, const tsr_value *value, uint8_t o
   else memcpy(out, &value->as.unsigned_integer, tsr_datatype_size(field->datatype)); /* little-endian */
 }
 
-static void aggregate_set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_aggregate_row *row) {
+static void set_key(tsr_aggregate *a, uint64_t index, uint32_t k, tsr_aggregate_row *row) {
   tsr_value value;
   tsr_query_key_value(a->run, index, k, &value);
   row->keys[k] = a->keys[k];
@@ -1059,5 +1059,5 @@ void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_aggregate_r
     (void)tsr__measure_value(m, a->of[i].function, record, &value, NULL); /* an extreme never fails */
     set_number(a->field, &value, i == AGGREGATE_LEAST ? row->min : row->max);
   }
-  for (uint32_t k = 0; k < a->by_count; k++) aggregate_set_key(a, index, k, row);
+  for (uint32_t k = 0; k < a->by_count; k++) set_key(a, index, k, row);
 }

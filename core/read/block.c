@@ -298,7 +298,7 @@ static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error)
 }
 
 /* Makes the copies of a space tile with one decoded tile in memory at a time. */
-static int read_block_copy_each(block_read *b, const block_out *out, const space *s, tsr_error *error) {
+static int copy_each(block_read *b, const block_out *out, const space *s, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   for (uint32_t i = 0; i < s->count; i++) {
     const block_copy *c = &s->copies[i];
@@ -313,7 +313,7 @@ static int read_block_copy_each(block_read *b, const block_out *out, const space
 }
 
 /* Reads the only space tile of a window whose tiles do not fit into memory together. */
-static int read_block_load_space(block_read *b, tsr_error *error) {
+static int load_space(block_read *b, tsr_error *error) {
   const space *s = b->window.spaces;
   const uint64_t *low = s->start + b->dimensions, *high = low + b->dimensions, size = b->field->cell_size;
   uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1;
@@ -324,7 +324,7 @@ static int read_block_load_space(block_read *b, tsr_error *error) {
     TSR_TRY(TSR_ALLOC_RAW_BYTES(&b->memory, tsr__mul_sat(cells, size + 1), &memory, error));
     out = (block_out){memory, memory + cells * size, low, stride};
   }
-  int rc = read_block_copy_each(b, &out, s, error);
+  int rc = copy_each(b, &out, s, error);
   const tsr_block_tile part = {low, high, stride, out.values, out.states};
   if (rc >= 0 && b->take) rc = b->take(b->argument, &part, error);
   tsr__free(memory);
@@ -333,10 +333,10 @@ static int read_block_load_space(block_read *b, tsr_error *error) {
 }
 
 /* Reads the space tiles of the window, whose decoded tiles take `cost` bytes. */
-static int read_block_load_window(block_read *b, uint64_t cost, tsr_error *error) {
+static int load_window(block_read *b, uint64_t cost, tsr_error *error) {
   tsr_tile_request *requests = (tsr_tile_request *)(void *)b->window.requests.data;
   const uint64_t count = b->window.requests.size / sizeof *requests;
-  if (b->window.count == 1 && count > 1 && cost > b->memory.limit / 2) return read_block_load_space(b, error);
+  if (b->window.count == 1 && count > 1 && cost > b->memory.limit / 2) return load_space(b, error);
   TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, requests, count, &b->memory, error));
   uint64_t cells = 0;
   for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
@@ -348,7 +348,7 @@ static int read_block_load_window(block_read *b, uint64_t cost, tsr_error *error
 }
 
 /* Reads the next window: at least one space tile, more as the budget allows. */
-static int read_block_read_window(block_read *b, tsr_error *error) {
+static int read_window(block_read *b, tsr_error *error) {
   const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
   uint64_t cost = 0;
   TSR_TRY(tsr__cancelled(&b->environment->memory, error));
@@ -360,7 +360,7 @@ static int read_block_read_window(block_read *b, tsr_error *error) {
     TSR_TRY(plan_space(b, &b->window.spaces[b->window.count++], &cost, error));
     read_block_advance(b);
   }
-  TSR_TRY(read_block_load_window(b, cost, error));
+  TSR_TRY(load_window(b, cost, error));
   tsr_work_done(b->environment, b->window.count);
   return TSR_OK;
 }
@@ -395,7 +395,7 @@ static int write_batch(block_read *b, tsr_reader *reader, const tsr_batch *batch
   return TSR_OK;
 }
 
-static int read_block_read_cells(block_read *b, const tsr_ranges *ranges, tsr_error *error) {
+static int read_cells(block_read *b, const tsr_ranges *ranges, tsr_error *error) {
   tsr_reader *reader = NULL;
   const tsr_batch *batch;
   const tsr_request request = {.dimensions = ranges, .memory_bytes = b->memory.limit, .threads = b->threads};
@@ -478,12 +478,12 @@ static int read_block(block_read *b, const tsr_interval *box, uint64_t size, tsr
   TSR_TRY(tsr__plan_make(b->snapshot, ranges, &b->arena, &b->plan, error));
   if (b->plan.empty) b->plan.box_count = 0;
   for (uint64_t i = 0; i < b->plan.box_count; i++)
-    if (b->plan.boxes[i].sparse) return b->take ? 0 : read_block_read_cells(b, ranges, error);
+    if (b->plan.boxes[i].sparse) return b->take ? 0 : read_cells(b, ranges, error);
   uint64_t spaces = 1;
   for (uint32_t d = 0; d < b->dimensions; d++)
     spaces = tsr__mul_sat(spaces, b->box.high[d] / b->grid->extent[d] - b->box.low[d] / b->grid->extent[d] + 1);
   tsr__work_more(b->environment, spaces);
-  while (!b->ended) TSR_TRY(read_block_read_window(b, error));
+  while (!b->ended) TSR_TRY(read_window(b, error));
   return 1;
 }
 

@@ -112,7 +112,7 @@ static int dense_owners_reset(tsr_dense_windows *w, tsr_space_tile *tile, const 
 }
 
 /* Makes the dense candidate `c` the owner of all cells in its box that have no owner yet. Returns their number. */
-static uint64_t dense_claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners) {
+static uint64_t claim_box(const tsr_subtile *subtile, const tsr_space_tile *tile, uint32_t c, uint32_t *owners) {
   const tsr_plan_box *box = tile->candidates[c].box;
   return tsr__subtile_claim(subtile, box->low, box->high, c, tile->count, owners);
 }
@@ -132,7 +132,7 @@ static int mark_used(tsr_dense_windows *w, tsr_space_tile *tile, tsr_error *erro
     TSR_TRY(dense_owners_reset(w, tile, &subtiles.subtile, &owners, error));
     for (uint32_t c = 0; c < tile->count && left > 0; c++) {
       if (tile->candidates[c].box->sparse) continue;
-      const uint64_t owned = dense_claim_box(&subtiles.subtile, tile, c, owners);
+      const uint64_t owned = claim_box(&subtiles.subtile, tile, c, owners);
       left -= owned;
       if (owned > 0 && !tile->candidates[c].used) {
         tile->candidates[c].used = true;
@@ -179,7 +179,7 @@ static int exclude_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_er
 }
 
 /* Gives back the tiles of a space tile's candidates. */
-static void dense_drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
+static void drop_tile(tsr_dense_windows *w, tsr_space_tile *tile) {
   for (uint32_t c = 0; c < tile->count; c++) {
     tsr__reader_unpin(w->reader, tile->candidates[c].pinned);
     tile->candidates[c].pinned = NULL;
@@ -286,7 +286,7 @@ static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, boo
     }
     if (rc < 0) {
       reader->window.requests.size = requests;
-      dense_drop_tile(w, tile);
+      drop_tile(w, tile);
       return rc;
     }
     tsr__walk_next(&w->walk);
@@ -385,8 +385,8 @@ static int dense_windows_open(tsr_dense_windows *w, tsr_reader *reader, tsr_erro
 
 /* Gives back the tiles of all windows. */
 static void dense_windows_close(tsr_dense_windows *w) {
-  for (uint64_t i = w->tile_at; i < w->now.count; i++) dense_drop_tile(w, &w->now.tiles[i]);
-  for (uint64_t i = 0; i < w->next.count; i++) dense_drop_tile(w, &w->next.tiles[i]);
+  for (uint64_t i = w->tile_at; i < w->now.count; i++) drop_tile(w, &w->now.tiles[i]);
+  for (uint64_t i = 0; i < w->next.count; i++) drop_tile(w, &w->next.tiles[i]);
 }
 
 #define SPARSE_TILES_PART 8 /* sparse fragments' tiles for a subtile should take at most this part of the budget */
@@ -450,13 +450,13 @@ typedef struct sparse_tile_search {
 } sparse_tile_search;
 
 /* Returns the fragment of a sparse tile, as an index in the snapshot. */
-static uint32_t read_dense_fragment_of(const dense_iterator *it, const sparse_tile *tile) {
+static uint32_t fragment_of(const dense_iterator *it, const sparse_tile *tile) {
   return it->windows.now.tiles[it->windows.tile_at].candidates[tile->candidate].box->fragment;
 }
 
 static int estimate_sparse_tile(dense_iterator *it, sparse_tile *tile, tsr_error *error) {
   tsr_snapshot *snapshot = it->reader->snapshot;
-  const tsr_snapshot_fragment *item = &snapshot->fragments[read_dense_fragment_of(it, tile)];
+  const tsr_snapshot_fragment *item = &snapshot->fragments[fragment_of(it, tile)];
   const uint32_t fields = it->dimensions + snapshot->schema->attribute_count;
   const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, tile->number);
   uint64_t bytes = cells * (sizeof(uint64_t) + sizeof(uint32_t)), one;
@@ -511,7 +511,7 @@ static int find_sparse_tiles(dense_iterator *it, const tsr_space_tile *tile, tsr
 
 /* Returns true if the MBR of a sparse tile meets the subtile. */
 static bool read_dense_reaches(const dense_iterator *it, const tsr_subtile *subtile, const sparse_tile *tile) {
-  const tsr_rtree *rtree = it->reader->snapshot->fragments[read_dense_fragment_of(it, tile)].fragment->metadata.rtree;
+  const tsr_rtree *rtree = it->reader->snapshot->fragments[fragment_of(it, tile)].fragment->metadata.rtree;
   const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile->number * it->dimensions * 2;
   for (uint32_t i = 0; i < it->dimensions; i++) {
     const tsr_axis *axis = &subtile->axes[i];
@@ -541,7 +541,7 @@ static void drop_sparse_tiles(dense_iterator *it) {
 /* Requests slots of a sparse tile: its coordinates, the requested fields, or both. Allocates room for the list of cells
  * that it owns. */
 static int request_sparse_tile(dense_iterator *it, sparse_tile *tile, bool coordinates, bool fields, tsr_error *error) {
-  const uint32_t f = read_dense_fragment_of(it, tile);
+  const uint32_t f = fragment_of(it, tile);
   const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[f];
   const uint64_t cells = tsr__fragment_tile_cells(&item->fragment->metadata, tile->number);
   if (!tile->pinned) TSR_TRY(tsr__reader_pin(it->reader, f, tile->number, cells, &tile->pinned, error));
@@ -628,7 +628,7 @@ static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, ui
 
 /* ---- Subtiles into batches --------------------------------------------------------------------------------------- */
 
-static int read_dense_add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
+static int add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;
   if (it->parts.count == it->parts.capacity) {
     const uint64_t capacity = TSR_MAX(4, 2 * it->parts.capacity);
@@ -642,7 +642,7 @@ static int read_dense_add_part(dense_iterator *it, read_dense_part p, tsr_error 
   return TSR_OK;
 }
 
-static int read_dense_select_cells(tsr_buffer *buffer, const tsr_subtile *subtile, uint32_t **cells, tsr_error *error) {
+static int select_cells(tsr_buffer *buffer, const tsr_subtile *subtile, uint32_t **cells, tsr_error *error) {
   buffer->size = 0;
   TSR_TRY(tsr__buffer_reserve(buffer, subtile->cells * sizeof(uint32_t), error));
   *cells = (uint32_t *)(void *)buffer->data;
@@ -663,7 +663,7 @@ static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_su
                           tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint32_t *cells;
-  TSR_TRY(read_dense_select_cells(&reader->dense.selection, subtile, &cells, error));
+  TSR_TRY(select_cells(&reader->dense.selection, subtile, &cells, error));
   reader->dense.sorted.size = 0;
   TSR_TRY(tsr__buffer_reserve(&reader->dense.sorted, subtile->cells * sizeof(uint32_t), error));
   uint32_t *sorted = (uint32_t *)(void *)reader->dense.sorted.data;
@@ -689,13 +689,13 @@ static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_su
       continue;
     if (c < tile->count) TSR_TRY(dense_pin(&it->windows, tile, &tile->candidates[c], error));
     const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
-    TSR_TRY(read_dense_add_part(it,
-                                (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
-                                                  .from = c,
-                                                  .cells = contiguous ? NULL : sorted + from,
-                                                  .first = sorted[from],
-                                                  .count = n},
-                                error));
+    TSR_TRY(add_part(it,
+                     (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
+                                       .from = c,
+                                       .cells = contiguous ? NULL : sorted + from,
+                                       .first = sorted[from],
+                                       .count = n},
+                     error));
   }
   return TSR_OK;
 }
@@ -713,9 +713,9 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
       p.pinned = tile->candidates[0].pinned;
     }
     if (!tsr__subtile_is_contiguous(subtile))
-      TSR_TRY(read_dense_select_cells(&it->reader->dense.selection, subtile, &cells, error));
+      TSR_TRY(select_cells(&it->reader->dense.selection, subtile, &cells, error));
     p.cells = cells;
-    return read_dense_add_part(it, p, error);
+    return add_part(it, p, error);
   }
   uint32_t *owners;
   uint64_t left = subtile->cells;
@@ -723,12 +723,12 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
   TSR_TRY(dense_owners_reset(&it->windows, tile, subtile, &owners, error));
   for (uint32_t c = 0; c < tile->count && left > 0; c++) {
     if (tile->candidates[c].box->sparse) TSR_TRY(claim_sparse_tiles(it, subtile, c, tile->count, owners, &left, error));
-    else left -= dense_claim_box(subtile, tile, c, owners);
+    else left -= claim_box(subtile, tile, c, owners);
   }
   TSR_TRY(split_by_owner(it, tile, subtile, owners, error));
   for (uint64_t i = 0; i < it->sparse.count; i++) {
     const sparse_tile *t = &it->sparse.tiles[i];
-    TSR_TRY(read_dense_add_part(
+    TSR_TRY(add_part(
         it, (read_dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count},
         error));
   }
@@ -739,8 +739,7 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
 
 /* Sets the rowids of cells that were never written: by row-major ordinal in the domain or, if the domain has too many
  * cells for that, from a range that the environment assigns to each tile on demand. */
-static int read_dense_number_unwritten(dense_iterator *it, const tsr_space_tile *tile, tsr_batch *batch,
-                                       tsr_error *error) {
+static int number_unwritten(dense_iterator *it, const tsr_space_tile *tile, tsr_batch *batch, tsr_error *error) {
   const tsr_subtile *subtile = &it->subtiles.subtile;
   tsr_reader *reader = it->reader;
   const tsr_snapshot *snapshot = reader->snapshot;
@@ -772,7 +771,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
   batch->written = p->pinned != NULL; /* find_part has loaded sparse tiles */
-  if (!p->pinned) return read_dense_number_unwritten(it, &it->windows.now.tiles[it->windows.tile_at], batch, error);
+  if (!p->pinned) return number_unwritten(it, &it->windows.now.tiles[it->windows.tile_at], batch, error);
   batch->fragment = p->pinned->fragment;
   const tsr_fragment *fragment = it->reader->snapshot->fragments[p->pinned->fragment].fragment;
   batch->time = tsr__fragment_time(fragment);
@@ -872,7 +871,7 @@ static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
     }
     if (it->open) {
       drop_sparse_tiles(it);
-      dense_drop_tile(&it->windows, &it->windows.now.tiles[it->windows.tile_at++]);
+      drop_tile(&it->windows, &it->windows.now.tiles[it->windows.tile_at++]);
       it->open = false;
     }
     if (it->windows.tile_at == it->windows.now.count) {
@@ -910,7 +909,7 @@ static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, 
   return TSR_OK;
 }
 
-static int read_dense_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
   const read_dense_part *p = &it->parts.list[it->parts.at];
   if (p->sparse) return tsr__reader_column(it->reader, p->pinned, field, 0, column, error);
@@ -937,8 +936,8 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   const uint32_t n = grid->dimensions;
   dense_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
-  it->base = (tsr_batch_iterator){
-      .next = read_dense_next, .column = read_dense_column_of, .close = close_dense, .subtile = subtile_of};
+  it->base =
+      (tsr_batch_iterator){.next = read_dense_next, .column = column_of, .close = close_dense, .subtile = subtile_of};
   it->reader = reader;
   it->grid = grid;
   it->dimensions = n;

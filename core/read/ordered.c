@@ -243,38 +243,37 @@ typedef struct ordered_iterator {
   bool given_unwritten; /* the rows of the current batch were never written */
 } ordered_iterator;
 
-static const tsr_schema *read_ordered_schema_of(const ordered_iterator *it) { return it->reader->snapshot->schema; }
+static const tsr_schema *schema_of(const ordered_iterator *it) { return it->reader->snapshot->schema; }
 
-static const tsr_field *read_ordered_field_of(const ordered_iterator *it, const tsr_key_level *v) {
-  return &read_ordered_schema_of(it)->fields[v->dimension];
+static const tsr_field *field_of(const ordered_iterator *it, const tsr_key_level *v) {
+  return &schema_of(it)->fields[v->dimension];
 }
 
 static const uint64_t *as_u64(const tsr_buffer *buffer) { return (const uint64_t *)(const void *)buffer->data; }
 
 /* ---- Comparing rows of the block --------------------------------------------------------------------------------- */
 
-static tsr_slice read_ordered_text_of(const ordered_iterator *it, const tsr_key_level *v, uint64_t row) {
+static tsr_slice text_of(const ordered_iterator *it, const tsr_key_level *v, uint64_t row) {
   const tsr_row_block_column *c = &it->block.columns[v->dimension];
   const uint64_t *offsets = as_u64(&c->offsets);
   return (tsr_slice){c->values.data + offsets[row], offsets[row + 1] - offsets[row]};
 }
 
-static uint64_t prefix_key(const tsr_key_level *v,
-                           tsr_slice text) { /* strings with equal keys may differ later */
+static uint64_t prefix_key(const tsr_key_level *v, tsr_slice text) { /* strings with equal keys may differ later */
   return tsr__directed_key(v, tsr__text_prefix(text.bytes, text.size));
 }
 
-static int read_ordered_compare_text(const tsr_key_level *v, tsr_slice a, tsr_slice b) {
+static int compare_text(const tsr_key_level *v, tsr_slice a, tsr_slice b) {
   const int c = tsr__bytes_compare(a.bytes, a.size, b.bytes, b.size);
   return v->descending ? -c : c;
 }
 
-static int read_ordered_compare_rows(const ordered_iterator *it, uint32_t from, uint64_t a, uint64_t b) {
+static int compare_rows(const ordered_iterator *it, uint32_t from, uint64_t a, uint64_t b) {
   for (uint32_t k = from; k < it->ranges.level_count; k++) {
     const tsr_key_level *v = &it->ranges.levels[k];
     int c;
     if (v->text) {
-      c = read_ordered_compare_text(v, read_ordered_text_of(it, v, a), read_ordered_text_of(it, v, b));
+      c = compare_text(v, text_of(it, v, a), text_of(it, v, b));
     } else {
       const uint64_t *keys = as_u64(&it->rows.keys[k]);
       c = keys[a] < keys[b] ? -1 : keys[a] > keys[b];
@@ -289,7 +288,7 @@ static int read_ordered_compare_rows(const ordered_iterator *it, uint32_t from, 
 static void clear_rows(ordered_iterator *it) {
   row_block_clear(&it->block);
   it->rows.at = it->rows.count = 0;
-  for (uint32_t d = 0; d < read_ordered_schema_of(it)->dimension_count; d++) it->rows.keys[d].size = 0;
+  for (uint32_t d = 0; d < schema_of(it)->dimension_count; d++) it->rows.keys[d].size = 0;
 }
 
 /* Removes all rows and gives back their memory. */
@@ -297,14 +296,13 @@ static void release_rows(ordered_iterator *it) {
   row_block_empty(&it->block);
   tsr__buffer_release(&it->rows.order);
   tsr__buffer_release(&it->rows.pairs);
-  for (uint32_t d = 0; it->rows.keys && d < read_ordered_schema_of(it)->dimension_count; d++)
-    tsr__buffer_release(&it->rows.keys[d]);
+  for (uint32_t d = 0; it->rows.keys && d < schema_of(it)->dimension_count; d++) tsr__buffer_release(&it->rows.keys[d]);
   it->rows.at = it->rows.count = 0;
 }
 
 static int append_keys(ordered_iterator *it, uint32_t k, const tsr_batch *batch, tsr_error *error) {
   const tsr_key_level *v = &it->ranges.levels[k];
-  const tsr_datatype datatype = read_ordered_field_of(it, v)->datatype;
+  const tsr_datatype datatype = field_of(it, v)->datatype;
   tsr_column column = {0};
   TSR_TRY(it->inner->iterator->column(it->inner->iterator, v->dimension, &column, error));
   TSR_TRY(tsr__buffer_reserve(&it->rows.keys[k], tsr__mul_sat(batch->count, 8), error));
@@ -373,7 +371,7 @@ static int next_inner(ordered_iterator *it, tsr_batch *batch, tsr_error *error) 
 /* Reads the rows of the key range into the block. Returns 1; 0 if there are too many: then the block has some of
  * them. */
 static int read_rows(ordered_iterator *it, tsr_error *error) {
-  const tsr_schema *schema = read_ordered_schema_of(it);
+  const tsr_schema *schema = schema_of(it);
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   const uint64_t most = TSR_MIN(it->ranges.rows_max, TSR_MAX(ROWS_SPARE, tsr__mul_sat(2, it->ranges.target)));
   tsr_batch batch;
@@ -400,7 +398,7 @@ static int read_rows(ordered_iterator *it, tsr_error *error) {
 
 /* Adds a column to the block by reading the current key range again. */
 static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *error) {
-  const uint32_t n = read_ordered_schema_of(it)->dimension_count + read_ordered_schema_of(it)->attribute_count;
+  const uint32_t n = schema_of(it)->dimension_count + schema_of(it)->attribute_count;
   const uint64_t *rowids = as_u64(&it->block.rowids);
   uint64_t rows = 0;
   tsr_batch batch;
@@ -432,15 +430,13 @@ typedef struct read_ordered_tie_context {
 
 static int compare_values(const void *argument, uint32_t a, uint32_t b) {
   const read_ordered_tie_context *c = argument;
-  return read_ordered_compare_text(c->level, read_ordered_text_of(c->iterator, c->level, a),
-                                   read_ordered_text_of(c->iterator, c->level, b));
+  return compare_text(c->level, text_of(c->iterator, c->level, a), text_of(c->iterator, c->level, b));
 }
 
 static int compare_end(const ordered_iterator *it, const tsr_key_level *v, const tsr_pair *pair) {
   if (!v->text) return pair->key < v->end ? -1 : pair->key > v->end;
   if (!v->end_set || v->end_exclusive) return -1;
-  return read_ordered_compare_text(v, read_ordered_text_of(it, v, pair->cell),
-                                   (tsr_slice){v->end_text.data, v->end_text.size});
+  return compare_text(v, text_of(it, v, pair->cell), (tsr_slice){v->end_text.data, v->end_text.size});
 }
 
 static bool begins_at_end(const tsr_key_level *v) {
@@ -457,12 +453,9 @@ static bool lies_in_key_range(const ordered_iterator *it, uint32_t k, uint64_t r
     const uint64_t key = as_u64(&it->rows.keys[k])[row];
     return key >= (v->single ? v->end : v->from) && key <= v->end;
   }
-  const tsr_slice text = read_ordered_text_of(it, v, row), at = {v->at.data, v->at.size},
-                  end = {v->end_text.data, v->end_text.size};
-  const int low = v->single   ? read_ordered_compare_text(v, text, end)
-                  : v->at_set ? read_ordered_compare_text(v, text, at)
-                              : 1;
-  const int high = v->end_set ? read_ordered_compare_text(v, text, end) : -1;
+  const tsr_slice text = text_of(it, v, row), at = {v->at.data, v->at.size}, end = {v->end_text.data, v->end_text.size};
+  const int low = v->single ? compare_text(v, text, end) : v->at_set ? compare_text(v, text, at) : 1;
+  const int high = v->end_set ? compare_text(v, text, end) : -1;
   return low >= (!v->single && v->at_exclusive) && high <= -(int)v->end_exclusive;
 }
 
@@ -472,7 +465,7 @@ static bool lies_in_key_range(const ordered_iterator *it, uint32_t k, uint64_t r
 static int check_row(const ordered_iterator *it, uint32_t k, uint64_t row, tsr_error *error) {
   if (lies_in_key_range(it, k, row)) return TSR_OK;
   return tsr__fail(error, TSR_CORRUPT, "cells lie outside the boxes that R-trees have of their tiles on dimension %s",
-                   read_ordered_field_of(it, &it->ranges.levels[k])->name);
+                   field_of(it, &it->ranges.levels[k])->name);
 }
 
 /* Cuts the current key range at a value of the rows that were read, sorted. Returns 1; 0 if all rows have the same
@@ -491,7 +484,7 @@ static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error 
     v->end_exclusive = true;
     return 1;
   }
-  const tsr_slice text = read_ordered_text_of(it, v, pairs[i].cell);
+  const tsr_slice text = text_of(it, v, pairs[i].cell);
   v->end_set = true;
   v->end_exclusive = false;
   TSR_TRY(tsr__key_text_set(&v->end_text, text.bytes, text.size, error));
@@ -508,9 +501,9 @@ static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
   TSR_TRY(tsr__buffer_reserve(&it->rows.pairs, tsr__mul_sat(2 * it->block.rows, sizeof(tsr_pair)), error));
   tsr_pair *pairs = (tsr_pair *)(void *)it->rows.pairs.data;
   for (uint64_t i = 0; i < it->block.rows; i++)
-    pairs[i] = (tsr_pair){.key = v->text ? prefix_key(v, read_ordered_text_of(it, v, i))
-                                         : as_u64(&it->rows.keys[it->ranges.depth])[i],
-                          .cell = (uint32_t)i};
+    pairs[i] =
+        (tsr_pair){.key = v->text ? prefix_key(v, text_of(it, v, i)) : as_u64(&it->rows.keys[it->ranges.depth])[i],
+                   .cell = (uint32_t)i};
   tsr__pairs_sort_ties(pairs, pairs + it->block.rows, it->block.rows, v->text ? compare_values : NULL, &context);
   TSR_TRY(check_row(it, it->ranges.depth, pairs[0].cell, error));
   TSR_TRY(check_row(it, it->ranges.depth, pairs[it->block.rows - 1].cell, error));
@@ -524,7 +517,7 @@ static int descend(ordered_iterator *it, tsr_error *error) {
   if (!tsr__key_ranges_descend(&it->ranges)) return TSR_OK;
   TSR_TRY(tsr__key_ranges_spans(&it->ranges, it->ranges.depth, error));
   memcpy(it->inner->request.fields, it->reader->request.fields,
-         read_ordered_schema_of(it)->dimension_count + read_ordered_schema_of(it)->attribute_count);
+         schema_of(it)->dimension_count + schema_of(it)->attribute_count);
   it->stream.active = true;
   it->stream.given = 0;
   TSR_TRY(start_inner(it, error));
@@ -540,9 +533,9 @@ typedef struct sorting {
   uint32_t from; /* the first level that is not packed into the keys of the pairs */
 } sorting;
 
-static int read_ordered_compare_ties(const void *argument, uint32_t a, uint32_t b) {
+static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
   const sorting *t = argument;
-  return read_ordered_compare_rows(t->iterator, t->from, a, b);
+  return compare_rows(t->iterator, t->from, a, b);
 }
 
 /* Packs the keys of as many levels as fit into the 64-bit keys of the pairs. Returns the number of levels. */
@@ -565,7 +558,7 @@ static uint32_t pack_keys(const ordered_iterator *it, tsr_pair *pairs) {
   }
   if (k == 0)
     for (uint64_t i = 0; i < it->block.rows; i++)
-      pairs[i].key = prefix_key(&it->ranges.levels[0], read_ordered_text_of(it, &it->ranges.levels[0], i));
+      pairs[i].key = prefix_key(&it->ranges.levels[0], text_of(it, &it->ranges.levels[0], i));
   return k;
 }
 
@@ -576,7 +569,7 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
   tsr_pair *pairs = (tsr_pair *)(void *)it->rows.pairs.data;
   uint32_t *order = (uint32_t *)(void *)it->rows.order.data;
   const sorting how = {it, pack_keys(it, pairs)};
-  const tsr_tie_breaker ties = how.from < it->ranges.level_count ? read_ordered_compare_ties : NULL;
+  const tsr_tie_breaker ties = how.from < it->ranges.level_count ? compare_ties : NULL;
   uint64_t i = 1;
   while (i < it->block.rows &&
          (pairs[i - 1].key < pairs[i].key ||
@@ -586,8 +579,7 @@ static int sort_rows(ordered_iterator *it, tsr_error *error) {
   it->rows.count = 0;
   for (i = 0; i < it->block.rows; i++) {
     const uint32_t row = pairs[i].cell;
-    if (!it->reader->request.distinct || i == 0 ||
-        read_ordered_compare_rows(it, 0, order[it->rows.count - 1], row) != 0)
+    if (!it->reader->request.distinct || i == 0 || compare_rows(it, 0, order[it->rows.count - 1], row) != 0)
       order[it->rows.count++] = row;
   }
   for (uint32_t k = 0; k <= it->ranges.depth; k++) { /* sorted, so the rows between these two are in it too */
@@ -698,14 +690,14 @@ static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr
   }
 }
 
-static int read_ordered_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   ordered_iterator *it = (ordered_iterator *)iterator;
   if (it->stream.active) return it->inner->iterator->column(it->inner->iterator, field, column, error);
   if (!it->block.columns[field].ready && it->reader->request.distinct)
     return tsr__fail(error, TSR_ERROR, "field %u was requested of distinct rows, which are not ordered by it", field);
   if (!it->block.columns[field].ready) TSR_TRY(read_late_column(it, field, error));
   *column = row_block_column(&it->block, field);
-  column->unwritten = it->given_unwritten && field >= read_ordered_schema_of(it)->dimension_count;
+  column->unwritten = it->given_unwritten && field >= schema_of(it)->dimension_count;
   return TSR_OK;
 }
 
@@ -738,7 +730,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   ordered_iterator *it;
   TSR_TRY(TSR_ALLOC(&reader->memory, &it, error));
-  it->base = (tsr_batch_iterator){.next = read_ordered_next, .column = read_ordered_column_of, .close = close_ordered};
+  it->base = (tsr_batch_iterator){.next = read_ordered_next, .column = column_of, .close = close_ordered};
   it->reader = reader;
   it->rows.order.memory = it->rows.pairs.memory = it->distinct_cells.memory = &reader->memory;
   int rc = tsr__key_ranges_init(&it->ranges, reader, error);

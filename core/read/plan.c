@@ -26,8 +26,8 @@
 
 /* ---- Spans, selections, boxes ------------------------------------------------------------------------------------ */
 
-static int plan_make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
-                           bool *empty, tsr_error *error) {
+static int make_spans(const tsr_schema *schema, const tsr_ranges *dimensions, tsr_arena *arena, tsr_spans **spans,
+                      bool *empty, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(arena, schema->dimension_count, spans, error));
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     tsr_spans *s = &(*spans)[d];
@@ -61,8 +61,8 @@ static bool fragment_meets(const tsr_schema *schema, const tsr_fragment *fragmen
 }
 
 /* Makes the selection of a dimension: the values within the spans, between the ordinals low and high, as ordinals. */
-static int plan_select_dimension(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high,
-                                 tsr_arena *arena, tsr_dimension_selection *selected, tsr_error *error) {
+static int select_dimension(const tsr_spans *spans, uint64_t low_key, uint64_t low, uint64_t high, tsr_arena *arena,
+                            tsr_dimension_selection *selected, tsr_error *error) {
   const uint64_t first = low_key + low, last = low_key + high;
   const tsr_span box = {first, last};
   const tsr_span *all = spans->all ? &box : spans->spans;
@@ -221,7 +221,7 @@ bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragme
 }
 
 /* Finds the box of a fragment of a dense array, in ordinals. A sparse fragment's box is its non-empty domain. */
-static int plan_find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_plan_box *box, tsr_error *error) {
+static int find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_plan_box *box, tsr_error *error) {
   const tsr_fragment *fragment = snapshot->fragments[f].fragment;
   const tsr_grid *grid = &snapshot->grid;
   *box = (tsr_plan_box){.fragment = f, .sparse = !fragment->metadata.dense};
@@ -260,8 +260,8 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
   }
   TSR_TRY(TSR_ARENA_ARRAY(arena, grid->dimensions, &plan->selections, error));
   for (uint32_t d = 0; d < grid->dimensions; d++) {
-    TSR_TRY(plan_select_dimension(&plan->spans[d], grid->low_key[d], snapshot->domain.box_low[d],
-                                  snapshot->domain.box_high[d], arena, &plan->selections[d], error));
+    TSR_TRY(select_dimension(&plan->spans[d], grid->low_key[d], snapshot->domain.box_low[d],
+                             snapshot->domain.box_high[d], arena, &plan->selections[d], error));
     if (plan->selections[d].count == 0) plan->empty = true;
   }
   uint64_t considered = 0, met = 0;
@@ -271,7 +271,7 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
       const tsr_fragment *fragment = snapshot->fragments[f].fragment;
       if (fragment->metadata.empty_domain) continue;
       tsr_plan_box *box = &plan->boxes[plan->box_count];
-      TSR_TRY(plan_find_box(snapshot, (uint32_t)f, arena, box, error));
+      TSR_TRY(find_box(snapshot, (uint32_t)f, arena, box, error));
       uint64_t tiles = 1;
       bool meets = true;
       for (uint32_t d = 0; d < grid->dimensions && meets; d++) {
@@ -305,7 +305,7 @@ static int plan_make(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_p
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error) {
   *plan = (tsr_plan){0};
-  TSR_TRY(plan_make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
+  TSR_TRY(make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
   if (plan->empty) return TSR_OK;
   return plan_make(snapshot, true, arena, plan, error);
 }
@@ -332,7 +332,7 @@ typedef struct estimator {
   double rows, tiles, cells;
 } estimator;
 
-static double plan_float_of(tsr_datatype datatype, uint64_t key) {
+static double float_of(tsr_datatype datatype, uint64_t key) {
   float f32 = 0;
   double f64 = 0;
   if (datatype == TSR_FLOAT32) tsr__key_value(datatype, key, &f32);
@@ -342,7 +342,7 @@ static double plan_float_of(tsr_datatype datatype, uint64_t key) {
 
 /* Returns the distance between the values of two keys. */
 static double distance(tsr_datatype datatype, uint64_t from, uint64_t to) {
-  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return plan_float_of(datatype, to) - plan_float_of(datatype, from);
+  if (tsr_datatype_kind(datatype) == TSR_KIND_FLOAT) return float_of(datatype, to) - float_of(datatype, from);
   return (double)(to - from);
 }
 
@@ -372,7 +372,7 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
 
 /* Returns the position of `text` among strings that share its first `skip` bytes, from 0 to 1: its next bytes read as a
  * fraction. */
-static double plan_place_of(const uint8_t *text, uint64_t size, uint64_t skip) {
+static double place_of(const uint8_t *text, uint64_t size, uint64_t skip) {
   double place = 0, unit = 1;
   for (uint64_t i = skip; i < skip + 8; i++) {
     unit /= 256;
@@ -385,7 +385,7 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
                         uint64_t high_size, double least) {
   uint64_t skip = 0;
   while (skip < low_size && skip < high_size && low[skip] == high[skip]) skip++;
-  const double first = plan_place_of(low, low_size, skip), last = plan_place_of(high, high_size, skip);
+  const double first = place_of(low, low_size, skip), last = place_of(high, high_size, skip);
   if (!(last > first)) return 1;
   double part = 0;
   uint64_t seen = 0;
@@ -395,8 +395,8 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
     if (tsr__bytes_compare(s->low, s->low_size, high, high_size) > 0) break;
     const bool from_low = tsr__bytes_compare(s->low, s->low_size, low, low_size) <= 0,
                to_high = s->high_open || tsr__bytes_compare(s->high, s->high_size, high, high_size) >= 0;
-    const double a = from_low ? first : plan_place_of(s->low, s->low_size, skip),
-                 b = to_high ? last : plan_place_of(s->high, s->high_size, skip);
+    const double a = from_low ? first : place_of(s->low, s->low_size, skip),
+                 b = to_high ? last : place_of(s->high, s->high_size, skip);
     part += TSR_MAX((b - a) / (last - first), least);
     seen++;
   }
@@ -575,7 +575,7 @@ int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *request, tsr
   tsr_plan plan = {0};
   tsr_estimate result = {0};
   tsr__arena_init(&arena, &snapshot->array->memory);
-  int rc = plan_make_spans(snapshot->schema, request->dimensions, &arena, &plan.spans, &plan.empty, error);
+  int rc = make_spans(snapshot->schema, request->dimensions, &arena, &plan.spans, &plan.empty, error);
   if (rc >= 0 && !plan.empty && snapshot->schema->dense) {
     rc = plan_dense(snapshot, false, &arena, &plan, error);
     if (rc >= 0 && !plan.empty) estimate_dense(snapshot, &plan, &result);

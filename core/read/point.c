@@ -30,7 +30,7 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
 
 /* Computes the ordinals of the requested cell and returns 1; 0 if the request is not for a single cell; -1 if the cell
  * lies outside the array's non-empty domain. */
-static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
+static int find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
   bool outside = !snapshot->domain.exists;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
     const tsr_range *range = single_range(&dimensions[d]);
@@ -46,7 +46,7 @@ static int read_point_find_ordinals(const tsr_snapshot *snapshot, const tsr_rang
 
 /* Finds the newest fragment that wrote the cell. If there is one, counts fragments and tiles as a plan would, and
  * returns 1; returns 0 if there is none, or if a sparse fragment might own the cell. */
-static int read_point_find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
+static int find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
   uint64_t met = 0, tiles = 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
@@ -85,7 +85,7 @@ static int read_point_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_e
   return 1;
 }
 
-static int read_point_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   point_iterator *it = (point_iterator *)iterator;
   const tsr_snapshot *snapshot = it->reader->snapshot;
   if (field < snapshot->grid.dimensions) {
@@ -119,10 +119,9 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   if (!single_range(&request->dimensions[0])) return 0;
   TSR_TRY(
       TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));
-  *it = (point_iterator){.base = {.next = read_point_next, .column = read_point_column_of, .close = close_point},
-                         .reader = reader};
-  if (read_point_find_ordinals(snapshot, request->dimensions, it->ordinals) <= 0 ||
-      !read_point_find_owner(snapshot, it->ordinals, &owner))
+  *it =
+      (point_iterator){.base = {.next = read_point_next, .column = column_of, .close = close_point}, .reader = reader};
+  if (find_ordinals(snapshot, request->dimensions, it->ordinals) <= 0 || !find_owner(snapshot, it->ordinals, &owner))
     return 0;
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
   uint64_t number = 0;

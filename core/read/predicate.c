@@ -173,8 +173,8 @@ static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const 
   return tsr__select_all(selection, count, out);
 }
 
-static uint64_t predicate_select_cells(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
-                                       const uint32_t *selection, uint64_t count, uint32_t *out) {
+static uint64_t select_cells(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+                             const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint32_t some[NEGATED], within[NEGATED];
   uint64_t kept = 0;
   if (!test->negated) return select_plain(test, datatype, column, selection, count, out);
@@ -194,8 +194,7 @@ static uint64_t predicate_select_cells(const tsr_test *test, tsr_datatype dataty
 static bool constant_passes(const tsr_reader *reader, const tsr_test *test, const tsr_column *column) {
   uint32_t cell;
   if (column->unwritten && !reader->tests.fill_unwritten) return test->kind == TSR_PREDICATE_IS_NULL || test->negated;
-  return predicate_select_cells(test, reader->snapshot->schema->fields[test->field].datatype, column, NULL, 1, &cell) ==
-         1;
+  return select_cells(test, reader->snapshot->schema->fields[test->field].datatype, column, NULL, 1, &cell) == 1;
 }
 
 bool tsr__tests_pass_unwritten(const tsr_reader *reader) {
@@ -208,7 +207,7 @@ bool tsr__tests_pass_unwritten(const tsr_reader *reader) {
 uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
                           const uint32_t *selection, uint64_t count, uint32_t *out) {
   const tsr_field *field = &reader->snapshot->schema->fields[test->field];
-  if (!column->constant) return predicate_select_cells(test, field->datatype, column, selection, count, out);
+  if (!column->constant) return select_cells(test, field->datatype, column, selection, count, out);
   if (!constant_passes(reader, test, column)) return 0;
   return tsr__select_all(selection, count, out);
 }
@@ -343,8 +342,7 @@ static bool never_passes(const tsr_reader *reader, const tsr_test *test, const t
 }
 
 /* Returns the field that a test reads, in the fragment's schema; NULL if the fragment lacks it. */
-static const tsr_field *predicate_field_of(const tsr_reader *reader, const tsr_test *test, uint32_t fragment,
-                                           uint32_t *number) {
+static const tsr_field *field_of(const tsr_reader *reader, const tsr_test *test, uint32_t fragment, uint32_t *number) {
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[fragment].fragment->metadata;
   const int64_t slot = reader->snapshot->fragments[fragment].slots[test->field];
   tsr_system_column system_column;
@@ -360,7 +358,7 @@ static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint
   for (uint32_t i = 0; i < reader->tests.count; i++) {
     const tsr_test *test = &reader->tests.list[i];
     uint32_t number = 0;
-    const tsr_field *field = predicate_field_of(reader, test, fragment, &number);
+    const tsr_field *field = field_of(reader, test, fragment, &number);
     tsr_statistics statistics;
     if (never_passes(reader, test, field)) return 1;
     if (!field || f->run.tiles || !tsr__statistics_trusted(&f->metadata, number)) continue;

@@ -754,7 +754,7 @@ static void close_found(tsr_batch_iterator *iterator) {
 
 /* Computes the ordinals of a cell of a dense fragment's tile. Returns false if the cell is padding, outside the
  * fragment's box. */
-static bool reader_find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
+static bool find_ordinals(const tsr_fragment *fragment, uint64_t tile, uint64_t cell, uint64_t *ordinals) {
   const tsr_grid *grid = &fragment->dense.grid;
   const uint32_t n = grid->dimensions;
   for (uint32_t k = n; k-- > 0;) {
@@ -777,7 +777,7 @@ static int pin_cell(found_iterator *it, uint32_t f, uint64_t at, tsr_error *erro
   const uint64_t tile = at / fragment->cells_per_tile;
   it->cell = at % fragment->cells_per_tile;
   if (fragment->metadata.dense) {
-    if (!reader_find_ordinals(fragment, tile, it->cell, it->ordinals)) return 0;
+    if (!find_ordinals(fragment, tile, it->cell, it->ordinals)) return 0;
   } else {
     it->ordinals = NULL;
   }

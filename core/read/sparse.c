@@ -44,7 +44,7 @@ typedef struct sparse_iterator {
   tsr_buffer keep; /* scratch: a byte per selected cell; 0 drops it */
 } sparse_iterator;
 
-static const tsr_snapshot_fragment *read_sparse_fragment_of(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+static const tsr_snapshot_fragment *fragment_of(const sparse_iterator *it, const tsr_sparse_tile *tile) {
   return &it->reader->snapshot->fragments[tile->plan.fragment];
 }
 
@@ -54,9 +54,7 @@ static int64_t system_slot(const tsr_snapshot_fragment *f, tsr_system_column sys
 
 static const uint64_t *system_values(const sparse_iterator *it, const tsr_sparse_tile *tile,
                                      tsr_system_column system_column) {
-  return (const uint64_t *)(const void *)tile->pinned
-      ->tiles[system_slot(read_sparse_fragment_of(it, tile), system_column)]
-      ->values;
+  return (const uint64_t *)(const void *)tile->pinned->tiles[system_slot(fragment_of(it, tile), system_column)]->values;
 }
 
 /* ---- What to load of a tile ------------------------------------------------------------------------------------- */
@@ -71,7 +69,7 @@ static bool conditions_have_times(const tsr_snapshot_fragment *f) {
 /* Returns true if the cells must be compared with the spans of dimension d. */
 static bool must_compare(const sparse_iterator *it, const tsr_sparse_tile *tile, uint32_t d) {
   const tsr_spans *spans = &it->reader->plan.spans[d];
-  const tsr_rtree *rtree = read_sparse_fragment_of(it, tile)->fragment->metadata.rtree; /* the plan has loaded it */
+  const tsr_rtree *rtree = fragment_of(it, tile)->fragment->metadata.rtree; /* the plan has loaded it */
   if (tile->plan.inside || spans->all) return false;
   if (it->reader->plan.lossy) return true;
   const uint32_t leaf = rtree->levels - 1;
@@ -84,7 +82,7 @@ static bool must_compare(const sparse_iterator *it, const tsr_sparse_tile *tile,
 }
 
 static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
     if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
@@ -96,21 +94,20 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   return TSR_OK;
 }
 
-static int read_sparse_find_field(const sparse_iterator *it, const tsr_sparse_tile *tile,
-                                  const tsr_condition *condition, const char *name, const tsr_field **field,
-                                  int64_t *slot, tsr_error *error) {
+static int find_field(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                      const char *name, const tsr_field **field, int64_t *slot, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
-  return tsr__condition_field(snapshot->array, snapshot->schema, read_sparse_fragment_of(it, tile)->fragment, condition,
-                              name, field, slot, error);
+  return tsr__condition_field(snapshot->array, snapshot->schema, fragment_of(it, tile)->fragment, condition, name,
+                              field, slot, error);
 }
 
 static int request_conditions(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   for (uint32_t i = 0; i < f->condition_count; i++)
     for (uint32_t k = 0; k < f->conditions[i]->field_count; k++) {
       const tsr_field *field;
       int64_t slot;
-      TSR_TRY(read_sparse_find_field(it, tile, f->conditions[i], f->conditions[i]->fields[k], &field, &slot, error));
+      TSR_TRY(find_field(it, tile, f->conditions[i], f->conditions[i]->fields[k], &field, &slot, error));
       TSR_TRY(tsr__reader_request(it->reader, tile->pinned, slot, error));
     }
   return TSR_OK;
@@ -133,7 +130,7 @@ static int load_fields(tsr_reader *reader, tsr_error *error) {
  * so too if only some cells may be selected: few such tiles have none, and a second wait costs more than their
  * bytes. */
 static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merged, tsr_error *error) {
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   if (f->cut || (!tile->plan.inside && !tsr__store_prefetches(it->reader->snapshot->array->store))) return TSR_OK;
   TSR_TRY(request_conditions(it, tile, error));
   TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
@@ -153,9 +150,9 @@ static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32
 }
 
 /* Selects the cells within the spans and within the snapshot's times. */
-static int read_sparse_select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+static int select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   uint32_t *cells;
   tile->count = tile->pinned->cells;
   for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0; d++) {
@@ -197,7 +194,7 @@ static int read_sparse_condition_column(void *argument, const char *name, const 
   condition_columns *c = argument;
   tsr_column *out = &c->columns[c->count++];
   int64_t slot;
-  TSR_TRY(read_sparse_find_field(c->iterator, c->tile, c->condition, name, field, &slot, error));
+  TSR_TRY(find_field(c->iterator, c->tile, c->condition, name, field, &slot, error));
   if (!*field) return tsr__fail(error, TSR_ERROR, "it names the field '%s', which the array lacks", name);
   *out = (tsr_column){.constant = true, .unwritten = true};
   if (slot >= 0) tsr__reader_slot_column(c->iterator->reader, c->tile->pinned, *field, slot, 0, out);
@@ -222,7 +219,7 @@ static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, cons
 
 static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
                            tsr_error *error) {
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
   uint8_t *keep = it->keep.data;
   TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
@@ -237,14 +234,14 @@ static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr
 }
 
 static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile) {
-  const tsr_fragment *fragment = read_sparse_fragment_of(it, tile)->fragment;
+  const tsr_fragment *fragment = fragment_of(it, tile)->fragment;
   return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
 }
 
 /* Drops rows that the transaction has deleted. */
 static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
-  const bool uncommitted = read_sparse_fragment_of(it, tile)->fragment->run.uncommitted;
+  const bool uncommitted = fragment_of(it, tile)->fragment->run.uncommitted;
   const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(it, tile);
   if (snapshot->view.removed == 0 || tile->count == 0) return TSR_OK;
@@ -263,7 +260,7 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 
 /* Drops the deleted cells. */
 static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
-  const tsr_snapshot_fragment *f = read_sparse_fragment_of(it, tile);
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const bool dated = f->fragment->metadata.has_delete_metadata;
   if (it->reader->snapshot->view.writer) TSR_TRY(drop_removed(it, tile, error));
   if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
@@ -296,8 +293,7 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
 
 /* Offers a stream to the whole-tile shortcut, if all of its cells are selected and none can be deleted. Returns 1 if
  * they are taken, 0 if not, or < 0. */
-static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells,
-                                        tsr_error *error) {
+static int offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, tsr_error *error) {
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
   if (!tsr__reader_offers(it->reader) || !planned->inside || f->cut || f->condition_count > 0) return 0;
   if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
@@ -307,14 +303,14 @@ static int read_sparse_offer_whole_tile(sparse_iterator *it, const tsr_plan_tile
 
 /* Inspects a planned tile. Returns 1 if it belongs in the window, and sets *bytes to the memory that it will take; 0 if
  * statistics exclude it or the shortcut took it; < 0: error. */
-static int read_sparse_inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, bool merged,
-                                    uint64_t *bytes, tsr_error *error) {
+static int inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, bool merged, uint64_t *bytes,
+                        tsr_error *error) {
   tsr_reader *reader = it->reader;
   if (!merged) { /* tiles to be merged may hide older versions of their cells */
     const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
     if (excluded > 0) tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (excluded != 0) return excluded < 0 ? excluded : 0;
-    const int taken = read_sparse_offer_whole_tile(it, planned, cells, error);
+    const int taken = offer_whole_tile(it, planned, cells, error);
     if (taken != 0) return taken < 0 ? taken : 0;
   }
   TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, bytes, error));
@@ -331,8 +327,8 @@ static void read_sparse_drop(sparse_iterator *it, tsr_sparse_tile *tile) {
  * memory that they will take. `merged`: the tiles go to the version merge. The first tile always goes in, unless the
  * window is made `ahead`; others go in as the budget and the limit allow. After an error the window has the tiles
  * before the one at it->at. */
-static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end, bool merged, bool ahead,
-                                   uint64_t *bytes, tsr_error *error) {
+static int make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end, bool merged, bool ahead,
+                       uint64_t *bytes, tsr_error *error) {
   tsr_reader *reader = it->reader;
   const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   tsr_arena *arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
@@ -347,7 +343,7 @@ static int read_sparse_make_window(sparse_iterator *it, read_sparse_window *w, u
     const uint64_t n = tsr__fragment_tile_cells(&fragment->metadata, planned->tile),
                    requests = reader->window.requests.size;
     uint64_t cost;
-    int rc = read_sparse_inspect_tile(it, planned, n, merged, &cost, error);
+    int rc = inspect_tile(it, planned, n, merged, &cost, error);
     if (rc < 0) return rc;
     if (rc == 0) continue;
     const uint64_t sum = tsr__add_sat(*bytes, cost);
@@ -380,7 +376,7 @@ static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged
   tsr_error ignored;
   uint64_t bytes;
   if (it->at >= end || it->has_next || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
-  const int rc = read_sparse_make_window(it, &it->next, end, merged, true, &bytes, &ignored);
+  const int rc = make_window(it, &it->next, end, merged, true, &bytes, &ignored);
   TSR_TRY(tsr__only_cancelled(rc, &ignored, error));
   it->has_next = it->next.count > 0;
   return it->has_next ? tsr__reader_load_ahead(it->reader, bytes, error) : TSR_OK;
@@ -388,7 +384,7 @@ static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged
 
 /* Loads the next window and selects the cells of its tiles. Cells to be merged are not tested yet, since it is unknown
  * which versions are the newest. */
-static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
+static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint64_t bytes;
   if (reader->progress.window_tiles > 1) /* for the first window, the start has just checked */
@@ -401,12 +397,12 @@ static int read_sparse_fill_window(sparse_iterator *it, uint64_t end, bool merge
     it->has_next = false;
     TSR_TRY(tsr__reader_take_ahead(reader, error));
   } else {
-    TSR_TRY(read_sparse_make_window(it, &it->now, end, merged, false, &bytes, error));
+    TSR_TRY(make_window(it, &it->now, end, merged, false, &bytes, error));
     TSR_TRY(tsr__reader_load(reader, error));
   }
   if (!merged && reader->progress.limit == 0) TSR_TRY(read_sparse_begin_next(it, end, merged, error));
   for (uint64_t i = 0; i < it->now.count; i++) {
-    TSR_TRY(read_sparse_select_cells(it, &it->now.tiles[i], error));
+    TSR_TRY(select_cells(it, &it->now.tiles[i], error));
     if (it->now.tiles[i].count > 0) TSR_TRY(request_conditions(it, &it->now.tiles[i], error));
     if (it->now.tiles[i].count > 0) TSR_TRY(tsr__tests_request(reader, it->now.tiles[i].pinned, error));
   }
@@ -438,7 +434,7 @@ static int next_stream(sparse_iterator *it, tsr_error *error) {
       read_sparse_drop(it, tile);
     }
     if (it->at >= it->streams && !it->has_next) return 0;
-    TSR_TRY(read_sparse_fill_window(it, it->streams, false, error));
+    TSR_TRY(fill_window(it, it->streams, false, error));
     TSR_TRY(read_sparse_begin_next(it, it->streams, false, error));
   }
 }
@@ -458,7 +454,7 @@ static int next_merged(sparse_iterator *it, tsr_error *error) {
       read_sparse_drop(it, &it->present);
       continue;
     }
-    TSR_TRY(read_sparse_fill_window(it, it->count, true, error));
+    TSR_TRY(fill_window(it, it->count, true, error));
     TSR_TRY(tsr__version_merge_add(it->merge, it->now.tiles, it->now.count, error));
     it->tile_at = it->now.count;
     TSR_TRY(read_sparse_begin_next(it, it->count, true, error));
@@ -473,7 +469,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
   if (rc == 0 && it->merge) rc = next_merged(it, error);
   if (rc <= 0) return rc;
   const tsr_sparse_tile *tile = &it->present;
-  const tsr_fragment *fragment = read_sparse_fragment_of(it, tile)->fragment;
+  const tsr_fragment *fragment = fragment_of(it, tile)->fragment;
   batch->count = tile->count;
   batch->selection = tile->cells;
   batch->row_base = first_row(it, tile);
@@ -488,7 +484,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
   return 1;
 }
 
-static int read_sparse_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   sparse_iterator *it = (sparse_iterator *)iterator;
   return tsr__reader_column(it->reader, it->present.pinned, field, 0, column, error);
 }
@@ -506,7 +502,7 @@ static void close_sparse(tsr_batch_iterator *iterator) {
 /* Removes from the streams all tiles of fragments in which no cell satisfies the predicates. Tiles to be merged must
  * stay, since they may hide older versions of their cells. The version merge has its own pointer to its part of the
  * order. */
-static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) {
+static int exclude_fragments(sparse_iterator *it, tsr_error *error) {
   enum { UNKNOWN, READ, MERGED, EXCLUDED };
   tsr_reader *reader = it->reader;
   uint8_t *decisions;
@@ -534,12 +530,12 @@ static int read_sparse_exclude_fragments(sparse_iterator *it, tsr_error *error) 
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
   sparse_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
-  it->base = (tsr_batch_iterator){.next = read_sparse_next, .column = read_sparse_column_of, .close = close_sparse};
+  it->base = (tsr_batch_iterator){.next = read_sparse_next, .column = column_of, .close = close_sparse};
   it->reader = reader;
   it->keep.memory = &reader->memory;
   it->count = reader->plan.tile_count;
   TSR_TRY(tsr__version_merge_open(reader, &it->order, &it->streams, &it->merge, error));
-  const int rc = read_sparse_exclude_fragments(it, error);
+  const int rc = exclude_fragments(it, error);
   if (rc < 0) {
     tsr__version_merge_close(it->merge);
     return rc;

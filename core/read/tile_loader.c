@@ -55,7 +55,7 @@ static int wrap_tile(const tsr_fragment *fragment, uint32_t slot, uint64_t numbe
 }
 
 /* Returns the decoded size of a tile, in bytes. The slot's metadata must be loaded. */
-static uint64_t load_cost_of(const tsr_tile_format *format, const tsr_slot *slot, uint64_t number, uint64_t cells) {
+static uint64_t cost_of(const tsr_tile_format *format, const tsr_slot *slot, uint64_t number, uint64_t cells) {
   uint64_t size = tsr_datatype_size(format->datatype), bytes;
   if (format->coordinate_dimensions > 0) bytes = tsr__mul_sat(tsr__mul_sat(cells, size), format->coordinate_dimensions);
   else if (format->values_per_cell == TSR_VARIABLE)
@@ -73,8 +73,8 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
   }
   TSR_TRY(tsr__fragment_load_slot(array, fragment, slot, error));
   TSR_TRY(tsr__tile_format(&fragment->metadata, slot, tsr__array_key(array), &format, error));
-  *bytes = load_cost_of(&format, &fragment->metadata.slots[slot], number,
-                        tsr__fragment_tile_cells(&fragment->metadata, number));
+  *bytes =
+      cost_of(&format, &fragment->metadata.slots[slot], number, tsr__fragment_tile_cells(&fragment->metadata, number));
   return TSR_OK;
 }
 
@@ -102,7 +102,7 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
       return tsr__fail(error, TSR_CORRUPT, "the fragment has no offsets of its tiles");
     fetch->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
   }
-  uint64_t cost = load_cost_of(&fetch->format, s, number, fetch->source.cells);
+  uint64_t cost = cost_of(&fetch->format, s, number, fetch->source.cells);
   const uint64_t needed = fetch->request->end - fetch->request->first;
   if (fetch->request->end > 0 && needed <= fetch->source.cells / PARTIAL_DECODE_PART && !fetch->format.values->uncut &&
       tsr__tile_divides(&fetch->format)) {
@@ -179,7 +179,7 @@ static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsign
 
 /* Divides the sorted fetches into groups of adjacent tiles, opens their files and holds them. Groups are short enough
  * that every thread gets some. */
-static int load_make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
+static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
   const uint64_t fetches_max =
       threads > 1 ? TSR_MAX(1, load->fetch_count / ((uint64_t)GROUPS_PER_THREAD * threads)) : load->fetch_count;
   for (uint64_t i = 0; i < load->fetch_count;) {
@@ -258,7 +258,7 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory) {
 }
 
 /* Returns a reference to a tile that is in memory, in the cache or in an uncommitted fragment; else NULL. */
-static tsr_tile *load_find_tile(tsr_array *array, const tsr_tile_request *request) {
+static tsr_tile *find_tile(tsr_array *array, const tsr_tile_request *request) {
   if (!request->fragment->run.tiles)
     return tsr__cache_get(array->cache, request->fragment->id, request->slot, request->number);
   tsr_tile *tile =
@@ -275,11 +275,11 @@ bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
 }
 
 /* Serves requests from memory, and makes sorted fetches for the rest. */
-static int load_find_tiles(tsr_load *load, tsr_error *error) {
+static int find_tiles(tsr_load *load, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t i = 0; i < load->count; i++) {
     tsr_tile_request *request = &load->requests[i];
-    tsr_tile *tile = load_find_tile(load->array, request);
+    tsr_tile *tile = find_tile(load->array, request);
     if (tile && !tsr__tile_request_fits(request, tile)) {
       tsr__tile_drop(tile);
       tile = NULL;
@@ -381,10 +381,10 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
     requests[i].tile = NULL;
     requests[i].decoded = false;
   }
-  int rc = load_find_tiles(load, error);
+  int rc = find_tiles(load, error);
   if (array->environment->single_threaded) workers = 0;
   if (rc >= 0 && load->fetch_count > 0) {
-    rc = load_make_groups(load, workers + !ahead, error);
+    rc = make_groups(load, workers + !ahead, error);
     if (rc >= 0) expect_groups(load);
     if (rc >= 0) rc = tsr__cancelled(&array->environment->memory, error);
     for (uint64_t i = 0; i < load->group_count && rc >= 0 && !array->store->workers_may_read; i++)
@@ -399,7 +399,7 @@ int tsr__load_start(tsr_load *load, tsr_array *array, unsigned workers, bool ahe
 
 /* Fails for a file that a read did not find. A store that opens files without a request notices only now that a
  * fragment has been vacuumed: names that fragment in the error. */
-static int load_fail_missing(tsr_load *load, tsr_error *error) {
+static int fail_missing(tsr_load *load, tsr_error *error) {
   const tsr_fragment *missing = load->fetches[0].request->fragment;
   const tsr_error found = *error;
   TSR_TRY(tsr__log_list(&load->array->log, true, true, error));
@@ -434,7 +434,7 @@ int tsr__load_finish(tsr_load *load, tsr_error *error) {
   }
   int rc = tsr__job_finish(&load->job, load->memory, error);
   if (tsr__may_be_corrupt_transfer(rc)) rc = load_again(load, rc, error);
-  if (rc == TSR_NOT_FOUND && error) rc = load_fail_missing(load, error);
+  if (rc == TSR_NOT_FOUND && error) rc = fail_missing(load, error);
   if (rc >= 0) rc = load_settle(load, error);
   if (rc >= 0) tsr__count(load->array->environment, TSR_COUNT_tiles_cached, load->cached_count);
   if (rc >= 0) cache_tiles(load);
@@ -462,7 +462,7 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
     tsr_read_hint hints[TSR_PART_COUNT];
     tsr_store *store = NULL;
     uint64_t n = 0;
-    tsr_tile *tile = load_find_tile(array, request);
+    tsr_tile *tile = find_tile(array, request);
     tsr__tile_drop(tile);
     if (tile || tsr__fragment_load_slot(array, request->fragment, request->slot, &unseen) < 0) continue;
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {

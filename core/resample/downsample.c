@@ -62,8 +62,7 @@ typedef struct painted { /* the attribute whose means are painted */
 
 typedef struct painter_batch { /* the current batch, and its columns */
   const tsr_batch *batch;
-  const tsr_subtile
-      *subtile; /* if the rows are cells of a dense tile: then columns of coordinates are not needed */
+  const tsr_subtile *subtile; /* if the rows are cells of a dense tile: then columns of coordinates are not needed */
   tsr_column values, rows, columns;
   uint64_t parts; /* number of threads that share it */
 } painter_batch;
@@ -84,7 +83,7 @@ typedef struct painter {
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t downsample_place_of(const downsample_axis *a, uint64_t key) {
+static uint32_t place_of(const downsample_axis *a, uint64_t key) {
   const uint64_t distance = key - a->low;
   if (distance > a->last) return NO_PLACE;
   return a->map ? a->map[distance] : (uint32_t)((distance >> a->shift) * a->places / ((a->last >> a->shift) + 1));
@@ -137,7 +136,7 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
   if (a->last >= MAPPED_MAX) return TSR_OK;
   uint32_t *map;
   TSR_TRY(TSR_ARENA_ARRAY(&p->arena, a->last + 1, &map, error));
-  for (uint64_t i = 0; i <= a->last; i++) map[i] = downsample_place_of(a, low + i);
+  for (uint64_t i = 0; i <= a->last; i++) map[i] = place_of(a, low + i);
   a->map = map;
   return TSR_OK;
 }
@@ -156,7 +155,7 @@ static void find_places(const painter *p, const downsample_axis *a, const tsr_co
   uint64_t keys[TSR_KEYS_MAX];
   tsr__batch_keys(p->now.batch, column, a->field->datatype, from, count, keys);
   for (uint64_t r = 0; r < count; r++)
-    places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : downsample_place_of(a, keys[r]);
+    places[r] = r > 0 && keys[r] == keys[r - 1] ? places[r - 1] : place_of(a, keys[r]);
 }
 
 /* Returns the place, on an axis, of the cell at position `at` in the batch's tile. */
@@ -164,7 +163,7 @@ static uint32_t place_in_tile(const painter *p, const downsample_axis *a, uint64
   const tsr_axis *axis = p->now.subtile->axes;
   while (axis->dimension != a->dimension) axis++;
   const uint64_t ordinal = axis->base + at / axis->stride % axis->extent;
-  return downsample_place_of(a, p->reader->snapshot->grid.low_key[a->dimension] + ordinal);
+  return place_of(a, p->reader->snapshot->grid.low_key[a->dimension] + ordinal);
 }
 
 /* Sets places[r] for `count` consecutive cells along axis `a`, from a key on. The other axis contributes the same
@@ -178,7 +177,7 @@ static void places_along(const downsample_axis *a, uint64_t key, uint64_t count,
     return;
   }
   for (uint64_t i = 0; i < count; i++) {
-    const uint32_t place = downsample_place_of(a, key + i);
+    const uint32_t place = place_of(a, key + i);
     places[i] = place == NO_PLACE || fixed == NOWHERE ? NOWHERE : place * step + fixed;
   }
 }
@@ -292,7 +291,7 @@ static void add_stretch(const painter *p, const stretch *s, table *t) {
 
 /* Adds rows from `from` on that are neighbours in the tile along the horizontal dimension. Returns how many, at most
  * `count`; 0 if they cannot be added in this way. */
-static uint64_t downsample_add_line(const painter *p, uint64_t from, uint64_t count, table *t) {
+static uint64_t add_line(const painter *p, uint64_t from, uint64_t count, table *t) {
   const tsr_subtile *s = p->now.subtile;
   const downsample_axis *column = &p->column;
   if (!s || p->now.values.constant || !column->map) return 0;
@@ -317,14 +316,14 @@ static uint64_t downsample_add_line(const painter *p, uint64_t from, uint64_t co
 }
 
 /* Adds one part of the batch, on a worker thread. */
-static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) {
+static int add_part(void *argument, uint64_t part, tsr_error *error) {
   painter *p = argument;
   const uint64_t end = p->now.batch->count * (part + 1) / p->now.parts;
   uint64_t places[TSR_KEYS_MAX];
   table *t = &p->tables[part];
   (void)error;
   for (uint64_t n, from = p->now.batch->count * part / p->now.parts; from < end; from += n) {
-    n = downsample_add_line(p, from, end - from, t);
+    n = add_line(p, from, end - from, t);
     if (n) continue;
     n = TSR_MIN(end - from, TSR_KEYS_MAX);
     if (p->now.subtile) find_places_of_tile(p, from, n, places);
@@ -342,7 +341,7 @@ static int downsample_add_part(void *argument, uint64_t part, tsr_error *error) 
 }
 
 /* Makes the result with the first table, whose places the means later overwrite. */
-static int downsample_make_drawing(painter *p, tsr_error *error) {
+static int make_drawing(painter *p, tsr_error *error) {
   const uint64_t size = tsr__add_sat(sizeof(drawing), tsr__mul_sat(p->place_count, sizeof(downsample_place)));
   TSR_TRY(tsr__memory_charge(&p->memory, size, error));
   p->charged = size;
@@ -351,7 +350,7 @@ static int downsample_make_drawing(painter *p, tsr_error *error) {
   return TSR_OK;
 }
 
-static int downsample_make_table(painter *p, table *t, tsr_error *error) {
+static int make_table(painter *p, table *t, tsr_error *error) {
   downsample_place *memory;
   if (t->places) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&p->arena, p->place_count, &memory, error));
@@ -359,7 +358,7 @@ static int downsample_make_table(painter *p, table *t, tsr_error *error) {
   return TSR_OK;
 }
 
-static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
+static int add_batch(painter *p, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *column;
   if (!batch->written) return TSR_OK;
   p->now.batch = batch;
@@ -375,13 +374,13 @@ static int downsample_add_batch(painter *p, const tsr_batch *batch, tsr_error *e
     p->now.columns = *column;
   }
   p->now.parts = TSR_MAX(1, TSR_MIN(TSR_MIN(p->reader->threads, p->table_max), batch->count / DOWNSAMPLE_PART_CELLS));
-  for (uint64_t part = 0; part < p->now.parts; part++) TSR_TRY(downsample_make_table(p, &p->tables[part], error));
-  return tsr__parallel_for(tsr__reader_threads(p->reader), p->now.parts, downsample_add_part, p, error);
+  for (uint64_t part = 0; part < p->now.parts; part++) TSR_TRY(make_table(p, &p->tables[part], error));
+  return tsr__parallel_for(tsr__reader_threads(p->reader), p->now.parts, add_part, p, error);
 }
 
 /* ---- The request ------------------------------------------------------------------------------------------------- */
 
-static int downsample_choose_field(painter *p, const tsr_downsample_request *request, tsr_error *error) {
+static int choose_field(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
   if (request->field < schema->dimension_count || request->field >= n)
@@ -405,11 +404,11 @@ static int downsample_start(painter *p, const tsr_downsample_request *request, t
   const uint32_t n = schema->dimension_count;
   tsr_range *range;
   tsr_ranges *ranges;
-  TSR_TRY(downsample_choose_field(p, request, error));
+  TSR_TRY(choose_field(p, request, error));
   TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
   TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
   p->place_count = tsr__mul_sat(p->row.places, p->column.places);
-  TSR_TRY(downsample_make_drawing(p, error));
+  TSR_TRY(make_drawing(p, error));
   const uint64_t left = p->memory.limit - TSR_MIN(p->memory.limit, p->memory.used);
   p->table_max = (unsigned)TSR_MIN(DOWNSAMPLE_THREADS_MAX, 1 + left / 2 / (p->place_count * sizeof(downsample_place)));
   TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n, &range, error));
@@ -439,7 +438,7 @@ static int paint(painter *p, const tsr_downsample_request *request, tsr_error *e
   p->table_max = (unsigned)TSR_MIN(p->table_max, 1 + cells / CELLS_PER_PLACE / p->place_count);
   tsr__work_more(p->reader->snapshot->array->environment, cells);
   while ((rc = tsr_reader_next(p->reader, &batch, error)) > 0) {
-    TSR_TRY(downsample_add_batch(p, batch, error));
+    TSR_TRY(add_batch(p, batch, error));
     tsr_work_done(p->reader->snapshot->array->environment, batch->count);
   }
   return rc;

@@ -475,7 +475,7 @@ static tsr_datatype regrid_datatype(const tsr_regrid *g, const tsr_field *from) 
 }
 
 /* Sets compressors to their fastest level. The source's own filters are not changed. */
-static int regrid_make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *error) {
+static int make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *error) {
   const tsr_filter *from = filters->filters;
   if (filters->count == 0) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&g->arena, filters->count, &filters->filters, error));
@@ -488,17 +488,17 @@ static int regrid_make_quick(tsr_regrid *g, tsr_pipeline *filters, tsr_error *er
   return TSR_OK;
 }
 
-static int regrid_keep_filters(tsr_regrid *g, tsr_field *f, tsr_error *error) {
+static int keep_filters(tsr_regrid *g, tsr_field *f, tsr_error *error) {
   tsr_error ignored;
   tsr_pipeline kept = f->filters;
   while (kept.count > 0 && tsr_filters_check(&kept, f->datatype, f->values_per_cell, f->is_dimension, &ignored) < 0)
     kept.filters++, kept.count--; /* drop filters of another datatype; compressors, checksums stay */
-  if (g->request.quick) TSR_TRY(regrid_make_quick(g, &kept, error));
+  if (g->request.quick) TSR_TRY(make_quick(g, &kept, error));
   f->filters = kept;
   return TSR_OK;
 }
 
-static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error) {
+static int add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error) {
   const tsr_snapshot *s = g->snapshot;
   const tsr_field *from = &s->schema->fields[field];
   tsr_field *to = &g->schema.fields[g->dimensions + g->schema.attribute_count];
@@ -523,14 +523,14 @@ static int regrid_add_attribute(tsr_regrid *g, uint32_t field, tsr_error *error)
   to->fill_size = 0;
   to->fill_validity = 0;
   to->data_order = 0;
-  TSR_TRY(regrid_keep_filters(g, to, error));
+  TSR_TRY(keep_filters(g, to, error));
   g->cell_bytes = TSR_MAX(g->cell_bytes, from->cell_size + 1);
   g->block_bytes += to->cell_size + 1;
   return TSR_OK;
 }
 
 /* Sets the domain and the tile extent of a dimension of blocks. */
-static int regrid_set_dimension(tsr_regrid *g, uint32_t d, tsr_error *error) {
+static int set_dimension(tsr_regrid *g, uint32_t d, tsr_error *error) {
   const tsr_grid *grid = &g->snapshot->grid;
   const tsr_datatype datatype = g->snapshot->schema->fields[d].datatype;
   tsr_field *to = &g->schema.fields[d];
@@ -548,11 +548,11 @@ static int regrid_set_dimension(tsr_regrid *g, uint32_t d, tsr_error *error) {
   memset(to->extent, 0, sizeof to->extent);
   memcpy(to->extent, &extent, to->cell_size);
   g->extents[d] = extent;
-  return regrid_keep_filters(g, to, error);
+  return keep_filters(g, to, error);
 }
 
 /* Copies the enumerations of the remaining attributes, with their labels. */
-static int regrid_set_enumerations(tsr_regrid *g, tsr_error *error) {
+static int set_enumerations(tsr_regrid *g, tsr_error *error) {
   const tsr_schema *source = g->snapshot->schema;
   const tsr_enumeration *loaded;
   tsr_schema *schema = &g->schema;
@@ -571,7 +571,7 @@ static int regrid_set_enumerations(tsr_regrid *g, tsr_error *error) {
   return TSR_OK;
 }
 
-static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
+static int make_schema(tsr_regrid *g, tsr_error *error) {
   const tsr_schema *source = g->snapshot->schema;
   const uint32_t n = source->dimension_count, count = n + source->attribute_count;
   uint64_t *factors;
@@ -600,15 +600,15 @@ static int regrid_make_schema(tsr_regrid *g, tsr_error *error) {
   for (uint32_t d = 0; d < n; d++) {
     const tsr_grid *grid = &g->snapshot->grid;
     g->by_tiles = g->by_tiles && (grid->extent[d] % factors[d] == 0 || grid->last[d] < grid->extent[d]);
-    TSR_TRY(regrid_set_dimension(g, d, error));
+    TSR_TRY(set_dimension(g, d, error));
   }
   for (uint64_t i = 0; i < g->snapshot->fragment_count; i++)
     g->by_tiles = g->by_tiles && g->snapshot->fragments[i].fragment->metadata.dense;
   for (uint32_t f = n; f < count; f++)
-    if (!g->request.fields || g->request.fields[f]) TSR_TRY(regrid_add_attribute(g, f, error));
+    if (!g->request.fields || g->request.fields[f]) TSR_TRY(add_attribute(g, f, error));
   if (!g->schema.attribute_count)
     return tsr__fail(error, TSR_ERROR, "array %s: no attribute is left", g->snapshot->array->path);
-  return regrid_set_enumerations(g, error);
+  return set_enumerations(g, error);
 }
 
 /* ---- A part ------------------------------------------------------------------------------------------------------ */
@@ -751,7 +751,7 @@ static int regrid_take(void *argument, const tsr_block_tile *tile, tsr_error *er
 }
 
 /* Reads the cells of an attribute into memory, reduces them there, and frees them. */
-static int regrid_read_cells(const regrid_taking *t, uint32_t field, tsr_error *error) {
+static int read_cells(const regrid_taking *t, uint32_t field, tsr_error *error) {
   const regrid_part *p = t->part;
   tsr_regrid *g = t->g;
   uint8_t *values = NULL, *states = NULL;
@@ -788,7 +788,7 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
                                          regrid_left(g) / 4 * 3, /* leave the rest for the reduction */
                                          g->request.threads, regrid_take, &t, error)
                        : 0;
-  if (rc == 0) rc = regrid_read_cells(&t, field, error);
+  if (rc == 0) rc = read_cells(&t, field, error);
   p->columns[field] = (tsr_column){.values = out, .cell_size = to->cell_size};
   if (rc >= 0 && to->nullable) { /* validity: 1 for a value */
     uint8_t *validity;
@@ -799,7 +799,7 @@ static int regrid_attribute(tsr_regrid *g, tsr_arena *arena, regrid_part *p, uin
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Returns the bytes that regrid_append_cells takes besides the part. */
+/* Returns the bytes that append_cells takes besides the part. */
 static uint64_t regrid_coordinates(const tsr_regrid *g, const regrid_part *p, uint64_t count) {
   uint64_t bytes = 0;
   for (uint32_t d = 0; d < g->dimensions; d++) bytes += g->schema.fields[d].cell_size;
@@ -807,8 +807,8 @@ static uint64_t regrid_coordinates(const tsr_regrid *g, const regrid_part *p, ui
 }
 
 /* Appends the blocks with a written cell, one by one. */
-static int regrid_append_cells(const tsr_regrid *g, tsr_arena *arena, const regrid_part *p, uint64_t count,
-                               tsr_writer *writer, tsr_error *error) {
+static int append_cells(const tsr_regrid *g, tsr_arena *arena, const regrid_part *p, uint64_t count, tsr_writer *writer,
+                        tsr_error *error) {
   uint32_t *selection;
   uint64_t selected = 0, stride = 1;
   TSR_TRY(TSR_ARENA_RAW(arena, count, &selection, error));
@@ -825,7 +825,7 @@ static int regrid_append_cells(const tsr_regrid *g, tsr_arena *arena, const regr
   return tsr_writer_append(writer, p->columns, selection, count, error);
 }
 
-static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
+static int write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, tsr_error *error) {
   const uint32_t fields = g->dimensions + g->schema.attribute_count;
   tsr_writer *writer = NULL;
   uint64_t count = 0;
@@ -839,7 +839,7 @@ static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, ts
   int rc = tsr_writer_open(g->target, &options, &writer, error);
   if (rc >= 0)
     rc = count == p->block_count ? tsr_writer_append_box(writer, p->box, false, p->columns, error)
-                                 : regrid_append_cells(g, arena, p, count, writer, error);
+                                 : append_cells(g, arena, p, count, writer, error);
   if (rc >= 0) rc = tsr_writer_prepare(writer, error);
   if (rc >= 0) rc = tsr_writer_publish(writer, error);
   if (rc < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
@@ -852,7 +852,7 @@ static int regrid_write_part(tsr_regrid *g, tsr_arena *arena, regrid_part *p, ts
 
 /* Writes the part low..high; in halves if its written blocks form too many boxes. A full disk is TSR_FULL as well: then
  * ever smaller parts fail, down to a single block, whose error is returned. */
-static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *high, tsr_error *error) {
+static int part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   const uint32_t n = g->dimensions;
   tsr_arena arena;
   regrid_part p = {0};
@@ -862,7 +862,7 @@ static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *hi
     p.high = p.low + n;
     memcpy(p.low, low, n * sizeof *low);
     memcpy(p.high, high, n * sizeof *high);
-    rc = regrid_write_part(g, &arena, &p, error);
+    rc = write_part(g, &arena, &p, error);
   }
   tsr__arena_release(&arena);
   uint32_t longest = 0;
@@ -874,10 +874,10 @@ static int regrid_part_of(tsr_regrid *g, const uint64_t *low, const uint64_t *hi
   memcpy(ends, low, n * sizeof *low);
   memcpy(ends + n, high, n * sizeof *high);
   ends[n + longest] = low[longest] + (high[longest] - low[longest]) / 2;
-  TSR_TRY(regrid_part_of(g, ends, ends + n, error));
+  TSR_TRY(part_of(g, ends, ends + n, error));
   ends[longest] = ends[n + longest] + 1;
   ends[n + longest] = high[longest];
-  return regrid_part_of(g, ends, ends + n, error);
+  return part_of(g, ends, ends + n, error);
 }
 
 /* ---- All parts --------------------------------------------------------------------------------------------------- */
@@ -889,7 +889,7 @@ typedef struct regrid_walk { /* by dimension, in ordinals of the new array */
 } regrid_walk;
 
 /* Bounds the blocks that meet both the written cells and the request's box. Returns 0 if there are none. */
-static int regrid_find_ends(tsr_regrid *g, regrid_walk *w, tsr_error *error) {
+static int find_ends(tsr_regrid *g, regrid_walk *w, tsr_error *error) {
   const tsr_interval *all;
   const int rc = tsr_snapshot_non_empty_domain(g->snapshot, &all, error);
   if (rc <= 0) return rc;
@@ -954,7 +954,7 @@ static int regrid_write(tsr_regrid *g, tsr_error *error) {
   w = (regrid_walk){.low = memory, .high = memory + g->dimensions, .step = memory + 2 * g->dimensions};
   w.at = w.step + g->dimensions;
   w.end = w.at + g->dimensions;
-  const int rc = regrid_find_ends(g, &w, error);
+  const int rc = find_ends(g, &w, error);
   if (rc <= 0) return rc;
   regrid_plan(g, &w);
   for (uint32_t d = 0; d < g->dimensions; d++)
@@ -963,7 +963,7 @@ static int regrid_write(tsr_regrid *g, tsr_error *error) {
   memcpy(w.at, w.low, g->dimensions * sizeof *w.at);
   do {
     regrid_end(g, &w);
-    TSR_TRY(regrid_part_of(g, w.at, w.end, error));
+    TSR_TRY(part_of(g, w.at, w.end, error));
   } while (regrid_next(g, &w));
   return TSR_OK;
 }
@@ -981,7 +981,7 @@ int tsr_regrid_open(tsr_snapshot *snapshot, const tsr_regrid_request *request, t
   tsr__memory_init(&g->memory, &array->environment->memory, g->request.memory_bytes, "memory_mb");
   tsr__arena_init(&g->arena, &g->memory);
   g->threads = TSR_MAX(1, request->threads && !array->environment->single_threaded ? request->threads : array->threads);
-  const int rc = regrid_make_schema(g, error);
+  const int rc = make_schema(g, error);
   if (rc < 0) tsr_regrid_close(g);
   else *regrid = g;
   return rc;

@@ -52,7 +52,7 @@ int tsr__file_allocate(tsr_store *store, const char *path, uint64_t size, void *
   return TSR_OK;
 }
 
-static int store_add_entry(tsr_listing *listing, const char *name, const tsr_entry *entry, tsr_error *error) {
+static int add_entry(tsr_listing *listing, const char *name, const tsr_entry *entry, tsr_error *error) {
   uint64_t count = listing->count;
   if ((count & (count - 1)) == 0) { /* at 0, 1, 2, 4, ... entries the array is full: double it */
     TSR_TRY(TSR_REALLOC_ARRAY(listing->memory, TSR_MAX(2 * count, 1), &listing->entries, error));
@@ -67,12 +67,12 @@ static int store_add_entry(tsr_listing *listing, const char *name, const tsr_ent
 
 int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return store_add_entry(listing, name, &(tsr_entry){.kind = kind}, error);
+  return add_entry(listing, name, &(tsr_entry){.kind = kind}, error);
 }
 
 int tsr__listing_add_file(tsr_listing *listing, const char *name, uint64_t size, uint64_t modified, tsr_error *error) {
   const tsr_entry entry = {.kind = TSR_ENTRY_FILE, .known = true, .size = size, .modified = modified};
-  return store_add_entry(listing, name, &entry, error);
+  return add_entry(listing, name, &entry, error);
 }
 
 void tsr__listing_release(tsr_listing *listing) {
@@ -380,7 +380,7 @@ int tsr__store_list_any(tsr_store *store, const char *path, tsr_listing *listing
 }
 
 /* Fails if the listing has a symbolic link that we may not follow. */
-static int store_check_links(const tsr_store *store, const char *path, const tsr_listing *listing, tsr_error *error) {
+static int check_links(const tsr_store *store, const char *path, const tsr_listing *listing, tsr_error *error) {
   if (!listing->link) return TSR_OK;
   const int rc = tsr__fail(error, TSR_PERM,
                            "%s in it is a symbolic link; tessera_restrict has bound this connection, and it follows "
@@ -392,7 +392,7 @@ static int store_check_links(const tsr_store *store, const char *path, const tsr
 int tsr__store_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   tsr_listing found;
   TSR_TRY(tsr__store_list_any(store, path, &found, error));
-  const int rc = store_check_links(store, path, &found, error);
+  const int rc = check_links(store, path, &found, error);
   if (rc < 0) tsr__listing_release(&found);
   else *listing = found;
   return rc;
@@ -417,7 +417,7 @@ static int list_together(tsr_store *store, const char *const *paths, uint64_t co
   TSR_TRY(store_wrap(store, "", store->methods->list_many(store, paths, count, listings, stamps, error), error));
   for (uint64_t i = 0; i < count; i++) {
     sort_listing(&listings[i]);
-    TSR_TRY(store_check_links(store, paths[i], &listings[i], error));
+    TSR_TRY(check_links(store, paths[i], &listings[i], error));
   }
   return TSR_OK;
 }

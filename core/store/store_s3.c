@@ -72,7 +72,7 @@ typedef struct s3_key {
 static s3_store *s3_of(tsr_store *store) { return (s3_store *)store; }
 
 /* Makes the key of a path plus `suffix`. */
-static int s3_key_of(const s3_store *s, const char *path, const char *suffix, s3_key *key, tsr_error *error) {
+static int key_of(const s3_store *s, const char *path, const char *suffix, s3_key *key, tsr_error *error) {
   const char *slash = *s->prefix && *path ? "/" : "";
   const int size = snprintf(key->text, sizeof key->text, "%s%s%s%s", s->prefix, slash, path, suffix);
   if (size >= 0 && size <= S3_KEY_MAX) return TSR_OK;
@@ -80,8 +80,8 @@ static int s3_key_of(const s3_store *s, const char *path, const char *suffix, s3
 }
 
 /* Makes the prefix of all keys below a directory. */
-static int s3_prefix_of(const s3_store *s, const char *path, s3_key *key, tsr_error *error) {
-  return s3_key_of(s, path, *s->prefix || *path ? "/" : "", key, error);
+static int prefix_of(const s3_store *s, const char *path, s3_key *key, tsr_error *error) {
+  return key_of(s, path, *s->prefix || *path ? "/" : "", key, error);
 }
 
 /* Runs one call. store.c prepends the path to its message. */
@@ -162,7 +162,7 @@ static int collect_named(s3_store *s, named_files *all, tsr_error *error) {
       all->growing = true;
       continue;
     }
-    TSR_TRY(s3_key_of(s, tsr__staged_path(file), "", &key, error));
+    TSR_TRY(key_of(s, tsr__staged_path(file), "", &key, error));
     TSR_TRY(TSR_ARENA_COPY(&all->keys, key.text, strlen(key.text), &copy, error));
     const tsr_staged_upload one = {.file = file, .key = copy};
     TSR_TRY(tsr__buffer_append(&all->uploads, &one, sizeof one, error));
@@ -172,7 +172,7 @@ static int collect_named(s3_store *s, named_files *all, tsr_error *error) {
 
 static int s3_prove(s3_store *s, tsr_error *error) {
   s3_key key;
-  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  TSR_TRY(prefix_of(s, "", &key, error));
   return tsr__s3_prove(s->client, key.text, error);
 }
 
@@ -248,7 +248,7 @@ static int s3_open_sized(tsr_store *store, const char *path, uint64_t size, tsr_
   s3_store *s = s3_of(store);
   s3_key key;
   s3_file *f;
-  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  TSR_TRY(key_of(s, path, "", &key, error));
   tsr_staged *staged = tsr__staging_find(s->staging, path);
   if (!staged && provisional_of(s, path)) return tsr__fail(error, TSR_NOT_FOUND, "no such file");
   int rc = new_handle(store, path, &f, error);
@@ -304,7 +304,7 @@ static int s3_read_at(tsr_file *file, uint64_t offset, void *buffer, uint64_t si
     memcpy(buffer, f->tail.data + (offset - tail_from), size);
     return TSR_OK;
   }
-  TSR_TRY(s3_key_of(s, file->path, "", &key, error));
+  TSR_TRY(key_of(s, file->path, "", &key, error));
   const int rc = tsr__s3_prefetch_read(s->ahead, key.text, file->size, offset, buffer, size, error);
   return rc != 0 ? TSR_MIN(rc, TSR_OK) : read_directly(s, key.text, offset, buffer, size, error);
 }
@@ -319,7 +319,7 @@ static void s3_prefetch(tsr_store *store, const tsr_read_hint *hints, uint64_t c
     uint64_t n = 0;
     for (; i < count && n < HINTS_ONCE; i++) {
       const bool tail = hints[i].tail || hints[i].size == TSR_WHOLE;
-      if (s3_key_of(s, hints[i].path, "", &keys[n], NULL) < 0 || provisional_of(s, hints[i].path)) continue;
+      if (key_of(s, hints[i].path, "", &keys[n], NULL) < 0 || provisional_of(s, hints[i].path)) continue;
       parts[n] = (tsr_s3_part){keys[n].text, hints[i].offset, tail ? TAIL : hints[i].size, tail};
       n++;
     }
@@ -393,7 +393,7 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
   TSR_TRY(TSR_ALLOC_ARRAY(s->base.memory, count, &w->objects, error));
   for (uint64_t i = 0; i < count; i++) {
     w->objects[i].memory = s->base.memory;
-    TSR_TRY(s3_prefix_of(s, paths[i], &w->keys[i], error));
+    TSR_TRY(prefix_of(s, paths[i], &w->keys[i], error));
     w->calls[i] = (tsr_s3_call){.kind = TSR_S3_LIST,
                                 .key = w->keys[i].text,
                                 .list.delimiter = delimiter,
@@ -407,7 +407,7 @@ static int listing_work_run(s3_store *s, const char *const *paths, uint64_t coun
 static int take_answer(s3_store *s, const tsr_s3_objects *objects, const char *path, tsr_listing *listing,
                        tsr_stamp *stamp, tsr_error *error) {
   s3_key key;
-  TSR_TRY(s3_prefix_of(s, path, &key, error));
+  TSR_TRY(prefix_of(s, path, &key, error));
   *stamp = stamp_of(objects);
   if (!*key.text) stamp->c++; /* the bucket exists even if it is empty */
   if (!listing) return TSR_OK;
@@ -446,7 +446,7 @@ static int s3_stamp(tsr_store *store, const char *path, tsr_stamp *stamp, tsr_er
 static int list_tree(s3_store *s, const char *path, tsr_s3_objects *entries, tsr_error *error) {
   s3_key key;
   *entries = (tsr_s3_objects){.memory = s->base.memory};
-  TSR_TRY(s3_prefix_of(s, path, &key, error));
+  TSR_TRY(prefix_of(s, path, &key, error));
   tsr_s3_call call = {.kind = TSR_S3_LIST, .key = key.text, .list.most = TREE_MAX, .list.objects = entries};
   return one_call(s, &call, error);
 }
@@ -457,7 +457,7 @@ static int s3_modified(tsr_store *store, const char *path, uint64_t *millisecond
   s3_key key;
   tsr_s3_objects entries;
   tsr_error one;
-  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  TSR_TRY(key_of(s, path, "", &key, error));
   tsr_s3_call call = {.kind = TSR_S3_HEAD, .key = key.text};
   int rc = *path ? one_call(s, &call, &one) : TSR_NOT_FOUND;
   int64_t newest = call.result.modified;
@@ -479,7 +479,7 @@ static uint64_t s3_now(tsr_store *store) { return tsr__s3_now(s3_of(store)->clie
 
 static int put_object(s3_store *s, const char *path, const void *bytes, uint64_t size, tsr_error *error) {
   s3_key key;
-  TSR_TRY(s3_key_of(s, path, "", &key, error));
+  TSR_TRY(key_of(s, path, "", &key, error));
   TSR_TRY(s3_prove(s, error));
   tsr__store_changed(&s->base);
   tsr_s3_call call = {.kind = TSR_S3_PUT, .key = key.text, .put.bytes = bytes, .put.size = size, .put.new_only = true};
@@ -512,7 +512,7 @@ static int stream_file(s3_store *s, s3_file *f, tsr_error *error) {
   uint64_t sent = 0;
   if (!f->stream) {
     if (tsr__staged_size(f->staged) < tsr__s3_stream_from(s->client)) return TSR_OK;
-    TSR_TRY(s3_key_of(s, f->base.path, "", &key, error));
+    TSR_TRY(key_of(s, f->base.path, "", &key, error));
     TSR_TRY(s3_prove(s, error));
     TSR_TRY(tsr__s3_stream_open(s->client, s->base.memory, key.text, &f->stream, error));
   }
@@ -535,7 +535,7 @@ static int s3_sync(tsr_file *file, tsr_error *error) {
   s3_file *f = (s3_file *)file;
   s3_key key;
   if (!f->loose) return TSR_OK;
-  TSR_TRY(s3_key_of(s, file->path, "", &key, error));
+  TSR_TRY(key_of(s, file->path, "", &key, error));
   TSR_TRY(s3_prove(s, error));
   const tsr_staged_upload one = {.file = f->staged, .key = key.text, .new_only = true};
   TSR_TRY(f->stream ? tsr__s3_stream_end(f->stream, f->staged, error)
@@ -585,7 +585,7 @@ static int s3_make_directory(tsr_store *store, const char *path, tsr_error *erro
   char text[33];
   if (*path) return note_made(s, path, error);
   tsr_s3_objects entries = {.memory = store->memory};
-  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  TSR_TRY(prefix_of(s, "", &key, error));
   tsr_s3_call call = {
       .kind = TSR_S3_LIST, .key = key.text, .list.delimiter = '/', .list.most = TREE_MAX, .list.objects = &entries};
   int rc = one_call(s, &call, error);
@@ -658,8 +658,8 @@ static int by_depth(const void *a, const void *b) {
 static int move_tree(s3_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_s3_objects entries;
   s3_key source, target;
-  TSR_TRY(s3_prefix_of(s, from, &source, error));
-  TSR_TRY(s3_prefix_of(s, to, &target, error));
+  TSR_TRY(prefix_of(s, from, &source, error));
+  TSR_TRY(prefix_of(s, to, &target, error));
   const size_t head = strlen(source.text), room = sizeof target.text - strlen(target.text);
   char *tail = target.text + strlen(target.text);
   int rc = list_tree(s, from, &entries, error);
@@ -703,8 +703,8 @@ static int rename_either(tsr_store *store, const char *from, const char *to, boo
   if (p && strcmp(p->path, from) == 0) return name_provisional(s, p, to, error);
   if (p) return rename_unsent(s, from, to, exclusive, error);
   TSR_TRY(flush_named(s, error));
-  TSR_TRY(s3_key_of(s, from, "", &source, error));
-  TSR_TRY(s3_key_of(s, to, "", &target, error));
+  TSR_TRY(key_of(s, from, "", &source, error));
+  TSR_TRY(key_of(s, to, "", &target, error));
   TSR_TRY(s3_prove(s, error));
   tsr__store_changed(&s->base);
   tsr_error one;
@@ -742,7 +742,7 @@ static int s3_remove_many(tsr_store *store, const char *const *paths, uint64_t c
   int rc = TSR_ARENA_ARRAY(&arena, count, &keys, error);
   for (uint64_t i = 0; rc >= 0 && i < count; i++) {
     if (tsr__staging_remove(s->staging, paths[i]) || provisional_of(s, paths[i])) continue;
-    if ((rc = s3_key_of(s, paths[i], "", &key, error)) < 0) break;
+    if ((rc = key_of(s, paths[i], "", &key, error)) < 0) break;
     rc = TSR_ARENA_COPY(&arena, key.text, strlen(key.text), &keys[n++], error);
   }
   if (rc >= 0) rc = delete_keys(s, keys, n, error);
@@ -784,7 +784,7 @@ static int delete_listed(s3_store *s, const listing_work *w, const char *const *
     for (uint64_t k = 0; rc >= 0 && k < w->objects[i].count; k++)
       rc = tsr__buffer_append(&keys, &w->objects[i].at[k].key, sizeof(char *), error);
     if (rc < 0 || w->objects[i].count > 0) continue;
-    rc = s3_key_of(s, paths[i], "", &own, error);
+    rc = key_of(s, paths[i], "", &own, error);
     if (rc >= 0) rc = TSR_ARENA_COPY(&arena, own.text, strlen(own.text), &copy, error);
     if (rc >= 0) rc = tsr__buffer_append(&keys, &copy, sizeof copy, error);
   }
@@ -821,7 +821,7 @@ static int s3_end_uploads(tsr_store *store, uint64_t before, tsr_error *error) {
   s3_store *s = s3_of(store);
   tsr_s3_objects uploads = {.memory = store->memory};
   s3_key key;
-  TSR_TRY(s3_prefix_of(s, "", &key, error));
+  TSR_TRY(prefix_of(s, "", &key, error));
   tsr_s3_call list = {.kind = TSR_S3_UPLOAD_LIST, .key = key.text, .list.most = TREE_MAX, .list.objects = &uploads};
   int rc = one_call(s, &list, error);
   for (uint64_t i = 0; rc >= 0 && i < uploads.count; i++) {

@@ -165,7 +165,7 @@ int tsr__s3_stream_open(tsr_s3 *client, tsr_memory *memory, const char *key, tsr
 }
 
 /* Sends `size` bytes from memory as parts of at most `part` bytes. */
-static int stream_send_bytes(tsr_s3_stream *s, const uint8_t *bytes, uint64_t size, uint64_t part, tsr_error *error) {
+static int send_bytes(tsr_s3_stream *s, const uint8_t *bytes, uint64_t size, uint64_t part, tsr_error *error) {
   const uint32_t first = stream_parts(s), count = (uint32_t)((size + part - 1) / part);
   tsr_s3_call *calls;
   if (first + count > PARTS_MAX) return tsr__fail(error, TSR_TOOBIG, "the file has more than %u parts", PARTS_MAX);
@@ -193,7 +193,7 @@ static int stream_move(tsr_s3_stream *s, tsr_staged *file, bool last, uint64_t *
   if (*sent == 0) return TSR_OK;
   TSR_TRY(TSR_ALLOC_RAW(s->memory, size, &bytes, error));
   int rc = tsr__staged_read(file, 0, bytes, size, error);
-  if (rc >= 0) rc = stream_send_bytes(s, bytes, *sent, part, error);
+  if (rc >= 0) rc = send_bytes(s, bytes, *sent, part, error);
   if (rc >= 0) tsr__staged_clear(file);
   if (rc >= 0) rc = tsr__staged_append(file, bytes + *sent, rest, error);
   tsr__free(bytes);

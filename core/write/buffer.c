@@ -17,7 +17,7 @@
 
 /* ---- What columns may hold ------------------------------------------------------------------ */
 
-static inline uint64_t write_buffer_cell_of(const tsr_column *column, const uint32_t *selection, uint64_t i) {
+static inline uint64_t cell_of(const tsr_column *column, const uint32_t *selection, uint64_t i) {
   return column->constant ? 0 : selection ? selection[i] : i;
 }
 
@@ -65,8 +65,7 @@ static int check_texts(const tsr_schema *schema, uint32_t d, const tsr_column *c
   const tsr_interval *now = &schema->current_domain[d];
   bool open = !now->low_size && now->high_size == 1 && *now->high_text == 0x7f; /* how TileDB stores "no bounds" */
   for (uint64_t i = 0; i < count && !open; i++) {
-    uint64_t cell = write_buffer_cell_of(column, selection, i),
-             size = column->offsets[cell + 1] - column->offsets[cell];
+    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
     const uint8_t *text = (const uint8_t *)column->values + column->offsets[cell];
     if (tsr__bytes_compare(text, size, now->low_text, now->low_size) >= 0 &&
         tsr__bytes_compare(text, size, now->high_text, now->high_size) <= 0)
@@ -109,8 +108,7 @@ int tsr__check_coordinates(const tsr_schema *schema, uint32_t d, const tsr_colum
     else tsr__keys(field->datatype, values + done * field->cell_size, n, keys);
     for (uint64_t i = 0; i < n; i++)
       if (keys[i] < low_key || keys[i] > high_key)
-        return refuse_coordinate(schema, d,
-                                 values + write_buffer_cell_of(column, selection, done + i) * field->cell_size, error);
+        return refuse_coordinate(schema, d, values + cell_of(column, selection, done + i) * field->cell_size, error);
     done += n;
   }
   return TSR_OK;
@@ -120,7 +118,7 @@ int tsr__check_nulls(const tsr_field *field, const tsr_column *column, const uin
                      tsr_error *error) {
   if (field->nullable || !column->validity) return TSR_OK;
   for (uint64_t i = 0; i < count; i++)
-    if (!column->validity[write_buffer_cell_of(column, selection, i)])
+    if (!column->validity[cell_of(column, selection, i)])
       return tsr__fail(error, TSR_CONSTRAINT, "%s '%s' cannot be null: cell %llu",
                        field->is_dimension ? "dimension" : "attribute", field->name, (unsigned long long)i);
   return TSR_OK;
@@ -141,7 +139,7 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
   if (!filter) return TSR_OK;
   if (column->constant) count = TSR_MIN(count, 1);
   for (uint64_t i = 0; i < count; i++) {
-    const uint64_t cell = write_buffer_cell_of(column, selection, i);
+    const uint64_t cell = cell_of(column, selection, i);
     if (column->validity && !column->validity[cell]) continue;
     const uint8_t *p = (const uint8_t *)column->values + (f->cell_size ? cell * f->cell_size : column->offsets[cell]);
     const uint64_t size = f->cell_size ? f->cell_size : column->offsets[cell + 1] - column->offsets[cell];
@@ -176,8 +174,7 @@ static int append_fixed(tsr_buffered *b, uint64_t size, const tsr_column *column
   const uint8_t *values = column->values;
   if (!selection && !column->constant) memcpy(to, values, count * size);
   else
-    for (uint64_t i = 0; i < count; i++, to += size)
-      memcpy(to, values + write_buffer_cell_of(column, selection, i) * size, size);
+    for (uint64_t i = 0; i < count; i++, to += size) memcpy(to, values + cell_of(column, selection, i) * size, size);
   b->values.size += count * size;
   return TSR_OK;
 }
@@ -186,7 +183,7 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
                            tsr_error *error) {
   uint64_t total = 0;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t cell = write_buffer_cell_of(column, selection, i);
+    uint64_t cell = cell_of(column, selection, i);
     total += column->offsets[cell + 1] - column->offsets[cell];
   }
   TSR_TRY(write_buffer_reserve(&b->values, total, error));
@@ -196,8 +193,7 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
     b->offsets.size = 8;
   }
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t cell = write_buffer_cell_of(column, selection, i),
-             size = column->offsets[cell + 1] - column->offsets[cell];
+    uint64_t cell = cell_of(column, selection, i), size = column->offsets[cell + 1] - column->offsets[cell];
     if (size) memcpy(b->values.data + b->values.size, (const uint8_t *)column->values + column->offsets[cell], size);
     b->values.size += size;
     tsr__store64(b->offsets.data + b->offsets.size, b->values.size);
@@ -214,7 +210,7 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_colu
   TSR_TRY(write_buffer_reserve(&b->validity, count, error));
   uint8_t *to = b->validity.data + b->validity.size;
   for (uint64_t i = 0; i < count; i++)
-    to[i] = !column->validity || column->validity[write_buffer_cell_of(column, selection, i)] != 0;
+    to[i] = !column->validity || column->validity[cell_of(column, selection, i)] != 0;
   b->validity.size += count;
   return TSR_OK;
 }
@@ -247,7 +243,7 @@ static inline bool write_buffer_is_within(const tsr_limit *limit, const void *va
 
 static inline uint64_t room_in(const tsr_buffer *buffer) { return buffer->capacity - buffer->size; }
 
-static inline uint64_t write_buffer_size_of(const tsr_limit *limit, const tsr_column *column) {
+static inline uint64_t size_of(const tsr_limit *limit, const tsr_column *column) {
   return limit->size ? limit->size : column->offsets[1] - column->offsets[0];
 }
 
@@ -282,9 +278,9 @@ bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buf
                                uint64_t *bytes) {
   uint64_t sum = 0;
   for (uint32_t f = 0; f < fields; f++) {
-    const uint64_t size = write_buffer_size_of(&limits[f], &columns[f]);
+    const uint64_t size = size_of(&limits[f], &columns[f]);
     if (!write_buffer_push(&limits[f], &to[f], &columns[f], size)) {
-      while (f-- > 0) pop(&limits[f], &to[f], write_buffer_size_of(&limits[f], &columns[f]));
+      while (f-- > 0) pop(&limits[f], &to[f], size_of(&limits[f], &columns[f]));
       return false;
     }
     sum += size + 9;

@@ -287,7 +287,7 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
 
 /* Chooses a time later than `last`, than every time that this environment has prepared, and than every commit that is
  * not in the future. */
-static int write_commit_choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
+static int choose_time(tsr_writer *w, uint64_t more, uint64_t last, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   if (c->options.time) {
     c->time = c->options.time;
@@ -416,7 +416,7 @@ static int find_schema(tsr_store *store, const char *name, bool *exists, tsr_err
  * anyway; in a bucket nothing would fail, and the other array would be damaged. So a bucket's listing counts only if it
  * is recent: a transaction has one from its beginning. Below format version 10 all schemas have the same name, so this
  * check cannot tell. */
-static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
+static int check_schema(const tsr_writer *w, tsr_error *error) {
   char directory[TSR_CREATION_PATH], file[2 * TSR_CREATION_PATH];
   bool exists = false;
   tsr_store *store = w->array->store;
@@ -436,10 +436,10 @@ static int write_commit_check_schema(const tsr_writer *w, tsr_error *error) {
 }
 
 /* Chooses the time, and the names of all fragments and conditions. */
-static int write_commit_name_all(const preparation *p, uint64_t last, tsr_error *error) {
+static int name_all(const preparation *p, uint64_t last, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t pieces = tsr__piece_count(&w->commit);
-  TSR_TRY(write_commit_choose_time(w, p->more, last, error));
+  TSR_TRY(choose_time(w, p->more, last, error));
   for (uint64_t i = 0; i < p->name_count; i++) {
     const uint64_t time = i < pieces ? w->commit.time + p->more : w->commit.time;
     TSR_TRY(write_commit_new_name(w, time, time, p->names[i].text, error));
@@ -448,7 +448,7 @@ static int write_commit_name_all(const preparation *p, uint64_t last, tsr_error 
 }
 
 /* Chooses the path that publishes the commit. */
-static int write_commit_choose_path(const preparation *p, tsr_error *error) {
+static int choose_path(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
   char name[128];
@@ -485,23 +485,23 @@ static int name_pieces(const preparation *p, tsr_error *error) {
 
 /* Takes a turn, and chooses names with a later time than the last commit's. Nobody waits for large uploads: they happen
  * before the turn, under names that are chosen again if their time turns out to be too early. */
-static int write_commit_take_turn(const preparation *p, tsr_error *error) {
+static int take_turn(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
   uint64_t last = 0;
   if (tsr__store_unsent(w->array->store) > UPLOADED_IN_TURN) {
-    TSR_TRY(write_commit_name_all(p, 0, error));
+    TSR_TRY(name_all(p, 0, error));
     TSR_TRY(name_pieces(p, error));
     TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
     TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
-    return last < c->time ? TSR_OK : write_commit_name_all(p, last, error);
+    return last < c->time ? TSR_OK : name_all(p, last, error);
   }
   TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
-  return write_commit_name_all(p, last, error);
+  return name_all(p, last, error);
 }
 
 /* Chooses the names of all fragments and conditions, and of the commit. */
-static int write_commit_choose_names(preparation *p, tsr_error *error) {
+static int choose_names(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   const uint64_t pieces = tsr__piece_count(&w->commit);
   p->name_count = pieces + p->deletes.count;
@@ -510,11 +510,11 @@ static int write_commit_choose_names(preparation *p, tsr_error *error) {
   if (w->array->store->commits_in_turns) TSR_TRY(tsr__log_list(&w->array->log, true, false, error));
   else TSR_TRY(tsr__log_list_present(&w->array->log, error));
   TSR_TRY(tsr__staged_vacuums_finish(&w->array->log, error));
-  TSR_TRY(write_commit_check_schema(w, error));
+  TSR_TRY(check_schema(w, error));
   const bool turns = w->array->store->commits_in_turns && layout_has_commits_folder(w->version);
-  if (turns && !w->commit.options.time) TSR_TRY(write_commit_take_turn(p, error));
-  else TSR_TRY(write_commit_name_all(p, 0, error));
-  return write_commit_choose_path(p, error);
+  if (turns && !w->commit.options.time) TSR_TRY(take_turn(p, error));
+  else TSR_TRY(name_all(p, 0, error));
+  return choose_path(p, error);
 }
 
 /* Writes the marker, before anything gets a name that others could see. Below format version 12 the marker is in the
@@ -613,7 +613,7 @@ static int prepare_all(preparation *p, tsr_error *error) {
   if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
   TSR_TRY(make_deletes(p, error));
   if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
-    TSR_TRY(write_commit_choose_names(p, error));
+    TSR_TRY(choose_names(p, error));
     TSR_TRY(write_staged(p, error)); /* becomes durable together with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));

@@ -352,7 +352,7 @@ static int write_pieces_sparse(tsr_writer *w, tsr_error *error) {
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
-static int write_pieces_check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
+static int check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *error) {
   if (w->cells.count > 0) return tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
   if (w->commit.boxes && !layout_has_commits_folder(w->version))
     return tsr__fail(error, TSR_UNSUPPORTED, "format version %u commits one box at a time", w->version);
@@ -382,7 +382,7 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
   uint64_t cells = 0;
   tsr_interval *copy;
   tsr_piece *made = NULL;
-  TSR_TRY(write_pieces_check_box(w, box, error));
+  TSR_TRY(check_box(w, box, error));
   TSR_TRY(box_cells(w->schema, box, &w->memory, &cells, error));
   for (uint32_t f = w->schema->dimension_count; f < w->field_count; f++) {
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));

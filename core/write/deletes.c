@@ -71,7 +71,7 @@ typedef struct maker {
 
 static bool write_deletes_is_text(const write_deletes_side *s) { return !s->field->cell_size; }
 
-static const uint8_t *write_deletes_text_of(const maker *m, uint32_t d, uint64_t symbol, uint64_t *size) {
+static const uint8_t *text_of(const maker *m, uint32_t d, uint64_t symbol, uint64_t *size) {
   const tsr_column *column = &m->columns[d];
   uint64_t cell = column->constant ? 0 : m->sides[d].cells[symbol];
   *size = column->offsets[cell + 1] - column->offsets[cell];
@@ -95,8 +95,7 @@ static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers
   return TSR_OK;
 }
 
-static int write_deletes_number_dimension(maker *m, uint32_t d, const uint32_t *selection, uint64_t count,
-                                          uint32_t *numbers) {
+static int number_dimension(maker *m, uint32_t d, const uint32_t *selection, uint64_t count, uint32_t *numbers) {
   write_deletes_side *s = &m->sides[d];
   const tsr_column *column = &m->columns[d];
   tsr_kind kind = tsr_datatype_kind(m->schema->fields[d].datatype);
@@ -124,8 +123,7 @@ static int number_all(maker *m, const uint32_t *selection, uint64_t count) {
   for (uint64_t i = 0; i < count && selection; i++) cells = TSR_MAX(cells, (uint64_t)selection[i] + 1);
   TSR_TRY(TSR_ALLOC_RAW(m->memory, cells, &numbers, m->error));
   int rc = TSR_OK;
-  for (uint32_t d = 0; d < m->dimensions && rc >= 0; d++)
-    rc = write_deletes_number_dimension(m, d, selection, count, numbers);
+  for (uint32_t d = 0; d < m->dimensions && rc >= 0; d++) rc = number_dimension(m, d, selection, count, numbers);
   tsr__free(numbers);
   m->all.count = count;
   return rc;
@@ -274,7 +272,7 @@ static members members_at(const write_deletes_side *s, const uint32_t *symbol) {
 }
 
 /* Returns the number of consecutive values from `at` on. */
-static uint64_t write_deletes_run_at(const write_deletes_side *s, members all, uint64_t at) {
+static uint64_t run_at(const write_deletes_side *s, members all, uint64_t at) {
   uint64_t end = at + 1;
   while (s->neighbours && end < all.count && s->keys[all.symbols[end]] - s->keys[all.symbols[end - 1]] == 1) end++;
   return end - at;
@@ -291,7 +289,7 @@ static shape shape_of(const maker *m, const write_deletes_side *s, members all) 
   shape some = {0}, sets = {.set = true};
   uint64_t rest = 0;
   for (uint64_t at = 0, run; at < all.count; at += run) {
-    run = write_deletes_run_at(s, all, at);
+    run = run_at(s, all, at);
     uint64_t pieces = run == 2 ? 2 : 1;
     some.pieces += pieces;
     some.cost += run > 2 ? 2 : pieces;
@@ -300,7 +298,7 @@ static shape shape_of(const maker *m, const write_deletes_side *s, members all) 
     sets.cost += run >= LONG_RUN ? 2 : 0;
     rest += run >= LONG_RUN ? 0 : run;
   }
-  if (all.count == 2 && some.pieces == 2 && write_deletes_run_at(s, all, 0) == 2)
+  if (all.count == 2 && some.pieces == 2 && run_at(s, all, 0) == 2)
     some = (shape){.pieces = 1, .cost = 2, .range = true};
   some.range = some.range && some.pieces == 1;
   sets.pieces += (rest + SET_MAX - 1) / SET_MAX;
@@ -308,7 +306,7 @@ static shape shape_of(const maker *m, const write_deletes_side *s, members all) 
   return m->version >= SETS_FROM && sets.cost < some.cost ? sets : some;
 }
 
-static uint64_t write_deletes_cost_of(const maker *m) {
+static uint64_t cost_of(const maker *m) {
   uint64_t cost = 0;
   for (uint32_t d = 0; d < m->dimensions; d++)
     for (uint64_t t = 0; t < m->now.count; t++)
@@ -321,7 +319,7 @@ static int put_value(const maker *m, uint32_t d, tsr_condition_op op, uint64_t s
   uint8_t fixed[8];
   const uint8_t *value = fixed;
   uint64_t size = s->field->cell_size;
-  if (write_deletes_is_text(s)) value = write_deletes_text_of(m, d, symbol, &size);
+  if (write_deletes_is_text(s)) value = text_of(m, d, symbol, &size);
   else tsr__key_value(s->field->datatype, s->keys[symbol], fixed);
   return tsr__condition_put_comparison(op, s->field->name, value, size, out, m->error);
 }
@@ -341,7 +339,7 @@ static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, wri
   uint8_t fixed[8];
   uint64_t size = s->field->cell_size;
   const uint8_t *value = fixed;
-  if (write_deletes_is_text(s)) value = write_deletes_text_of(m, d, symbol, &size);
+  if (write_deletes_is_text(s)) value = text_of(m, d, symbol, &size);
   else tsr__key_value(s->field->datatype, s->keys[symbol], fixed);
   TSR_TRY(tsr__buffer_append_u64(&g->offsets, g->values.size, m->error));
   TSR_TRY(tsr__buffer_append(&g->values, value, size, m->error));
@@ -386,7 +384,7 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
   const write_deletes_side *s = &m->sides[d];
   uint64_t in_set = 0;
   for (uint64_t at = 0, run; at < all.count; at += run) {
-    run = write_deletes_run_at(s, all, at);
+    run = run_at(s, all, at);
     if (run >= LONG_RUN) {
       TSR_TRY(put_run(m, d, all, at, run, true, to));
       continue;
@@ -413,7 +411,7 @@ static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_
     return rc;
   }
   for (uint64_t at = 0, run; at < all.count; at += run) {
-    run = write_deletes_run_at(&m->sides[d], all, at);
+    run = run_at(&m->sides[d], all, at);
     TSR_TRY(put_run(m, d, all, at, run, how.range, to));
   }
   return TSR_OK;
@@ -494,7 +492,7 @@ static int choose_terms(maker *m) {
   TSR_TRY(TSR_ARENA_RAW(&m->arena, m->all.count, &renamed, m->error));
   for (uint32_t first = 0; first < tried; first++) {
     TSR_TRY(join_all(m, first, &scratch, renamed));
-    uint64_t cost = write_deletes_cost_of(m);
+    uint64_t cost = cost_of(m);
     if (cost < best) best_first = first;
     best = TSR_MIN(best, cost);
   }
@@ -548,13 +546,13 @@ typedef struct write_deletes_check {
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
 } write_deletes_check;
 
-static int write_deletes_compare_rows(const void *a, const void *b) {
+static int compare_rows(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return x < y ? -1 : x > y;
 }
 
 /* Makes ranges that contain all values of a dimension. If there are many values, the ranges also contain others. */
-static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
+static int make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   const write_deletes_side *s = &m->sides[d];
   uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
   const uint64_t range_count = (s->count + step - 1) / step;
@@ -567,8 +565,8 @@ static int write_deletes_make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
     tsr_range *one = &all[ranges->count++];
     uint64_t last = TSR_MIN(at + step, s->count) - 1;
     if (write_deletes_is_text(s)) {
-      one->low = write_deletes_text_of(m, d, at, &one->low_size);
-      one->high = write_deletes_text_of(m, d, last, &one->high_size);
+      one->low = text_of(m, d, at, &one->low_size);
+      one->high = text_of(m, d, last, &one->high_size);
       continue;
     }
     tsr__key_value(s->field->datatype, s->keys[at], value);
@@ -584,7 +582,7 @@ static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, 
   if (column->constant) cell = 0;
   if (write_deletes_is_text(s)) {
     uint64_t size;
-    const uint8_t *text = write_deletes_text_of(m, d, symbol, &size);
+    const uint8_t *text = text_of(m, d, symbol, &size);
     return tsr__bytes_compare((const uint8_t *)column->values + column->offsets[cell],
                               column->offsets[cell + 1] - column->offsets[cell], text, size);
   }
@@ -632,7 +630,7 @@ static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *fo
 static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
   const tsr_batch *batch = c->batch;
   const int64_t row = tsr_batch_rowid(batch, cell);
-  if (bsearch(&row, c->rows, c->count, sizeof row, write_deletes_compare_rows)) return true;
+  if (bsearch(&row, c->rows, c->count, sizeof row, compare_rows)) return true;
   return (batch->times ? batch->times[cell] : batch->time) <= c->chosen;
 }
 
@@ -659,7 +657,7 @@ static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned 
   bool *fields;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions + m->schema->attribute_count, &fields, m->error));
   for (uint32_t d = 0; d < m->dimensions; d++) {
-    TSR_TRY(write_deletes_make_ranges(m, d, &ranges[d]));
+    TSR_TRY(make_ranges(m, d, &ranges[d]));
     fields[d] = true;
   }
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->all.count, &c->met, m->error));
@@ -685,7 +683,7 @@ int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const 
   if (rc >= 0) {
     write_deletes_check c = {.maker = &m, .rows = sorted, .count = count, .chosen = chosen};
     for (uint64_t i = 0; i < count; i++) c.rows[i] = rows[selection ? selection[i] : i];
-    qsort(c.rows, count, sizeof *c.rows, write_deletes_compare_rows);
+    qsort(c.rows, count, sizeof *c.rows, compare_rows);
     rc = check_cells(&c, snapshot, threads);
     tsr_reader_close(c.reader);
   }

@@ -37,7 +37,7 @@
 
 /* ---- Cells by tile -------------------------------------------------------------------------- */
 
-static uint64_t write_boxes_ordinal_of(const tsr_boxes *b, uint32_t d, uint64_t cell) {
+static uint64_t ordinal_of(const tsr_boxes *b, uint32_t d, uint64_t cell) {
   const tsr_field *field = &b->source.schema->fields[d];
   const tsr_column *column = &b->source.columns[d];
   const uint8_t *values = column->values;
@@ -63,11 +63,11 @@ typedef struct write_boxes_numbering { /* numbers of the cells; keys grow dimens
   unsigned bits;
 } write_boxes_numbering;
 
-static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spare, write_boxes_numbering *n) {
+static void number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spare, write_boxes_numbering *n) {
   const uint64_t count = b->source.count, extent = b->grid.extent[d], stride = b->stride[d];
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < count; i++) {
-    uint64_t ordinal = write_boxes_ordinal_of(b, d, i), tile = ordinal / extent;
+    uint64_t ordinal = ordinal_of(b, d, i), tile = ordinal / extent;
     n->tiles[i] = tile;
     n->places[i] += (ordinal - tile * extent) * stride;
     low = TSR_MIN(low, tile);
@@ -82,9 +82,9 @@ static void write_boxes_number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spa
 }
 
 /* Sorts the cells. The last of equal cells remains. */
-static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
+static void sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
   const uint64_t count = b->source.count;
-  for (uint32_t d = 0; d < b->dimensions; d++) write_boxes_number_dimension(b, d, spare, n);
+  for (uint32_t d = 0; d < b->dimensions; d++) number_dimension(b, d, spare, n);
   b->cells.place_bits = bits_of(b->grid.tile_cells - 1);
   if (n->bits + b->cells.place_bits > 64) rank(b->cells.pairs, spare, count, n->keys);
   for (uint64_t i = 0; i < count; i++)
@@ -96,7 +96,7 @@ static void write_boxes_sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_nu
       b->cells.pairs[b->cells.count++] = b->cells.pairs[i];
 }
 
-static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
+static int find_cells(tsr_boxes *b, tsr_error *error) {
   const uint64_t count = b->source.count;
   tsr_pair *spare = NULL;
   uint64_t *numbers = NULL;
@@ -106,14 +106,14 @@ static int write_boxes_find_cells(tsr_boxes *b, tsr_error *error) {
   if (rc >= 0) {
     uint64_t *all = numbers;
     write_boxes_numbering n = {all, all + count, all + 2 * count, 0};
-    write_boxes_sort_cells(b, spare, &n);
+    sort_cells(b, spare, &n);
   }
   tsr__free(numbers);
   tsr__free(spare);
   return rc;
 }
 
-static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
+static int find_tiles(tsr_boxes *b, tsr_error *error) {
   const unsigned bits = b->cells.place_bits;
   b->cells.tile_count = 1;
   for (uint64_t i = 1; i < b->cells.count; i++)
@@ -125,8 +125,7 @@ static int write_boxes_find_tiles(tsr_boxes *b, tsr_error *error) {
     if (i && b->cells.pairs[i].key >> bits == b->cells.pairs[i - 1].key >> bits) continue;
     b->cells.tile_first[tile] = i;
     for (uint32_t d = 0; d < b->dimensions; d++)
-      b->cells.tile_at[tile * b->dimensions + d] =
-          write_boxes_ordinal_of(b, d, b->cells.pairs[i].cell) / b->grid.extent[d];
+      b->cells.tile_at[tile * b->dimensions + d] = ordinal_of(b, d, b->cells.pairs[i].cell) / b->grid.extent[d];
     tile++;
   }
   b->cells.tile_first[tile] = b->cells.count;
@@ -187,7 +186,7 @@ static int copy_boxes(const tsr_box_list *from, tsr_box_list *to, tsr_error *err
 }
 
 /* Finds runs of adjacent cells on the fastest axis. */
-static int write_boxes_find_runs(tsr_boxes *b, tsr_error *error) {
+static int find_runs(tsr_boxes *b, tsr_error *error) {
   const uint32_t fast = tsr__box_axis(b, 0);
   const uint64_t row = b->grid.extent[fast];
   for (uint64_t tile = 0; tile < b->cells.tile_count; tile++)
@@ -351,7 +350,7 @@ static int boxes_present(tsr_boxes *b, tsr_error *error) {
 }
 
 /* Counts the cells to be written that are in the box but outside of the snapshot's non-empty domain. */
-static uint64_t write_boxes_count_outside(const tsr_boxes *b, const uint64_t *low, const uint64_t *high) {
+static uint64_t count_outside(const tsr_boxes *b, const uint64_t *low, const uint64_t *high) {
   const tsr_snapshot *snapshot = b->snapshot;
   uint64_t outside = 0, *at = b->scratch;
   for (uint64_t tile = 0; tile < b->cells.tile_count; tile++) {
@@ -391,7 +390,7 @@ static int boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high
     const tsr_batch *batch;
     int rc = tsr_reader_next(b->reader, &batch, error);
     if (rc < 0) return rc;
-    if (!rc) return left == (left && !b->source.spilled ? write_boxes_count_outside(b, low, high) : 0);
+    if (!rc) return left == (left && !b->source.spilled ? count_outside(b, low, high) : 0);
     left -= batch->count;
     if (batch->written && write_boxes_is_whole(b, batch->fragment)) continue;
     if (b->source.spilled) return 0; /* the cells to be written are in the snapshot */
@@ -556,8 +555,8 @@ static bool dimension_in_order(const tsr_boxes *b, uint32_t d, uint64_t low, uin
 static int find_box_in_order(tsr_boxes *b, tsr_error *error) {
   uint64_t *low = b->scratch, *high = low + b->dimensions, cells = 1, *box;
   for (uint32_t d = 0; d < b->dimensions; d++) {
-    low[d] = write_boxes_ordinal_of(b, d, 0);
-    high[d] = write_boxes_ordinal_of(b, d, b->source.count - 1);
+    low[d] = ordinal_of(b, d, 0);
+    high[d] = ordinal_of(b, d, b->source.count - 1);
     cells = high[d] < low[d] ? UINT64_MAX : tsr__mul_sat(cells, high[d] - low[d] + 1);
   }
   if (cells != b->source.count) return TSR_OK;
@@ -575,9 +574,9 @@ static int find_box_in_order(tsr_boxes *b, tsr_error *error) {
 
 /* Finds the parts of cells in memory. */
 static int find_parts(tsr_boxes *b, tsr_error *error) {
-  TSR_TRY(write_boxes_find_cells(b, error));
-  TSR_TRY(write_boxes_find_tiles(b, error));
-  TSR_TRY(write_boxes_find_runs(b, error));
+  TSR_TRY(find_cells(b, error));
+  TSR_TRY(find_tiles(b, error));
+  TSR_TRY(find_runs(b, error));
   for (uint32_t i = 1; i < b->dimensions; i++) TSR_TRY(join_neighbours(b, &b->parts, tsr__box_axis(b, i), true, error));
   return TSR_OK;
 }
@@ -689,7 +688,7 @@ static int copy_cell(tsr_boxes *b, uint32_t f, const tsr_column *column, uint64_
   return tsr__buffer_append_u8(&b->fill.validity[f], !column->validity || column->validity[index], error);
 }
 
-static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, uint64_t index, tsr_error *error) {
+static int fill_copy_cells(tsr_boxes *b, const tsr_column *columns, uint64_t index, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   for (uint32_t f = n; f < fields; f++) TSR_TRY(copy_cell(b, f, &columns[f], index, error));
   return TSR_OK;
@@ -697,8 +696,8 @@ static int write_boxes_fill_copy_cells(tsr_boxes *b, const tsr_column *columns, 
 
 /* Takes the rows of a batch at positions that have no cell yet: their indices go to `taken`, and `order` numbers them
  * from *next on. */
-static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const tsr_batch *batch, uint64_t *order,
-                                      uint64_t *next, tsr_error *error) {
+static int fill_take_rows(tsr_boxes *b, tsr_reader *reader, const tsr_batch *batch, uint64_t *order, uint64_t *next,
+                          tsr_error *error) {
   const tsr_column *coordinates[TSR_MAX_DIMENSIONS];
   TSR_TRY(boxes_coordinates(b, reader, coordinates, error));
   b->fill.taken.size = 0;
@@ -714,8 +713,7 @@ static int write_boxes_fill_take_rows(tsr_boxes *b, tsr_reader *reader, const ts
 
 /* Adds the rows that a reader returns for the box between the corners in `scratch`, at positions that have no cell yet.
  */
-static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t *order, uint64_t *next,
-                                     tsr_error *error) {
+static int fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t *order, uint64_t *next, tsr_error *error) {
   const uint32_t n = b->dimensions, fields = n + b->source.schema->attribute_count;
   TSR_TRY(boxes_read(b, reader, b->scratch + 2 * n, b->scratch + 3 * n, true, error));
   for (;;) {
@@ -723,7 +721,7 @@ static int write_boxes_fill_add_rows(tsr_boxes *b, tsr_reader *reader, uint64_t 
     const tsr_column *column;
     int rc = tsr_reader_next(reader, &batch, error);
     if (rc <= 0) return rc;
-    TSR_TRY(write_boxes_fill_take_rows(b, reader, batch, order, next, error));
+    TSR_TRY(fill_take_rows(b, reader, batch, order, next, error));
     for (uint32_t f = n; f < fields && b->fill.taken.size; f++) {
       TSR_TRY(tsr_reader_column(reader, f, &column, error));
       for (uint64_t at = 0; at < b->fill.taken.size; at += 8)
@@ -787,11 +785,11 @@ static int fill_tile(void *argument, const uint64_t *tile, uint64_t *order, cons
   TSR_TRY(begin_values(b, wanted, error));
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) {
     if (order[i] == TSR_NO_CELL) continue;
-    TSR_TRY(write_boxes_fill_copy_cells(b, b->source.columns, order[i], error));
+    TSR_TRY(fill_copy_cells(b, b->source.columns, order[i], error));
     order[i] = next++;
   }
   TSR_TRY(boxes_present(b, error));
-  TSR_TRY(write_boxes_fill_add_rows(b, b->reader, order, &next, error));
+  TSR_TRY(fill_add_rows(b, b->reader, order, &next, error));
   *columns = end_values(b);
   return TSR_OK;
 }
@@ -805,10 +803,10 @@ static int fill_spilled(void *argument, const uint64_t *tile, uint64_t *order, c
   uint64_t next = 0;
   for (uint64_t i = 0; i < b->grid.tile_cells; i++) order[i] = TSR_NO_CELL;
   TSR_TRY(begin_values(b, wanted, error));
-  TSR_TRY(write_boxes_fill_add_rows(b, b->spilled, order, &next, error));
+  TSR_TRY(fill_add_rows(b, b->spilled, order, &next, error));
   if (next < wanted) {
     TSR_TRY(boxes_present(b, error));
-    TSR_TRY(write_boxes_fill_add_rows(b, b->reader, order, &next, error));
+    TSR_TRY(fill_add_rows(b, b->reader, order, &next, error));
   }
   *columns = end_values(b);
   return TSR_OK;

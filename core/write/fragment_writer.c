@@ -318,7 +318,7 @@ static int make_slot(tsr_fragment_writer *w, uint32_t number, tsr_error *error) 
   return tsr__tile_format(&w->metadata, number, w->target.key, &s->format, error);
 }
 
-static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) {
+static int make_slots(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   TSR_TRY(tsr__fragment_metadata_make_slots(m, error));
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->slot_count, &w->slots, error));
@@ -336,7 +336,7 @@ static int fragment_writer_make_slots(tsr_fragment_writer *w, tsr_error *error) 
   return TSR_OK;
 }
 
-static int fragment_writer_make_window(tsr_fragment_writer *w, tsr_error *error) {
+static int make_window(tsr_fragment_writer *w, tsr_error *error) {
   uint64_t cell = 0, parts = 0;
   for (uint32_t i = 0; i < w->input_count; i++)
     if (w->inputs[i].taken) cell += w->inputs[i].cell_size ? w->inputs[i].cell_size : 24;
@@ -398,8 +398,8 @@ static int fragment_writer_prepare(tsr_fragment_writer *w, tsr_error *error) {
     w->window.tile_cells = schema->capacity;
   }
   TSR_TRY(make_inputs(w, error));
-  TSR_TRY(fragment_writer_make_slots(w, error));
-  TSR_TRY(fragment_writer_make_window(w, error));
+  TSR_TRY(make_slots(w, error));
+  TSR_TRY(make_window(w, error));
   return make_taken(w, error);
 }
 
@@ -474,8 +474,7 @@ static inline void fetch_ahead(const void *from, uint64_t size, const uint64_t *
   }
 
 /* Gathers cells of a fixed size; the buffer has room. */
-static void fragment_writer_gather_fixed(const uint8_t *from, uint64_t size, const uint64_t *order, uint64_t count,
-                                         uint8_t *to) {
+static void gather_fixed(const uint8_t *from, uint64_t size, const uint64_t *order, uint64_t count, uint8_t *to) {
   bool aligned = ((uintptr_t)from | (uintptr_t)to) % size == 0;
   if (size == 1) {
     FRAGMENT_WRITER_GATHER(uint8_t)
@@ -503,7 +502,7 @@ static int take_fixed(input *in, const tsr_column *column, uint64_t first, const
       if (order && order[i] == TSR_NO_CELL) memset(to, 0, size);
       else memcpy(to, from, size);
   } else if (order) {
-    fragment_writer_gather_fixed(from, size, order, count, to);
+    gather_fixed(from, size, order, count, to);
   } else {
     memcpy(to, from + first * size, bytes);
   }
@@ -666,8 +665,8 @@ static int encode_values(const tsr_fragment_writer *w, const fragment_writer_slo
                               NULL, cells, &e->parts[TSR_PART_FIXED], error);
 }
 
-static void fragment_writer_find_statistics(const tsr_fragment_writer *w, const fragment_writer_slot *s,
-                                            const input *in, uint64_t tile, uint64_t first, encoded *e) {
+static void find_statistics(const tsr_fragment_writer *w, const fragment_writer_slot *s, const input *in, uint64_t tile,
+                            uint64_t first, encoded *e) {
   const tsr_field *field = w->statistics[s->number].field;
   if (!field) return;
   const tsr_cell_range *runs = (const tsr_cell_range *)(const void *)w->window.runs.data + w->window.run_starts[tile];
@@ -704,14 +703,14 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
     if (rc < 0) rc = tsr__wrap(error, "validity");
   }
   if (rc < 0) return tsr__wrap(error, "'%s'", tsr__fragment_slot_name(&w->metadata, s->number));
-  fragment_writer_find_statistics(w, s, in, tile, first, e);
+  find_statistics(w, s, in, tile, first, e);
   return TSR_OK;
 }
 
 /* ---- Bytes into files -------------------------------------------------------------------------------------------- */
 
-static int fragment_writer_open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
-                                     fragment_writer_part *p, tsr_error *error) {
+static int open_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind, fragment_writer_part *p,
+                     tsr_error *error) {
   tsr_buffer path = {.memory = w->target.memory};
   char *name = NULL;
   TSR_TRY(tsr__fragment_file_name(&w->metadata, s->number, kind, &w->metadata.arena, &name, error));
@@ -724,7 +723,7 @@ static int fragment_writer_open_part(tsr_fragment_writer *w, const fragment_writ
 
 static int flush_part(tsr_fragment_writer *w, const fragment_writer_slot *s, tsr_part_kind kind,
                       fragment_writer_part *p, tsr_error *error) {
-  if (!p->file) TSR_TRY(fragment_writer_open_part(w, s, kind, p, error));
+  if (!p->file) TSR_TRY(open_part(w, s, kind, p, error));
   if (p->out.size) TSR_TRY(tsr__store_append(p->file, p->out.data, p->out.size, error));
   p->out.size = 0;
   return TSR_OK;
@@ -796,7 +795,7 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
 }
 
 /* Finds the runs of non-padding cells in each tile of the window, which the statistics count. */
-static int fragment_writer_find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
+static int find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
   w->window.runs.size = 0;
   for (uint64_t tile = 0; tile < tiles; tile++) {
     uint64_t first = tile * w->window.tile_cells, cells = TSR_MIN(w->window.tile_cells, w->window.pending - first);
@@ -844,7 +843,7 @@ static int write_window(tsr_fragment_writer *w, tsr_error *error) {
   const uint64_t tiles = w->window.pending / w->window.tile_cells + (w->window.pending % w->window.tile_cells != 0);
   if (!tiles) return TSR_OK;
   TSR_TRY(tsr__cancelled(&w->target.environment->memory, error));
-  TSR_TRY(fragment_writer_find_runs(w, tiles, error));
+  TSR_TRY(find_runs(w, tiles, error));
   int rc = tsr__parallel_for(w->target.threads, tiles * w->slot_count, encode_task, w, error);
   if (rc < 0) return tsr__wrap(error, "tiles from %llu on", (unsigned long long)w->metadata.tile_count);
   for (uint64_t tile = 0; tile < tiles; tile++) {
@@ -967,7 +966,7 @@ static int finish_files(tsr_fragment_writer *w, tsr_error *error) {
 }
 
 /* Sets the non-empty domain: the box, or the root of the R-tree. */
-static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error) {
+static int find_domain(tsr_fragment_writer *w, tsr_error *error) {
   tsr_fragment_metadata *m = &w->metadata;
   uint32_t dimensions = m->schema->dimension_count;
   tsr_rtree *rtree;
@@ -1000,7 +999,7 @@ static int fragment_writer_find_domain(tsr_fragment_writer *w, tsr_error *error)
   return TSR_OK;
 }
 
-static int fragment_writer_write_metadata(tsr_fragment_writer *w, tsr_error *error) {
+static int write_metadata(tsr_fragment_writer *w, tsr_error *error) {
   tsr_buffer path = {.memory = w->target.memory};
   tsr_file *file = NULL;
   int rc = tsr__buffer_printf(&path, error, "%s/%s", w->target.directory, w->target.metadata_name);
@@ -1017,7 +1016,7 @@ static int fragment_writer_write_metadata(tsr_fragment_writer *w, tsr_error *err
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
   TSR_TRY(write_window(writer, error));
   TSR_TRY(finish_files(writer, error));
-  TSR_TRY(fragment_writer_find_domain(writer, error));
-  TSR_TRY(fragment_writer_write_metadata(writer, error));
+  TSR_TRY(find_domain(writer, error));
+  TSR_TRY(write_metadata(writer, error));
   return fragment_writer_settle(writer, true, error);
 }

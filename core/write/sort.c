@@ -34,14 +34,14 @@ static inline uint64_t text_size(const tsr_column *column, uint32_t cell) {
   uint64_t i = column->constant ? 0 : cell;
   return column->offsets[i + 1] - column->offsets[i];
 }
-static inline const uint8_t *write_rank_text_of(const tsr_column *column, uint32_t cell) {
+static inline const uint8_t *text_of(const tsr_column *column, uint32_t cell) {
   return (const uint8_t *)column->values + column->offsets[column->constant ? 0 : cell];
 }
 
 /* Returns the next 8 bytes, padded with zeros, so that words sort like their bytes. */
 static inline uint64_t text_word(const tsr_column *column, uint32_t cell, uint64_t depth) {
   uint64_t size = text_size(column, cell), left = size > depth ? size - depth : 0;
-  const uint8_t *text = write_rank_text_of(column, cell) + depth;
+  const uint8_t *text = text_of(column, cell) + depth;
   if (left >= 8) return tsr__load_be(text, 8);
   uint64_t word = 0;
   for (uint64_t i = 0; i < left; i++) word |= (uint64_t)text[i] << (56 - 8 * i);
@@ -102,8 +102,8 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
   uint64_t rank = 0;
   for (uint64_t i = 0; i < count && rc >= 0; i++) {
     uint32_t cell = pairs[i].cell, before = i ? pairs[i - 1].cell : cell;
-    if (tsr__bytes_compare(write_rank_text_of(column, before), text_size(column, before),
-                           write_rank_text_of(column, cell), text_size(column, cell)))
+    if (tsr__bytes_compare(text_of(column, before), text_size(column, before), text_of(column, cell),
+                           text_size(column, cell)))
       rank++;
     pairs[i].key = rank;
   }
@@ -482,7 +482,7 @@ static int order_compare(const tsr_schema *schema, const tsr_column *columns, ui
   return 0;
 }
 
-static int write_order_compare_cells(const void *argument, uint32_t a, uint32_t b) {
+static int compare_cells(const void *argument, uint32_t a, uint32_t b) {
   const write_order_sorter *s = argument;
   return order_compare(s->schema, s->columns, a, b);
 }
@@ -495,7 +495,7 @@ static int sort_by_codes(write_order_sorter *s, tsr_error *error) {
   tsr__pairs_sort_many(s->pairs, s->spare, s->count, s->threads);
   for (uint64_t i = 1; i < s->count; i++) ties += s->pairs[i - 1].key == s->pairs[i].key;
   if (!tsr__order_few_ties(ties, s->count)) return 0;
-  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, write_order_compare_cells, s);
+  if (ties) tsr__pairs_sort_ties(s->pairs, s->spare, s->count, compare_cells, s);
   return 1;
 }
 
@@ -514,14 +514,14 @@ static int sort_by_words(write_order_sorter *s, tsr_error *error) {
 /* Returns true if two adjacent cells have the same coordinates. */
 static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
   if (a->key != b->key) return false; /* the most significant word */
-  if (by_codes) return write_order_compare_cells(s, a->cell, b->cell) == 0;
+  if (by_codes) return compare_cells(s, a->cell, b->cell) == 0;
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
   for (uint64_t w = s->words.size / sizeof(uint64_t) / s->count; w > 1; w--, word += s->count)
     if (word[a->cell] != word[b->cell]) return false;
   return true;
 }
 
-static int write_order_sort_cells(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+static int sort_cells(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   int by_codes = s->schema->cell_order == TSR_ORDER_HILBERT ? sort_by_codes(s, error) : 0;
   TSR_TRY(by_codes);
   if (!by_codes) TSR_TRY(sort_by_words(s, error));
@@ -578,7 +578,7 @@ static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, t
   s->pairs = pairs;
   s->spare = spare;
   s->numbers = numbers;
-  if (rc >= 0) rc = write_order_sort_cells(s, order, count, error);
+  if (rc >= 0) rc = sort_cells(s, order, count, error);
   tsr__free(pairs);
   tsr__free(spare);
   tsr__free(numbers);
@@ -630,7 +630,7 @@ void tsr__ahead_open(tsr_writer *writer) {
 
 /* ---- The block being sorted -------------------------------------------------------------------------------------- */
 
-static int write_ahead_sort_block(void *argument, uint64_t index, tsr_error *error) {
+static int sort_block(void *argument, uint64_t index, tsr_error *error) {
   tsr_writer *w = argument;
   tsr_ahead *a = &w->cells.ahead;
   (void)index, (void)error;
@@ -683,7 +683,7 @@ static void write_ahead_start(tsr_writer *w, uint64_t number) {
   a->pairs = *block_at(w, block_in_work(w)) = pairs;
   a->working = true;
   atomic_store_explicit(&a->sorted, false, memory_order_relaxed);
-  tsr__job_start(&a->job, 1, 1, write_ahead_sort_block, w);
+  tsr__job_start(&a->job, 1, 1, sort_block, w);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ typedef struct run_path {
   char text[160];
 } run_path;
 
-static run_path write_spill_path_of(const tsr_fragment *fragment) {
+static run_path path_of(const tsr_fragment *fragment) {
   run_path path;
   snprintf(path.text, sizeof path.text, "%s%.120s", tsr__fragment_parent(fragment), fragment->name);
   return path;
@@ -97,7 +97,7 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   return rc;
 }
 
-static int write_spill_find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
+static int find_schema(void *argument, const char *name, const tsr_schema **schema, tsr_error *error) {
   (void)name, (void)error;
   *schema = *(const tsr_schema **)argument;
   return TSR_OK;
@@ -105,14 +105,14 @@ static int write_spill_find_schema(void *argument, const char *name, const tsr_s
 
 /* Opens a run that has been written. Its schema belongs to the writer, which lives as long as the snapshots with the
  * run. */
-static int write_spill_open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
-                                tsr_error *error) {
+static int open_run(tsr_writer *w, const tsr_schema *schema, const char *directory, tsr_fragment *fragment,
+                    tsr_error *error) {
   char path[200];
   tsr_file *file = NULL;
   snprintf(path, sizeof path, "%.160s/" TSR_FILE_FRAGMENT_METADATA, directory);
   TSR_TRY(tsr__store_open_file(write_spill_store(w), path, &file, error));
-  const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), write_spill_find_schema,
-                                             &schema, tsr__arena(&w->array->memory), &fragment->metadata, error);
+  const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), find_schema, &schema,
+                                             tsr__arena(&w->array->memory), &fragment->metadata, error);
   tsr__store_close_file(file);
   TSR_TRY(rc);
   fragment->cells_per_tile = schema->capacity;
@@ -134,12 +134,12 @@ static int new_run(tsr_writer *w, tsr_fragment **fragment, tsr_error *error) {
   return TSR_OK;
 }
 
-static int write_spill_make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
-  const run_path directory = write_spill_path_of(fragment);
+static int make_run(tsr_writer *w, tsr_column *columns, tsr_fragment *fragment, tsr_error *error) {
+  const run_path directory = path_of(fragment);
   for (uint32_t f = 0; f < w->field_count; f++)
     columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->cells.columns[f], 0);
   TSR_TRY(write_run(w, directory.text, columns, error));
-  return write_spill_open_run(w, w->runs.schema, directory.text, fragment, error);
+  return open_run(w, w->runs.schema, directory.text, fragment, error);
 }
 
 static int spill(tsr_writer *writer, tsr_error *error) {
@@ -155,7 +155,7 @@ static int spill(tsr_writer *writer, tsr_error *error) {
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count + 1, &columns, error));
   int rc = new_run(w, &run.fragment, error);
   if (rc >= 0) {
-    rc = write_spill_make_run(w, columns, run.fragment, error);
+    rc = make_run(w, columns, run.fragment, error);
     if (rc < 0) tsr__array_fragment_drop(w->array, run.fragment);
   }
   tsr__free(columns);
@@ -282,7 +282,7 @@ static uint64_t count_sources(const tsr_sorted_run *runs, uint64_t count) {
   return sources;
 }
 
-static void write_spill_drop_tile(write_spill_merge *m, write_spill_cursor *c) {
+static void drop_tile(write_spill_merge *m, write_spill_cursor *c) {
   for (uint32_t i = 0; i < m->slots; i++) {
     tsr__tile_return(c->requests[i].tile, &m->w->memory);
     c->requests[i].tile = NULL;
@@ -304,8 +304,8 @@ static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *er
 }
 
 /* Loads the next tile. Returns 1, or 0 after the last one. */
-static int write_spill_load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
-  write_spill_drop_tile(m, c);
+static int load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+  drop_tile(m, c);
   if (c->tile == c->run->fragment->metadata.tile_count) {
     if (c->run + 1 == c->stop) return 0;
     c->run++;
@@ -337,14 +337,14 @@ static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *
 static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
   for (;; c->at++) {
     if (c->at == c->cells) {
-      const int rc = write_spill_load_tile(m, c, error);
+      const int rc = load_tile(m, c, error);
       if (rc <= 0) return rc;
     }
     if (number_at(m, c) < c->run->end) return 1;
   }
 }
 
-static int write_spill_compare_text(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+static int compare_text(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
   return tsr__bytes_compare((const uint8_t *)a->values + a->offsets[i], a->offsets[i + 1] - a->offsets[i],
                             (const uint8_t *)b->values + b->offsets[j], b->offsets[j + 1] - b->offsets[j]);
 }
@@ -358,7 +358,7 @@ static int write_spill_compare(const write_spill_merge *m, const write_spill_cur
   for (uint32_t k = 0; k < m->list_count; k++) {
     const uint64_t x = a->lists[k * a->cells + a->at], y = b->lists[k * b->cells + b->at];
     const uint32_t d = m->dimensions[k];
-    const int c = write_spill_is_text(m, k) ? write_spill_compare_text(&a->columns[d], a->at, &b->columns[d], b->at)
+    const int c = write_spill_is_text(m, k) ? compare_text(&a->columns[d], a->at, &b->columns[d], b->at)
                   : x < y                   ? -1
                                             : x > y;
     if (c) return c;
@@ -380,7 +380,7 @@ static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c)
       continue;
     }
     const tsr_column last = tsr__buffered_column(&m->w->schema->fields[d], &m->out.columns[d], 0);
-    if (write_spill_compare_text(&last, m->out.count - 1, &c->columns[d], c->at) != 0) return false;
+    if (compare_text(&last, m->out.count - 1, &c->columns[d], c->at) != 0) return false;
   }
   return true;
 }
@@ -392,9 +392,9 @@ static void write_spill_take_back(write_spill_merge *m) {
   for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out.columns[f], m->out.count);
 }
 
-static int write_spill_open_part(write_spill_merge *m, tsr_error *error) {
+static int open_part(write_spill_merge *m, tsr_error *error) {
   TSR_TRY(new_run(m->w, &m->part.run.fragment, error));
-  m->part.path = write_spill_path_of(m->part.run.fragment);
+  m->part.path = path_of(m->part.run.fragment);
   const tsr_fragment_target target = run_target(m->w, m->part.schema, m->part.path.text);
   return tsr__fragment_writer_open(&target, &m->writer, error);
 }
@@ -403,7 +403,7 @@ static int end_part(write_spill_merge *m, tsr_error *error) {
   TSR_TRY(tsr__fragment_writer_finish(m->writer, error));
   tsr__fragment_writer_close(m->writer);
   m->writer = NULL;
-  TSR_TRY(write_spill_open_run(m->w, m->part.schema, m->part.path.text, m->part.run.fragment, error));
+  TSR_TRY(open_run(m->w, m->part.schema, m->part.path.text, m->part.run.fragment, error));
   TSR_TRY(tsr__buffer_append(m->part.list, &m->part.run, sizeof m->part.run, error));
   m->part.run.fragment = NULL;
   m->part.cells = 0;
@@ -412,7 +412,7 @@ static int end_part(write_spill_merge *m, tsr_error *error) {
 
 static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
   if (m->out.count == 0) return TSR_OK;
-  if (!m->writer) TSR_TRY(write_spill_open_part(m, error));
+  if (!m->writer) TSR_TRY(open_part(m, error));
   for (uint32_t f = 0; f < m->kept; f++) m->out.views[f] = tsr__buffered_column(field_at(m, f), &m->out.columns[f], 0);
   TSR_TRY(tsr__fragment_writer_add(m->writer, m->out.views, NULL, m->out.count, error));
   m->out.written += m->out.count;
@@ -497,7 +497,7 @@ static void write_spill_release(write_spill_merge *m) {
   tsr__fragment_writer_close(m->writer);
   for (uint64_t i = 0; m->cursors && i < m->cursor_count; i++) {
     write_spill_cursor *c = &m->cursors[i];
-    if (c->requests) write_spill_drop_tile(m, c);
+    if (c->requests) drop_tile(m, c);
     tsr__free(c->requests);
     tsr__free(c->columns);
     tsr__free(c->lists);
@@ -518,16 +518,14 @@ typedef struct sources { /* sources of a merge, in the order of their numbers */
   tsr_buffer runs; /* tsr_sorted_run, with a reference to each fragment that is not NULL */
 } sources;
 
-static tsr_sorted_run *write_spill_run_at(const sources *s, uint64_t i) {
-  return (tsr_sorted_run *)(void *)s->runs.data + i;
-}
+static tsr_sorted_run *run_at(const sources *s, uint64_t i) { return (tsr_sorted_run *)(void *)s->runs.data + i; }
 static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
 /* Merges runs of a list into a fragment or, without a target, into parts that are appended to `parts`. */
 static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
                          tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
   tsr_writer *w = s->w;
-  const tsr_sorted_run *runs = write_spill_run_at(s, first);
+  const tsr_sorted_run *runs = run_at(s, first);
   write_spill_merge m = {.w = w, .runs = runs, .run_count = count, .target = target};
   m.slots = w->field_count + 1;
   m.kept = target ? w->field_count : m.slots;
@@ -549,7 +547,7 @@ static int merge_sources(const sources *s, uint64_t first, uint64_t count, const
 
 static void drop_sources(sources *s) {
   for (uint64_t i = 0; i < write_spill_run_count(s); i++)
-    if (write_spill_run_at(s, i)->fragment) tsr__array_fragment_drop(s->w->array, write_spill_run_at(s, i)->fragment);
+    if (run_at(s, i)->fragment) tsr__array_fragment_drop(s->w->array, run_at(s, i)->fragment);
   tsr__buffer_release(&s->runs);
 }
 
@@ -584,7 +582,7 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
   uint64_t cells;
   tsr_work work;
   tsr_work_begin(array->environment, &work, "spill", array->path,
-                 write_spill_run_at(from, first + count - 1)->end - write_spill_run_at(from, first)->first);
+                 run_at(from, first + count - 1)->end - run_at(from, first)->first);
   const int rc = merge_sources(from, first, count, NULL, &to->runs, &cells, error);
   tsr_work_end(array->environment, &work);
   return rc;
@@ -593,13 +591,13 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
 /* Merges groups of at most `most` sources, and only as many groups as needed to have no more than `most` sources left.
  */
 static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
-  uint64_t left = count_sources(write_spill_run_at(from, 0), write_spill_run_count(from)), made = 0;
+  uint64_t left = count_sources(run_at(from, 0), write_spill_run_count(from)), made = 0;
   for (uint64_t i = 0, end; i < write_spill_run_count(from); i = end, made++) {
     const uint64_t over = TSR_MAX(made + left, most) - most;
     const uint64_t group = TSR_MIN(TSR_MIN(over + 1, most), left);
     uint64_t passed = 0;
     for (end = i; end < write_spill_run_count(from); end++) {
-      passed += end == i || write_spill_run_at(from, end)->first != write_spill_run_at(from, end - 1)->first;
+      passed += end == i || run_at(from, end)->first != run_at(from, end - 1)->first;
       if (passed > group) break;
     }
     left -= group;
@@ -607,8 +605,8 @@ static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error
       TSR_TRY(merge_group(from, i, end - i, to, error));
       continue;
     }
-    TSR_TRY(tsr__buffer_append(&to->runs, write_spill_run_at(from, i), (end - i) * sizeof(tsr_sorted_run), error));
-    for (uint64_t k = i; k < end; k++) write_spill_run_at(from, k)->fragment = NULL;
+    TSR_TRY(tsr__buffer_append(&to->runs, run_at(from, i), (end - i) * sizeof(tsr_sorted_run), error));
+    for (uint64_t k = i; k < end; k++) run_at(from, k)->fragment = NULL;
   }
   return TSR_OK;
 }
@@ -632,8 +630,7 @@ static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
 
 static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
   *sum = (weight){0};
-  for (uint64_t i = 0; i < write_spill_run_count(s); i++)
-    TSR_TRY(write_spill_weigh(s->w, write_spill_run_at(s, i), sum, error));
+  for (uint64_t i = 0; i < write_spill_run_count(s); i++) TSR_TRY(write_spill_weigh(s->w, run_at(s, i), sum, error));
   return TSR_OK;
 }
 
@@ -643,14 +640,14 @@ static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_bu
   weight sum;
   for (uint64_t i = 0; i < s->w->runs.spilled; i++) {
     TSR_TRY(tsr__buffer_append(&s->runs, tsr__run_at(&s->w->runs, i), sizeof(tsr_sorted_run), error));
-    write_spill_run_at(s, i)->fragment->references++;
+    run_at(s, i)->fragment->references++;
   }
   TSR_TRY(weigh_all(s, &sum, error));
   const uint64_t fit = s->w->memory.limit / TILES_MIN / (sum.bytes / TSR_MAX(sum.cells, 1) + 1);
   s->part_schema->capacity = TSR_MAX(TSR_MIN(fit, TSR_RUN_CAPACITY), 1);
   for (;;) {
     const uint64_t most = most_sources(s->w, &sum);
-    if (count_sources(write_spill_run_at(s, 0), write_spill_run_count(s)) <= most)
+    if (count_sources(run_at(s, 0), write_spill_run_count(s)) <= most)
       return merge_sources(s, 0, write_spill_run_count(s), target, parts, cells, error);
     sources next = {.w = s->w, .part_schema = s->part_schema, .runs.memory = &s->w->memory};
     const int rc = write_spill_pass(s, most, &next, error);

@@ -116,7 +116,7 @@ static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_err
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-static const tsr_tile *transaction_view_tile_of(const transaction_view_making *m, uint32_t dimension, uint64_t number) {
+static const tsr_tile *tile_of(const transaction_view_making *m, uint32_t dimension, uint64_t number) {
   const tsr_fragment_metadata *metadata = &m->fragment->metadata;
   return m->fragment->run.tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
 }
@@ -148,8 +148,8 @@ static void find_text_ends(const tsr_tile *tile, uint64_t *low, uint64_t *high) 
   }
 }
 
-static int transaction_view_append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, uint64_t *key,
-                                        uint64_t *size, tsr_error *error) {
+static int append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, uint64_t *key, uint64_t *size,
+                       tsr_error *error) {
   *key = text->size;
   *size = tile->offsets[cell + 1] - tile->offsets[cell];
   return tsr__buffer_append(text, tile->values + tile->offsets[cell], *size, error);
@@ -162,15 +162,15 @@ static int find_leaves(const transaction_view_making *m, uint64_t *keys, uint64_
   for (uint64_t t = 0; t < m->fragment->metadata.tile_count; t++)
     for (uint32_t d = 0; d < schema->dimension_count; d++) {
       const uint64_t at = (t * schema->dimension_count + d) * 2;
-      const tsr_tile *tile = transaction_view_tile_of(m, d, t);
+      const tsr_tile *tile = tile_of(m, d, t);
       uint64_t low, high;
       if (tile->cell_size) {
         find_ends(schema->fields[d].datatype, tile, &keys[at], &keys[at + 1]);
         continue;
       }
       find_text_ends(tile, &low, &high);
-      TSR_TRY(transaction_view_append_text(text, tile, low, &keys[at], &sizes[at], error));
-      TSR_TRY(transaction_view_append_text(text, tile, high, &keys[at + 1], &sizes[at + 1], error));
+      TSR_TRY(append_text(text, tile, low, &keys[at], &sizes[at], error));
+      TSR_TRY(append_text(text, tile, high, &keys[at + 1], &sizes[at + 1], error));
     }
   return TSR_OK;
 }
@@ -254,8 +254,7 @@ static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error)
 }
 
 /* Makes a run in memory from the cells first..end. */
-static int transaction_view_make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment,
-                                     tsr_error *error) {
+static int make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **fragment, tsr_error *error) {
   tsr_column *columns;
   TSR_TRY(tsr__run_schema(w, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
@@ -295,7 +294,7 @@ static void drop_runs(tsr_writer *w, uint64_t from) {
 }
 
 /* Makes runs that cover all cells in memory. */
-static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
+static int make_runs(tsr_writer *w, tsr_error *error) {
   uint64_t kept = tsr__run_count(&w->runs);
   uint64_t first = kept > w->runs.spilled ? tsr__run_at(&w->runs, kept - 1)->end : w->cells.first;
   tsr_sorted_run run = {.end = w->cells.count, .stored = 0};
@@ -309,7 +308,7 @@ static int transaction_view_make_runs(tsr_writer *w, tsr_error *error) {
   run.first = first;
   run.stored = run.end - run.first;
   TSR_TRY(tsr__buffer_reserve(&w->runs.list, sizeof run, error));
-  TSR_TRY(transaction_view_make_run(w, first, w->cells.count, &run.fragment, error));
+  TSR_TRY(make_run(w, first, w->cells.count, &run.fragment, error));
   drop_runs(w, kept);
   return tsr__buffer_append(&w->runs.list, &run, sizeof run, error);
 }
@@ -370,7 +369,7 @@ static const tsr_writer_view writer_view = {.hides = transaction_view_hides,
 static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.removed == b.removed; }
 
 static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snapshot **snapshot, tsr_error *error) {
-  TSR_TRY(transaction_view_make_runs(w, error));
+  TSR_TRY(make_runs(w, error));
   drop_view(w);
   TSR_TRY(transaction_view_stack(w, base, tsr__run_count(&w->runs), &w->view.snapshot, error));
   w->view.snapshot->view.writer = w;

@@ -255,7 +255,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
 }
 
 /* Uses the newest schema: a writer ignores times. */
-static int writer_open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
+static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error) {
   TSR_TRY(tsr__log_list(&w->array->log, false, false, error));
   TSR_TRY(tsr__array_schema_at(w->array, UINT64_MAX, &w->schema, error));
   w->commit.options.part = given && given != w->schema;
@@ -296,7 +296,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
   w->cells.index.heads.memory = w->cells.index.next.memory = &w->memory;
   w->runs.list.memory = &w->memory;
   int rc = take_options(w, options, error);
-  if (rc >= 0) rc = writer_open_schema(w, options->schema, error);
+  if (rc >= 0) rc = open_schema(w, options->schema, error);
   if (rc >= 0) rc = prepare_columns(w, error);
   if (rc < 0) {
     tsr_writer_close(w);

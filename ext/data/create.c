@@ -393,7 +393,7 @@ static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_err
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 /* Fails if the text is not valid UTF-8. */
-static int csv_check_utf8(const char *text, uint64_t size, tsr_error *error) {
+static int check_utf8(const char *text, uint64_t size, tsr_error *error) {
   const uint8_t *bytes = (const uint8_t *)text;
   for (uint64_t i = 0; i < size;) {
     const unsigned length = bytes[i] < 0x80 ? 1 : tsx_utf8_size(bytes + i, size - i);
@@ -414,7 +414,7 @@ static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) 
   if (code == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
   if (code > 0) code = tsx_ingest_begin(&c->call, path, count, error);
   for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
-    if ((code = csv_check_utf8(fields[i].bytes, fields[i].size, error)) < 0) {
+    if ((code = check_utf8(fields[i].bytes, fields[i].size, error)) < 0) {
       const tsr_error why = *error;
       return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
     }
@@ -605,7 +605,7 @@ static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field
       (!sqlite3_strnicmp(field->bytes, "true", (int)field->size) ||
        !sqlite3_strnicmp(field->bytes, "false", (int)field->size)))
     return tsr_ingest_set_integer(c->call.ingest, column, field->size == 4, error);
-  if (csv_check_utf8(field->bytes, field->size, error) < 0) {
+  if (check_utf8(field->bytes, field->size, error) < 0) {
     const tsr_error why = *error;
     return tsx_fail(error, TSR_MISMATCH, "column '%s': %s", given->name, why.message);
   }

@@ -64,8 +64,8 @@ void tsx_ingest_label_dimensions(tsx_ingest_call *call) {
 }
 
 /* Opens a label of the array and reads its values. */
-static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number,
-                             tsr_ingest_column *column, tsr_error *error) {
+static int open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number, tsr_ingest_column *column,
+                      tsr_error *error) {
   tsr_label_index **index = &call->labels.indexes[call->labels.index_count];
   int code =
       tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error);
@@ -78,7 +78,7 @@ static int ingest_open_label(tsx_ingest_call *call, const tsr_schema *schema, ui
 
 /* For an append: if the array has a label with the name of column `i`, the column becomes that label. Returns 1; 0 if
  * there is no such label. */
-static int ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
+static int take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number = 0;
   while (number < schema->label_count && sqlite3_stricmp(schema->labels[number].name, column->name) != 0) number++;
@@ -91,7 +91,7 @@ static int ingest_take_label(tsx_ingest_call *call, const tsr_schema *schema, ui
   if (column->label_of && sqlite3_stricmp(column->label_of, dimension->name) != 0)
     return tsx_fail(error, TSR_CONSTRAINT, "'labels': in the array '%s' is a label of '%s'", column->name,
                     dimension->name);
-  const int code = ingest_open_label(call, schema, number, column, error);
+  const int code = open_label(call, schema, number, column, error);
   if (code < 0) return code;
   const tsr_field *values = tsr_label_field(column->label);
   call->dimensions[label->dimension] = i;
@@ -114,7 +114,7 @@ static void ingest_labels_close(tsx_ingest_call *call) {
 
 /* ---- Rows and metadata ------------------------------------------------------------------------------------------- */
 
-static int ingest_put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
   const int type = sqlite3_value_type(o->value);
   const tsr_datatype datatype = type == SQLITE_INTEGER ? TSR_INT64 : type == SQLITE_FLOAT ? TSR_FLOAT64 : TSR_UTF8;
   uint8_t *bytes = NULL;
@@ -139,7 +139,7 @@ static const uint8_t *ingest_key(const tsx_ingest_call *call) {
 }
 
 /* Stores the time zones of Arrow columns as metadata. */
-static int ingest_put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
+static int put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t i = 0; i < call->options.column_count && code == TSR_OK; i++) {
     const tsr_ingest_column *column = &call->columns[i];
@@ -161,16 +161,15 @@ static int ingest_put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_e
 static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
   int code = tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error);
   if (code == TSR_OK && call->given.metadata)
-    code =
-        tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", ingest_put_metadatum, array, error);
-  if (code == TSR_OK) code = ingest_put_zones(call, array, error);
+    code = tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", put_metadatum, array, error);
+  if (code == TSR_OK) code = put_zones(call, array, error);
   return code;
 }
 
 /* ---- A new array ------------------------------------------------------------------------------------------------- */
 
 /* Drops the table that is replaced, within the savepoint in which the new one is made. */
-static int ingest_drop_table(tsx_ingest_call *call, tsr_error *error) {
+static int drop_table(tsx_ingest_call *call, tsr_error *error) {
   sqlite3 *db = call->connection->db;
   char *schema = NULL, *table = NULL;
   const char *name = call->array.path + 3; /* behind "db:" */
@@ -188,11 +187,11 @@ static int ingest_drop_table(tsx_ingest_call *call, tsr_error *error) {
   return code;
 }
 
-static int ingest_make_in_database(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
+static int make_in_database(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_array *array = NULL;
   char *path = NULL;
   const tsr_array_options options = {.key = ingest_key(call)};
-  int code = call->array.replace ? ingest_drop_table(call, error) : TSR_OK;
+  int code = call->array.replace ? drop_table(call, error) : TSR_OK;
   if (code == TSR_OK)
     code = tsx_database_create(call->connection, call->array.path, &call->array.address, schema, &path, error);
   if (code == TSR_OK) code = tsr_array_open(call->connection->environment, path, &options, &array, error);
@@ -261,7 +260,7 @@ static int ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
 
 /* Makes the array with its rows and metadata. */
 static int ingest_make(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  if (tsx_store_is(call->array.address.path)) return ingest_make_in_database(call, schema, error);
+  if (tsx_store_is(call->array.address.path)) return make_in_database(call, schema, error);
   return call->array.replace ? ingest_replace(call, schema, error)
                              : ingest_make_at(call, call->array.address.path, schema, error);
 }
@@ -283,8 +282,8 @@ static bool ingest_has_labels(tsx_ingest_call *call, const tsr_enumeration *all,
 }
 
 /* Appends to the array's enumeration `known` the labels of `all` that it lacks. */
-static int ingest_add_labels(tsx_ingest_call *call, const tsr_enumeration *all, const tsr_enumeration *known,
-                             tsr_error *error) {
+static int add_labels(tsx_ingest_call *call, const tsr_enumeration *all, const tsr_enumeration *known,
+                      tsr_error *error) {
   const uint64_t first = known->count;
   tsr_enumeration more = *all;
   more.name = known->name;
@@ -306,7 +305,7 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
     const tsr_ingest_column *column = call->columns;
     while (strcmp(column->name, all->name) != 0) column++;
     if (!column->enumeration || all->count == column->enumeration->count) continue;
-    const int code = ingest_add_labels(call, all, column->enumeration, error);
+    const int code = add_labels(call, all, column->enumeration, error);
     if (code < 0) return code;
   }
   return TSR_OK;
@@ -366,19 +365,19 @@ typedef struct ingest_named {
   uint32_t column;
 } ingest_named;
 
-static int ingest_compare_names(const void *a, const void *b) {
+static int compare_names(const void *a, const void *b) {
   const ingest_named *x = a, *y = b;
   const int order = sqlite3_stricmp(x->name, y->name);
   return order ? order : x->column < y->column ? -1 : 1;
 }
 
 /* Fails if two columns of the source have the same name. */
-static int ingest_check_names(const tsx_ingest_call *call, tsr_error *error) {
+static int check_names(const tsx_ingest_call *call, tsr_error *error) {
   int code = TSR_OK;
   ingest_named *sorted = sqlite3_malloc64(((uint64_t)call->source.count + 1) * sizeof *sorted);
   if (!sorted) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < call->source.count; i++) sorted[i] = (ingest_named){call->source.names[i], i};
-  qsort(sorted, call->source.count, sizeof *sorted, ingest_compare_names);
+  qsort(sorted, call->source.count, sizeof *sorted, compare_names);
   for (uint32_t i = 1; i < call->source.count && code == TSR_OK; i++)
     if (!sqlite3_stricmp(sorted[i - 1].name, sorted[i].name))
       code = tsx_fail(error, TSR_CONSTRAINT, "two columns are called '%.64s'", sorted[i].name);
@@ -406,11 +405,11 @@ static const tsr_field *ingest_field(const tsr_schema *schema, const char *name,
 }
 
 /* Gives column `i` the datatype of the field with its name, or makes it the label with its name. */
-static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
+static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t i, tsr_error *error) {
   tsr_ingest_column *column = &call->columns[i];
   uint32_t number;
   const tsr_field *field = ingest_field(schema, column->name, &number);
-  const int taken = field ? 0 : ingest_take_label(call, schema, i, error);
+  const int taken = field ? 0 : take_label(call, schema, i, error);
   if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
     return tsx_fail(error, TSR_ERROR, "the array lacks the column '%.64s' of the source: say columns, to leave it out",
@@ -441,7 +440,7 @@ static int ingest_take_field(tsx_ingest_call *call, const tsr_schema *schema, ui
 
 /* Fails if the source lacks columns of the array. Only the row-number dimension of a former tessera_create_as may be
  * missing: the rows are then numbered on from the array's last row. */
-static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
+static int check_missing(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   sqlite3_str *list = sqlite3_str_new(NULL);
   uint32_t missing = 0;
   const tsr_kind kind = tsr_datatype_kind(schema->fields[0].datatype);
@@ -470,7 +469,7 @@ static int ingest_check_missing(tsx_ingest_call *call, const tsr_schema *schema,
 
 /* Opens the array to append to with the key of this call, and then restores the connection's key for the path, so that
  * later calls do not use it. */
-static int ingest_open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
+static int open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *error) {
   const tsx_address *address = &call->array.address;
   uint8_t before[32];
   if (!address->has_key) return tsx_target_open(call->connection, path, &call->array.target, error);
@@ -483,9 +482,9 @@ static int ingest_open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_er
   return code < 0 ? code : restored;
 }
 
-static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
+static int open_target(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   const tsr_schema *schema = NULL;
-  int code = ingest_open_append(call, path, error);
+  int code = open_append(call, path, error);
   if (code == TSR_OK && call->array.target.group)
     code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->array.target.address.path);
   if (code == TSR_OK) code = tsr_array_schema(call->array.target.address.array->core, TSR_TIME_NOW, &schema, error);
@@ -494,13 +493,12 @@ static int ingest_open_target(tsx_ingest_call *call, sqlite3_value *path, sqlite
   call->options.dimension_count = schema->dimension_count;
   call->options.kind = schema->dense ? TSR_INGEST_DENSE : TSR_INGEST_SPARSE;
   for (uint32_t d = 0; d < schema->dimension_count; d++) call->dimensions[d] = UINT32_MAX;
-  for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++)
-    code = ingest_take_field(call, schema, i, error);
-  if (code == TSR_OK) code = ingest_check_missing(call, schema, error);
+  for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++) code = take_field(call, schema, i, error);
+  if (code == TSR_OK) code = check_missing(call, schema, error);
   return code == TSR_OK ? tsx_ingest_options_agree(call, json, schema, error) : code;
 }
 
-static int ingest_fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_error *error) {
+static int fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_error *error) {
   if (kind == TSR_OBJECT_GROUP)
     return tsx_fail(error, TSR_EXISTS,
                     "%s: there is a group already: 'if_exists' is for arrays, take another path, or that of an array "
@@ -515,14 +513,13 @@ static int ingest_fail_exists(const tsx_ingest_call *call, tsr_object_kind kind,
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_environment *environment = call->connection->environment;
-  int code = ingest_check_names(call, error);
+  int code = check_names(call, error);
   if (code == TSR_OK) code = tsx_ingest_options_read(call, json, error);
   if (code == TSR_OK) code = tsr_object_find(environment, call->array.address.path, &kind, error);
   if (code < 0 || kind == TSR_OBJECT_NONE) return code;
   if (call->given.if_exists == TSX_INGEST_FAIL && call->given.explain) return TSR_OK;
-  if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP)
-    return ingest_fail_exists(call, kind, error);
-  if (call->given.if_exists == TSX_INGEST_APPEND) return ingest_open_target(call, path, json, error);
+  if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP) return fail_exists(call, kind, error);
+  if (call->given.if_exists == TSX_INGEST_APPEND) return open_target(call, path, json, error);
   call->array.replace = true;
   return ingest_may_replace(call, error);
 }

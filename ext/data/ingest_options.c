@@ -108,7 +108,7 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
   return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_specs[r->option].name, name);
 }
 
-static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
+static int find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
   uint32_t i;
   const int code = ingest_find(r, name, &i, error);
   if (code < 0) return code;
@@ -119,7 +119,7 @@ static int ingest_find_kept(const ingest_reading *r, const char *name, tsr_inges
 }
 
 /* Reads one name in a list of columns: of `enums`, `not_null`, `nullable`, `grow` or `dimensions`. */
-static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
   tsr_ingest_column *column = NULL;
@@ -127,7 +127,7 @@ static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error 
     call->given.grow_row = true;
     return TSR_OK;
   }
-  const int code = ingest_find_kept(r, ingest_text(o), &column, error);
+  const int code = find_kept(r, ingest_text(o), &column, error);
   if (code < 0) return code;
   const uint32_t number = (uint32_t)(column - call->columns);
   switch (r->option) {
@@ -149,7 +149,7 @@ static int ingest_read_name(void *argument, const tsx_json_option *o, tsr_error 
 }
 
 /* Reads one name of `columns`, which lists the columns to keep, in the new order. */
-static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_kept(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
   uint32_t i;
@@ -160,13 +160,13 @@ static int ingest_read_kept(void *argument, const tsx_json_option *o, tsr_error 
   return TSR_OK;
 }
 
-static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+static int keep_columns(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
   ingest_reading r = {.call = call, .option = INGEST_OPTION_columns};
   tsr_ingest_column *sorted = sqlite3_malloc64(call->source.count * sizeof *sorted);
   if (!sorted) return tsx_out_of_memory(error);
   memcpy(sorted, call->columns, call->source.count * sizeof *sorted);
   for (uint32_t i = 0; i < call->source.count; i++) call->source.kept[i] = -1;
-  const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", ingest_read_kept, &r, error);
+  const int code = tsx_elements_each(call->connection->db, o->value, "'columns'", read_kept, &r, error);
   for (uint32_t i = 0; i < call->source.count; i++)
     if (call->source.kept[i] >= 0) call->columns[call->source.kept[i]] = sorted[i];
   for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* renumber the dimensions that the source suggests */
@@ -181,7 +181,7 @@ static int ingest_keep_columns(tsx_ingest_call *call, const tsx_json_option *o, 
 
 /* ---- Properties of columns --------------------------------------------------------------------------------------- */
 
-static int ingest_read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
+static int read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
   tsx_column_text text = {0};
   tsx_parser p = {.definition = &r->call->memory, .error = error};
   char *definition = sqlite3_mprintf("\"%w\" %s", column->name, ingest_text(o));
@@ -198,8 +198,7 @@ static int ingest_read_type(ingest_reading *r, tsr_ingest_column *column, const 
   return TSR_OK;
 }
 
-static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
-                               tsr_error *error) {
+static int read_filters(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
   tsx_parser p = {.definition = &r->call->memory,
                   .in = tsx_tokens_of(ingest_text(o)),
                   .noun = "filters of",
@@ -216,8 +215,8 @@ static int ingest_read_filters(ingest_reading *r, tsr_ingest_column *column, con
 
 /* Reads a number in a dimension's datatype; for an untyped column as INT64 or FLOAT64. is_unsigned is NULL for an
  * extent. A bound of a domain that exceeds INT64 is read as UINT64, and sets *is_unsigned. */
-static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o, bool *is_unsigned, uint8_t out[8],
-                              tsr_error *error) {
+static int read_number(const ingest_reading *r, const tsx_json_option *o, bool *is_unsigned, uint8_t out[8],
+                       tsr_error *error) {
   const bool extent = !is_unsigned;
   tsr_ingest_column *column = r->column;
   tsr_error why = {0};
@@ -242,12 +241,12 @@ static int ingest_read_number(const ingest_reading *r, const tsx_json_option *o,
   return TSR_OK;
 }
 
-static int ingest_read_end(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_end(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   if (r->count > 1)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", r->column->name);
-  return r->count++ ? ingest_read_number(r, o, &r->column->high_unsigned, r->column->high, error)
-                    : ingest_read_number(r, o, &r->column->low_unsigned, r->column->low, error);
+  return r->count++ ? read_number(r, o, &r->column->high_unsigned, r->column->high, error)
+                    : read_number(r, o, &r->column->low_unsigned, r->column->low, error);
 }
 
 /* If one bound of a domain is a REAL, as in [0, 0.5], both are read as REAL. */
@@ -257,13 +256,12 @@ static int ingest_look_at_end(void *argument, const tsx_json_option *o, tsr_erro
   return TSR_OK;
 }
 
-static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o,
-                              tsr_error *error) {
+static int read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_json_option *o, tsr_error *error) {
   ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
   sqlite3 *db = r->call->connection->db;
   static const char expected[] = "'domains': expected [low, high]";
   int code = tsx_elements_each(db, o->value, expected, ingest_look_at_end, &ends, error);
-  if (code == TSR_OK) code = tsx_elements_each(db, o->value, expected, ingest_read_end, &ends, error);
+  if (code == TSR_OK) code = tsx_elements_each(db, o->value, expected, read_end, &ends, error);
   if (code == TSR_OK && ends.count != 2)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
   column->has_domain = true;
@@ -271,26 +269,25 @@ static int ingest_read_domain(ingest_reading *r, tsr_ingest_column *column, cons
 }
 
 /* Reads one member of an option that is an object with columns as keys. */
-static int ingest_read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
-  const int code = ingest_find_kept(r, o->key, &r->column, error);
+  const int code = find_kept(r, o->key, &r->column, error);
   if (code < 0) return code;
-  if (r->option == INGEST_OPTION_domains) return ingest_read_domain(r, r->column, o, error);
+  if (r->option == INGEST_OPTION_domains) return read_domain(r, r->column, o, error);
   if (r->option == INGEST_OPTION_extents) {
     r->column->has_extent = true;
-    return ingest_read_number(r, o, NULL, r->column->extent, error);
+    return read_number(r, o, NULL, r->column->extent, error);
   }
   if (strcmp(o->type, "text") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'%s': column '%s': expected text", ingest_specs[r->option].name, o->key);
   if (r->option == INGEST_OPTION_labels) return tsx_ingest_label(r->call, r->column, ingest_text(o), error);
-  return r->option == INGEST_OPTION_types ? ingest_read_type(r, r->column, o, error)
-                                          : ingest_read_filters(r, r->column, o, error);
+  return r->option == INGEST_OPTION_types ? read_type(r, r->column, o, error) : read_filters(r, r->column, o, error);
 }
 
 /* ---- Single values ----------------------------------------------------------------------------------------------- */
 
 /* Reads the key file. Its path is resolved like the paths of arrays. */
-static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
+static int read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
   char *path = NULL;
   if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
   int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
@@ -300,8 +297,7 @@ static int ingest_read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_
   return code;
 }
 
-static int ingest_take_single(tsx_ingest_call *call, ingest_option option, const tsx_option_value *value,
-                              tsr_error *error) {
+static int take_single(tsx_ingest_call *call, ingest_option option, const tsx_option_value *value, tsr_error *error) {
   static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
   switch (option) {
   case INGEST_OPTION_if_exists: call->given.if_exists = (tsx_ingest_exists)value->whole; break;
@@ -320,7 +316,7 @@ static int ingest_take_single(tsx_ingest_call *call, ingest_option option, const
   case INGEST_OPTION_memory_mb: call->options.memory_bytes = (uint64_t)value->whole << 20; break;
   case INGEST_OPTION_format_version: call->options.version = (uint32_t)value->whole; break;
   case INGEST_OPTION_explain: call->given.explain = value->whole; break;
-  case INGEST_OPTION_key_file: return ingest_read_key(call, value->json, error);
+  case INGEST_OPTION_key_file: return read_key(call, value->json, error);
   case INGEST_OPTION_metadata:
     call->given.metadata = sqlite3_value_dup(value->json->value);
     return call->given.metadata ? TSR_OK : tsx_out_of_memory(error);
@@ -341,46 +337,46 @@ static tsx_option_list ingest_list(const tsx_ingest_call *call) {
   return list;
 }
 
-static int ingest_take_first(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_first(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_ingest_call *call = argument;
   call->given.options |= UINT64_C(1) << option;
-  return option == INGEST_OPTION_columns ? ingest_keep_columns(call, value->json, error) : TSR_OK;
+  return option == INGEST_OPTION_columns ? keep_columns(call, value->json, error) : TSR_OK;
 }
 
 /* Takes `labels`. The other options may then name their dimensions. */
-static int ingest_take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_labels(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = INGEST_OPTION_labels};
   const tsx_json_option *o = value->json;
   if (option != INGEST_OPTION_labels) return TSR_OK;
-  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+  return tsx_options_each(r.call->connection->db, o->value, o->key, read_property, &r, error);
 }
 
 /* Takes everything but `columns`, `labels`, `domains` and `extents`. */
-static int ingest_take_second(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_second(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = (ingest_option)option};
   sqlite3 *db = r.call->connection->db;
   const tsx_json_option *o = value->json;
   switch (r.option) {
   case INGEST_OPTION_types:
-  case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, ingest_read_property, &r, error);
+  case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, read_property, &r, error);
   case INGEST_OPTION_dimensions:
   case INGEST_OPTION_enums:
   case INGEST_OPTION_not_null:
   case INGEST_OPTION_nullable:
-  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_read_name, &r, error);
-  default: return ingest_take_single(r.call, r.option, value, error);
+  case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, read_name, &r, error);
+  default: return take_single(r.call, r.option, value, error);
   }
 }
 
-static int ingest_take_third(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_third(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   ingest_reading r = {.call = argument, .option = (ingest_option)option};
   const tsx_json_option *o = value->json;
   if (r.option != INGEST_OPTION_domains && r.option != INGEST_OPTION_extents) return TSR_OK;
-  return tsx_options_each(r.call->connection->db, o->value, o->key, ingest_read_property, &r, error);
+  return tsx_options_each(r.call->connection->db, o->value, o->key, read_property, &r, error);
 }
 
 /* Fails if a column that is not a dimension has a domain or an extent or grows, or if options contradict each other. */
-static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
+static int check_dimensions(tsx_ingest_call *call, tsr_error *error) {
   call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
   if (call->given.grow_row && !call->options.row_grows)
     return tsx_fail(error, TSR_ERROR, "'grow': '%s' is none of the dimensions", tsx_ingest_row_name(call));
@@ -402,8 +398,7 @@ static int ingest_check_dimensions(tsx_ingest_call *call, tsr_error *error) {
 }
 
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
-  static const tsx_option_taker passes[] = {ingest_take_first, ingest_take_labels, ingest_take_second,
-                                            ingest_take_third};
+  static const tsx_option_taker passes[] = {take_first, take_labels, take_second, take_third};
   const tsx_option_list list = ingest_list(call);
   int code = TSR_OK;
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
@@ -418,7 +413,7 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
         column->values_per_cell == TSR_VARIABLE)
       column->datatype = TSR_ASCII;
   }
-  return code == TSR_OK ? ingest_check_dimensions(call, error) : code;
+  return code == TSR_OK ? check_dimensions(call, error) : code;
 }
 
 /* ---- Options of an append ---------------------------------------------------------------------------------------- */
@@ -492,16 +487,16 @@ static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_err
   const ingest_agreement *a = argument;
   ingest_reading r = {.call = a->call, .option = a->option};
   tsr_ingest_column *column = NULL;
-  int code = ingest_find_kept(&r, o->key, &column, error);
+  int code = find_kept(&r, o->key, &column, error);
   if (code < 0) return code;
   if (a->option == INGEST_OPTION_labels)
     return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is no label", error);
   tsr_ingest_column said = *column;
   r.column = &said;
-  if (a->option == INGEST_OPTION_domains) code = ingest_read_domain(&r, &said, o, error);
-  else if (a->option == INGEST_OPTION_extents) code = ingest_read_number(&r, o, NULL, said.extent, error);
-  else if (a->option == INGEST_OPTION_types) code = ingest_read_type(&r, &said, o, error);
-  else code = ingest_read_filters(&r, &said, o, error);
+  if (a->option == INGEST_OPTION_domains) code = read_domain(&r, &said, o, error);
+  else if (a->option == INGEST_OPTION_extents) code = read_number(&r, o, NULL, said.extent, error);
+  else if (a->option == INGEST_OPTION_types) code = read_type(&r, &said, o, error);
+  else code = read_filters(&r, &said, o, error);
   return code == TSR_OK ? ingest_agree_property(a, column, &said, error) : code;
 }
 
@@ -521,7 +516,7 @@ static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error
   ingest_reading r = {.call = a->call, .option = a->option};
   tsr_ingest_column *column = NULL;
   const bool row = a->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(a->call));
-  const int code = row ? TSR_OK : ingest_find_kept(&r, ingest_text(o), &column, error);
+  const int code = row ? TSR_OK : find_kept(&r, ingest_text(o), &column, error);
   if (code < 0) return code;
   const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
   a->named++;

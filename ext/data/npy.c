@@ -39,7 +39,7 @@ typedef struct element { /* numpy's type of an attribute's values */
   uint64_t axis; /* the length of the extra last axis, for several values per cell; 0: there is none */
 } element;
 
-static const char *npy_unit_of(tsr_datatype datatype) {
+static const char *unit_of(tsr_datatype datatype) {
   static const char *const units[] = {"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"};
   return datatype >= TSR_TIME_HR ? units[datatype - TSR_TIME_HR + 4] : units[datatype - TSR_DATETIME_YEAR];
 }
@@ -56,8 +56,8 @@ static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
   case TSR_KIND_UNSIGNED: snprintf(e->descr, DESCR_SIZE, "%cu%u", mark, (unsigned)size); break;
   case TSR_KIND_FLOAT: snprintf(e->descr, DESCR_SIZE, "%cf%u", mark, (unsigned)size); break;
   case TSR_KIND_BOOLEAN: snprintf(e->descr, DESCR_SIZE, "|b1"); break;
-  case TSR_KIND_DATETIME: snprintf(e->descr, DESCR_SIZE, "<M8[%s]", npy_unit_of(field->datatype)); break;
-  case TSR_KIND_TIME: snprintf(e->descr, DESCR_SIZE, "<m8[%s]", npy_unit_of(field->datatype)); break;
+  case TSR_KIND_DATETIME: snprintf(e->descr, DESCR_SIZE, "<M8[%s]", unit_of(field->datatype)); break;
+  case TSR_KIND_TIME: snprintf(e->descr, DESCR_SIZE, "<m8[%s]", unit_of(field->datatype)); break;
   default:
     e->axis = 0;
     if (size == 1 && tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT)
@@ -115,7 +115,7 @@ enum {
   NPY_OPTION_limits /* the first of three */
 };
 
-static int npy_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   npy_request *r = argument;
   sqlite3_value **values[] = {[NPY_OPTION_as_of] = &r->as_of,
                               [NPY_OPTION_since] = &r->since,
@@ -136,7 +136,7 @@ static int npy_take_option(void *argument, unsigned option, const tsx_option_val
   return TSR_OK;
 }
 
-static int npy_read_options(sqlite3 *db, sqlite3_value *json, npy_request *r, tsr_error *error) {
+static int read_options(sqlite3 *db, sqlite3_value *json, npy_request *r, tsr_error *error) {
   static const tsx_option_spec specs[] = {[NPY_OPTION_as_of] = {.name = "as_of"},
                                           [NPY_OPTION_since] = {.name = "since"},
                                           [NPY_OPTION_key] = {.name = "key"},
@@ -146,7 +146,7 @@ static int npy_read_options(sqlite3 *db, sqlite3_value *json, npy_request *r, ts
                                           [NPY_OPTION_nulls] = {"nulls", TSX_TAKES_TEXT, 0, 0, NULL},
                                           TSX_READ_LIMIT_SPECS};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
-  return tsx_options_read(db, json, &list, npy_take_option, r, error);
+  return tsx_options_read(db, json, &list, take_option, r, error);
 }
 
 static void npy_request_release(npy_request *r) {
@@ -167,7 +167,7 @@ typedef struct npy_block { /* the block that a call of tessera_npy reads */
 } npy_block;
 
 /* Reads the values of the block; with `nulls` also sets one byte per cell that says whether it is null. */
-static int npy_read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error *error) {
+static int read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error *error) {
   if (!b->cells) return TSR_OK;
   if (nulls)
     return tsr_block_read_nulls(b->snapshot, b->field, b->box, b->memory_bytes, b->threads, out, b->bytes, nulls,
@@ -180,7 +180,7 @@ static int npy_lent_missing(const char *option, tsr_error *error) {
 }
 
 /* Reads the block into lent memory. */
-static int npy_fill_lent(const npy_block *b, const npy_request *request, tsr_error *error) {
+static int fill_lent(const npy_block *b, const npy_request *request, tsr_error *error) {
   tsx_lent lent, nulls = {0};
   if (request->nulls[0] && !tsx_lent_take(request->nulls, &nulls)) return npy_lent_missing("nulls", error);
   sqlite3_free(nulls.header);
@@ -192,12 +192,12 @@ static int npy_fill_lent(const npy_block *b, const npy_request *request, tsr_err
   if (lent.size != b->bytes || strcmp(lent.header, b->header) != 0)
     code = tsx_fail(error, TSR_MISMATCH, "'into': the block is %.200s, the memory has %llu bytes for %.200s", b->header,
                     (unsigned long long)lent.size, lent.header);
-  if (code == TSR_OK) code = npy_read_values(b, lent.memory, nulls.memory, error);
+  if (code == TSR_OK) code = read_values(b, lent.memory, nulls.memory, error);
   sqlite3_free(lent.header);
   return code;
 }
 
-static int npy_make_file(sqlite3_context *context, const npy_block *b, tsr_error *error) {
+static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t head = MAGIC_SIZE + 4 + b->header_size;
   if (head > limit || b->header_size > UINT16_MAX || b->bytes > limit - head)
@@ -208,7 +208,7 @@ static int npy_make_file(sqlite3_context *context, const npy_block *b, tsr_error
   uint8_t *file = sqlite3_malloc64(head + b->bytes);
   if (!file) return tsx_out_of_memory(error);
   npy_begin(file, b->header, b->header_size);
-  const int code = npy_read_values(b, file + head, NULL, error);
+  const int code = read_values(b, file + head, NULL, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
   else sqlite3_free(file);
   return code;
@@ -226,10 +226,10 @@ static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *r
   const uint64_t cell_size = schema->fields[b->field].cell_size;
   if (code == TSR_OK && b->cells > INT64_MAX / cell_size) code = tsx_fail(error, TSR_TOOBIG, "the block is too large");
   b->bytes = b->cells * cell_size;
-  if (code == TSR_OK && request->into[0]) code = npy_fill_lent(b, request, error);
+  if (code == TSR_OK && request->into[0]) code = fill_lent(b, request, error);
   if (code == TSR_OK && (request->into[0] || request->header))
     sqlite3_result_text(context, b->header, -1, SQLITE_TRANSIENT);
-  else if (code == TSR_OK) code = npy_make_file(context, b, error);
+  else if (code == TSR_OK) code = make_file(context, b, error);
   sqlite3_free(b->header);
   sqlite3_free(counts);
   return code;
@@ -273,8 +273,8 @@ static uint64_t npy_longest(const npy_label *label, uint64_t coordinate_size) {
 
 /* Makes the NPY file of a label's values. A coordinate without a value gets NaN, NaT, the fill value or an empty
  * text. */
-static int npy_make_label(sqlite3_context *context, const npy_label *label, uint64_t coordinate_size, bool header,
-                          tsr_error *error) {
+static int make_label(sqlite3_context *context, const npy_label *label, uint64_t coordinate_size, bool header,
+                      tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const tsr_field *field = tsr_label_field(label->index);
   const tsr_column *cells = tsr_label_cells(label->index);
@@ -328,8 +328,7 @@ static int npy_of_label(sqlite3_context *context, const tsx_address *address, co
   if (code == TSR_OK) code = tsr_label_read(index, address->since, address->as_of, error);
   label.index = index;
   if (code == TSR_OK)
-    code =
-        npy_make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
+    code = make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
   tsr_label_close(index);
   sqlite3_free(counts);
   return code;
@@ -390,7 +389,7 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   tsx_address address = {0};
   npy_request request = {0};
   int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path wants an attribute after it") : TSR_OK;
-  if (code == TSR_OK && count > 3) code = npy_read_options(connection->db, values[3], &request, error);
+  if (code == TSR_OK && count > 3) code = read_options(connection->db, values[3], &request, error);
   if (code == TSR_OK)
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, &address, error);
   if (code == TSR_OK)
@@ -677,8 +676,8 @@ static int add_block(blocks *b, const char *name, sqlite3_value *value, bool fir
 
 /* Sets `high` to low + count - 1, after checking it against the domain. Dimensions of dense arrays are integers or
  * times of up to 64 bits. */
-static int npy_end_of(const tsr_field *field, const char *name, const uint8_t *low, uint64_t count, uint8_t *high,
-                      tsr_error *error) {
+static int end_of(const tsr_field *field, const char *name, const uint8_t *low, uint64_t count, uint8_t *high,
+                  tsr_error *error) {
   const uint64_t size = tsr_datatype_size(field->datatype), sign = UINT64_C(1) << (8 * size - 1);
   const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
   uint64_t from = 0, last = 0;
@@ -706,14 +705,14 @@ static int npy_place(blocks *b, sqlite3 *db, sqlite3_value *origin, bool uint64_
     memcpy(b->box[d].low, bound->low_given ? slice.box[d].low : field->low, sizeof field->low);
     if (bound->given && (!bound->low_given || memcmp(slice.box[d].low, slice.box[d].high, field->cell_size) != 0))
       code = tsx_fail(error, TSR_MISMATCH, "origin: dimension '%s': expected one value", names[d]);
-    else code = npy_end_of(field, names[d], b->box[d].low, b->shape[d], b->box[d].high, error);
+    else code = end_of(field, names[d], b->box[d].low, b->shape[d], b->box[d].high, error);
   }
   tsx_names_free(names, b->schema);
   tsx_slice_release(&slice);
   return code;
 }
 
-static int npy_write_box(tsx_address *address, const blocks *b, tsr_error *error) {
+static int write_box(tsx_address *address, const blocks *b, tsr_error *error) {
   const tsr_writer_options options = {.memory_bytes = address->memory_bytes};
   tsr_writer *writer = NULL;
   int code = tsr_writer_open(address->array->core, &options, &writer, error);
@@ -743,7 +742,7 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
   for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
   if (!*cells) return TSR_OK;
   code = npy_place(b, address->connection->db, has_origin ? values[count - 1] : NULL, address->uint64_signed, error);
-  return code == TSR_OK ? npy_write_box(address, b, error) : code;
+  return code == TSR_OK ? write_box(address, b, error) : code;
 }
 
 static int write_npy(tsx_address *address, int count, sqlite3_value **values, uint64_t *cells, tsr_error *error) {

@@ -216,7 +216,7 @@ static int stream_find(const tsx_stream_request *r, uint32_t first, uint32_t end
 
 /* ---- Columns and order ------------------------------------------------------------------------------------------- */
 
-static int stream_read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = argument;
   uint32_t field;
   if (r->options.field_count == stream_field_count(r))
@@ -235,7 +235,7 @@ typedef struct stream_entry { /* the elements of one [column, ...] */
   tsx_op operation;
 } stream_entry;
 
-static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_order_part(void *argument, const tsx_json_option *o, tsr_error *error) {
   stream_entry *list = argument;
   tsx_stream_request *r = list->request;
   const char *text = (const char *)sqlite3_value_text(o->value);
@@ -250,15 +250,15 @@ static int stream_read_order_part(void *argument, const tsx_json_option *o, tsr_
   return tsx_fail(error, TSR_MISMATCH, "'order': expected [[dimension, \"asc\" or \"desc\"], ...]");
 }
 
-static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_order(void *argument, const tsx_json_option *o, tsr_error *error) {
   stream_entry list = {.request = argument};
   tsx_stream_request *r = argument;
   if (r->request.order_count == r->schema->dimension_count)
     return tsx_fail(error, TSR_ERROR, "'order' has more entries than the array has dimensions");
   const int code = strcmp(o->type, "text") == 0
-                       ? stream_read_order_part(&list, o, error)
+                       ? read_order_part(&list, o, error)
                        : tsx_elements_each(r->db, o->value, "'order': expected [[dimension, direction], ...]",
-                                           stream_read_order_part, &list, error);
+                                           read_order_part, &list, error);
   if (code == TSR_OK && list.count == 0) return tsx_fail(error, TSR_MISMATCH, "'order': an entry is empty");
   if (code == TSR_OK) r->request.order_count++;
   return code;
@@ -267,7 +267,7 @@ static int stream_read_order(void *argument, const tsx_json_option *o, tsr_error
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
 
 /* Adds a range to a condition. Takes ownership of `bytes`, also on failure. */
-static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *bytes, tsr_error *error) {
+static int add_range(tsx_stream_condition *c, tsr_range range, uint8_t *bytes, tsr_error *error) {
   if (c->count == c->room) {
     const uint64_t room = c->room ? 2 * c->room : 1;
     tsr_range *ranges = sqlite3_realloc64(c->ranges, room * sizeof *ranges);
@@ -286,7 +286,7 @@ static int stream_add_range(tsx_stream_condition *c, tsr_range range, uint8_t *b
 }
 
 /* Returns the range of the values that satisfy a comparison. */
-static tsr_range stream_range_of(tsx_op op, const uint8_t *bytes, uint64_t size) {
+static tsr_range range_of(tsx_op op, const uint8_t *bytes, uint64_t size) {
   return (tsr_range){.low = op == TSX_EQ || op == TSX_GT || op == TSX_GE ? bytes : NULL,
                      .high = op == TSX_EQ || op == TSX_LT || op == TSX_LE ? bytes : NULL,
                      .low_size = size,
@@ -297,21 +297,21 @@ static tsr_range stream_range_of(tsx_op op, const uint8_t *bytes, uint64_t size)
 
 /* Finds the codes whose UINT64 labels satisfy a comparison with an integer, which may exceed INT64. Returns 1; 0 if the
  * labels are not UINT64 or `o` is not such a value. */
-static int stream_find_unsigned(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
-                                tsr_error *error) {
+static int find_unsigned(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
+                         tsr_error *error) {
   const bool integer = strcmp(o->type, "integer") == 0 && *o->text != '-', text = strcmp(o->type, "text") == 0;
   uint8_t *bytes = NULL;
   uint64_t size = 0;
   if (column->enumeration->datatype != TSR_UINT64 || op == TSX_NOTNULL || (!integer && !text)) return 0;
   int code = tsx_option_convert(o, TSR_UINT64, &bytes, &size, error);
-  const tsr_range range = stream_range_of(op, bytes, size);
+  const tsr_range range = range_of(op, bytes, size);
   if (code == TSR_OK && tsx_codes_within(column, &range, codes) != SQLITE_OK) code = tsx_out_of_memory(error);
   sqlite3_free(bytes);
   return code < 0 ? code : 1;
 }
 
 /* Adds the codes whose labels satisfy a comparison; with TSX_NOTNULL, the codes of all labels, and `o` is unused. */
-static int stream_add_labels(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
+static int add_labels(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
   const char *name = r->names[list->field];
@@ -322,7 +322,7 @@ static int stream_add_labels(stream_entry *list, tsx_op op, const tsx_json_optio
   int code = tsr_array_enumeration(r->core, r->schema, field->enumeration, &enumeration, error);
   if (code < 0) return code;
   tsx_column_choose(field, enumeration, &(tsx_option_shows){0}, &column);
-  const int found = stream_find_unsigned(&column, op, o, &codes, error);
+  const int found = find_unsigned(&column, op, o, &codes, error);
   if (op != TSX_NOTNULL && !found) {
     if (!tsx_labels_possible(&column))
       return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers", name);
@@ -343,7 +343,7 @@ static int stream_add_labels(stream_entry *list, tsx_op op, const tsx_json_optio
       break;
     }
     memcpy(bytes, codes.ranges[i], sizeof codes.ranges[i]); /* little-endian: the code is in the low bytes */
-    code = stream_add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes.ranges[i][0]}, bytes, error);
+    code = add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes.ranges[i][0]}, bytes, error);
   }
   sqlite3_free(codes.ranges);
   return code;
@@ -363,7 +363,7 @@ static int stream_compare(stream_entry *list, tsx_op op, const tsx_json_option *
   if (strcmp(o->type, "null") == 0)
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
   if (stream_compares_labels(r, list->field)) {
-    if (field->values_per_cell == 1) return stream_add_labels(list, op, o, error);
+    if (field->values_per_cell == 1) return add_labels(list, op, o, error);
     return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has several labels in a cell", r->names[list->field]);
   }
   int code = tsx_option_convert(o, field->datatype, &bytes, &size, error);
@@ -373,10 +373,10 @@ static int stream_compare(stream_entry *list, tsx_op op, const tsx_json_option *
     sqlite3_free(bytes);
     return code;
   }
-  return stream_add_range(&r->conditions[r->request.predicate_count], stream_range_of(op, bytes, size), bytes, error);
+  return add_range(&r->conditions[r->request.predicate_count], range_of(op, bytes, size), bytes, error);
 }
 
-static int stream_read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
   return stream_compare(argument, TSX_EQ, o, error);
 }
 
@@ -392,13 +392,12 @@ static int stream_condition(stream_entry *list, const tsx_json_option *o, tsr_er
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
   if (is && stream_compares_labels(r, list->field)) { /* a code outside the enumeration is NULL, too */
     p->negated = list->operation == TSX_ISNULL;
-    code = stream_add_labels(list, TSX_NOTNULL, o, error);
+    code = add_labels(list, TSX_NOTNULL, o, error);
   } else if (is) {
     p->kind = list->operation == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
     return TSR_OK;
   } else if (list->operation == TSX_IN) {
-    code =
-        tsx_elements_each(r->db, o->value, "'where': \"in\" wants a list of values", stream_read_member, list, error);
+    code = tsx_elements_each(r->db, o->value, "'where': \"in\" wants a list of values", read_member, list, error);
   } else {
     code = stream_compare(list, list->operation, o, error);
   }
@@ -406,7 +405,7 @@ static int stream_condition(stream_entry *list, const tsx_json_option *o, tsr_er
   return code;
 }
 
-static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_where_part(void *argument, const tsx_json_option *o, tsr_error *error) {
   static const struct {
     const char *text;
     tsx_op op;
@@ -431,13 +430,13 @@ static int stream_read_where_part(void *argument, const tsx_json_option *o, tsr_
   }
 }
 
-static int stream_read_where(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_where(void *argument, const tsx_json_option *o, tsr_error *error) {
   stream_entry list = {.request = argument};
   tsx_stream_request *r = argument;
   if (r->request.predicate_count == TSX_STREAM_CONDITIONS)
     return tsx_fail(error, TSR_ERROR, "'where' has more than %d conditions", TSX_STREAM_CONDITIONS);
   const int code = tsx_elements_each(r->db, o->value, "'where': expected [[attribute, operator, value], ...]",
-                                     stream_read_where_part, &list, error);
+                                     read_where_part, &list, error);
   if (code == TSR_OK && list.count != 3)
     return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
   if (code == TSR_OK) r->request.predicate_count++;
@@ -479,21 +478,19 @@ static const tsx_option_spec stream_specs[STREAM_OPTION_COUNT] = {
     TSX_READ_LIMIT_SPECS};
 static const tsx_option_list stream_list_of_options = TSX_OPTION_LIST(stream_specs);
 
-static int stream_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_stream_request *r = argument;
   sqlite3_value *json = value->json->value;
   switch (option) {
   case STREAM_OPTION_columns:
     r->options.fields = r->fields;
-    return tsx_elements_each(r->db, json, "'columns': expected an array of names", stream_read_column, r, error);
-  case STREAM_OPTION_where:
-    return tsx_elements_each(r->db, json, "'where': expected an array", stream_read_where, r, error);
-  case STREAM_OPTION_order:
-    return tsx_elements_each(r->db, json, "'order': expected an array", stream_read_order, r, error);
+    return tsx_elements_each(r->db, json, "'columns': expected an array of names", read_column, r, error);
+  case STREAM_OPTION_where: return tsx_elements_each(r->db, json, "'where': expected an array", read_where, r, error);
+  case STREAM_OPTION_order: return tsx_elements_each(r->db, json, "'order': expected an array", read_order, r, error);
   case STREAM_OPTION_since:
   case STREAM_OPTION_as_of:
   case STREAM_OPTION_key:
-  case STREAM_OPTION_schema: break; /* read by stream_take_place */
+  case STREAM_OPTION_schema: break; /* read by take_place */
   case STREAM_OPTION_unwritten: r->options.fill = value->whole; break;
   case STREAM_OPTION_strings: r->options.strings = (tsr_arrow_strings)value->whole; break;
   case STREAM_OPTION_enums: r->options.enums = (tsr_arrow_enums)value->whole; break;
@@ -508,7 +505,7 @@ static int stream_take_option(void *argument, unsigned option, const tsx_option_
 }
 
 /* Takes the options that are needed to open the array: key, times and schema. */
-static int stream_take_place(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_place(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsx_stream_request *r = argument;
   sqlite3_value **to = option == STREAM_OPTION_key      ? &r->key
                        : option == STREAM_OPTION_since  ? &r->since
@@ -524,7 +521,7 @@ static int stream_take_place(void *argument, unsigned option, const tsx_option_v
 /* First pass over the options: those that are needed to open the array. `json` may be NULL or an SQL NULL. */
 static int stream_request_begin(sqlite3 *db, sqlite3_value *json, tsx_stream_request *r, tsr_error *error) {
   r->db = db;
-  return tsx_options_read(db, json, &stream_list_of_options, stream_take_place, r, error);
+  return tsx_options_read(db, json, &stream_list_of_options, take_place, r, error);
 }
 
 /* Second pass, once the array is open and its schema known: reads the slice and all other options. Completes
@@ -553,7 +550,7 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->request.order = r->order;
   r->request.predicates = r->predicates;
   r->options.request = &r->request;
-  return tsx_options_read(r->db, json, &stream_list_of_options, stream_take_option, r, error);
+  return tsx_options_read(r->db, json, &stream_list_of_options, take_option, r, error);
 }
 
 static void stream_request_release(tsx_stream_request *r) {

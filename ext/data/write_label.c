@@ -136,8 +136,7 @@ static int write_values(const tsx_address *address, tsr_label_index *index, cons
   return code;
 }
 
-static int label_write_named(tsx_address *address, int count, sqlite3_value **values, uint64_t *written,
-                             tsr_error *error) {
+static int write_named(tsx_address *address, int count, sqlite3_value **values, uint64_t *written, tsr_error *error) {
   const tsr_schema *schema;
   tsr_label_index *index = NULL;
   uint32_t label = 0;
@@ -172,7 +171,7 @@ void tsx_write_label(sqlite3_context *context, int count, sqlite3_value **values
   if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = label_write_named(&address, count, values, &written, &error);
+  if (code == TSR_OK) code = write_named(&address, count, values, &written, &error);
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)written);
   tsx_function_end(context, "tessera_write_label", code, &error);

@@ -19,7 +19,7 @@
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
 
-static const char *arguments_skip_blanks(const char *p) {
+static const char *skip_blanks(const char *p) {
   while (isspace((unsigned char)*p)) p++;
   return p;
 }
@@ -112,7 +112,7 @@ int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *
 }
 
 /* Reads a file of any kind, for example a pipe. */
-static int arguments_read_file(const char *path, uint8_t *bytes, uint64_t room, uint64_t *size) {
+static int read_file(const char *path, uint8_t *bytes, uint64_t room, uint64_t *size) {
   const int descriptor = tsr_path_read(path, true);
   FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
   if (!file && descriptor >= 0) close(descriptor);
@@ -128,7 +128,7 @@ int tsx_key_read(tsx_connection *connection, const char *path, uint8_t key[32], 
   uint64_t size = 0;
   int code = connection->permissions.restrictions
                  ? tsr_file_read(connection->environment, path, bytes, sizeof bytes, &size, error)
-                 : arguments_read_file(path, bytes, sizeof bytes, &size);
+                 : read_file(path, bytes, sizeof bytes, &size);
   if (code == TSR_NOT_FOUND) return tsx_fail(error, code, "key file not found: %s", path);
   if (code < 0) return code;
   if (size == 33 || (size > 64 && size < sizeof bytes)) /* editors append a newline */
@@ -199,12 +199,12 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
   options->shows.columns = sqlite3_malloc64(count * sizeof(char *));
   if (!options->shows.columns) return tsx_out_of_memory(error);
   for (const char *p = text;; p++) {
-    p = arguments_skip_blanks(p);
+    p = skip_blanks(p);
     const char *end = p;
     char *name;
     if (*p == '"') {
       name = unquote(p, &end);
-      if (end) end = arguments_skip_blanks(end);
+      if (end) end = skip_blanks(end);
     } else {
       while (*end && *end != ',') end++;
       const char *last = end;
@@ -271,7 +271,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
   char *text;
   if (quoted) {
     text = unquote(p, &end);
-    if (!end || *arguments_skip_blanks(end)) {
+    if (!end || *skip_blanks(end)) {
       sqlite3_free(text);
       return tsx_fail(error, TSR_ERROR, "'%s': bad value %s", option_specs[which].name, p);
     }
@@ -309,18 +309,17 @@ static int check_creation(const tsx_options *options, tsr_error *error) {
 /* Parses the path, and sets *at to 1, if the first argument is just a string. (A name in double quotes with more text
  * after it begins a column definition.) */
 static int parse_path(const char *argument, int *at, tsx_options *options, tsr_error *error) {
-  const char *first = arguments_skip_blanks(argument), *end;
+  const char *first = skip_blanks(argument), *end;
   if (*first != '\'' && *first != '"') {
     int size = (int)strcspn(first, " \t\r\n");
-    bool alone =
-        !*arguments_skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
+    bool alone = !*skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
     return alone && memchr(first, '/', (size_t)size)
                ? tsx_fail(error, TSR_ERROR, "a path stands in quotes: '%.*s'", size, first)
                : TSR_OK;
   }
   char *path = unquote(first, &end);
   if (end && !path) return tsx_out_of_memory(error);
-  bool alone = end && !*arguments_skip_blanks(end);
+  bool alone = end && !*skip_blanks(end);
   if (!alone && *first == '"' && end) {
     sqlite3_free(path);
     return TSR_OK;

@@ -67,7 +67,7 @@ int tsx_parser_expect(tsx_parser *p, const char *word) {
 }
 
 /* Returns a copy of the current token's value, owned by the definition, or NULL with an error. */
-static char *columns_copy_token(tsx_parser *p, uint64_t *size) {
+static char *copy_token(tsx_parser *p, uint64_t *size) {
   char *text = tsx_parser_alloc(p, p->in.token.size + 1);
   if (!text) return NULL;
   *size = tsx_token_copy(&p->in.token, text);
@@ -92,7 +92,7 @@ static int parse_literal(tsx_parser *p, tsx_literal *value) {
     return TSR_OK;
   }
   tsx_literal found = {.kind = t->kind};
-  if (!(found.text = columns_copy_token(p, &found.size))) return p->error->code;
+  if (!(found.text = copy_token(p, &found.size))) return p->error->code;
   if (negative) {
     char *text = tsx_parser_alloc(p, found.size + 2);
     if (!text) return TSR_NOMEM;
@@ -121,7 +121,7 @@ int tsx_literal_integer(tsx_parser *p, const tsx_literal *value, tsr_datatype da
 
 /* ---- Filters ---------------------------------------------------------------------------------------------------- */
 
-static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *count) {
+static int parse_arguments(tsx_parser *p, tsx_literal *arguments, int *count) {
   *count = 0;
   if (!tsx_parser_accept(p, "(")) return TSR_OK;
   do {
@@ -129,7 +129,7 @@ static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *c
     tsx_literal *argument = &arguments[(*count)++];
     if (p->in.token.kind == TSX_TOKEN_WORD) { /* a datatype's name */
       argument->kind = TSX_TOKEN_WORD;
-      if (!(argument->text = columns_copy_token(p, &argument->size))) return p->error->code;
+      if (!(argument->text = copy_token(p, &argument->size))) return p->error->code;
       tsx_tokens_next(&p->in);
     } else {
       int code = parse_literal(p, argument);
@@ -139,7 +139,7 @@ static int columns_parse_arguments(tsx_parser *p, tsx_literal *arguments, int *c
   return tsx_parser_expect(p, ")");
 }
 
-static int columns_find_datatype(const char *name, uint64_t size) {
+static int find_datatype(const char *name, uint64_t size) {
   for (int i = 0; i < TSR_DATATYPE_COUNT; i++) {
     const char *other = tsr_datatype_name((tsr_datatype)i);
     if (strlen(other) == size && !sqlite3_strnicmp(other, name, (int)size)) return i;
@@ -148,7 +148,7 @@ static int columns_find_datatype(const char *name, uint64_t size) {
 }
 
 /* Checks a compression level against its codec's range. -1: no level was given. */
-static int columns_check_level(tsx_parser *p, const tsr_filter *filter) {
+static int check_level(tsx_parser *p, const tsr_filter *filter) {
   const int level = filter->level;
   int low = INT32_MIN, high = INT32_MAX;
   if (filter->type == TSR_FILTER_GZIP) low = 0, high = 9;
@@ -169,7 +169,7 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
   case TSR_FILTER_BZIP2:
     max_count = 1;
     if (count == 1) code = tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name);
-    if (code == TSR_OK) code = columns_check_level(p, filter);
+    if (code == TSR_OK) code = check_level(p, filter);
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
   case TSR_FILTER_POSITIVE_DELTA:
@@ -179,7 +179,7 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
   case TSR_FILTER_DELTA:
   case TSR_FILTER_DOUBLE_DELTA: {
     max_count = 1;
-    int datatype = count == 1 ? columns_find_datatype(arguments->text, arguments->size) : TSR_ANY;
+    int datatype = count == 1 ? find_datatype(arguments->text, arguments->size) : TSR_ANY;
     if (datatype < 0) return tsx_parser_fail(p, TSR_ERROR, "%s: %.60s is not a datatype", name, arguments->text);
     filter->reinterpret = (uint8_t)datatype;
     break;
@@ -227,7 +227,7 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   if (type == TSR_FILTER_WEBP) return tsx_parser_fail(p, TSR_UNSUPPORTED, "filter webp is not supported");
   tsx_tokens_next(&p->in);
   *filter = TSX_FILTER((tsr_filter_type)type);
-  int code = columns_parse_arguments(p, arguments, &count);
+  int code = parse_arguments(p, arguments, &count);
   return code < 0 ? code : set_arguments(p, arguments, count, filter);
 }
 
@@ -303,7 +303,7 @@ static int parse_count(tsx_parser *p, tsx_column_text *c) {
   tsx_token *t = &p->in.token;
   if (t->kind != TSX_TOKEN_NAME || t->text[0] != '[') return TSR_OK;
   uint64_t size;
-  char *text = columns_copy_token(p, &size);
+  char *text = copy_token(p, &size);
   if (!text) return p->error->code;
   tsx_tokens inside = tsx_tokens_of(text);
   if (inside.token.kind == TSX_TOKEN_END) {
@@ -348,7 +348,7 @@ static int parse_type(tsx_parser *p, tsx_column_text *c) {
   const bool has_length = tsx_token_is(t, "VARCHAR") || tsx_token_is(t, "TEXT");
   for (size_t i = 0; i < sizeof sql_types / sizeof *sql_types && datatype < 0; i++)
     if (tsx_token_is(t, sql_types[i].name)) datatype = (int)sql_types[i].datatype;
-  if (datatype < 0) datatype = columns_find_datatype(t->text, t->size);
+  if (datatype < 0) datatype = find_datatype(t->text, t->size);
   if (datatype < 0) return unknown_type(p);
   tsx_tokens_next(&p->in);
   c->datatype = (tsr_datatype)datatype;
@@ -406,7 +406,7 @@ static int parse_label(tsx_parser *p, tsx_column_text *c) {
   if (t->kind != TSX_TOKEN_WORD && t->kind != TSX_TOKEN_NAME) return tsx_parser_unexpected(p, "a label's name");
   tsx_column_text *label = c->label = tsx_parser_alloc(p, sizeof *label);
   if (!label) return TSR_NOMEM;
-  if (!(label->name = columns_copy_token(p, &size))) return p->error->code;
+  if (!(label->name = copy_token(p, &size))) return p->error->code;
   tsx_tokens_next(&p->in);
   int code = parse_type(p, label);
   if (code == TSR_OK && tsx_token_is(t, "UNORDERED"))
@@ -467,7 +467,7 @@ int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_tex
   p->name = text;
   const tsx_token *t = &p->in.token;
   if (t->kind == TSX_TOKEN_WORD || t->kind == TSX_TOKEN_NAME) {
-    if (!(c->name = columns_copy_token(p, &size))) return p->error->code;
+    if (!(c->name = copy_token(p, &size))) return p->error->code;
     p->name = c->name;
     tsx_tokens_next(&p->in);
   }

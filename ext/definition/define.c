@@ -190,8 +190,8 @@ static int raw_cell(tsx_parser *p, const tsx_literal *value, tsr_datatype dataty
 
 /* Converts a literal, which is not NULL, to the contents of a cell, owned by the definition. Pads text that is shorter
  * than a cell of fixed length with NULs. */
-static int define_cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint32_t values_per_cell,
-                          uint8_t **bytes, uint64_t *size, const char *what) {
+static int cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatype, uint32_t values_per_cell,
+                   uint8_t **bytes, uint64_t *size, const char *what) {
   uint64_t value_size = tsr_datatype_size(datatype), found_size = 0, cell_size = (uint64_t)values_per_cell * value_size;
   if (!tsx_datatype_is_bytes(datatype) && values_per_cell == 1) {
     *size = value_size;
@@ -259,7 +259,7 @@ static int set_extent(tsx_parser *p, const tsx_literal *value, tsr_field *field)
   return tsx_literal_integer(p, value, tsx_extent_datatype(field->datatype), field->extent, "tile extent");
 }
 
-static int define_set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, tsr_field *field) {
+static int set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, tsr_field *field) {
   tsr_datatype datatype = c->datatype;
   tsr_kind kind = tsr_datatype_kind(datatype);
   bool is_text = kind == TSR_KIND_TEXT && datatype != TSR_CHAR && datatype != TSR_GEOM_WKT;
@@ -305,11 +305,11 @@ static int set_current(tsx_parser *p, const tsx_column_text *c, const tsr_field 
     memcpy(interval->low, field->low, 8);
     memcpy(interval->high, field->high, 8);
   } else if (is_text) {
-    code = define_cell_of(p, &c->domain.current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
-                          "CURRENT");
+    code = cell_of(p, &c->domain.current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
+                   "CURRENT");
     if (code == TSR_OK)
-      code = define_cell_of(p, &c->domain.current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text,
-                            &interval->high_size, "CURRENT");
+      code = cell_of(p, &c->domain.current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text, &interval->high_size,
+                     "CURRENT");
   } else {
     code = tsx_literal_number(p, &c->domain.current_low, field->datatype, interval->low, "CURRENT, low end");
     if (code == TSR_OK)
@@ -370,7 +370,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
   if (!labels || !e->offsets) return TSR_NOMEM;
   for (uint64_t i = 0; i < e->count; i++) {
     uint64_t size;
-    int code = define_cell_of(p, &c->enumeration.labels[i], c->datatype, c->values_per_cell, &labels[i], &size, "ENUM");
+    int code = cell_of(p, &c->enumeration.labels[i], c->datatype, c->values_per_cell, &labels[i], &size, "ENUM");
     if (code < 0) return code;
     e->offsets[i + 1] = e->offsets[i] + size;
   }
@@ -387,7 +387,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
 static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
   uint8_t *label;
   uint64_t size;
-  int code = define_cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT");
+  int code = cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT");
   if (code < 0) return code;
   for (uint64_t i = 0; i < e->count; i++)
     if (e->offsets[i + 1] - e->offsets[i] == size && !memcmp(e->data + e->offsets[i], label, size)) {
@@ -409,8 +409,7 @@ static int set_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumerati
                                        : tsx_parser_fail(p, TSR_CONSTRAINT, "DEFAULT NULL in a NOT NULL column");
   field->fill_validity = field->nullable;
   if (e) return set_label_fill(p, c, e, field);
-  return define_cell_of(p, &c->fill, field->datatype, field->values_per_cell, &field->fill, &field->fill_size,
-                        "DEFAULT");
+  return cell_of(p, &c->fill, field->datatype, field->values_per_cell, &field->fill, &field->fill_size, "DEFAULT");
 }
 
 static int set_attribute(tsx_parser *p, const tsx_column_text *c, tsr_field *field, tsr_schema *schema) {
@@ -470,7 +469,7 @@ static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr
 
 /* ---- The schema ------------------------------------------------------------------------------------------------- */
 
-static int define_check_names(tsx_parser *p, const tsx_column_text *columns, uint32_t count) {
+static int check_names(tsx_parser *p, const tsx_column_text *columns, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t j = 0; j < i; j++)
       if (!sqlite3_stricmp(columns[i].name, columns[j].name))
@@ -486,7 +485,7 @@ static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   field->datatype = c->datatype;
   field->values_per_cell = c->values_per_cell;
   if (!c->is_dimension) return set_attribute(p, c, field, schema);
-  int code = define_set_dimension(p, c, schema->dense, field);
+  int code = set_dimension(p, c, schema->dense, field);
   field->cell_size = field->values_per_cell == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);
   if (code == TSR_OK) code = set_dimension_filters(p, c, schema, field);
   if (code == TSR_OK && schema->current_domain) code = set_current(p, c, field, &schema->current_domain[i]);
@@ -608,7 +607,7 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   int code = columns ? TSR_OK : TSR_NOMEM;
   for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
     code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
-  if (code == TSR_OK) code = define_check_names(&p, columns, options->definition_count);
+  if (code == TSR_OK) code = check_names(&p, columns, options->definition_count);
   set_choices(&p, options->choice, schema);
   if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);
   if (code == TSR_OK)

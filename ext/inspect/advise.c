@@ -298,7 +298,7 @@ static int64_t shown_field(const table_advise_state *s, const tsr_schema *fragme
   return -1;
 }
 
-static double table_advise_number_of(tsr_datatype datatype, const void *value) {
+static double number_of(tsr_datatype datatype, const void *value) {
   const uint64_t size = tsr_datatype_size(datatype);
   uint64_t bits = 0;
   memcpy(&bits, value, size);
@@ -313,8 +313,7 @@ static void measure_range(table_advise_measured *m, const tsr_field *field, cons
   const uint64_t size = tsr_datatype_size(field->datatype);
   if (!is_integer(field->datatype) || !tile->min || !tile->max || tile->min_size != size || tile->max_size != size)
     return;
-  const double low = table_advise_number_of(field->datatype, tile->min),
-               high = table_advise_number_of(field->datatype, tile->max);
+  const double low = number_of(field->datatype, tile->min), high = number_of(field->datatype, tile->max);
   if (low < m->min) m->min = low;
   if (high > m->max) m->max = high;
 }
@@ -346,7 +345,7 @@ static int measure_fragment(table_advise_state *s, uint64_t number, const tsr_fr
 }
 
 /* Returns the total capacity of a fragment's tiles, in cells. */
-static double table_advise_slots_of(const tsr_fragment_info *info) {
+static double slots_of(const tsr_fragment_info *info) {
   double cells = (double)info->schema->capacity;
   if (info->dense) cells = 1;
   for (uint32_t d = 0; info->dense && d < info->schema->dimension_count; d++) {
@@ -373,7 +372,7 @@ static int measure_array(table_advise_state *s, tsr_error *error) {
     if (code < 0) return code;
     s->cells += (double)info.cells;
     s->tiles += (double)info.tiles;
-    s->slots += table_advise_slots_of(&info);
+    s->slots += slots_of(&info);
     s->old += info.version < VERSION_STATISTICS;
   }
   return TSR_OK;
@@ -409,7 +408,7 @@ typedef struct prepared_visit {
 
 /* Counts a prepared commit. A commit whose writer is alive is not a finding, nor is a commit of another database during
  * its first day: its writer may still finish it. */
-static int advise_count_prepared(void *argument, const tsr_prepared *prepared) {
+static int count_prepared(void *argument, const tsr_prepared *prepared) {
   const prepared_visit *visit = argument;
   table_advise_state *s = visit->s;
   const char *name = prepared->commit; /* __commits/NAME.wrt, NAME.ok, NAME/__fragment_metadata.tdb */
@@ -433,10 +432,10 @@ static int advise_count_prepared(void *argument, const tsr_prepared *prepared) {
   return TSR_OK;
 }
 
-static int advise_find_prepared(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
+static int find_prepared(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
   prepared_visit visit = {scan->connection, s, error};
   s->prepared = sqlite3_str_new(NULL);
-  const int code = tsr_array_prepared(s->in.address.array->core, advise_count_prepared, &visit, error);
+  const int code = tsr_array_prepared(s->in.address.array->core, count_prepared, &visit, error);
   return code == TSR_OK && sqlite3_str_errcode(s->prepared) ? tsx_out_of_memory(error) : code;
 }
 
@@ -479,7 +478,7 @@ static int advise_open(tsx_scan *scan, tsr_error *error) {
   const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
   if (code == TSR_OK && s->fragments > 1)
     code = tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error);
-  if (code == TSR_OK) code = advise_find_prepared(scan, s, error);
+  if (code == TSR_OK) code = find_prepared(scan, s, error);
   if (code == TSR_OK) code = find_debris(scan, s, error);
   if (code == TSR_OK) code = advise_fragments(s, path, error);
   if (code == TSR_OK) code = advise_tiles(s, path, error);

@@ -105,7 +105,7 @@ static int parse_by(sqlite3 *db, table_aggregate_state *s, sqlite3_value *by, ts
   return tsx_elements_each(db, by, "expected a name or a JSON array of names to group by", read_by, s, error);
 }
 
-static int table_aggregate_parse_arguments(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
+static int parse_arguments(tsx_scan *scan, table_aggregate_state *s, tsr_error *error) {
   sqlite3 *db = scan->connection->db;
   const tsr_schema *schema = s->in.schema;
   const char *name = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1));
@@ -315,7 +315,7 @@ static int aggregate_open(tsx_scan *scan, tsr_error *error) {
   table_aggregate_state *s = scan->state;
   if (scan->connection->cells_for) return open_cells(scan, s, error);
   int code = tsx_inside_open(scan, 4, true, error);
-  if (code == TSR_OK) code = table_aggregate_parse_arguments(scan, s, error);
+  if (code == TSR_OK) code = parse_arguments(scan, s, error);
   if (code < 0) return code;
   const bool number = table_aggregate_is_number(&s->in.schema->fields[s->field]);
   if (number) code = aggregate_numbers(s, error);

@@ -59,7 +59,7 @@ static void result_box(sqlite3_context *context, const tsx_inside *in, const tsr
   tsx_result_string(context, out);
 }
 
-static tsr_datatype table_array_shown_of(const tsx_inside *in, tsr_datatype datatype) {
+static tsr_datatype shown_of(const tsx_inside *in, tsr_datatype datatype) {
   return tsx_datatype_shown(datatype, in->address.uint64_signed);
 }
 
@@ -244,7 +244,7 @@ static int label_column(const tsx_inside *in, const tsr_label *label, sqlite3_co
 
 static void result_extent(sqlite3_context *context, const tsx_inside *in, const tsr_field *field) {
   if (field->has_extent)
-    tsx_value_result(context, table_array_shown_of(in, tsx_extent_datatype(field->datatype)), 1, field->extent,
+    tsx_value_result(context, shown_of(in, tsx_extent_datatype(field->datatype)), 1, field->extent,
                      tsr_datatype_size(field->datatype));
 }
 
@@ -263,8 +263,7 @@ static void result_fill(sqlite3_context *context, const tsx_inside *in, const ts
   for (uint64_t i = 0; text && size && i < field->fill_size; i += size)
     size = tsx_utf8_size(field->fill + i, field->fill_size - i);
   if (size) {
-    tsx_value_result(context, table_array_shown_of(in, field->datatype), field->values_per_cell, field->fill,
-                     field->fill_size);
+    tsx_value_result(context, shown_of(in, field->datatype), field->values_per_cell, field->fill, field->fill_size);
     return;
   }
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
@@ -348,9 +347,7 @@ static int enumeration_column(tsx_scan *scan, sqlite3_context *context, int colu
   const tsr_enumeration *e = state->enumeration;
   const uint64_t *o = e->offsets + (scan->row - 1);
   if (column == 0) sqlite3_result_int64(context, scan->row - 1);
-  else
-    tsx_value_result(context, table_array_shown_of(&state->in, e->datatype), e->values_per_label, e->data + o[0],
-                     o[1] - o[0]);
+  else tsx_value_result(context, shown_of(&state->in, e->datatype), e->values_per_label, e->data + o[0], o[1] - o[0]);
   return TSR_OK;
 }
 
@@ -490,7 +487,7 @@ static int open_next_fragment(tiles_state *state, tsr_error *error) {
 
 /* Returns the name of a field of the fragment's schema: its name in the array's table, or if the array has dropped the
  * field, its name by the fragment's schema. Field -1 stands for the coordinates, which older formats store together. */
-static char *table_array_name_of(const tiles_state *state, int64_t field) {
+static char *name_of(const tiles_state *state, int64_t field) {
   static char coords[] = "__coords";
   const tsr_schema *written = state->fragment.schema, *shown = state->in.schema;
   if (field < 0) return coords;
@@ -515,7 +512,7 @@ static int tiles_next(tsx_scan *scan, tsr_error *error) {
     }
     if (code < 0) return code;
     if (state->field < tsr_tiles_fields(state->tiles))
-      state->name = table_array_name_of(state, tsr_tiles_field(state->tiles, state->field));
+      state->name = name_of(state, tsr_tiles_field(state->tiles, state->field));
   }
   int code = tsr_tiles_describe(state->tiles, state->field, state->tile, &state->info, error);
   state->shown = state->tile++;
@@ -543,12 +540,12 @@ static int tiles_column(tsx_scan *scan, sqlite3_context *context, int column, ts
   case TILES_DOMAIN: result_box(context, &state->in, info->box); break;
   case TILES_VALUE_MIN:
     if (field && info->min)
-      tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->min,
+      tsx_value_result(context, shown_of(&state->in, field->datatype), field->values_per_cell, info->min,
                        info->min_size);
     break;
   case TILES_VALUE_MAX:
     if (field && info->max)
-      tsx_value_result(context, table_array_shown_of(&state->in, field->datatype), field->values_per_cell, info->max,
+      tsx_value_result(context, shown_of(&state->in, field->datatype), field->values_per_cell, info->max,
                        info->max_size);
     break;
   case TILES_SUM:
@@ -578,7 +575,7 @@ const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
 
 /* For tessera_members and tessera_objects: opens the address of a directory. An array in the database is an error,
  * since it has no members or objects. */
-static int table_group_open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
+static int open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
   int code = tsx_scan_address(scan, 1, address, error);
   if (code == TSR_OK && address->is_table)
     code = tsx_fail(error, TSR_ERROR, "'%s' is an array: expected the path of a directory",
@@ -596,7 +593,7 @@ typedef struct metadata_state {
   tsr_metadata *metadata;
 } metadata_state;
 
-static int table_group_open_metadata(tsx_scan *scan, tsx_address *address, tsr_metadata **metadata, tsr_error *error) {
+static int open_metadata(tsx_scan *scan, tsx_address *address, tsr_metadata **metadata, tsr_error *error) {
   tsr_environment *environment = scan->connection->environment;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   int code = address->array ? TSR_OK : tsr_object_find(environment, address->path, &kind, error);
@@ -621,7 +618,7 @@ static int metadata_open(tsx_scan *scan, tsr_error *error) {
   metadata_state *state = scan->state;
   tsx_address address;
   int code = tsx_scan_address(scan, 1, &address, error);
-  if (code == TSR_OK) code = table_group_open_metadata(scan, &address, &state->metadata, error);
+  if (code == TSR_OK) code = open_metadata(scan, &address, &state->metadata, error);
   tsx_address_close(&address);
   return code;
 }
@@ -676,7 +673,7 @@ static int members_open(tsx_scan *scan, tsr_error *error) {
   members_state *state = scan->state;
   tsx_address address;
   tsr_group *group = NULL;
-  int code = table_group_open_directory(scan, &address, error);
+  int code = open_directory(scan, &address, error);
   if (code == TSR_OK)
     code = tsr_group_open(scan->connection->environment, address.path, address.has_key ? address.key : NULL, &group,
                           error);
@@ -724,7 +721,7 @@ typedef struct objects_state {
 static int objects_open(tsx_scan *scan, tsr_error *error) {
   objects_state *state = scan->state;
   tsx_address address;
-  int code = table_group_open_directory(scan, &address, error);
+  int code = open_directory(scan, &address, error);
   if (code == TSR_OK) code = tsr_objects_open(scan->connection->environment, address.path, &state->objects, error);
   tsx_address_close(&address);
   return code;

@@ -109,8 +109,8 @@ static void append_json(sqlite3_str *out, const tsr_field *field, tsr_datatype s
   sqlite3_str_appendchar(out, 1, ']');
 }
 
-static void table_partitions_append_literal(sqlite3_str *out, const tsr_field *field, const uint8_t *value,
-                                            const uint8_t *text, uint64_t size) {
+static void append_literal(sqlite3_str *out, const tsr_field *field, const uint8_t *value, const uint8_t *text,
+                           uint64_t size) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   char time[48];
   uint64_t bits = 0;
@@ -153,12 +153,11 @@ static void append_condition(sqlite3_str *out, const char *name, const tsr_field
   }
   if (cut->has_low) {
     sqlite3_str_appendf(out, "%s\"%w\" %s ", sqlite3_str_length(out) ? " AND " : "", name, cut->low_after ? ">" : ">=");
-    table_partitions_append_literal(out, field, cut->values.low, cut->values.low_text, cut->values.low_size);
+    append_literal(out, field, cut->values.low, cut->values.low_text, cut->values.low_size);
   }
   if (cut->has_high) {
     sqlite3_str_appendf(out, "%s\"%w\" %s ", sqlite3_str_length(out) ? " AND " : "", name, it->before ? "<" : "<=");
-    table_partitions_append_literal(out, field, it->before ? cut->next : cut->values.high, cut->values.high_text,
-                                    cut->values.high_size);
+    append_literal(out, field, it->before ? cut->next : cut->values.high, cut->values.high_text, cut->values.high_size);
   }
 }
 

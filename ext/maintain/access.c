@@ -131,7 +131,7 @@ void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
 /* ---- tessera_restrict -------------------------------------------------------------------------------------------- */
 
 /* Fails if the open transaction changes or creates an array outside of the directory, since it could not commit. */
-static int restrict_check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
+static int check_open(const tsx_connection *connection, const char *directory, tsr_error *error) {
   int code = 1;
   for (const tsx_array *array = connection->arrays.list; array && code > 0; array = array->next) {
     if (array->in_database || (!array->transaction && !array->making.creation)) continue;
@@ -147,7 +147,7 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   int code = tsx_arguments_check(count, values, 1, &error);
   const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
-  if (code == TSR_OK) code = restrict_check_open(connection, path, &error);
+  if (code == TSR_OK) code = check_open(connection, path, &error);
   if (code == TSR_OK) code = tsr_environment_confine(connection->environment, path, &error);
   if (code == TSR_OK) connection->permissions.restrictions++;
   tsx_function_end(context, "tessera_restrict", code, &error);

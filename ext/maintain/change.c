@@ -20,7 +20,7 @@
 #include "table/table.h"
 #include "call/function.h"
 
-static const char *change_text_of(sqlite3_value *value) {
+static const char *text_of(sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);
   return text ? text : "";
 }
@@ -35,7 +35,7 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 
 /* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
-static int change_open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
+static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
   if (code < 0) return code;
   code = tsx_function_begin_at(address, path, error);
@@ -51,7 +51,7 @@ static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
 
 /* Finds a datatype by a type name of CREATE VIRTUAL TABLE, by parsing a column definition with that type. */
-static int change_find_datatype(const char *name, tsr_datatype *datatype, tsr_error *error) {
+static int find_datatype(const char *name, tsr_datatype *datatype, tsr_error *error) {
   tsx_definition definition = {0};
   tsx_parser parser = {.definition = &definition, .error = error};
   tsx_column_text column = {0};
@@ -86,10 +86,10 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
   if (code == TSR_OK && sqlite3_value_type(values[2]) == SQLITE_NULL)
     code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata takes a key away");
   if (code == TSR_OK && count == 4) code = check_text(values[3], "the datatype", &error);
-  if (code == TSR_OK && count == 4) code = change_find_datatype(change_text_of(values[3]), &datatype, &error);
+  if (code == TSR_OK && count == 4) code = find_datatype(text_of(values[3]), &datatype, &error);
   uint64_t size = 0;
   if (code == TSR_OK) code = tsx_bytes_convert(values[2], datatype, &bytes, &size, &error);
-  const tsr_metadatum entry = {.key = change_text_of(values[1]),
+  const tsr_metadatum entry = {.key = text_of(values[1]),
                                .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
                                .datatype = datatype,
                                .count = size / tsr_datatype_size(datatype),
@@ -123,7 +123,7 @@ void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **va
   tsx_target t = {0};
   int found = 0;
   int code = check_text(values[1], "the key", &error);
-  const char *key = change_text_of(values[1]);
+  const char *key = text_of(values[1]);
   uint64_t size = (uint64_t)sqlite3_value_bytes(values[1]);
   if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
   if (code == TSR_OK) code = change_has_key(&t, key, size, &found, &error);
@@ -158,9 +158,9 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
   tsx_address address = {0};
   tsx_definition definition = {0};
   int code = check_text(values[1], "the definition", &error);
-  if (code == TSR_OK) code = tsx_define_attribute(change_text_of(values[1]), &definition, &error);
+  if (code == TSR_OK) code = tsx_define_attribute(text_of(values[1]), &definition, &error);
   bool defined = code == TSR_OK;
-  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
   const tsr_schema *one = &definition.schema;
   if (code == TSR_OK) code = check_free_name(&address, one->fields->name, &error);
   if (code == TSR_OK)
@@ -192,15 +192,14 @@ void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **val
   tsx_address address = {0};
   const char *name = NULL;
   int code = check_text(values[1], "the name", &error);
-  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
-  if (code == TSR_OK) code = stored_name(&address, change_text_of(values[1]), &name, &error);
+  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = stored_name(&address, text_of(values[1]), &name, &error);
   if (code == TSR_OK) code = tsr_array_drop_attribute(address.array->core, name, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_attribute", code, &error);
 }
 
-static int change_find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found,
-                                   tsr_error *error) {
+static int find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found, tsr_error *error) {
   const tsr_schema *schema;
   int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
   return code < 0 ? code : tsx_enumeration_find(address, schema, name, found, error);
@@ -223,7 +222,7 @@ static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t
 
 static int change_extend(tsx_address *address, int count, sqlite3_value **labels, const char *name, tsr_error *error) {
   const tsr_enumeration *old;
-  int code = change_find_enumeration(address, name, &old, error);
+  int code = find_enumeration(address, name, &old, error);
   if (code < 0) return code;
   uint64_t room = 8;
   for (int i = 0; i < count; i++) room += 4 * (uint64_t)sqlite3_value_bytes(labels[i]) + 64;
@@ -252,8 +251,8 @@ void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value *
   tsx_address address = {0};
   int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, a name and at least one label") : TSR_OK;
   if (code == TSR_OK) code = check_text(values[1], "the name", &error);
-  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
-  if (code == TSR_OK) code = change_extend(&address, count - 2, values + 2, change_text_of(values[1]), &error);
+  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = change_extend(&address, count - 2, values + 2, text_of(values[1]), &error);
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int(context, count - 2);
   tsx_function_end(context, "tessera_extend_enumeration", code, &error);
@@ -296,7 +295,7 @@ void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **valu
   tsr_error error = {0};
   tsx_address address = {0};
   int code = check_text(values[1], "the box", &error);
-  if (code == TSR_OK) code = change_open_array(context, values[0], &address, &error);
+  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
   if (code == TSR_OK) code = change_expand(&address, values[1], &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_expand_domain", code, &error);
@@ -350,8 +349,8 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   return code;
 }
 
-static int change_add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name,
-                             tsr_error *error) {
+static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name,
+                      tsr_error *error) {
   tsx_address member = {0};
   tsr_object_kind kind = TSR_OBJECT_NONE;
   char *uri = NULL;
@@ -366,7 +365,7 @@ static int change_add_member(tsx_target *t, sqlite3_context *context, sqlite3_va
                     "%s is in the database, but members are directories: tessera_export makes one of it", member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
-  if (code >= 0) code = tsr_group_add(t->group, named ? change_text_of(name) : NULL, uri, relative, kind, error);
+  if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);
   sqlite3_free(uri);
   tsx_address_close(&member);
   return code;
@@ -377,7 +376,7 @@ void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values)
   tsr_error error = {0};
   tsx_target t = {0};
   int code = open_group(context, values[0], &t, &error);
-  if (code == TSR_OK) code = change_add_member(&t, context, values[1], count == 3 ? values[2] : NULL, &error);
+  if (code == TSR_OK) code = add_member(&t, context, values[1], count == 3 ? values[2] : NULL, &error);
   tsx_target_close(&t);
   tsx_function_end(context, "tessera_add_member", code, &error);
 }
@@ -388,7 +387,7 @@ void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **valu
   tsx_target t = {0};
   int code = check_text(values[1], "the name", &error);
   if (code == TSR_OK) code = open_group(context, values[0], &t, &error);
-  if (code == TSR_OK) code = tsr_group_remove(t.group, change_text_of(values[1]), &error);
+  if (code == TSR_OK) code = tsr_group_remove(t.group, text_of(values[1]), &error);
   tsx_target_close(&t);
   tsx_function_end(context, "tessera_remove_member", code, &error);
 }

@@ -165,7 +165,7 @@ static int load_columns(tsx_copying *c, const bool *lacking, tsr_error *error) {
   return TSR_OK;
 }
 
-static int copy_cells_append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error) {
+static int append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error) {
   tsx_layout *layout = &c->layouts.items[batch->fragment == TSR_FRAGMENT_NONE ? 0 : c->layouts.of[batch->fragment]];
   int code = open_writer(c, layout, c->layouts.count, error);
   if (code == TSR_OK) code = load_columns(c, layout->lacking, error);
@@ -181,7 +181,7 @@ static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *
   while (code == TSR_OK) {
     const tsr_batch *batch;
     if ((code = tsr_reader_next(c->reader, &batch, error)) <= 0) return code;
-    code = batch->written ? copy_cells_append_batch(c, batch, error) : TSR_OK;
+    code = batch->written ? append_batch(c, batch, error) : TSR_OK;
     *cells += batch->written ? batch->count : 0;
     tsr_work_done(c->connection->environment, batch->count);
   }
@@ -254,13 +254,13 @@ typedef struct copy_cells_axis { /* one dimension of the walk over blocks; ordin
   uint64_t at; /* the start of the current block */
 } copy_cells_axis;
 
-static uint64_t copy_cells_mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
+static uint64_t mask_of(const tsr_field *field) { return UINT64_MAX >> (64 - 8 * field->cell_size); }
 
-static uint64_t copy_cells_ordinal_of(const tsr_field *field, const uint8_t *value) {
+static uint64_t ordinal_of(const tsr_field *field, const uint8_t *value) {
   uint64_t v = 0, low = 0;
   memcpy(&v, value, field->cell_size);
   memcpy(&low, field->low, field->cell_size);
-  return (v - low) & copy_cells_mask_of(field);
+  return (v - low) & mask_of(field);
 }
 
 static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_t *value) {
@@ -271,7 +271,7 @@ static void copy_cells_value_at(const tsr_field *field, uint64_t ordinal, uint8_
 }
 
 /* Returns the last ordinal of the current block. */
-static uint64_t copy_cells_end_of(const copy_cells_axis *a) {
+static uint64_t end_of(const copy_cells_axis *a) {
   return a->high - a->at < a->step ? a->high : a->at - a->at % a->extent + a->step - 1;
 }
 
@@ -289,8 +289,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &schema->fields[d];
     copy_cells_axis *a = &axes[d];
-    *a = (copy_cells_axis){.low = copy_cells_ordinal_of(field, box[d].low),
-                           .high = copy_cells_ordinal_of(field, box[d].high)};
+    *a = (copy_cells_axis){.low = ordinal_of(field, box[d].low), .high = ordinal_of(field, box[d].high)};
     memcpy(&a->extent, field->extent, field->cell_size);
     if (!a->extent) a->extent = 1;
     a->at = a->low;
@@ -310,7 +309,7 @@ static void plan_blocks(const tsx_copying *c, const tsr_interval *box, copy_cell
 /* Advances to the next block, in row-major order. Returns false after the last one. */
 static bool next_block(copy_cells_axis *axes, uint32_t count) {
   for (uint32_t d = count; d-- > 0;) {
-    const uint64_t end = copy_cells_end_of(&axes[d]);
+    const uint64_t end = end_of(&axes[d]);
     if (end < axes[d].high) {
       axes[d].at = end + 1;
       return true;
@@ -332,9 +331,8 @@ static int find_box_layout(const tsx_copying *c, const tsr_interval *box, uint32
     bool touched = info.non_empty_domain;
     for (uint32_t d = 0; touched && d < schema->dimension_count; d++) {
       const tsr_field *field = &schema->fields[d];
-      touched =
-          copy_cells_ordinal_of(field, info.non_empty_domain[d].low) <= copy_cells_ordinal_of(field, box[d].high) &&
-          copy_cells_ordinal_of(field, info.non_empty_domain[d].high) >= copy_cells_ordinal_of(field, box[d].low);
+      touched = ordinal_of(field, info.non_empty_domain[d].low) <= ordinal_of(field, box[d].high) &&
+                ordinal_of(field, info.non_empty_domain[d].high) >= ordinal_of(field, box[d].low);
     }
     if (touched) *layout = *layout == NO_LAYOUT || *layout == c->layouts.of[i] ? c->layouts.of[i] : MANY_LAYOUTS;
   }
@@ -421,8 +419,7 @@ static int copy_halves(tsx_copying *c, const dense_copy *dense, const tsr_interv
   while (d < n && !memcmp(box[d].low, box[d].high, c->source->fields[d].cell_size)) d++;
   if (d == n) return TSR_FULL;
   const tsr_field *field = &c->source->fields[d];
-  const uint64_t low = copy_cells_ordinal_of(field, box[d].low),
-                 middle = low + (copy_cells_ordinal_of(field, box[d].high) - low) / 2;
+  const uint64_t low = ordinal_of(field, box[d].low), middle = low + (ordinal_of(field, box[d].high) - low) / 2;
   tsr_interval *half = sqlite3_malloc64(n * sizeof *half);
   if (!half) return tsx_out_of_memory(error);
   memcpy(half, box, n * sizeof *half);
@@ -449,7 +446,7 @@ static int copy_blocks(tsx_copying *c, const dense_copy *dense, tsr_error *error
     for (uint32_t d = 0; d < n; d++) {
       memset(&box[d], 0, sizeof box[d]);
       copy_cells_value_at(&c->source->fields[d], axes[d].at, box[d].low);
-      copy_cells_value_at(&c->source->fields[d], copy_cells_end_of(&axes[d]), box[d].high);
+      copy_cells_value_at(&c->source->fields[d], end_of(&axes[d]), box[d].high);
     }
     code = copy_block(c, dense, box, error);
   } while (code >= 0 && next_block(axes, n));
@@ -537,24 +534,24 @@ static void copy_cells_close(tsx_copying *copying) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static const char *copy_text_of(const tsx_json_option *o) {
+static const char *text_of(const tsx_json_option *o) {
   const char *text = (const char *)sqlite3_value_text(o->value);
   return text ? text : "";
 }
 
-static int copy_find_field(const tsx_copying *c, const char *name, const char *key, uint32_t count, uint32_t *field,
-                           tsr_error *error) {
+static int find_field(const tsx_copying *c, const char *name, const char *key, uint32_t count, uint32_t *field,
+                      tsr_error *error) {
   for (*field = 0; *field < count; ++*field)
     if (!sqlite3_stricmp(c->names[*field], name)) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "'%s': no %s is called '%s'", key,
                   count == c->source->dimension_count ? "dimension" : "column", name);
 }
 
-static int copy_read_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_extent(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_copying *c = argument;
   uint32_t d;
   tsr_schema *schema = &c->definition.schema;
-  int code = copy_find_field(c, o->key, "extents", schema->dimension_count, &d, error);
+  int code = find_field(c, o->key, "extents", schema->dimension_count, &d, error);
   if (code < 0) return code;
   tsr_field *field = &schema->fields[d];
   if (field->values_per_cell == TSR_VARIABLE)
@@ -574,12 +571,12 @@ static int read_filters(void *argument, const tsx_json_option *o, tsr_error *err
   tsx_copying *c = argument;
   uint32_t f;
   tsr_schema *schema = &c->definition.schema;
-  int code = copy_find_field(c, o->key, "filters", c->fields, &f, error);
+  int code = find_field(c, o->key, "filters", c->fields, &f, error);
   if (code < 0) return code;
   if (strcmp(o->type, "text") != 0)
     return tsx_fail(error, TSR_MISMATCH, "'filters': column '%s': expected text like \"byteshuffle, zstd\"", o->key);
   tsx_parser p = {
-      .definition = &c->definition, .in = tsx_tokens_of(copy_text_of(o)), .noun = "filters of", .name = o->key, error};
+      .definition = &c->definition, .in = tsx_tokens_of(text_of(o)), .noun = "filters of", .name = o->key, error};
   tsr_pipeline pipeline;
   if ((code = tsx_filters_parse(&p, &pipeline)) < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : code;
   if (p.in.token.kind != TSX_TOKEN_END) return tsx_parser_unexpected(&p, "a comma or the end");
@@ -612,13 +609,13 @@ static const tsx_option_spec copy_specs[] = {
     [COPY_OPTION_duplicates] = {"duplicates", TSX_TAKES_FLAG, 0, 0, NULL},
     [COPY_OPTION_format_version] = {"format_version", TSX_TAKES_WHOLE, 1, TSR_FORMAT_WRITE_MAX, NULL}};
 
-static int copy_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   static const tsr_order orders[] = {TSR_ORDER_ROW, TSR_ORDER_COL, TSR_ORDER_HILBERT};
   tsx_copying *c = argument;
   tsr_schema *schema = &c->definition.schema;
   sqlite3 *db = c->connection->db;
   switch (option) {
-  case COPY_OPTION_extents: return tsx_options_each(db, value->json->value, "'extents'", copy_read_extent, c, error);
+  case COPY_OPTION_extents: return tsx_options_each(db, value->json->value, "'extents'", read_extent, c, error);
   case COPY_OPTION_filters: return tsx_options_each(db, value->json->value, "'filters'", read_filters, c, error);
   case COPY_OPTION_capacity: schema->capacity = (uint64_t)value->whole; break;
   case COPY_OPTION_cell_order: schema->cell_order = orders[value->whole]; break;
@@ -633,9 +630,9 @@ static int copy_take_option(void *argument, unsigned option, const tsx_option_va
   return TSR_OK;
 }
 
-static int copy_read_options(tsx_copying *c, sqlite3_value *json, tsr_error *error) {
+static int read_options(tsx_copying *c, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(copy_specs);
-  return tsx_options_read(c->connection->db, json, &list, copy_take_option, c, error);
+  return tsx_options_read(c->connection->db, json, &list, take_option, c, error);
 }
 
 /* ---- The new array ----------------------------------------------------------------------------------------------- */
@@ -651,7 +648,7 @@ static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
 /* Makes the new schema: the source's, without what CREATE refuses, with enumerations loaded, and with the newest format
  * version if the source's is below 12 or cannot be written. Allocates everything whose size depends on the number of
  * fields. */
-static int copy_make_schema(tsx_copying *c, tsr_error *error) {
+static int make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
   int code = tsx_creatable(c->source, &c->definition, error);
@@ -686,7 +683,7 @@ static int open_in_database(tsx_copying *c, const char *to, const uint8_t *key, 
   return code;
 }
 
-static int copy_open_target(tsx_copying *c, const char *to, tsr_error *error) {
+static int open_target(tsx_copying *c, const char *to, tsr_error *error) {
   const uint8_t *key = c->from.array->has_key ? c->from.array->key : NULL;
   if (!sqlite3_strnicmp(to, "db:", 3)) return open_in_database(c, to, key, error);
   tsr_environment *environment = c->connection->environment;
@@ -729,9 +726,9 @@ static int copy_call(tsx_copying *c, const char *to, sqlite3_value *options, tsr
     code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
   if (code < 0) return code;
   c->source = tsr_snapshot_schema(c->snapshot);
-  code = copy_make_schema(c, error);
-  if (code == TSR_OK) code = copy_read_options(c, options, error);
-  if (code == TSR_OK) code = copy_open_target(c, to, error);
+  code = make_schema(c, error);
+  if (code == TSR_OK) code = read_options(c, options, error);
+  if (code == TSR_OK) code = open_target(c, to, error);
   if (code == TSR_OK) code = copy_cells(c, error);
   if (code == TSR_OK)
     code = tsx_labels_write(c->target, c->labels, c->source->label_count, c->from.memory_bytes, error);

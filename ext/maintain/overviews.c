@@ -141,7 +141,7 @@ static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
 /* ---- Removing levels --------------------------------------------------------------------------------------------- */
 
 /* Drops the tables of the levels of an array in the database. */
-static int overviews_drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
+static int drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
   char *schema = NULL, *name = NULL;
   int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
   if (code == TSR_OK)
@@ -158,7 +158,7 @@ int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) 
   tsr_error ignored;
   int code = TSR_OK;
   *count = 0;
-  if (tsx_store_is(address->path)) return overviews_drop_tables(address, count, error);
+  if (tsx_store_is(address->path)) return drop_tables(address, count, error);
   if (overviews_find(address, NULL, NULL, &state, &ignored) < 0) state.levels = 0;
   sqlite3_free(state.text);
   for (unsigned k = 1; k <= TSX_LEVELS_MAX && code == TSR_OK; k++) {
@@ -215,7 +215,7 @@ static int overviews_pass_on(void *argument, const tsr_finding *finding) {
 }
 
 /* Checks one level. */
-static int overviews_check_level(const tsx_address *address, overviews_report *r, tsr_error *error) {
+static int check_level(const tsx_address *address, overviews_report *r, tsr_error *error) {
   const tsr_check_options options = {.key = address->has_key ? address->key : NULL,
                                      .memory_bytes = address->memory_bytes};
   char *path = tsx_level_path(address->path, r->level);
@@ -244,8 +244,7 @@ int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *arg
     code = overviews_tell(
         &r, TSR_SEVERITY_NOTE, "",
         sqlite3_mprintf("the overviews show an older state: tessera_overviews(path) brings them up to date"));
-  for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++)
-    code = overviews_check_level(address, &r, error);
+  for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++) code = check_level(address, &r, error);
   return code;
 }
 
@@ -330,7 +329,7 @@ static void overviews_level_close(overviews_level *level) {
 }
 
 /* Makes level k from the level below, or level 1 from the array. */
-static int overviews_make_level(overviews_call *c, unsigned k, tsr_error *error) {
+static int make_level(overviews_call *c, unsigned k, tsr_error *error) {
   tsx_address *address = &c->address;
   overviews_level below = {0};
   uint64_t cells = 0;
@@ -355,12 +354,12 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
   if (code == TSR_OK) code = overviews_choose(c, error);
   if (code == TSR_OK && c->state.levels) code = overviews_note(c, 0, error);
   overviews_take(c);
-  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
+  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) code = make_level(c, k, error);
   return code;
 }
 
 /* Rewrites the blocks of level k that intersect a box of the level below. */
-static int overviews_update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
+static int update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
   overviews_level below = {0}, level = {0};
   tsr_regrid *regrid = NULL;
   uint64_t cells = 0;
@@ -401,7 +400,7 @@ static int overviews_extend(overviews_call *c, tsr_error *error) {
   const unsigned had = c->state.levels;
   int code = overviews_choose(c, error);
   if (c->state.levels < had) c->state.levels = had;
-  for (unsigned k = had + 1; k <= c->state.levels && code == TSR_OK; k++) code = overviews_make_level(c, k, error);
+  for (unsigned k = had + 1; k <= c->state.levels && code == TSR_OK; k++) code = make_level(c, k, error);
   return code;
 }
 
@@ -418,7 +417,7 @@ static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error)
     if (code < 0 || info.end <= since || !info.non_empty_domain) continue;
     memcpy(box, info.non_empty_domain, n * sizeof *box);
     for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
-      code = overviews_update_level(c, k, box, error);
+      code = update_level(c, k, box, error);
       overviews_halve(c, k > 1, box);
     }
   }
@@ -428,7 +427,7 @@ static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error)
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
-static int overviews_read_dimension(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_dimension(void *argument, const tsx_json_option *o, tsr_error *error) {
   overviews_call *c = argument;
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
   for (uint32_t d = 0; name && d < c->schema->dimension_count; d++)
@@ -451,7 +450,7 @@ enum {
   OVERVIEWS_OPTION_threads
 };
 
-static int overviews_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   overviews_call *c = argument;
   sqlite3 *db = c->connection->db;
   switch (option) {
@@ -459,7 +458,7 @@ static int overviews_take_option(void *argument, unsigned option, const tsx_opti
     c->has_method = true;
     return tsx_regrid_method_parse(value->text, &c->request.method, error);
   case OVERVIEWS_OPTION_dimensions:
-    return tsx_elements_each(db, value->json->value, "'dimensions'", overviews_read_dimension, c, error);
+    return tsx_elements_each(db, value->json->value, "'dimensions'", read_dimension, c, error);
   case OVERVIEWS_OPTION_columns:
     c->has_columns = true;
     return tsx_regrid_columns_parse(db, value->json->value, c->schema, c->names, c->fields, error);
@@ -471,7 +470,7 @@ static int overviews_take_option(void *argument, unsigned option, const tsx_opti
   return TSR_OK;
 }
 
-static int overviews_read_options(overviews_call *c, sqlite3_value *json, tsr_error *error) {
+static int read_options(overviews_call *c, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_spec specs[] = {[OVERVIEWS_OPTION_method] = {"method", TSX_TAKES_TEXT, 0, 0, NULL},
                                           [OVERVIEWS_OPTION_dimensions] = {.name = "dimensions"},
                                           [OVERVIEWS_OPTION_columns] = {.name = "columns"},
@@ -480,7 +479,7 @@ static int overviews_read_options(overviews_call *c, sqlite3_value *json, tsr_er
                                           [OVERVIEWS_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
                                           [OVERVIEWS_OPTION_threads] = TSX_SPEC_THREADS};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
-  return tsx_options_read(c->connection->db, json, &list, overviews_take_option, c, error);
+  return tsx_options_read(c->connection->db, json, &list, take_option, c, error);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
@@ -519,7 +518,7 @@ static bool overviews_can_update(overviews_call *c) {
 }
 
 /* Takes the method and the halved dimensions from the metadata, unless the options give them. */
-static int overviews_take_known(overviews_call *c, tsr_error *error) {
+static int take_known(overviews_call *c, tsr_error *error) {
   sqlite3_stmt *statement;
   if (!c->has_method) c->request.method = c->state.method;
   if (c->has_dimensions) return TSR_OK;
@@ -530,7 +529,7 @@ static int overviews_take_known(overviews_call *c, tsr_error *error) {
   const int code = sqlite3_step(statement) != SQLITE_ROW
                        ? tsx_out_of_memory(error)
                        : tsx_elements_each(c->connection->db, sqlite3_column_value(statement, 0), "'dimensions'",
-                                           overviews_read_dimension, c, error);
+                                           read_dimension, c, error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -547,10 +546,10 @@ static int overviews_run(overviews_call *c, tsr_error *error) {
   int code;
   if (written && overviews_can_update(c)) {
     if (c->state.time == last) return TSR_OK;
-    code = overviews_take_known(c, error);
+    code = take_known(c, error);
     if (code == TSR_OK) code = overviews_update(c, c->state.time, error);
   } else {
-    code = c->state.exists ? overviews_take_known(c, error) : TSR_OK;
+    code = c->state.exists ? take_known(c, error) : TSR_OK;
     if (code == TSR_OK) code = overviews_build(c, error);
   }
   return code == TSR_OK && c->state.levels ? overviews_note(c, last, error) : code;
@@ -564,7 +563,7 @@ void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) 
   if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
   if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
   if (code == TSR_OK) code = overviews_open(&c, &error);
-  if (code == TSR_OK && count > 1) code = overviews_read_options(&c, values[1], &error);
+  if (code == TSR_OK && count > 1) code = read_options(&c, values[1], &error);
   if (code == TSR_OK) code = overviews_run(&c, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   tsr_snapshot_close(c.snapshot);

@@ -34,8 +34,8 @@ typedef struct regrid_making {
 
 /* Opens a label of the source and reads its values. Returns 1; 0 if the label is not supported: its values are
  * unordered, or stored outside of the array. */
-static int regrid_read_label(const regrid_making *m, const tsr_schema *source, uint32_t number, tsr_label_index **label,
-                             tsr_error *error) {
+static int read_label(const regrid_making *m, const tsr_schema *source, uint32_t number, tsr_label_index **label,
+                      tsr_error *error) {
   tsr_error own = {0};
   int code = tsr_label_open(m->from->array->core, source, number, m->from->memory_bytes, label, &own);
   if (code == TSR_UNSUPPORTED) return 0;
@@ -45,7 +45,7 @@ static int regrid_read_label(const regrid_making *m, const tsr_schema *source, u
 }
 
 /* Adds to the new schema the labels of dimensions with factor 1, which keep their coordinates. */
-static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
+static int take_labels(regrid_making *m, const tsr_schema *source, const uint64_t *factors, tsr_error *error) {
   tsx_parser p = {.definition = &m->definition, .error = error};
   tsr_schema *schema = &m->definition.schema;
   const uint64_t room = (uint64_t)source->label_count + 1;
@@ -55,7 +55,7 @@ static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const 
   if (!schema->labels || !m->labels) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < source->label_count; i++) {
     if (factors[source->labels[i].dimension] != 1) continue;
-    code = regrid_read_label(m, source, i, &m->labels[schema->label_count], error);
+    code = read_label(m, source, i, &m->labels[schema->label_count], error);
     if (code < 0) return code;
     if (code > 0) schema->labels[schema->label_count++] = source->labels[i];
   }
@@ -65,7 +65,7 @@ static int regrid_take_labels(regrid_making *m, const tsr_schema *source, const 
   return code;
 }
 
-static int regrid_open_target(regrid_making *m, const char *to, tsr_error *error) {
+static int open_target(regrid_making *m, const char *to, tsr_error *error) {
   tsx_connection *connection = m->from->connection;
   tsr_environment *environment = connection->environment;
   const uint8_t *key = m->from->array->has_key ? m->from->array->key : NULL;
@@ -92,7 +92,7 @@ int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, t
   return tsr_array_set_metadata(array, &entry, error);
 }
 
-static int regrid_copy_metadata(regrid_making *m, tsr_error *error) {
+static int copy_metadata(regrid_making *m, tsr_error *error) {
   tsr_metadata *all = NULL;
   int code = tsr_array_metadata(m->from->array->core, m->from->since, m->from->as_of, &all, error);
   for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
@@ -107,12 +107,12 @@ int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_
   regrid_making m = {.from = from};
   int code = tsr_regrid_open(snapshot, request, &m.regrid, error);
   if (code == TSR_OK) code = tsx_creatable(tsr_regrid_schema(m.regrid), &m.definition, error);
-  if (code == TSR_OK && describe) code = regrid_take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
-  if (code == TSR_OK) code = regrid_open_target(&m, to, error);
+  if (code == TSR_OK && describe) code = take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
+  if (code == TSR_OK) code = open_target(&m, to, error);
   if (code == TSR_OK) code = tsr_regrid_write(m.regrid, m.target, cells, error);
   if (code == TSR_OK)
     code = tsx_labels_write(m.target, m.labels, m.definition.schema.label_count, from->memory_bytes, error);
-  if (code == TSR_OK && describe) code = regrid_copy_metadata(&m, error);
+  if (code == TSR_OK && describe) code = copy_metadata(&m, error);
   if (code == TSR_OK) code = tsx_metadata_set_text(m.target, key, note, error);
   if (code == TSR_OK && m.creation && from->array->has_key)
     code = tsx_key_set(from->connection, to, from->array->key, error);
@@ -154,7 +154,7 @@ static bool regrid_is_integer(const tsx_json_option *o) {
   return !strcmp(o->type, "integer") && sqlite3_value_type(o->value) == SQLITE_INTEGER;
 }
 
-static int regrid_read_factor(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_factor(void *argument, const tsx_json_option *o, tsr_error *error) {
   regrid_call *c = argument;
   for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
     if (sqlite3_stricmp(c->names[d], o->key) != 0) continue;
@@ -178,7 +178,7 @@ typedef struct regrid_columns {
   bool *fields;
 } regrid_columns;
 
-static int regrid_read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
   const regrid_columns *c = argument;
   const uint32_t n = c->schema->dimension_count, end = n + c->schema->attribute_count;
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
@@ -194,12 +194,12 @@ static int regrid_read_column(void *argument, const tsx_json_option *o, tsr_erro
 int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema *schema, char *const *names,
                              bool *fields, tsr_error *error) {
   regrid_columns columns = {.schema = schema, .names = names, .fields = fields};
-  return tsx_elements_each(db, value, "'columns'", regrid_read_column, &columns, error);
+  return tsx_elements_each(db, value, "'columns'", read_column, &columns, error);
 }
 
 enum { REGRID_OPTION_columns, REGRID_OPTION_memory_mb, REGRID_OPTION_threads };
 
-static int regrid_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   regrid_call *c = argument;
   switch (option) {
   case REGRID_OPTION_columns:
@@ -211,17 +211,17 @@ static int regrid_take_option(void *argument, unsigned option, const tsx_option_
   return TSR_OK;
 }
 
-static int regrid_read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
+static int read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_spec specs[] = {[REGRID_OPTION_columns] = {.name = "columns"},
                                           [REGRID_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
                                           [REGRID_OPTION_threads] = TSX_SPEC_THREADS};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
-  return tsx_options_read(c->connection->db, json, &list, regrid_take_option, c, error);
+  return tsx_options_read(c->connection->db, json, &list, take_option, c, error);
 }
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
-static int regrid_open_source(regrid_call *c, tsr_error *error) {
+static int open_source(regrid_call *c, tsr_error *error) {
   int code = tsx_address_array(&c->from, error);
   if (code == TSR_OK)
     code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
@@ -263,10 +263,10 @@ static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, u
   const char *to = (const char *)sqlite3_value_text(values[1]), *method = (const char *)sqlite3_value_text(values[3]);
   if (!to || !method) return tsx_out_of_memory(error);
   int code = tsx_address_open(c->connection, values[0], NULL, NULL, NULL, &c->from, error);
-  if (code == TSR_OK) code = regrid_open_source(c, error);
-  if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", regrid_read_factor, c, error);
+  if (code == TSR_OK) code = open_source(c, error);
+  if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", read_factor, c, error);
   if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);
-  if (code == TSR_OK && count > 4) code = regrid_read_options(c, values[4], error);
+  if (code == TSR_OK && count > 4) code = read_options(c, values[4], error);
   if (code < 0) return code;
   char *note = regrid_note(c, method);
   code = note ? tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error)

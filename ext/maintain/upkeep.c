@@ -48,7 +48,7 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static int maintain_read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {
   maintenance_call *m = argument;
   const uint64_t n = m->options.fragment_count;
   if (strcmp(o->type, "text") != 0) return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
@@ -62,10 +62,10 @@ static int maintain_read_fragment(void *argument, const tsx_json_option *o, tsr_
   return TSR_OK;
 }
 
-static int maintain_read_names(maintenance_call *m, const tsx_json_option *o, tsr_error *error) {
+static int read_names(maintenance_call *m, const tsx_json_option *o, tsr_error *error) {
   int code = TSR_OK;
   if (!strcmp(o->type, "array"))
-    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", maintain_read_fragment, m, error);
+    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", read_fragment, m, error);
   m->options.fragments = m->names;
   if (code == TSR_OK && !m->options.fragment_count)
     return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
@@ -93,12 +93,12 @@ enum {
   CONSOLIDATE_OPTION_purge_deleted
 };
 
-static int consolidate_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   maintenance_call *m = argument;
   switch (option) {
   case CONSOLIDATE_OPTION_as_of: return read_as_of(m, value->json->value, error);
   case CONSOLIDATE_OPTION_since: return tsx_time_value(value->json->value, "since", &m->options.since, error);
-  case CONSOLIDATE_OPTION_fragments: return maintain_read_names(m, value->json, error);
+  case CONSOLIDATE_OPTION_fragments: return read_names(m, value->json, error);
   case CONSOLIDATE_OPTION_max_fragment_mb: m->options.max_fragment_bytes = megabytes(value->number); break;
   case CONSOLIDATE_OPTION_memory_mb: m->options.memory_bytes = (uint64_t)value->whole << 20; break;
   default: m->options.purge_deleted = value->whole;
@@ -106,7 +106,7 @@ static int consolidate_take_option(void *argument, unsigned option, const tsx_op
   return TSR_OK;
 }
 
-static int consolidate_read_options(maintenance_call *m, sqlite3_value *json, tsr_error *error) {
+static int read_options(maintenance_call *m, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_spec specs[] = {
       [CONSOLIDATE_OPTION_as_of] = {.name = "as_of"},
       [CONSOLIDATE_OPTION_since] = {.name = "since"},
@@ -115,7 +115,7 @@ static int consolidate_read_options(maintenance_call *m, sqlite3_value *json, ts
       [CONSOLIDATE_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
       [CONSOLIDATE_OPTION_purge_deleted] = {"purge_deleted", TSX_TAKES_FLAG, 0, 0, NULL}};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
-  return tsx_options_read(m->connection->db, json, &list, consolidate_take_option, m, error);
+  return tsx_options_read(m->connection->db, json, &list, take_option, m, error);
 }
 
 static int vacuum_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
@@ -135,7 +135,7 @@ static int vacuum_read_options(sqlite3 *db, sqlite3_value *json, tsr_vacuum_opti
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
 
 /* Opens the array or group. Fails if the open transaction has rows for an array at this path. */
-static int maintain_open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
+static int open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
   int code = tsx_target_open(m->connection, path, &m->target, error);
   const tsx_address *address = &m->target.address;
   if (code == TSR_OK && !m->target.group && tsx_transaction_open_on(m->connection, address->path))
@@ -163,11 +163,11 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
   tsr_error error = {0};
   uint64_t merged = 0;
-  int code = maintain_open_target(&m, values[0], &error);
+  int code = open_target(&m, values[0], &error);
   if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
   m.options.memory_bytes = m.target.address.memory_bytes;
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
-  if (code == TSR_OK && count > 2) code = consolidate_read_options(&m, values[2], &error);
+  if (code == TSR_OK && count > 2) code = read_options(&m, values[2], &error);
   if (m.nothing) { /* an empty range of times */
     m.options.as_of = 1;
     m.options.since = UINT64_MAX;
@@ -184,7 +184,7 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_vacuum_options options = {0};
   tsr_error error = {0};
   uint64_t removed = 0;
-  int code = maintain_open_target(&m, values[0], &error);
+  int code = open_target(&m, values[0], &error);
   if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
   if (code == TSR_OK && count > 2) code = vacuum_read_options(m.connection->db, values[2], &options, &error);

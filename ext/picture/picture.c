@@ -58,7 +58,7 @@ typedef struct picture {
   tsx_grid *grid; /* of a query: `row` and `column` are its axes, and there is no array; else NULL */
 } picture;
 
-static const tsr_field *picture_field_of(const picture *p) {
+static const tsr_field *field_of(const picture *p) {
   static const tsr_field number = {.name = "", .datatype = TSR_FLOAT64, .values_per_cell = 1, .cell_size = 8};
   return p->grid ? &number : &p->schema->fields[p->field];
 }
@@ -70,7 +70,7 @@ static bool picture_is_time(const tsr_field *field) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
-static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
+static double number_of(tsr_datatype datatype, const uint8_t *bytes) {
   const uint64_t size = tsr_datatype_size(datatype);
   const tsr_kind kind = tsr_datatype_kind(datatype);
   double wide;
@@ -90,7 +90,7 @@ static double picture_number_of(tsr_datatype datatype, const uint8_t *bytes) {
 
 /* Reads 'min' or 'max', a bound of the colour range: a number, or the text of a value of the attribute. */
 static int read_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
-  const tsr_field *field = picture_field_of(p);
+  const tsr_field *field = field_of(p);
   double number = sqlite3_value_double(o->value);
   if (!strcmp(o->type, "text")) {
     uint8_t *bytes = NULL;
@@ -99,7 +99,7 @@ static int read_end(const picture *p, const tsx_json_option *o, double *end, boo
     int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, &why);
     if (code == TSR_OK && size != tsr_datatype_size(field->datatype))
       code = tsx_fail(&why, TSR_MISMATCH, "expected one value");
-    if (code == TSR_OK) number = picture_number_of(field->datatype, bytes);
+    if (code == TSR_OK) number = number_of(field->datatype, bytes);
     sqlite3_free(bytes);
     if (code < 0) return tsx_fail(error, code, "'%s': %s", o->key, why.message);
   } else if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0) {
@@ -123,7 +123,7 @@ enum {
   PICTURE_OPTION_nodata
 };
 
-static int picture_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   picture *p = argument;
   switch (option) {
   case PICTURE_OPTION_width: p->options.width = (uint64_t)value->whole; break;
@@ -141,7 +141,7 @@ static int picture_take_option(void *argument, unsigned option, const tsx_option
   return TSR_OK;
 }
 
-static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *error) {
+static int read_options(picture *p, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_spec specs[] = {[PICTURE_OPTION_width] = {"width", TSX_TAKES_WHOLE, 1, PIXELS_MAX, NULL},
                                           [PICTURE_OPTION_height] = {"height", TSX_TAKES_WHOLE, 1, PIXELS_MAX, NULL},
                                           [PICTURE_OPTION_min] = {.name = "min"},
@@ -152,7 +152,7 @@ static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *erro
                                           [PICTURE_OPTION_nodata] = {"nodata", TSX_TAKES_TEXT, 0, 0, NULL}};
   tsx_option_list list = TSX_OPTION_LIST(specs);
   if (p->is_text) list.without = UINT64_C(1) << PICTURE_OPTION_colormap | UINT64_C(1) << PICTURE_OPTION_nodata;
-  int code = tsx_options_read(p->connection->db, json, &list, picture_take_option, p, error);
+  int code = tsx_options_read(p->connection->db, json, &list, take_option, p, error);
   if (code == TSR_OK && p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
     code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
   return code;
@@ -161,7 +161,7 @@ static int picture_read_options(picture *p, sqlite3_value *json, tsr_error *erro
 /* ---- The attribute and the two dimensions ------------------------------------------------------------------------ */
 
 static int check_field(const picture *p, tsr_error *error) {
-  const tsr_field *field = picture_field_of(p);
+  const tsr_field *field = field_of(p);
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES)
     return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s: a picture is made of numbers", p->names[p->field],
@@ -225,7 +225,7 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   if (code == TSR_OK)
     code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
   if (code == TSR_OK) code = check_field(p, error);
-  if (code == TSR_OK) code = picture_read_options(p, options, error);
+  if (code == TSR_OK) code = read_options(p, options, error);
   if (code == TSR_OK) {
     const tsx_label_source labels = tsx_address_labels(address);
     code = tsx_slice_parse(p->connection->db, slice, p->schema, &labels, address->uint64_signed, &p->slice, error);
@@ -251,7 +251,7 @@ static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *
         sqlite3_value_type(values[i]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[i]) : NULL;
     if (sqlite3_value_type(values[i]) == SQLITE_NULL) continue;
     if (!text) code = tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
-    else if (*text == '{' && i + 1 == count) code = picture_read_options(p, values[i], error);
+    else if (*text == '{' && i + 1 == count) code = read_options(p, values[i], error);
     else if (i == 1 && *text != '{') column = text;
     else code = tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
   }
@@ -288,8 +288,8 @@ static void close_picture(picture *p) {
 static double length_of(const picture *p, uint32_t d) {
   if (p->grid) return (double)p->grid->axes[d].count;
   const tsr_field *field = &p->schema->fields[d];
-  const double low = picture_number_of(field->datatype, p->slice.box[d].low);
-  const double high = picture_number_of(field->datatype, p->slice.box[d].high);
+  const double low = number_of(field->datatype, p->slice.box[d].low);
+  const double high = number_of(field->datatype, p->slice.box[d].high);
   return tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT ? high - low : high - low + 1;
 }
 
@@ -317,7 +317,7 @@ static void choose_size(picture *p) {
   } else if (!shaped) {
     p->options.width = p->options.height = LENGTH_MIN;
   } else {
-    const double max = picture_field_of(p)->enumeration && longer <= LENGTH_EXACT_MAX ? LENGTH_EXACT_MAX : LENGTH_MAX;
+    const double max = field_of(p)->enumeration && longer <= LENGTH_EXACT_MAX ? LENGTH_EXACT_MAX : LENGTH_MAX;
     const double factor = real ? longer / max : ceil(longer / max);
     p->options.width = clamp(ceil(columns / factor), real || columns > LENGTH_MIN ? LENGTH_MIN : columns, max);
     p->options.height = clamp(ceil(rows / factor), real || rows > LENGTH_MIN ? LENGTH_MIN : rows, max);
@@ -347,7 +347,7 @@ static int read_level(picture *p, const tsr_downsample_request *request, tsx_lev
     if (schema->fields[d].datatype != p->schema->fields[d].datatype) return 0;
   for (from_level.field = schema->dimension_count;; from_level.field++) {
     if (from_level.field == schema->dimension_count + schema->attribute_count) return 0;
-    if (!strcmp(schema->fields[from_level.field].name, picture_field_of(p)->name)) break;
+    if (!strcmp(schema->fields[from_level.field].name, field_of(p)->name)) break;
   }
   tsr_interval *box = sqlite3_malloc64(schema->dimension_count * sizeof *box);
   if (!box) return tsx_out_of_memory(error);
@@ -379,14 +379,14 @@ static int read_array(picture *p, tsr_error *error) {
                                           .column = p->column,
                                           .height = p->options.height,
                                           .width = p->options.width,
-                                          .skip_fill = skips_fill(picture_field_of(p)),
+                                          .skip_fill = skips_fill(field_of(p)),
                                           .memory_bytes = p->address.memory_bytes};
   tsx_level level = {0};
   int code = p->options.no_overviews ? 0 : read_level(p, &request, &level, error);
   tsx_level_close(&level);
   if (code == 0) code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
   if (code < 0) return code;
-  if (picture_field_of(p)->enumeration && p->downsample->most > 1)
+  if (field_of(p)->enumeration && p->downsample->most > 1)
     return tsx_fail(error, TSR_ERROR,
                     "attribute '%s' is enumerated, and labels have no mean: %llu cells would be one %s; take a smaller "
                     "slice, or a larger width and height",
@@ -541,7 +541,7 @@ static char shade_of(const picture *p, double value) {
   return shades[step < SHADES ? step : SHADES - 1];
 }
 
-static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *error) {
+static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   int code = TSR_OK;
   for (uint64_t y = 0; y < p->options.height && code == TSR_OK; y++) {
@@ -554,9 +554,9 @@ static int picture_make_text(picture *p, sqlite3_context *context, tsr_error *er
   sqlite3_str_appendf(out, "%s: ", p->grid ? p->grid->name : p->names[p->field]);
   if (!p->downsample->cells) sqlite3_str_appendall(out, "no data");
   else {
-    append_value(out, picture_field_of(p), p->options.min);
+    append_value(out, field_of(p), p->options.min);
     sqlite3_str_appendf(out, " (%c) to ", shades[0]);
-    append_value(out, picture_field_of(p), p->options.max);
+    append_value(out, field_of(p), p->options.max);
     sqlite3_str_appendf(out, " (%c)", shades[SHADES - 1]);
   }
   sqlite3_str_appendall(out, "; down ");
@@ -587,7 +587,7 @@ static void draw(sqlite3_context *context, int count, sqlite3_value **values, co
   else if (code == TSR_OK)
     code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
   if (code == TSR_OK) code = read_downsample(&p, context, &error);
-  if (code == TSR_OK) code = is_text ? picture_make_text(&p, context, &error) : make_png(&p, context, &error);
+  if (code == TSR_OK) code = is_text ? make_text(&p, context, &error) : make_png(&p, context, &error);
   close_picture(&p);
   tsx_connection_remove_cursor(p.connection);
   tsx_function_end(context, name, code, &error);

@@ -220,7 +220,7 @@ typedef struct png_pixels {
   uint8_t palette[256 * 3], alpha[256];
 } png_pixels;
 
-static void png_choose_pixels(const tsx_png_picture *picture, png_pixels *pixels) {
+static void choose_pixels(const tsx_png_picture *picture, png_pixels *pixels) {
   uint32_t count = 0;
   bool opaque = true;
   for (uint32_t i = 0; i < TSX_COLOUR_COUNT; i++) {
@@ -329,7 +329,7 @@ static int choose_setting(png_rows *r, const png_setting **setting, tsr_error *e
   return TSR_OK;
 }
 
-static int png_add_rows(png_file *f, png_rows *r, tsr_error *error) {
+static int add_rows(png_file *f, png_rows *r, tsr_error *error) {
   const png_setting *setting = png_settings;
   int code = choose_setting(r, &setting, error);
   if (code == TSR_OK) code = png_deflate_init(&f->stream, setting, error);
@@ -349,7 +349,7 @@ int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **byt
   static const uint8_t mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
   png_file f = {.limit = limit};
   png_pixels pixels;
-  png_choose_pixels(picture, &pixels);
+  choose_pixels(picture, &pixels);
   uint8_t header[13] = {[8] = 8, [9] = pixels.type};
   const uint64_t line = 1 + (uint64_t)pixels.size * picture->width;
   png_rows rows = {.picture = picture, .pixels = &pixels, .size = line};
@@ -367,7 +367,7 @@ int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **byt
   }
   if (code == TSR_OK && pixels.colours) code = add_chunk(&f, "PLTE", pixels.palette, 3 * pixels.colours, error);
   if (code == TSR_OK && pixels.alphas) code = add_chunk(&f, "tRNS", pixels.alpha, pixels.alphas, error);
-  if (code == TSR_OK) code = png_add_rows(&f, &rows, error);
+  if (code == TSR_OK) code = add_rows(&f, &rows, error);
   if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
   sqlite3_free(lines);
   sqlite3_free(rows.numbers);

@@ -159,7 +159,7 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
 }
 
 /* Refuses a FROM that does not name an array; the message says what the name is. */
-static int compile_refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
+static int refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
   static const char *const kinds[] = {"a table of SQLite's", "an array that is not open",
                                       "a tessera_query: join it, or select from it in a view",
                                       "a table of another module"};
@@ -180,8 +180,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
   if (code > 0 && !view) query->table = tsx_table_connected(query->connection, schema, s->source.table);
   if (code >= 0)
-    code = query->table ? tsx_table_ready(query->table, error)
-                        : compile_refuse_table(query, schema, code > 0, view, error);
+    code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, schema, code > 0, view, error);
   sqlite3_free(schema);
   return code;
 }

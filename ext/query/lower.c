@@ -584,7 +584,7 @@ static int lower_cast(lowering *l, const tsx_expr *tree) {
 }
 
 /* Refuses what only SQLite can evaluate, when it is applied to cells. */
-static int lower_refuse_cells(const lowering *l, const tsx_expr *tree, const char *what) {
+static int refuse_cells(const lowering *l, const tsx_expr *tree, const char *what) {
   const tsx_column *columns = l->query->table->columns;
   const tsx_column *column = tree->field >= 0 ? &columns[tree->field] : NULL;
   char *advice =
@@ -605,7 +605,7 @@ static int lower_function(lowering *l, const tsx_expr *tree) {
   if (tree->call.function->cells == TSR_OP_COUNT) {
     char what[40];
     sqlite3_snprintf(sizeof what, what, !strcmp(tree->name, "round") ? "%s(x, n)" : "%s()", tree->name);
-    return lower_refuse_cells(l, tree, what);
+    return refuse_cells(l, tree, what);
   }
   return lower_operands(l, tree->call.function->cells, tree);
 }
@@ -671,7 +671,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_CASE: return lower_operands(l, TSR_OP_CASE, tree);
   case TSX_EXPR_CAST: return lower_cast(l, tree);
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
-  case TSX_EXPR_CONCATENATE: return lower_refuse_cells(l, tree, "||");
+  case TSX_EXPR_CONCATENATE: return refuse_cells(l, tree, "||");
   case TSX_EXPR_JOINED: return lower_joined(l, tree);
   case TSX_EXPR_LABEL:
     return lower_refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
@@ -791,8 +791,8 @@ int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_err
 }
 
 /* Refuses order comparisons of texts in a UTF-16 database. */
-static int lower_check_order(const tsx_query *query, const tsx_lowered *lowered, const tsr_value_type *types,
-                             tsr_error *error) {
+static int check_order(const tsx_query *query, const tsx_lowered *lowered, const tsr_value_type *types,
+                       tsr_error *error) {
   for (uint32_t i = 0; i < lowered->expression.count; i++) {
     const tsr_node *n = &lowered->expression.nodes[i];
     const tsr_operation o = n->operation;
@@ -821,7 +821,7 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
   if (code == TSR_OK) *type = types[count - 1];
   else if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
-  if (code == TSR_OK) code = lower_check_order(query, lowered, types, error);
+  if (code == TSR_OK) code = check_order(query, lowered, types, error);
   sqlite3_free(types);
   return code;
 }

@@ -249,7 +249,7 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
 
 /* Makes the item of one column that * expands to. */
-static int names_expand_one(const names_scope *scope, const tsx_item *star, const tsx_expr *column, tsx_item *out) {
+static int expand_one(const names_scope *scope, const tsx_item *star, const tsx_expr *column, tsx_item *out) {
   tsx_arena *arena = &scope->select->arena;
   tsx_expr *tree = tsx_arena_take(arena, sizeof *tree);
   if (!tree) return tsx_out_of_memory(scope->error);
@@ -277,7 +277,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
       column.name = label ? label->name : scope->table->columns[own].name;
       if (label) (void)names_label(scope, &column);
       else s->meaning.used[own] = true;
-      code = names_expand_one(scope, star, &column, &out[(*count)++]);
+      code = expand_one(scope, star, &column, &out[(*count)++]);
     }
   }
   for (uint32_t j = 0; j < s->join_count; j++) {
@@ -289,7 +289,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
       const uint32_t i = join->star ? join->star[n] : n;
       const tsx_expr column = {
           .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->on.field};
-      code = names_expand_one(scope, star, &column, &out[*count]);
+      code = expand_one(scope, star, &column, &out[*count]);
       if (code == TSR_OK) code = names_collated(scope, out[(*count)++].tree);
     }
   }
@@ -462,7 +462,7 @@ static tsx_expr *names_stand(const names_scope *scope, uint32_t j, int column, c
 }
 
 /* Adds the binding `column = expression of one dimension`. Returns false if the term has another form. */
-static bool names_bind_column(const names_scope *scope, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
+static bool bind_column(const names_scope *scope, uint32_t j, const tsx_expr *column, const tsx_expr *left) {
   tsx_join *join = &scope->select->joins[j];
   if (column->kind != TSX_EXPR_JOINED || column->join != j || left->field < 0 || names_uses(left, j) ||
       !scope->table->columns[left->field].description->is_dimension || join->on.binding_count == TSX_BINDINGS_MAX)
@@ -487,8 +487,8 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
     return TSR_OK;
   }
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL &&
-      (names_bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
-       names_bind_column(scope, j, tree->operands[1], tree->operands[0])))
+      (bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
+       bind_column(scope, j, tree->operands[1], tree->operands[0])))
     return TSR_OK;
   return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ",
                        "a join sets columns of its table equal to expressions of one dimension each", scope->error);

@@ -75,7 +75,7 @@ enum { QUERY_OPTION_memory_mb, QUERY_OPTION_threads };
 
 /* Reads an argument name=value before the SELECT. Bit i of *seen is set if option i has occurred. Returns 1 for an
  * option, 0 if the argument has another form, < 0 on error. */
-static int query_read_option(tsx_query_table *table, const char *text, uint64_t *seen, tsr_error *error) {
+static int read_option(tsx_query_table *table, const char *text, uint64_t *seen, tsr_error *error) {
   static const tsx_option_spec specs[] = {
       [QUERY_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB, [QUERY_OPTION_threads] = TSX_SPEC_THREADS};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
@@ -99,7 +99,7 @@ static int query_arguments(tsx_query_table *table, int count, const char *const 
   uint64_t seen = 0;
   int i = 3;
   for (; i < count && !begins_select(arguments[i]); i++) {
-    const int known = query_read_option(table, arguments[i], &seen, error);
+    const int known = read_option(table, arguments[i], &seen, error);
     if (known < 0) return known;
     if (known) continue;
     return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
@@ -170,7 +170,7 @@ static int query_declare(tsx_query_table *table, char **message) {
   return code;
 }
 
-static int query_run_sql(sqlite3 *db, char **message, char *sql) {
+static int run_sql(sqlite3 *db, char **message, char *sql) {
   const int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
   sqlite3_free(sql);
   return code;
@@ -189,13 +189,13 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   if (code < 0) return query_fail(table, &error, message);
   code = query_declare(table, message);
   if (code == SQLITE_OK)
-    code = query_run_sql(db, message,
-                         sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                         table->schema_name, table->name));
+    code = run_sql(db, message,
+                   sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                   table->schema_name, table->name));
   if (code == SQLITE_OK)
-    code = query_run_sql(db, message,
-                         sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)",
-                                         table->schema_name, table->name, table->declaration));
+    code = run_sql(db, message,
+                   sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                                   table->name, table->declaration));
   if (code == SQLITE_OK) *vtab = &table->base;
   else query_disconnect(&table->base);
   return code;
@@ -243,8 +243,8 @@ static int query_connect(sqlite3 *db, void *argument, int count, const char *con
 static int query_destroy(sqlite3_vtab *vtab) {
   const tsx_query_table *table = (const tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
-  const int code = query_run_sql(
-      db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
+  const int code =
+      run_sql(db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
   if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   return query_disconnect(vtab);
 }
@@ -253,9 +253,9 @@ static int query_rename(sqlite3_vtab *vtab, const char *name) {
   tsx_query_table *table = (tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
   char *copy = sqlite3_mprintf("%s", name);
-  const int code = copy ? query_run_sql(db, NULL,
-                                        sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"",
-                                                        table->schema_name, table->name, name))
+  const int code = copy ? run_sql(db, NULL,
+                                  sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"",
+                                                  table->schema_name, table->name, name))
                         : SQLITE_NOMEM;
   if (code != SQLITE_OK) {
     sqlite3_free(copy);

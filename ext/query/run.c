@@ -816,7 +816,7 @@ int tsx_run_check(tsx_query *query, tsr_error *error) {
 }
 
 /* Fails if an attribute that the query uses was dropped after its table had been connected. */
-static int run_find_dropped(const tsx_query *query, tsr_error *error) {
+static int find_dropped(const tsx_query *query, tsr_error *error) {
   const tsx_table *table = query->table;
   const tsr_schema *newest = table->schema;
   if (table->options.times.has_as_of) return TSR_OK;
@@ -843,7 +843,7 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   if (!run->items) return tsx_out_of_memory(error);
   int code = tsx_query_permitted(query, error);
   if (code == TSR_OK) code = run_snapshot(run, error);
-  if (code == TSR_OK) code = run_find_dropped(query, error);
+  if (code == TSR_OK) code = find_dropped(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code < 0) return code;
   code = tsr_query_open(run->snapshot->core, &run->plan.request, &run->core, error);

@@ -112,7 +112,7 @@ static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, 
   return TSR_OK;
 }
 
-static int literals_parse_integer(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
+static int parse_integer(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   uint64_t size = tsr_datatype_size(datatype), magnitude = 0;
   bool negative = false, too_large = false;
   int code = parse_whole(datatype, text, &negative, &magnitude, &too_large, error);
@@ -139,15 +139,15 @@ int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void 
   case TSR_KIND_DATETIME:
   case TSR_KIND_TIME:
     if (quoted) return parse_datetime(datatype, text, value, error);
-    return literals_parse_integer(datatype, text, value, error);
+    return parse_integer(datatype, text, value, error);
   case TSR_KIND_BOOLEAN:
     if (!sqlite3_stricmp(text, "true") || !sqlite3_stricmp(text, "false")) {
       *(uint8_t *)value = (*text | 32) == 't';
       return TSR_OK;
     }
-    return literals_parse_integer(datatype, text, value, error);
+    return parse_integer(datatype, text, value, error);
   case TSR_KIND_SIGNED:
-  case TSR_KIND_UNSIGNED: return literals_parse_integer(datatype, text, value, error);
+  case TSR_KIND_UNSIGNED: return parse_integer(datatype, text, value, error);
   default: return fail_mismatch(datatype, text, error);
   }
 }
@@ -181,7 +181,7 @@ static void place_float(double number, tsx_place *place) { /* of a number beyond
   place->below_high = (double)least - number;
 }
 
-static void literals_place_integer(tsr_datatype datatype, double number, tsx_place *place) {
+static void place_integer(tsr_datatype datatype, double number, tsx_place *place) {
   const uint64_t size = tsr_datatype_size(datatype);
   const bool is_signed = literals_is_signed(datatype),
              is_time = is_signed && tsr_datatype_kind(datatype) != TSR_KIND_SIGNED;
@@ -227,7 +227,7 @@ int tsx_given_place(tsr_datatype datatype, const char *text, bool quoted, tsx_pl
     if (is_time && quoted) code = place_instant(datatype, text, place) ? TSR_OK : code;
     else if (kind != TSR_KIND_BOOLEAN && parse_float(TSR_FLOAT64, text, &number, NULL) == TSR_OK) {
       if (kind == TSR_KIND_FLOAT) place_float(number, place);
-      else literals_place_integer(datatype, number, place);
+      else place_integer(datatype, number, place);
       code = TSR_OK;
     }
   }

@@ -153,7 +153,7 @@ typedef struct options_reading {
   void *argument;
 } options_reading;
 
-static int options_read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int read_member(void *argument, const tsx_json_option *o, tsr_error *error) {
   options_reading *r = argument;
   tsx_option_value value;
   unsigned option;
@@ -167,5 +167,5 @@ int tsx_options_read(sqlite3 *db, sqlite3_value *json, const tsx_option_list *li
                      void *argument, tsr_error *error) {
   options_reading r = {.list = list, .take = take, .argument = argument};
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
-  return tsx_options_each(db, json, "options", options_read_member, &r, error);
+  return tsx_options_each(db, json, "options", read_member, &r, error);
 }

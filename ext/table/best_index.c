@@ -75,7 +75,7 @@ static bool best_index_is_plain(const char *name) {
   return !*name;
 }
 
-static void best_index_append_name(sqlite3_str *out, const char *name) {
+static void append_name(sqlite3_str *out, const char *name) {
   sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
 }
 
@@ -87,12 +87,12 @@ static const char *dimension_of(const tsx_table *table, const tsx_label_column *
 static void append_column(const tsx_table *table, int column, sqlite3_str *out) {
   const tsx_label_column *label = tsx_label_column_at(table, column);
   if (!label) {
-    best_index_append_name(out, column_name(table, column));
+    append_name(out, column_name(table, column));
     return;
   }
-  best_index_append_name(out, dimension_of(table, label));
+  append_name(out, dimension_of(table, label));
   sqlite3_str_appendchar(out, 1, '(');
-  best_index_append_name(out, label->name);
+  append_name(out, label->name);
   sqlite3_str_appendchar(out, 1, ')');
 }
 
@@ -261,7 +261,7 @@ static int fail_misused(tsx_table *table, int which) {
 /* Takes a constraint on as_of or since. Both are arguments, so a plan that cannot use an equality with one would return
  * wrong rows: SQLITE_CONSTRAINT rejects it. A range of times is meant as a filter, and is an error. SQLite makes other
  * tests itself, on the value or NULL: tools search all columns for values like this (IS NOT NULL, <> '', GLOB). */
-static int best_index_choose_time(choice *c, int i, int which) {
+static int choose_time(choice *c, int i, int which) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   int op = tsx_op_of(constraint->op);
   sqlite3_value *right = NULL;
@@ -289,7 +289,7 @@ static int choose_times(choice *c, int as_of) {
   for (int i = 0; i < c->info->nConstraint; i++) {
     const int column = constrained(c, i);
     if (column != as_of && column != as_of + 1) continue;
-    const int code = best_index_choose_time(c, i, column - as_of);
+    const int code = choose_time(c, i, column - as_of);
     if (code != SQLITE_OK) return code;
   }
   for (int which = 0; which < 2; which++) {
@@ -325,7 +325,7 @@ static bool is_unsafe_in_join(int op) {
   return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < LEFT_JOIN_FIXED;
 }
 
-static void best_index_choose_field(choice *c, int i) {
+static void choose_field(choice *c, int i) {
   const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
   const tsx_column *column = &c->table->columns[constrained(c, i)];
   int op = tsx_op_of(constraint->op);
@@ -773,7 +773,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     const int column = constrained(&c, i);
     if (column >= 0 && column < (int)table->column_count && table->columns[column].description->is_dimension)
-      best_index_choose_field(&c, i);
+      choose_field(&c, i);
   }
   for (int i = 0; i < info->nConstraint && !missing; i++) {
     const tsx_label_column *label = tsx_label_column_at(table, constrained(&c, i));
@@ -782,7 +782,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   for (int i = 0; i < info->nConstraint; i++) { /* attributes last, because a plan can best do without them */
     const int column = constrained(&c, i);
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
-      best_index_choose_field(&c, i);
+      choose_field(&c, i);
   }
   cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
   bool unique = !missing && is_unique(&c);

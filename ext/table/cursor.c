@@ -233,7 +233,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
 }
 
 /* Takes the argument as_of (`which` 0) or since (1). NULL leaves *time as it is. */
-static int cursor_take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
+static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t *time) {
   tsr_error error = {0};
   const char *name = which ? "since" : "as_of";
   sqlite3_value_free(c->request.times[which]);
@@ -274,7 +274,7 @@ static bool list_reserve(in_list *list) {
 
 /* Appends copies of the ranges of one member of a list: the values that they point to are valid only until the next
  * member. Returns false if memory is lacking. */
-static bool cursor_add_member(in_list *list, const tsx_ranges *member) {
+static bool add_member(in_list *list, const tsx_ranges *member) {
   if (member->count == TSX_EVERYTHING) list->everything = true;
   for (int i = 0; i < member->count; i++) {
     if (!list_reserve(list)) return false;
@@ -306,7 +306,7 @@ static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, s
   for (code = sqlite3_vtab_in_first(value, &member); code == SQLITE_OK && member;
        code = sqlite3_vtab_in_next(value, &member)) {
     tsx_ranges_make(column, TSX_IN, member, how, &ranges);
-    if (ranges.count == TSX_NO_MEMORY || !cursor_add_member(list, &ranges)) return SQLITE_NOMEM;
+    if (ranges.count == TSX_NO_MEMORY || !add_member(list, &ranges)) return SQLITE_NOMEM;
   }
   return code == SQLITE_DONE ? SQLITE_OK : code;
 }
@@ -375,7 +375,7 @@ static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_co
   tsx_ranges ranges;
   tsx_ranges_make(column, op, value, how, &ranges);
   for (int part = 0; part <= TSX_DECIMAL_PARTS; part++) {
-    if (ranges.count == TSX_NO_MEMORY || !cursor_add_member(list, &ranges)) return SQLITE_NOMEM;
+    if (ranges.count == TSX_NO_MEMORY || !add_member(list, &ranges)) return SQLITE_NOMEM;
     if (part < TSX_DECIMAL_PARTS) tsx_times_decimals(column, op, value, how, part, &ranges);
   }
   return SQLITE_OK;
@@ -476,7 +476,7 @@ static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *ind
 
 /* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. One search for all
  * terms, since BETWEEN is two of them. */
-static int cursor_take_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
+static int take_label(array_cursor *c, tsx_label_column *label, int column, sqlite3_value **values) {
   const tsx_access *access = &c->plan.access;
   uint32_t first = access->count;
   for (uint32_t i = access->count; i-- > 0;) {
@@ -542,8 +542,8 @@ static int take_times(array_cursor *c, sqlite3_value **values, uint64_t *since, 
   for (uint32_t i = 0; i < c->plan.access.count; i++) {
     const int column = c->plan.access.terms[i].column;
     int code = SQLITE_OK;
-    if (column == TSX_AS_OF(table)) code = cursor_take_time(c, 0, values[i], as_of);
-    else if (column == TSX_SINCE(table)) code = cursor_take_time(c, 1, values[i], since);
+    if (column == TSX_AS_OF(table)) code = take_time(c, 0, values[i], as_of);
+    else if (column == TSX_SINCE(table)) code = take_time(c, 1, values[i], since);
     else if (column >= (int)table->column_count && !tsx_label_column_at(table, column))
       code = tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR, "%s: the plan names a column that is not a field", table->path);
     if (code != SQLITE_OK) return code;
@@ -564,7 +564,7 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
     if (code != SQLITE_OK) return code;
   }
   for (uint32_t i = 0; i < table->label_count; i++) {
-    const int code = cursor_take_label(c, &table->labels[i], TSX_WRITTEN_AT(table) + 1 + (int)i, values);
+    const int code = take_label(c, &table->labels[i], TSX_WRITTEN_AT(table) + 1 + (int)i, values);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
@@ -603,7 +603,7 @@ static int fail_dropped(array_cursor *c, int column) {
 }
 
 /* Sets the order of the request, and how many rows are likely to be read. */
-static void cursor_take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
+static void take_order(array_cursor *c, sqlite3_value **values, tsr_request *request) {
   const tsx_access *access = &c->plan.access;
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   for (uint32_t i = 0; i < access->order_count; i++) {
@@ -755,7 +755,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
                          .memory_bytes = table->options.limits.memory_bytes,
                          .threads = table->options.limits.threads};
   c->position.skip = 0;
-  cursor_take_order(c, values, &request);
+  take_order(c, values, &request);
   bool sorts = false;
   if ((code = check_label_order(c, &sorts)) != SQLITE_OK) return code;
   code = sorts ? tsx_label_order_open(&c->labels.order, table, c->labels.states, access, c->reader, &request, &error)
@@ -765,7 +765,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-static int cursor_fail_undone(array_cursor *c) {
+static int fail_undone(array_cursor *c) {
   tsr_error error = {0};
   (void)tsx_snapshot_check(c->state.snapshot, &error);
   return cursor_fail(c, &error);
@@ -774,7 +774,7 @@ static int cursor_fail_undone(array_cursor *c) {
 int tsx_cursor_next(sqlite3_vtab_cursor *base) {
   array_cursor *c = (array_cursor *)base;
   c->position.requested = 0;
-  if (c->state.snapshot->undone) return cursor_fail_undone(c);
+  if (c->state.snapshot->undone) return fail_undone(c);
   if (++c->position.row < c->position.batch->count) return SQLITE_OK;
   count_rows(c);
   return cursor_advance(c);
@@ -786,7 +786,7 @@ static uint64_t cell_index(const cursor_position *p) {
   return p->batch->selection ? p->batch->selection[p->row] : p->batch->first + p->row;
 }
 
-static int64_t cursor_row_of(const cursor_position *p) {
+static int64_t row_of(const cursor_position *p) {
   uint64_t i = cell_index(p);
   return p->batch->rowids ? p->batch->rowids[i] : p->batch->row_base + (int64_t)i;
 }
@@ -806,7 +806,7 @@ static void note_requested(array_cursor *c, unsigned what) {
     p->requested = REQUESTED_ALL;
   if (p->requested != REQUESTED_ALL) return;
   if (!table->schema->dense && sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
-    tsx_update_touch(table, c->number, cursor_row_of(p));
+    tsx_update_touch(table, c->number, row_of(p));
 }
 
 /* as_of and since return exactly the value that was passed, because SQLite may test the comparison again; else NULL. */
@@ -890,7 +890,7 @@ int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
         ((tsx_table *)base->pVtab)->path);
   ((tsx_table *)base->pVtab)->cursors.read_at_other_time =
       cursor_is_given(c->request.times[0]) || cursor_is_given(c->request.times[1]);
-  *rowid = cursor_row_of(&c->position);
+  *rowid = row_of(&c->position);
   note_requested(c, REQUESTED_ROWID);
   return SQLITE_OK;
 }

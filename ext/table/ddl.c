@@ -27,7 +27,7 @@
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
 /* Appends the shortest text that reads back as this number; with `single`, as this FLOAT32. */
-static void ddl_append_float(sqlite3_str *out, double value, bool single) {
+static void append_float(sqlite3_str *out, double value, bool single) {
   char text[TSR_REAL_SIZE], local[TSR_REAL_SIZE + 16];
   int digits = single ? 6 : 15;
   if (isnan(value)) sqlite3_str_appendall(out, "NULL");
@@ -73,9 +73,9 @@ static void append_filter(sqlite3_str *out, const tsr_filter *filter) {
   case TSR_FILTER_POSITIVE_DELTA: sqlite3_str_appendf(out, "(%u)", (unsigned)filter->window); break;
   case TSR_FILTER_SCALE_FLOAT:
     sqlite3_str_appendf(out, "(%llu, ", (unsigned long long)filter->byte_width);
-    ddl_append_float(out, filter->scale, false);
+    append_float(out, filter->scale, false);
     sqlite3_str_appendall(out, ", ");
-    ddl_append_float(out, filter->offset, false);
+    append_float(out, filter->offset, false);
     sqlite3_str_appendchar(out, 1, ')');
     break;
   default: break;
@@ -102,7 +102,7 @@ const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field) {
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
 
-static void ddl_append_name(sqlite3_str *out, const char *name) {
+static void append_name(sqlite3_str *out, const char *name) {
   bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
   for (const char *p = name; *p && plain; p++) plain = isalnum((unsigned char)*p) || *p == '_';
   if (plain && sqlite3_keyword_check(name, (int)strlen(name))) plain = false;
@@ -116,7 +116,7 @@ static void append_hex(sqlite3_str *out, const uint8_t *p, uint64_t size) {
 }
 
 /* Appends text in quotes, or as a BLOB literal if it is not UTF-8 or contains a NUL. */
-static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
+static void append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   for (uint64_t i = 0; i < size;) {
     unsigned length = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
     if (!length) {
@@ -131,13 +131,13 @@ static void ddl_append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
 }
 
 /* Appends the value of a cell as a literal. UTF-16 and UTF-32 become BLOB literals. */
-static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
-                               uint64_t size) {
+static void append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t values_per_cell, const uint8_t *p,
+                           uint64_t size) {
   uint64_t each = tsr_datatype_size(datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
   char text[48];
   int64_t v = 0;
-  if (kind == TSR_KIND_TEXT && each == 1) ddl_append_text(out, p, size);
+  if (kind == TSR_KIND_TEXT && each == 1) append_text(out, p, size);
   else if (tsx_datatype_is_bytes(datatype)) append_hex(out, p, size);
   else if (values_per_cell != 1) {
     sqlite3_str_appendall(out, "'[");
@@ -146,7 +146,7 @@ static void ddl_append_literal(sqlite3_str *out, tsr_datatype datatype, uint32_t
       tsx_json_value(out, datatype, p + i, false);
     }
     sqlite3_str_appendall(out, "]'");
-  } else if (kind == TSR_KIND_FLOAT) ddl_append_float(out, load_float(p, each), each == 4);
+  } else if (kind == TSR_KIND_FLOAT) append_float(out, load_float(p, each), each == 4);
   else if (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) {
     memcpy(&v, p, 8);
     if (tsr_datetime_print(datatype, v, text)) sqlite3_str_appendf(out, "'%s'", text);
@@ -171,14 +171,14 @@ static void append_type(sqlite3_str *out, tsr_datatype datatype, uint32_t values
 
 static void append_bounds(sqlite3_str *out, const tsr_field *f, const tsr_interval *interval) {
   if (f->values_per_cell == TSR_VARIABLE) {
-    ddl_append_text(out, interval->low_text, interval->low_size);
+    append_text(out, interval->low_text, interval->low_size);
     sqlite3_str_appendall(out, ", ");
-    ddl_append_text(out, interval->high_text, interval->high_size);
+    append_text(out, interval->high_text, interval->high_size);
     return;
   }
-  ddl_append_literal(out, f->datatype, 1, interval->low, tsr_datatype_size(f->datatype));
+  append_literal(out, f->datatype, 1, interval->low, tsr_datatype_size(f->datatype));
   sqlite3_str_appendall(out, ", ");
-  ddl_append_literal(out, f->datatype, 1, interval->high, tsr_datatype_size(f->datatype));
+  append_literal(out, f->datatype, 1, interval->high, tsr_datatype_size(f->datatype));
 }
 
 static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_t d) {
@@ -192,7 +192,7 @@ static void append_dimension(sqlite3_str *out, const tsr_schema *schema, uint32_
     append_bounds(out, f, &domain);
     if (f->has_extent) {
       sqlite3_str_appendall(out, ", ");
-      ddl_append_literal(out, tsx_extent_datatype(f->datatype), 1, f->extent, tsr_datatype_size(f->datatype));
+      append_literal(out, tsx_extent_datatype(f->datatype), 1, f->extent, tsr_datatype_size(f->datatype));
     }
     sqlite3_str_appendchar(out, 1, ')');
   }
@@ -217,8 +217,7 @@ static void append_enum(sqlite3_str *out, const tsr_enumeration *e) {
   sqlite3_str_appendall(out, " ENUM(");
   for (uint64_t i = 0; i < e->count; i++) {
     if (i) sqlite3_str_appendall(out, ", ");
-    ddl_append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[i],
-                       e->offsets[i + 1] - e->offsets[i]);
+    append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]);
   }
   sqlite3_str_appendall(out, e->ordered ? ") ORDERED" : ")");
 }
@@ -236,15 +235,15 @@ static void append_fill(sqlite3_str *out, const tsr_field *f, const tsr_enumerat
   }
   sqlite3_str_appendall(out, " DEFAULT ");
   if (e)
-    ddl_append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[code],
-                       e->offsets[code + 1] - e->offsets[code]);
-  else ddl_append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
+    append_literal(out, e->datatype, e->values_per_label, e->data + e->offsets[code],
+                   e->offsets[code + 1] - e->offsets[code]);
+  else append_literal(out, f->datatype, f->values_per_cell, f->fill, f->fill_size);
   if (f->nullable) sqlite3_str_appendall(out, " /* no INSERT uses it, as the column may be NULL */");
 }
 
 /* Finds an enumeration that is loaded in the schema itself, or loads it through the array. */
-static int ddl_find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
-                                const tsr_enumeration **found, tsr_error *error) {
+static int find_enumeration(tsr_array *array, const tsr_schema *schema, const char *name, const tsr_enumeration **found,
+                            tsr_error *error) {
   for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     *found = &schema->enumerations[i];
     if ((*found)->loaded && !strcmp((*found)->name, name)) return TSR_OK;
@@ -272,8 +271,8 @@ static void append_column_filters(sqlite3_str *out, const tsr_pipeline *filters)
 
 /* Appends the labels of a dimension. The filters of their values are not in the schema, but in the labels' arrays. A
  * label whose array cannot be opened is written without them. */
-static int ddl_append_labels(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t dimension,
-                             tsr_error *error) {
+static int append_labels(sqlite3_str *out, tsr_array *array, const tsr_schema *schema, uint32_t dimension,
+                         tsr_error *error) {
   for (uint32_t i = 0; i < schema->label_count; i++) {
     const tsr_label *label = &schema->labels[i];
     tsr_label_index *index = NULL;
@@ -287,7 +286,7 @@ static int ddl_append_labels(sqlite3_str *out, tsr_array *array, const tsr_schem
       return tsx_out_of_memory(error);
     }
     sqlite3_str_appendall(out, " LABEL ");
-    ddl_append_name(out, name);
+    append_name(out, name);
     sqlite3_free(name);
     sqlite3_str_appendchar(out, 1, ' ');
     append_type(out, label->datatype, label->values_per_cell);
@@ -305,12 +304,12 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   const tsr_field *f = &schema->fields[i];
   const tsr_enumeration *e = NULL;
   if (f->enumeration) {
-    int code = ddl_find_enumeration(array, schema, f->enumeration, &e, error);
+    int code = find_enumeration(array, schema, f->enumeration, &e, error);
     if (code == TSR_OK) code = adapt_filters(definition, i, e, error);
     if (code < 0) return code;
   }
   sqlite3_str_appendall(out, "\n  ");
-  ddl_append_name(out, name);
+  append_name(out, name);
   sqlite3_str_appendchar(out, 1, ' ');
   if (e) append_type(out, e->datatype, e->values_per_label);
   else append_type(out, f->datatype, f->values_per_cell);
@@ -320,7 +319,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   append_column_filters(out, tsx_filters_of(schema, i));
   if (e) append_enum(out, e);
   if (f->is_dimension) {
-    int code = ddl_append_labels(out, array, schema, i, error);
+    int code = append_labels(out, array, schema, i, error);
     if (code < 0) return code;
   }
   sqlite3_str_appendchar(out, 1, ',');
@@ -362,7 +361,7 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   char *part = sqlite3_mprintf("%.*s", (int)(end - begin), path + begin);
   char *name = part ? tsx_name_text(part) : NULL;
   int code = name ? TSR_OK : tsx_out_of_memory(error);
-  if (name) ddl_append_name(out, *name ? name : "array");
+  if (name) append_name(out, *name ? name : "array");
   sqlite3_free(name);
   sqlite3_free(part);
   return code;
@@ -391,7 +390,7 @@ int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_sc
   sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
   int code = in_database ? tsx_table_name_parse(address->path + strlen("db:"), &schema, &name, error)
                          : append_table_name(out, address->path, error);
-  if (code == TSR_OK && in_database) ddl_append_name(out, name);
+  if (code == TSR_OK && in_database) append_name(out, name);
   sqlite3_free(schema);
   sqlite3_free(name);
   if (code < 0) return code;

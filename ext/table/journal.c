@@ -187,8 +187,7 @@ static const char *file_of(const tsx_table *table) {
 
 /* Finds the place of a database file. Returns 1; 0 if nothing distinguishes the file from others, and then the place is
  * the connection's random id; or an error. */
-static int journal_find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE],
-                              tsr_error *error) {
+static int find_place(const tsx_connection *connection, const char *schema, char place[TSX_ID_SIZE], tsr_error *error) {
   const char *file = sqlite3_db_filename(connection->db, schema);
   int moved = 0; /* the file at its path may be another by now; a VFS that cannot tell leaves 0 */
   sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
@@ -199,8 +198,8 @@ static int journal_find_place(const tsx_connection *connection, const char *sche
 
 /* Finds the id that a table gives to its markers at this place. *kept: NAME_config has that id already. Returns
  * SQLITE_ROW; SQLITE_DONE if the table is not one of ours; else SQLite's error. */
-static int journal_find_owner(sqlite3 *db, const char *schema, const char *name, const char *place,
-                              char owner[TSX_ID_SIZE], bool *kept) {
+static int find_owner(sqlite3 *db, const char *schema, const char *name, const char *place, char owner[TSX_ID_SIZE],
+                      bool *kept) {
   sqlite3_stmt *statement = NULL;
   tsr_error error;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key IN ('owner', 'id') ORDER BY key DESC",
@@ -227,7 +226,7 @@ int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *err
   char owner[TSX_ID_SIZE], place[TSX_ID_SIZE];
   *value = NULL;
   if (!file_of(table)) return TSR_OK;
-  const int placed = journal_find_place(table->connection, table->schema_name, place, error);
+  const int placed = find_place(table->connection, table->schema_name, place, error);
   if (placed <= 0) return placed;
   tsx_journal_make_id(owner);
   *value = sqlite3_mprintf("%s %s", owner, place);
@@ -238,11 +237,11 @@ int tsx_journal_first_owner(const tsx_table *table, char **value, tsr_error *err
 static int choose_owner(const tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   char owner[TSX_ID_SIZE], *name = NULL;
   bool kept = false;
-  const int placed = journal_find_place(table->connection, table->schema_name, transaction->owner.place, error);
+  const int placed = find_place(table->connection, table->schema_name, transaction->owner.place, error);
   if (placed < 0) return placed;
   int code = present_name(table, &name);
   if (code == SQLITE_ROW)
-    code = journal_find_owner(table->connection->db, table->schema_name, name, transaction->owner.place, owner, &kept);
+    code = find_owner(table->connection->db, table->schema_name, name, transaction->owner.place, owner, &kept);
   sqlite3_free(name);
   if (code == SQLITE_DONE) tsx_journal_make_id(owner); /* NAME_config is not ours: a random id, which nothing undoes */
   else if (code != SQLITE_ROW) return fail_sql(table->connection->db, code, table, error);
@@ -420,7 +419,7 @@ static int ask_owner(void *argument, const char *schema, const char *name) {
   const commit_question *q = argument;
   char owner[TSX_ID_SIZE];
   bool kept;
-  const int code = journal_find_owner(q->connection->db, schema, name, q->place, owner, &kept);
+  const int code = find_owner(q->connection->db, schema, name, q->place, owner, &kept);
   return code == SQLITE_ROW && strcmp(owner, q->owner) != 0 ? SQLITE_DONE : code;
 }
 
@@ -428,7 +427,7 @@ static int ask_owner(void *argument, const char *schema, const char *name) {
 static int find_present_owner(commit_question *q, const char *owner) {
   tsr_error ignored;
   if (!owner) return SQLITE_DONE; /* a marker of an earlier version has a path, which may be another file's by now */
-  if (journal_find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
+  if (find_place(q->connection, q->schema, q->place, &ignored) < 0) return SQLITE_IOERR;
   q->owner = owner;
   return ask_tables(q->connection->db, q->schema, "_config", ask_owner, q);
 }
@@ -520,7 +519,7 @@ static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   return committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
 }
 
-static void deferred_give_up(tsx_connection *connection, const tsx_array *array);
+static void give_up(tsx_connection *connection, const tsx_array *array);
 
 static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   commit_question q = {.connection = connection};
@@ -531,7 +530,7 @@ static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *ch
     return error->code;
   }
   (void)tsx_connection_report_lost(connection, NULL); /* the user has been told by now */
-  deferred_give_up(connection, array);
+  give_up(connection, array);
   return code;
 }
 
@@ -673,7 +672,7 @@ void tsx_deferred_try(tsx_connection *connection, const char *path) {
 }
 
 /* Gives up the deferred commits to this array, and removes the files that were prepared for them. */
-static void deferred_give_up(tsx_connection *connection, const tsx_array *array) {
+static void give_up(tsx_connection *connection, const tsx_array *array) {
   for (tsx_deferred_commit *kept = connection->deferred, *next; kept; kept = next) {
     next = kept->next;
     if (kept->array != array) continue;

@@ -362,7 +362,7 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   return code;
 }
 
-static int module_open_array(tsx_table *table, bool create, tsr_error *error) {
+static int open_array(tsx_table *table, bool create, tsr_error *error) {
   int code = open_or_make_array(table, create, error);
   if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
     free_columns(table);
@@ -418,7 +418,7 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
 
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
-  int code = module_open_array(table, false, error);
+  int code = open_array(table, false, error);
   if (code < 0) return code;
   bool same = false;
   for (int not_null = NOT_NULL_NONE; not_null <= NOT_NULL_ALL && !same; not_null++) {
@@ -457,8 +457,8 @@ static int module_disconnect(sqlite3_vtab *vtab) {
 }
 
 /* Makes the table object from the arguments of xCreate or xConnect. Does not access the array. */
-static int module_make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments,
-                             tsx_table **out, tsr_error *error) {
+static int make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments, tsx_table **out,
+                      tsr_error *error) {
   tsx_table *table = sqlite3_malloc64(sizeof *table);
   if (!table) return tsx_out_of_memory(error);
   memset(table, 0, sizeof *table);
@@ -494,10 +494,9 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
                   char **message) {
   tsr_error error = {0};
   tsx_table *table = NULL;
-  if (module_make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  if (make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
   if (tsx_transactions_check(table->connection, &error) < 0) return module_fail(table, &error, message);
-  if (module_open_array(table, table->options.definition_count > 0, &error) < 0)
-    return module_fail(table, &error, message);
+  if (open_array(table, table->options.definition_count > 0, &error) < 0) return module_fail(table, &error, message);
   tsx_journal_make_id(table->commit.id);
   table->declared.declaration = declaration(table, NOT_NULL_ALL);
   char *owner = NULL;
@@ -536,7 +535,7 @@ static int open_or_recall(tsx_table *table, char **message) {
   tsr_error error = {0};
   sqlite3_stmt *reading = NULL;
   int code = table->in_database ? begin_reading(table, &reading) : SQLITE_OK;
-  if (code == SQLITE_OK && module_open_array(table, false, &error) == TSR_OK) {
+  if (code == SQLITE_OK && open_array(table, false, &error) == TSR_OK) {
     table->declared.declaration = declaration(table, NOT_NULL_ALL);
   } else {
     if (!reading) code = begin_reading(table, &reading);
@@ -555,7 +554,7 @@ static int module_connect(sqlite3 *db, void *argument, int count, const char *co
                           char **message) {
   tsr_error error = {0};
   tsx_table *table = NULL;
-  if (module_make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  if (make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   int code = open_or_recall(table, message);
   if (code != SQLITE_OK) {

@@ -289,8 +289,7 @@ static void creation_forget(tsx_array *array, bool abandon) {
 }
 
 /* Fails unless the table has a key if and only if its definition asks for encryption. */
-static int creation_check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key,
-                              tsr_error *error) {
+static int check_key(const tsx_table *table, const tsx_definition *definition, const uint8_t *key, tsr_error *error) {
   if (definition->encrypted && !key)
     return tsx_fail(error, TSR_AUTH, "encryption=aes_256_gcm needs a key: the option key_file, or tessera_set_key");
   if (!definition->encrypted && key)
@@ -357,7 +356,7 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   if (table->connection->database_arrays.making) return tsx_database_make(table, NULL, key, error);
   int code = tsx_define(options, &definition, error);
   if (code < 0) return code;
-  code = creation_check_key(table, &definition, key, error);
+  code = check_key(table, &definition, key, error);
   if (table->in_database) {
     if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
     tsx_definition_release(&definition);
@@ -516,7 +515,7 @@ static int fail_database(const tsx_table *table, const tsx_transaction *transact
 
 /* Fails if the array no longer has the table's schema: it was replaced by another array. The writer uses the array's
  * latest schema, which may be newer than the table's. */
-static int transaction_check_schema(const tsx_table *table, tsr_error *error) {
+static int check_schema(const tsx_table *table, tsr_error *error) {
   const tsx_transaction *transaction = table->array->transaction;
   if (tsr_writer_schema(transaction->writer) == table->schema) return TSR_OK;
   return tsr_array_has_schema(table->array->core, table->schema, error);
@@ -556,7 +555,7 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   if (code == TSR_OK) code = freeze(table, error);
   if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
   if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
-  if (code == TSR_OK) code = transaction_check_schema(table, error);
+  if (code == TSR_OK) code = check_schema(table, error);
   if (code == TSR_OK)
     code = tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
                              &transaction->base, error);
@@ -701,8 +700,7 @@ int tsx_begin(sqlite3_vtab *vtab) {
   if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
   if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
     tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
-  if (code == TSR_OK)
-    code = transaction_check_schema(table, &error); /* on failure, a transaction that another table began stays */
+  if (code == TSR_OK) code = check_schema(table, &error); /* on failure, a transaction that another table began stays */
   if (code == TSR_OK) return SQLITE_OK;
   table->commit.begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
   return tsx_vtab_error(vtab, &error);

@@ -168,13 +168,13 @@ void tsx_update_forget(tsx_table *table) {
   u->scan.count = u->scan.room = 0;
 }
 
-static touched *update_slot_of(const update_fates *fates, int64_t row) {
+static touched *slot_of(const update_fates *fates, int64_t row) {
   uint64_t h = (uint64_t)row * UINT64_C(0x9E3779B97F4A7C15), at = (h ^ h >> 32) & fates->mask;
   while (fates->slots[at].fate && fates->slots[at].row != row) at = (at + 1) & fates->mask;
   return &fates->slots[at];
 }
 
-static int update_make_slots(tsx_changes *u, tsr_error *error) {
+static int make_slots(tsx_changes *u, tsr_error *error) {
   update_fates *fates = &u->fates;
   uint64_t count = 16;
   if (u->scan.incomplete) return tsx_out_of_memory(error);
@@ -183,14 +183,14 @@ static int update_make_slots(tsx_changes *u, tsr_error *error) {
   memset(fates->slots, 0, count * sizeof *fates->slots);
   fates->mask = count - 1;
   for (uint64_t i = 0; i < u->scan.count; i++)
-    *update_slot_of(fates, u->scan.rows[i]) = (touched){u->scan.rows[i], FATE_PENDING};
+    *slot_of(fates, u->scan.rows[i]) = (touched){u->scan.rows[i], FATE_PENDING};
   return TSR_OK;
 }
 
-static fate fate_of(const tsx_changes *u, int64_t row) { return update_slot_of(&u->fates, row)->fate; }
+static fate fate_of(const tsx_changes *u, int64_t row) { return slot_of(&u->fates, row)->fate; }
 
 static void set_done(tsx_changes *u, int64_t row) {
-  touched *slot = update_slot_of(&u->fates, row);
+  touched *slot = slot_of(&u->fates, row);
   if (slot->fate) slot->fate = FATE_DONE;
 }
 
@@ -216,7 +216,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
 }
 
 /* Makes an old row the reader's batch. *index is its cell's index. */
-static int update_find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
+static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   int code = tsr_reader_find(u->statement.reader, row, &batch, error);
   if (code == 0)
@@ -236,7 +236,7 @@ static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error 
 /* Sets the first `fields` fields of u->row to those of an old row. */
 static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *error) {
   uint64_t index;
-  int code = update_find_old(u, row, &index, error);
+  int code = find_old(u, row, &index, error);
   for (uint32_t f = 0; f < fields && code == TSR_OK; f++) code = keep_field(u, f, index, error);
   return code;
 }
@@ -248,7 +248,7 @@ static int fail_field(const tsx_changes *u, int code, uint32_t column, const cha
 }
 
 /* Sets u->row to the values of an INSERT. */
-static int update_take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
   for (uint32_t c = 0; c < u->table->column_count; c++) {
@@ -462,7 +462,7 @@ static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_erro
     code = tsx_label_coordinate_of(table, &table->labels[i], value, places[i], error);
     if (code == TSR_OK) tsx_row_place(u->row, table->labels[i].dimension, places[i]);
   }
-  if (code == TSR_OK) code = update_take_values(u, values, error);
+  if (code == TSR_OK) code = take_values(u, values, error);
   for (uint32_t i = 0; code == TSR_OK && i < table->label_count; i++) {
     const tsx_label_column *label = &table->labels[i];
     const tsr_column *set = &tsx_row_columns(u->row)[label->dimension];
@@ -486,8 +486,7 @@ static bool gives_labels(const tsx_changes *u, int count, sqlite3_value **values
 /* Inserts a row of `count` values. */
 static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
                       sqlite3_int64 *rowid, tsr_error *error) {
-  int code =
-      gives_labels(u, count, values) ? take_labelled_values(u, values, error) : update_take_values(u, values, error);
+  int code = gives_labels(u, count, values) ? take_labelled_values(u, values, error) : take_values(u, values, error);
   if (code == TSR_CONSTRAINT) u->call.code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
@@ -499,7 +498,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, s
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
 }
 
-/* Copies the columns of the reader's dimensions. The row's index in them is the one from update_find_old. */
+/* Copies the columns of the reader's dimensions. The row's index in them is the one from find_old. */
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
@@ -538,7 +537,7 @@ static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coord
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete || u->scan.mixed) return TSR_OK;
   if (sqlite3_get_autocommit(u->table->connection->db) && u->scan.cursor != u->table->cursors.opened) return TSR_OK;
-  if (!u->fates.slots && update_make_slots(u, error) < 0) return error->code;
+  if (!u->fates.slots && make_slots(u, error) < 0) return error->code;
   if (!fate_of(u, row)) return TSR_OK;
   int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
                              &there, error);
@@ -588,7 +587,7 @@ static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *er
 }
 
 static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
-  int code = update_find_old(u, row, index, error);
+  int code = find_old(u, row, index, error);
   return code < 0 ? code : change_values(u, values, *index, error);
 }
 
@@ -597,7 +596,7 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   uint64_t index;
   uint32_t dimension = 0;
   bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
-  int code = sets && !schema->dense && !u->fates.slots ? update_make_slots(u, error) : TSR_OK;
+  int code = sets && !schema->dense && !u->fates.slots ? make_slots(u, error) : TSR_OK;
   if (code < 0) return code;
   if (u->fates.slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
   code = set_row(u, row, values, &index, error);

@@ -119,7 +119,7 @@ static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
 
-static tsr_datatype value_in_shown_of(const tsx_row *row, tsr_datatype datatype) {
+static tsr_datatype shown_of(const tsx_row *row, tsr_datatype datatype) {
   return tsx_datatype_shown(datatype, row->table->options.shows.uint64_signed);
 }
 
@@ -249,8 +249,7 @@ static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, t
   return code;
 }
 
-static int value_in_take_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out,
-                              tsr_error *error) {
+static int take_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   int type = sqlite3_value_type(value);
   if (integers) {
     int code = take_integer(datatype, value, out, error);
@@ -363,14 +362,14 @@ static int take_cell(cell_field *f, tsr_datatype datatype, uint32_t values_per_c
   switch (tsr_datatype_kind(datatype)) {
   case TSR_KIND_FLOAT: return take_float(datatype, value, f->value, error);
   case TSR_KIND_DATETIME:
-  case TSR_KIND_TIME: return value_in_take_time(datatype, integers, value, f->value, error);
+  case TSR_KIND_TIME: return take_time(datatype, integers, value, f->value, error);
   default: return take_integer(datatype, value, f->value, error);
   }
 }
 
 /* ---- Labels ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t value_in_hash_of(const uint8_t *p, uint64_t size) {
+static uint64_t hash_of(const uint8_t *p, uint64_t size) {
   uint64_t h = UINT64_C(14695981039346656037);
   for (uint64_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(1099511628211);
   return h ^ h >> 32;
@@ -388,7 +387,7 @@ static int make_index(cell_field *f, tsr_error *error) {
   memset(f->index, 0, slots * sizeof *f->index);
   f->index_mask = slots - 1;
   for (uint64_t i = 0; i < e->count; i++) {
-    uint64_t at = value_in_hash_of(e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]) & f->index_mask;
+    uint64_t at = hash_of(e->data + e->offsets[i], e->offsets[i + 1] - e->offsets[i]) & f->index_mask;
     while (f->index[at]) at = (at + 1) & f->index_mask;
     f->index[at] = (uint32_t)i + 1;
   }
@@ -405,8 +404,7 @@ static int find_label(cell_field *f, bytes label, uint64_t *found, tsr_error *er
     return TSR_OK;
   }
   if (!f->index && make_index(f, error) < 0) return error->code;
-  for (uint64_t at = value_in_hash_of(label.data, label.size) & f->index_mask; f->index[at];
-       at = (at + 1) & f->index_mask)
+  for (uint64_t at = hash_of(label.data, label.size) & f->index_mask; f->index[at]; at = (at + 1) & f->index_mask)
     if (is_label(e, f->index[at] - 1, label)) {
       *found = f->index[at] - 1;
       break;
@@ -419,7 +417,7 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   bytes label;
   uint64_t code_number = e->count;
   bool integers = row->table->options.shows.datetimes_integer;
-  int code = take_cell(f, value_in_shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
+  int code = take_cell(f, shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
   if (code == TSR_OK) code = find_label(f, label, &code_number, error);
   if (code == TSR_NOMEM) return code;
   if (code_number == e->count) {
@@ -511,7 +509,7 @@ int tsx_row_set(tsx_row *row, uint32_t field, sqlite3_value *value, bool insert,
   cell_field *f = &row->fields[field];
   bytes cell = {f->value, 0};
   int code = f->enumeration ? take_label(row, f, value, error)
-                            : take_cell(f, value_in_shown_of(row, f->field->datatype), f->field->values_per_cell,
+                            : take_cell(f, shown_of(row, f->field->datatype), f->field->values_per_cell,
                                         row->table->options.shows.datetimes_integer, value, &cell, error);
   if (code < 0) {
     char place[200];
@@ -578,7 +576,7 @@ static void find_shortcut(const tsx_row *row, cell_field *f) {
     f->shortcut = tsr_datatype_size(field->datatype) == 8 ? REAL64 : REAL32;
   } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
     value_in_wide low, high;
-    limits(value_in_shown_of(row, field->datatype), &low, &high);
+    limits(shown_of(row, field->datatype), &low, &high);
     f->shortcut = INTEGER64;
     f->low = (int64_t)low;
     f->high = high > INT64_MAX ? INT64_MAX : (int64_t)high;

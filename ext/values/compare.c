@@ -73,7 +73,7 @@ static void compare_with_greatest(tsx_op op, tsx_ranges *ranges) {
 
 /* Adds the integers low..high, inclusive, clamped to the datatype. UINT64 shown as signed takes two ranges: in the
  * array, unsigned numbers ascend, so negative numbers come last. */
-static void compare_add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
+static void add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
   tsr_datatype datatype = column->description->datatype;
   uint64_t size = tsr_datatype_size(datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
@@ -99,14 +99,13 @@ static void compare_add_integers(const tsx_column *column, compare_wide low, com
 
 /* Adds the integers that compare with a value as `op` says. The value is at an integer or between two: `at` is the
  * first integer not below it, `above` the first above it. */
-static void compare_add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above,
-                                 tsx_ranges *ranges) {
+static void add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above, tsx_ranges *ranges) {
   switch (op) {
-  case TSX_GT: compare_add_integers(column, above, WIDE_MAX, ranges); break;
-  case TSX_GE: compare_add_integers(column, at, WIDE_MAX, ranges); break;
-  case TSX_LT: compare_add_integers(column, WIDE_MIN, at - 1, ranges); break;
-  case TSX_LE: compare_add_integers(column, WIDE_MIN, above - 1, ranges); break;
-  default: compare_add_integers(column, at, above - 1, ranges);
+  case TSX_GT: add_integers(column, above, WIDE_MAX, ranges); break;
+  case TSX_GE: add_integers(column, at, WIDE_MAX, ranges); break;
+  case TSX_LT: add_integers(column, WIDE_MIN, at - 1, ranges); break;
+  case TSX_LE: add_integers(column, WIDE_MIN, above - 1, ranges); break;
+  default: add_integers(column, at, above - 1, ranges);
   }
 }
 
@@ -130,7 +129,7 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
     compare_with_greatest(op, ranges);
     return;
   }
-  compare_add_compared(column, op, at, above, ranges);
+  add_compared(column, op, at, above, ranges);
 }
 
 /* ---- UINT64 above the signed range, shown as text ---------------------------------------------------------------- */
@@ -151,7 +150,7 @@ static bool take_digits(const char *text, int size, compare_wide *number) {
 
 /* Returns the first number whose text is greater than `text`, or TEXT_END: a lower bound. `text` is not itself the text
  * of a number. */
-static compare_wide compare_place_text(const tsx_text *text) {
+static compare_wide place_text(const tsx_text *text) {
   compare_wide low = TEXT_MIN, high = TEXT_END;
   char digits[24];
   while (low < high) {
@@ -186,7 +185,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     if (digits && (!(how & TSX_SQLITE_RULES) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
     } else if (given && text_take(value, how, &text)) {
-      at = above = compare_place_text(&text);
+      at = above = place_text(&text);
     } else {
       ranges->count = TSX_NO_MEMORY;
       return;
@@ -195,7 +194,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
   }
   default: break;
   }
-  compare_add_compared(column, op, at, above, ranges);
+  add_compared(column, op, at, above, ranges);
 }
 
 /* ---- Floats ------------------------------------------------------------------------------------------------------ */

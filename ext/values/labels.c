@@ -15,7 +15,7 @@ bool tsx_labels_possible(const tsx_column *column) {
 }
 
 /* Describes the labels as a column of their own. *field must live as long as the column. */
-static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
+static tsx_column column_of(const tsx_column *column, tsr_field *field) {
   *field = (tsr_field){.datatype = column->enumeration->datatype, .values_per_cell = 1};
   return (tsx_column){.form = column->label_form,
                       .description = field,
@@ -24,14 +24,14 @@ static tsx_column labels_column_of(const tsx_column *column, tsr_field *field) {
 
 bool tsx_labels_exact(const tsx_column *column, tsx_op op, sqlite3_value *value) {
   tsr_field field;
-  const tsx_column labels = labels_column_of(column, &field);
+  const tsx_column labels = column_of(column, &field);
   if (column->label_form == TSX_TEXT || !tsx_labels_possible(column)) return false;
   if (op == TSX_IS && (!value || sqlite3_value_type(value) == SQLITE_NULL))
     return false; /* codes without a label match */
   return tsx_ranges_exact(&labels, op, value, false);
 }
 
-static int labels_compare_text(const void *label, uint64_t size, const void *text, uint64_t text_size) {
+static int compare_text(const void *label, uint64_t size, const void *text, uint64_t text_size) {
   uint64_t common = size < text_size ? size : text_size;
   int order = common ? memcmp(label, text, common) : 0;
   return order ? order : size < text_size ? -1 : size > text_size;
@@ -61,7 +61,7 @@ static double load_real(tsx_form form, const void *p) {
 }
 
 static int labels_compare(tsx_form form, const void *label, uint64_t size, const void *end, uint64_t end_size) {
-  if (form == TSX_TEXT) return labels_compare_text(label, size, end, end_size);
+  if (form == TSX_TEXT) return compare_text(label, size, end, end_size);
   if (form == TSX_FLOAT32 || form == TSX_FLOAT64) {
     const double a = load_real(form, label), b = load_real(form, end);
     return a < b ? -1 : a > b;
@@ -124,7 +124,7 @@ int tsx_codes_within(const tsx_column *column, const tsr_range *range, tsx_codes
 int tsx_codes_add(const tsx_column *column, tsx_op op, bool nocase, bool numeric, sqlite3_value *value, unsigned how,
                   tsx_codes *codes) {
   tsr_field field;
-  const tsx_column labels = labels_column_of(column, &field);
+  const tsx_column labels = column_of(column, &field);
   tsx_ranges ranges = {0};
   void *memory = NULL;
   if (op != TSX_NOTNULL) {

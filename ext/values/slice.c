@@ -128,8 +128,8 @@ static int slice_compare(tsr_datatype datatype, const uint8_t *a, const uint8_t 
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------- */
 
-static int slice_check_domain(const tsr_field *field, tsr_datatype shown, const uint8_t *value, const char *name,
-                              const char *given, tsr_error *error) {
+static int check_domain(const tsr_field *field, tsr_datatype shown, const uint8_t *value, const char *name,
+                        const char *given, tsr_error *error) {
   if (!field->has_domain || (slice_compare(field->datatype, value, field->low) >= 0 &&
                              slice_compare(field->datatype, value, field->high) <= 0))
     return TSR_OK;
@@ -154,9 +154,8 @@ static int slice_side(tsr_datatype datatype, const char *text, bool quoted) {
 
 /* Sets one end of a dimension. `json` is the value's JSON text. With `cut`, an end may be outside of the domain: *side
  * is -1 below it, 1 above it, else 0; -2 and 2 outside of the datatype, too: then *number is not set. */
-static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
-                         const char *json, bool cut, int *side, uint8_t *number, uint8_t **text, uint64_t *text_size,
-                         tsr_error *error) {
+static int set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value, const char *json,
+                   bool cut, int *side, uint8_t *number, uint8_t **text, uint64_t *text_size, tsr_error *error) {
   uint8_t *bytes = NULL;
   uint64_t size;
   if (!field->cell_size) {
@@ -190,9 +189,7 @@ static int slice_set_end(const tsr_field *field, tsr_datatype shown, const char 
       *side = slice_compare(field->datatype, number, field->low) < 0    ? -1
               : slice_compare(field->datatype, number, field->high) > 0 ? 1
                                                                         : 0;
-    else
-      code =
-          slice_check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
+    else code = check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
   }
   sqlite3_free(bytes);
   return code;
@@ -238,7 +235,7 @@ static int take_ends(sqlite3_stmt *row, const char *json, const char *name, tsx_
   return TSR_OK;
 }
 
-/* Returns true if two given ends are reversed. `sides` are those of slice_set_end. */
+/* Returns true if two given ends are reversed. `sides` are those of set_end. */
 static bool slice_is_reversed(const tsr_field *field, const tsr_interval *box, const int sides[2]) {
   if (!field->cell_size) {
     const uint64_t common = box->low_size < box->high_size ? box->low_size : box->high_size;
@@ -265,11 +262,11 @@ static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *fiel
   int code = take_ends(row, json, name, use, bound, &ends, error);
   const bool cut = use == TSX_SLICE && code == TSR_OK && ends.value[0] != ends.value[1];
   if (code == TSR_OK && bound->low_given)
-    code = slice_set_end(field, shown, name, ends.value[0], ends.json[0], cut, &sides[0], box->low, &box->low_text,
-                         &box->low_size, error);
+    code = set_end(field, shown, name, ends.value[0], ends.json[0], cut, &sides[0], box->low, &box->low_text,
+                   &box->low_size, error);
   if (code == TSR_OK && bound->high_given)
-    code = slice_set_end(field, shown, name, ends.value[1], ends.json[1], cut, &sides[1], box->high, &box->high_text,
-                         &box->high_size, error);
+    code = set_end(field, shown, name, ends.value[1], ends.json[1], cut, &sides[1], box->high, &box->high_text,
+                   &box->high_size, error);
   bound->low_text = box->low_text;
   bound->high_text = box->high_text;
   if (code == TSR_OK && bound->low_given && bound->high_given && slice_is_reversed(field, box, sides))
