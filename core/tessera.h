@@ -23,7 +23,20 @@
 extern "C" {
 #endif
 
-#define TSR_VERSION "0.1.0"
+/* ---- Version ----------------------------------------------------------------------------------------------------- */
+
+/* The version of this header. Everything else that shows a version takes it from here. */
+#define TSR_VERSION "0.2.0"
+
+#define TSR_VERSION_MAJOR 0
+#define TSR_VERSION_MINOR 2
+#define TSR_VERSION_PATCH 0
+
+/* one number that grows with the version: 1002003 for "1.2.3" */
+#define TSR_VERSION_NUMBER (TSR_VERSION_MAJOR * 1000000 + TSR_VERSION_MINOR * 1000 + TSR_VERSION_PATCH)
+
+/* Returns TSR_VERSION of the library that the program runs with, which can be newer than the header. */
+TSR_API const char *tsr_version(void);
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 

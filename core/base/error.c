@@ -1,4 +1,4 @@
-/* error.c: the names of the codes, and the functions that fill a tsr_error.
+/* error.c: the version, the names of the codes, and the functions that fill a tsr_error.
  *
  * A message is always NUL-terminated, valid UTF-8 and one line. Messages quote bytes of files, so each byte of a
  * control character or of invalid UTF-8 becomes '?'. A message that is too long, usually because of its paths, loses
@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+const char *tsr_version(void) { return TSR_VERSION; }
 
 const char *tsr_code_name(int rc) {
   switch (rc) {

@@ -1,4 +1,4 @@
-/* test_error.c: codes have names, tsr__wrap puts context in front, and messages are printable UTF-8 for any input. */
+/* test_error.c: the version is one, codes have names, tsr__wrap puts context in front, and messages are printable UTF-8 for any input. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,6 +21,16 @@ static void test_every_code_has_its_name(void **state) {
   assert_string_equal(tsr_code_name(-21), "UNREACHABLE");
   assert_string_equal(tsr_code_name(-22), "UNKNOWN");
   assert_string_equal(tsr_code_name(1), "UNKNOWN");
+}
+
+static void test_text_and_numbers_are_one_version(void **state) {
+  char text[32];
+  snprintf(text, sizeof text, "%d.%d.%d", TSR_VERSION_MAJOR, TSR_VERSION_MINOR, TSR_VERSION_PATCH);
+  assert_string_equal(TSR_VERSION, text);
+  assert_string_equal(tsr_version(), text);
+  int major = TSR_VERSION_NUMBER / 1000000, minor = TSR_VERSION_NUMBER / 1000 % 1000, patch = TSR_VERSION_NUMBER % 1000;
+  snprintf(text, sizeof text, "%d.%d.%d", major, minor, patch);
+  assert_string_equal(TSR_VERSION, text);
 }
 
 static void test_fail_sets_code_and_message(void **state) {
@@ -156,6 +166,7 @@ static void test_messages_of_every_length_near_the_limit_fit(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_every_code_has_its_name),
+      cmocka_unit_test(test_text_and_numbers_are_one_version),
       cmocka_unit_test(test_fail_sets_code_and_message),
       cmocka_unit_test(test_wrap_puts_the_context_in_front),
       cmocka_unit_test(test_the_subject_lasts_until_the_next_failure),
