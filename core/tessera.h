@@ -12,6 +12,9 @@
  *  - Close objects in the reverse order of opening. Every _close function also takes NULL.
  *
  * Order of use: environment -> array -> snapshot (the cells visible between two times) -> reader -> batches of columns.
+ * This header and those that it includes are the stable interface, for programs. tessera_host.h and tessera_path.h are
+ * for the extension; no promise is made for them.
+ *
  * docs/c-api.md shows complete programs, docs/format.md describes the format, docs/design.md the design.
  */
 #ifndef TESSERA_H
@@ -112,23 +115,9 @@ TSR_API void tsr_environment_close(tsr_environment *environment);
 /* Confines the environment to a directory until it is closed: from now on it reads and writes arrays and groups,
  * including those already open, only below this directory. Within it, no symbolic link is followed, and no file with
  * several hard links is read. A later call can choose a narrower directory. TSR_PERM: the directory is not below the
- * current one. Paths outside of the bound then fail with TSR_PERM. Stores of the host (tsr_host_store) are not
+ * current one. Paths outside of the bound then fail with TSR_PERM. Stores of the host (tessera_host.h) are not
  * confined. */
 TSR_API int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error);
-
-/* Returns 1 if `path` is `directory` or is below it, else 0. Symbolic links and ".." are resolved; if a path does not
- * exist, its existing part is resolved. */
-TSR_API int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory,
-                                tsr_error *error);
-
-/* Reads up to `room` bytes from the beginning of a regular file into `bytes`. *size: the number of bytes read. The
- * environment's bound and `permits` apply. */
-TSR_API int tsr_file_read(tsr_environment *environment, const char *path, void *bytes, uint64_t room, uint64_t *size,
-                          tsr_error *error);
-
-/* Returns TSR_OK if `permits` and the environment's bound allow the path, else their error. Paths of a host's store are
- * always allowed. */
-TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* Counters since the last reset, in this order. tiles_read, tiles_cached and tiles_ahead count a tile once for each of
  * its fields, the other counters once. tiles_ahead counts the tiles among tiles_read that were loaded before they were
@@ -151,8 +140,6 @@ typedef struct tsr_counters {
 } tsr_counters;
 TSR_API void tsr_environment_counters(const tsr_environment *environment, tsr_counters *counters);
 TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
-/* Adds to rows_returned, for hosts that hand out rows themselves. */
-TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
 
 /* ---- Object stores ----------------------------------------------------------------------------------------------- */
 
@@ -211,70 +198,6 @@ typedef struct tsr_progress {
 /* Copies up to `room` running operations, the oldest first, and returns their number. Any thread may call it. */
 TSR_API uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room);
 
-/* An operation of the host, listed by tsr_progress_list. The caller provides the structure and must not move it between
- * tsr_work_begin and tsr_work_end. Each begin needs its end. Operations of one environment nest: one that begins inside
- * another ends before it. tsr_work_done adds `more` to the innermost operation. */
-typedef struct tsr_work {
-  struct tsr_work *outer;
-  int slot; /* -1: not shown */
-  uint64_t serial;
-} tsr_work;
-TSR_API void tsr_work_begin(tsr_environment *environment, tsr_work *work, const char *operation, const char *path,
-                            uint64_t total);
-TSR_API void tsr_work_done(tsr_environment *environment, uint64_t more);
-TSR_API void tsr_work_end(tsr_environment *environment, tsr_work *work);
-
-/* ---- Stores of the host ------------------------------------------------------------------------------------------ */
-
-/* A host can keep arrays somewhere other than in directories. It registers a store under a scheme; paths that begin
- * with the scheme and a colon then lead to that store. Every function that takes a path accepts such paths.
- *
- * A store has trees of files. Within a tree, a path consists of parts separated by '/'; "" is the root.
- * create_exclusive creates a file, append extends it, sync completes it; after that it never changes.
- *
- * Callbacks run on the caller's thread only, never on workers. They must not use the environment. They return TSR_OK,
- * or a negative code that they also set in `error`, with a message that says only what is wrong: the library prefixes
- * the path. */
-typedef struct tsr_listing tsr_listing;
-typedef enum tsr_entry_kind { TSR_ENTRY_FILE, TSR_ENTRY_DIRECTORY, TSR_ENTRY_OTHER } tsr_entry_kind;
-/* Adds an entry to a listing; called by the callback `list`, in any order. The name is copied. */
-TSR_API int tsr_listing_add(tsr_listing *listing, const char *name, tsr_entry_kind kind, tsr_error *error);
-
-typedef struct tsr_host_store {
-  /* Opens the tree at `path`, the complete path with its scheme. A tree that does not exist opens as an empty one. */
-  int (*open)(void *argument, const char *path, void **tree, tsr_error *error);
-  void (*close)(void *tree); /* called after all files of the tree are closed */
-  /* Opens a file for reading and gives its size in bytes; TSR_NOT_FOUND if it does not exist. */
-  int (*open_file)(void *tree, const char *path, void **file, uint64_t *size, tsr_error *error);
-  /* Creates an empty file; TSR_EXISTS if anything has this path. */
-  int (*create_exclusive)(void *tree, const char *path, void **file, tsr_error *error);
-  void (*close_file)(void *file);
-  /* Reads exactly `size` bytes at `offset`; the range lies within the file. TSR_ABORT if the file has been removed
-   * since it was opened and its bytes are gone; it must never read bytes of another file. */
-  int (*read_at)(void *file, uint64_t offset, void *buffer, uint64_t size, tsr_error *error);
-  int (*append)(void *file, const void *bytes, uint64_t size, tsr_error *error);
-  int (*sync)(void *file, tsr_error *error);
-  /* Calls tsr_listing_add for each entry of a directory; TSR_NOT_FOUND if the directory does not exist. */
-  int (*list)(void *tree, const char *path, tsr_listing *listing, tsr_error *error);
-  /* Gives a number that changes whenever an entry of the directory is added or removed; 0 if the directory does not
-   * exist. */
-  int (*stamp)(void *tree, const char *path, uint64_t *stamp, tsr_error *error);
-  /* Gives the time of the file's last change, in milliseconds since 1970; TSR_NOT_FOUND if it does not exist. */
-  int (*modified)(void *tree, const char *path, uint64_t *milliseconds, tsr_error *error);
-  /* Renames a file, or a directory with everything in it. If `exclusive`, TSR_EXISTS if anything has the path `to`;
-   * otherwise a file or an empty directory at that path is replaced. */
-  int (*rename)(void *tree, const char *from, const char *to, bool exclusive, tsr_error *error);
-  /* Removes a file or an empty directory; TSR_EXISTS if the directory is not empty. */
-  int (*remove)(void *tree, const char *path, tsr_error *error);
-  /* Makes a directory; TSR_EXISTS if anything has this path. The root may exist, but then it must be empty. */
-  int (*make_directory)(void *tree, const char *path, tsr_error *error);
-} tsr_host_store;
-
-/* Registers a store under a scheme, which consists of letters. Store and scheme are borrowed until the environment is
- * closed; `argument` is passed to the store's `open`. */
-TSR_API int tsr_environment_add_store(tsr_environment *environment, const char *scheme, const tsr_host_store *store,
-                                      void *argument, tsr_error *error);
-
 /* ---- Arrays ------------------------------------------------------------------------------------------------------ */
 
 typedef struct tsr_array tsr_array;
@@ -312,15 +235,6 @@ TSR_API const char *tsr_array_path(const tsr_array *array);
 /* Gives the schema in force at `as_of`: the last by name of the schemas that are not later. Looks for new schemas
  * first. Borrowed until the array is closed. */
 TSR_API int tsr_array_schema(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
-/* The same, among the schemas listed already, for example by the newest snapshot: does not access the store. */
-TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
-/* Returns 1 if every listed schema has this attribute, with the same type and not nullable, so that each cell of a
- * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than 64 schemas. Reads the
- * schemas. */
-TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
-/* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so another array must have
- * replaced the schema's array at the same path. */
-TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 
 /* Gives the enumeration `name` of `schema`, with its labels loaded. Borrowed until the array is closed. */
 TSR_API int tsr_array_enumeration(tsr_array *array, const tsr_schema *schema, const char *name,
@@ -340,20 +254,7 @@ typedef struct tsr_snapshot tsr_snapshot;
  * array. */
 TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                               tsr_snapshot **snapshot, tsr_error *error);
-/* Gives a snapshot from the last listing, without checking whether the array has changed since: for estimates. Returns
- * 1 and a snapshot, which the caller closes; 0 if there is none, or if checking is so cheap that the caller should use
- * tsr_snapshot_open. */
-TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
-                                tsr_snapshot **snapshot);
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot);
-/* Freezes the array, or unfreezes it. While it is frozen, all its snapshots show the state and the clock of the moment
- * of freezing, as one transaction needs. If other processes have merged fragments of that state with later commits and
- * vacuumed them, opening a snapshot fails with TSR_ABORT. tsr_writer_prepare still relists the array if it has changed.
- */
-TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
-/* Returns true if the last listing of the array found prepared commits: only then does tsr_array_recover have anything
- * to do. */
-TSR_API bool tsr_array_has_prepared(const tsr_array *array);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed until it is closed */
 /* Gives the box around all written cells, one interval for each dimension, borrowed until the snapshot is closed.
  * Returns 1; 0 if the snapshot is empty. */
@@ -713,15 +614,6 @@ TSR_API int tsr_creation_publish(tsr_creation *creation, tsr_error *error);
 /* Removes the prepared array with the cells written into it. Does nothing after tsr_creation_publish. The caller still
  * closes the creation. */
 TSR_API int tsr_creation_abandon(tsr_creation *creation, tsr_error *error);
-/* Returns the name of the schema file, borrowed until the creation is closed. A host can record it and pass it to
- * tsr_creation_recover later. */
-TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
-/* Publishes an array that a process prepared at `path` but did not publish, because it died or gave up. `schema_name`
- * is the name that tsr_creation_schema_name returned. Returns 1 if the array is published now, 0 if there is no such
- * prepared array.
- */
-TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
-                                 tsr_error *error);
 TSR_API void tsr_creation_close(tsr_creation *creation); /* changes nothing on disk */
 
 /* Copies an array file by file, byte for byte, from one directory or store to another. The copy appears in one step; if
@@ -743,7 +635,7 @@ typedef struct tsr_writer_options { /* `= {0}` is the default */
   uint64_t memory_bytes; /* limit of buffered cells and working memory; 0 = 1 GiB */
   unsigned threads; /* 0: the array's */
   bool unsynced; /* do not sync files and directories to disk */
-  /* The id of the owner that decides about the prepared commit after a crash (tsr_owner_next): at most 64 printable
+  /* The id of the owner that decides about the prepared commit after a crash (tessera_host.h): at most 64 printable
    * bytes without spaces. NULL: the commit has no owner. */
   const char *owner;
   /* With `owner`: path of the owner's database file, for messages. Its directory is synced before the commit is
@@ -785,99 +677,20 @@ TSR_API int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, b
 TSR_API int tsr_writer_remove(tsr_writer *writer, int64_t row, const tsr_column *coordinates, uint64_t index,
                               tsr_error *error);
 
-/* A position in a writer's changes, for tsr_writer_rewind. */
-typedef struct tsr_mark {
-  uint64_t cells, removed, boxes;
-} tsr_mark;
-/* While `keep` is true, all cells stay in memory until prepare; TSR_BUDGET: they do not fit. For hosts whose savepoints
- * may roll back files in the store but not the writer's cells. A host that provides a `scratch` store does not need
- * this. */
-TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
-TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
-/* Undoes all changes since a mark of this writer. */
-TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);
 TSR_API bool tsr_writer_changed(const tsr_writer *writer); /* true if there is anything to commit */
-/* Looks for a cell with the coordinates at `index`, in `base` with the writer's changes on top. A cell of a dense array
- * exists if it was written. Returns 1 and its rowid, or 0. */
-TSR_API int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_column *coordinates, uint64_t index,
-                            int64_t *row, tsr_error *error);
-/* Opens a snapshot of `base`, a snapshot of the current state, with the writer's changes so far on top. Cell number n
- * of the writer (0, 1, ... in the order of appending) has the rowid -2 - n and the time UINT64_MAX. Returns the same
- * snapshot again if nothing has changed since the last call. The caller closes it before the writer. */
-TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error);
-/* Gives one field of those appended cells that are in memory, as a column borrowed until the writer is changed. */
-TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
-
 /* Writes the commit completely, but invisibly. Everything that is likely to fail happens here. */
 TSR_API int tsr_writer_prepare(tsr_writer *writer, tsr_error *error);
-/* After prepare: the number of the commit's fragments (0 if no cell was appended), the name of each, the commit's time,
- * and the path, relative to the array, of the file that publishes it. Borrowed until the writer is changed. */
+/* After prepare: the number of the commit's fragments (0 if no cell was appended), the name of each, and the commit's
+ * time. Borrowed until the writer is changed. */
 TSR_API uint64_t tsr_writer_fragment_count(const tsr_writer *writer);
 TSR_API const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index);
 TSR_API uint64_t tsr_writer_time(const tsr_writer *writer);
-TSR_API const char *tsr_writer_commit(const tsr_writer *writer);
 /* Makes the prepared commit visible. TSR_NOT_FOUND: the prepared files are gone. */
 TSR_API int tsr_writer_publish(tsr_writer *writer, tsr_error *error);
-/* Reopens the writer for more changes in two situations: after prepare, if the host's own commit has failed and its
- * transaction continues; and after publish, if the transaction of the store is still open, so that nobody else has seen
- * the commit. The next prepare makes a commit with a new time, even if nothing has changed. That prepare, or
- * tsr_writer_abandon, withdraws the old commit. */
-TSR_API void tsr_writer_reopen(tsr_writer *writer);
 /* Removes everything that the writer has written but not published. The caller still closes the writer. */
 TSR_API int tsr_writer_abandon(tsr_writer *writer, tsr_error *error);
 /* A prepared, unpublished commit stays on disk, invisible; the files of an unprepared one are removed. */
 TSR_API void tsr_writer_close(tsr_writer *writer);
-
-/* Owners of prepared commits. An owner's id belongs to one database file in one place; copies of the file have other
- * ids.
- *
- * tsr_place_find gives the place of a file, which distinguishes the file from its copies: a digest of device, inode,
- * birth time, absolute path, host name and the machine's boot. Returns 1; 0 if there is no file at this absolute path,
- * so that it has no place; an error if the system does not provide the information.
- *
- * tsr_owner_next gives the id of a file that had the id `owner` (any string) and is now at `place`. The same owner and
- * place always give the same id. Nobody can compute it without knowing both. */
-#define TSR_OWNER_SIZE 33 /* 32 hex digits and NUL */
-TSR_API int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
-TSR_API int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error);
-
-typedef enum tsr_writer_state { TSR_WRITER_UNKNOWN, TSR_WRITER_LIVES, TSR_WRITER_GONE } tsr_writer_state;
-typedef struct tsr_prepared { /* a prepared commit, from its marker; borrowed during the call */
-  const char *commit; /* as tsr_writer_commit gave it */
-  const char *marker; /* path in the array */
-  const char *owner; /* NULL: an earlier version of tessera wrote the marker, with `file` only */
-  const char *host, *file; /* where it was prepared, for messages; host may be NULL */
-  uint64_t fragment_count;
-  const char *const *fragments; /* their names */
-  tsr_writer_state writer; /* UNKNOWN if the store has no locks */
-  bool published; /* tsr_array_prepared only: the commit is published, and only its marker is left */
-  uint64_t age; /* tsr_array_prepared only: of the marker, in milliseconds */
-} tsr_prepared;
-
-typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_UNDO } tsr_verdict;
-
-/* Settles the commits that writers with an owner have prepared and neither published nor abandoned, because their
- * process died or publishing failed. Calls `decide` for each of them, unless its writer is known to be alive, or a file
- * of the array shows that the commit was published. `decide` may return UNDO only for commits of its own owner, and
- * only while no other process of that owner can be between prepare and publish. `file`: path of the owner's database
- * (tsr_writer_options.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
- * TSR_CORRUPT: the files of a commit that must be published are gone. */
-TSR_API int tsr_array_recover(tsr_array *array, const char *file,
-                              tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
-                              uint64_t *changed, tsr_error *error);
-/* Removes prepared commits whose owner is gone, and publishes nothing. `decide` returns PUBLISH for a commit that the
- * caller's own record names: it is removed only if its files are gone already. `decide` returns UNDO for any other
- * commit that may be removed. Commits that are less than 24 hours old or whose writer is alive stay; TSR_BUSY reports
- * them after everything else is done. `changed` as for tsr_array_recover. */
-TSR_API int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
-                             void *argument, uint64_t *changed, tsr_error *error);
-/* Returns 1 if the commit with this path has a marker: it is prepared, and neither published nor withdrawn; else 0.
- * TSR_RANGE: not the path of a commit (tsr_writer_commit). */
-TSR_API int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error);
-/* Calls `show` for each prepared commit and changes nothing. A negative code from `show` ends the call with that code.
- */
-TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared),
-                               void *argument, tsr_error *error);
 
 /* ---- Maintenance ------------------------------------------------------------------------------------------------- */
 
@@ -1013,10 +826,6 @@ typedef struct tsr_fragment_info { /* borrowed until the snapshot is closed */
 } tsr_fragment_info;
 /* Returns the number of fragments in view. They are numbered from 0, the oldest first. */
 TSR_API uint64_t tsr_fragment_count(const tsr_snapshot *snapshot);
-/* Returns the largest number of delete conditions that are evaluated for the cells of any one fragment. */
-TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
-/* Returns the largest number of comparisons in these conditions for any one fragment. */
-TSR_API uint64_t tsr_snapshot_comparison_count(const tsr_snapshot *snapshot);
 /* Gives the times of the first and the last write in view, fragments and deletes. Returns false if there is none. */
 TSR_API bool tsr_snapshot_written(const tsr_snapshot *snapshot, uint64_t *first, uint64_t *last);
 /* Returns the number of merges whose sources have not been vacuumed. */
@@ -1185,27 +994,10 @@ TSR_API int tsr_array_check(tsr_environment *environment, const char *path, cons
  * the length without the NUL; 0 if the value has no such text: a year outside 0000-9999, a time outside one day, or
  * NaT. */
 TSR_API int tsr_datetime_print(tsr_datatype datatype, int64_t value, char *text);
-#define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */
-/* Writes a finite number with `digits` significant digits, at most 17, like printf's %.*g, but with a point in every
- * locale. Returns the number of bytes written, without the NUL. */
-TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
 /* Parses ISO-8601 text. A short form means its first instant; `T` or a blank separates date and time; `Z` or nothing at
  * the end. TSR_MISMATCH: not ISO-8601, or finer than the unit; TSR_RANGE: outside the datatype. */
 TSR_API int tsr_datetime_parse(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value,
                                tsr_error *error);
-/* Where an instant lies among the values of a datatype. */
-typedef enum tsr_place {
-  TSR_PLACE_NONE, /* the text is not ISO-8601 */
-  TSR_PLACE_AT, /* it is *value */
-  TSR_PLACE_BEFORE, /* between *value and the value before it */
-  TSR_PLACE_END /* after all values */
-} tsr_place;
-/* Locates the first instant of ISO-8601 text of any precision. */
-TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
-/* Returns how far that instant is past the last value not after it, as a fraction of the unit: at least 0, less than 1.
- * For noon in days it is 0.5. 0 also if the text is not ISO-8601. */
-TSR_API double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size);
-
 /* Converts a string of `size` bytes in the datatype's encoding to UTF-8 in `out`, and returns the number of bytes
  * written. UTF-16 and UTF-32 need room for 4 bytes for each unit, and 4 more: an invalid unit, and an incomplete unit
  * at the end, become U+FFFD. Other strings need `size` bytes, and are copied. */

@@ -1,5 +1,5 @@
 /* tessera_path.h: paths of the machine's file system, for hosts that store such paths. They are UTF-8 on every system.
- * tessera.h does not include this header. */
+ * No promise, as for tessera_host.h: every release may change this header. tessera.h does not include it. */
 #ifndef TESSERA_PATH_H
 #define TESSERA_PATH_H
 

@@ -206,9 +206,6 @@ typedef struct tsr_query_run tsr_query_run;
 TSR_API int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
 TSR_API void tsr_query_close(tsr_query_run *run); /* NULL is allowed */
 
-/* Adds to coordinates_evaluated, for hosts that fill in value tables and key numbers. */
-TSR_API void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates);
-
 /* Returns the expression (borrowed) that an error of tsr_query_open or tsr_query_next is about, and its node; NULL if
  * the error is not about an expression. tsr_query_open sets `run` even if it fails: the caller must close it in that
  * case, too. */

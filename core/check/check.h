@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "store/store.h"
 #include "model/name.h"
-#include "tessera.h"
+#include "tessera_host.h"
 #include "format/fragment_metadata.h"
 #include "format/tile.h"
 

@@ -14,7 +14,7 @@
 #include "store/store.h"
 #include "filter/compressors.h"
 #include "filter/filter.h"
-#include "tessera.h"
+#include "tessera_host.h"
 
 #define TSR_HOLDER_SIZE 33 /* bytes: 32 hex digits and a NUL */
 
@@ -98,8 +98,8 @@ uint64_t tsr__environment_present(const tsr_environment *environment);
 int tsr__environment_time(tsr_environment *environment, uint64_t after, uint64_t more, uint64_t *time,
                           tsr_error *error);
 
-/* Progress of the environment's innermost operation. The public functions are in tessera.h: tsr_work_begin,
- * tsr_work_done, tsr_work_end, tsr_progress_list. */
+/* Progress of the environment's innermost operation. The public functions are tsr_work_begin, tsr_work_done and
+ * tsr_work_end of tessera_host.h, and tsr_progress_list of tessera.h. */
 
 /* Adds `total` to the amount of work of the innermost operation. */
 void tsr__work_more(tsr_environment *environment, uint64_t total);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/arithmetic.h"
-#include "tessera.h"
+#include "tessera_host.h"
 
 /* Returns true if `code`, a byte from a file, is a datatype's code. */
 bool tsr__datatype_valid(uint8_t code);
@@ -108,7 +108,7 @@ static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
   return key;
 }
 
-/* ---- datetime.c: datetimes, beyond the functions of tessera.h ---- */
+/* ---- datetime.c: datetimes, beyond the functions of the public headers ---- */
 
 /* Sets *day to the first day, counted since 1970-01-01, of a value of DATETIME_YEAR, _MONTH, _WEEK or _DAY. Returns
  * false if the day does not fit into 32 bits, or if a year or month lies outside the years 0 to 9999. */

@@ -19,6 +19,7 @@
 #include "store/store_bounds.h"
 #include "base/memory.h"
 #include "remote/s3.h"
+#include "tessera_host.h"
 
 typedef struct tsr_file tsr_file;
 typedef struct tsr_store tsr_store;
@@ -371,7 +372,7 @@ int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
 /* ---- store_host.c: a store whose files the host keeps ------------------------------------------ */
 
 /* For example in the database of an SQLite connection. The host's callbacks are those of tsr_host_store in
- * tessera.h. */
+ * tessera_host.h. */
 
 typedef struct tsr_store tsr_store;
 

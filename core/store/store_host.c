@@ -1,5 +1,5 @@
 /* store_host.c: a store whose files the host keeps. Each method calls the host's callback (tsr_host_store in
- * tessera.h). Only the environment's thread may call them, so workers neither read nor sync in such a store.
+ * tessera_host.h). Only the environment's thread may call them, so workers neither read nor sync in such a store.
  */
 #include "store/store.h"
 

@@ -17,7 +17,7 @@
 #include "store/store.h"
 #include "format/layout.h"
 #include "write/fragment_writer.h"
-#include "tessera.h"
+#include "tessera_host.h"
 
 /* ---- buffer.c: columns of cells in the order of appending, and checks of what they may hold ---------------------- */
 
@@ -359,7 +359,8 @@ void tsr__commit_budget_lend(tsr_writer *writer, bool lend);
 
 /* ---- commit.c: prepares, publishes and withdraws the commit ------------------------------------------------------ */
 
-/* The functions are tsr_writer_prepare, tsr_writer_publish, tsr_writer_reopen and tsr_writer_abandon of tessera.h. */
+/* The functions are tsr_writer_prepare, tsr_writer_publish and tsr_writer_abandon of tessera.h, and tsr_writer_reopen of
+ * tessera_host.h. */
 
 typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_options, or set by recovery */
   char *owner, *owner_file; /* in the writer's arena; NULL: none */

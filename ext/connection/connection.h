@@ -7,7 +7,7 @@
 #define TSX_CONNECTION_H
 
 #include "connection/sqlite_api.h"
-#include "tessera.h"
+#include "tessera_host.h"
 
 typedef struct tsx_scan tsx_scan;
 typedef struct tsx_table tsx_table;

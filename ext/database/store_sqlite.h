@@ -8,7 +8,7 @@
 #define TSX_DATABASE_STORE_SQLITE_H
 
 #include "connection/sqlite_api.h"
-#include "tessera.h"
+#include "tessera_host.h"
 #include "connection/connection.h"
 
 /* ---- store_sqlite.c: the store, and scratch trees ---------------------------------------------------------------- */

@@ -233,7 +233,8 @@ def amalgamate(root, around=lambda path: ("", "")):
     """Returns the texts of tessera.c and tessera.h. `around` gets the path of each source, and returns the text that is put before it and
     the text that is put behind it; or None, which leaves the source out."""
     sources = [Source(root, path) for base in ("core", "ext") for path in source_paths(root, base)]
-    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_path.h")
+    public = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_host.h",
+              "tessera_path.h")
     headers = {name: Source(root, f"core/{name}") for name in public}
     for folder in dict.fromkeys(os.path.dirname(source.path) for source in sources):
         for name in sorted(os.listdir(f"{root}/{folder}")):
@@ -290,12 +291,12 @@ def amalgamate(root, around=lambda path: ("", "")):
     text += ["\n#endif /* TESSERA_OMIT_SQLITE */\n", UNHIDE]
     text.append("\n/*\n" + read(f"{root}/LICENSE").rstrip() + "\n*/\n")
 
-    # Each header stands in place of its first #include.
+    # Each header stands in place of its first #include; those that no header includes stand at the end.
     public_text = read(f"{root}/core/tessera.h")
     for name in reversed(public[1:]):
         before, _, after = public_text.partition(f'#include "{name}"\n')
         public_text = before + read(f"{root}/core/{name}") + after.replace(f'#include "{name}"\n', "")
-    return "".join(text), public_text
+    return "".join(text), public_text.replace('#include "tessera.h"\n', "")
 
 
 def main():

@@ -16,6 +16,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
+#include "tessera_host.h"
 
 #define LITERALS_NUMBER_MAX 400 /* characters of a number */
 #define LITERALS_TWO63      9223372036854775808.0

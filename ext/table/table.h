@@ -17,7 +17,7 @@
 
 #include "connection/connection.h"
 #include "connection/sqlite_api.h"
-#include "tessera.h"
+#include "tessera_host.h"
 #include "values/slice.h"
 #include "values/value.h"
 

@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "package"))
 import amalgamate
 
-PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_path.h")
+PUBLIC = ("tessera.h", "tessera_format.h", "tessera_query.h", "tessera_arrow.h", "tessera_ingest.h", "tessera_host.h", "tessera_path.h")
 # The only files of core/ that quote names on disk and compare format versions with numbers.
 LAYOUT = ("format/layout.h", "filter/filter_version.h")
 # Folders of ext/ that are no layers: products with readers of their own, and the programs that make packages.
@@ -82,7 +82,7 @@ def check_extension_includes(root, order):
         for number, local, seen in includes(f"{root}/ext/{folder}/{name}"):
             where = f"ext/{folder}/{name}:{number}"
             above = seen.split("/")[0]
-            if not local or seen in ("tessera.h", "tessera_path.h") or (seen.startswith("sqlite3") and name == "sqlite_api.h"):
+            if not local or seen in ("tessera.h", "tessera_host.h", "tessera_path.h") or (seen.startswith("sqlite3") and name == "sqlite_api.h"):
                 continue
             if above not in order:
                 fault(f"{where}: the extension sees the core through its public headers and SQLite through connection/sqlite_api.h, not {seen}")
@@ -195,7 +195,7 @@ def check_headers(root, compiler, base, order):
     """Each header compiles alone."""
     headers = [f"{root}/{base}/{folder}/{name}" for folder, name in files(root, base, order, (".h",))]
     if base == "core":
-        headers += [f"{root}/core/tessera.h"]
+        headers += [f"{root}/core/{name}" for name in ("tessera.h", "tessera_host.h", "tessera_path.h")]
     flags = ["-std=gnu11", "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function", "-Werror", f"-I{root}/core", f"-I{root}/ext"]
     for header in headers:
         result = subprocess.run([compiler, *flags, "-x", "c", header], capture_output=True, text=True)

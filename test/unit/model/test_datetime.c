@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tessera.h"
+#include "tessera_host.h"
 
 /* numpy's str(datetime64(value, unit)), with a blank instead of T, and with minutes where numpy prints only hours */
 static const struct {
