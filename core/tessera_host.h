@@ -236,14 +236,14 @@ TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, con
  * locale. Returns the number of bytes written, without the NUL. */
 TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
 /* Where an instant lies among the values of a datatype. */
-typedef enum tsr_place {
-  TSR_PLACE_NONE, /* the text is not ISO-8601 */
-  TSR_PLACE_AT, /* it is *value */
-  TSR_PLACE_BEFORE, /* between *value and the value before it */
-  TSR_PLACE_END /* after all values */
-} tsr_place;
+typedef enum tsr_instant_place {
+  TSR_INSTANT_NONE, /* the text is not ISO-8601 */
+  TSR_INSTANT_AT, /* it is *value */
+  TSR_INSTANT_BEFORE, /* between *value and the value before it */
+  TSR_INSTANT_END /* after all values */
+} tsr_instant_place;
 /* Locates the first instant of ISO-8601 text of any precision. */
-TSR_API tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
+TSR_API tsr_instant_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value);
 /* Returns how far that instant is past the last value not after it, as a fraction of the unit: at least 0, less than 1.
  * For noon in days it is 0.5. 0 also if the text is not ISO-8601. */
 TSR_API double tsr_datetime_part(tsr_datatype datatype, const char *text, uint64_t size);

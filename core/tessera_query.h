@@ -26,23 +26,20 @@ typedef enum tsr_value_type {
   TSR_VALUE_NULL /* the constant null */
 } tsr_value_type;
 
+typedef struct tsr_text_value {
+  const char *bytes; /* borrowed */
+  uint64_t size;
+} tsr_text_value;
+
 typedef struct tsr_value {
   tsr_value_type type; /* TSR_VALUE_NULL: null; a NUMBER appears as INTEGER or REAL */
   union {
     int64_t integer; /* INTEGER, INSTANT */
     uint64_t unsigned_integer;
     double real;
-    struct {
-      const char *bytes; /* borrowed */
-      uint64_t size;
-    } text;
+    tsr_text_value text;
   } as;
 } tsr_value;
-
-struct tsr_text_value {
-  const char *bytes; /* borrowed */
-  uint64_t size;
-};
 
 /* ---- Expressions ------------------------------------------------------------------------------------------------- */
 
@@ -227,7 +224,7 @@ typedef struct tsr_query_column {
     const int64_t *integers; /* INTEGER, INSTANT */
     const uint64_t *unsigned_integers;
     const double *reals; /* REAL, NUMBER */
-    const struct tsr_text_value *texts;
+    const tsr_text_value *texts;
   } as;
   const uint8_t *whole; /* NUMBER: 1: the value is an INTEGER */
 } tsr_query_column;

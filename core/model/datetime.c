@@ -299,18 +299,18 @@ static tsr_wide datetime_place(tsr_datatype datatype, date d, moment m, bool *ex
   return (tsr_wide)floor_divide(m.second, u.seconds) * power_of_10(u.digits) + m.fraction / step + !*exact;
 }
 
-tsr_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value) {
+tsr_instant_place tsr_datetime_place(tsr_datatype datatype, const char *text, uint64_t size, int64_t *value) {
   const tsr_kind kind = tsr_datatype_kind(datatype);
   date d;
   moment m;
   bool exact;
   *value = INT64_MAX;
   if ((kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) || datetime_parse(kind, text, size, &d, &m))
-    return TSR_PLACE_NONE;
+    return TSR_INSTANT_NONE;
   const tsr_wide found = datetime_place(datatype, d, m, &exact);
-  if (found > INT64_MAX) return TSR_PLACE_END;
+  if (found > INT64_MAX) return TSR_INSTANT_END;
   *value = found > INT64_MIN ? (int64_t)found : INT64_MIN + 1; /* INT64_MIN is NaT */
-  return exact && found == *value ? TSR_PLACE_AT : TSR_PLACE_BEFORE;
+  return exact && found == *value ? TSR_INSTANT_AT : TSR_INSTANT_BEFORE;
 }
 
 /* Returns which fraction of its calendar unit (a year or a month) has passed at a moment, for tsr_datetime_part. */

@@ -289,7 +289,7 @@ static void set_text(uint64_t *words, const char *bytes, uint64_t size) {
 
 static const char *text_bytes(const uint64_t *words) { return (const char *)(uintptr_t)words[0]; }
 
-static void add_text(const tsr_measure *m, const struct tsr_text_value *text, uint64_t *record) {
+static void add_text(const tsr_measure *m, const tsr_text_value *text, uint64_t *record) {
   const bool first = record[m->count_at]++ == 0;
   if (!m->ends) return;
   uint64_t *low = record + m->low_at, *high = record + m->high_at;
@@ -336,7 +336,7 @@ static void add_others(const tsr_measure *m, const tsr_operand *o, uint64_t from
     if (m->type != TSR_VALUE_NULL && operand_is_null(m, o, r)) continue;
     if (m->type == TSR_VALUE_NUMBER)
       accumulate_number(m, ((const double *)o->values)[r], o->whole && o->whole[r], record);
-    else if (m->type == TSR_VALUE_TEXT) add_text(m, (const struct tsr_text_value *)o->values + r, record);
+    else if (m->type == TSR_VALUE_TEXT) add_text(m, (const tsr_text_value *)o->values + r, record);
     else record[m->count_at] += !o->nulls || !o->nulls[r];
   }
 }

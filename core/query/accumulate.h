@@ -23,7 +23,7 @@ typedef struct tsr_measure {
 
 /* The values of an argument for the rows of a block. */
 typedef struct tsr_operand {
-  const void *values; /* int64_t, uint64_t, double, struct tsr_text_value; unused for a measure without argument */
+  const void *values; /* int64_t, uint64_t, double, tsr_text_value; unused for a measure without argument */
   const uint8_t *nulls; /* one byte for each row, 1: null; NULL: no row is null. None for REAL. NaN is null, too */
   const uint8_t *whole; /* NUMBER: 1 if an integer */
 } tsr_operand;

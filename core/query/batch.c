@@ -269,7 +269,7 @@ static int part_collect(query_part *part, uint32_t m, const tsr_vector *v, const
     if (isnan(real)) continue;
     pair[0] = group_of_row(spread, r, &run);
     if (v->type == TSR_VALUE_TEXT) {
-      const struct tsr_text_value *text = (const struct tsr_text_value *)o->values + r;
+      const tsr_text_value *text = (const tsr_text_value *)o->values + r;
       TSR_TRY(tsr__texts_number(&part->collected.values, text->bytes, text->size, &pair[1], error));
     } else if (reals || !distinct) {
       if (!reals) real = (double)((const int64_t *)o->values)[r];
@@ -365,7 +365,7 @@ static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t g
     words[w] = tuple[w];
     if (w == run->query.key_count || run->grouping.keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w))
       continue;
-    const struct tsr_text_value *text = tsr__texts_at(&part->collected.texts, tuple[w]);
+    const tsr_text_value *text = tsr__texts_at(&part->collected.texts, tuple[w]);
     TSR_TRY(tsr__texts_number(&run->collected.texts, text->bytes, text->size, &words[w], error));
   }
   return tsr__query_group(run, words, number, error);
@@ -379,7 +379,7 @@ static int merge_pair(tsr_query_run *run, const query_part *part, uint32_t m, co
   uint64_t value = pair[1];
   uint32_t number, end = 1;
   if (measure->type == TSR_VALUE_TEXT) {
-    const struct tsr_text_value *text = tsr__texts_at(&part->collected.values, value);
+    const tsr_text_value *text = tsr__texts_at(&part->collected.values, value);
     TSR_TRY(tsr__texts_number(&run->collected.values, text->bytes, text->size, &value, error));
   }
   const uint64_t *const words[2] = {&to, &value};

@@ -39,7 +39,7 @@ static void set_constant(const tsr_step *step, tsr_lane *lane) {
   lane->as.reals = &null_real; /* whatever the form: nobody reads it as an integer or a text */
   if (step->form == TSR_FORM_TRUTH) lane->as.truths = one;
   else if (step->form != TSR_VALUE_REAL && step->form != TSR_VALUE_NUMBER) lane->nulls = one;
-  static const tsr_text empty = {"", 0};
+  static const tsr_text_value empty = {"", 0};
   if (step->form == TSR_VALUE_TEXT) lane->as.texts = &empty;
 }
 
@@ -109,7 +109,7 @@ static int run_match(tsr_block_scratch *scratch, const tsr_call *call, tsr_error
   const tsr_node *node = call->step->source;
   const uint8_t *nulls = call->out->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
-    const tsr_text *text = &call->a->as.texts[i];
+    const tsr_text_value *text = &call->a->as.texts[i];
     call->reg->as.truths[i] = TSR_UNKNOWN;
     if (nulls && nulls[i]) continue;
     if (text->size >= scratch->text_capacity) {

@@ -209,7 +209,7 @@ static int texts_grow(tsr_texts *texts, tsr_error *error) {
   if (texts->count >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_MAX);
   TSR_TRY(new_slots(texts->texts.memory, 2 * (texts->count + 1), &slots, &count, error));
   for (uint64_t i = 0; i < texts->count; i++) {
-    const struct tsr_text_value *text = tsr__texts_at(texts, i);
+    const tsr_text_value *text = tsr__texts_at(texts, i);
     uint64_t at = groups_slot(texts_hash(text->bytes, text->size), count);
     while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
     slots[at] = (uint32_t)i;
@@ -224,11 +224,11 @@ int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64
   TSR_TRY(texts_grow(texts, error));
   uint64_t at = groups_slot(texts_hash(bytes, size), texts->slot_count);
   for (; texts->slots[at] != GROUPS_NONE; at = (at + 1) & (texts->slot_count - 1)) {
-    const struct tsr_text_value *text = tsr__texts_at(texts, texts->slots[at]);
+    const tsr_text_value *text = tsr__texts_at(texts, texts->slots[at]);
     *number = texts->slots[at];
     if (text->size == size && (size == 0 || memcmp(text->bytes, bytes, size) == 0)) return TSR_OK;
   }
-  struct tsr_text_value made = {.bytes = bytes, .size = size};
+  tsr_text_value made = {.bytes = bytes, .size = size};
   if (texts->arena) {
     char *copy;
     TSR_TRY(TSR_ARENA_COPY(texts->arena, bytes, size, &copy, error));

@@ -45,15 +45,15 @@ uint32_t tsr__runs_of_numbers(uint32_t *numbers, uint32_t count, uint32_t *ends)
 typedef struct tsr_texts {
   uint64_t count, slot_count;
   uint32_t *slots;
-  tsr_buffer texts; /* struct tsr_text_value, by number */
+  tsr_buffer texts; /* tsr_text_value, by number */
   tsr_arena *arena;
 } tsr_texts;
 void tsr__texts_init(tsr_texts *texts, tsr_memory *memory, tsr_arena *arena);
 void tsr__texts_release(tsr_texts *texts);
 void tsr__texts_clear(tsr_texts *texts);
 int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64_t *number, tsr_error *error);
-static inline const struct tsr_text_value *tsr__texts_at(const tsr_texts *texts, uint64_t number) {
-  return (const struct tsr_text_value *)(const void *)texts->texts.data + number;
+static inline const tsr_text_value *tsr__texts_at(const tsr_texts *texts, uint64_t number) {
+  return (const tsr_text_value *)(const void *)texts->texts.data + number;
 }
 
 #endif

@@ -95,10 +95,10 @@ static void load_texts(const tsr_call *call, const tsr_block_input *input) {
   const char *bytes = column->values;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t at = load_index(input, i);
-    tsr_text *text = &call->reg->as.texts[i];
-    if (call->out->nulls && call->out->nulls[i]) *text = (tsr_text){"", 0};
-    else if (!column->offsets) *text = (tsr_text){bytes + at * column->cell_size, column->cell_size};
-    else *text = (tsr_text){bytes + column->offsets[at], column->offsets[at + 1] - column->offsets[at]};
+    tsr_text_value *text = &call->reg->as.texts[i];
+    if (call->out->nulls && call->out->nulls[i]) *text = (tsr_text_value){"", 0};
+    else if (!column->offsets) *text = (tsr_text_value){bytes + at * column->cell_size, column->cell_size};
+    else *text = (tsr_text_value){bytes + column->offsets[at], column->offsets[at + 1] - column->offsets[at]};
   }
 }
 
@@ -221,7 +221,7 @@ void tsr__load_table(const tsr_call *call, const tsr_schema *schema, const tsr_b
   const bool outside = table_places(call, step->source->table, at);
   call->out->nulls = NULL;
   if (step->form == TSR_VALUE_TEXT) {
-    for (uint32_t i = 0; i < count; i++) call->reg->as.texts[i] = ((const tsr_text *)step->table.values)[at[i]];
+    for (uint32_t i = 0; i < count; i++) call->reg->as.texts[i] = ((const tsr_text_value *)step->table.values)[at[i]];
   } else {
     const int64_t *table = step->table.values;
     int64_t *out = call->reg->as.integers;
@@ -687,7 +687,7 @@ static unsigned order_of_unsigned_and_real(uint64_t x, double y) {
 }
 static unsigned order_of_unsigned_and_integer(uint64_t x, int64_t y) { return y < 0 ? 4u : ORDER(x, (uint64_t)y); }
 static unsigned order_of_unsigned(uint64_t x, uint64_t y) { return ORDER(x, y); }
-static unsigned order_of_texts(tsr_text x, tsr_text y) {
+static unsigned order_of_texts(tsr_text_value x, tsr_text_value y) {
   const int c = tsr__bytes_compare(x.bytes, x.size, y.bytes, y.size);
   return ORDER(c, 0);
 }
@@ -719,7 +719,7 @@ DEFINE_COMPARE_ORDER(integer_and_real, int64_t, integers, double, reals)
 DEFINE_COMPARE_ORDER(unsigned_and_real, uint64_t, unsigned_integers, double, reals)
 DEFINE_COMPARE_ORDER(unsigned_and_integer, uint64_t, unsigned_integers, int64_t, integers)
 DEFINE_COMPARE_ORDER(unsigned, uint64_t, unsigned_integers, uint64_t, unsigned_integers)
-DEFINE_COMPARE_ORDER(texts, tsr_text, texts, tsr_text, texts)
+DEFINE_COMPARE_ORDER(texts, tsr_text_value, texts, tsr_text_value, texts)
 
 /* a: the truth of EQUAL; b, c: which operand is null. For IS, two nulls are equal. */
 static void compare_is(const tsr_call *call) {
@@ -827,7 +827,7 @@ static void truth_within(const tsr_call *call) {
   }
 DEFINE_CHOICES(bytes, uint8_t)
 DEFINE_CHOICES(words, uint64_t)
-DEFINE_CHOICES(texts, tsr_text)
+DEFINE_CHOICES(texts, tsr_text_value)
 
 static void choose_nulls(const tsr_call *call) {
   uint8_t none[TSR_BLOCK_CELLS];
@@ -864,7 +864,7 @@ static void choose_values(const tsr_call *call) {
 #define BELOW_TEXTS(x, y)   (tsr__bytes_compare((x).bytes, (x).size, (y).bytes, (y).size) < 0)
 DEFINE_EXTREMES(integers, int64_t, integers, BELOW_NUMBERS)
 DEFINE_EXTREMES(unsigned, uint64_t, unsigned_integers, BELOW_NUMBERS)
-DEFINE_EXTREMES(texts, tsr_text, texts, BELOW_TEXTS)
+DEFINE_EXTREMES(texts, tsr_text_value, texts, BELOW_TEXTS)
 
 /* REAL and NUMBER: null if an operand is. */
 static void extreme_reals(const tsr_call *call) {
@@ -1024,13 +1024,13 @@ static void lookup_numbers(const tsr_call *call) {
 
 static void lookup_texts(const tsr_call *call) {
   const tsr_value_list *list = call->step->source->list;
-  const tsr_text *values = list->values;
+  const tsr_text_value *values = list->values;
   const uint8_t *before = call->a->nulls;
   uint8_t *nulls = call->reg->nulls;
   for (uint32_t i = 0; i < call->count; i++) {
     const uint64_t at = lookup_place(call, before, i);
     nulls[i] = at >= list->count || (list->nulls && list->nulls[at]);
-    call->reg->as.texts[i] = nulls[i] ? (tsr_text){"", 0} : values[at];
+    call->reg->as.texts[i] = nulls[i] ? (tsr_text_value){"", 0} : values[at];
   }
   call->out->nulls = nulls;
 }

@@ -574,7 +574,7 @@ static uint32_t add_constant(program_maker *m, const tsr_node *node) {
 static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *step) {
   uint8_t *nulls, *whole;
   int64_t *words;
-  tsr_text *texts;
+  tsr_text_value *texts;
   const bool text = table->type == TSR_VALUE_TEXT, number = table->type == TSR_VALUE_NUMBER;
   const bool real = number || table->type == TSR_VALUE_REAL;
   const double null = NAN;
@@ -587,11 +587,11 @@ static int copy_table(program_maker *m, const tsr_value_table *table, tsr_step *
   for (uint64_t i = 0; i <= table->count; i++) {
     nulls[i] = i == table->count || table->values[i].type == TSR_VALUE_NULL;
     any_null |= nulls[i] && i < table->count;
-    if (text) texts[i] = (tsr_text){"", 0};
+    if (text) texts[i] = (tsr_text_value){"", 0};
     else if (nulls[i] && real) memcpy(&words[i], &null, sizeof null);
     if (nulls[i]) continue;
     const tsr_value *value = &table->values[i];
-    if (text) texts[i] = (tsr_text){value->as.text.bytes, value->as.text.size};
+    if (text) texts[i] = (tsr_text_value){value->as.text.bytes, value->as.text.size};
     else words[i] = value->as.integer; /* or the bits of a REAL */
     if (number && value->type == TSR_VALUE_INTEGER) {
       const double as_real = (double)value->as.integer;

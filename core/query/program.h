@@ -17,8 +17,6 @@
 
 #define TSR_BLOCK_CELLS 2048u /* most cells of a block: a vector of doubles then has 16 KiB */
 
-typedef struct tsr_text_value tsr_text; /* borrowed from the cells or from the expression */
-
 /* The values of one expression for the cells of a block, all of one static type. A null cell's value is unspecified. */
 typedef struct tsr_vector {
   tsr_value_type type;
@@ -29,7 +27,7 @@ typedef struct tsr_vector {
     const int64_t *integers; /* INTEGER, INSTANT */
     const uint64_t *unsigned_integers;
     const double *reals; /* REAL, NUMBER */
-    const tsr_text *texts;
+    const tsr_text_value *texts;
   } as; /* OPAQUE and NULL have none */
   const uint8_t *whole; /* NUMBER: one byte for each cell; 1: the value represents an integer */
 } tsr_vector;
@@ -121,7 +119,7 @@ typedef struct tsr_lane { /* the vector of a step, for one block */
     const int64_t *integers;
     const uint64_t *unsigned_integers;
     const double *reals;
-    const tsr_text *texts;
+    const tsr_text_value *texts;
     const uint8_t *truths;
     const void *data;
   } as;
@@ -132,7 +130,7 @@ typedef struct tsr_register { /* where a step writes: each array has TSR_BLOCK_C
     int64_t *integers;
     uint64_t *unsigned_integers;
     double *reals;
-    tsr_text *texts;
+    tsr_text_value *texts;
     uint8_t *truths;
     void *data;
   } as;

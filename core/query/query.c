@@ -176,8 +176,8 @@ static int query_at_make(tsr_query_run *run, tsr_error *error) {
 static void at_words(const tsr_vector *v, const void *values, uint64_t row, uint64_t *words) {
   words[1] = v->whole ? v->whole[v->constant ? 0 : row] : 0;
   if (v->type == TSR_VALUE_TEXT) {
-    words[0] = (uint64_t)(uintptr_t)((const tsr_text *)values)[row].bytes;
-    words[1] = ((const tsr_text *)values)[row].size;
+    words[0] = (uint64_t)(uintptr_t)((const tsr_text_value *)values)[row].bytes;
+    words[1] = ((const tsr_text_value *)values)[row].size;
   } else {
     words[0] = ((const uint64_t *)values)[row];
   }
@@ -337,7 +337,7 @@ static void query_at_value(const tsr_query_run *run, uint32_t aggregate, const u
 
 typedef struct cells_column { /* values of a block */
   uint8_t nulls[QUERY_BLOCK], whole[QUERY_BLOCK];
-  tsr_text values[QUERY_BLOCK]; /* or numbers of 8 bytes */
+  tsr_text_value values[QUERY_BLOCK]; /* or numbers of 8 bytes */
 } cells_column;
 
 struct query_cells {
@@ -640,7 +640,7 @@ static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
     if (p_null != q_null) return p_null ? -1 : 1;
     if (p_null || p[k] == q[k]) continue;
     const uint64_t a = p[k], b = q[k];
-    const struct tsr_text_value *s, *t;
+    const tsr_text_value *s, *t;
     double u, v;
     switch (run->grouping.keys[k].type) {
     case TSR_VALUE_REAL:

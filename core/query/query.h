@@ -243,7 +243,7 @@ typedef struct part_scratch { /* scratch for one block */
   uint32_t *cells; /* the rows that satisfy the WHERE */
   uint32_t *numbers, *ends; /* the groups of its rows, or of its runs of rows, and where the runs end */
   uint8_t *mask; /* rows that a filter leaves out; then nulls and `whole` of an expanded constant */
-  tsr_text *values; /* an expanded constant, or REALs masked by a filter */
+  tsr_text_value *values; /* an expanded constant, or REALs masked by a filter */
 } part_scratch;
 
 struct query_part { /* a part of a batch; one thread works on it */

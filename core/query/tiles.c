@@ -289,12 +289,12 @@ static int where_is_sure(const tsr_query_run *run, const tsr_whole_tile *tile, t
 
 /* Returns the keys of both ends of a sparse tile's MBR on a dimension; for strings, sets texts. */
 static const uint64_t *ends_of_tile(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t dimension,
-                                    tsr_text texts[2]) {
+                                    tsr_text_value texts[2]) {
   const tsr_rtree *rtree = run->snapshot->fragments[tile->fragment].fragment->metadata.rtree;
   const uint64_t at = (tile->tile * rtree->dimensions + dimension) * 2;
   const uint64_t *keys = rtree->keys[rtree->levels - 1] + at;
   for (unsigned i = 0; run->schema->fields[dimension].values_per_cell == TSR_VARIABLE && i < 2; i++)
-    texts[i] = (tsr_text){(const char *)rtree->text + keys[i], rtree->sizes[rtree->levels - 1][at + i]};
+    texts[i] = (tsr_text_value){(const char *)rtree->text + keys[i], rtree->sizes[rtree->levels - 1][at + i]};
   return keys;
 }
 
@@ -334,7 +334,7 @@ static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *g
 /* The keys of a tile: words, or texts not yet numbered. */
 typedef struct tile_keys {
   uint64_t words[TSR_QUERY_KEYS + 1];
-  tsr_text texts[TSR_QUERY_KEYS][2]; /* both ends */
+  tsr_text_value texts[TSR_QUERY_KEYS][2]; /* both ends */
 } tile_keys;
 
 /* Returns true if all cells of a tile belong to one group, and sets its keys. */
@@ -347,7 +347,7 @@ static bool has_one_group(const tsr_query_run *run, const tsr_whole_tile *tile, 
       low = run->snapshot->grid.low_key[d] + tile->low[d];
       high = run->snapshot->grid.low_key[d] + tile->high[d];
     } else {
-      tsr_text *texts = keys->texts[k];
+      tsr_text_value *texts = keys->texts[k];
       const uint64_t *ends = ends_of_tile(run, tile, d, texts);
       if (run->grouping.keys[k].type == TSR_VALUE_TEXT) {
         if (tsr__bytes_compare(texts[0].bytes, texts[0].size, texts[1].bytes, texts[1].size) != 0) return false;

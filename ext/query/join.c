@@ -593,9 +593,9 @@ static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, cons
   column->types[joined->row_count] = (uint8_t)value->type;
   column->words[joined->row_count] = value->as.integer; /* or the bits of a REAL */
   if (value->type != TSR_VALUE_TEXT) return TSR_OK;
-  struct tsr_text_value *text = tsx_arena_take(&query->select.arena, sizeof *text);
+  tsr_text_value *text = tsx_arena_take(&query->select.arena, sizeof *text);
   if (!text) return tsx_out_of_memory(error);
-  *text = (struct tsr_text_value){value->as.text.bytes, value->as.text.size};
+  *text = (tsr_text_value){value->as.text.bytes, value->as.text.size};
   column->words[joined->row_count] = (int64_t)(uintptr_t)text;
   return joined_budget(query, j, text->size + 2 * sizeof *text, error);
 }
@@ -795,7 +795,7 @@ static tsr_value_type column_type(const joined_column *column, uint64_t rows) {
  * of INTEGER values. A null REAL or NUMBER is a NaN. TSR_MISMATCH: the values have no common type. */
 static int column_finish(tsx_query *query, joined_column *column, uint64_t rows, tsr_error *error) {
   const tsr_value_type type = column_type(column, rows);
-  struct tsr_text_value *texts = NULL;
+  tsr_text_value *texts = NULL;
   if (type == TSR_VALUE_OPAQUE) return TSR_MISMATCH;
   if (type == TSR_VALUE_NULL) return TSR_OK;
   if (type == TSR_VALUE_TEXT && !(texts = tsx_arena_take(&query->select.arena, rows * sizeof *texts)))
@@ -804,7 +804,7 @@ static int column_finish(tsx_query *query, joined_column *column, uint64_t rows,
     const tsr_value_type own = (tsr_value_type)column->types[r];
     const bool real = type == TSR_VALUE_REAL || type == TSR_VALUE_NUMBER;
     const double value = own == TSR_VALUE_INTEGER ? (double)column->words[r] : (double)NAN;
-    if (texts && own != TSR_VALUE_NULL) texts[r] = *(const struct tsr_text_value *)(uintptr_t)column->words[r];
+    if (texts && own != TSR_VALUE_NULL) texts[r] = *(const tsr_text_value *)(uintptr_t)column->words[r];
     if (real && own != TSR_VALUE_REAL) memcpy(&column->words[r], &value, sizeof value);
     column->types[r] = type == TSR_VALUE_NUMBER ? own == TSR_VALUE_INTEGER : own == TSR_VALUE_NULL;
   }

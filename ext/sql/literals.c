@@ -204,11 +204,11 @@ static void place_integer(tsr_datatype datatype, double number, tsx_place *place
 /* Returns false if the text is not an instant. */
 static bool place_instant(tsr_datatype datatype, const char *text, tsx_place *place) {
   int64_t value;
-  const tsr_place found = tsr_datetime_place(datatype, text, strlen(text), &value);
-  const int64_t low = found == TSR_PLACE_END ? INT64_MAX : value - 1;
-  if (found == TSR_PLACE_NONE) return false;
+  const tsr_instant_place found = tsr_datetime_place(datatype, text, strlen(text), &value);
+  const int64_t low = found == TSR_INSTANT_END ? INT64_MAX : value - 1;
+  if (found == TSR_INSTANT_NONE) return false;
   place->has_low = low > INT64_MIN;
-  place->has_high = found != TSR_PLACE_END;
+  place->has_high = found != TSR_INSTANT_END;
   place->above_low = tsr_datetime_part(datatype, text, strlen(text));
   place->below_high = 1 - place->above_low;
   memcpy(place->low, &low, sizeof low);

@@ -412,7 +412,7 @@ static bool times_exact(const tsx_column *column, sqlite3_value *value) {
   const char *text = (const char *)sqlite3_value_text(value);
   const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   return text &&
-         (!column->mixed || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_PLACE_NONE);
+         (!column->mixed || tsr_datetime_place(column->description->datatype, text, size, &at) != TSR_INSTANT_NONE);
 }
 
 bool tsx_has_own_comparison(const tsx_column *column) {
@@ -670,10 +670,10 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
     ranges->count = TSX_NO_MEMORY;
     return;
   }
-  const tsr_place found = tsr_datetime_place(datatype, given, (uint64_t)sqlite3_value_bytes(value), &at);
-  if (found != TSR_PLACE_NONE) {
-    compare_times_place with = {at, (compare_times_wide)at + (found == TSR_PLACE_AT)};
-    if (found == TSR_PLACE_END) with = greatest;
+  const tsr_instant_place found = tsr_datetime_place(datatype, given, (uint64_t)sqlite3_value_bytes(value), &at);
+  if (found != TSR_INSTANT_NONE) {
+    compare_times_place with = {at, (compare_times_wide)at + (found == TSR_INSTANT_AT)};
+    if (found == TSR_INSTANT_END) with = greatest;
     compare_times_add_compared(ranges, op, with, FIRST, INT64_MAX);
     return;
   }
@@ -745,7 +745,7 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
   if (sqlite3_value_type(value) != SQLITE_TEXT || !sqlite3_value_frombind(value)) return false;
   const char *text = (const char *)sqlite3_value_text(value);
   const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
-  return text && tsr_datetime_place(column->description->datatype, text, size, &at) == TSR_PLACE_NONE;
+  return text && tsr_datetime_place(column->description->datatype, text, size, &at) == TSR_INSTANT_NONE;
 }
 
 /* Among integers of one sign and one number of digits, text sorts by magnitude. So the magnitudes that satisfy the

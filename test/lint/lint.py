@@ -156,6 +156,26 @@ def check_design(root, base, order):
                 fault(f"docs/design.md: the row of {base}/{folder} {'lacks' if name in there else 'names, but the folder lacks,'} {name}")
 
 
+def check_public_names(root):
+    """In the public headers each type has one name: its tag, which is declared by one typedef, and names nothing else."""
+    typedefs, tags, others = [], set(), set()
+    for header in PUBLIC:
+        text = without_comments("\n".join(lines(f"{root}/core/{header}")))
+        found = re.findall(r"\btypedef\s+(?:struct|enum|union)\s+(\w+)\s+(\w+);", text)
+        found += re.findall(r"\btypedef\s+(?:struct|enum|union)\b\s*(\w*)\s*\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}\s*(\w+);", text)
+        for tag, name in found:
+            if tag != name:
+                fault(f"core/{header}: the tag of {name} is '{tag}'")
+        typedefs += [name for _, name in found]
+        tags |= set(re.findall(r"\b(?:struct|enum|union)\s+(ts[rx]_\w+)", text))
+        others |= set(re.findall(r"\b(ts[rx]_\w+)\(", text))
+    for name in sorted(set(typedefs)):
+        if typedefs.count(name) > 1 or name in others:
+            fault(f"core/tessera*.h: {name} is declared more than once")
+    for name in sorted(tags - set(typedefs)):
+        fault(f"core/tessera*.h: the tag {name} has no typedef of its name")
+
+
 def check_own_errors(root, order):
     """Each public function that takes an error may be given NULL: its first statement is TSR_OWN_ERROR."""
     declared = set()
@@ -260,6 +280,7 @@ def main():
         check_headers(root, compiler, base, order)
     check_users(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
+    check_public_names(root)
     check_own_errors(root, core)
     check_core_includes(root, core)
     check_extension_includes(root, ext)

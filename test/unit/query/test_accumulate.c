@@ -38,7 +38,7 @@ typedef struct rows { /* values of one argument */
   uint32_t count;
   int64_t integers[ROWS]; /* INTEGER, INSTANT, UNSIGNED */
   double reals[ROWS];
-  struct tsr_text_value texts[ROWS];
+  tsr_text_value texts[ROWS];
   char bytes[ROWS][4];
   uint8_t nulls[ROWS], whole[ROWS];
   uint32_t groups[ROWS];
@@ -70,7 +70,7 @@ static void draw_rows(rows *r, tsr_value_type type, bool large) {
     if (type == TSR_VALUE_REAL && r->nulls[i]) r->reals[i] = NAN; /* a null of REAL */
     if (type == TSR_VALUE_NUMBER && !r->nulls[i] && draw(9) == 0) r->reals[i] = NAN;
     for (int k = 0; k < 4; k++) r->bytes[i][k] = letters[draw(sizeof letters - 1)];
-    r->texts[i] = (struct tsr_text_value){.bytes = r->bytes[i], .size = draw(5)};
+    r->texts[i] = (tsr_text_value){.bytes = r->bytes[i], .size = draw(5)};
   }
 }
 
@@ -136,7 +136,7 @@ static bool is_real(tsr_value_type type) { return type == TSR_VALUE_REAL || type
 
 static bool row_is_null(const rows *r, uint32_t i) { return r->nulls[i] || (is_real(r->type) && isnan(r->reals[i])); }
 
-static int compare_texts(const struct tsr_text_value *a, const struct tsr_text_value *b) {
+static int compare_texts(const tsr_text_value *a, const tsr_text_value *b) {
   const uint64_t size = a->size < b->size ? a->size : b->size;
   const int order = memcmp(a->bytes, b->bytes, size);
   return order ? order : (a->size > b->size) - (a->size < b->size);
@@ -418,7 +418,7 @@ static void test_a_merge_keeps_texts_of_its_own(void **state) {
   static const uint32_t zero;
   const uint32_t end = 1;
   char bytes[] = "word";
-  const struct tsr_text_value text = {.bytes = bytes, .size = 4};
+  const tsr_text_value text = {.bytes = bytes, .size = 4};
   tsr_measure m = {.type = TSR_VALUE_TEXT, .ends = true};
   uint64_t all[WORDS] = {0}, part[WORDS] = {0};
   tsr_memory small;

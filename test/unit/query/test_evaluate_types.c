@@ -269,7 +269,7 @@ static void test_lists_give_the_value_at_a_place(void **state) {
   static const uint32_t words_of_4[] = {7, 8, 9, UINT32_MAX};
   static const float floats[] = {0.5f, 1.5f, NAN, 3.0f};
   static const double doubles[] = {1, 2.5, NAN, 4};
-  static const struct tsr_text_value texts_of_4[] = {{"a", 1}, {"b", 1}, {"ab", 2}, {"ab", 2}};
+  static const tsr_text_value texts_of_4[] = {{"a", 1}, {"b", 1}, {"ab", 2}, {"ab", 2}};
   const tsr_value_list small = {.count = 4, .type = TSR_VALUE_INTEGER, .datatype = TSR_INT8, .values = bytes};
   tsr_value_list list = {.count = 4, .type = TSR_VALUE_INTEGER, .datatype = TSR_UINT32, .values = words_of_4};
   EXPRESSION(negative, FIELD(NUMBER), LOOKUP(0, &small)); /* the places are 3, -4, INT64_MAX, 9 */

@@ -218,7 +218,7 @@ static void test_texts_past_the_budget_fail_and_leave_the_others(void **state) {
   assert_true(count > 1000 && texts.count == count);
   for (uint64_t i = 0; i < count; i += 100) {
     const int size = snprintf(text, sizeof text, "text %llu", (unsigned long long)i);
-    const struct tsr_text_value *kept = tsr__texts_at(&texts, i);
+    const tsr_text_value *kept = tsr__texts_at(&texts, i);
     assert_true(kept->size == (uint64_t)size && !memcmp(kept->bytes, text, kept->size));
   }
   tsr__texts_release(&texts);
