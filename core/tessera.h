@@ -902,6 +902,9 @@ TSR_API int tsr_group_remove(tsr_group *group, const char *name, tsr_error *erro
 /* Deletes the directory of an array with everything in it. TSR_NOT_FOUND: there is no array. TSR_PERM: the path is a
  * symbolic link. */
 TSR_API int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error);
+/* Deletes a group: its list of members and its metadata, and its directory if nothing else is in it. Its members stay.
+ * TSR_NOT_FOUND: there is no group. TSR_PERM: the path is a symbolic link. */
+TSR_API int tsr_group_drop(tsr_environment *environment, const char *path, tsr_error *error);
 
 /* Atomically exchanges the directories of two arrays in the same parent directory: at every moment both paths name an
  * array. TSR_UNSUPPORTED: the file system has no such call, or the paths are in a bucket or a store of the host. */

@@ -234,7 +234,7 @@ static int say_prepared(tsr_checker *c, const char *path) {
     rc = tsr__check_say(c, TSR_SEVERITY_NOTE, path,
                         "a commit prepared through a database (%.300s on host %.100s)%s: a later write there, or "
                         "tessera_recover(path), publishes or removes it; if that database is gone for good, "
-                        "tessera_recover(path, 'disown') removes it after 24 hours",
+                        "tessera_recover(path, '{\"disown\":true}') removes it after 24 hours",
                         rc > 0 && *prepared.file ? prepared.file : "?", prepared.host ? prepared.host : "?",
                         locked ? ", whose writer is at work" : "");
   tsr__arena_release(&arena);

@@ -229,11 +229,8 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
   if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
   if (rc >= 0) {
-    const char *operation = tsr__environment_scheme(environment, to)     ? "import"
-                            : tsr__environment_scheme(environment, from) ? "export"
-                                                                         : "copy";
     tsr_work work;
-    tsr_work_begin(environment, &work, operation, from, 0);
+    tsr_work_begin(environment, &work, "sync", from, 0);
     rc = copy_all(&c);
     tsr_work_end(environment, &work);
   }

@@ -1,4 +1,4 @@
-/* drop.c: drops an array, and exchanges two arrays.
+/* drop.c: drops an array or a group, and exchanges two arrays.
  *
  * A drop first renames __schema (and __array_schema.tdb and __kv_schema.tdb of old versions) to ".dropped" followed by
  * the old name. From then on no reader takes the directory for an array. Then everything in the directory is removed,
@@ -6,7 +6,10 @@
  * drop of the same path finds them and continues. Symbolic links in the directory are removed, never followed. A path
  * that is itself a symbolic link is refused, since its owner may not mean the array behind it.
  *
- * Sections: drop; exchange.
+ * The drop of a group does the same to __group, but removes nothing except what makes the directory a group. The
+ * directory itself goes if nothing else is in it.
+ *
+ * Sections: dropping arrays; dropping groups; exchange.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +19,7 @@
 #include "array/array.h"
 #include "environment/environment.h"
 
-/* ---- Drop -------------------------------------------------------------------------------------------------------- */
+/* ---- Dropping arrays --------------------------------------------------------------------------------------------- */
 
 #define DROPPED_PREFIX TSR_PREFIX_DROPPED
 
@@ -56,7 +59,8 @@ static int find_unfinished_drop(tsr_store *store, bool *unfinished, tsr_error *e
   return *unfinished ? TSR_OK : tsr__store_find(store, DROPPED_PREFIX TSR_FILE_OLD_SCHEMA, unfinished, error);
 }
 
-static int hide_schema(tsr_store *store, const char *name, tsr_error *error) {
+/* Renames an entry out of the sight of readers. Does nothing if there is no such entry. */
+static int hide(tsr_store *store, const char *name, tsr_error *error) {
   char hidden[64];
   snprintf(hidden, sizeof hidden, DROPPED_PREFIX "%s", name);
   int rc = tsr__store_rename(store, name, hidden, error);
@@ -70,9 +74,17 @@ static int hide_schemas(tsr_store *store, tsr_error *error) {
   int rc = tsr__store_list_any(store, "", &entries, error);
   if (rc < 0) return rc;
   for (size_t i = 0; i < sizeof schemas / sizeof *schemas && rc >= 0; i++)
-    if (tsr__listing_has(&entries, schemas[i])) rc = hide_schema(store, schemas[i], error);
+    if (tsr__listing_has(&entries, schemas[i])) rc = hide(store, schemas[i], error);
   tsr__listing_release(&entries);
   return rc;
+}
+
+static int fail_missing(tsr_store *store, const char *what, tsr_error *error) {
+  const char *place = tsr__store_place(store);
+  bool exists;
+  TSR_TRY(tsr__directory_find(store, "", &exists, error));
+  return exists ? tsr__fail(error, TSR_NOT_FOUND, "the %s is not %s", place, what)
+                : tsr__fail(error, TSR_NOT_FOUND, "no such %s", place);
 }
 
 static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error *error) {
@@ -81,31 +93,59 @@ static int drop_array(tsr_environment *environment, tsr_store *store, tsr_error 
   bool is_array = kind == TSR_OBJECT_ARRAY;
   if (!is_array) TSR_TRY(find_unfinished_drop(store, &is_array, error));
   if (!is_array) {
-    const char *place = tsr__store_place(store);
-    bool exists;
-    TSR_TRY(tsr__directory_find(store, "", &exists, error));
-    if (kind == TSR_OBJECT_GROUP)
-      return tsr__fail(error, TSR_NOT_FOUND, "it is a group, not an array: it is deleted by deleting its %s", place);
-    return exists ? tsr__fail(error, TSR_NOT_FOUND, "the %s is not an array", place)
-                  : tsr__fail(error, TSR_NOT_FOUND, "no such %s", place);
+    if (kind == TSR_OBJECT_GROUP) return tsr__fail(error, TSR_NOT_FOUND, "it is a group, not an array");
+    return fail_missing(store, "an array", error);
   }
   TSR_TRY(hide_schemas(store, error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
   return remove_all(environment, store, error);
 }
 
-int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+/* Opens the store at `path` and drops what is there. `what` is "array" or "group". */
+static int drop_at(tsr_environment *environment, const char *path, const char *what,
+                   int (*drop)(tsr_environment *environment, tsr_store *store, tsr_error *error), tsr_error *error) {
   tsr_store *store;
   char *directory;
-  TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = tsr__path_is_directory(environment, path) && tsr__path_is_link(directory)
-               ? tsr__fail(error, TSR_PERM, "it is a symbolic link: drop the array by the path to which the link leads")
-               : drop_array(environment, store, error);
+  TSR_TRY(tsr__path_open(environment, what, path, &directory, &store, error));
+  int rc =
+      tsr__path_is_directory(environment, path) && tsr__path_is_link(directory)
+          ? tsr__fail(error, TSR_PERM, "it is a symbolic link: drop the %s by the path to which the link leads", what)
+          : drop(environment, store, error);
   tsr__store_close(store);
-  if (rc < 0) tsr__wrap(error, "array %s", directory);
+  if (rc < 0) tsr__wrap(error, "%s %s", what, directory);
   tsr__free(directory);
   return rc;
+}
+
+int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return drop_at(environment, path, "array", drop_array, error);
+}
+
+/* ---- Dropping groups --------------------------------------------------------------------------------------------- */
+
+static int drop_group(tsr_environment *environment, tsr_store *store, tsr_error *error) {
+  static const char *const own[] = {TSR_DIR_META, DROPPED_PREFIX TSR_DIR_GROUP};
+  tsr_object_kind kind;
+  TSR_TRY(tsr__object_kind(store, "", &kind, error));
+  bool is_group = kind == TSR_OBJECT_GROUP;
+  if (kind == TSR_OBJECT_ARRAY) return tsr__fail(error, TSR_NOT_FOUND, "it is an array, not a group");
+  if (!is_group) TSR_TRY(tsr__directory_find(store, DROPPED_PREFIX TSR_DIR_GROUP, &is_group, error));
+  if (!is_group) return fail_missing(store, "a group", error);
+  TSR_TRY(tsr__store_remove_many(store, (const char *const[]){TSR_FILE_OLD_GROUP}, 1, error));
+  TSR_TRY(hide(store, TSR_DIR_GROUP, error));
+  TSR_TRY(tsr__store_sync_directory(store, "", error));
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) TSR_TRY(tsr__store_remove_tree(store, own[i], error));
+  tsr_listing entries;
+  TSR_TRY(tsr__store_list_any(store, "", &entries, error));
+  const bool empty = entries.count == 0;
+  tsr__listing_release(&entries);
+  return empty ? tsr__store_remove(store, "", error) : TSR_OK;
+}
+
+int tsr_group_drop(tsr_environment *environment, const char *path, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  return drop_at(environment, path, "group", drop_group, error);
 }
 
 /* ---- Exchange ---------------------------------------------------------------------------------------------------- */

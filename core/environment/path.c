@@ -111,7 +111,8 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
 }
 
 static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
-  if (!environment->scopes) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_s3 first", uri);
+  if (!environment->scopes)
+    return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_configure first", uri);
   return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
 }
 

@@ -498,7 +498,7 @@ int tsr__prepared_fail_gone(const char *commit, tsr_error *error) {
   return tsr__fail(
       error, TSR_CORRUPT,
       "%s: this database has committed it, but the files that were prepared for it are gone: its rows are lost; "
-      "tessera_recover(path, 'disown') gives it up",
+      "tessera_recover(path, '{\"disown\":true}') gives it up",
       commit);
 }
 

@@ -39,7 +39,7 @@ static int open_client(tsr_s3 *s3, const char *uri, tsr_error *error) {
   s3->uri = name;
   tsr_s3_scope *scope = s3->scopes ? tsr__s3_scope_find(s3->scopes, name) : NULL;
   tsr__s3_scope_leave(scope);
-  if (!scope) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_s3 first", name);
+  if (!scope) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_configure first", name);
   const tsr_curl *curl;
   return tsr__curl_load(&curl, error);
 }
@@ -117,7 +117,8 @@ static int check_call(const tsr_s3_scope *scope, const tsr_s3_call *call, tsr_er
 
 static int make_state(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
   tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
-  if (!scope) return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_s3 again", s3->uri);
+  if (!scope)
+    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again", s3->uri);
   int rc = check_call(scope, call, error);
   if (rc >= 0) rc = TSR_ALLOC(s3->memory, &call->state, error);
   if (rc < 0) {
@@ -385,7 +386,8 @@ static int prove(tsr_s3 *s3, const char *key, tsr_error *error) {
 
 int tsr__s3_prove(tsr_s3 *s3, const char *key_prefix, tsr_error *error) {
   tsr_s3_scope *scope = tsr__s3_scope_find(s3->scopes, s3->uri);
-  if (!scope) return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_s3 again", s3->uri);
+  if (!scope)
+    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again", s3->uri);
   int rc = TSR_OK;
   if (atomic_load(&scope->proof) != TSR_S3_PROVEN) {
     char key[KEY_BYTES_MAX + 1];

@@ -68,8 +68,8 @@ tsr_s3_counters *tsr__s3_scopes_counters(tsr_s3_scopes *scopes);
 typedef struct tsr_s3 tsr_s3;
 
 /* Opens a client for "s3://bucket[/prefix]" under the scope that matches most of its path components. `scopes` must
- * outlive it. Sends nothing. Errors: TSR_NOT_FOUND "no scope for s3://...: call tessera_s3 first"; TSR_UNSUPPORTED
- * without libcurl. */
+ * outlive it. Sends nothing. Errors: TSR_NOT_FOUND "no scope for s3://...: call tessera_configure first";
+ * TSR_UNSUPPORTED without libcurl. */
 int tsr__s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_s3 **s3, tsr_error *error);
 void tsr__s3_close(tsr_s3 *s3); /* only after all of its calls are finished; NULL is allowed */
 

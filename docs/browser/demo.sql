@@ -4,10 +4,10 @@
 PRAGMA page_size = 4096;
 
 -- The three arrays of the demo, moved into the database, and coarser copies of the relief for maps.
-SELECT tessera_import('relief', 'sql/data/relief') AS relief;
-SELECT tessera_overviews('db:relief') AS overviews;
-SELECT tessera_import('climate', 'sql/data/climate') AS climate;
-SELECT tessera_import('airports', 'sql/data/airports') AS airports;
+SELECT tessera_sync('sql/data/relief', 'db:relief') AS relief;
+SELECT tessera_make_overviews('db:relief') AS overviews;
+SELECT tessera_sync('sql/data/climate', 'db:climate') AS climate;
+SELECT tessera_sync('sql/data/airports', 'db:airports') AS airports;
 
 -- The sea as twelve commits: each month was written over the one before. `moments` says when.
 CREATE VIRTUAL TABLE sea USING tessera(kind=dense, j INT32 DIMENSION(0, 89, 45), i INT32 DIMENSION(0, 179, 90),

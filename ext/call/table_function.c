@@ -3,10 +3,9 @@
  *
  *   SELECT ... FROM tessera_tiles('data/weather') WHERE field = 'temp'
  *
- * The hidden columns follow the visible ones: arg1, arg2, ..., key, as_of, since, schema (with a leading _ if a visible
- * column has the same name). Bit i of idxNum says that hidden column i is constrained; xFilter receives the values in
- * that order. If a join order does not supply the value of a hidden column, xBestIndex rejects it with
- * SQLITE_CONSTRAINT.
+ * The hidden columns follow the visible ones: the arguments, then array_key, as_of, since and array_schema. Bit i of
+ * idxNum says that hidden column i is constrained; xFilter receives the values in that order. If a join order does not
+ * supply the value of a hidden column, xBestIndex rejects it with SQLITE_CONSTRAINT.
  *
  * Two tables without arguments are implemented here: tessera_stats shows this connection's counters since the last
  * SELECT tessera_reset_stats(), tessera_progress the long operations that this process is running.
@@ -43,27 +42,18 @@ static const tsx_about *about_of(const tsx_scan *scan) { return ((const about_ta
 
 /* ---- Declaration ------------------------------------------------------------------------------------------------- */
 
-static bool is_shown(const tsx_about *about, const char *name) {
-  size_t size = strlen(name);
-  for (int i = 0; about->columns[i]; i++)
-    if (!sqlite3_strnicmp(about->columns[i], name, (int)size) &&
-        (about->columns[i][size] == ' ' || !about->columns[i][size]))
-      return true;
-  return false;
-}
-
 /* Returns the text for sqlite3_declare_vtab. Hidden columns are BLOB: without affinity, SQLite does not convert the
  * arguments. */
 static char *tables_declare(const tsx_about *about, int *shown, int *hidden) {
-  static const char *const last[TSX_HIDDEN_LAST] = {"key", "as_of", "since", "schema"};
+  static const char *const last[TSX_HIDDEN_LAST] = {"array_key", "as_of", "since", "array_schema"};
   sqlite3_str *out = sqlite3_str_new(NULL);
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (*shown = 0; about->columns[*shown]; (*shown)++)
     sqlite3_str_appendf(out, "%s%s", *shown ? ", " : "", about->columns[*shown]);
-  for (int i = 1; i <= about->arguments; i++) sqlite3_str_appendf(out, ", arg%d BLOB HIDDEN", i);
-  for (int i = 0; about->arguments && i < TSX_HIDDEN_LAST; i++)
-    sqlite3_str_appendf(out, ", %s%s BLOB HIDDEN", is_shown(about, last[i]) ? "_" : "", last[i]);
-  *hidden = about->arguments ? about->arguments + TSX_HIDDEN_LAST : 0;
+  for (*hidden = 0; about->arguments && about->arguments[*hidden]; (*hidden)++)
+    sqlite3_str_appendf(out, ", %s BLOB HIDDEN", about->arguments[*hidden]);
+  for (int i = 0; about->arguments && i < TSX_HIDDEN_LAST; i++, (*hidden)++)
+    sqlite3_str_appendf(out, ", %s BLOB HIDDEN", last[i]);
   sqlite3_str_appendchar(out, 1, ')');
   return sqlite3_str_finish(out);
 }
@@ -100,7 +90,7 @@ static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const tsx_about *about = table->about;
   int chosen[TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST], given = 0, at = 0;
   for (int i = 0; i < TSX_ARGUMENTS_MAX + TSX_HIDDEN_LAST; i++) chosen[i] = -1;
-  for (int pass = 0; pass < 2; pass++) /* second pass: the visible column that repeats arg1, unless arg1 is given */
+  for (int pass = 0; pass < 2; pass++) /* second pass: the visible column that repeats the path, unless that is given */
     for (int i = 0; i < info->nConstraint; i++) {
       const struct sqlite3_index_constraint *c = &info->aConstraint[i];
       bool same = about->same >= 0 && c->iColumn == about->same;
@@ -137,8 +127,9 @@ static void tables_clear(tsx_scan *scan) {
   }
 }
 
-int tsx_scan_address(tsx_scan *scan, int arguments, tsx_address *address, tsr_error *error) {
-  sqlite3_value *const *last = &scan->hidden[arguments];
+int tsx_scan_address(tsx_scan *scan, tsx_address *address, tsr_error *error) {
+  const about_table *table = (const about_table *)scan->base.pVtab;
+  sqlite3_value *const *last = &scan->hidden[table->hidden - TSX_HIDDEN_LAST];
   const int code = tsx_address_open(scan->connection, scan->hidden[0], last[0], last[1], last[2], address, error);
   return code < 0 ? code : tsx_address_expect(address, last[3], error);
 }

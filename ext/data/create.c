@@ -307,8 +307,8 @@ typedef struct csv_call {
   tsr_csv *csv;
   char delimiter;
   char *null; /* the text that stands for null; NULL: an empty field, except in text columns */
-  bool has_header; /* the option `header` gives the names: the first line is data */
-  uint32_t header_count; /* names of the option so far */
+  bool has_names; /* the option `names` gives them: the first line is data */
+  uint32_t name_count; /* names of the option so far */
   csv_guess *guesses; /* by column of the source */
 } csv_call;
 
@@ -352,23 +352,23 @@ static int csv_call_rewind(csv_call *c, bool skip_empty, tsr_error *error) {
 
 static int csv_call_count_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
-  c->header_count++;
-  return strcmp(o->type, "text") == 0 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "'header': expected a list of names");
+  c->name_count++;
+  return strcmp(o->type, "text") == 0 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "'names': expected a list of names");
 }
 
 static int csv_call_take_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
   const char *name = (const char *)sqlite3_value_text(o->value);
-  return name ? tsx_ingest_name_column(&c->call, c->header_count++, name, error) : tsx_out_of_memory(error);
+  return name ? tsx_ingest_name_column(&c->call, c->name_count++, name, error) : tsx_out_of_memory(error);
 }
 
 static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
   const char *text = strcmp(o->type, "text") == 0 ? (const char *)sqlite3_value_text(o->value) : NULL;
   if (!strcmp(o->type, "null")) return TSR_OK; /* like an absent option */
-  if (!strcmp(o->key, "header")) {
-    c->has_header = true;
-    return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_count_name, c, error);
+  if (!strcmp(o->key, "names")) {
+    c->has_names = true;
+    return tsx_elements_each(c->call.connection->db, o->value, "'names'", csv_call_count_name, c, error);
   }
   if (!strcmp(o->key, "delimiter")) {
     if (!text || strlen(text) != 1) return tsx_fail(error, TSR_MISMATCH, "'delimiter': expected one ASCII character");
@@ -385,9 +385,9 @@ static int csv_call_option(void *argument, const tsx_json_option *o, tsr_error *
 
 static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_error *error) {
   csv_call *c = argument;
-  if (strcmp(o->key, "header") != 0) return TSR_OK;
-  c->header_count = 0;
-  return tsx_elements_each(c->call.connection->db, o->value, "'header'", csv_call_take_name, c, error);
+  if (strcmp(o->key, "names") != 0) return TSR_OK;
+  c->name_count = 0;
+  return tsx_elements_each(c->call.connection->db, o->value, "'names'", csv_call_take_name, c, error);
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
@@ -422,7 +422,7 @@ static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) 
       return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
     char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
     if (!name) code = tsx_out_of_memory(error);
-    else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"header\"", (unsigned)i + 1);
+    else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"names\"", (unsigned)i + 1);
     else code = tsx_ingest_name_column(&c->call, i, name, error);
     sqlite3_free(name);
   }
@@ -433,12 +433,12 @@ static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, ts
   sqlite3 *db = c->call.connection->db;
   const bool has_options = json && sqlite3_value_type(json) != SQLITE_NULL;
   int code = has_options ? tsx_options_each(db, json, "options", csv_call_option, c, error) : TSR_OK;
-  if (code == TSR_OK && !c->has_header) {
+  if (code == TSR_OK && !c->has_names) {
     code = csv_call_rewind(c, true, error);
     return code == TSR_OK ? csv_call_first_line(c, path, error) : code;
   }
-  if (code == TSR_OK && !c->header_count) code = tsx_fail(error, TSR_ERROR, "'header' has no name");
-  if (code == TSR_OK) code = tsx_ingest_begin(&c->call, path, c->header_count, error);
+  if (code == TSR_OK && !c->name_count) code = tsx_fail(error, TSR_ERROR, "'names' has no name");
+  if (code == TSR_OK) code = tsx_ingest_begin(&c->call, path, c->name_count, error);
   return code == TSR_OK ? tsx_options_each(db, json, "options", csv_call_name_again, c, error) : code;
 }
 
@@ -516,7 +516,7 @@ static int csv_call_begin_data(csv_call *c, tsr_error *error) {
   uint32_t count;
   uint64_t line;
   int code = csv_call_rewind(c, c->call.source.count > 1, error);
-  if (code == TSR_OK && !c->has_header) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  if (code == TSR_OK && !c->has_names) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
   return code < 0 ? code : TSR_OK;
 }
 

@@ -130,7 +130,7 @@ typedef struct tsx_stream_request { /* the arguments of tessera_stream; `= {0}` 
   tsr_sort *order;
   tsr_predicate *predicates;
   tsx_stream_condition *conditions;
-  sqlite3_value *key, *since, *as_of, *seen; /* owned; NULL: not given. `seen` is the option "schema" */
+  sqlite3_value *key, *since, *as_of, *seen; /* owned; NULL: not given. `seen` is the option "array_schema" */
   tsx_read_limits limits;
   tsr_request request; /* points into the members above */
   tsr_arrow_options options; /* points to `request` and `fields` */

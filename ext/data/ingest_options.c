@@ -30,7 +30,7 @@ typedef enum ingest_option {
   INGEST_OPTION_domains,
   INGEST_OPTION_extents,
   INGEST_OPTION_filters,
-  INGEST_OPTION_enums,
+  INGEST_OPTION_enumerate,
   INGEST_OPTION_not_null,
   INGEST_OPTION_nullable,
   INGEST_OPTION_grow,
@@ -45,11 +45,11 @@ typedef enum ingest_option {
   INGEST_OPTION_format_version,
   INGEST_OPTION_key_file,
   INGEST_OPTION_explain,
-  INGEST_OPTION_header,
+  INGEST_OPTION_names,
   INGEST_OPTION_delimiter,
   INGEST_OPTION_null,
   INGEST_OPTION_COUNT,
-  INGEST_OPTION_CSV = INGEST_OPTION_header /* the options from here on are those of CSV, which create.c reads */
+  INGEST_OPTION_CSV = INGEST_OPTION_names /* the options from here on are those of CSV, which create.c reads */
 } ingest_option;
 
 static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
@@ -61,7 +61,7 @@ static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
     [INGEST_OPTION_domains] = {.name = "domains"},
     [INGEST_OPTION_extents] = {.name = "extents"},
     [INGEST_OPTION_filters] = {.name = "filters"},
-    [INGEST_OPTION_enums] = {.name = "enums"},
+    [INGEST_OPTION_enumerate] = {.name = "enumerate"},
     [INGEST_OPTION_not_null] = {.name = "not_null"},
     [INGEST_OPTION_nullable] = {.name = "nullable"},
     [INGEST_OPTION_grow] = {.name = "grow"},
@@ -76,7 +76,7 @@ static const tsx_option_spec ingest_specs[INGEST_OPTION_COUNT] = {
     [INGEST_OPTION_format_version] = {"format_version", TSX_TAKES_WHOLE, 1, TSR_FORMAT_WRITE_MAX, NULL},
     [INGEST_OPTION_key_file] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_explain] = {"explain", TSX_TAKES_FLAG, 0, 0, NULL},
-    [INGEST_OPTION_header] = {.name = "header"},
+    [INGEST_OPTION_names] = {.name = "names"},
     [INGEST_OPTION_delimiter] = {"delimiter", TSX_TAKES_TEXT, 0, 0, NULL},
     [INGEST_OPTION_null] = {"null", TSX_TAKES_TEXT, 0, 0, NULL}};
 
@@ -118,7 +118,7 @@ static int find_kept(const ingest_reading *r, const char *name, tsr_ingest_colum
   return TSR_OK;
 }
 
-/* Reads one name in a list of columns: of `enums`, `not_null`, `nullable`, `grow` or `dimensions`. */
+/* Reads one name in a list of columns: of `enumerate`, `not_null`, `nullable`, `grow` or `dimensions`. */
 static int read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
@@ -131,7 +131,7 @@ static int read_name(void *argument, const tsx_json_option *o, tsr_error *error)
   if (code < 0) return code;
   const uint32_t number = (uint32_t)(column - call->columns);
   switch (r->option) {
-  case INGEST_OPTION_enums: column->labels = true; break;
+  case INGEST_OPTION_enumerate: column->labels = true; break;
   case INGEST_OPTION_not_null:
     column->not_null = true;
     column->nullable = false;
@@ -331,7 +331,7 @@ static int take_single(tsx_ingest_call *call, ingest_option option, const tsx_op
 static tsx_option_list ingest_list(const tsx_ingest_call *call) {
   tsx_option_list list = TSX_OPTION_LIST(ingest_specs);
   const uint64_t csv = ~UINT64_C(0) << INGEST_OPTION_CSV,
-                 rows = UINT64_C(1) << INGEST_OPTION_types | UINT64_C(1) << INGEST_OPTION_enums |
+                 rows = UINT64_C(1) << INGEST_OPTION_types | UINT64_C(1) << INGEST_OPTION_enumerate |
                         UINT64_C(1) << INGEST_OPTION_columns | UINT64_C(1) << INGEST_OPTION_memory_mb;
   list.without = call->source.is_rows ? ~rows : call->source.is_csv ? 0 : csv;
   return list;
@@ -360,7 +360,7 @@ static int take_second(void *argument, unsigned option, const tsx_option_value *
   case INGEST_OPTION_types:
   case INGEST_OPTION_filters: return tsx_options_each(db, o->value, o->key, read_property, &r, error);
   case INGEST_OPTION_dimensions:
-  case INGEST_OPTION_enums:
+  case INGEST_OPTION_enumerate:
   case INGEST_OPTION_not_null:
   case INGEST_OPTION_nullable:
   case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, read_name, &r, error);
@@ -405,7 +405,7 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
   for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
     code = tsx_options_read(call->connection->db, json, &list, passes[i], call, error);
   tsx_ingest_label_dimensions(call);
-  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enums & 1); d++)
+  for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enumerate & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* the texts themselves are the coordinates */
   for (uint32_t d = 0; d < call->options.dimension_count; d++) { /* a string dimension is ASCII, as in CREATE */
     tsr_ingest_column *column = &call->columns[call->dimensions[d]];
@@ -510,7 +510,7 @@ static bool ingest_agreement_grows(const tsr_schema *schema, uint32_t dimension)
   return current && (memcmp(current->low, field->low, size) != 0 || memcmp(current->high, field->high, size) != 0);
 }
 
-/* Compares one name in a list: of `dimensions`, `enums`, `nullable` or `grow`. */
+/* Compares one name in a list: of `dimensions`, `enumerate`, `nullable` or `grow`. */
 static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_agreement *a = argument;
   ingest_reading r = {.call = a->call, .option = a->option};
@@ -522,7 +522,7 @@ static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error
   a->named++;
   if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)
     return ingest_disagree(a, column->name, "it is no dimension", error);
-  if (a->option == INGEST_OPTION_enums && !column->labels)
+  if (a->option == INGEST_OPTION_enumerate && !column->labels)
     return ingest_disagree(a, column->name, "it has no enumeration", error);
   if (a->option == INGEST_OPTION_nullable && column->refuses_null)
     return ingest_disagree(a, column->name, "it takes no NULL", error);
@@ -547,7 +547,7 @@ static int ingest_agree(void *argument, unsigned option, const tsx_option_value 
   case INGEST_OPTION_extents:
   case INGEST_OPTION_filters:
   case INGEST_OPTION_labels: return tsx_options_each(db, o->value, o->key, ingest_agree_member, a, error);
-  case INGEST_OPTION_enums:
+  case INGEST_OPTION_enumerate:
   case INGEST_OPTION_nullable:
   case INGEST_OPTION_grow: return tsx_elements_each(db, o->value, o->key, ingest_agree_name, a, error);
   case INGEST_OPTION_dimensions:

@@ -97,7 +97,7 @@ static void npy_begin(uint8_t *file, const char *text, uint64_t size) {
 }
 
 typedef struct npy_request { /* the options of tessera_npy; `= {0}`: none */
-  sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen` is the option "schema" */
+  sqlite3_value *as_of, *since, *key, *seen; /* owned; NULL: not given. `seen` is the option "array_schema" */
   tsx_read_limits limits;
   bool header; /* return only the dict of the header */
   char into[TESSERA_TOKEN_SIZE]; /* the token of lent memory for the values; "": return a BLOB */
@@ -139,8 +139,8 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
 static int read_options(sqlite3 *db, sqlite3_value *json, npy_request *r, tsr_error *error) {
   static const tsx_option_spec specs[] = {[NPY_OPTION_as_of] = {.name = "as_of"},
                                           [NPY_OPTION_since] = {.name = "since"},
-                                          [NPY_OPTION_key] = {.name = "key"},
-                                          [NPY_OPTION_schema] = {.name = "schema"},
+                                          [NPY_OPTION_key] = {.name = "array_key"},
+                                          [NPY_OPTION_schema] = {.name = "array_schema"},
                                           [NPY_OPTION_header] = {"header", TSX_TAKES_FLAG, 0, 0, NULL},
                                           [NPY_OPTION_into] = {"into", TSX_TAKES_TEXT, 0, 0, NULL},
                                           [NPY_OPTION_nulls] = {"nulls", TSX_TAKES_TEXT, 0, 0, NULL},

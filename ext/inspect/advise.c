@@ -456,7 +456,7 @@ static int advise_prepared(table_advise_state *s, const char *path, tsr_error *e
             "ago, the first through %s; merges and vacuums leave them out. Each is published or removed by a "
             "write through its own database; this statement removes all whose databases are gone",
             (unsigned long long)s->disowned, (unsigned long long)(s->oldest / 3600000), s->owner),
-        sqlite3_mprintf("SELECT tessera_recover(%Q, 'disown')", path), error);
+        sqlite3_mprintf("SELECT tessera_recover(%Q, '{\"disown\":true}')", path), error);
   return code;
 }
 
@@ -472,7 +472,7 @@ static int find_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) 
 
 static int advise_open(tsx_scan *scan, tsr_error *error) {
   table_advise_state *s = scan->state;
-  int code = tsx_inside_open(scan, 1, true, error);
+  int code = tsx_inside_open(scan, true, error);
   const char *path = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 0));
   if (code == TSR_OK) code = measure_array(s, error);
   const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
@@ -515,7 +515,7 @@ const tsx_about tsx_about_advise = {.name = "tessera_advise",
                                     .usage = "tessera_advise(path)",
                                     .columns =
                                         (const char *const[]){"finding TEXT", "detail TEXT", "statement TEXT", NULL},
-                                    .arguments = 1,
+                                    .arguments = TSX_PATH_ONLY,
                                     .required = 1,
                                     .same = -1,
                                     .rows = 4,

@@ -314,7 +314,7 @@ static void cell_column(const table_aggregate_state *s, sqlite3_context *context
 static int aggregate_open(tsx_scan *scan, tsr_error *error) {
   table_aggregate_state *s = scan->state;
   if (scan->connection->cells_for) return open_cells(scan, s, error);
-  int code = tsx_inside_open(scan, 4, true, error);
+  int code = tsx_inside_open(scan, true, error);
   if (code == TSR_OK) code = parse_arguments(scan, s, error);
   if (code < 0) return code;
   const bool number = table_aggregate_is_number(&s->in.schema->fields[s->field]);
@@ -355,17 +355,17 @@ static void aggregate_close(tsx_scan *scan) {
   if (!s->served) tsx_inside_close(scan);
 }
 
-const tsx_about tsx_about_aggregate = {.name = "tessera_aggregate",
-                                       .usage = "tessera_aggregate(path, attribute[, slice[, by]])",
-                                       .columns =
-                                           (const char *const[]){"key1", "key2", "key3", "count INTEGER", "sum", "min",
-                                                                 "max", "mean REAL", "nulls INTEGER", NULL},
-                                       .arguments = 4,
-                                       .required = 2,
-                                       .same = -1,
-                                       .rows = 100,
-                                       .state_size = sizeof(table_aggregate_state),
-                                       .open = aggregate_open,
-                                       .next = aggregate_next,
-                                       .column = aggregate_column,
-                                       .close = aggregate_close};
+const tsx_about tsx_about_aggregate = {
+    .name = "tessera_aggregate",
+    .usage = "tessera_aggregate(path, attribute[, slice[, by]])",
+    .columns = (const char *const[]){"key1", "key2", "key3", "count INTEGER", "sum", "min", "max", "mean REAL",
+                                     "nulls INTEGER", NULL},
+    .arguments = (const char *const[]){"array_path", "attribute", "slice", "by", NULL},
+    .required = 2,
+    .same = -1,
+    .rows = 100,
+    .state_size = sizeof(table_aggregate_state),
+    .open = aggregate_open,
+    .next = aggregate_next,
+    .column = aggregate_column,
+    .close = aggregate_close};

@@ -17,10 +17,10 @@
 #include "call/table_function.h"
 #include "maintain/upkeep.h"
 
-int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error) {
+int tsx_inside_open(tsx_scan *scan, bool fragments, tsr_error *error) {
   tsx_inside *in = scan->state;
   tsx_address *address = &in->address;
-  int code = tsx_scan_address(scan, arguments, address, error);
+  int code = tsx_scan_address(scan, address, error);
   if (code == TSR_OK) code = tsx_address_array(address, error);
   if (code == TSR_OK && fragments)
     code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
@@ -110,7 +110,7 @@ enum {
 
 static int array_open(tsx_scan *scan, tsr_error *error) {
   array_state *state = scan->state;
-  int code = tsx_inside_open(scan, 1, true, error);
+  int code = tsx_inside_open(scan, true, error);
   if (code < 0) return code;
   tsr_snapshot *snapshot = state->in.snapshot->core;
   state->fragments = tsr_fragment_count(snapshot);
@@ -190,7 +190,7 @@ const tsx_about tsx_about_array = {.name = "tessera_array",
                                                                     "shown_as_of INTEGER",
                                                                     "schema TEXT",
                                                                     NULL},
-                                   .arguments = 1,
+                                   .arguments = TSX_PATH_ONLY,
                                    .required = 1,
                                    .same = ARRAY_PATH,
                                    .rows = 1,
@@ -216,7 +216,7 @@ enum {
   SCHEMA_ENUMERATION
 };
 
-static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, false, error); }
+static int schema_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, false, error); }
 
 static int schema_next(tsx_scan *scan, tsr_error *error) {
   const tsx_inside *in = scan->state;
@@ -312,7 +312,7 @@ const tsx_about tsx_about_schema = {.name = "tessera_schema",
                                                                      "cell_val_num INTEGER", "nullable INTEGER",
                                                                      "domain TEXT", "current_domain TEXT", "tile",
                                                                      "fill", "filters TEXT", "enumeration TEXT", NULL},
-                                    .arguments = 1,
+                                    .arguments = TSX_PATH_ONLY,
                                     .required = 1,
                                     .same = -1,
                                     .rows = 8,
@@ -331,7 +331,7 @@ typedef struct enumeration_state {
 
 static int enumeration_open(tsx_scan *scan, tsr_error *error) {
   enumeration_state *state = scan->state;
-  int code = tsx_inside_open(scan, 2, false, error);
+  int code = tsx_inside_open(scan, false, error);
   if (code < 0) return code;
   return tsx_enumeration_find(&state->in.address, state->in.schema,
                               (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1)), &state->enumeration, error);
@@ -352,9 +352,9 @@ static int enumeration_column(tsx_scan *scan, sqlite3_context *context, int colu
 }
 
 const tsx_about tsx_about_enumeration = {.name = "tessera_enumeration",
-                                         .usage = "tessera_enumeration(path, name)",
+                                         .usage = "tessera_enumeration(path, attribute)",
                                          .columns = (const char *const[]){"code INTEGER", "label", NULL},
-                                         .arguments = 2,
+                                         .arguments = (const char *const[]){"array_path", "attribute", NULL},
                                          .required = 2,
                                          .same = -1,
                                          .rows = 100,
@@ -384,7 +384,7 @@ enum {
   FRAGMENTS_SCHEMA
 };
 
-static int fragments_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
+static int fragments_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, true, error); }
 
 static int fragments_next(tsx_scan *scan, tsr_error *error) {
   fragments_state *state = scan->state;
@@ -418,7 +418,7 @@ const tsx_about tsx_about_fragments = {
     .columns = (const char *const[]){"name TEXT", "kind TEXT", "format_version INTEGER", "start_time INTEGER",
                                      "end_time INTEGER", "cells INTEGER", "tiles INTEGER", "bytes INTEGER",
                                      "non_empty_domain TEXT", "schema TEXT", NULL},
-    .arguments = 1,
+    .arguments = TSX_PATH_ONLY,
     .required = 1,
     .same = -1,
     .rows = 20,
@@ -457,7 +457,7 @@ enum {
   TILES_NULL_COUNT
 };
 
-static int tiles_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, 1, true, error); }
+static int tiles_open(tsx_scan *scan, tsr_error *error) { return tsx_inside_open(scan, true, error); }
 
 static void drop_fragment(tiles_state *state) {
   tsr_tiles_close(state->tiles);
@@ -563,7 +563,7 @@ const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
                                                                     "cells INTEGER", "bytes INTEGER",
                                                                     "decoded_bytes INTEGER", "domain TEXT", "min",
                                                                     "max", "sum", "null_count INTEGER", NULL},
-                                   .arguments = 1,
+                                   .arguments = TSX_PATH_ONLY,
                                    .required = 1,
                                    .same = -1,
                                    .rows = 1000,
@@ -576,7 +576,7 @@ const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
 /* For tessera_members and tessera_objects: opens the address of a directory. An array in the database is an error,
  * since it has no members or objects. */
 static int open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
-  int code = tsx_scan_address(scan, 1, address, error);
+  int code = tsx_scan_address(scan, address, error);
   if (code == TSR_OK && address->is_table)
     code = tsx_fail(error, TSR_ERROR, "'%s' is an array: expected the path of a directory",
                     (const char *)sqlite3_value_text(scan->hidden[0]));
@@ -617,7 +617,7 @@ static int open_metadata(tsx_scan *scan, tsx_address *address, tsr_metadata **me
 static int metadata_open(tsx_scan *scan, tsr_error *error) {
   metadata_state *state = scan->state;
   tsx_address address;
-  int code = tsx_scan_address(scan, 1, &address, error);
+  int code = tsx_scan_address(scan, &address, error);
   if (code == TSR_OK) code = open_metadata(scan, &address, &state->metadata, error);
   tsx_address_close(&address);
   return code;
@@ -653,7 +653,7 @@ const tsx_about tsx_about_metadata = {
     .name = "tessera_metadata",
     .usage = "tessera_metadata(path)",
     .columns = (const char *const[]){"key TEXT", "datatype TEXT", "num INTEGER", "value", NULL},
-    .arguments = 1,
+    .arguments = TSX_PATH_ONLY,
     .required = 1,
     .same = -1,
     .rows = 20,
@@ -702,7 +702,7 @@ static void members_close(tsx_scan *scan) { tsr_group_members_close(((members_st
 const tsx_about tsx_about_members = {.name = "tessera_members",
                                      .usage = "tessera_members(path)",
                                      .columns = (const char *const[]){"name TEXT", "kind TEXT", "path TEXT", NULL},
-                                     .arguments = 1,
+                                     .arguments = TSX_PATH_ONLY,
                                      .required = 1,
                                      .same = -1,
                                      .rows = 20,
@@ -742,7 +742,7 @@ static void objects_close(tsx_scan *scan) { tsr_objects_close(((objects_state *)
 const tsx_about tsx_about_objects = {.name = "tessera_objects",
                                      .usage = "tessera_objects(path)",
                                      .columns = (const char *const[]){"path TEXT", "kind TEXT", NULL},
-                                     .arguments = 1,
+                                     .arguments = TSX_PATH_ONLY,
                                      .required = 1,
                                      .same = -1,
                                      .rows = 100,
@@ -759,7 +759,7 @@ const tsx_about tsx_about_objects = {.name = "tessera_objects",
 
 static int check_open(tsx_scan *scan, tsr_error *error) {
   tsx_address address;
-  int code = tsx_scan_address(scan, 1, &address, error);
+  int code = tsx_scan_address(scan, &address, error);
   if (code == TSR_OK) {
     const tsr_check_options options = {.key = address.has_key ? address.key : NULL,
                                        .memory_bytes = address.memory_bytes};
@@ -788,9 +788,9 @@ static int check_column(tsx_scan *scan, sqlite3_context *context, int column, ts
 static void check_close(tsx_scan *scan) { tsx_findings_free(scan->state); }
 
 const tsx_about tsx_about_check = {.name = "tessera_check",
-                                   .usage = "tessera_check(path[, key])",
+                                   .usage = "tessera_check(path[, array_key])",
                                    .columns = (const char *const[]){"severity TEXT", "file TEXT", "message TEXT", NULL},
-                                   .arguments = 1,
+                                   .arguments = TSX_PATH_ONLY,
                                    .required = 1,
                                    .same = -1,
                                    .rows = 1000000, /* reflects the work, so that a join runs the check only once */

@@ -19,9 +19,9 @@ typedef struct tsx_inside { /* an open array; the first member of the state of t
   char **names; /* of the schema's fields, in SQL */
 } tsx_inside;
 
-/* Opens the array that a scan's arguments name, and if `fragments` is set a snapshot. `arguments` is the table's number
- * of arguments. The scan's state must begin with a tsx_inside. */
-int tsx_inside_open(tsx_scan *scan, int arguments, bool fragments, tsr_error *error);
+/* Opens the array that a scan's arguments name, and if `fragments` is set a snapshot. The scan's state must begin with
+ * a tsx_inside. */
+int tsx_inside_open(tsx_scan *scan, bool fragments, tsr_error *error);
 void tsx_inside_close(tsx_scan *scan); /* also after an error */
 
 /* ---- nearest.c: tessera_nearest ---------------------------------------------------------------------------------- */

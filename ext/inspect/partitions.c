@@ -1,5 +1,5 @@
-/* partitions.c: tessera_partitions(path, n[, slice]), which divides an array, or a slice of it, into at most n disjoint
- * slices of about equal work, so that each of several connections, processes or hosts can read one.
+/* partitions.c: tessera_partitions(path, parts[, within]), which divides an array, or a slice of it, into at most n
+ * disjoint slices of about equal work, so that each of several connections, processes or hosts can read one.
  *
  * Each slice is shown in two forms that select the same rows: as JSON for tessera_aggregate and tessera_npy, and as a
  * WHERE condition for a table with default options (and uint64=signed, if the argument is such a table). Bounds in JSON
@@ -28,7 +28,7 @@ enum { PARTITIONS_PART, PARTITIONS_SLICE, PARTITIONS_CONDITION, PARTITIONS_TILES
 
 static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   table_partitions_state *s = scan->state;
-  int code = tsx_inside_open(scan, 3, true, error);
+  int code = tsx_inside_open(scan, true, error);
   if (code < 0) return code;
   const tsr_schema *schema = s->in.schema;
   sqlite3_value *count = tsx_scan_argument(scan, 1);
@@ -206,11 +206,11 @@ static void partitions_close(tsx_scan *scan) {
 }
 
 const tsx_about tsx_about_partitions = {.name = "tessera_partitions",
-                                        .usage = "tessera_partitions(path, n[, slice])",
+                                        .usage = "tessera_partitions(path, parts[, within])",
                                         .columns = (const char *const[]){"part INTEGER", "slice TEXT", "condition TEXT",
                                                                          "tiles INTEGER", "cells INTEGER",
                                                                          "bytes INTEGER", NULL},
-                                        .arguments = 3,
+                                        .arguments = (const char *const[]){"array_path", "parts", "within", NULL},
                                         .required = 2,
                                         .same = -1,
                                         .rows = 16,

@@ -1,6 +1,6 @@
 /* access.c: the SQL functions that decide what a connection may reach.
  *
- * tessera_s3(scope, options) declares how this connection accesses a bucket, or a prefix in it. Without such a
+ * tessera_configure(scope, options) declares how this connection accesses a bucket, or a prefix in it. Without such a
  * declaration, no request leaves the machine.
  *
  * tessera_restrict(directory) confines the connection: from then on it opens and creates arrays and groups, and reads
@@ -18,7 +18,7 @@
 #include "sql/options.h"
 #include "definition/arguments.h"
 
-/* ---- tessera_s3 -------------------------------------------------------------------------------------------------- */
+/* ---- tessera_configure ------------------------------------------------------------------------------------------- */
 
 /* The members of tsr_s3_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
 #define S3_TEXTS(X)                                                                                                    \
@@ -116,7 +116,7 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
   return code;
 }
 
-void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
+void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   int code = tsx_arguments_check(count, values, 1, &error);
@@ -125,7 +125,7 @@ void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values) {
     code = tsr_environment_s3(connection->environment, scope, NULL, &error);
     if (code >= 0) sqlite3_result_int(context, code);
   } else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
-  tsx_function_end(context, "tessera_s3", code, &error);
+  tsx_function_end(context, "tessera_configure", code, &error);
 }
 
 /* ---- tessera_restrict -------------------------------------------------------------------------------------------- */

@@ -1,10 +1,11 @@
-/* change.c: the functions that change metadata, schemas and groups, and tessera_drop_array.
+/* change.c: the functions that change metadata, schemas and groups, and tessera_drop.
  *
  * Each function changes the array or group at a path immediately, outside of SQLite's transaction (an array in the
  * database within a savepoint). SQLite does not allow calls from triggers and views. The functions fail while the open
  * transaction has rows for the array.
  *
  * Sections: opening the array or group, metadata, schemas, groups, deleting. */
+#include "tessera_host.h"
 #include "tessera_path.h"
 #include "maintain/upkeep.h"
 
@@ -14,6 +15,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
+#include "sql/options.h"
 #include "definition/define.h"
 #include "values/slice.h"
 #include "database/store_sqlite.h"
@@ -76,34 +78,6 @@ static tsr_datatype default_datatype(sqlite3_value *value) {
   }
 }
 
-/* tessera_set_metadata(path, key, value[, datatype]) */
-void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsr_error error = {0};
-  tsx_target t = {0};
-  uint8_t *bytes = NULL;
-  tsr_datatype datatype = default_datatype(values[2]);
-  int code = check_text(values[1], "the key", &error);
-  if (code == TSR_OK && sqlite3_value_type(values[2]) == SQLITE_NULL)
-    code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata takes a key away");
-  if (code == TSR_OK && count == 4) code = check_text(values[3], "the datatype", &error);
-  if (code == TSR_OK && count == 4) code = find_datatype(text_of(values[3]), &datatype, &error);
-  uint64_t size = 0;
-  if (code == TSR_OK) code = tsx_bytes_convert(values[2], datatype, &bytes, &size, &error);
-  const tsr_metadatum entry = {.key = text_of(values[1]),
-                               .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
-                               .datatype = datatype,
-                               .count = size / tsr_datatype_size(datatype),
-                               .value = bytes,
-                               .value_size = size};
-  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
-  if (code == TSR_OK)
-    code = t.group ? tsr_group_set_metadata(t.group, &entry, &error)
-                   : tsr_array_set_metadata(t.address.array->core, &entry, &error);
-  tsx_target_close(&t);
-  sqlite3_free(bytes);
-  tsx_function_end(context, "tessera_set_metadata", code, &error);
-}
-
 /* Sets *found to 1 if the metadata has this key, else to 0. */
 static int change_has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
   tsr_metadata *all;
@@ -117,22 +91,46 @@ static int change_has_key(const tsx_target *t, const char *key, uint64_t size, i
   return TSR_OK;
 }
 
-/* tessera_delete_metadata(path, key): returns 1, or 0 if there is no such key. */
-void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
+static int set_key(tsx_target *t, const tsr_metadatum *entry, tsr_error *error) {
+  return t->group ? tsr_group_set_metadata(t->group, entry, error)
+                  : tsr_array_set_metadata(t->address.array->core, entry, error);
+}
+
+/* Takes the key away, if the metadata has it. *found: 1, or 0 if there is no such key. */
+static int take_key(tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
+  int code = change_has_key(t, key, size, found, error);
+  if (code < 0 || !*found) return code;
+  return t->group ? tsr_group_delete_metadata(t->group, key, size, error)
+                  : tsr_array_delete_metadata(t->address.array->core, key, size, error);
+}
+
+/* tessera_set_metadata(path, key, value[, datatype]). A NULL value takes the key away: returns 1, or 0 if there is no
+ * such key. */
+void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
-  int found = 0;
-  int code = check_text(values[1], "the key", &error);
-  const char *key = text_of(values[1]);
-  uint64_t size = (uint64_t)sqlite3_value_bytes(values[1]);
+  uint8_t *bytes = NULL;
+  const bool takes = sqlite3_value_type(values[2]) == SQLITE_NULL;
+  const bool typed = count == 4 && sqlite3_value_type(values[3]) != SQLITE_NULL;
+  tsr_datatype datatype = default_datatype(values[2]);
+  int code = check_text(values[1], "the key", &error), taken = 0;
+  if (code == TSR_OK && typed) code = check_text(values[3], "the datatype", &error);
+  if (code == TSR_OK && typed) code = find_datatype(text_of(values[3]), &datatype, &error);
+  uint64_t size = 0;
+  if (code == TSR_OK && !takes) code = tsx_bytes_convert(values[2], datatype, &bytes, &size, &error);
+  const tsr_metadatum entry = {.key = text_of(values[1]),
+                               .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
+                               .datatype = datatype,
+                               .count = size / tsr_datatype_size(datatype),
+                               .value = bytes,
+                               .value_size = size};
   if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
-  if (code == TSR_OK) code = change_has_key(&t, key, size, &found, &error);
-  if (code == TSR_OK && found)
-    code = t.group ? tsr_group_delete_metadata(t.group, key, size, &error)
-                   : tsr_array_delete_metadata(t.address.array->core, key, size, &error);
+  if (code == TSR_OK)
+    code = takes ? take_key(&t, entry.key, entry.key_size, &taken, &error) : set_key(&t, &entry, &error);
   tsx_target_close(&t);
-  if (code >= 0) sqlite3_result_int(context, found);
-  tsx_function_end(context, "tessera_delete_metadata", code, &error);
+  sqlite3_free(bytes);
+  if (code >= 0 && takes) sqlite3_result_int(context, taken);
+  tsx_function_end(context, "tessera_set_metadata", code, &error);
 }
 
 /* ---- Schemas ----------------------------------------------------------------------------------------------------- */
@@ -362,7 +360,7 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
   if (code >= 0 && tsx_store_is(member.path))
     code = tsx_fail(error, TSR_ERROR,
-                    "%s is in the database, but members are directories: tessera_export makes one of it", member.path);
+                    "%s is in the database, but members are directories: tessera_sync makes one of it", member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
   if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);
@@ -381,15 +379,15 @@ void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values)
   tsx_function_end(context, "tessera_add_member", code, &error);
 }
 
-/* tessera_remove_member(group, name) */
-void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values) {
+/* tessera_drop_member(group, name) */
+void tsx_drop_member(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
   int code = check_text(values[1], "the name", &error);
   if (code == TSR_OK) code = open_group(context, values[0], &t, &error);
   if (code == TSR_OK) code = tsr_group_remove(t.group, text_of(values[1]), &error);
   tsx_target_close(&t);
-  tsx_function_end(context, "tessera_remove_member", code, &error);
+  tsx_function_end(context, "tessera_drop_member", code, &error);
 }
 
 /* ---- Deleting ---------------------------------------------------------------------------------------------------- */
@@ -407,23 +405,149 @@ int tsx_drop_overviews(tsx_address *address, tsr_error *error) {
   return has ? tsx_overviews_drop(address, &count, error) : TSR_OK;
 }
 
-/* tessera_drop_array(path) */
-void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsr_error error = {0};
-  tsx_address address = {0};
-  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK)
-    code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
-  if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))
-    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
-  if (code == TSR_OK) code = tsx_deferred_publish_path(address.connection, address.path, &error);
-  if (code >= 0) code = tsx_drop_overviews(&address, &error);
-  if (code == TSR_OK) {
-    tsx_array_release(address.connection, address.array);
-    address.array = NULL;
-    tsx_path_close(address.connection, address.path);
-    code = tsr_array_drop(address.connection->environment, address.path, &error);
+#define GROUPS_DEEP 64 /* groups within groups */
+
+typedef struct dropping { /* the call of a tessera_drop */
+  tsx_connection *connection;
+  bool members; /* the option */
+  char **paths; /* what to drop, each from sqlite3_malloc: a group before its members */
+  tsr_object_kind *kinds;
+  uint64_t count, room, dropped;
+} dropping;
+
+static int add_to_drop(dropping *d, const char *path, tsr_object_kind kind, tsr_error *error) {
+  if (d->count == d->room) {
+    const uint64_t room = d->room ? 2 * d->room : 16;
+    char **paths = sqlite3_realloc64(d->paths, room * sizeof *paths);
+    if (paths) d->paths = paths;
+    tsr_object_kind *kinds = paths ? sqlite3_realloc64(d->kinds, room * sizeof *kinds) : NULL;
+    if (!kinds) return tsx_out_of_memory(error);
+    d->kinds = kinds;
+    d->room = room;
+  }
+  if (!(d->paths[d->count] = sqlite3_mprintf("%s", path))) return tsx_out_of_memory(error);
+  d->kinds[d->count++] = kind;
+  return TSR_OK;
+}
+
+static void forget_found(dropping *d) {
+  while (d->count > 0) sqlite3_free(d->paths[--d->count]);
+}
+
+static int find_to_drop(dropping *d, const char *path, tsr_object_kind kind, unsigned depth, tsr_error *error);
+
+/* Adds the members of a group that lie below its directory. Others, and those that are missing, are passed over: they
+ * lose only their membership. */
+static int find_members(dropping *d, const char *path, const tsr_group_members *members, unsigned depth,
+                        tsr_error *error) {
+  if (members->count && !d->members)
+    return tsx_fail(error, TSR_ERROR, "group %s has members (%llu): the option \"members\":true drops them, too", path,
+                    (unsigned long long)members->count);
+  int code = TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < members->count; i++) {
+    const tsr_group_member *member = &members->members[i];
+    if (member->kind == TSR_OBJECT_NONE) continue;
+    code = tsr_path_lies_below(d->connection->environment, member->path, path, error);
+    if (code > 0) code = find_to_drop(d, member->path, member->kind, depth + 1, error);
+  }
+  return code < 0 ? code : TSR_OK;
+}
+
+/* Adds what is at a path, and what goes with it. Checks that each can be dropped, so that an error comes before
+ * anything is lost. */
+static int find_to_drop(dropping *d, const char *path, tsr_object_kind kind, unsigned depth, tsr_error *error) {
+  tsr_group *group;
+  tsr_group_members *members;
+  uint8_t key[32];
+  if (depth > GROUPS_DEEP) return tsx_fail(error, TSR_TOOBIG, "group %s lies in %d others", path, GROUPS_DEEP);
+  if (tsx_transaction_open_on(d->connection, path))
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", path);
+  int code = add_to_drop(d, path, kind, error);
+  if (code < 0 || kind != TSR_OBJECT_GROUP) return code;
+  const bool has_key = tsx_key_find(d->connection, path, key);
+  code = tsr_group_open(d->connection->environment, path, has_key ? key : NULL, &group, error);
+  tsx_wipe(key, sizeof key);
+  if (code < 0) return code;
+  code = tsr_group_members_open(group, TSR_TIME_BEGIN, TSR_TIME_NOW, &members, error);
+  if (code >= 0) {
+    code = find_members(d, path, members, depth, error);
+    tsr_group_members_close(members);
+  }
+  tsr_group_close(group);
+  return code;
+}
+
+static int drop_array(tsx_connection *connection, const char *path, tsr_error *error) {
+  tsx_address address = {.connection = connection, .since = TSR_TIME_BEGIN, .as_of = TSR_TIME_NOW};
+  int code = tsx_deferred_publish_path(connection, path, error);
+  address.path = sqlite3_mprintf("%s", path);
+  address.given = sqlite3_mprintf("%s", path);
+  if (!address.path || !address.given) code = tsx_out_of_memory(error);
+  if (code >= 0) {
+    address.has_key = tsx_key_find(connection, path, address.key);
+    code = tsx_drop_overviews(&address, error);
   }
   tsx_address_close(&address);
-  tsx_function_end(context, "tessera_drop_array", code, &error);
+  if (code < 0) return code;
+  tsx_path_close(connection, path);
+  return tsr_array_drop(connection->environment, path, error);
+}
+
+/* Drops the members before their group, so that an interrupted call can be repeated. */
+static int drop_all(dropping *d, tsr_error *error) {
+  int code = TSR_OK;
+  for (uint64_t i = d->count; code >= 0 && i-- > 0;) {
+    code = d->kinds[i] == TSR_OBJECT_GROUP ? tsr_group_drop(d->connection->environment, d->paths[i], error)
+                                           : drop_array(d->connection, d->paths[i], error);
+    if (code >= 0) d->dropped++;
+    else if (code == TSR_NOT_FOUND && i > 0) code = TSR_OK; /* two groups have it, or another process drops it, too */
+  }
+  return code;
+}
+
+/* Drops an array without looking first, since a request to a bucket costs: only what is no array may be a group. */
+static int drop_at(dropping *d, const char *path, tsr_error *error) {
+  tsr_object_kind kind;
+  tsr_error ignored;
+  int code = find_to_drop(d, path, TSR_OBJECT_ARRAY, 0, error);
+  if (code >= 0) code = drop_all(d, error);
+  if (code != TSR_NOT_FOUND || tsr_object_find(d->connection->environment, path, &kind, &ignored) < 0) return code;
+  if (kind != TSR_OBJECT_GROUP) { /* perhaps the drop of a group was interrupted */
+    if (tsr_group_drop(d->connection->environment, path, &ignored) < 0) return code;
+    d->dropped++;
+    return TSR_OK;
+  }
+  forget_found(d);
+  code = find_to_drop(d, path, kind, 0, error);
+  return code < 0 ? code : drop_all(d, error);
+}
+
+static int take_drop_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  (void)option; /* there is only one */
+  (void)error;
+  ((dropping *)argument)->members = value->whole;
+  return TSR_OK;
+}
+
+/* tessera_drop(path[, options]): returns the number of arrays and groups that were dropped. */
+void tsx_drop(sqlite3_context *context, int count, sqlite3_value **values) {
+  static const tsx_option_spec specs[] = {{"members", TSX_TAKES_FLAG, 0, 0, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  dropping d = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  tsx_address address = {0};
+  tsx_connection_add_table(d.connection); /* cancellation works only while a table is counted */
+  int code = tsx_address_open(d.connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK)
+    code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
+  if (code == TSR_OK && count > 1)
+    code = tsx_options_read(d.connection->db, values[1], &list, take_drop_option, &d, &error);
+  if (code == TSR_OK) code = drop_at(&d, address.path, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)d.dropped);
+  forget_found(&d);
+  sqlite3_free(d.paths);
+  sqlite3_free(d.kinds);
+  tsx_address_close(&address);
+  tsx_connection_remove_table(d.connection);
+  tsx_function_end(context, "tessera_drop", code, &error);
 }

@@ -1,6 +1,5 @@
 /* copy.c: tessera_copy(from, to[, options]), which makes a new array with the cells of another one, but other tile
- * extents, filters or orders; and tessera_export and tessera_import, which copy files of an array out of the database
- * and back.
+ * extents, filters or orders; and tessera_sync(from, to), which copies the files of an array to another place.
  *
  * The new array of a tessera_copy is prepared under a name that readers do not see, gets its cells, labels and
  * metadata, and is published by one rename; so it appears complete or not at all. An array in the database is made by
@@ -16,8 +15,8 @@
  * by the attributes that they lack. Each layout has its own writer, with a schema of the new array that lacks the same
  * attributes.
  *
- * Sections: layouts, batches, cells of a dense array, all cells, options, the new array, the call, export and
- * import. */
+ * Sections: layouts, batches, cells of a dense array, all cells, options, the new array, the call, the same array
+ * in another place. */
 #include "maintain/upkeep.h"
 
 #include <string.h>
@@ -766,46 +765,39 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_function_end(context, "tessera_copy", code, &error);
 }
 
-/* ---- Export and import ------------------------------------------------------------------------------------------- */
+/* ---- The same array in another place ----------------------------------------------------------------------------- */
 
-/* Both copy the files of an array one by one, between the database and a directory. */
-
-static const char *database_text_of(sqlite3_value *value) {
-  return sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
+/* Copies to a directory or a bucket; *files: how many. Opens nothing, so it needs no key. */
+static int sync_files(tsx_address *from, const char *to, uint64_t *files, tsr_error *error) {
+  tsx_connection *connection = from->connection;
+  if (tsx_transaction_open_on(connection, from->path))
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", from->path);
+  const int code = tsr_array_copy_files(connection->environment, from->path, to, false, files, error);
+  if (code == TSR_EXISTS) return tsx_fail_in("only an empty place can be synced to", error);
+  if (code == TSR_NOT_FOUND) tsx_address_hint(from, error);
+  return code;
 }
 
-/* tessera_export(table, path): returns the number of files. */
-void tsx_export(sqlite3_context *context, int count, sqlite3_value **values) {
+static int sync_into_table(tsx_address *from, const char *to, tsr_error *error) {
+  const int code = tsx_address_array(from, error);
+  return code < 0 ? code : tsx_database_create(from->connection, to, from, NULL, NULL, error);
+}
+
+/* tessera_sync(from, to): returns the number of files that were copied; NULL if `to` is a table, which is made. */
+void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
-  tsx_address address;
+  tsx_address from = {0};
   tsr_error error = {0};
   uint64_t files = 0;
-  const char *path = database_text_of(values[1]);
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_table(connection, database_text_of(values[0]), &address, &error);
-  if (code == TSR_OK && tsx_transaction_open_on(connection, address.path))
-    code = tsx_fail(&error, TSR_ERROR, "the transaction has rows for %s: commit first", address.path);
-  if (code == TSR_OK && (!path || tsx_store_is(path)))
-    code = tsx_fail(&error, TSR_MISMATCH, "expected the path of a directory");
-  if (code == TSR_OK) code = tsr_array_copy_files(connection->environment, address.path, path, false, &files, &error);
-  tsx_address_close(&address);
-  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)files);
-  tsx_function_end(context, "tessera_export", code, &error);
-  tsx_connection_remove_table(connection);
-}
-
-/* tessera_import(table, path): makes a new table from the array in a directory. */
-void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
-  tsx_address source;
-  tsr_error error = {0};
-  const char *name = database_text_of(values[0]);
-  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
-  if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a table");
-  if (code == TSR_OK) code = tsx_address_array(&source, &error);
-  if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);
-  tsx_address_close(&source);
-  tsx_function_end(context, "tessera_import", code, &error);
+  int code = tsx_arguments_check(count, values, 2, &error);
+  const char *to = (const char *)sqlite3_value_text(values[1]);
+  if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
+  const bool is_table = code == TSR_OK && !sqlite3_strnicmp(to, "db:", 3);
+  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &from, &error);
+  if (code == TSR_OK) code = is_table ? sync_into_table(&from, to, &error) : sync_files(&from, to, &files, &error);
+  tsx_address_close(&from);
+  if (code >= 0 && !is_table) sqlite3_result_int64(context, (sqlite3_int64)files);
+  tsx_function_end(context, "tessera_sync", code, &error);
   tsx_connection_remove_table(connection);
 }

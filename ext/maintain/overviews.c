@@ -1,4 +1,4 @@
-/* overviews.c: tessera_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
+/* overviews.c: tessera_make_overviews(path[, options]): the pyramid of an array, from which pictures are drawn.
  *
  * Level 1 halves the array along some dimensions, level 2 halves level 1, and so on. Level k is an array of its own, in
  * PATH.overviews/k beside the array, or in the database as the table NAME_overview_k (table/table.h). The array's
@@ -226,7 +226,8 @@ static int check_level(const tsx_address *address, overviews_report *r, tsr_erro
   else if (code == TSR_OK || code == TSR_NOT_FOUND)
     code = overviews_tell(
         r, TSR_SEVERITY_NOTE, "",
-        sqlite3_mprintf("level %u of the overviews is missing: tessera_overviews(path) makes them anew", r->level));
+        sqlite3_mprintf("level %u of the overviews is missing: tessera_make_overviews(path) makes them anew",
+                        r->level));
   sqlite3_free(path);
   return code;
 }
@@ -243,7 +244,7 @@ int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *arg
   if (overviews_stale(address, &state, &ignored) > 0)
     code = overviews_tell(
         &r, TSR_SEVERITY_NOTE, "",
-        sqlite3_mprintf("the overviews show an older state: tessera_overviews(path) brings them up to date"));
+        sqlite3_mprintf("the overviews show an older state: tessera_make_overviews(path) brings them up to date"));
   for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++) code = check_level(address, &r, error);
   return code;
 }
@@ -555,7 +556,7 @@ static int overviews_run(overviews_call *c, tsr_error *error) {
   return code == TSR_OK && c->state.levels ? overviews_note(c, last, error) : code;
 }
 
-void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) {
+void tsx_make_overviews(sqlite3_context *context, int count, sqlite3_value **values) {
   overviews_call c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
@@ -573,5 +574,5 @@ void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) 
   sqlite3_free(c.state.text);
   tsx_address_close(&c.address);
   tsx_connection_remove_table(c.connection);
-  tsx_function_end(context, "tessera_overviews", code, &error);
+  tsx_function_end(context, "tessera_make_overviews", code, &error);
 }

@@ -5,7 +5,7 @@
  * readers do not see, and published when all cells and metadata have been written; an array in the database is made
  * within a savepoint.
  *
- * Sections: making an array (which tessera_overviews uses, too), arguments, the call. */
+ * Sections: making an array (which tessera_make_overviews uses, too), arguments, the call. */
 #include "maintain/upkeep.h"
 
 #include <string.h>

@@ -20,12 +20,14 @@ typedef struct maintenance_call { /* the arguments of one call */
   tsx_connection *connection;
   tsx_target target;
   tsr_maintenance what;
+  bool has_what; /* the argument was given */
   tsr_consolidate_options options;
+  uint64_t grace; /* of a vacuum, in milliseconds */
   const char **names; /* of fragments, each from sqlite3_malloc */
   bool nothing; /* the option as_of is before all times: no fragment is consolidated */
 } maintenance_call;
 
-static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *error) {
+static int parse_what(const char *text, tsr_maintenance *what, tsr_error *error) {
   static const struct {
     const char *name;
     tsr_maintenance what;
@@ -34,12 +36,8 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
                {"fragment_meta", TSR_MAINTAIN_FRAGMENT_META},
                {"array_meta", TSR_MAINTAIN_METADATA},
                {"group_meta", TSR_MAINTAIN_METADATA}};
-  if (!value || sqlite3_value_type(value) == SQLITE_NULL) return TSR_OK;
-  const bool is_text = sqlite3_value_type(value) == SQLITE_TEXT;
-  const char *text = (const char *)sqlite3_value_text(value);
-  if (!text) text = "";
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (is_text && !sqlite3_stricmp(text, kinds[i].name)) {
+    if (!sqlite3_stricmp(text, kinds[i].name)) {
       *what = kinds[i].what;
       return TSR_OK;
     }
@@ -47,6 +45,26 @@ static int parse_what(sqlite3_value *value, tsr_maintenance *what, tsr_error *er
 }
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* Reads the arguments (path[, what[, options]]). The options may stand in the place of `what`, and `what` in the
+ * options. Returns the options, or NULL. */
+static sqlite3_value *find_options(maintenance_call *m, int count, sqlite3_value **values, int *code,
+                                   tsr_error *error) {
+  if (count < 2 || *code < 0) return NULL;
+  const int type = sqlite3_value_type(values[1]);
+  const char *text = type == SQLITE_NULL ? NULL : (const char *)sqlite3_value_text(values[1]);
+  if (type == SQLITE_TEXT && count == 2 && text && text[strspn(text, " \t\r\n")] == '{') return values[1];
+  if (type != SQLITE_NULL) {
+    *code = parse_what(type == SQLITE_TEXT && text ? text : "", &m->what, error);
+    m->has_what = true;
+  }
+  return count > 2 ? values[2] : NULL;
+}
+
+static int read_what(maintenance_call *m, const char *text, tsr_error *error) {
+  if (m->has_what) return tsx_fail(error, TSR_ERROR, "'what' is given twice: as an argument and as an option");
+  return parse_what(text, &m->what, error);
+}
 
 static int read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {
   maintenance_call *m = argument;
@@ -90,7 +108,8 @@ enum {
   CONSOLIDATE_OPTION_fragments,
   CONSOLIDATE_OPTION_max_fragment_mb,
   CONSOLIDATE_OPTION_memory_mb,
-  CONSOLIDATE_OPTION_purge_deleted
+  CONSOLIDATE_OPTION_purge_deleted,
+  CONSOLIDATE_OPTION_what
 };
 
 static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
@@ -101,6 +120,7 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
   case CONSOLIDATE_OPTION_fragments: return read_names(m, value->json, error);
   case CONSOLIDATE_OPTION_max_fragment_mb: m->options.max_fragment_bytes = megabytes(value->number); break;
   case CONSOLIDATE_OPTION_memory_mb: m->options.memory_bytes = (uint64_t)value->whole << 20; break;
+  case CONSOLIDATE_OPTION_what: return read_what(m, value->text, error);
   default: m->options.purge_deleted = value->whole;
   }
   return TSR_OK;
@@ -113,23 +133,24 @@ static int read_options(maintenance_call *m, sqlite3_value *json, tsr_error *err
       [CONSOLIDATE_OPTION_fragments] = {.name = "fragments"},
       [CONSOLIDATE_OPTION_max_fragment_mb] = {"max_fragment_mb", TSX_TAKES_ABOVE, 0, TSX_MEGABYTES_MAX, NULL},
       [CONSOLIDATE_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
-      [CONSOLIDATE_OPTION_purge_deleted] = {"purge_deleted", TSX_TAKES_FLAG, 0, 0, NULL}};
+      [CONSOLIDATE_OPTION_purge_deleted] = {"purge_deleted", TSX_TAKES_FLAG, 0, 0, NULL},
+      [CONSOLIDATE_OPTION_what] = {"what", TSX_TAKES_TEXT, 0, 0, NULL}};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
   return tsx_options_read(m->connection->db, json, &list, take_option, m, error);
 }
 
 static int vacuum_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
-  tsr_vacuum_options *options = argument;
-  (void)option; /* there is only one */
-  (void)error;
-  options->grace = (uint64_t)(value->number * 1000);
+  maintenance_call *m = argument;
+  if (option) return read_what(m, value->text, error);
+  m->grace = (uint64_t)(value->number * 1000);
   return TSR_OK;
 }
 
-static int vacuum_read_options(sqlite3 *db, sqlite3_value *json, tsr_vacuum_options *options, tsr_error *error) {
-  static const tsx_option_spec specs[] = {{"grace_s", TSX_TAKES_NUMBER, 0, 1000000000000, NULL}};
+static int vacuum_read_options(maintenance_call *m, sqlite3_value *json, tsr_error *error) {
+  static const tsx_option_spec specs[] = {{"grace_s", TSX_TAKES_NUMBER, 0, 1000000000000, NULL},
+                                          {"what", TSX_TAKES_TEXT, 0, 0, NULL}};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
-  return tsx_options_read(db, json, &list, vacuum_take_option, options, error);
+  return tsx_options_read(m->connection->db, json, &list, vacuum_take_option, m, error);
 }
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
@@ -166,8 +187,8 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
   int code = open_target(&m, values[0], &error);
   if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
   m.options.memory_bytes = m.target.address.memory_bytes;
-  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
-  if (code == TSR_OK && count > 2) code = read_options(&m, values[2], &error);
+  sqlite3_value *json = find_options(&m, count, values, &code, &error);
+  if (code == TSR_OK && json) code = read_options(&m, json, &error);
   if (m.nothing) { /* an empty range of times */
     m.options.as_of = 1;
     m.options.since = UINT64_MAX;
@@ -181,13 +202,13 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
 
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
-  tsr_vacuum_options options = {0};
   tsr_error error = {0};
   uint64_t removed = 0;
   int code = open_target(&m, values[0], &error);
-  if (code == TSR_OK) code = parse_what(count > 1 ? values[1] : NULL, &m.what, &error);
+  sqlite3_value *json = find_options(&m, count, values, &code, &error);
+  if (code == TSR_OK && json) code = vacuum_read_options(&m, json, &error);
+  const tsr_vacuum_options options = {.grace = m.grace};
   if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && count > 2) code = vacuum_read_options(m.connection->db, values[2], &options, &error);
   if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
   else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);

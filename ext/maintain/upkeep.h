@@ -15,23 +15,22 @@ void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
 void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values); /* (path, seconds) */
 
-/* ---- change.c: changes of metadata, schemas and groups, and tessera_drop_array ----------------------------------- */
+/* ---- change.c: changes of metadata, schemas and groups, and tessera_drop ----------------------------------------- */
 
 /* Removes the overviews of an array that is about to be dropped. Does nothing if the array cannot be opened. */
 int tsx_drop_overviews(tsx_address *address, tsr_error *error);
 
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);
-void tsx_delete_metadata(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values);
-void tsx_remove_member(sqlite3_context *context, int count, sqlite3_value **values);
-void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_member(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop(sqlite3_context *context, int count, sqlite3_value **values);
 
-/* ---- copy.c: tessera_copy, tessera_export, tessera_import -------------------------------------------------------- */
+/* ---- copy.c: tessera_copy, tessera_sync -------------------------------------------------------------------------- */
 
 typedef struct tsx_gathered { /* one column of a block of a dense array; the buffers are from sqlite3_malloc */
   uint8_t *values, *validity;
@@ -86,20 +85,19 @@ int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t
 
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_copy(from, to[, options]) */
 
-void tsx_export(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_export(table, path) */
-void tsx_import(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_import(table, path) */
+void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_sync(from, to) */
 
-/* ---- access.c: tessera_s3 and tessera_restrict ------------------------------------------------------------------- */
+/* ---- access.c: tessera_configure and tessera_restrict ------------------------------------------------------------ */
 
-/* tessera_s3(scope, options): `scope` is "s3://bucket[/prefix]"; `options` is a JSON object, or NULL to remove the
- * scope. */
-void tsx_s3(sqlite3_context *context, int count, sqlite3_value **values);
+/* tessera_configure(scope, options): `scope` is "s3://bucket[/prefix]"; `options` is a JSON object, or NULL to remove
+ * the scope. */
+void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* tessera_restrict(directory): from then on, the connection opens and creates arrays and groups, and reads key files,
  * only below that directory. */
 void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values);
 
-/* ---- regrid.c: tessera_regrid, and making an array from the blocks of another, which tessera_overviews shares ---- */
+/* ---- regrid.c: tessera_regrid, and making an array from the blocks of another, as overviews do, too ------------- */
 
 #define TSX_OVERVIEWS_KEY "tessera_overviews" /* the metadata key that describes an array's overviews */
 
@@ -123,7 +121,7 @@ int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema
 void tsx_regrid(sqlite3_context *context, int count,
                 sqlite3_value **values); /* (from, to, factors, method[, options]) */
 
-/* ---- overviews.c: tessera_overviews, and finding the level that suits a picture ---------------------------------- */
+/* ---- overviews.c: tessera_make_overviews, and finding the level that suits a picture ----------------------------- */
 
 typedef struct tsx_level { /* an open level; `= {0}` may be closed */
   unsigned shift; /* a cell of the level is 2^shift cells of the array on the halved dimensions */
@@ -147,6 +145,6 @@ int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *arg
 /* Removes the levels, but not the metadata. *count is the number of levels removed. */
 int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error);
 
-void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, options]) */
+void tsx_make_overviews(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, options]) */
 
 #endif

@@ -128,6 +128,15 @@ int tsx_option_of_flat(const tsx_option_spec *spec, const tsx_flat_member *m, ts
   return fits && in_limits ? TSR_OK : options_refuse(spec, fits ? TSR_RANGE : TSR_MISMATCH, NULL, error);
 }
 
+/* A boolean in CREATE has the words of SQLite's pragmas: where "yes" and "no" are words of an option, these are, too. */
+static const char *options_boolean(const char *text) {
+  static const char *const words[][2] = {{"true", "yes"}, {"on", "yes"}, {"1", "yes"},
+                                         {"false", "no"}, {"off", "no"}, {"0", "no"}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (!sqlite3_stricmp(text, words[i][0])) return words[i][1];
+  return text;
+}
+
 int tsx_option_of_text(const tsx_option_spec *spec, const char *text, tsx_option_value *value, tsr_error *error) {
   bool fits = true;
   char *end;
@@ -139,7 +148,8 @@ int tsx_option_of_text(const tsx_option_spec *spec, const char *text, tsx_option
     fits = end != text && !end[strspn(end, " \t\r\n\f\v")] && !errno && value->whole >= spec->least &&
            value->whole <= spec->most;
   } else if (spec->kind == TSX_TAKES_WORD) {
-    fits = options_find_word(spec, text, &value->whole);
+    fits =
+        options_find_word(spec, text, &value->whole) || options_find_word(spec, options_boolean(text), &value->whole);
   }
   return fits ? TSR_OK : options_refuse(spec, TSR_ERROR, text, error);
 }

@@ -275,7 +275,7 @@ static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error
   if (code == TSR_OK) address->has_key = true;
   else /* the caller may have passed one argument too many, and no key */
     tsx_fail(error, code,
-             "argument key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d bytes",
+             "argument array_key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d bytes",
              sqlite3_value_bytes(value));
   tsr_object_kind kind;
   if (code < 0 && !address->is_table && /* if nothing is at the path, say that instead */
@@ -303,13 +303,6 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
     address->has_key = tsx_key_find(connection, address->path, address->key);
   if (code == TSR_OK) tsx_deferred_try(connection, address->path);
   return code;
-}
-
-int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error) {
-  memset(address, 0, sizeof *address);
-  address->connection = connection;
-  if (!name) return tsx_fail(error, TSR_MISMATCH, "expected the name of a table");
-  return open_table(connection, sqlite3_strnicmp(name, "db:", 3) ? name : name + 3, false, address, error);
 }
 
 void tsx_address_hint(const tsx_address *address, tsr_error *error) {

@@ -18,6 +18,7 @@
 #include "connection/sqlite_api.h"
 #include "values/value.h"
 #include "sql/names.h"
+#include "sql/options.h"
 #include "definition/define.h"
 #include "database/store_sqlite.h"
 
@@ -401,16 +402,33 @@ int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_sc
   return code;
 }
 
+enum { DDL_OPTION_array_key, DDL_OPTION_as_of, DDL_OPTIONS };
+
+/* `argument`: the values of the options, owned by the caller. */
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  sqlite3_value **given = argument;
+  given[option] = sqlite3_value_dup(value->json->value);
+  return given[option] ? TSR_OK : tsx_out_of_memory(error);
+}
+
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_address address;
+  static const tsx_option_spec specs[] = {
+      [DDL_OPTION_array_key] = {.name = "array_key"}, [DDL_OPTION_as_of] = {.name = "as_of"}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  sqlite3_value *given[DDL_OPTIONS] = {NULL};
+  sqlite3 *db = sqlite3_context_db_handle(context);
+  tsx_address address = {0};
   tsr_error error = {0};
   if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
-  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
-  int code = tsx_address_open(sqlite3_user_data(context), values[0], count > 1 ? values[1] : NULL, NULL, NULL, &address,
-                              &error);
+  sqlite3_str *out = sqlite3_str_new(db);
+  int code = count > 1 ? tsx_options_read(db, values[1], &list, take_option, given, &error) : TSR_OK;
+  if (code == TSR_OK)
+    code = tsx_address_open(sqlite3_user_data(context), values[0], given[DDL_OPTION_array_key], given[DDL_OPTION_as_of],
+                            NULL, &address, &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = tsx_ddl_statement(out, &address, NULL, &error);
   tsx_address_close(&address);
+  for (int i = 0; i < DDL_OPTIONS; i++) sqlite3_value_free(given[i]);
   if (code == TSR_OK) {
     tsx_result_string(context, out);
     return;

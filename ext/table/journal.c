@@ -34,6 +34,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "sql/options.h"
 
 static int journal_run(sqlite3 *db, char *sql) {
   int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
@@ -508,8 +509,8 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
   return claimed;
 }
 
-/* Decides for tessera_recover(path, 'disown'): removes commits whose database is gone. A commit that a database of this
- * connection has committed can still be published. */
+/* Decides for the option "disown" of tessera_recover: removes commits whose database is gone. A commit that a database
+ * of this connection has committed can still be published. */
 static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
   tsr_error why = {0};
@@ -546,19 +547,27 @@ static int journal_recover(tsx_connection *connection, tsx_array *array, bool di
       disown ? disown_all(connection, array, changed, error) : recover_all(connection, array, changed, error), error);
 }
 
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  (void)option; /* there is only one */
+  (void)error;
+  *(bool *)argument = value->whole;
+  return TSR_OK;
+}
+
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
+  static const tsx_option_spec specs[] = {{"disown", TSX_TAKES_FLAG, 0, 0, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address address;
   tsr_error error = {0};
   uint64_t changed = 0;
-  const bool given = count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL;
-  const char *what = given ? (const char *)sqlite3_value_text(values[1]) : NULL;
+  bool disown = false;
   int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK && given && (!what || sqlite3_stricmp(what, "disown") != 0))
-    code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': the second argument can only be 'disown'",
-                    what ? what : "");
+  if (code == TSR_OK && count > 1 &&
+      tsx_options_read(connection->db, values[1], &list, take_option, &disown, &error) < 0)
+    code = tsx_fail_in("tessera_recover", &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = journal_recover(connection, address.array, given, &changed, &error);
+  if (code == TSR_OK) code = journal_recover(connection, address.array, disown, &changed, &error);
   tsx_address_close(&address);
   if (code < 0) tsx_result_error(context, &error);
   else sqlite3_result_int64(context, (sqlite3_int64)changed);

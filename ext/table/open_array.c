@@ -18,7 +18,7 @@
 #include "database/store_sqlite.h"
 
 /* ---- Arrays in the database itself ------------------------------------------------------------------------------- */
-/* tessera_import runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
+/* tessera_sync runs a CREATE VIRTUAL TABLE whose xCreate copies the files of a directory; tessera_copy runs one whose
  * xCreate makes an empty array with the changed schema. So one statement makes the table and its array, and leaves
  * nothing if it fails. connection->database_arrays.making tells xCreate what to make. The statement's text is what
  * tessera_ddl returns, so sqlite_schema has a definition that could make such an array again. */

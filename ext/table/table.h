@@ -129,7 +129,7 @@ void tsx_array_trim(tsx_array *array);
 int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error);
 
 /* ---- open_array.c: arrays in the database itself ----------------------------------------------------------------- */
-/* CREATE VIRTUAL TABLE without a path makes them empty. tessera_import and tessera_copy make them from another array:
+/* CREATE VIRTUAL TABLE without a path makes them empty. tessera_sync and tessera_copy make them from another array:
  * they run a CREATE VIRTUAL TABLE themselves. */
 
 typedef struct tsx_address tsx_address;
@@ -149,7 +149,7 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
 
 /* ---- address.c: path arguments of SQL functions and table-valued functions, and keys by path --------------------- */
 /* A tsx_address is a path argument together with the key and the times that come with it. Order of use:
- * tsx_address_open or tsx_address_table; tsx_address_array if the array is needed; tsx_address_close. Keys by path are
+ * tsx_address_open; tsx_address_array if the array is needed; tsx_address_close. Keys by path are
  * those that tessera_set_key has set. */
 
 typedef struct tsx_address { /* `= {0}` may be closed */
@@ -197,9 +197,6 @@ int tsx_address_schema(tsx_address *address, const tsr_schema **schema, tsr_erro
 
 /* The same check against the last listing: does not list again. */
 int tsx_address_check(const tsx_address *address, tsr_error *error);
-
-/* Resolves the name of a table, with or without "db:". Else like tsx_address_open. */
-int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error);
 
 /* Appends a hint to a TSR_NOT_FOUND error if the path that was not found is the name of a table. */
 void tsx_address_hint(const tsx_address *address, tsr_error *error);
@@ -473,7 +470,7 @@ void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
  * coordinates. Borrowed from the schema. */
 const tsr_pipeline *tsx_filters_of(const tsr_schema *schema, uint32_t field);
 
-/* The SQL function tessera_ddl(path[, key]). */
+/* The SQL function tessera_ddl(path[, options]). */
 void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* Appends what follows the path in the parentheses of CREATE VIRTUAL TABLE: kind, columns and options. `schema` NULL is
@@ -564,7 +561,7 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
  * connection's next statement that uses an array fails with the error (tsx_connection_defer_lost). */
 bool tsx_journal_unpublished(const tsx_table *table, tsr_error *error);
 
-/* The SQL function tessera_recover(path[, 'disown']). */
+/* The SQL function tessera_recover(path[, options]). */
 void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* ---- journal.c: deferred commits -------------------------------------------------------------------------------- */

@@ -331,7 +331,7 @@ static void hint_at_array(tsr_environment *environment, const char *path, tsr_er
   const size_t size = strlen(error->message);
   if (tsr_object_find(environment, path, &kind, &ignored) >= 0 && kind == TSR_OBJECT_ARRAY)
     sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,
-                     ": without columns, CREATE opens it; tessera_drop_array deletes it");
+                     ": without columns, CREATE opens it; tessera_drop deletes it");
 }
 
 static int creation_prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key,

@@ -65,8 +65,8 @@ const tests = {
     for (const sql of ["tessera_stream('a')", "tessera_rows('SELECT 1')", "tessera_create_stream('a', 'b')"])
       await assert.rejects(db.exec("SELECT " + sql), /WebAssembly has no Arrow streams/);
     await assert.rejects(db.exec("CREATE TABLE u(x UNIQUE); INSERT INTO u VALUES(1), (1)"), (e) => e.code === "SQLITE_CONSTRAINT");
-    await assert.rejects(db.query("SELECT tessera_s3('s3://bucket', '{}')"), (e) => /WebAssembly/.test(e.message));
-    await assert.rejects(db.query("SELECT * FROM tessera_array('s3://bucket/a')"), (e) => /tessera_s3/.test(e.message));
+    await assert.rejects(db.query("SELECT tessera_configure('s3://bucket', '{}')"), (e) => /WebAssembly/.test(e.message));
+    await assert.rejects(db.query("SELECT * FROM tessera_array('s3://bucket/a')"), (e) => /tessera_configure/.test(e.message));
     await db.close();
   },
 
@@ -153,7 +153,7 @@ const tests = {
     await memory.exec(`ATTACH '${address}/demo.db' AS demo; ATTACH 'mine.db' AS mine; CREATE TABLE mine.s AS SELECT * FROM demo.states`);
     assert.deepEqual((await memory.query("SELECT count(*) FROM s")).rows, [[8]]);
     await assert.rejects(memory.exec("INSERT INTO demo.states VALUES('a', 'b')"), (e) => e.code === "SQLITE_READONLY");
-    assert.deepEqual((await memory.query("SELECT tessera_export('demo.relief_overview_2', 'small') > 0, (SELECT cells FROM tessera_array('small'))")).rows, [[1, 36450]]);
+    assert.deepEqual((await memory.query("SELECT tessera_sync('db:demo.relief_overview_2', 'small') > 0, (SELECT cells FROM tessera_array('small'))")).rows, [[1, 36450]]);
     await memory.close();
   },
 

@@ -60,7 +60,7 @@ def untimed(directory, description):
 
 
 def faults_of(db, directory, description):
-    rows = db.execute("SELECT * FROM tessera_check(?1) WHERE key = ?2", (directory, description.get("encryption_key"))).fetchall()
+    rows = db.execute("SELECT * FROM tessera_check(?1) WHERE array_key = ?2", (directory, description.get("encryption_key"))).fetchall()
     return {row for row in rows if row[0] != b"note"}
 
 

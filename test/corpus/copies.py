@@ -1,4 +1,4 @@
-"""Passes arrays of the corpus through tessera_copy, tessera_import and tessera_export: rows and metadata must stay
+"""Passes arrays of the corpus through tessera_copy and tessera_sync: rows and metadata must stay
 the same, and the export must equal the array byte by byte. One in three of them is also copied with other tiles.
 tessera_check must find nothing in the copies. (corpus/create.py tests tessera_ddl.)
 
@@ -64,11 +64,11 @@ def files_of(root):
 
 def check_database(db, path, keys, key, before, copy):
     """Imports the array into the database and exports it again."""
-    db.execute("SELECT tessera_import('inside', ?)", (path,)).fetchall()
+    db.execute("SELECT tessera_sync(?, 'db:inside')", (path,)).fetchall()
     if key:
         db.execute("SELECT tessera_set_key('db:inside', ?)", (key.encode(),)).fetchall()
     filled = sorted(db.execute("SELECT * FROM inside WHERE written_at IS NOT NULL").fetchall(), key=repr)
-    count, = db.execute("SELECT tessera_export('inside', ?)", (copy,)).fetchone()
+    count, = db.execute("SELECT tessera_sync('db:inside', ?)", (copy,)).fetchone()
     db.execute("DROP TABLE inside")
     after = views(db, copy, keys, key, before[1] is not None)
     if len(filled) != len(before[0]):

@@ -214,7 +214,7 @@ def check_array(db, directory, description, count, rng, keys):
             f.write(key.encode())
         option += f", key_file={read.literal(keys + '/key')}"
     if not key and rng.random() < 0.15:
-        db.execute("SELECT tessera_import('t', ?)", (directory,))
+        db.execute("SELECT tessera_sync(?, 'db:t')", (directory,))
         option = " in the database"
     else:
         db.execute(f"CREATE VIRTUAL TABLE temp.t USING tessera({read.literal(directory)}{option})")

@@ -1,5 +1,5 @@
 """Reads every array of the corpus at every time that its description has, and compares every cell. With --database each
-array is first brought into the database by tessera_import and read from there.
+array is first brought into the database by tessera_sync and read from there.
 
 usage: read.py [--database] EXTENSION CORPUS [PATTERN]
 """
@@ -19,7 +19,7 @@ def literal(text):
 def import_table(db, directory, options):
     """An imported table has default options; other options are written into the text of its schema."""
     if not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'kept'").fetchone():
-        db.execute("SELECT tessera_import('kept', ?)", (directory,)).fetchall()
+        db.execute("SELECT tessera_sync(?, 'db:kept')", (directory,)).fetchall()
         db.execute("CREATE TABLE usual AS SELECT sql FROM sqlite_schema WHERE name = 'kept'")
         db.commit()
     db.execute("PRAGMA writable_schema = ON")

@@ -1,4 +1,5 @@
-"""The index of docs/reference/README.md has each name that the extension registers, in alphabetical order.
+"""The index of docs/reference/README.md has each name that the extension registers, in alphabetical order. No file but the changelog has a name
+that was given up.
 
 usage: index.py EXTENSION ROOT
 The names come from the extension itself: SQLite's lists of functions and modules, the columns of the tessera_* tables, the
@@ -17,9 +18,48 @@ LISTS = [  # statements whose message lists all names of a kind, and what stands
     (f"SELECT tessera_copy('{RELIEF}', 'db:x', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
     (f"SELECT tessera_consolidate('db:made', 'fragments', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
     (f"SELECT tessera_consolidate('db:made', 'nothing')", r"expected (.*)"),
+    (f"SELECT tessera_vacuum('db:made', 'fragments', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_recover('db:made', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_drop('nothing', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
+    (f"SELECT tessera_ddl('db:made', '{{\"nothing\":1}}')", r"'nothing': (.*)"),
     (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '{{\"nothing\":1}}')", r"'nothing': (.*)"),
     (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '{{\"colormap\":\"nothing\"}}')", r"'nothing': (.*)"),
 ]
+
+
+# Names of 0.1, and what says the same now: CHANGELOG.md has the whole table.
+GONE = {
+    r"tessera_(export|import)\b": "tessera_sync(from, to)",
+    r"tessera_drop_array\b": "tessera_drop",
+    r"tessera_delete_metadata\b": "tessera_set_metadata(path, key, NULL)",
+    r"tessera_remove_member\b": "tessera_drop_member",
+    r"(?<!key = ')tessera_overviews(\(|\]|', '\{|$)|#tessera_overviews\b": "tessera_make_overviews",
+    r"tessera_s3\b": "tessera_configure",
+    r"tessera_recover\([^()]*, ?'disown'": "tessera_recover(path, '{\"disown\":true}')",
+    r"\barg[1-4] (BLOB|=)|\bWHERE _(key|schema)\b": "attribute, array_key ...: the names of hidden columns",
+    r"\"enums\\?\": ?\[[\\\"]|\benums=\[": "enumerate",
+    r"\"header\\?\": ?\[|\bheader=\[": "names",
+}
+PLACES = ("core", "docs", "ext", "sql", "test", "README.md", "CONTRIBUTING.md", "SECURITY.md", "run")
+
+
+def gone():
+    """The lines with a name that was given up."""
+    found = []
+    every = re.compile("|".join(f"({pattern})" for pattern in GONE), re.M)
+    for place in PLACES:
+        paths = [os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names] or [place]
+        for path in sorted(paths):
+            try:
+                with open(path, encoding="utf-8") as f:
+                    text = f.read()
+            except (UnicodeDecodeError, OSError):
+                continue
+            if not every.search(text) or os.path.samefile(path, __file__):
+                continue
+            for pattern, now in GONE.items():
+                found += [f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {match.group(0)} is now {now}" for match in re.finditer(pattern, text, re.M)]
+    return found
 
 
 def message(db, statement):
@@ -61,6 +101,7 @@ def main():
     with open("docs/reference/README.md", encoding="utf-8") as f:
         rows = re.findall(r"^\| `([^`]+)` \|", f.read(), re.M)
     faults = [f"docs/reference/README.md does not have {name}" for name in sorted(names - set(rows))]
+    faults += gone()
     keys = [(row.lower().lstrip("_"), row) for row in rows]
     faults += [f"docs/reference/README.md has {b[1]} behind {a[1]}" for a, b in zip(keys, keys[1:]) if a >= b]
     print("\n".join(faults + [f"{len(names)} names, {len(rows)} rows, {len(faults)} faults"]))

@@ -15,18 +15,21 @@ RELIEF = "sql/data/relief"
 CALLS = {
     "CREATE VIRTUAL TABLE": (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', %s)", "options.md", ("Options of a table", "Options of a new array"), ()),
     "tessera_query": ("CREATE VIRTUAL TABLE x USING tessera_query(%s, SELECT count(*) FROM relief)", "../explained/queries.md", (), ("memory_mb", "threads")),
-    "tessera_npy": (f"SELECT tessera_npy('{RELIEF}', 'elevation', '{{\"y\":1}}', '%s')", "functions.md", (), ("as_of", "since", "key", "schema", "header", "into", "nulls", "memory_mb", "cache_mb", "threads")),
+    "tessera_npy": (f"SELECT tessera_npy('{RELIEF}', 'elevation', '{{\"y\":1}}', '%s')", "functions.md", (), ("as_of", "since", "array_key", "array_schema", "header", "into", "nulls", "memory_mb", "cache_mb", "threads")),
     "tessera_png": (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '%s')", "functions.md", ("tessera_png",), ()),
-    "tessera_overviews": ("SELECT tessera_overviews('db:dense', '%s')", "functions.md", ("tessera_overviews",), ()),
+    "tessera_make_overviews": ("SELECT tessera_make_overviews('db:dense', '%s')", "functions.md", ("tessera_make_overviews",), ()),
     "tessera_stream": (f"SELECT tessera_stream('{RELIEF}', NULL, '%s')", "functions.md", ("tessera_stream",), ()),
     "tessera_rows": ("SELECT tessera_rows('SELECT 1 AS a', '%s')", "functions.md", ("tessera_rows",), ()),
     "tessera_create_as": ("SELECT tessera_create_as('db:x', 'SELECT 1 AS a', '%s')", "functions.md", ("tessera_create_as",), ()),
     "tessera_create_csv": ("SELECT tessera_create_csv('db:x', 'sql/data/airports.csv', '%s')", "functions.md", ("tessera_create_as", "tessera_create_csv"), ()),
     "tessera_consolidate": ("SELECT tessera_consolidate('db:made', 'fragments', '%s')", "functions.md", ("tessera_consolidate",), ()),
     "tessera_vacuum": ("SELECT tessera_vacuum('db:made', 'fragments', '%s')", "functions.md", ("tessera_vacuum",), ()),
+    "tessera_drop": ("SELECT tessera_drop('nothing', '%s')", "functions.md", ("tessera_drop",), ()),
+    "tessera_recover": ("SELECT tessera_recover('db:made', '%s')", "functions.md", ("tessera_recover",), ()),
+    "tessera_ddl": ("SELECT tessera_ddl('db:made', '%s')", "functions.md", ("tessera_ddl",), ()),
     "tessera_copy": (f"SELECT tessera_copy('{RELIEF}', 'db:x', '%s')", "functions.md", ("tessera_copy",), ()),
     "tessera_regrid": (f"SELECT tessera_regrid('{RELIEF}', 'db:x', '{{\"y\":2}}', 'mean', '%s')", "functions.md", ("tessera_regrid",), ()),
-    "tessera_s3": ("SELECT tessera_s3('s3://bucket', '%s')", "../object-stores.md", ("Options",), ("provider", "key_id", "secret", "session_token")),
+    "tessera_configure": ("SELECT tessera_configure('s3://bucket', '%s')", "../object-stores.md", ("Options",), ("provider", "key_id", "secret", "session_token")),
 }
 
 

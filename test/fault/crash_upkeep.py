@@ -34,7 +34,7 @@ DENSE = ["CREATE VIRTUAL TABLE t USING tessera('@a', kind=dense, x INT DIMENSION
          "INSERT INTO t SELECT i, 7, i FROM n(30, 33)", "INSERT INTO t SELECT i, 7, i FROM n(34, 36)"]
 ENCRYPTED = [s.replace("s TEXT", "s TEXT, encryption=aes_256_gcm, key_file='@key'") for s in SPARSE]
 META = ["SELECT tessera_set_metadata('@a', 'k', 1)", "SELECT tessera_set_metadata('@a', 'other', 'one')", "SELECT tessera_set_metadata('@a', 'k', 2)",
-        "SELECT tessera_delete_metadata('@a', 'other')"]
+        "SELECT tessera_set_metadata('@a', 'other', NULL)"]
 GROUP = ["SELECT tessera_create_group('@g')", "SELECT tessera_set_metadata('@g', 'k', 1)", "SELECT tessera_set_metadata('@g', 'k', 2)",
          "SELECT tessera_set_metadata('@g', 'other', 3)"]
 EVOLVING = ["CREATE VIRTUAL TABLE t USING tessera('@a', x INT DIMENSION(0, 99, 10) CURRENT(0, 9), a INT, e TEXT ENUM('one', 'two'))",
@@ -90,7 +90,7 @@ SCENARIOS = {
     "vacuum all": Scenario(SPARSE + META + [MERGE, consolidate("commits"), consolidate("fragment_meta"), consolidate("array_meta")], "SELECT tessera_vacuum('@a')"),
     "vacuum inside": Scenario(INSIDE + ["SELECT tessera_consolidate('db:t')"], "SELECT tessera_vacuum('db:t')"),
     "set metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', 3)"),
-    "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_delete_metadata('@a', 'k')"),
+    "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', NULL)"),
     "set metadata of a group": Scenario(GROUP, "SELECT tessera_set_metadata('@g', 'k', 3)"),
     "add an attribute": Scenario(EVOLVING, "SELECT tessera_add_attribute('@a', 'f TEXT ENUM(''a'', ''b'')')", "'f'"),
     "drop an attribute": Scenario(EVOLVING, "SELECT tessera_drop_attribute('@a', 'e')", "no attribute 'e'"),
@@ -98,14 +98,14 @@ SCENARIOS = {
     "expand the domain": Scenario(EVOLVING, "SELECT tessera_expand_domain('@a', '{\"x\": [0, 19]}')"),
     "create a group": Scenario([], "SELECT tessera_create_group('@g')", "already there"),
     "add a member": Scenario(SPARSE[:2] + GROUP, "SELECT tessera_add_member('@g', '@a', 'm')", "already"),
-    "remove a member": Scenario(SPARSE[:2] + GROUP + ["SELECT tessera_add_member('@g', '@a', 'm')"], "SELECT tessera_remove_member('@g', 'm')", "no member"),
-    "drop": Scenario(SPARSE, "SELECT tessera_drop_array('@a')", "no such directory"),   # or an empty directory is left
-    "export": Scenario(INSIDE, "SELECT tessera_export('t', '@out')", "already there"),
-    "import": Scenario(SPARSE, "SELECT tessera_import('i', '@a')", "already"),
+    "remove a member": Scenario(SPARSE[:2] + GROUP + ["SELECT tessera_add_member('@g', '@a', 'm')"], "SELECT tessera_drop_member('@g', 'm')", "no member"),
+    "drop": Scenario(SPARSE, "SELECT tessera_drop('@a')", "no such directory"),   # or an empty directory is left
+    "export": Scenario(INSIDE, "SELECT tessera_sync('db:t', '@out')", "already there"),
+    "import": Scenario(SPARSE, "SELECT tessera_sync('@a', 'db:i')", "already"),
     "copy": Scenario(SPARSE, "SELECT tessera_copy('@a', '@out', '{\"capacity\": 100}')", "already there"),
     "create as": Scenario(SPARSE, create_as("@out", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
     "create as, inside": Scenario(INSIDE, create_as("db:i", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
-    "create csv": Scenario([], "SELECT tessera_create_csv('@out', '@rows.csv', '{\"dimensions\":[\"x\"],\"enums\":[\"s\"]}')", "there is an array already"),
+    "create csv": Scenario([], "SELECT tessera_create_csv('@out', '@rows.csv', '{\"dimensions\":[\"x\"],\"enumerate\":[\"s\"]}')", "there is an array already"),
     "append": Scenario(EVOLVING, create_as("@a", "SELECT 6 AS x, 7 AS a, 'three' AS e UNION ALL SELECT 7, 8, 'one'", if_exists="append")),
     "replace": Scenario(SPARSE, create_as("@a", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),
     "replace inside": Scenario(INSIDE, create_as("db:t", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),

@@ -23,7 +23,7 @@ static int progress(void *argument) { return ++steps > STEPS_MAX; }
 /* The authorizer: denies other databases and statements that write files. */
 static int authorize(void *argument, int action, const char *a, const char *b, const char *c, const char *d) {
   if (action == SQLITE_ATTACH) return SQLITE_DENY;
-  if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_export") || !strcmp(b, "load_extension")))
+  if (action == SQLITE_FUNCTION && b && (!strcmp(b, "tessera_sync") || !strcmp(b, "load_extension")))
     return SQLITE_DENY;
   return SQLITE_OK;
 }

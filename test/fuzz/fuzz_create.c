@@ -180,7 +180,7 @@ static void metadata(input *i) {
     RUN_ONE_OF(i, "SELECT tessera_set_metadata('db:s', 'key', ?)", "SELECT tessera_set_metadata('db:s', ?1, ?1)");
     break;
   case 1:
-    RUN_ONE_OF(i, "SELECT tessera_delete_metadata('db:s', ?)", "SELECT tessera_set_metadata('db:s', 'key', 1, ?)");
+    RUN_ONE_OF(i, "SELECT tessera_set_metadata('db:s', ?, NULL)", "SELECT tessera_set_metadata('db:s', 'key', 1, ?)");
     break;
   default:
     statement = prepare(i, "SELECT tessera_set_metadata('db:s', 'key', ?2, ?1)");

@@ -59,8 +59,8 @@ def check_metadata(s):
       f"SELECT tessera_set_metadata('{path}', 't', 'größe')", f"SELECT tessera_set_metadata('{path}', 'b', x'00ff')",
       f"SELECT tessera_set_metadata('{path}', 'list', '[1,2,3]', 'uint16')", f"SELECT tessera_set_metadata('{path}', 'f32', 1.5, 'FLOAT32')",
       f"SELECT tessera_set_metadata('{path}', '', '')", f"SELECT tessera_set_metadata('{path}', 'i', 5)")
-    equal("deleted", s(f"SELECT tessera_delete_metadata('{path}', 'gone') AS n"), [{"n": 1}])
-    equal("deleted again", s(f"SELECT tessera_delete_metadata('{path}', 'gone') AS n"), [{"n": 0}])
+    equal("deleted", s(f"SELECT tessera_set_metadata('{path}', 'gone', NULL) AS n"), [{"n": 1}])
+    equal("deleted again", s(f"SELECT tessera_set_metadata('{path}', 'gone', NULL) AS n"), [{"n": 0}])
     with tiledb.open(path) as a:
         meta = {k: a.meta[k] for k in a.meta}
     equal("keys", sorted(meta), ["", "b", "f", "f32", "i", "list", "t", "theirs"])
@@ -69,7 +69,6 @@ def check_metadata(s):
     with tiledb.open(path, "w") as a:
         a.meta["i"] = 6
     equal("theirs is newer", s(f"SELECT value FROM tessera_metadata('{path}') WHERE key = 'i'"), [{"value": 6}])
-    s.fails(f"SELECT tessera_set_metadata('{path}', 'n', NULL)", "NULL", "tessera_delete_metadata")
     s.fails(f"SELECT tessera_set_metadata('{path}', 'n', 1, 'INTEGERS')", "INTEGERS", "datatype")
     s.fails(f"SELECT tessera_set_metadata('{path}', 'n', 300, 'INT8')", "300", "INT8")
     s.fails(f"SELECT tessera_set_metadata('{s.path('nothing')}', 'n', 1)", "not found")
@@ -169,7 +168,7 @@ def check_groups(s):
     equal("members", members(path), [("", "Group", "inner"), ("far", "Array", "../outside"), ("one", "Array", "a")])
     with tiledb.Group(path) as g:
         equal("metadata", g.meta["k"], "v")
-    s(f"SELECT tessera_remove_member('{path}', 'one')", f"SELECT tessera_remove_member('{path}', 'inner')")
+    s(f"SELECT tessera_drop_member('{path}', 'one')", f"SELECT tessera_drop_member('{path}', 'inner')")
     equal("fewer", members(path), [("far", "Array", "../outside")])
     with tiledb.Group(path, "w") as g:
         g.add(s.path("g/a"), "theirs")
@@ -177,10 +176,10 @@ def check_groups(s):
     s.fails(f"SELECT tessera_add_member('{path}', '{s.path('g/a')}', 'theirs')", "theirs", "already")
     s.fails(f"SELECT tessera_add_member('{path}', '{s.path('nothing')}')", "not found")
     s.fails(f"SELECT tessera_add_member('{path}', '{path}')", "itself")
-    s.fails(f"SELECT tessera_remove_member('{path}', 'nothing')", "nothing")
+    s.fails(f"SELECT tessera_drop_member('{path}', 'nothing')", "nothing")
     s.fails(f"SELECT tessera_create_group('{path}')", "already there")
     s.fails(f"SELECT tessera_add_member('{s.path('outside')}', '{path}')", "not a group")
-    s.fails(f"SELECT tessera_drop_array('{path}')", "group")
+    s.fails(f"SELECT tessera_drop('{path}')", "group", "has members")
 
 
 def check_group_metadata(s):
@@ -189,7 +188,7 @@ def check_group_metadata(s):
     s(f"SELECT tessera_create_group('{path}')")
     for key, value in (("k", 1), ("l", 2), ("k", 3)):
         s(f"SELECT tessera_set_metadata('{path}', '{key}', {value})")
-    s(f"SELECT tessera_delete_metadata('{path}', 'l')")
+    s(f"SELECT tessera_set_metadata('{path}', 'l', NULL)")
     with tiledb.Group(path, "w") as g:
         g.meta["theirs"] = 4
     wanted = {"k": 3, "theirs": 4}
@@ -220,10 +219,10 @@ def check_drop(s):
     os.mkdir(kept)
     open(os.path.join(kept, "file"), "w").close()
     os.symlink(kept, os.path.join(path, "link"))
-    s(f"SELECT tessera_drop_array('{path}')")
+    s(f"SELECT tessera_drop('{path}')")
     equal("gone", (os.path.exists(path), os.listdir(kept)), (False, ["file"]))
-    s.fails(f"SELECT tessera_drop_array('{path}')", "no such directory")
-    s.fails(f"SELECT tessera_drop_array('{kept}')", "not an array")
+    s.fails(f"SELECT tessera_drop('{path}')", "no such directory")
+    s.fails(f"SELECT tessera_drop('{kept}')", "not an array")
 
 
 def main():

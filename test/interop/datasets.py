@@ -330,7 +330,7 @@ def test_one_name_for_a_list():
               "select": lambda path, **options: tessera.create_as(db, path, select, **options)}
     for number, (name, make) in enumerate(makers.items()):
         for place in (f"there{number}", f"db:there{number}"):
-            for option in ({}, {"grow": "day"}, {"nullable": "c"}, {"not_null": "c"}, {"enums": "sky"}):
+            for option in ({}, {"grow": "day"}, {"nullable": "c"}, {"not_null": "c"}, {"enumerate": "sky"}):
                 made = make(place, dimensions="day", if_exists="replace", **option)
                 same((made.dims, made.attributes), (("day",), ("c", "sky")), f"{name} {place} {option}")
     same(tessera.create("axis-named", np.ones(3), dimensions="time", grow="time").dims, ("time",))
@@ -694,7 +694,7 @@ def test_labels_keep_their_types():
     tessera.create("db:typed_labels", np.arange(3), dimensions=["y"], labels=made, connection=db)
     for options in ("", "datetimes=integer, uint64=signed, labels=no"):
         if options:
-            db.execute("SELECT tessera_export('typed_labels', 'typed_out')")
+            db.execute("SELECT tessera_sync('db:typed_labels', 'typed_out')")
             db.execute(f"CREATE VIRTUAL TABLE shown USING tessera('{os.path.abspath('typed_out')}', {options})")
         read = [xr.open_dataset(path, engine="tessera", connection=c) for path, c in (("typed_labels", None), ("db:shown" if options else "db:typed_labels", db))]
         for name, values in labels.items():
@@ -776,7 +776,7 @@ def check_replaced():
             tessera.create(path, {"k": [0, 1, 2], "v": [4, 5, 6]}, connection=connection, dimensions=["k"], if_exists="append")
             same([pa.table(part.select("v"))["v"].to_pylist() for part in old], [[1, 2, 3], [4, 5, 6]], "an append is no other array")
             if not replace:
-                (connection or old[0].connection).execute("DROP TABLE again" if connection else "SELECT tessera_drop_array('again')")
+                (connection or old[0].connection).execute("DROP TABLE again" if connection else "SELECT tessera_drop('again')")
             tessera.create(path, table, connection=connection, dimensions=["k"], if_exists="replace" if replace else "fail")
             for stale in old + parts:
                 for read in (pa.table, lambda a: a.numpy(), lambda a: a.dims, lambda a: a.shape, lambda a: a.bounds, lambda a: a.metadata, lambda a: a.partitions(2),

@@ -29,7 +29,7 @@ try:
 except ImportError:
     polars = None
 
-WORDS = ["plain", 's", tessera_drop_array(\'mine\'), "y', '");DROP TABLE canary;--', "');DROP TABLE canary;--", "`", "[x]]", '"', "'", "%s%n{}{0}{x!r}", "a new\r\nline\t\x01\x7f",
+WORDS = ["plain", 's", tessera_drop(\'mine\'), "y', '");DROP TABLE canary;--', "');DROP TABLE canary;--", "`", "[x]]", '"', "'", "%s%n{}{0}{x!r}", "a new\r\nline\t\x01\x7f",
          "größe Ω 漢字 🦉", "select", "main.t", "/* :p ?1 $x @x \\u0000 */ --", " a, b ) ", "x" * 180]
 
 
@@ -94,7 +94,7 @@ class Named:
         same(sum(total for _, total in ask("SELECT * FROM temp.q")), 13.5, "tessera_query")
         self.db.execute("DROP TABLE temp.q")
         same(len(ask("SELECT tessera_npy(?)", f"SELECT {name(self.v)} FROM {quoted}")[0][0]) > 64, True, "a query as a block")
-        ask("SELECT tessera_overviews(?)", path)
+        ask("SELECT tessera_make_overviews(?)", path)
         ask("SELECT tessera_consolidate(?), tessera_vacuum(?)", path, path)
 
     def module(self):
@@ -173,7 +173,7 @@ def test_groups():
         db.execute("SELECT tessera_add_member('group', ?, ?)", (place, member))
         fails(tessera.Denied, f"member {member!r} lies outside", lambda: xr.open_dataset("group", engine="tessera"))
         same(sorted(xr.open_dataset("group", engine="tessera", drop_variables=[member]).data_vars), ["absolute", "inside"], "without it")
-        db.execute("SELECT tessera_remove_member('group', ?)", (member,))
+        db.execute("SELECT tessera_drop_member('group', ?)", (member,))
     db.execute("SELECT tessera_add_member('group', 'far', 'x')")   # the coordinates of the dimension x
     fails(sqlite3.Error, "member 'x' lies outside of the group's directory", lambda: db.execute("CREATE VIRTUAL TABLE t USING tessera('group/inside', labels='group')"))
     rule = importlib.import_module("tessera.xarray")._lies_below

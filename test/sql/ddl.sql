@@ -13,7 +13,7 @@ SELECT tessera_ddl('arrays/new/filter/attr_scale_float_b4');
 SELECT tessera_ddl('arrays/new/chunks/dense_mc1000_dd');
 SELECT tessera_ddl('arrays/old/lib1.7_py0.5.9/sparse2d');
 SELECT tessera_ddl('arrays/old/lib2.12_py0.18.3/sparse2d');
-SELECT tessera_ddl('arrays/new/encrypted/sparse', '0123456789abcdeF0123456789abcdeF');
+SELECT tessera_ddl('arrays/new/encrypted/sparse', json_object('array_key', '0123456789abcdeF0123456789abcdeF'));
 .system printf 0123456789abcdeF0123456789abcdeF >key
 CREATE VIRTUAL TABLE e USING tessera('arrays/new/encrypted/sparse', key_file='key');
 SELECT tessera_ddl('db:e');

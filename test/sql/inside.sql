@@ -22,7 +22,7 @@ SELECT fragments, cells, first_write, last_write, non_empty_domain FROM tessera_
 SELECT fragments, cells, first_write, last_write, non_empty_domain FROM tessera_array('arrays/new/timetravel/dense', NULL, 300, 200);
 SELECT fragments, cells, bytes, first_write, non_empty_domain FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of = '1970-01-01';
 SELECT as_of, fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of IN (100, 200, '1970-01-01 00:00:00.5');
-SELECT key, value, _key FROM tessera_metadata('arrays/new/timetravel/dense') WHERE as_of = 300 AND since = 250;
+SELECT key, value, array_key FROM tessera_metadata('arrays/new/timetravel/dense') WHERE as_of = 300 AND since = 250;
 SELECT name FROM tessera_schema('arrays/new/evolution/add_drop_sparse') WHERE as_of = 1;
 SELECT name FROM tessera_schema('arrays/new/evolution/add_drop_sparse');
 -- joins: the arguments come from the table on the left or on the right
@@ -50,7 +50,7 @@ SELECT fragments FROM tessera_array('db:old one');
 SELECT count(*) FROM tessera_schema('arrays/new/encrypted/dense');
 SELECT encryption, cells FROM tessera_array('arrays/new/encrypted/dense', '0123456789abcdeF0123456789abcdeF');
 SELECT encryption, cells FROM tessera_array('arrays/new/encrypted/dense', '3031323334353637383961626364654630313233343536373839616263646546');
-SELECT encryption, cells FROM tessera_array('arrays/new/encrypted/dense') WHERE key = CAST('0123456789abcdeF0123456789abcdeF' AS BLOB);
+SELECT encryption, cells FROM tessera_array('arrays/new/encrypted/dense') WHERE array_key = CAST('0123456789abcdeF0123456789abcdeF' AS BLOB);
 SELECT cells FROM tessera_array('arrays/new/encrypted/dense', zeroblob(32));
 SELECT cells FROM tessera_array('arrays/new/encrypted/dense', 'short');
 SELECT cells FROM tessera_array('arrays/new/groups/outside', zeroblob(32));
@@ -78,9 +78,9 @@ SELECT * FROM tessera_objects('arrays/none');
 SELECT * FROM tessera_tiles('arrays/new/timetravel/dense') WHERE as_of = 'noon';
 -- The name of a schema that was seen: an array that lacks it has taken the place of another.
 SELECT count(*) FROM tessera_schema('arrays/new/timetravel/dense', NULL, NULL, NULL, (SELECT schema FROM tessera_array('arrays/new/timetravel/dense')));
-SELECT count(*) FROM tessera_schema('arrays/new/timetravel/dense') WHERE schema = 'other';
-SELECT kind FROM tessera_array('arrays/new/timetravel/dense') WHERE _schema = 'other';
-SELECT length(tessera_npy('arrays/new/timetravel/dense', 'a', NULL, '{"schema":"other"}'));
+SELECT count(*) FROM tessera_schema('arrays/new/timetravel/dense') WHERE array_schema = 'other';
+SELECT kind FROM tessera_array('arrays/new/timetravel/dense') WHERE array_schema = 'other';
+SELECT length(tessera_npy('arrays/new/timetravel/dense', 'a', NULL, '{"array_schema":"other"}'));
 SELECT count(*) FROM tessera_array(NULL);
 SELECT fragments FROM tessera_array('arrays/new/timetravel/dense') WHERE as_of < 200;
 DELETE FROM tessera_array;

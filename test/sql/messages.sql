@@ -66,22 +66,22 @@ SELECT tessera_add_attribute('db:st', 'y FLOAT32(');
 SELECT group_concat(name) FROM tessera_schema('db:st');
 -- names of tables
 CREATE TABLE ordinary(x);
-SELECT tessera_export('my table', 'x');
-SELECT tessera_import('bad name', 'block');
-SELECT tessera_export('ordinary', 'x');
+SELECT tessera_sync('db:my table', 'x');
+SELECT tessera_sync('block', 'db:bad name');
+SELECT tessera_sync('db:ordinary', 'x');
 SELECT cells FROM tessera_array('db:ordinary');
 CREATE VIRTUAL TABLE "my table" USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32);
-SELECT tessera_export('"my table"', 'exported') > 0;
-SELECT tessera_import('"bad name"', 'exported') > 0;
+SELECT tessera_sync('db:"my table"', 'exported') > 0;
+SELECT tessera_sync('exported', 'db:"bad name"') > 0;
 -- groups and their members
 SELECT tessera_create_group('g'), tessera_create_group('g/below');
 SELECT tessera_add_member('g', 'db:st', 'st');
-SELECT tessera_drop_array('g');
 SELECT tessera_add_member('g', 'block'), tessera_add_member('g', 'g/below');
+SELECT tessera_drop('g');
 SELECT name, kind FROM tessera_members('g');
-SELECT tessera_remove_member('g', 'below');
+SELECT tessera_drop_member('g', 'below');
 SELECT name, kind FROM tessera_members('g');
-SELECT tessera_remove_member('g', 'file:///' || ltrim(replace(rtrim(file, 't.db'), '\', '/'), '/') || 'block') FROM pragma_database_list WHERE name = 'main';
+SELECT tessera_drop_member('g', 'file:///' || ltrim(replace(rtrim(file, 't.db'), '\', '/'), '/') || 'block') FROM pragma_database_list WHERE name = 'main';
 SELECT count(*) FROM tessera_members('g');
 -- times
 SELECT * FROM st('2024-06-31');

@@ -82,9 +82,9 @@ SELECT tessera_add_attribute('db:weather', 'temp FLOAT32');
 SELECT tessera_drop_attribute('db:weather', 'day');
 SELECT tessera_extend_enumeration('db:variants', 'gt', '0/1');
 SELECT tessera_extend_enumeration('db:variants', 'qual', 'x');
-SELECT tessera_drop_array('sql');
-SELECT tessera_export('weather', 'out');
-SELECT tessera_import('weather', 'weather');
+SELECT tessera_drop('sql');
+SELECT tessera_sync('db:weather', 'out');
+SELECT tessera_sync('weather', 'db:weather');
 SELECT tessera_set_key('weather', 'secret');
 SELECT tessera_nosuch('weather');
 -- A cell that exists is named as SQL would write its coordinates.

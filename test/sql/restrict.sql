@@ -27,7 +27,7 @@ SELECT count(*) FROM tessera_objects('.');
 SELECT tessera_create_group('g');
 SELECT tessera_create_group('sql/../g');
 SELECT tessera_create_group('sql/none/../../g');
-SELECT tessera_drop_array('made');
+SELECT tessera_drop('made');
 SELECT count(*) FROM tessera_check('sql/../t.db');
 CREATE VIRTUAL TABLE locked USING tessera('sql/x', key_file='key');
 CREATE VIRTUAL TABLE inside USING tessera('sql/inside', x INT32 DIMENSION(0, 9), v INT8);

@@ -448,15 +448,15 @@ def test_nulls():
 def test_enumerations():
     db = database()
     select = "SELECT * FROM (VALUES(1, 'b'), (2, 'a'), (3, NULL), (4, 'b'), (5, ''))"
-    make(db, "t", select, dimensions=["column1"], enums=["column2"])
+    make(db, "t", select, dimensions=["column1"], enumerate=["column2"])
     check_contains(db.value("SELECT tessera_ddl('t')"), "ENUM('b', 'a', '')")
     same(rows(db, "t"), [(1, "b"), (2, "a"), (3, None), (4, "b"), (5, "")])
     make(db, "t", "SELECT 2 AS column1, 'new' AS column2 UNION ALL SELECT 3, 'a'", if_exists="append")
     same(rows(db, "t"), [(1, "b"), (2, "new"), (3, "a"), (4, "b"), (5, "")])
-    make(db, "many", "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c WHERE x < 66000) SELECT x, 'l' || x AS l FROM c", dimensions=["x"], enums=["l"])
+    make(db, "many", "WITH RECURSIVE c(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM c WHERE x < 66000) SELECT x, 'l' || x AS l FROM c", dimensions=["x"], enumerate=["l"])
     same(shape(db, "many")[1][2], "INT32")
-    refused(db, "a dimension has no enumeration", select, dimensions=["column2"], enums=["column2"])
-    refused(db, "INTEGER in a column of labels", "SELECT 1 AS a", enums=["a"])
+    refused(db, "a dimension has no enumeration", select, dimensions=["column2"], enumerate=["column2"])
+    refused(db, "INTEGER in a column of labels", "SELECT 1 AS a", enumerate=["a"])
 
 
 def test_append():
@@ -510,12 +510,12 @@ def test_options_of_an_append():
     """An option that an append cannot honour is refused; the options with which the array was made are none of these."""
     db = database()
     rows = "SELECT value AS x, value + 10 AS y, 1.5 AS v, 'a' AS t, '2024-06-01' AS day FROM json_each('[1,2,3]')"
-    made = {"dense": {"dimensions": ["x"], "grow": ["x"], "extents": {"x": 5}, "types": {"x": "INT32", "v": "FLOAT32", "day": "DATE"}, "filters": {"v": "gzip(3)"}, "enums": ["t"], "nullable": ["v"], "capacity": 7, "cell_order": "col", "kind": "dense"},
+    made = {"dense": {"dimensions": ["x"], "grow": ["x"], "extents": {"x": 5}, "types": {"x": "INT32", "v": "FLOAT32", "day": "DATE"}, "filters": {"v": "gzip(3)"}, "enumerate": ["t"], "nullable": ["v"], "capacity": 7, "cell_order": "col", "kind": "dense"},
             "sparse": {"dimensions": ["x", "y"], "grow": ["x"], "domains": {"y": [0, 99]}, "types": {"x": "INT8", "y": "INT16"}, "duplicates": True, "kind": "sparse", "tile_order": "col", "format_version": 21, "filters": {"t": "zstd"}},
             "labels": {"labels": {"t": "n"}, "dimensions": ["x"], "domains": {"x": [0, 9]}, "kind": "dense"}, "text": {"dimensions": ["t", "x"], "types": {"t": "TEXT"}, "grow": ["t", "x"]},
             "day": {"dimensions": ["day"], "types": {"day": "DATE"}, "domains": {"day": ["2024-01-01", "2024-12-31"]}, "extents": {"day": 30}, "kind": "sparse", "duplicates": True}, "row": {"grow": ["row"], "not_null": ["v"]}}
     wrong = {"dense": [({"dimensions": ["y"]}, "'dimensions': column 'y': it is no dimension"), ({"extents": {"x": 6}}, "'extents': column 'x'"), ({"types": {"v": "FLOAT64"}}, "'types': column 'v': FLOAT32"), ({"types": {"x": "UINT8"}}, "'types': column 'x': INT32"),
-                       ({"filters": {"v": "gzip(4)"}}, "'filters': column 'v'"), ({"enums": ["day"]}, "'enums': column 'day': it has no enumeration"), ({"capacity": 8}, "'capacity'"), ({"cell_order": "row"}, "'cell_order'"), ({"kind": "sparse"}, "'kind'"),
+                       ({"filters": {"v": "gzip(4)"}}, "'filters': column 'v'"), ({"enumerate": ["day"]}, "'enumerate': column 'day': it has no enumeration"), ({"capacity": 8}, "'capacity'"), ({"cell_order": "row"}, "'cell_order'"), ({"kind": "sparse"}, "'kind'"),
                        ({"domains": {"x": [0, 9]}, "dimensions": ["x"]}, "'domains': column 'x': it has another domain"), ({"labels": {"t": "n"}}, "'labels'"), ({"format_version": 21}, "'format_version'"), ({"nothing": 1}, "nothing")],
              "sparse": [({"dimensions": ["x"]}, "'dimensions'"), ({"duplicates": False}, "'duplicates'"), ({"tile_order": "row"}, "'tile_order'"), ({"dimensions": ["x", "y"], "domains": {"y": [0, 100]}}, "'domains': column 'y'")],
              "labels": [({"labels": {"t": "m"}}, "'labels': in the array 't' is a label of 'n'"), ({"dimensions": ["x"], "grow": ["x"]}, "'grow': column 'x': its domain does not grow")], "text": [({"types": {"t": "INT8"}}, "'types': column 't'")],

@@ -89,7 +89,7 @@ def test_quotes_and_line_ends():
     same(rows(db), [(0, 'a, "b"\r\nc', 1), (1, "", 2), (2, "", 3)])
     same([r[0] for r in db.query("SELECT name FROM tessera_schema('t')")], ["row", "name", 'va"lue'])
     same(make(db, "a;b\n1;2\n", "semicolons", delimiter=";"), 1)
-    same(make(db, "1,x\n\n2,y\n", "named", header=["k", "v"]), 2)
+    same(make(db, "1,x\n\n2,y\n", "named", names=["k", "v"]), 2)
     same(rows(db, "named"), [(0, 1, "x"), (1, 2, "y")])
     same(make(db, "a\n\n5\n", "single"), 2)
     same(rows(db, "single"), [(0, None), (1, 5)])
@@ -176,7 +176,7 @@ def test_text_is_utf8():
     db = database()
     latin = "name,v\nBern,1\nZürich,2\nGenève,3\n"
     refused(db, "line 3: column 'name': byte 2 of the field, 0xFC, is not UTF-8: convert the file to UTF-8", latin.encode("latin-1"))
-    for options in ({"enums": ["name"]}, {"types": {"name": "ASCII"}}, {"dimensions": ["name"]}):
+    for options in ({"enumerate": ["name"]}, {"types": {"name": "ASCII"}}, {"dimensions": ["name"]}):
         refused(db, "line 3: column 'name': byte 2", latin.encode("latin-1"), **options)
     refused(db, "line 1: the name of column 2: byte 1 of the field, 0xE9", "a,été\n1,2\n".encode("latin-1"))
     got = json.loads(make(db, latin.encode("latin-1"), on_error="skip"))
@@ -186,7 +186,7 @@ def test_text_is_utf8():
     same([r[1] for r in rows(db, "utf8")], ["Bern", "Zürich", "Genève"])
     same(make(db, latin.encode("latin-1"), "left", columns=["v"]), 3)
     for encoding, mark in (("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
-        for options in ({}, {"header": ["a", "b"]}, {"on_error": "skip"}, {"header": ["a", "b"], "on_error": "skip"}):
+        for options in ({}, {"names": ["a", "b"]}, {"on_error": "skip"}, {"names": ["a", "b"], "on_error": "skip"}):
             refused(db, "the file is UTF-16, which is not read", mark + latin.encode(encoding), **options)
 
 
@@ -195,7 +195,7 @@ def test_nulls():
     make(db, "a,t\nNA,NA\n1,\n", **{"null": "NA"})
     same(rows(db), [(0, None, None), (1, 1, "")])
     refused(db, "line 3: column 'a': NULL in a dimension", "a,v\n1,2\n,3\n", dimensions=["a"])
-    make(db, "e,v\n,1\nx,2\n", "labels", enums=["e"])
+    make(db, "e,v\n,1\nx,2\n", "labels", enumerate=["e"])
     same(rows(db, "labels"), [(0, None, 1), (1, "x", 2)])
 
 

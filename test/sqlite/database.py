@@ -287,7 +287,7 @@ def test_utf16():
     made(db, rows=300)
     same(len(xs(db)), 300)
     sound(db)
-    db.query("SELECT tessera_import('u', ?)", (corpus(BIG),))
+    db.query("SELECT tessera_sync(?, 'db:u')", (corpus(BIG),))
     same(db.value("SELECT count(*) FROM u"), 100000)
 
 
@@ -301,7 +301,7 @@ def test_defensive():
     db.error("UPDATE t_files SET size = 0")
     fill(db, "t", 10, 5)
     db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
-    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    db.query("SELECT tessera_sync(?, 'db:u')", (corpus(SPARSE),))
     db.query("ALTER TABLE t RENAME TO w")
     same(len(xs(db, "w")), 8)
     db.query("DROP TABLE w")
@@ -334,7 +334,7 @@ def test_counters_of_the_application():
     db.query("INSERT INTO plain VALUES(1), (2), (3)")
     last = db.value("SELECT last_insert_rowid()")
     db.query("SELECT tessera_set_metadata('db:t', 'k', 1)")
-    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    db.query("SELECT tessera_sync(?, 'db:u')", (corpus(SPARSE),))
     same(db.value("SELECT last_insert_rowid()"), last)
 
 
@@ -451,7 +451,7 @@ def test_a_commit_that_fails_because_of_a_reader_can_be_tried_again():
 
 def test_errors_leave_no_lock():
     one, two = Database(path("a.db")), Database(path("a.db"))
-    one.query("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    one.query("SELECT tessera_sync(?, 'db:t')", (corpus(BIG),))
     x = one.value("SELECT x FROM t LIMIT 1")
     for sql in ("SELECT sum(x) FROM t", f"SELECT * FROM t WHERE x = {x}", "SELECT * FROM t LIMIT 3", "EXPLAIN SELECT * FROM t WHERE x > 5",
                 "SELECT count(*) FROM tessera_tiles('db:t')", "SELECT * FROM tessera_check('db:t')", "SELECT tessera_ddl('db:t')",
@@ -498,9 +498,9 @@ def test_functions_wait_for_the_lock():
     head = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }"
     npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + (head + " " * (117 - len(head)) + "\n").encode() + struct.pack("<d", 1)
     calls = [("SELECT tessera_consolidate('db:t')", ()), ("SELECT tessera_consolidate('db:t', 'commits')", ()), ("SELECT tessera_vacuum('db:t')", ()),
-             ("SELECT tessera_set_metadata('db:t', 'k', 1)", ()), ("SELECT tessera_delete_metadata('db:t', 'k')", ()), ("SELECT tessera_add_attribute('db:t', 'w INT32')", ()),
+             ("SELECT tessera_set_metadata('db:t', 'k', 1)", ()), ("SELECT tessera_set_metadata('db:t', 'k', NULL)", ()), ("SELECT tessera_add_attribute('db:t', 'w INT32')", ()),
              ("SELECT tessera_drop_attribute('db:t', 'w')", ()), ("SELECT tessera_write_npy('db:d', 'v', ?)", (npy,)), ("SELECT tessera_copy('db:t', 'db:copied')", ()),
-             ("SELECT tessera_copy(?, 'db:taken')", (corpus(SPARSE),)), ("SELECT tessera_import('u', ?)", (corpus(SPARSE),)),
+             ("SELECT tessera_copy(?, 'db:taken')", (corpus(SPARSE),)), ("SELECT tessera_sync(?, 'db:u')", (corpus(SPARSE),)),
              ("INSERT INTO t(x) VALUES(50)", ())]
     for mode in ("WAL", "DELETE"):
         name = path(f"lock_{mode}.db")
@@ -760,9 +760,9 @@ def test_a_small_limit_of_values_says_so():
 def test_files_stay_as_they_are():
     db = Database(path("a.db"))
     for i, directory in enumerate(some_arrays()):
-        same(db.value("SELECT tessera_import(?, ?)", (f"t{i}", directory)), None)
+        same(db.value("SELECT tessera_sync(?, ?)", (directory, f"db:t{i}")), None)
         out = path(f"out{i}")
-        count = db.value("SELECT tessera_export(?, ?)", (f"t{i}", out))
+        count = db.value("SELECT tessera_sync(?, ?)", (f"db:t{i}", out))
         wanted = tree(directory)
         same(count, sum(v is not None for v in wanted.values()))
         same(tree(out), wanted, directory)
@@ -772,7 +772,7 @@ def test_files_stay_as_they_are():
         names = ", ".join('CAST("' + name.replace('"', '""') + '" AS BLOB)' for name in columns)
         wanted = sorted(map(repr, db.query(f"SELECT {names} FROM o{i}")))
         same(sorted(map(repr, db.query(f"SELECT {names} FROM t{i}"))), wanted)
-        db.query(f"SELECT tessera_import('again', 'db:t{i}')")
+        db.query(f"SELECT tessera_sync('db:t{i}', 'db:again')")
         same(sorted(map(repr, db.query(f"SELECT {names} FROM again"))), wanted)
         db.query("DROP TABLE again")
 
@@ -782,36 +782,36 @@ def test_import_that_fails_leaves_nothing():
     os.mkdir(path("empty"))
     before = tables(db)
     for target in (path("nosuch"), path("empty"), corpus("new/groups")):
-        db.error("SELECT tessera_import('t', ?)", (target,))
+        db.error("SELECT tessera_sync(?, 'db:t')", (target,))
         same(tables(db), before)
     db.query("PRAGMA max_page_count = 20")
-    e = db.error("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    e = db.error("SELECT tessera_sync(?, 'db:t')", (corpus(BIG),))
     same(e.code in (FULL, None), True, e.text)
     db.query("PRAGMA max_page_count = 1000000")
     same(tables(db), before)
     same(db.query("PRAGMA integrity_check"), [("ok",)])
-    db.query("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
-    db.error("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
-    db.error("SELECT tessera_import(NULL, ?)", (corpus(SPARSE),))
-    db.error("SELECT tessera_import('u', NULL)")
+    db.query("SELECT tessera_sync(?, 'db:t')", (corpus(SPARSE),))
+    db.error("SELECT tessera_sync(?, 'db:t')", (corpus(SPARSE),))
+    db.error("SELECT tessera_sync(?, NULL)", (corpus(SPARSE),))
+    db.error("SELECT tessera_sync(NULL, 'db:u')")
     db.query("BEGIN")
-    db.query("SELECT tessera_import('u', ?)", (corpus(SPARSE),))
+    db.query("SELECT tessera_sync(?, 'db:u')", (corpus(SPARSE),))
     db.query("ROLLBACK")
     same(tables(db), ["t", "t_chunks", "t_config", "t_files"])
-    db.query("CREATE VIEW v AS SELECT tessera_import('w', 'x')")
+    db.query("CREATE VIEW v AS SELECT tessera_sync('x', 'db:w')")
     check_contains(db.error("SELECT * FROM v").text, "unsafe use")
 
 
 def test_export_that_fails_leaves_nothing():
     db = Database(path("a.db"))
-    db.query("SELECT tessera_import('t', ?)", (corpus(BIG),))
+    db.query("SELECT tessera_sync(?, 'db:t')", (corpus(BIG),))
     os.mkdir(path("there"))
-    for target, says in ((path("there"), "already"), ("db:u", "directory"), ("", "path")):
-        check_contains(db.error("SELECT tessera_export('t', ?)", (target,)).text, says)
+    for target, says in ((path("there"), "already"), ("", "path")):
+        check_contains(db.error("SELECT tessera_sync('db:t', ?)", (target,)).text, says)
     same(os.listdir(path("there")), [])
-    check_contains(db.error("SELECT tessera_export('nosuch', ?)", (path("x"),)).text, "nosuch")
+    check_contains(db.error("SELECT tessera_sync('db:nosuch', ?)", (path("x"),)).text, "nosuch")
     db.query("DELETE FROM t_chunks WHERE id = (SELECT max(id) FROM t_chunks)")
-    e = db.error("SELECT tessera_export('t', ?)", (path("x"),))
+    e = db.error("SELECT tessera_sync('db:t', ?)", (path("x"),))
     same(e.code in (CORRUPT, None, 267), True, e.text)
     same(os.path.exists(path("x")), False)
 
@@ -828,9 +828,9 @@ def test_keys():
     db.query("CREATE VIRTUAL TABLE u USING tessera" + definition.format(""))
     db.query("INSERT INTO u VALUES(1, 2.5)")
     db.query("ALTER TABLE u RENAME TO w")
-    db.query("SELECT tessera_export('t', ?)", (path("out"),))
+    db.query("SELECT tessera_sync('db:t', ?)", (path("out"),))
     db.query("SELECT tessera_set_key(?, ?)", (path("out"), key))
-    db.query("SELECT tessera_import('i', ?)", (path("out"),))
+    db.query("SELECT tessera_sync(?, 'db:i')", (path("out"),))
     for name in ("t", "w", "i"):
         same(db.query(f"SELECT * FROM {name}"), [(1, 2.5)], name)
     same(any(b"\x04@" in row[0] and len(row[0]) < 16 for row in db.query("SELECT bytes FROM t_chunks")), False)
@@ -850,8 +850,8 @@ def damaged(statements):
     source = path("sound.db")
     if not os.path.exists(source):
         db = Database(source)
-        db.query("SELECT tessera_import('t', ?)", (corpus(SPARSE),))
-        db.query("SELECT tessera_import('big', ?)", (corpus(BIG),))
+        db.query("SELECT tessera_sync(?, 'db:t')", (corpus(SPARSE),))
+        db.query("SELECT tessera_sync(?, 'db:big')", (corpus(BIG),))
         db.close()
     for sql in statements:
         name = tempfile.mktemp(dir=host.FOLDER)
@@ -871,7 +871,7 @@ def look_at(db, sql):
     """Runs each kind of statement, which must return rows or an error."""
     errors = []
     for statement in ("SELECT * FROM t", "SELECT * FROM tessera_check('db:t')", "SELECT * FROM tessera_fragments('db:t')",
-                      f"SELECT tessera_export('t', {literal(path('x'))})", "PRAGMA integrity_check", "SELECT tessera_set_metadata('db:t', 'a', 1)"):
+                      f"SELECT tessera_sync('db:t', {literal(path('x'))})", "PRAGMA integrity_check", "SELECT tessera_set_metadata('db:t', 'a', 1)"):
         try:
             db.query(statement)
         except Error as e:

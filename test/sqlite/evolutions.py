@@ -394,7 +394,7 @@ class History:
         db = Open(self).db
         same(db.query("SELECT severity, message FROM tessera_check('db:t') WHERE severity <> 'note'"), [], "tessera_check")
         if self.inside:   # exported to a directory, its earlier times can be opened
-            self.run(db, "SELECT tessera_export('t', ?)", (self.path,))
+            self.run(db, "SELECT tessera_sync('db:t', ?)", (self.path,))
             self.inside = False
             for at, schema, cells in self.states:
                 if not any(start <= at < end for start, end in self.emptied):

@@ -16,8 +16,8 @@ NOMEM = 7
 LIMITS = [100_000, 300_000, 700_000, 1_500_000, 3_000_000, 8_000_000, 20_000_000]   # bytes above the memory in use
 WORK = [
     "INSERT INTO s SELECT x + 20000, y, a FROM s", "UPDATE d SET a = 3 WHERE y < 50", "DELETE FROM s WHERE a % 3 = 1", "INSERT INTO i SELECT x + 20000, y, a FROM s",
-    "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_export('i', 'new')",
-    "SELECT tessera_import('n', 's')", "SELECT count(*) FROM tessera_check('s')", "SELECT length(tessera_npy('d', 'a'))", "SELECT length(tessera_png('d', 'a'))",
+    "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_sync('db:i', 'new')",
+    "SELECT tessera_sync('s', 'db:n')", "SELECT count(*) FROM tessera_check('s')", "SELECT length(tessera_npy('d', 'a'))", "SELECT length(tessera_png('d', 'a'))",
     "SELECT sum(sum) FROM tessera_aggregate('s', 'a', NULL, 'y')", "SELECT count(*) FROM (SELECT * FROM s ORDER BY y, x)",
     "CREATE VIRTUAL TABLE n USING tessera('new', x INT32 DIMENSION(0, 9, 5), a TEXT)", "SELECT tessera_set_metadata('s', 'k', zeroblob(100000))",
 ]
@@ -32,7 +32,7 @@ def make(folder):
     for k in range(2):
         db.query(f"INSERT INTO s {numbers} SELECT i * 2 + {k}, i % 10, i FROM c")
     db.query(f"INSERT INTO d {numbers} SELECT i / 100, i % 100, i FROM c")
-    db.query("SELECT tessera_import('i', 's')")
+    db.query("SELECT tessera_sync('s', 'db:i')")
     db.close()
 
 

@@ -117,7 +117,7 @@ NAMED = [
     ["UPDATE i_chunks SET bytes = zeroblob(65537)"], ["UPDATE i_chunks SET bytes = 'text'"], ["UPDATE i_chunks SET bytes = 5"],
     ["DROP TABLE i_chunks", "CREATE VIEW i_chunks AS SELECT 1 AS id, zeroblob(1000000000) AS bytes"],
     ["DROP TABLE i_files", "CREATE VIEW i_files AS SELECT 1 AS id, 0 AS parent, 'x' AS name, NULL AS size, 1 AS modified, 1 AS stamp"],
-    ["DROP TABLE o_config", "CREATE VIEW o_config AS SELECT 'declaration' AS key, tessera_drop_array('victim') AS value"],
+    ["DROP TABLE o_config", "CREATE VIEW o_config AS SELECT 'declaration' AS key, tessera_drop('victim') AS value"],
     ["DROP TABLE o_commits", "CREATE VIEW o_commits AS SELECT tessera_vacuum('array') AS name"],
     ["DROP TABLE o_commits", "CREATE TABLE o_commits(name, other)", "INSERT INTO o_commits VALUES('__commits/../../victim', 1)"],
     ["INSERT OR REPLACE INTO o_config VALUES('creation', '__1_1_0123456789abcdef0123456789abcdef 00000000')"],
@@ -185,7 +185,7 @@ def test_exporting_stays_in_its_directory():
     def work(case):
         before = files(".")
         db = Database("a.db")
-        attempt(db, "SELECT tessera_export('i', 'out/new')")
+        attempt(db, "SELECT tessera_sync('db:i', 'out/new')")
         db.close()
         after = {name: content for name, content in files(".").items() if name != "out" and not name.startswith("out/")}
         same(after, before, case)
@@ -195,11 +195,11 @@ def test_exporting_stays_in_its_directory():
     with_copies([case for case in NAMED if "i_" in str(case)] + chance_cases(), work)
 
 
-CHANGING = ["tessera_reset_stats()", "tessera_set_key('array', NULL)", "tessera_recover('array')", "tessera_set_metadata('array', 'k', 1)", "tessera_delete_metadata('array', 'k')",
+CHANGING = ["tessera_reset_stats()", "tessera_set_key('array', NULL)", "tessera_recover('array')", "tessera_set_metadata('array', 'k', 1)", "tessera_set_metadata('array', 'k', NULL)",
             "tessera_add_attribute('array', 'b INT8')", "tessera_drop_attribute('array', 's')", "tessera_extend_enumeration('array', 'e', 'x')", "tessera_expand_domain('array', '{}')",
-            "tessera_create_group('group')", "tessera_add_member('group', 'array')", "tessera_remove_member('group', 'array')", "tessera_drop_array('array')",
-            "tessera_write_npy('array', 'a', x'00')", "tessera_write_label('array', 'l', '[1]')", "tessera_export('i', 'out')", "tessera_import('n', 'array')", "tessera_restrict('.')", "tessera_consolidate('array')",
-            "tessera_vacuum('array')", "tessera_lease('array', 9)", "tessera_copy('array', 'other')", "tessera_regrid('array', 'other', '{}', 'mean')", "tessera_overviews('array')", "tessera_s3('s3://bucket', '{}')", "tessera_stream('array')",
+            "tessera_create_group('group')", "tessera_add_member('group', 'array')", "tessera_drop_member('group', 'array')", "tessera_drop('array')",
+            "tessera_write_npy('array', 'a', x'00')", "tessera_write_label('array', 'l', '[1]')", "tessera_sync('db:i', 'out')", "tessera_sync('array', 'db:n')", "tessera_restrict('.')", "tessera_consolidate('array')",
+            "tessera_vacuum('array')", "tessera_lease('array', 9)", "tessera_copy('array', 'other')", "tessera_regrid('array', 'other', '{}', 'mean')", "tessera_make_overviews('array')", "tessera_configure('s3://bucket', '{}')", "tessera_stream('array')",
             "tessera_library()", "tessera_create_as('made', 'SELECT 1 AS a')", "tessera_create_csv('made', 'a.csv')", "tessera_create_stream('made', 'token')", "tessera_rows('SELECT 1')"]
 
 

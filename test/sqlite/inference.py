@@ -176,14 +176,14 @@ def test_9_null():
 
 def test_10_enumerations():
     rule(select,
-         [(values("b", "a", "b"), {"enums": ["x"]}, "ENUM('b', 'a')"), (values("b", None), {"enums": ["x"]}, "ENUM('b')"), ("SELECT e FROM own", {}, "ENUM('no', 'yes') ORDERED"), (values("b"), {}, "not ENUM")],
-         [(values(1, 2), {"enums": ["x"]}, "INTEGER in a column of labels"), (values(("a", 1), names="x v"), {"dimensions": ["x"], "enums": ["x"]}, "a dimension has no enumeration")])
+         [(values("b", "a", "b"), {"enumerate": ["x"]}, "ENUM('b', 'a')"), (values("b", None), {"enumerate": ["x"]}, "ENUM('b')"), ("SELECT e FROM own", {}, "ENUM('no', 'yes') ORDERED"), (values("b"), {}, "not ENUM")],
+         [(values(1, 2), {"enumerate": ["x"]}, "INTEGER in a column of labels"), (values(("a", 1), names="x v"), {"dimensions": ["x"], "enumerate": ["x"]}, "a dimension has no enumeration")])
     rule(arrow, [(([("k", "C", 2, [None, packed("B", 1, 1)], None, WORDS)], 2), {}, "ENUM('a', 'b')"), (([("k", "C", 2, [None, packed("B", 1, 1)], None, WORDS, 3)], 2), {}, "ENUM('a', 'b') ORDERED"),
                  (([("k", "C", 2, [None, packed("B", 1, 0)], None, WORDS), INTEGERS], 2), {"dimensions": ["k"]}, "k ASCII DIMENSION")],
          [(([("k", "C", 2, [None, packed("B", 1, 2)], None, WORDS)], 2), {}, "column 'k'")])
     db = database()
     for labels, datatype in ((65000, "UINT16"), (65001, "INT32")):
-        db.value("SELECT tessera_create_as(?, ?, '{\"enums\":[\"l\"]}')", (f"many{labels}", count(labels, "'l' || i AS l")))
+        db.value("SELECT tessera_create_as(?, ?, '{\"enumerate\":[\"l\"]}')", (f"many{labels}", count(labels, "'l' || i AS l")))
         host.same(db.value("SELECT datatype FROM tessera_schema(?) WHERE name = 'l'", (f"many{labels}",)), datatype)
     db.close()
 

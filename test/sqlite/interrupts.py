@@ -72,8 +72,8 @@ WRITES = [   # each makes one commit, or none if it is stopped
     ("SELECT tessera_consolidate('db:si')", None),
     ("SELECT tessera_copy('s', 'new', '{\"capacity\":500}')", None),
     ("SELECT tessera_copy('d', 'db:new', '{\"extents\":{\"x\":30}}')", None),
-    ("SELECT tessera_import('new', 's')", None),
-    ("SELECT tessera_export('si', 'new')", None),
+    ("SELECT tessera_sync('s', 'db:new')", None),
+    ("SELECT tessera_sync('db:si', 'new')", None),
     ("SELECT tessera_consolidate('s', 'commits')", None),
 ]
 

@@ -33,7 +33,7 @@ def opened(name, where):
     if where == "directory":
         db.table("a", path)
     else:
-        db.query(f"SELECT tessera_import('a', {literal(path)})")
+        db.query(f"SELECT tessera_sync({literal(path)}, 'db:a')")
     for label, (_, folder) in ARRAYS[name].items():
         db.table(folder, f"{path}/__labels/{folder}")
     return db
@@ -494,16 +494,16 @@ def test_life():
         db.table("c", path + "copied")
         same(labels_of(db, "c"), before)
         db.query("DROP TABLE c")
-        db.value("SELECT tessera_import('i', ?)", (path,))
+        db.value("SELECT tessera_sync(?, 'db:i')", (path,))
         same(labels_of(db, "i"), before)
-        db.value("SELECT tessera_export('db:i', ?)", (path + "exported",))
+        db.value("SELECT tessera_sync('db:i', ?)", (path + "exported",))
         if not key: # the new path has no key yet
             db.table("e", path + "exported")
             same(labels_of(db, "e"), before)
             same(db.query("SELECT count(*), sum(v) FROM e WHERE lat BETWEEN 84.5 AND 88"), db.query("SELECT count(*), sum(v) FROM a WHERE y BETWEEN 2 AND 5"))
             db.query("DROP TABLE e")
         db.query("DROP TABLE i")
-        db.value("SELECT tessera_drop_array(?)", (path + "exported",))
+        db.value("SELECT tessera_drop(?)", (path + "exported",))
         assert not os.path.exists(path + "exported")
         db.close()
 

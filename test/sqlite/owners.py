@@ -214,11 +214,11 @@ def two_databases(one, two, place, command_one=(), command_two=()):
     if not db.query("SELECT 1 FROM sqlite_schema WHERE name = 't'"):
         db.table("t", os.path.join(place, "a"))
     same(db.query("SELECT tessera_recover('db:t')"), [(0,)])
-    same(db.error("SELECT tessera_recover('db:t', 'disown')").code in (None, BUSY), True)
+    same(db.error("SELECT tessera_recover('db:t', '{\"disown\":true}')").code in (None, BUSY), True)
     same((len(markers(place)), len(fragments(place))), (1, 2))
     same(writer.let_go(), "committed")
     same((rows(place), markers(place)), ([1, 2], []))
-    same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(0,)])
+    same(db.query("SELECT tessera_recover('db:t', '{\"disown\":true}')"), [(0,)])
     db.close()
 
 
@@ -363,11 +363,11 @@ def test_an_old_marker_with_this_path_is_published_by_the_record():
     db.query("INSERT INTO t VALUES(3, 3)")
     same(db.query("SELECT tessera_recover('db:t')"), [(0,)])
     same((rows(place), len(markers(place)), len(fragments(place))), ([1, 3], 1, 3))
-    error = db.error("SELECT tessera_recover('db:t', 'disown')")
+    error = db.error("SELECT tessera_recover('db:t', '{\"disown\":true}')")
     check_contains(error.text, "24 hours")
     same(error.code in (None, BUSY), True)
     make_older(place, DAY + 60)
-    same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
+    same(db.query("SELECT tessera_recover('db:t', '{\"disown\":true}')"), [(1,)])
     same((rows(place), markers(place), len(fragments(place))), ([1, 3], [], 2))
 
 
@@ -382,9 +382,9 @@ def test_disown_removes_what_no_database_can_commit():
     for file in glob.glob(gone + "*"):
         os.remove(file)
     path = os.path.join(place, "a")
-    statement = f"SELECT tessera_recover('{path}', 'disown')"
+    statement = f"SELECT tessera_recover('{path}', '{{\"disown\":true}}')"
     said = db.value("SELECT message FROM tessera_check(?) WHERE file LIKE '%.pending'", (path,))
-    check_contains(said, "tessera_recover(path, 'disown')")
+    check_contains(said, "tessera_recover(path, '{\"disown\":true}')")
     check_contains(said, gone)
     same([r for r in db.query("SELECT finding FROM tessera_advise(?)", (path,)) if "prepared" in r[0]], [], "it is young")
     check_contains(db.error(statement).text, "24 hours")
@@ -400,7 +400,7 @@ def test_disown_removes_what_no_database_can_commit():
     same((rows(place), markers(place), len(fragments(place))), ([1], [], 1))
     same(db.query(advised), [(0,)])
     same(db.query("SELECT * FROM tessera_check(?)", (path,)), [])
-    check_contains(db.error("SELECT tessera_recover('db:t', 'all')").text, "'disown'")
+    check_contains(db.error("SELECT tessera_recover('db:t', '{\"all\":true}')").text, "no option is called 'all': disown")
     db.query("BEGIN")
     check_contains(db.error(statement).text, "within a transaction")
     db.query("ROLLBACK")
@@ -425,7 +425,7 @@ def test_disown_spares_commits_of_the_record():
     db.query("INSERT INTO t VALUES(1, 1)")
     make_unpublished(place, db)
     make_older(place, 3 * DAY)
-    same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(0,)])
+    same(db.query("SELECT tessera_recover('db:t', '{\"disown\":true}')"), [(0,)])
     same((len(markers(place)), len(fragments(place))), (1, 1))
     (advised,), = [r[1:] for r in db.query("SELECT finding, statement FROM tessera_advise('db:t')") if "prepared" in r[0]]
     same(advised, "SELECT tessera_recover('db:t')")
@@ -490,7 +490,7 @@ def test_a_lost_commit_is_an_error_until_it_is_disowned():
         check_contains(error.text, "disown")
         same(error.code in (None, CORRUPT), True)
     same(rows(place), [1])
-    same(again.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
+    same(again.query("SELECT tessera_recover('db:t', '{\"disown\":true}')"), [(1,)])
     again.query("INSERT INTO t VALUES(3, 3)")
     same((rows(place), [x for x, in again.query("SELECT x FROM t ORDER BY x")]), ([1, 3], [1, 3]))
 
@@ -522,7 +522,7 @@ def test_a_commit_that_is_lost_during_commit_fails_the_next_statement():
         check_contains(error.text, "rows are lost")
         same(error.code in (None, CORRUPT), True)
         if file:
-            same(db.query("SELECT tessera_recover('db:t', 'disown')"), [(1,)])
+            same(db.query("SELECT tessera_recover('db:t', '{\"disown\":true}')"), [(1,)])
         same((rows(place), db.query("SELECT x FROM t")), ([1], [(1,)]))
         db.query("INSERT INTO t VALUES(3, 3)")
         same(rows(place), [1, 3])

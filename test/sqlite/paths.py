@@ -62,7 +62,7 @@ def test_bad_paths():
         assert len(e.text) < 2000
     for path in ("gs://bucket/array", "https://x/y", "mem://x"):
         check_contains(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})").text, "only directories")
-    check_contains(db.error("CREATE VIRTUAL TABLE t USING tessera('s3://bucket/array')").text, "no scope for s3://bucket/array: call tessera_s3 first")
+    check_contains(db.error("CREATE VIRTUAL TABLE t USING tessera('s3://bucket/array')").text, "no scope for s3://bucket/array: call tessera_configure first")
     for path in ("file:///a%zz", "file:///a%", "file:///a%0"):
         check_contains(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})").text, "%25")
     assert db.error("CREATE VIRTUAL TABLE t USING tessera('')").text

@@ -141,9 +141,9 @@ def test_copies_and_blocks_are_shown():
     db, other, where = Database(path("main.db")), Database(), path("sparse")
     make_sparse(db, where, 3, 20000)
     check_shown(db, other, "copy", where, 3, lambda: db.query("SELECT tessera_copy(?, ?)", (where, path("copied"))))
-    check_shown(db, other, "import", where, 3, lambda: db.query("SELECT tessera_import('inside', ?)", (where,)))
-    check_shown(db, other, "export", "db:main.inside", 3, lambda: db.query("SELECT tessera_export('inside', ?)", (path("out"),)))
-    check_stopped(db, other, lambda: db.query("SELECT tessera_export('inside', ?)", (path("again"),)), 20)
+    check_shown(db, other, "sync", where, 3, lambda: db.query("SELECT tessera_sync(?, 'db:inside')", (where,)))
+    check_shown(db, other, "sync", "db:main.inside", 3, lambda: db.query("SELECT tessera_sync('db:inside', ?)", (path("out"),)))
+    check_stopped(db, other, lambda: db.query("SELECT tessera_sync('db:inside', ?)", (path("again"),)), 20)
     same(os.path.exists(path("again")), False, "what an interrupted export leaves")
     relief = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "sql", "data", "relief")
     for operation, sql in (("read", "SELECT length(tessera_npy(?, 'elevation'))"), ("draw", "SELECT length(tessera_png(?, 'elevation'))"),

@@ -362,7 +362,7 @@ def test_labels_of_dimensions_are_columns_that_depend_on_them():
         for name, texts in LABELLED.items():
             db, path = opened(), host.corpus(f"new/labels/{name}")
             if where == "database":
-                db.query(f"SELECT tessera_import('a', {literal(path)})")
+                db.query(f"SELECT tessera_sync({literal(path)}, 'db:a')")
             for options in ("", ", labels=yes") if where == "directory" else ("",):
                 if where == "directory":
                     db.table("a", path, options)

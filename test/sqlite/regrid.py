@@ -133,7 +133,7 @@ def test_little_memory_is_enough_for_tiles_of_half_of_it():
             found.add(tuple(db.query("SELECT count(*), sum(w), sum(y * x * w) FROM r")))
         same(len(found), 1, factors)
     for memory in (3, 4, 1024):
-        db.query("SELECT tessera_overviews('db:a', ?)", (json.dumps({"memory_mb": memory, "rebuild": True, "method": "max"}),))
+        db.query("SELECT tessera_make_overviews('db:a', ?)", (json.dumps({"memory_mb": memory, "rebuild": True, "method": "max"}),))
         levels = [tuple(db.query(f"SELECT count(*), sum(v), sum(w), sum(y * x * w) FROM a_overview_{k}")) for k in (1, 2)]
         same(levels[0][0][0], 384 * 384)
         same(levels[1][0][0], 192 * 192)

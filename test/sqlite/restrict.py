@@ -102,12 +102,12 @@ def statements(path, other):
             f"SELECT * FROM tessera_fragments({p})", f"SELECT * FROM tessera_metadata({p})", f"SELECT * FROM tessera_enumeration({p}, 'e')",
             f"SELECT * FROM tessera_aggregate({p}, 'n')", f"SELECT tessera_ddl({p})", f"SELECT * FROM tessera_advise({p})", f"SELECT * FROM tessera_check({p})",
             f"SELECT tessera_npy({p}, 'n')", f"SELECT tessera_preview({p}, 'n')", f"SELECT tessera_png({p}, 'n')",
-            f"SELECT tessera_copy({p}, {o})", f"SELECT tessera_import('imported', {p})", f"SELECT tessera_export('imported', {q})",
+            f"SELECT tessera_copy({p}, {o})", f"SELECT tessera_sync({p}, 'db:imported')", f"SELECT tessera_sync('db:imported', {q})",
             "INSERT INTO t(x, v) VALUES(50, 'x')", "UPDATE t SET v = 'y' WHERE x = 50", "DELETE FROM t WHERE x = 50",
-            f"SELECT tessera_set_metadata({p}, 'k', 2)", f"SELECT tessera_delete_metadata({p}, 'k')", f"SELECT tessera_add_attribute({p}, 'z INT')",
-            f"SELECT tessera_extend_enumeration({p}, 'e', 'c')", f"SELECT tessera_recover({p})", f"SELECT tessera_recover({p}, 'disown')",
+            f"SELECT tessera_set_metadata({p}, 'k', 2)", f"SELECT tessera_set_metadata({p}, 'k', NULL)", f"SELECT tessera_add_attribute({p}, 'z INT')",
+            f"SELECT tessera_extend_enumeration({p}, 'e', 'c')", f"SELECT tessera_recover({p})", f"SELECT tessera_recover({p}, '{{\"disown\":true}}')",
             f"SELECT tessera_consolidate({p}, 'commits')", f"SELECT tessera_consolidate({p}, 'fragment_meta')", f"SELECT tessera_consolidate({p}, 'array_meta')",
-            f"SELECT tessera_consolidate({p})", f"SELECT tessera_vacuum({p})", "DROP TABLE t", f"SELECT tessera_drop_array({p})"]
+            f"SELECT tessera_consolidate({p})", f"SELECT tessera_vacuum({p})", "DROP TABLE t", f"SELECT tessera_drop({p})"]
 
 
 def check_nothing_leads_out(source, inside, path, what):
@@ -313,7 +313,7 @@ def test_arrays_within_the_directory_work():
     db.query("ROLLBACK")
     assert not os.path.exists(os.path.join(inside, "p")), "what a CREATE has made goes with it"
     db.query("DROP TABLE t")
-    db.query("SELECT tessera_drop_array(?)", (path,))
+    db.query("SELECT tessera_drop(?)", (path,))
     assert not os.path.exists(path)
     db.query("SELECT tessera_restrict(?)", (os.path.join(inside, "deep"),))
     refused(db, f"SELECT tessera_create_group({literal(os.path.join(inside, 'h'))})", "is not below")
@@ -347,7 +347,7 @@ def test_links_above_an_array():
     for way in ("away/new", "dangling/new", "../out/new"):
         path = literal(os.path.join(inside, way))
         refused(db, f"SELECT tessera_copy({literal(os.path.join(inside, 'own'))}, {path})")
-        refused(db, f"SELECT tessera_export('i', {path})")
+        refused(db, f"SELECT tessera_sync('db:i', {path})")
     same(tree(outside), before, "outside")
     db.close()
 
@@ -371,7 +371,7 @@ def test_links_in_groups():
         os.symlink(os.path.join(source, part), victim)
         before, refusals, db, p = tree(source), 0, bound(inside), literal(path)
         for sql in (f"SELECT * FROM tessera_members({p})", f"SELECT * FROM tessera_metadata({p})", f"SELECT tessera_add_member({p}, {literal(os.path.join(path, 'a'))}, 'b')",
-                    f"SELECT tessera_remove_member({p}, 'secret')", f"SELECT tessera_set_metadata({p}, 'k', 1)", f"SELECT tessera_delete_metadata({p}, 'k')",
+                    f"SELECT tessera_drop_member({p}, 'secret')", f"SELECT tessera_set_metadata({p}, 'k', 1)", f"SELECT tessera_set_metadata({p}, 'k', NULL)",
                     f"SELECT tessera_consolidate({p})", f"SELECT tessera_vacuum({p})"):
             seen = attempt(db, sql)
             refusals += isinstance(seen, Error) and is_refused(seen)
@@ -514,8 +514,8 @@ def test_databases_and_their_arrays():
         db.query("COMMIT")
         same(db.query(f"SELECT * FROM {schema}.i"), [(1, 2)], schema)
         db.query(f"SELECT tessera_recover({literal(os.path.join(inside, schema))})")
-    db.query("SELECT tessera_export('t', ?)", (os.path.join(inside, "exported"),))
-    db.query("SELECT tessera_import('imported', ?)", (os.path.join(inside, "exported"),))
+    db.query("SELECT tessera_sync('db:t', ?)", (os.path.join(inside, "exported"),))
+    db.query("SELECT tessera_sync(?, 'db:imported')", (os.path.join(inside, "exported"),))
     same(db.query("SELECT * FROM imported"), [(1, 2), (3, 4)], "exported and imported")
     db.close()
 

@@ -172,7 +172,7 @@ def test_the_select_is_run_once():
 def test_errors():
     db = database()
     for arguments, part in ((("SELEC 1",), "syntax error"), (("DELETE FROM t",), "no such table: t"), (("SELECT ?",), "parameters"), (("SELECT 1; SELECT 2",), "another follows"), (("",), "expected a SELECT"),
-                            (("SELECT 1 AS a", '{"kind":"dense"}'), "no option is called 'kind': types, enums, columns, memory_mb"), (("SELECT 1 AS a", '{"types":{"b":"INT8"}}'), "has no column 'b'"),
+                            (("SELECT 1 AS a", '{"kind":"dense"}'), "no option is called 'kind': types, enumerate, columns, memory_mb"), (("SELECT 1 AS a", '{"types":{"b":"INT8"}}'), "has no column 'b'"),
                             (("SELECT nosuch()",), "no such function"), ((None,), ""), (("SELECT 1", "{"), "")):
         text = db.error(f"SELECT tessera_rows({', '.join('?' * len(arguments))})", arguments).text
         check_contains(text, "tessera_rows: ")
@@ -192,7 +192,7 @@ def test_errors():
 
 def test_options():
     db = database()
-    rows = Rows(db, "SELECT * FROM (VALUES(1, 'b', 3, 'z'), (2, 'a', NULL, 'z'), (3, 'b', 1, 'z'))", types={"column1": "INT8", "column3": "FLOAT32"}, enums=["column2"], columns=["column2", "column1", "column3"])
+    rows = Rows(db, "SELECT * FROM (VALUES(1, 'b', 3, 'z'), (2, 'a', NULL, 'z'), (3, 'b', 1, 'z'))", types={"column1": "INT8", "column3": "FLOAT32"}, enumerate=["column2"], columns=["column2", "column1", "column3"])
     same(rows.ask().formats, ["S", "c", "f"])
     same(rows.rows(), [("b", 1, 3.0), ("a", 2, None), ("b", 3, 1.0)])
     failed(Rows(db, "SELECT 128 AS a", types={"a": "INT8"}), "128 does not fit INT8")

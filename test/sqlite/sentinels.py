@@ -85,7 +85,7 @@ class Place:
     def drop(self, what):
         db = Database()
         try:
-            db.query(f"SELECT tessera_drop_array({literal(self.array)})")
+            db.query(f"SELECT tessera_drop({literal(self.array)})")
         except Error:
             pass
         db.close()
@@ -152,7 +152,7 @@ def test_names_in_groups():
     db.query("SELECT tessera_add_member(?, ?, 'm')", (group, place.array))
     same([(r[0], r[1]) for r in db.query("SELECT name, kind FROM tessera_members(?)", (group,))], [("m", "array")])
     db.query("SELECT tessera_consolidate(?)", (group,)), db.query("SELECT tessera_vacuum(?)", (group,))
-    db.query("SELECT tessera_remove_member(?, 'm')", (group,))
+    db.query("SELECT tessera_drop_member(?, 'm')", (group,))
     assert os.path.isdir(place.path("__schema"))
     same(tree(place.outside), place.before)
     db.close()
@@ -195,7 +195,7 @@ def test_members_that_lead_out():
         if not relative or ".." in uri or uri.startswith("/"):   # not opened: the kind is the one in the file
             same(kind, "array" if is_array else "group", uri)
     for sql in ("SELECT * FROM tessera_metadata(?)", "SELECT * FROM tessera_objects(?)", "SELECT * FROM tessera_check(?)", "SELECT tessera_consolidate(?)", "SELECT tessera_vacuum(?)",
-                "SELECT tessera_remove_member(?, 'm00')", "SELECT tessera_remove_member(?, 'm151')"):
+                "SELECT tessera_drop_member(?, 'm00')", "SELECT tessera_drop_member(?, 'm151')"):
         try:
             db.query(sql, (group,))
         except Error as e:
@@ -291,7 +291,7 @@ def test_a_link_to_an_array_is_not_dropped():
             db.query("SELECT tessera_restrict(?)", (place.folder,))
         for path in (link, link + "/"):
             try:
-                db.query("SELECT tessera_drop_array(?)", (path,))
+                db.query("SELECT tessera_drop(?)", (path,))
                 raise AssertionError("a link was dropped")
             except Error as e:
                 assert "it is a symbolic link: drop the array by the path to which the link leads" in e.text, e.text

@@ -28,16 +28,16 @@ MADE = '\'{"dimensions":["k"],"kind":"sparse","domains":{"k":[0,99]}}\''
 REPLACED = MADE.replace("}}", '},"if_exists":"replace"}')
 CHANGES = [
     "tessera_consolidate('db:t')", "tessera_consolidate('db:t', 'commits')", "tessera_vacuum('db:u')", "tessera_set_metadata('db:t', 'm', 1)",
-    "tessera_delete_metadata('db:t', 'n')", "tessera_add_attribute('db:t', 'b FLOAT32')", "tessera_drop_attribute('db:t', 'v')",
+    "tessera_set_metadata('db:t', 'n', NULL)", "tessera_add_attribute('db:t', 'b FLOAT32')", "tessera_drop_attribute('db:t', 'v')",
     "tessera_extend_enumeration('db:t', 'e', 'r')", "tessera_expand_domain('db:t', '{\"k\":[0,79]}')", "tessera_lease('db:t', 5)",
-    "tessera_write_npy('db:g', 'a', x'%s')", "tessera_write_label('db:l', 'lat', '[1, 2, 3]')", "tessera_import('n', 'd')", "tessera_copy('db:t', 'db:n')",
+    "tessera_write_npy('db:g', 'a', x'%s')", "tessera_write_label('db:l', 'lat', '[1, 2, 3]')", "tessera_sync('d', 'db:n')", "tessera_copy('db:t', 'db:n')",
     "tessera_copy('db:t', 'db:b.n', '{\"capacity\":2}')", "tessera_create_as('db:n', 'SELECT k, v FROM t', %s)" % MADE,
     "tessera_create_as('db:t', 'SELECT k + 30 AS k, v, e FROM t', '{\"if_exists\":\"append\"}')", "tessera_create_as('db:temp.n', 'SELECT k, v FROM t', %s)" % MADE,
-    "tessera_create_csv('db:n', 'rows.csv', %s)" % MADE, "tessera_overviews('db:g')",
+    "tessera_create_csv('db:n', 'rows.csv', %s)" % MADE, "tessera_make_overviews('db:g')",
     "tessera_regrid('db:g', 'db:n', '{\"y\":2,\"x\":2}', 'mean')", "tessera_consolidate('db:b.t')",
 ]
-DROPS = ["tessera_create_as('db:u', 'SELECT k, v FROM t', %s)" % REPLACED, "tessera_overviews('db:o')"]   # they drop tables: SQLite refuses that while another statement reads
-READS = ["tessera_export('t', 'new')", "tessera_recover('db:d')", "tessera_recover('db:d', 'disown')", "tessera_ddl('db:t')", "tessera_png('db:g', 'a')", "tessera_preview('db:g', 'a')", "tessera_npy('db:g', 'a')", "tessera_nearest('db:l', 'lat', 2)"]
+DROPS = ["tessera_create_as('db:u', 'SELECT k, v FROM t', %s)" % REPLACED, "tessera_make_overviews('db:o')"]   # they drop tables: SQLite refuses that while another statement reads
+READS = ["tessera_sync('db:t', 'new')", "tessera_recover('db:d')", "tessera_recover('db:d', '{\"disown\":true}')", "tessera_ddl('db:t')", "tessera_png('db:g', 'a')", "tessera_preview('db:g', 'a')", "tessera_npy('db:g', 'a')", "tessera_nearest('db:l', 'lat', 2)"]
 
 
 def npy():
@@ -58,7 +58,7 @@ def make():
     for name in ("g", "o"):
         db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({G})")
         db.query(f"SELECT tessera_write_npy('db:{name}', 'a', ?)", (npy(),))
-    db.query("SELECT tessera_overviews('db:o')")
+    db.query("SELECT tessera_make_overviews('db:o')")
     db.query(f"CREATE VIRTUAL TABLE l USING tessera({LABELLED})")
     db.query("INSERT INTO l(y, a) VALUES(0, 10), (1, 11), (2, 12)")
     db.query("SELECT tessera_write_label('db:l', 'lat', '[1, 2]')")

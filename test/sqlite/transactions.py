@@ -435,7 +435,7 @@ def test_tables_of_an_array_that_was_replaced():
             make(db)
             db.query("INSERT INTO t VALUES(1, 1, 'a')")
             other = db if own else Database(os.path.join(os.path.dirname(file), "other.db"))
-            other.query(f"SELECT tessera_drop_array({literal(array(file))})")
+            other.query(f"SELECT tessera_drop({literal(array(file))})")
             make(other, "u", definition, array(file))
             said = db.error("SELECT * FROM t").text
             check_contains(said, "replaced")
@@ -757,7 +757,7 @@ def random_histories(count, inside_database):
         want = db.query("SELECT * FROM o ORDER BY x")
         same(db.query("SELECT * FROM t ORDER BY x"), want, f"seed {seed}, after the last commit")
         if inside_database:
-            same(db.query("SELECT tessera_export('t', ?)", (array(file),)) != [], True)
+            same(db.query("SELECT tessera_sync('db:t', ?)", (array(file),)) != [], True)
         same(outside(file), [row[0] for row in want])
         sound(array(file))
         db.close()

@@ -545,9 +545,9 @@ def test_a_copy_of_the_array_of_an_interrupted_merge():
     rows = [(0, 1), (1, 1), (2, 1)]
     other = again(path)
     same(other.query("SELECT * FROM t ORDER BY x"), rows)
-    other.query("SELECT tessera_import('inside', ?)", (os.path.join(folder, "a"),))
+    other.query("SELECT tessera_sync(?, 'db:inside')", (os.path.join(folder, "a"),))
     same(other.query("SELECT * FROM inside ORDER BY x"), rows)
-    other.query("SELECT tessera_export('inside', ?)", (os.path.join(folder, "b"),))
+    other.query("SELECT tessera_sync('db:inside', ?)", (os.path.join(folder, "b"),))
     other.query("CREATE VIRTUAL TABLE b USING tessera('b')")
     same(other.query("SELECT * FROM b ORDER BY x"), rows)
 
@@ -557,7 +557,7 @@ def test_an_incomplete_copy_is_no_array():
     source = host.corpus("mixed/lib1.7_sparse_evolved")
     db, path = database("CREATE TABLE n(x)")
     target = os.path.join(os.path.dirname(path), "copy")
-    db.query("SELECT tessera_import('inside', ?)", (source,))
+    db.query("SELECT tessera_sync(?, 'db:inside')", (source,))
     rows = db.query("SELECT * FROM inside")
     seen = []
 
@@ -566,7 +566,7 @@ def test_an_incomplete_copy_is_no_array():
         seen.append((len(there), sorted(there & {"__schema", "__array_schema.tdb"})))
         return 0
     db.raw.set_progress_handler(look, 1)
-    db.query("SELECT tessera_export('inside', ?)", (target,))
+    db.query("SELECT tessera_sync('db:inside', ?)", (target,))
     db.raw.set_progress_handler(None, 0)
     same([names for _, names in seen if len(names) == 1], [], "what makes it an array")
     assert [] in [names for _, names in seen], seen

@@ -38,7 +38,7 @@ def scope(db, port, uri=f"s3://{NAME}", **options):
     given = {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
     given.update(options)
     given = {name: value for name, value in given.items() if value is not None}
-    db.execute("SELECT tessera_s3(?, ?)", (uri, json.dumps(given))).fetchall()
+    db.execute("SELECT tessera_configure(?, ?)", (uri, json.dumps(given))).fetchall()
 
 
 def stats(db):
@@ -56,13 +56,13 @@ def spent(db, *statements):
 
 def library_is_here(db):
     """Whether libcurl can be loaded."""
-    db.execute("SELECT tessera_s3('s3://nowhere', ?)", ('{"key_id": "k", "secret": "s", "endpoint": "http://127.0.0.1:1", "retries": 0}',)).fetchall()
+    db.execute("SELECT tessera_configure('s3://nowhere', ?)", ('{"key_id": "k", "secret": "s", "endpoint": "http://127.0.0.1:1", "retries": 0}',)).fetchall()
     try:
         db.execute("SELECT * FROM tessera_schema('s3://nowhere/x')").fetchall()
     except sqlite3.Error as error:
         return "libcurl" not in str(error)
     finally:
-        db.execute("SELECT tessera_s3('s3://nowhere', NULL)").fetchall()
+        db.execute("SELECT tessera_configure('s3://nowhere', NULL)").fetchall()
 
 
 class Bucket:

@@ -130,7 +130,7 @@ def test_refusals(client, boto, strict):
     refused("PERM", "get", "a/../b", "whole", 0, 0, 0, "buffer", says="'.' or '..'")
     refused("ERROR", "put", "", 1, 1, says="a key of 0 bytes")
     refused("ERROR", "put", "k" * 1025, 1, 1, says="a key of 1025 bytes")
-    client.bad("NOT_FOUND", "open", "s3://bucket2/a", says="no scope for s3://bucket2/a: call tessera_s3 first")
+    client.bad("NOT_FOUND", "open", "s3://bucket2/a", says="no scope for s3://bucket2/a: call tessera_configure first")
     client.bad("NOT_FOUND", "open", "s3://bucke")
     for name, says in (("s3://", "not the name of a bucket"), ("s3:/bucket", "is not s3://"), ("s3://bucket/a//c", "part of the path"),
                        ("s3://bucket/../x", "part of the path"), ("s3://bu?ket", "not the name of a bucket")):

@@ -43,7 +43,7 @@ ROWS = [
     ("tessera_objects, one array below", (), ("SELECT * FROM tessera_objects('{parent}')",)),
     ("tessera_create_group", (), ("SELECT tessera_create_group('{uri}-group')",)),
     ("tessera_lease", BEFORE, ("SELECT tessera_lease('{uri}', 60)",)),
-    ("tessera_drop_array", BEFORE + ("DROP TABLE t",), ("SELECT tessera_drop_array('{uri}')",)),
+    ("tessera_drop", BEFORE + ("DROP TABLE t",), ("SELECT tessera_drop('{uri}')",)),
 ]
 
 

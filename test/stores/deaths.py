@@ -82,7 +82,7 @@ def test_copies(bucket):
             db.close()
         return judge
 
-    copy, export = "SELECT tessera_copy('{uri}', '{uri}-goal')", "SELECT tessera_export('t', '{uri}-goal')"
+    copy, export = "SELECT tessera_copy('{uri}', '{uri}-goal')", "SELECT tessera_sync('db:t', '{uri}-goal')"
     both(bucket, "copy", lambda db, uri: fill(db, "t", f"'{uri}', "), (copy,), judge_goal(copy))
     both(bucket, "export", lambda db, uri: fill(db, "t"), (export,), judge_goal(export))
 
@@ -91,12 +91,12 @@ def test_copies(bucket):
         made = rows(db, "SELECT count(*) FROM sqlite_schema WHERE name = 'inside'") == [(1,)]
         assert made or not said
         if not made:
-            db.execute(f"SELECT tessera_import('inside', '{uri}')").fetchall()
+            db.execute(f"SELECT tessera_sync('{uri}', 'db:inside')").fetchall()
         assert rows(db, "SELECT x, a FROM inside ORDER BY x") == outside(bucket, uri) == CELLS
         check(db, "db:inside")
         db.close()
 
-    both(bucket, "import", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_import('inside', '{uri}')",), judge_import)
+    both(bucket, "import", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_sync('{uri}', 'db:inside')",), judge_import)
 
 
 def test_drops(bucket):
@@ -106,7 +106,7 @@ def test_drops(bucket):
         seen = outside(bucket, uri)
         assert seen in (CELLS, None) and not (said and seen), seen
         db = bucket.connect(path, direct=True)
-        message = attempt(db, f"SELECT tessera_drop_array('{uri}')")
+        message = attempt(db, f"SELECT tessera_drop('{uri}')")
         assert not message or not bucket.keys(uri.removeprefix(ARRAY) + "/"), message
         assert bucket.keys(uri.removeprefix(ARRAY) + "/") == []
         db.execute("DROP TABLE t")
@@ -114,7 +114,7 @@ def test_drops(bucket):
         assert outside(bucket, uri) == CELLS
         db.close()
 
-    both(bucket, "drop", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_drop_array('{uri}')",), judge)
+    both(bucket, "drop", lambda db, uri: fill(db, "t", f"'{uri}', "), ("SELECT tessera_drop('{uri}')",), judge)
 
 
 def test_metadata(bucket):
@@ -131,7 +131,7 @@ def test_metadata(bucket):
         check(db, uri)
         db.close()
 
-    changes = ("SELECT tessera_set_metadata('{uri}', 'l', 2)", "SELECT tessera_delete_metadata('{uri}', 'k')")
+    changes = ("SELECT tessera_set_metadata('{uri}', 'l', 2)", "SELECT tessera_set_metadata('{uri}', 'k', NULL)")
     merges = tuple(f"SELECT tessera_{what}('{{uri}}', 'array_meta')" for what in ("consolidate", "vacuum"))
     both(bucket, "metadata", lambda db, uri: fill(db, "t", f"'{uri}', "), changes + merges, judge)
 
@@ -166,7 +166,7 @@ def test_groups(bucket):
         db.execute(CREATE.format(table="t", place=f"'{uri}/t', "))
 
     steps = ("SELECT tessera_create_group('{uri}')", "SELECT tessera_add_member('{uri}', '{uri}/t', 'one')", "SELECT tessera_add_member('{uri}', '{uri}/t', 'two')",
-             "SELECT tessera_remove_member('{uri}', 'one')", "SELECT tessera_set_metadata('{uri}', 'k', 1)", "SELECT tessera_consolidate('{uri}'), tessera_vacuum('{uri}')")
+             "SELECT tessera_drop_member('{uri}', 'one')", "SELECT tessera_set_metadata('{uri}', 'k', 1)", "SELECT tessera_consolidate('{uri}'), tessera_vacuum('{uri}')")
 
     def judge(uri, path, said):
         db = bucket.connect(path, direct=True)

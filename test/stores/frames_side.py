@@ -1,6 +1,6 @@
 """What the Python module does with arrays in a bucket, in a process that has pandas, pyarrow, xarray and dask (frames.py starts it).
 
-usage: frames_side.py EXTENSION FOLDER OPTIONS      # JSON: the options of tessera_s3 for s3://bucket
+usage: frames_side.py EXTENSION FOLDER OPTIONS      # JSON: the options of tessera_configure for s3://bucket
 """
 import json
 import os
@@ -23,7 +23,7 @@ URI = "s3://bucket/frames"
 def test_storage():
     """open() takes the options of a bucket, with and without a connection; without them an array in a bucket cannot be reached."""
     frame = pd.DataFrame({"x": [3, 1, 2], "v": [0.5, 1.5, None], "name": ["c", "a", None]})
-    fails(tessera.NotFound, "call tessera_s3 first", lambda: tessera.open(f"{URI}/points"))
+    fails(tessera.NotFound, "call tessera_configure first", lambda: tessera.open(f"{URI}/points"))
     tessera.configure(f"{URI}/points", **OPTIONS)
     tessera.create(f"{URI}/points", frame, dimensions=["x"], kind="sparse", domains={"x": [0, 99]})
     db = sqlite3.connect(":memory:")
@@ -34,7 +34,7 @@ def test_storage():
         assert np.array_equal(got.v.to_numpy(), [1.5, np.nan, 0.5], equal_nan=True), got
         same(pa.table(array.where("v", ">", 1).select("x")).column("x").to_pylist(), [1], "a condition")
     same(db.execute("SELECT count(*) FROM tessera_array(?)", (f"{URI}/points",)).fetchone(), (1,), "the scope holds for the connection's SQL")
-    fails(tessera.NotFound, "call tessera_s3 first", lambda: tessera.open(f"{URI}/elsewhere"))
+    fails(tessera.NotFound, "call tessera_configure first", lambda: tessera.open(f"{URI}/elsewhere"))
     fails(tessera.Error, "no option is called 'bucket'", lambda: tessera.open(f"{URI}/points", storage={"bucket": "b"}))
 
 
@@ -55,7 +55,7 @@ def test_pickles():
     kept = pickle.dumps(tessera.open(f"{URI}/block"))
     assert OPTIONS["secret"].encode() not in kept and OPTIONS["key_id"].encode() not in kept
     program = ("import json, pickle, sys, tessera\nfor options in (None, json.loads(sys.argv[1])):\n  if options: tessera.configure('s3://bucket', **options)\n"
-               "  try: print(pickle.loads(bytes.fromhex(sys.argv[2])).numpy().shape)\n  except tessera.NotFound as e: print('call tessera_s3 first' in str(e))")
+               "  try: print(pickle.loads(bytes.fromhex(sys.argv[2])).numpy().shape)\n  except tessera.NotFound as e: print('call tessera_configure first' in str(e))")
     out = subprocess.run([sys.executable, "-c", program, json.dumps(OPTIONS), kept.hex()], capture_output=True, text=True, check=True).stdout
     same(out.split("\n")[:2], ["True", "(100, 100)"], "another process")
 

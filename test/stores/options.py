@@ -239,7 +239,7 @@ class Services(http.server.BaseHTTPRequestHandler):
 READER = """
 import json, os, sqlite3, sys
 db = sqlite3.connect(":memory:", isolation_level=None); db.enable_load_extension(True); db.load_extension(sys.argv[1])
-db.execute("SELECT tessera_s3(?, ?)", (sys.argv[2].rsplit("/", 1)[0], sys.argv[3])).fetchall()
+db.execute("SELECT tessera_configure(?, ?)", (sys.argv[2].rsplit("/", 1)[0], sys.argv[3])).fetchall()
 print(db.execute("SELECT cells FROM tessera_array(?)", (sys.argv[2],)).fetchall())
 """
 

@@ -1,4 +1,4 @@
-"""SQL on arrays in buckets: tessera_s3 and its scopes, each table and function on an s3:// path, groups, restrictions, errors, secrets.
+"""SQL on arrays in buckets: tessera_configure and its scopes, each table and function on an s3:// path, groups, restrictions, errors, secrets.
 
 usage: surface.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...]
 """
@@ -60,7 +60,7 @@ def rows(db, *statement):
 
 
 def set_scope(db, uri, options):
-    return rows(db, "SELECT tessera_s3(?, ?)", (uri, json.dumps(options) if options is not None else None))
+    return rows(db, "SELECT tessera_configure(?, ?)", (uri, json.dumps(options) if options is not None else None))
 
 
 # ---- Scopes
@@ -80,16 +80,16 @@ def test_options(bucket):
                           ({"key_id": "k", "secret": "s", "sse": "rot13"}, "rot13"), ({"key_id": "k", "secret": "s", "kms_key_id": "k"}, "aws:kms"),
                           ({"key_id": "k", "secret": "s", "part_mb": 1}, "part_mb"), ({"key_id": "k", "secret": "s", "endpoint": "ftp://h"}, "ftp://h"),
                           ({"key_id": "k", "secret": "s", "endpoint": "http://example.com"}, "plain_http")):
-        message = raises(db, "SELECT tessera_s3('s3://bkt/p', ?)", (json.dumps(options),), says=says)
-        assert message.startswith("tessera_s3"), message
+        message = raises(db, "SELECT tessera_configure('s3://bkt/p', ?)", (json.dumps(options),), says=says)
+        assert message.startswith("tessera_configure"), message
     for uri, says in (("b", "s3://"), ("s3:/b", "s3://"), ("s3://", "bucket"), ("s3://b/../c", ".."), ("s3://B_/x?y", "bucket"), ("http://b/c", "s3://")):
-        raises(db, "SELECT tessera_s3(?, ?)", (uri, '{"provider": "anonymous"}'), says=says)
-    raises(db, "SELECT tessera_s3('s3://bkt')")
-    raises(db, "SELECT tessera_s3('s3://bkt', 'no JSON')", says="tessera_s3")
-    raises(db, "SELECT tessera_s3('s3://bkt', '')", code="SQLITE_MISMATCH", says="expected '{'")
-    raises(db, "SELECT tessera_s3(NULL, NULL)")
-    assert [rows(db, "SELECT tessera_s3('s3://bkt/p', NULL)"), rows(db, "SELECT tessera_s3('s3://bkt/p', NULL)")] == [[(1,)], [(0,)]]
-    db.execute("CREATE VIEW foreign_view AS SELECT tessera_s3('s3://bkt', '{}')")
+        raises(db, "SELECT tessera_configure(?, ?)", (uri, '{"provider": "anonymous"}'), says=says)
+    raises(db, "SELECT tessera_configure('s3://bkt')")
+    raises(db, "SELECT tessera_configure('s3://bkt', 'no JSON')", says="tessera_configure")
+    raises(db, "SELECT tessera_configure('s3://bkt', '')", code="SQLITE_MISMATCH", says="expected '{'")
+    raises(db, "SELECT tessera_configure(NULL, NULL)")
+    assert [rows(db, "SELECT tessera_configure('s3://bkt/p', NULL)"), rows(db, "SELECT tessera_configure('s3://bkt/p', NULL)")] == [[(1,)], [(0,)]]
+    db.execute("CREATE VIEW foreign_view AS SELECT tessera_configure('s3://bkt', '{}')")
     raises(db, "SELECT * FROM foreign_view", says="unsafe")
     assert stats(db) == {}
 
@@ -119,10 +119,10 @@ def test_no_scope_no_request(bucket):
         assert len(lines) == 9, text
         for line in lines[:-1]:
             assert "no scope for s3://bucket/" in line or "no scope for s3://bucket:" in line, line
-            assert "call tessera_s3 first" in line, line
+            assert "call tessera_configure first" in line, line
         print(f"    DROP TABLE without a scope: {lines[-1]}")
     db = load(bucket.library)
-    raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/foreign')", code="SQLITE_CANTOPEN", says=f"no scope for s3://{NAME}/foreign: call tessera_s3 first")
+    raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/foreign')", code="SQLITE_CANTOPEN", says=f"no scope for s3://{NAME}/foreign: call tessera_configure first")
 
 
 def test_longest_scope(bucket):
@@ -150,7 +150,7 @@ def test_longest_scope(bucket):
         assert rows(db, "SELECT * FROM t") == [(1, 1)]
         set_scope(db, f"s3://{NAME}", None)
         bucket.proxy.clear(), inner.clear()
-        raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/long/est/t')", says="call tessera_s3")
+        raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/long/est/t')", says="call tessera_configure")
         raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/long/est/never')", code="SQLITE_CANTOPEN", says="no scope")
         raises(db, "SELECT * FROM t")
         raises(db, "INSERT INTO t VALUES (2, 2)")
@@ -236,7 +236,7 @@ def test_functions(bucket):
     uri = make(bucket, db, "functions")
     db.execute(f"SELECT tessera_set_metadata('{uri}', 'k', 1), tessera_set_metadata('{uri}', 'l', 'x')").fetchall()
     assert rows(db, f"SELECT key, value FROM tessera_metadata('{uri}') ORDER BY key") == [("k", 1), ("l", "x")]
-    db.execute(f"SELECT tessera_delete_metadata('{uri}', 'k')").fetchall()
+    db.execute(f"SELECT tessera_set_metadata('{uri}', 'k', NULL)").fetchall()
     db.execute(f"SELECT tessera_consolidate('{uri}', 'array_meta')").fetchall()
     assert rows(db, f"SELECT key, value FROM tessera_metadata('{uri}')") == [("l", "x")]
     db.execute(f"SELECT tessera_vacuum('{uri}', 'array_meta')").fetchall()
@@ -273,7 +273,7 @@ def test_functions(bucket):
     assert rows(db, "SELECT a FROM secret WHERE x = 1") == [("treasure",)]
     assert not [key for key in bucket.keys("secret") if b"treasure" in bucket.read(key)]
     raises(load_again(bucket), f"SELECT * FROM tessera_schema('{secret}')", code="SQLITE_AUTH")
-    assert value(db, f"SELECT tessera_drop_array('{growing}')") is not None or True
+    assert value(db, f"SELECT tessera_drop('{growing}')") == 1
     assert bucket.keys("growing/") == [], bucket.keys("growing/")
     db.execute("DROP TABLE IF EXISTS secret")
     assert bucket.keys("secret/"), "DROP TABLE removes the table, not the array"
@@ -290,7 +290,7 @@ def reopen(bucket, uri, table, direct=False):
 
 
 def test_copies(bucket):
-    """tessera_copy, tessera_export and tessera_import between directory, database and bucket."""
+    """tessera_copy and tessera_sync between directory, database and bucket."""
     db = bucket.connect()
     folder = fresh(os.path.join(bucket.folder, "copies"))
     columns = "x INT32 DIMENSION(0, 99, 10), v FLOAT64, note TEXT"
@@ -314,13 +314,13 @@ def test_copies(bucket):
             found = [row for row in rows(db, "SELECT * FROM tessera_check(?)", (target,)) if row[0] == "error"]
             assert not found, (origin, goal, found)
     for table, name in (("inside", "database"), ("directory_table", "directory"), ("bucket_table", "bucket")):
-        assert value(db, "SELECT tessera_export(?, ?)", (table, f"s3://{NAME}/exported/{name}")) > 0, name
+        assert value(db, "SELECT tessera_sync(?, ?)", (f"db:{table}", f"s3://{NAME}/exported/{name}")) > 0, name
         assert rows(load_open(bucket, f"s3://{NAME}/exported/{name}"), "SELECT * FROM t ORDER BY x") == cells, name
-        raises(db, "SELECT tessera_export(?, ?)", (table, f"s3://{NAME}/exported/{name}"))
-    assert value(db, "SELECT tessera_export('bucket_table', ?)", (f"{folder}/exported",)) > 0
+        raises(db, "SELECT tessera_sync(?, ?)", (f"db:{table}", f"s3://{NAME}/exported/{name}"))
+    assert value(db, "SELECT tessera_sync('db:bucket_table', ?)", (f"{folder}/exported",)) > 0
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{folder}/exported')")
     assert rows(db, "SELECT * FROM t ORDER BY x") == cells
-    db.execute("SELECT tessera_import('imported', ?)", (places["bucket"],)).fetchall()
+    db.execute("SELECT tessera_sync(?, 'db:imported')", (places["bucket"],)).fetchall()
     assert rows(db, "SELECT * FROM imported ORDER BY x") == cells
     bucket.proxy.clear()
     assert rows(db, "SELECT * FROM imported ORDER BY x") == cells and not bucket.proxy.log
@@ -390,18 +390,18 @@ def test_room(bucket):
     cells = "SELECT group_concat(length(b) || hex(substr(b, 1, 9)) || hex(substr(b, -9)), ',') FROM (SELECT b FROM {} ORDER BY x)"
     bucket.proxy.clear()
     with Room() as room:
-        db.execute("SELECT tessera_export('large', ?)", (f"s3://{NAME}/room/whole",)).fetchall()
+        db.execute("SELECT tessera_sync('db:large', ?)", (f"s3://{NAME}/room/whole",)).fetchall()
     assert bucket.proxy.count("PART") > 20 and 0 < room.most < 72 * mib, (bucket.proxy.count("PART"), room.most)
     other = load_open(bucket, f"s3://{NAME}/room/whole")
     assert value(other, cells.format("t")) == value(db, cells.format("large"))
     assert [size for size in sorted(entry["sent"] for entry in bucket.proxy.log if entry["kind"] == "PART")][1:] == [5 * mib] * (bucket.proxy.count("PART") - 1)
     db = bucket.connect(retries=0, part_mb=5)
     db.execute("CREATE VIRTUAL TABLE again USING tessera(?)".replace("?", f"'s3://{NAME}/room/whole'"))
-    db.execute("SELECT tessera_import('inside', ?)", (f"s3://{NAME}/room/whole",)).fetchall()
+    db.execute("SELECT tessera_sync(?, 'db:inside')", (f"s3://{NAME}/room/whole",)).fetchall()
     for kind, skip in (("PART", 3), ("PART", 20), ("COMPLETE", 0), ("PUT", 5)):
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind=kind, skip=skip, status=403, code="AccessDenied", times=1)
-        raises(db, "SELECT tessera_export('inside', ?)", (f"s3://{NAME}/room/failed",), says="AccessDenied")
+        raises(db, "SELECT tessera_sync('db:inside', ?)", (f"s3://{NAME}/room/failed",), says="AccessDenied")
         assert rule["times"] == 0 and bucket.keys("room/failed") == [], (kind, bucket.keys("room/failed"))
         assert "Uploads" not in bucket.boto.list_multipart_uploads(Bucket=NAME, Prefix="room/"), kind
     bucket.proxy.clear()
@@ -548,7 +548,7 @@ def test_groups(bucket):
     assert members["here"][1].endswith(f"{folder}/here"), members
     assert rows(db, "SELECT key, value FROM tessera_metadata(?)", (group,)) == [("k", "v")]
     assert rows(db, "SELECT m.name, a.cells FROM tessera_members(?) m, tessera_array(m.path) a WHERE m.name <> 'here' ORDER BY 1", (group,)) == [("in", 3), ("out", 3)]
-    db.execute("SELECT tessera_remove_member(?, 'here')", (group,)).fetchall()
+    db.execute("SELECT tessera_drop_member(?, 'here')", (group,)).fetchall()
     assert sorted(row[0] for row in rows(db, "SELECT name FROM tessera_members(?)", (group,))) == ["in", "out"]
     db.execute("SELECT tessera_consolidate(?), tessera_vacuum(?)", (group, group)).fetchall()
     assert rows(db, "SELECT key, value FROM tessera_metadata(?)", (group,)) == [("k", "v")]
@@ -565,6 +565,12 @@ def test_groups(bucket):
         print("    members without a scope:", rows(other, "SELECT name, path, kind FROM tessera_members(?)", (local,)))
     except sqlite3.Error as error:
         print("    members without a scope:", error)
+    raises(db, "SELECT tessera_drop(?)", (group,), says="has members (2)")
+    assert value(db, "SELECT tessera_drop(?, '{\"members\":true}')", (group,)) == 2
+    assert bucket.keys("group/") == [], bucket.keys("group/")
+    assert bucket.keys("outer/"), "a member that lies elsewhere stays"
+    assert value(db, "SELECT tessera_drop(?, '{\"members\":true}')", (local,)) == 1
+    assert not os.path.exists(local) and bucket.keys("outer/")
 
 
 def test_restrict(bucket):
@@ -599,10 +605,10 @@ def test_restrict(bucket):
     raises(db, f"CREATE VIRTUAL TABLE n USING tessera('{folder}/n', {COLUMNS})", code="SQLITE_PERM")
     db.execute(f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/bound/n', {COLUMNS})")
     with Listener() as listener:
-        raises(db, "SELECT tessera_s3(?, ?)", (f"s3://{NAME}/bound", json.dumps({"key_id": "k", "secret": "s", "endpoint": f"http://127.0.0.1:{listener.port}"})),
+        raises(db, "SELECT tessera_configure(?, ?)", (f"s3://{NAME}/bound", json.dumps({"key_id": "k", "secret": "s", "endpoint": f"http://127.0.0.1:{listener.port}"})),
                code="SQLITE_PERM")
-        raises(db, "SELECT tessera_s3(?, ?)", ("s3://elsewhere", json.dumps({"key_id": "k", "secret": "s", "endpoint": f"http://127.0.0.1:{listener.port}"})), code="SQLITE_PERM")
-        raises(db, "SELECT tessera_s3(?, ?)", (f"s3://{NAME}/bound", '{"provider": "auto"}'), code="SQLITE_PERM")
+        raises(db, "SELECT tessera_configure(?, ?)", ("s3://elsewhere", json.dumps({"key_id": "k", "secret": "s", "endpoint": f"http://127.0.0.1:{listener.port}"})), code="SQLITE_PERM")
+        raises(db, "SELECT tessera_configure(?, ?)", (f"s3://{NAME}/bound", '{"provider": "auto"}'), code="SQLITE_PERM")
         assert listener.count == 0
     scope(db, bucket.proxy.port, f"s3://{NAME}/bound") # new keys for the same endpoint
     assert cells(db, f"s3://{NAME}/bound/a") == 3
@@ -744,8 +750,8 @@ def test_absent(bucket):
     raises(db, f"SELECT * FROM tessera_schema('s3://{NAME}')", says="the bucket holds no schema; tessera_objects lists the arrays below one")
     for call in ("SELECT * FROM tessera_schema({})", "SELECT * FROM tessera_check({})"):
         raises(db, call.format(f"'{uri}/__fragments'"), says="the prefix holds no schema")
-    raises(db, f"SELECT tessera_drop_array('s3://{NAME}/none')", says="no such prefix")
-    raises(db, f"SELECT tessera_drop_array('{uri}/__fragments')", says="the prefix is not an array")
+    raises(db, f"SELECT tessera_drop('s3://{NAME}/none')", says="no such prefix")
+    raises(db, f"SELECT tessera_drop('{uri}/__fragments')", says="the prefix is not an array")
     for key in bucket.keys("absent/__fragments/"):
         if key.endswith("a0.tdb"):
             bucket.boto.delete_object(Bucket=NAME, Key=key)
@@ -830,7 +836,7 @@ def test_postponed(bucket):
     db, uri = fail_last_put(bucket, ":memory:", "disowned", create, fill)
     assert len(bucket.keys("disowned/__fragments/")) > 0
     raises(db, "SELECT * FROM n", says="AccessDenied")
-    db.execute("SELECT tessera_recover(?, 'disown')", (uri,)).fetchall()
+    db.execute("SELECT tessera_recover(?, '{\"disown\":true}')", (uri,)).fetchall()
     bucket.proxy.clear()
     assert rows(db, "SELECT * FROM n") == outside(uri) == [] == bucket.keys("disowned/__fragments/")
     db, uri = fail_last_put(bucket, ":memory:", "removed", create, fill)
@@ -894,7 +900,7 @@ def set_scope(at):
     for i, each in enumerate(middle): buffer[len(before) + 40 + i] = each
     for i in range(60): buffer[len(before) + 40 + len(middle) + i] = byte(11, i)
     for i, each in enumerate(after): buffer[len(before) + 100 + len(middle) + i] = each
-    assert run("SELECT tessera_s3('%s', ?)" % at, buffer)[1] == 101, texts
+    assert run("SELECT tessera_configure('%s', ?)" % at, buffer)[1] == 101, texts
     ctypes.memset(buffer, 0, len(buffer))
 set_scope("s3://bucket")
 for sql in ("CREATE VIRTUAL TABLE t USING tessera('%s', x INT32 DIMENSION(0, 9, 10), a TEXT)" % uri, "INSERT INTO t VALUES (1, 'x')", "SELECT * FROM t", "BEGIN",
@@ -903,7 +909,7 @@ for sql in ("CREATE VIRTUAL TABLE t USING tessera('%s', x INT32 DIMENSION(0, 9, 
             "SELECT * FROM tessera_stats", "SELECT * FROM tessera_progress", "SELECT * FROM tessera_objects('s3://bucket')", "SELECT * FROM sqlite_schema"): run(sql)
 for name, in run("SELECT name FROM sqlite_schema WHERE type = 'table'")[0]: run('SELECT * FROM "%s"' % name.decode())
 print("\n".join(texts)); print("SET", flush=True); sys.stdin.readline()
-run("SELECT tessera_s3('s3://bucket', NULL)"); gc.collect()
+run("SELECT tessera_configure('s3://bucket', NULL)"); gc.collect()
 print("FORGOTTEN", flush=True); sys.stdin.readline()
 lite.sqlite3_close(db)
 print("CLOSED", flush=True); sys.stdin.readline()
@@ -1012,8 +1018,8 @@ def test_labels(bucket):
     other.execute(f"CREATE VIRTUAL TABLE c USING tessera('{uri}copy')")
     each = "SELECT y, lat, name, v FROM {} ORDER BY y"
     assert rows(other, each.format("c")) == rows(db, each.format("t")) == rows(other, each.format("inside"))
-    rows(db, f"SELECT tessera_drop_array('{uri}copy')")
-    rows(db, f"SELECT tessera_drop_array('{uri}')")
+    rows(db, f"SELECT tessera_drop('{uri}copy')")
+    rows(db, f"SELECT tessera_drop('{uri}')")
     assert not bucket.keys("labelled/")
     for skip in range(40):
         uri = f"s3://{NAME}/labelled{skip}"
@@ -1109,7 +1115,7 @@ def test_odd_prefixes(bucket):
         assert rows(db, "SELECT tessera_consolidate(?)", (uri,)) and rows(db, "SELECT tessera_vacuum(?)", (uri,))
         assert rows(db, "SELECT * FROM tessera_check(?)", (uri,)) == [], name
         db.execute(f"DROP TABLE {table}")
-        rows(other, "SELECT tessera_drop_array(?)", (uri,))
+        rows(other, "SELECT tessera_drop(?)", (uri,))
         assert bucket.keys(f"odd{i}/") == [], name
     for name in ("tab\tx", "line\nx"):
         raises(db, "SELECT * FROM tessera_schema(?)", (f"s3://{NAME}/{name}",), says="control characters")

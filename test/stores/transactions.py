@@ -152,7 +152,7 @@ def test_an_array_that_is_dropped_meanwhile(bucket):
         db.execute("INSERT INTO t VALUES (1, 1)")
         db.execute("BEGIN")
         db.execute("INSERT INTO t VALUES (2, 2)")
-        other.execute(f"SELECT tessera_drop_array('{uri}')").fetchall()
+        other.execute(f"SELECT tessera_drop('{uri}')").fetchall()
         if again:
             other.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', kind=sparse, y TEXT DIMENSION, b TEXT)")
             other.execute("INSERT INTO t VALUES ('new', 'one')")

@@ -34,7 +34,7 @@ OPERATIONS = {
     "metadata": ("SELECT tessera_set_metadata('{uri}', 'k', 2)", None),
     "attribute": ("SELECT tessera_add_attribute('{uri}', 'b INT32')", None),
     "copy": ("SELECT tessera_copy('{uri}', '{uri}-copy')", None),
-    "import": ("SELECT tessera_import('inside', '{uri}')", None),
+    "import": ("SELECT tessera_sync('{uri}', 'db:inside')", None),
     "check": ("SELECT * FROM tessera_check('{uri}')", None),
 }
 

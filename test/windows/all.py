@@ -145,7 +145,7 @@ def test_vacuum_under_open_handles(files, arrays):
         expect("read again", reader.stdout.readline().strip(), b"14855")
         expect("one fragment is left", len(os.listdir(f"{room.path}/a/__fragments")), 1)
         reader.communicate(b"")
-        room.run("DROP TABLE a; SELECT tessera_drop_array('a');", "t.db") # wine removes a directory only when nobody has its files open
+        room.run("DROP TABLE a; SELECT tessera_drop('a');", "t.db") # wine removes a directory only when nobody has its files open
         expect("nothing is left", os.path.exists(f"{room.path}/a"), False)
 
 
@@ -158,7 +158,7 @@ def test_drop_under_open_handles(files, arrays):
         reader.stdin.write(b".load ./tessera\nCREATE VIRTUAL TABLE a USING tessera('a');\nSELECT sum(v) FROM a;\n")
         reader.stdin.flush()
         expect("read", reader.stdout.readline().strip(), b"14850")
-        output = room.run("SELECT tessera_drop_array('a');")
+        output = room.run("SELECT tessera_drop('a');")
         if output != "\n":
             expect_error("drop", output, "some are open in this or another program")
         expect_error("the array", room.run("SELECT count(*) FROM tessera_array('a');"), "not found")

@@ -14,7 +14,7 @@
     if (/sql\/data/.test(text)) {
       await db.exec(`ATTACH '${new URL("demo.db", base).href}' AS demo`);
       for (const name of ["relief", "climate", "airports"])
-        if (text.includes(`sql/data/${name}`)) await db.exec(`SELECT tessera_export('demo.${name}', 'sql/data/${name}')`);
+        if (text.includes(`sql/data/${name}`)) await db.exec(`SELECT tessera_sync('db:demo.${name}', 'sql/data/${name}')`);
       await db.exec("DETACH demo");
     }
     return { db, textOf };

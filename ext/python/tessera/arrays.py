@@ -54,12 +54,12 @@ _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": 
 _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
-_LAST = ("key", "as_of", "since", "schema")   # the last arguments of the tables about arrays
+_LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
 _kept = []                      # (process, connection): all of this module, as a stream may outlive the thread that made it
 _IDLE = 2                       # so many of a name stay open; the others are closed as soon as nobody reads their streams
-_scopes = {}                    # scope of tessera_s3: its options, for all connections of this module
+_scopes = {}                    # scope of tessera_configure: its options, for all connections of this module
 _lock = threading.RLock()
 _thread = threading.local()     # .connections: those of this thread
 
@@ -126,7 +126,7 @@ def _new_connection(file):
         connection.setbusytimeout(5000)   # as sqlite3 waits
         load(connection)
     for scope, options in _scopes.items():
-        sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, options))
+        sql.rows(connection, "SELECT tessera_configure(?, ?)", (scope, options))
     _kept.append((os.getpid(), connection))
     return connection
 
@@ -140,16 +140,16 @@ def _read_only(file):
 def configure(scope, **options):
     """Declares how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1").
 
-    Options are those of tessera_s3. They hold for this process; pickled Arrays take no keys along.
+    Options are those of tessera_configure. They hold for this process; pickled Arrays take no keys along.
     """
     text = json.dumps(options)
     with plain_errors(scope):
-        sql.rows(_connect(), "SELECT tessera_s3(?, ?)", (scope, text))
+        sql.rows(_connect(), "SELECT tessera_configure(?, ?)", (scope, text))
         with _lock:
             _scopes[scope] = text
             for process, connection in _kept:
                 if process == os.getpid() and type(connection).__module__ == "sqlite3":
-                    sql.rows(connection, "SELECT tessera_s3(?, ?)", (scope, text))
+                    sql.rows(connection, "SELECT tessera_configure(?, ?)", (scope, text))
 
 
 def _functions(connection):
@@ -438,8 +438,8 @@ class Array(Stream):
             raise Denied(f"array {self.path}: this Array shows an earlier time, and the past is read-only: open it without as_of and since")
 
     def _times(self):
-        """The options as_of, since, key and schema of functions. By its schema an array is known: if another has taken its place, each read is an error."""
-        given = {"as_of": self._state.get("as_of"), "key": self._key(), "schema": self._state.get("schema"), **{name: self._options[name] for name in ("as_of", "since") if name in self._options}}
+        """The options as_of, since, array_key and array_schema of functions. By its schema an array is known: if another has taken its place, each read is an error."""
+        given = {"as_of": self._state.get("as_of"), "array_key": self._key(), "array_schema": self._state.get("schema"), **{name: self._options[name] for name in ("as_of", "since") if name in self._options}}
         return {name: value for name, value in given.items() if value is not None}
 
     def _about(self, columns, table, condition="1"):
@@ -968,7 +968,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
 
     connection: of sqlite3, apsw or pysqlite3; only 'db:NAME' needs it. tessera is loaded into it if it is not there. as_of, since: what was
     written between these times (datetimes, ISO text, milliseconds since 1970); without as_of the array is shown as it is now, and stays so. key, or a file
-    that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_s3; they
+    that has it: of an encrypted array; with key_file the Array pickles. storage: how a bucket is reached, with the options of tessera_configure; they
     hold for all that lies at this path. Further options are those of tessera_stream: strings, enums, datetimes, unwritten, batch_rows, and for
     numpy(), too, memory_mb, cache_mb, threads. The cache of decoded tiles is one for the array and the connection, or the thread.
     """
@@ -983,7 +983,7 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
         configure(path, **storage)
     elif storage is not None:
         with plain_errors(path):
-            sql.rows(connection, "SELECT tessera_s3(?, ?)", (path, json.dumps(storage)))
+            sql.rows(connection, "SELECT tessera_configure(?, ?)", (path, json.dumps(storage)))
     state = {"past": as_of is not None or since is not None or None, "key": key.hex() if isinstance(key, bytes) else key, "key_file": os.path.abspath(key_file) if key_file else None}
     array = Array(connection, path, None, *({name: value for name, value in part.items() if value is not None} for part in (given, state)))
     if as_of is None:
@@ -1002,6 +1002,6 @@ def rows(connection: Any, select: str, **options: Any) -> Stream:
     """Returns the rows of any SELECT as Arrow streams: pyarrow.table(tessera.rows(db, "SELECT ...")).
 
     The SELECT runs once, when a library first asks for a stream's types or rows; every stream gives these rows. Options are those of tessera_rows:
-    types, enums, columns, memory_mb.
+    types, enumerate, columns, memory_mb.
     """
     return _Rows(connection, select, options)

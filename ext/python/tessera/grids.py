@@ -195,7 +195,7 @@ def remove_place(connection, place, *arrays):
     """Removes what was made at `place`; in a bucket, where nothing else can be removed, these arrays."""
     for array in arrays if "://" in place else ():
         with contextlib.suppress(Exception):
-            Array(connection, array)._rows("SELECT tessera_drop_array(?)", array)
+            Array(connection, array)._rows("SELECT tessera_drop(?)", array)
     shutil.rmtree(place, ignore_errors=True)
 
 

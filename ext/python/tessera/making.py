@@ -10,7 +10,7 @@ from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exis
 from .errors import Error, Exists
 
 __all__ = ["create", "create_as", "create_csv"]
-_LISTS = ("dimensions", "grow", "nullable", "not_null", "enums", "columns")   # options that take names
+_LISTS = ("dimensions", "grow", "nullable", "not_null", "enumerate", "columns")   # options that take names
 
 
 def _listed_names(options):

@@ -76,7 +76,7 @@ static void test_paths_and_uris(void **state) {
   expect_open(text, TSR_ERROR, "array file://", "%25");
   expect_open("file://elsewhere/x", TSR_NOT_FOUND, "array not found: file://elsewhere/x", "host");
   expect_open("gs://bucket/x", TSR_UNSUPPORTED, "array gs://bucket/x", "file://");
-  expect_open("s3://bucket/x", TSR_NOT_FOUND, "no scope for s3://bucket/x", "tessera_s3");
+  expect_open("s3://bucket/x", TSR_NOT_FOUND, "no scope for s3://bucket/x", "tessera_configure");
   expect_open("", TSR_NOT_FOUND, "array not found: ", "empty");
   snprintf(text, sizeof text, "%s/nothing", root);
   expect_open(text, TSR_NOT_FOUND, "array not found: tessera_test_", "nothing");
