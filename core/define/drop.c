@@ -124,6 +124,20 @@ int tsr_array_drop(tsr_environment *environment, const char *path, tsr_error *er
 
 /* ---- Dropping groups --------------------------------------------------------------------------------------------- */
 
+/* Removes the group's directory, unless something else is in it. In a bucket the object that claims the prefix is left
+ * of an empty one, and goes with it. */
+static int remove_empty(tsr_store *store, tsr_error *error) {
+  tsr_listing entries;
+  const int rc = tsr__store_list_any(store, "", &entries, error);
+  if (rc < 0) return rc == TSR_NOT_FOUND ? TSR_OK : rc;
+  const bool claimed = tsr__listing_has(&entries, TSR_S3_CLAIM);
+  const bool empty = entries.count == claimed;
+  tsr__listing_release(&entries);
+  if (empty && claimed)
+    (void)tsr__store_remove(store, "", NULL); /* fails if it is a file of that name in a directory */
+  return empty && !claimed ? tsr__store_remove(store, "", error) : TSR_OK;
+}
+
 static int drop_group(tsr_environment *environment, tsr_store *store, tsr_error *error) {
   static const char *const own[] = {TSR_DIR_META, DROPPED_PREFIX TSR_DIR_GROUP};
   tsr_object_kind kind;
@@ -136,11 +150,7 @@ static int drop_group(tsr_environment *environment, tsr_store *store, tsr_error 
   TSR_TRY(hide(store, TSR_DIR_GROUP, error));
   TSR_TRY(tsr__store_sync_directory(store, "", error));
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) TSR_TRY(tsr__store_remove_tree(store, own[i], error));
-  tsr_listing entries;
-  TSR_TRY(tsr__store_list_any(store, "", &entries, error));
-  const bool empty = entries.count == 0;
-  tsr__listing_release(&entries);
-  return empty ? tsr__store_remove(store, "", error) : TSR_OK;
+  return remove_empty(store, error);
 }
 
 int tsr_group_drop(tsr_environment *environment, const char *path, tsr_error *error) {
