@@ -66,6 +66,8 @@ typedef struct tsx_database_arrays { /* arrays in the database */
    * may end the read transaction, and when this connection adds or removes a file or forgets a table. */
   uint64_t epoch;
   const struct tsx_database_source *making; /* what tsx_database_create makes, while its CREATE runs; else NULL */
+  bool adopts; /* a CREATE of tsx_database_adopt is running */
+  bool keeps; /* a DROP of tsx_database_keep is running */
 } tsx_database_arrays;
 
 typedef enum tsx_savepoint_end_statement { /* statements that end a savepoint */

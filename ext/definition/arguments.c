@@ -162,6 +162,7 @@ static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
     [TSX_OPTION_LABELS] = {"labels", TSX_TAKES_WORD, 0, 0, TSX_WORDS("yes", "no", "group", "hidden")},
     [TSX_OPTION_ON_CONFLICT] = {"on_conflict", TSX_TAKES_WORD, 0, 0, TSX_WORDS("replace", "abort")},
+    [TSX_OPTION_IF_EXISTS] = {"if_exists", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "open")},
     [TSX_OPTION_THREADS] = TSX_SPEC_THREADS,
     [TSX_OPTION_KIND] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("sparse", "dense")},
     [TSX_OPTION_CELL_ORDER] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
@@ -247,6 +248,7 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_ENUMS: options->shows.enums_code = second; break;
   case TSX_OPTION_UINT64: options->shows.uint64_signed = second; break;
   case TSX_OPTION_ON_CONFLICT: options->conflict_abort = second; break;
+  case TSX_OPTION_IF_EXISTS: options->open_existing = second; break;
   case TSX_OPTION_LABELS: options->shows.labels = labels[value.whole]; break;
   case TSX_OPTION_CACHE_MB: options->limits.cache_bytes = (uint64_t)value.whole << 20; break;
   case TSX_OPTION_MEMORY_MB: options->limits.memory_bytes = (uint64_t)value.whole << 20; break;
@@ -328,8 +330,6 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
   if (!end) return tsx_fail(error, TSR_ERROR, "bad path: %s: the quote is not closed", argument);
   if (!alone) return tsx_fail(error, TSR_ERROR, "bad path: %s: expected a comma after '%s'", argument, path);
   if (!*path) return tsx_fail(error, TSR_ERROR, "bad path: %s", argument);
-  if (!sqlite3_strnicmp(path, "db:", 3))
-    return tsx_fail(error, TSR_ERROR, "%s names a table of this database: expected the path of a directory", path);
   *at = 1;
   return TSR_OK;
 }

@@ -22,6 +22,7 @@ typedef enum tsx_option { /* from TSX_OPTION_KIND on: options of a new array; be
                           TSX_OPTION_MEMORY_MB,
                           TSX_OPTION_LABELS,
                           TSX_OPTION_ON_CONFLICT,
+                          TSX_OPTION_IF_EXISTS,
                           TSX_OPTION_THREADS,
                           TSX_OPTION_KIND, /* from here on: of a new array */
                           TSX_OPTION_CELL_ORDER,
@@ -65,9 +66,11 @@ typedef struct tsx_option_limits {
 } tsx_option_limits;
 
 typedef struct tsx_options {
-  char *path; /* as the user wrote it, without quotes; NULL: the array is in the database */
+  /* as the user wrote it, without quotes: of a directory or a bucket, or db:TABLE; NULL: the array is in the database */
+  char *path;
   char *key_file;
   bool conflict_abort;
+  bool open_existing; /* if_exists=open: with columns, an array that is there already is opened */
   tsx_option_times times;
   tsx_option_shows shows;
   tsx_option_limits limits;

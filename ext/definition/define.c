@@ -13,8 +13,10 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "sql/names.h"
 #include "sql/json.h"
 #include "sql/literals.h"
+#include "sql/names.h"
 #include "definition/arguments.h"
 
 /* ---- Schemas that CREATE accepts --------------------------------------------------------------------------------- */
@@ -619,5 +621,82 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   if (code == TSR_OK) code = set_fields(&p, columns, options->definition_count, schema);
   if (code == TSR_OK) code = set_labels(&p, columns, options->definition_count, schema);
   if (code < 0) tsx_definition_release(definition);
+  return code;
+}
+
+/* ---- An array that is there already ------------------------------------------------------------------------------ */
+
+static void append_type(sqlite3_str *out, const tsr_field *field) {
+  sqlite3_str_appendall(out, tsr_datatype_name(field->datatype));
+  if (field->values_per_cell == TSR_VARIABLE) {
+    if (tsr_datatype_kind(field->datatype) != TSR_KIND_TEXT) sqlite3_str_appendall(out, "(*)");
+  } else if (field->values_per_cell != 1) sqlite3_str_appendf(out, "(%u)", field->values_per_cell);
+  if (!field->is_dimension && !field->nullable) sqlite3_str_appendall(out, " NOT NULL");
+}
+
+static int fail_types(const char *path, const char *name, const tsr_field *is, const tsr_field *asked,
+                      tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  append_type(out, is);
+  sqlite3_str_appendall(out, ", not ");
+  append_type(out, asked);
+  char *types = sqlite3_str_finish(out);
+  if (!types) return tsx_out_of_memory(error);
+  tsx_fail(error, TSR_EXISTS, "array %s: its column %s is %s", path, name, types);
+  sqlite3_free(types);
+  return TSR_EXISTS;
+}
+
+static bool same_ends(const tsr_field *a, const tsr_field *b) {
+  const uint64_t size = tsr_datatype_size(a->datatype);
+  if (a->has_domain != b->has_domain || a->has_extent != b->has_extent) return false;
+  if (a->has_domain && (memcmp(a->low, b->low, size) != 0 || memcmp(a->high, b->high, size) != 0)) return false;
+  return !a->has_extent || !memcmp(a->extent, b->extent, size);
+}
+
+static int field_agrees(const char *path, const char *name, const tsr_field *is, const tsr_field *asked,
+                        tsr_error *error) {
+  if (is->is_dimension != asked->is_dimension)
+    return tsx_fail(error, TSR_EXISTS, "array %s: its column %s is %s", path, name,
+                    is->is_dimension ? "a dimension" : "no dimension");
+  if (!is->enumeration != !asked->enumeration)
+    return tsx_fail(error, TSR_EXISTS, "array %s: its column %s has %s enumeration", path, name,
+                    is->enumeration ? "an" : "no");
+  /* the type of codes depends on the number of labels, which may have grown */
+  const bool same_type =
+      is->enumeration || (is->datatype == asked->datatype && is->values_per_cell == asked->values_per_cell);
+  if (!same_type || is->nullable != asked->nullable) return fail_types(path, name, is, asked, error);
+  if (is->is_dimension && !same_ends(is, asked))
+    return tsx_fail(error, TSR_EXISTS, "array %s: the domain or extent of its dimension %s is another", path, name);
+  return TSR_OK;
+}
+
+static int fields_agree(const tsr_schema *there, const tsr_schema *asked, char *const *names, const char *path,
+                        tsr_error *error) {
+  const uint32_t fields = there->dimension_count + there->attribute_count;
+  int code = TSR_OK;
+  if (!there->dense != !asked->dense)
+    return tsx_fail(error, TSR_EXISTS, "array %s: it is %s, not %s", path, there->dense ? "dense" : "sparse",
+                    asked->dense ? "dense" : "sparse");
+  for (uint32_t i = 0; code == TSR_OK && i < asked->dimension_count + asked->attribute_count; i++) {
+    uint32_t f = 0;
+    while (f < fields && sqlite3_stricmp(names[f], asked->fields[i].name) != 0) f++;
+    code = f < fields ? field_agrees(path, names[f], &there->fields[f], &asked->fields[i], error)
+                      : tsx_fail(error, TSR_EXISTS, "array %s: it has no column %s", path, asked->fields[i].name);
+  }
+  if (code == TSR_OK && fields != asked->dimension_count + asked->attribute_count)
+    return tsx_fail(error, TSR_EXISTS, "array %s: it has %u columns, not %u", path, fields,
+                    asked->dimension_count + asked->attribute_count);
+  return code;
+}
+
+int tsx_define_agrees(const tsx_options *options, const tsr_schema *there, const char *path, tsr_error *error) {
+  tsx_definition definition = {0};
+  int code = tsx_define(options, &definition, error);
+  if (code < 0) return code;
+  char **names = tsx_names_make(there);
+  code = names ? fields_agree(there, &definition.schema, names, path, error) : tsx_out_of_memory(error);
+  if (names) tsx_names_free(names, there);
+  tsx_definition_release(&definition);
   return code;
 }

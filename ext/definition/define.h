@@ -131,6 +131,11 @@ tsr_datatype tsx_code_datatype(uint64_t labels);
  * an error it is released already. */
 int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error);
 
+/* Fails unless the columns ask for an array like the one with the schema `there`: of the same kind, with the same
+ * dimensions and attributes, in names, types, domains, extents, NULL and enumerations. Labels of enumerations, current
+ * domains, filters and orders may differ. `path` names the array in messages. */
+int tsx_define_agrees(const tsx_options *options, const tsr_schema *there, const char *path, tsr_error *error);
+
 /* Makes a schema whose only field is the attribute that `text` defines, with its enumeration if it has one. */
 int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error);
 void tsx_definition_release(tsx_definition *definition);

@@ -10,6 +10,7 @@
 #include "database/store_sqlite.h"
 #include "table/table.h"
 #include "data/data.h"
+#include "front/hide.h"
 #include "maintain/upkeep.h"
 #include "inspect/inspect.h"
 #include "picture/picture.h"
@@ -94,6 +95,9 @@ static const function functions[] = {
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_sync", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_sync_array},
     {"tessera_configure", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_configure},
+    {"tessera_hide", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_hide},
+    {"tessera_show", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_show},
+    {"tessera_attach", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach_kept},
     {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
     {"tessera_consolidate", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
     {"tessera_consolidate", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},

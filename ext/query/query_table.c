@@ -188,13 +188,14 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   tsx_query_release(&query);
   if (code < 0) return query_fail(table, &error, message);
   code = query_declare(table, message);
+  const bool adopts = table->connection->database_arrays.adopts; /* the table may be there, with what it held before */
   if (code == SQLITE_OK)
     code = run_sql(db, message,
-                   sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                   table->schema_name, table->name));
+                   sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                   adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name));
   if (code == SQLITE_OK)
     code = run_sql(db, message,
-                   sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                   sqlite3_mprintf("REPLACE INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
                                    table->name, table->declaration));
   if (code == SQLITE_OK) *vtab = &table->base;
   else query_disconnect(&table->base);
@@ -243,6 +244,7 @@ static int query_connect(sqlite3 *db, void *argument, int count, const char *con
 static int query_destroy(sqlite3_vtab *vtab) {
   const tsx_query_table *table = (const tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
+  if (table->connection->database_arrays.keeps) return query_disconnect(vtab);
   const int code =
       run_sql(db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
   if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));

@@ -398,6 +398,7 @@ int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_sc
   sqlite3_str_appendall(out, " USING tessera(");
   if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
   code = tsx_ddl_arguments(out, address, made, error);
+  if (!in_database) sqlite3_str_appendall(out, ",\n  if_exists=open"); /* the text can be run where the array is */
   sqlite3_str_appendchar(out, 1, ')');
   return code;
 }

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "definition/define.h"
 #include "sql/names.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
@@ -273,11 +274,17 @@ static int module_run(sqlite3 *db, char **message, char *sql) {
   return code;
 }
 
+/* Writes NAME_config. That of a table whose array is adopted may be there already, with its old contents. */
 static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
-  int code = module_run(db, message,
-                        sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                        table->schema_name, table->name));
+  const bool adopts = table->connection->database_arrays.adopts || (table->in_database && table->options.open_existing);
+  int code =
+      module_run(db, message,
+                 sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                 adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name));
+  if (code == SQLITE_OK && adopts)
+    code =
+        module_run(db, message, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_config\"", table->schema_name, table->name));
   if (code == SQLITE_OK)
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
@@ -294,7 +301,7 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
     code = module_run(db, message,
                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
                                       table->name, table->array->making.name));
-  if (code == SQLITE_OK && !table->in_database)
+  if (code == SQLITE_OK && !tsx_store_is(table->path))
     code = module_run(db, message,
                       sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
                                       table->schema_name, table->name));
@@ -325,7 +332,7 @@ static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr
   *has_key = file || tsx_key_find(table->connection, table->path, key);
   if (!file) return TSR_OK;
   char *path = NULL;
-  int code = tsx_path_resolve(table->connection->db, table->schema_name, file, &path, error);
+  int code = tsx_path_resolve(table->connection->db, table->home, file, &path, error);
   if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
   sqlite3_free(path);
   return code;
@@ -355,7 +362,8 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   for (int attempt = 0; !create && attempt < 2; attempt++) {
     code = tsx_array_open(table->connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                           &table->array, error);
-    if (attempt || code != TSR_NOT_FOUND || table->in_database || (code = module_recover(table, code, error)) < 0)
+    if (attempt || code != TSR_NOT_FOUND || tsx_store_is(table->path) ||
+        (code = module_recover(table, code, error)) < 0)
       break;
   }
   tsx_wipe(bytes, sizeof bytes);
@@ -371,6 +379,19 @@ static int open_array(tsx_table *table, bool create, tsr_error *error) {
     table->array = NULL;
   }
   return code;
+}
+
+/* Opens the array, or makes it if the table has columns. With if_exists=open, an array that is there is opened if it is
+ * like the one that the columns ask for. */
+static int open_or_make(tsx_table *table, tsr_error *error) {
+  const bool makes = table->options.definition_count > 0 && !table->connection->database_arrays.adopts;
+  if (makes && !table->in_database && tsx_store_is(table->path))
+    return tsx_fail(error, TSR_ERROR, "%s: without columns, CREATE opens it; in its own database it makes it",
+                    table->options.path);
+  if (!makes || !table->options.open_existing) return open_array(table, makes, error);
+  int code = open_array(table, false, error);
+  if (code == TSR_NOT_FOUND) return open_array(table, true, error);
+  return code < 0 ? code : tsx_define_agrees(&table->options, table->schema, table->path, error);
 }
 
 /* Without the array, counts the commas of the declaration, outside of quoted names, up to the first hidden column: one
@@ -450,14 +471,37 @@ static int module_disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(table->declared.declaration);
   sqlite3_free(table->path);
   sqlite3_free(table->schema_name);
+  sqlite3_free(table->home);
   sqlite3_free(table->name);
   sqlite3_free(table->base.zErrMsg); /* SQLite does not free a message that xDestroy has left */
   sqlite3_free(table);
   return SQLITE_OK;
 }
 
+/* Sets table->home and table->path. The path of another table's array, db:SCHEMA.NAME, is for tables of temp alone: a
+ * declaration that a file stores must not reach into other files of the connection. */
+static int find_path(tsx_table *table, tsr_error *error) {
+  sqlite3 *db = table->connection->db;
+  const char *given = table->options.path;
+  char *name = NULL;
+  table->in_database = !given;
+  if (!given) table->path = tsx_store_path(table->schema_name, table->name);
+  if (!given || sqlite3_strnicmp(given, "db:", 3) != 0) {
+    table->home = sqlite3_mprintf("%s", table->schema_name);
+    if (!table->home || (!given && !table->path)) return tsx_out_of_memory(error);
+    return given ? tsx_path_resolve(db, table->home, given, &table->path, error) : TSR_OK;
+  }
+  if (sqlite3_stricmp(table->schema_name, "temp") != 0)
+    return tsx_fail(error, TSR_ERROR, "%s names a table of this database: expected the path of a directory", given);
+  int code = tsx_table_name_parse(given + strlen("db:"), &table->home, &name, error);
+  if (code == TSR_OK && !table->home) table->home = sqlite3_mprintf("main");
+  if (code == TSR_OK && table->home) table->path = tsx_store_path(table->home, name);
+  sqlite3_free(name);
+  return code == TSR_OK && !table->path ? tsx_out_of_memory(error) : code;
+}
+
 /* Makes the table object from the arguments of xCreate or xConnect. Does not access the array. */
-static int make_table(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments, tsx_table **out,
+static int make_table(tsx_connection *connection, int count, const char *const *arguments, tsx_table **out,
                       tsr_error *error) {
   tsx_table *table = sqlite3_malloc64(sizeof *table);
   if (!table) return tsx_out_of_memory(error);
@@ -471,11 +515,7 @@ static int make_table(sqlite3 *db, tsx_connection *connection, int count, const 
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
-  table->in_database = !table->options.path;
-  if (code == TSR_OK && !table->in_database)
-    code = tsx_path_resolve(db, table->schema_name, table->options.path, &table->path, error);
-  else if (code == TSR_OK && !(table->path = tsx_store_path(table->schema_name, table->name)))
-    code = tsx_out_of_memory(error);
+  if (code == TSR_OK) code = find_path(table, error);
   if (code < 0) {
     module_disconnect(&table->base);
     return code;
@@ -494,14 +534,14 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
                   char **message) {
   tsr_error error = {0};
   tsx_table *table = NULL;
-  if (make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  if (make_table(argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
   if (tsx_transactions_check(table->connection, &error) < 0) return module_fail(table, &error, message);
-  if (open_array(table, table->options.definition_count > 0, &error) < 0) return module_fail(table, &error, message);
+  if (open_or_make(table, &error) < 0) return module_fail(table, &error, message);
   tsx_journal_make_id(table->commit.id);
   table->declared.declaration = declaration(table, NOT_NULL_ALL);
   char *owner = NULL;
   int code = module_declare(table);
-  if (code == SQLITE_OK && !table->in_database && tsx_journal_first_owner(table, &owner, &error) < 0) {
+  if (code == SQLITE_OK && !tsx_store_is(table->path) && tsx_journal_first_owner(table, &owner, &error) < 0) {
     *message = sqlite3_mprintf("%s", error.message);
     code = tsx_sqlite_code(error.code);
   }
@@ -522,7 +562,7 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
  * SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again. While the statement
  * *reading is open, all reads see one state of the database. */
 static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->home);
   int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   if (code == SQLITE_OK) code = sqlite3_step(*reading);
@@ -534,7 +574,7 @@ static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
 static int open_or_recall(tsx_table *table, char **message) {
   tsr_error error = {0};
   sqlite3_stmt *reading = NULL;
-  int code = table->in_database ? begin_reading(table, &reading) : SQLITE_OK;
+  int code = tsx_store_is(table->path) ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && open_array(table, false, &error) == TSR_OK) {
     table->declared.declaration = declaration(table, NOT_NULL_ALL);
   } else {
@@ -554,7 +594,7 @@ static int module_connect(sqlite3 *db, void *argument, int count, const char *co
                           char **message) {
   tsr_error error = {0};
   tsx_table *table = NULL;
-  if (make_table(db, argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
+  if (make_table(argument, count, arguments, &table, &error) < 0) return module_fail(NULL, &error, message);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   int code = open_or_recall(table, message);
   if (code != SQLITE_OK) {
@@ -581,7 +621,8 @@ static int module_connect(sqlite3 *db, void *argument, int count, const char *co
 static const char *const *shadow_suffixes(const tsx_table *table) {
   static const char *const outside[] = {"config", "commits", NULL};
   static const char *const inside[] = {"config", "files", "chunks", NULL};
-  return table->in_database ? inside : outside;
+  static const char *const elsewhere[] = {"config", NULL};
+  return table->in_database ? inside : tsx_store_is(table->path) ? elsewhere : outside;
 }
 
 static const uint8_t *module_key(const tsx_table *table) {
@@ -593,25 +634,28 @@ static int module_destroy(sqlite3_vtab *vtab) {
   sqlite3 *db = table->connection->db;
   tsr_error error = {0};
   uint64_t levels;
-  if (table->in_database && tsx_overview_tables_drop(table->connection, table->schema_name, table->name,
-                                                     module_key(table), &levels, &error) < 0)
+  const bool keeps = table->connection->database_arrays.keeps;
+  const bool is_directory = !tsx_store_is(table->path);
+  if (table->in_database && !keeps &&
+      tsx_overview_tables_drop(table->connection, table->schema_name, table->name, module_key(table), &levels, &error) <
+          0)
     return tsx_vtab_error(vtab, &error);
   const tsx_watch watch = tsx_watch_begin(db, table->schema_name);
   if (tsx_journal_find_id(table, &error) < 0) return tsx_vtab_error(vtab, &error);
   if (tsx_transaction_detach(table, &error) < 0) return SQLITE_LOCKED; /* SQLite shows its own text for xDestroy */
   if (table->array && tsx_deferred_publish(table->connection, table->array, &error) < 0)
     return tsx_vtab_error(vtab, &error); /* likewise: only this connection knows of these commits */
-  if (table->array && !table->in_database && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
+  if (table->array && is_directory && !table->array->making.creation && tsx_journal_recover(table, &error) < 0 &&
       error.code != TSR_NOT_FOUND)
     return tsx_vtab_error(vtab, &error); /* dropping the record would lose commits that only it knows of */
-  if (table->array && !table->in_database && !table->array->making.creation) {
+  if (table->array && is_directory && !table->array->making.creation) {
     const int unpublished = tsx_journal_has_unpublished(table, &error);
     if (unpublished > 0)
       tsx_fail(&error, TSR_BUSY, "%s: another process is publishing what it has committed: try again", table->path);
     if (unpublished != 0) return tsx_vtab_error(vtab, &error);
   }
   tsx_store_release(table->connection, true);
-  for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
+  for (const char *const *suffix = shadow_suffixes(table); *suffix && !keeps; suffix++) {
     int code = module_run(
         db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));

@@ -86,6 +86,40 @@ int tsx_database_create(tsx_connection *connection, const char *name, const tsx_
   return code;
 }
 
+int tsx_database_adopt(tsx_connection *connection, const char *sql, tsr_error *error) {
+  const char *rest;
+  sqlite3_stmt *statement = NULL;
+  int code = tsx_savepoint_stand_by(connection, error);
+  if (code < 0) return code;
+  connection->database_arrays.adopts = true;
+  int result = sqlite3_prepare_v2(connection->db, sql, -1, &statement, &rest);
+  const bool single = statement && !*rest; /* texts that somebody has stored may hold more than one */
+  if (result == SQLITE_OK && single) result = sqlite3_step(statement);
+  connection->database_arrays.adopts = false;
+  if (result != SQLITE_DONE && result != SQLITE_OK)
+    code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+  else if (!single) code = tsx_fail(error, TSR_CORRUPT, "'%.200s' is not one statement", sql);
+  sqlite3_finalize(statement);
+  return tsx_savepoint_renew(connection, code, error);
+}
+
+int tsx_database_keep(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
+  char *sql = sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name);
+  if (!sql) return tsx_out_of_memory(error);
+  int code = tsx_savepoint_stand_by(connection, error);
+  if (code == TSR_OK) {
+    connection->database_arrays.keeps = true;
+    const int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+    connection->database_arrays.keeps = false;
+    if ((result & 0xff) == SQLITE_LOCKED)
+      code = tsx_fail(error, TSR_BUSY, "%s.%s is in use: a statement reads it", schema, name);
+    else if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+    code = tsx_savepoint_renew(connection, code, error);
+  }
+  sqlite3_free(sql);
+  return code;
+}
+
 /* ---- Open arrays ------------------------------------------------------------------------------------------------- */
 
 #define IDLE_ARRAYS    16 /* unreferenced arrays that stay open */

@@ -37,8 +37,7 @@ static bool level_has_table(const tsx_connection *connection, const char *schema
   return found;
 }
 
-/* Returns true if the table is a level of overviews. A table whose array cannot be opened is not. */
-static bool level_is(const tsx_connection *connection, const char *schema, const char *table, const uint8_t *key) {
+bool tsx_level_is(const tsx_connection *connection, const char *schema, const char *table, const uint8_t *key) {
   const tsr_array_options options = {.key = key};
   tsr_array *array = NULL;
   tsr_metadata *all = NULL;
@@ -70,7 +69,7 @@ int tsx_overview_tables_drop(tsx_connection *connection, const char *schema, con
   for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
     char *table = sqlite3_mprintf("%s_overview_%u", name, k);
     if (!table) return tsx_out_of_memory(error);
-    const bool is = level_is(connection, schema, table, key);
+    const bool is = tsx_level_is(connection, schema, table, key);
     const int code =
         is ? level_run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, table), error) : TSR_OK;
     sqlite3_free(table);
@@ -85,7 +84,7 @@ int tsx_overview_tables_rename(tsx_connection *connection, const char *schema, c
   for (unsigned k = 1; k <= TSX_LEVELS_MAX; k++) {
     char *table = sqlite3_mprintf("%s_overview_%u", name, k);
     if (!table) return tsx_out_of_memory(error);
-    const bool is = level_is(connection, schema, table, key);
+    const bool is = tsx_level_is(connection, schema, table, key);
     const int code = is ? level_run(connection,
                                     sqlite3_mprintf("ALTER TABLE \"%w\".\"%w\" RENAME TO \"%w_overview_%u\"", schema,
                                                     table, renamed, k),

@@ -147,6 +147,14 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error);
 
+/* Runs a CREATE VIRTUAL TABLE for an array that exists: its columns are those of the array, whatever the text says, and
+ * nothing is made but the declaration. The text must be one statement. The caller has opened a savepoint. */
+int tsx_database_adopt(tsx_connection *connection, const char *sql, tsr_error *error);
+
+/* Runs DROP TABLE, but leaves the shadow tables of an array in the database, or of a query: as ordinary tables, which
+ * tsx_database_adopt finds again. TSR_BUSY: a statement reads the table. The caller has opened a savepoint. */
+int tsx_database_keep(tsx_connection *connection, const char *schema, const char *name, tsr_error *error);
+
 /* ---- address.c: path arguments of SQL functions and table-valued functions, and keys by path --------------------- */
 /* A tsx_address is a path argument together with the key and the times that come with it. Order of use:
  * tsx_address_open; tsx_address_array if the array is needed; tsx_address_close. Keys by path are
@@ -260,8 +268,9 @@ typedef struct tsx_table {
   struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
   char *schema_name, *name; /* database and name of the SQL table */
+  char *home; /* the database that relative paths are relative to: schema_name, or SCHEMA for the path db:SCHEMA.NAME */
   char *path; /* of the array: from tsx_path_resolve, or db:SCHEMA.NAME in the database */
-  bool in_database;
+  bool in_database; /* the array's files are in shadow tables of this table; not for the path db:SCHEMA.NAME */
   uint32_t column_count; /* without hidden columns */
   tsx_column *columns;
   tsx_array *array; /* one reference; NULL if the array could not be opened */
@@ -815,6 +824,10 @@ void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
 /* Returns the path of a level; for level 0, the directory of all levels. From sqlite3_malloc; NULL if memory is
  * lacking. */
 char *tsx_level_path(const char *path, unsigned level);
+
+/* Returns true if the table is a level of overviews. A table whose array cannot be opened is not. `key` is 32 bytes or
+ * NULL. */
+bool tsx_level_is(const tsx_connection *connection, const char *schema, const char *table, const uint8_t *key);
 
 /* Drops the tables of a table's levels. A table that has such a name but is no level stays. `key` is 32 bytes or NULL.
  * *count: how many there were. */

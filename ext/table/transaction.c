@@ -697,6 +697,9 @@ int tsx_begin(sqlite3_vtab *vtab) {
   const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
   table->commit.begun = true;
   int code = tsx_transactions_check(table->connection, &error);
+  /* SQLite has locked the table's own database, which need not be the one that the array is in */
+  if (code == TSR_OK && !table->in_database && tsx_store_is(table->path))
+    code = tsx_store_lock(table->connection, table->path, &error);
   if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
   if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
     tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */

@@ -254,7 +254,7 @@ static const scenario drop = {
          "SELECT tessera_create_group('/disk/g')", "CREATE VIRTUAL TABLE v USING tessera('/disk/g/v', x INT DIMENSION)",
          "SELECT tessera_add_member('/disk/g', '/disk/g/v')", "DROP TABLE v"},
     .steps = {"DROP TABLE w", "SELECT tessera_drop('/disk/t')", "SELECT tessera_drop('/disk/u')",
-              "SELECT tessera_drop('/disk/g', '{\"members\":true}') > 0"},
+              "SELECT tessera_drop('/disk/g/v')", "SELECT tessera_drop('/disk/g', '{\"members\":true}')"},
     .again = {"CREATE VIRTUAL TABLE z USING tessera('/disk/z', x INT DIMENSION, a INT)", "INSERT INTO z VALUES(1, 1)"},
     .also = {"SELECT path, kind FROM tessera_objects('/disk')"},
     .extra = true};
@@ -532,10 +532,19 @@ static const scenario blocks = {.name = "blocks",
                                           "'{\"y\":[0,1],\"x\":[0,1]}'), '{\"y\":4,\"x\":3}')"},
                                 .again = {"INSERT INTO t VALUES(9, 9, 99)"}};
 
+static const scenario hidden = {
+    .name = "hidden",
+    .setup = {"CREATE VIRTUAL TABLE w USING tessera(x INT DIMENSION(0, 100), a INT)", "INSERT INTO w VALUES(1, 1)",
+              "CREATE VIRTUAL TABLE q USING tessera_query(SELECT count(*) AS n FROM w)"},
+    .steps = {"SELECT tessera_hide('db:q')", "SELECT tessera_hide('db:w')", "SELECT tessera_attach()",
+              "INSERT INTO w VALUES(2, 2)", "SELECT tessera_show('db:w')", "SELECT tessera_show('db:q')"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .extra = true};
+
 const scenario *const scenarios[] = {
     &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
     &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
     &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
     &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
     &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
-    NULL};
+    &hidden,  NULL};
