@@ -1,11 +1,12 @@
 /* memory.c: budgets, blocks, the arena and the growable buffer. No other file calls an allocator.
  *
- * A 16-byte header precedes each block: the tsr_memory that pays for the block, and the size of the block without the
- * header. Header and block are charged to that tsr_memory and to each of its parents, and `used` never passes `limit`
- * in any of them. The charge is made before the allocator is called and undone if the allocator fails.
+ * A 16-byte header precedes each block: the tsr_memory that pays for the block, the size of the block without the
+ * header, and how much larger the allocation is. Header and block are charged to that tsr_memory and to each of its
+ * parents, and `used` never passes `limit` in any of them. The charge is made before the allocator is called and undone
+ * if the allocator fails.
  *
- * Order: the budget; blocks, which are allocated under it; the arena, which cuts larger blocks into pieces; the
- * growable buffer.
+ * Order: the budget; spare blocks, which wait for their next use; blocks, which are allocated under a budget; the arena,
+ * which cuts larger blocks into pieces; the growable buffer.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@
 
 typedef struct memory_block {
   tsr_memory *owner;
-  _Alignas(8) uint64_t size; /* i386 would place it at byte 4 */
+  _Alignas(8) uint64_t sizes; /* i386 would place it at byte 4. See block_size and block_slack. */
 } memory_block;
 _Static_assert(sizeof(memory_block) == 16, "a block behind its header is aligned as the allocator's own blocks are");
 
@@ -60,6 +61,7 @@ static void memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, 
   memory->cancel.requested = NULL;
   memory->cancel.argument = NULL;
   memory->contexts = NULL;
+  memory->spares = NULL;
   atomic_init(&memory->lent, 0);
   atomic_init(&memory->cancel.decoded, 0);
   atomic_init(&memory->used, 0);
@@ -140,11 +142,129 @@ int tsr__memory_charge(tsr_memory *memory, uint64_t size, tsr_error *error) {
 
 void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(memory, NULL, size); }
 
+/* ---- Spare blocks ---------------------------------------------------------------------------- */
+
+#define SPARE_LEAST (UINT64_C(64) << 10) /* bytes of the smallest block that is kept; a smaller one costs few faults */
+#define SPARE_BYTES (UINT64_C(32) << 20) /* kept at most, in all slots together */
+#define SPARE_FIT   8 /* a block may be larger than its size, which is what is charged, by this part of it */
+
+/* A size fits 48 bits: no machine has more address space. The other 16 bits tell the capacity, the bytes that the
+ * allocation really has behind the header: 0 if that is the size; else n if it is the size, rounded up to a unit, and
+ * n - 1 units. */
+#define SIZE_BITS  48
+#define SIZE_MASK  ((UINT64_C(1) << SIZE_BITS) - 1)
+#define SLACK_UNIT UINT64_C(64)
+#define SLACK_MOST UINT64_C(0xffff)
+
+static uint64_t to_units(uint64_t size) { return (size + SLACK_UNIT - 1) / SLACK_UNIT; }
+static uint64_t block_size(const memory_block *b) { return b->sizes & SIZE_MASK; }
+
+static uint64_t block_capacity(const memory_block *b) {
+  const uint64_t size = block_size(b), slack = b->sizes >> SIZE_BITS;
+  return slack == 0 ? size : (to_units(size) + slack - 1) * SLACK_UNIT;
+}
+
+/* Hands out `size` of the `capacity` bytes of a block. */
+static void use_block(memory_block *b, tsr_memory *owner, uint64_t size, uint64_t capacity) {
+  uint64_t slack = 0;
+  if (capacity > size && capacity % SLACK_UNIT == 0) slack = capacity / SLACK_UNIT - to_units(size) + 1;
+  b->owner = owner;
+  b->sizes = size | TSR_MIN(slack, SLACK_MOST) << SIZE_BITS;
+  UNPOISON(b + 1, size);
+  POISON((char *)(b + 1) + size, block_capacity(b) - size);
+}
+
+/* Returns how many bytes to ask the allocator for: large blocks are rounded up by at most a SPARE_FIT-th, so that blocks of
+ * about one size, like the stored bytes of a file's tiles, can take each other's place. Pages of the slack that are
+ * never used are never touched. */
+static uint64_t capacity_for(tsr_memory *memory, uint64_t size) {
+  if (size < SPARE_LEAST || !tsr__memory_root(memory)->spares) return size;
+  uint64_t step = SPARE_LEAST / SPARE_FIT;
+  while (step * 2 * SPARE_FIT <= size) step *= 2;
+  const uint64_t capacity = (size + step - 1) / step * step;
+  return capacity <= memory->largest ? capacity : size;
+}
+
+static void free_spare(tsr_memory *root, memory_block *b) {
+  if (!b) return;
+  const uint64_t capacity = block_capacity(b);
+  UNPOISON(b + 1, capacity);
+  atomic_fetch_sub_explicit(&root->spares->bytes, capacity, memory_order_relaxed);
+  memory_release(root, NULL, capacity + sizeof *b);
+  root->reallocate(root->argument, b, 0);
+}
+
+static memory_block *take_slot(tsr_spare_blocks *spares, unsigned slot) {
+  if (!atomic_load_explicit(&spares->slots[slot], memory_order_relaxed)) return NULL;
+  return atomic_exchange_explicit(&spares->slots[slot], NULL, memory_order_acq_rel);
+}
+
+/* Puts a block that the spares already count into an empty slot, or else in the place of another. */
+static void fill_slot(tsr_memory *root, memory_block *b) {
+  tsr_spare_blocks *spares = root->spares;
+  for (unsigned i = 0; i < TSR_SPARE_SLOTS; i++) {
+    void *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&spares->slots[i], &none, b, memory_order_acq_rel,
+                                                memory_order_relaxed))
+      return;
+  }
+  const unsigned victim = atomic_fetch_add_explicit(&spares->next, 1, memory_order_relaxed) % TSR_SPARE_SLOTS;
+  free_spare(root, atomic_exchange_explicit(&spares->slots[victim], b, memory_order_acq_rel));
+}
+
+/* Keeps a block that was freed. Returns false if the caller must free it. */
+static bool keep_spare(tsr_memory *root, memory_block *b) {
+  const uint64_t capacity = block_capacity(b);
+  if (!root->spares || capacity < SPARE_LEAST || capacity > SPARE_BYTES / 2) return false;
+  if (tsr__memory_charge(root, capacity + sizeof *b, NULL) < 0) return false;
+  use_block(b, NULL, capacity, capacity);
+  POISON(b + 1, capacity);
+  const uint64_t before = atomic_fetch_add_explicit(&root->spares->bytes, capacity, memory_order_relaxed);
+  for (unsigned i = 0; i < TSR_SPARE_SLOTS && before > SPARE_BYTES - capacity &&
+                       atomic_load_explicit(&root->spares->bytes, memory_order_relaxed) > SPARE_BYTES;
+       i++) {
+    const unsigned victim = atomic_fetch_add_explicit(&root->spares->next, 1, memory_order_relaxed) % TSR_SPARE_SLOTS;
+    free_spare(root, take_slot(root->spares, victim));
+  }
+  fill_slot(root, b);
+  return true;
+}
+
+/* Takes a spare block for `size` bytes. Returns NULL if none fits. Its content is whatever it was. */
+static memory_block *take_spare(tsr_memory *root, uint64_t size) {
+  if (!root->spares || size < SPARE_LEAST) return NULL;
+  for (unsigned i = 0; i < TSR_SPARE_SLOTS; i++) {
+    memory_block *b = take_slot(root->spares, i);
+    if (!b) continue;
+    const uint64_t capacity = block_capacity(b);
+    if (capacity >= size && capacity - size <= size / SPARE_FIT) {
+      atomic_fetch_sub_explicit(&root->spares->bytes, capacity, memory_order_relaxed);
+      memory_release(root, NULL, capacity + sizeof *b);
+      return b;
+    }
+    fill_slot(root, b);
+  }
+  return NULL;
+}
+
+bool tsr__spare_blocks_release(tsr_memory *root) {
+  bool any = false;
+  for (unsigned i = 0; i < TSR_SPARE_SLOTS && root->spares; i++) {
+    memory_block *b = take_slot(root->spares, i);
+    any = any || b;
+    free_spare(root, b);
+  }
+  return any;
+}
+
 /* ---- Blocks ---------------------------------------------------------------------------------- */
+
+/* Bytes of the largest block: sizes have 48 bits, and the allocator may round up. */
+#define BLOCK_MOST TSR_MIN((uint64_t)PTRDIFF_MAX / 8 * 7 - sizeof(memory_block), SIZE_MASK / 2)
 
 /* Charges a block of `size` bytes and its header. */
 static int charge_block(tsr_memory *memory, uint64_t size, tsr_error *error) {
-  if (size > PTRDIFF_MAX - sizeof(memory_block))
+  if (size > BLOCK_MOST)
     return tsr__fail(error, TSR_BUDGET, "%llu bytes of memory requested: more than can be addressed",
                      (unsigned long long)size);
   return tsr__memory_charge(memory, size + sizeof(memory_block), error);
@@ -163,18 +283,34 @@ static int fail_system(tsr_memory *memory, uint64_t size, tsr_error *error) {
  * aliasing rules. */
 static void set_pointer(void *pointer, void *block) { memcpy(pointer, &block, sizeof block); }
 
+/* Calls the allocator; spare blocks make room if it fails. */
+static memory_block *allocate_block(tsr_memory *memory, memory_block *old, uint64_t capacity, bool zero) {
+  const uint64_t bytes = capacity + sizeof(memory_block);
+  const bool standard = memory->reallocate == reallocate_standard; /* calloc skips pages that are known to be zero */
+  memory_block *b;
+  do b = zero && standard ? calloc(1, bytes) : memory->reallocate(memory->argument, old, bytes);
+  while (!b && tsr__spare_blocks_release(tsr__memory_root(memory)));
+  if (b && zero && !standard) memset(b, 0, bytes);
+  return b;
+}
+
 static int memory_allocate(tsr_memory *memory, uint64_t size, bool zero, void *pointer, tsr_error *error) {
   TSR_TRY(charge_block(memory, size, error));
-  bool standard = memory->reallocate == reallocate_standard; /* calloc skips pages that are known to be zero */
-  memory_block *b =
-      zero && standard ? calloc(1, size + sizeof *b) : memory->reallocate(memory->argument, NULL, size + sizeof *b);
-  if (!b) {
-    memory_release(memory, NULL, size + sizeof *b);
-    return fail_system(memory, size, error);
+  uint64_t capacity;
+  memory_block *b = size < SPARE_LEAST ? NULL : take_spare(tsr__memory_root(memory), size);
+  if (b) {
+    capacity = block_capacity(b);
+    use_block(b, memory, size, capacity);
+    if (zero) memset(b + 1, 0, size);
+  } else {
+    capacity = capacity_for(memory, size);
+    b = allocate_block(memory, NULL, capacity, zero);
+    if (!b) {
+      memory_release(memory, NULL, size + sizeof *b);
+      return fail_system(memory, size, error);
+    }
+    use_block(b, memory, size, capacity);
   }
-  if (zero && !standard) memset(b, 0, size + sizeof *b);
-  b->owner = memory;
-  b->size = size;
   set_pointer(pointer, b + 1);
   return TSR_OK;
 }
@@ -211,21 +347,29 @@ int tsr__realloc(tsr_memory *memory, uint64_t size, void *pointer, tsr_error *er
   memcpy(&old, pointer, sizeof old);
   if (!old) return memory_allocate(memory, size, false, pointer, error);
   old--;
-  uint64_t before = old->size;
+  const uint64_t before = block_size(old), capacity = block_capacity(old);
   assert(old->owner == memory);
   if (size > before) {
-    if (size > PTRDIFF_MAX - sizeof *old) return charge_block(memory, size, error);
+    if (size > BLOCK_MOST) return charge_block(memory, size, error);
     TSR_TRY(tsr__memory_charge(memory, size - before, error));
   }
-  memory_block *b = memory->reallocate(memory->argument, old, size + sizeof *b);
-  if (!b && size <= before) return TSR_OK; /* the old block is large enough */
-  if (!b) {
-    memory_release(memory, NULL, size - before);
-    return fail_system(memory, size, error);
+  const bool fits = size <= capacity && size >= SPARE_LEAST && capacity - size <= size / SPARE_FIT;
+  if (fits) {
+    use_block(old, memory, size, capacity);
+  } else {
+    const uint64_t wanted = capacity_for(memory, size);
+    UNPOISON(old + 1, capacity);
+    memory_block *b = allocate_block(memory, old, wanted, false);
+    if (!b) {
+      use_block(old, memory, before, capacity);
+      if (size <= before) return TSR_OK; /* the old block is large enough */
+      memory_release(memory, NULL, size - before);
+      return fail_system(memory, size, error);
+    }
+    use_block(b, memory, size, wanted);
+    set_pointer(pointer, b + 1);
   }
   if (size < before) memory_release(memory, NULL, before - size);
-  b->size = size;
-  set_pointer(pointer, b + 1);
   return TSR_OK;
 }
 
@@ -239,8 +383,11 @@ void tsr__free(void *pointer) {
   if (!pointer) return;
   memory_block *b = (memory_block *)pointer - 1;
   tsr_memory *owner = b->owner;
-  uint64_t size = b->size + sizeof *b;
-  owner->reallocate(owner->argument, b, 0);
+  const uint64_t size = block_size(b) + sizeof *b, capacity = block_capacity(b);
+  if (capacity < SPARE_LEAST || !keep_spare(tsr__memory_root(owner), b)) {
+    UNPOISON(b + 1, capacity);
+    owner->reallocate(owner->argument, b, 0);
+  }
   memory_release(owner, NULL, size);
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 typedef struct tsr_context_pool tsr_context_pool;
+typedef struct tsr_spare_blocks tsr_spare_blocks;
 
 /* ---- Budgets --------------------------------------------------------------------------------- */
 
@@ -40,6 +41,9 @@ typedef struct tsr_memory {
   tsr_cancel cancel; /* in a root */
   /* In a root: idle contexts of compression libraries (filter.h), borrowed. NULL: contexts are not pooled. */
   struct tsr_context_pool *contexts;
+  /* In a root: large blocks that were freed and wait for their next use, borrowed. NULL: they go back to the allocator
+   * at once. */
+  struct tsr_spare_blocks *spares;
 } tsr_memory;
 
 /* Makes a root without a limit. `reallocate` must be thread-safe; NULL means the C library's allocator. */
@@ -107,6 +111,21 @@ int tsr__realloc_array(tsr_memory *memory, uint64_t count, uint64_t size, void *
 
 /* Frees a block and releases its bytes from the budget that paid for it. NULL is allowed. */
 void tsr__free(void *pointer);
+
+/* Large blocks that were freed. A scan takes and frees megabytes for each tile, and most allocators return such blocks
+ * to the operating system at once, so each tile would pay for page faults and zeroed pages again. Blocks keep their
+ * pages here instead, for the next allocation of about their size. They are charged to the root alone, and they go back
+ * to the allocator when it fails, and with tsr__spare_blocks_release. Lock-free, so that a fork finds no lock held. */
+#define TSR_SPARE_SLOTS 16
+
+struct tsr_spare_blocks {
+  _Atomic(void *) slots[TSR_SPARE_SLOTS]; /* a free block, or NULL */
+  _Atomic uint64_t bytes; /* of the blocks in all slots, at most SPARE_BYTES (memory.c) */
+  _Atomic unsigned next; /* the slot that gives way when all are taken */
+};
+
+/* Returns all blocks in root->spares to the allocator. Returns true if there was one. */
+bool tsr__spare_blocks_release(tsr_memory *root);
 
 /* Zeroes memory in a way that the compiler cannot optimise away, for keys. */
 void tsr__wipe(void *pointer, uint64_t size);

@@ -68,6 +68,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   e->memory.cancel.requested = options->interrupted;
   e->memory.cancel.argument = options->interrupted_argument;
   e->memory.contexts = &e->contexts;
+  e->memory.spares = &e->spares;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;
   e->permits_argument = options->permits_argument;
@@ -93,6 +94,7 @@ void tsr_environment_close(tsr_environment *environment) {
   tsr__free(environment->bucket_bound);
   tsr__bounds_release(&environment->bounds);
   tsr__context_pool_release(&environment->memory);
+  tsr__spare_blocks_release(&environment->memory);
   environment->memory.reallocate(environment->memory.argument, environment, 0);
 }
 

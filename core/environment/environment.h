@@ -30,6 +30,7 @@ typedef struct tsr_store_counted {
 struct tsr_environment {
   tsr_memory memory; /* root of all memory budgets */
   tsr_context_pool contexts; /* idle codec contexts; `memory` points here */
+  tsr_spare_blocks spares; /* freed blocks that wait for their next use; `memory` points here */
   bool single_threaded; /* never use worker threads */
   int (*permits)(void *argument, const char *path, tsr_error *error); /* asks the host; NULL: all paths are permitted */
   void *permits_argument;

@@ -478,6 +478,147 @@ static void test_wipe_zeroes_exactly_its_range(void **state) {
   tsr__wipe(NULL, 0);
 }
 
+/* ---- Spare blocks ------------------------------------------------------------------------------------------------ */
+
+#define LARGE (UINT64_C(1) << 20)
+
+static void spare_root(tsr_memory *root, tsr_spare_blocks *spares, faulty *f) {
+  tsr__memory_init_root(root, faulty_reallocate, f);
+  memset(spares, 0, sizeof *spares);
+  root->spares = spares;
+}
+
+/* A scan's pattern: blocks of about one size, one after the other. Only the first comes from the allocator. */
+static void test_large_blocks_are_used_again(void **state) {
+  faulty f = {0};
+  tsr_memory root, query;
+  tsr_spare_blocks spares;
+  spare_root(&root, &spares, &f);
+  tsr__memory_init(&query, &root, 2 * LARGE, "query");
+  for (uint64_t i = 0; i < 100; i++) {
+    const uint64_t size = LARGE - 500 * (i % 7);
+    uint8_t *p;
+    assert_int_equal(tsr__alloc(&query, size, &p, NULL), TSR_OK);
+    assert_int_equal((uintptr_t)p % ALIGNMENT, 0);
+    assert_int_equal(query.used, size + HEADER); /* the size, not what the block could hold */
+    memset(p, 0xee, size);
+    tsr__free(p);
+    assert_int_equal(query.used, 0);
+    assert_true(root.used > LARGE / 2); /* the spare block stays charged to the root */
+  }
+  assert_int_equal(f.calls, 1);
+  uint8_t *zeros; /* zeroed blocks are zero, whatever a spare block held */
+  assert_int_equal(tsr__alloc_zero(&query, LARGE - 3000, &zeros, NULL), TSR_OK);
+  for (uint64_t i = 0; i < LARGE - 3000; i++) assert_int_equal(zeros[i], 0);
+  tsr__free(zeros);
+  assert_int_equal(f.calls, 1);
+  assert_true(tsr__spare_blocks_release(&root) && !tsr__spare_blocks_release(&root));
+  assert_true(root.used == 0 && spares.bytes == 0 && f.live == 0);
+}
+
+/* Small blocks go back at once; so does a block of a root without spares. */
+static void test_small_blocks_are_not_kept(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  void *p;
+  spare_root(&root, &spares, &f);
+  assert_int_equal(tsr__alloc(&root, 60000, &p, NULL), TSR_OK);
+  tsr__free(p);
+  assert_true(root.used == 0 && f.live == 0);
+  root.spares = NULL;
+  assert_int_equal(tsr__alloc(&root, LARGE, &p, NULL), TSR_OK);
+  tsr__free(p);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+/* More blocks than slots, and more bytes than are kept: the oldest give way. */
+static void test_spare_blocks_are_bounded(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  void *p[200];
+  spare_root(&root, &spares, &f);
+  for (uint64_t size = 70000; size <= 8 * LARGE; size *= 5) {
+    for (int i = 0; i < 50; i++) assert_int_equal(tsr__alloc(&root, size, &p[i], NULL), TSR_OK);
+    for (int i = 0; i < 50; i++) tsr__free(p[i]);
+    assert_true(f.live > 0 && f.live <= TSR_SPARE_SLOTS);
+    assert_true(spares.bytes <= 32 * LARGE && root.used == spares.bytes + (uint64_t)f.live * HEADER);
+  }
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+/* A block grows and shrinks; its content stays, and the charge is its size. */
+static void test_large_blocks_grow_in_place(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  uint8_t *p = NULL;
+  spare_root(&root, &spares, &f);
+  uint64_t filled = 0;
+  for (int i = 0; i < 400; i++) {
+    const uint64_t size = i < 200 ? 1000 + 4321 * (uint64_t)i : 1000 + 4321 * (uint64_t)(400 - i);
+    assert_int_equal(tsr__realloc(&root, size, &p, NULL), TSR_OK);
+    assert_int_equal(root.used, size + HEADER + spares.bytes + (spares.bytes > 0 ? HEADER : 0));
+    for (uint64_t k = filled; k < size; k++) p[k] = (uint8_t)(k * 31);
+    for (uint64_t k = 0; k < size; k += 997) assert_int_equal(p[k], (uint8_t)(k * 31));
+    filled = size;
+  }
+  tsr__free(p);
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+/* An allocator that fails gets the spare blocks, and is asked again. */
+static void test_spare_blocks_help_a_failing_allocator(void **state) {
+  faulty f = {0};
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  void *p, *small;
+  spare_root(&root, &spares, &f);
+  assert_int_equal(tsr__alloc(&root, LARGE, &p, NULL), TSR_OK);
+  tsr__free(p);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&root, 100, &small, NULL), TSR_OK);
+  assert_int_equal(spares.bytes, 0);
+  f.fail_at = f.calls + 1;
+  assert_int_equal(tsr__alloc(&root, 100, &p, NULL), TSR_NOMEM); /* nothing is left to give back */
+  tsr__free(small);
+  assert_true(root.used == 0 && f.live == 0);
+}
+
+static void *use_blocks(void *argument) {
+  tsr_memory *root = argument;
+  for (uint64_t i = 0; i < 2000; i++) {
+    uint8_t *p;
+    const uint64_t size = 66000 + (i % 13) * 9000;
+    if (tsr__alloc(root, size, &p, NULL) < 0) return root;
+    memset(p, (int)i, size);
+    for (uint64_t k = 0; k < size; k += 4096)
+      if (p[k] != (uint8_t)i) return root; /* another thread has this block, too */
+    tsr__free(p);
+  }
+  return NULL;
+}
+
+static void test_threads_share_spare_blocks(void **state) {
+  tsr_memory root;
+  tsr_spare_blocks spares;
+  pthread_t threads[4];
+  memset(&spares, 0, sizeof spares);
+  tsr__memory_init_root(&root, NULL, NULL);
+  root.spares = &spares;
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_blocks, &root), 0);
+  for (int i = 0; i < 4; i++) {
+    void *failed;
+    assert_int_equal(pthread_join(threads[i], &failed), 0);
+    assert_null(failed);
+  }
+  tsr__spare_blocks_release(&root);
+  assert_true(root.used == 0 && spares.bytes == 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_block_is_charged_to_all_parents),
@@ -494,6 +635,12 @@ int main(void) {
       cmocka_unit_test(test_no_failing_allocation_leaks),
       cmocka_unit_test(test_lent_memory_is_used_first),
       cmocka_unit_test(test_wipe_zeroes_exactly_its_range),
+      cmocka_unit_test(test_large_blocks_are_used_again),
+      cmocka_unit_test(test_small_blocks_are_not_kept),
+      cmocka_unit_test(test_spare_blocks_are_bounded),
+      cmocka_unit_test(test_large_blocks_grow_in_place),
+      cmocka_unit_test(test_spare_blocks_help_a_failing_allocator),
+      cmocka_unit_test(test_threads_share_spare_blocks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
