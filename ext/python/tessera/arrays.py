@@ -792,6 +792,11 @@ class Array(Stream):
             self._npy(attribute, **{name: lent.enter_context(_Lent(self.connection, *place)) for name, place in places.items()})
         return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
+    def scipy(self, attribute: str | None = None) -> Any:
+        """A sparse array with two dimensions of integers as a coo_array of scipy."""
+        from .annotated import read_matrix
+        return read_matrix(self, self._only(attribute))
+
     def dask(self, attribute: str | None = None) -> Any:
         """An attribute as a dask.array, whose chunks are tiles. Its tasks pickle, so processes and other machines may run them."""
         import dask.array
