@@ -17,7 +17,7 @@ import uuid
 
 import numpy
 
-from . import sql
+from . import statements as sql
 from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
 from .columns import object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
