@@ -81,7 +81,7 @@ def write_wheel(place, binary, name, info, version, platforms):
                 "License: MIT\nRequires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n").encode() + info["README.md"]
     files[f"{folder}/METADATA"] = metadata
     files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\n{tags}".encode()
-    files[f"{folder}/entry_points.txt"] = b"[xarray.backends]\ntessera = tessera.xarray:Entrypoint\n"
+    files[f"{folder}/entry_points.txt"] = b"[console_scripts]\ntessera = tessera.cli:main\n[xarray.backends]\ntessera = tessera.xarray:Entrypoint\n"
     for name in ("LICENSE", "NOTICES"):
         files[f"{folder}/{name}"] = info[name]
     record = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}" for name, data in files.items()]

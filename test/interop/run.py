@@ -2,7 +2,7 @@
 first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
 "skipped".
 
-usage: run.py [--apsw | --arrow | --bare | --moto] ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw | --arrow | --bare | --files | --moto] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
 import glob
@@ -14,6 +14,7 @@ TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is t
 APSW = "apsw", [["apsw"]]
 ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
                                                                               for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
+FILES = "pyarrow, pandas, xarray", [["netCDF4", "zarr", "rioxarray", "laspy", "cyvcf2", "anndata", "scipy"], ["netCDF4", "rioxarray", "anndata", "scipy"], ["xarray"]]   # files.py names what is missing
 BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[s3]==5.2.5", "flask", "flask-cors"]]  # 5.2.1 names an answer wrongly; moto[server] brings all services
 
@@ -46,8 +47,8 @@ def pip_of(folder):
         return packages_of(place)[0] if has_pip(place) else None
 
 
-def make(folder, modules, wanted, below=None):
-    """Returns the environment's Python, or None. An environment that has been tried and found complete has the file `complete`. It also has the packages of the environment `below`."""
+def make(folder, modules, wanted, below=()):
+    """Returns the environment's Python, or None. An environment that has been tried and found complete has the file `complete`. It also has the packages of the environments `below`."""
     python, complete = os.path.join(folder, "bin", "python"), os.path.join(folder, "complete")
     if os.path.exists(python) and os.path.exists(complete):
         with open(complete, encoding="utf-8") as f:
@@ -58,7 +59,7 @@ def make(folder, modules, wanted, below=None):
         return None
     if below:
         with open(os.path.join(packages_of(folder)[0], "below.pth"), "w", encoding="utf-8") as f:
-            f.write(packages_of(below)[0] + "\n")
+            f.writelines(f"{packages_of(place)[0]}\n" for place in below)
     for packages in wanted:   # a package compiles what is imported of it; to compile all takes longer than the download
         result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--no-compile", "--timeout", "30",
                                  "--retries", "1"] + packages, env=dict(plain(), PYTHONPATH=pip))
@@ -69,7 +70,7 @@ def make(folder, modules, wanted, below=None):
     return None
 
 
-def make_alone(folder, modules, wanted, below=None):
+def make_alone(folder, modules, wanted, below=()):
     """Calls make() while no other test does. So no test imports a package that another one is still installing."""
     os.makedirs(folder, exist_ok=True)
     with open(folder + ".lock", "w") as lock:
@@ -79,13 +80,17 @@ def make_alone(folder, modules, wanted, below=None):
 
 def main():
     arguments = sys.argv[1:]
-    kinds = {"--apsw": APSW, "--arrow": ARROW, "--bare": BARE, "--moto": MOTO}
+    kinds = {"--apsw": APSW, "--arrow": ARROW, "--bare": BARE, "--files": FILES, "--moto": MOTO}
     kind = arguments.pop(0) if arguments[0] in kinds else None
     modules, wanted = kinds.get(kind, TILEDB)
     folder, script = arguments[:2]
     python = sys.executable if has(sys.executable, modules) else None
-    if not python:   # the environment with pyarrow has the packages of the one without it, which are large, and more
-        below = f"{folder}-bare" if kind == "--arrow" and make_alone(f"{folder}-bare", *BARE) else None
+    if not python:   # the environment with pyarrow has the packages of the one without it, which are large, and more; that of files has those of both
+        below, base = [], folder.removesuffix("-files")
+        if kind in ("--arrow", "--files") and make_alone(f"{base}-bare", *BARE):
+            below = [f"{base}-bare"]
+        if kind == "--files" and make_alone(base, *ARROW, below):
+            below = [base, *below]
         python = make_alone(folder, modules, wanted, below)
     if not python:
         print(f"skipped: the Python package `{wanted[-1][0]}`, which the test needs, could not be installed")

@@ -5,11 +5,13 @@
     tessera.load(db)
     db.execute("CREATE VIRTUAL TABLE relief USING tessera('data/relief')")
 """
-from .arrays import Array, Stream, configure, open, rows
+from . import accessor as _accessor
+from .arrays import Array, Stream, configure, drop, open, rows
 from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unsupported)
 from .loading import load, loadable_path
-from .making import create, create_as, create_csv
+from .making import create, create_as, create_csv, to_anndata
+from .results import Result, sql
 
 __version__ = "@VERSION@"
 __all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unsupported",
-           "configure", "create", "create_as", "create_csv", "load", "loadable_path", "open", "rows"]
+           "Result", "configure", "create", "create_as", "create_csv", "drop", "load", "loadable_path", "open", "rows", "sql", "to_anndata"]

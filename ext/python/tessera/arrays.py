@@ -24,8 +24,8 @@ import urllib.parse
 import weakref
 from typing import Any
 
-from . import sql
-from .errors import Denied, Interrupted, NotFound, Range, Unsupported, plain_errors
+from . import statements as sql
+from .errors import Denied, Error, Interrupted, NotFound, Range, Unsupported, plain_errors
 from .loading import load
 
 __all__ = ["Array", "Stream", "configure", "open", "rows"]
@@ -792,6 +792,11 @@ class Array(Stream):
             self._npy(attribute, **{name: lent.enter_context(_Lent(self.connection, *place)) for name, place in places.items()})
         return numpy.broadcast_to(nulls.reshape(nulls.shape + (1,) * (block.ndim - nulls.ndim)), block.shape) if masked else None
 
+    def scipy(self, attribute: str | None = None) -> Any:
+        """A sparse array with two dimensions of integers as a coo_array of scipy."""
+        from .annotated import read_matrix
+        return read_matrix(self, self._only(attribute))
+
     def dask(self, attribute: str | None = None) -> Any:
         """An attribute as a dask.array, whose chunks are tiles. Its tasks pickle, so processes and other machines may run them."""
         import dask.array
@@ -877,8 +882,96 @@ class Array(Stream):
         if "as_of" in self._state:
             self._now()
 
+    def __getitem__(self, key: Any) -> Array:
+        """a["temp"], a["day", "temp"]: these columns. a[10:20, 5]: these coordinates, dimension by dimension; a slice of integers ends before its stop,
+        as everywhere in Python, and one of texts or instants includes it. Coordinates are those of the array: they need not begin with 0."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if keys and all(isinstance(name, str) for name in keys) and set(keys) <= {*self.attributes, *self.dims, *self.labels}:
+            return self.select(*keys)
+        dims = self.dims
+        if Ellipsis in [k for k in keys if k is Ellipsis]:
+            at = next(i for i, k in enumerate(keys) if k is Ellipsis)
+            keys = (*keys[:at], *[slice(None)] * (len(dims) - len(keys) + 1), *keys[at + 1:])
+        if len(keys) > len(dims):
+            raise IndexError(f"array {self.path} has {len(dims)} dimensions, {', '.join(dims)}, and {len(keys)} indexes were given")
+        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if k != slice(None)}) if keys else self
+
+    def _index(self, name, key):
+        if isinstance(key, slice):
+            if key.step not in (None, 1):
+                raise IndexError(f"{name}: a slice of an array has no step")
+            stop = key.stop - 1 if isinstance(key.stop, int) or hasattr(key.stop, "dtype") and key.stop.dtype.kind in "iu" else key.stop
+            low = key.start
+        else:
+            low, stop = key, None
+        domain = dict(self._about("name, domain", "tessera_schema", "role = 'dimension'"))[name]
+        begins = json.loads(domain)[0] if domain else None
+        if isinstance(begins, int) and begins >= 0 and any(isinstance(end, int) and end < 0 for end in (low, key.stop if isinstance(key, slice) else None)):
+            raise IndexError(f"{name}: coordinates of {self.path} begin with {begins}, and indexes are coordinates: none is counted from the end")
+        if isinstance(key, slice) and isinstance(low, int) and isinstance(stop, int) and stop < low:
+            return []
+        return (low, stop) if isinstance(key, slice) else key
+
+    __iter__ = None   # rows come as streams: it has no order in which a loop would want them
+
+    def __bool__(self):
+        return True   # len() may have to count
+
+    def __len__(self):
+        """The number of cells of this part: the rows that its stream has."""
+        return self._calculate("count(*)")
+
+    def _calculate(self, *expressions):
+        from .results import as_table
+        connection = self.connection
+        with as_table(self, connection) as (table, condition), plain_errors(self.path):
+            text = sql.rows(connection, "SELECT tessera_sql(?)", (f"SELECT {', '.join(expressions)} FROM {table} WHERE {condition}",))[0][0]
+            found = sql.rows(connection, text)[0]
+        return found[0] if len(found) == 1 else found
+
+    def count(self, attribute: str | None = None) -> int:
+        """The cells that have a value of the attribute: neither NULL nor NaN."""
+        return self._calculate(f"count({sql.name(self._only(attribute))})")
+
+    def sum(self, attribute: str | None = None) -> int | float | None:
+        """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, it need not be named."""
+        return self._calculate(f"sum({sql.name(self._only(attribute))})")
+
+    def mean(self, attribute: str | None = None) -> float | None:
+        """The mean, without NULL and NaN."""
+        return self._calculate(f"avg({sql.name(self._only(attribute))})")
+
+    def min(self, attribute: str | None = None) -> Any:
+        """The least value."""
+        return self._calculate(f"min({sql.name(self._only(attribute))})")
+
+    def max(self, attribute: str | None = None) -> Any:
+        """The greatest value."""
+        return self._calculate(f"max({sql.name(self._only(attribute))})")
+
+    def std(self, attribute: str | None = None) -> float | None:
+        """The standard deviation of a sample."""
+        return self._calculate(f"stddev({sql.name(self._only(attribute))})")
+
+    def median(self, attribute: str | None = None) -> float | None:
+        """The median."""
+        return self._calculate(f"median({sql.name(self._only(attribute))})")
+
+    def to_pandas(self) -> Any:
+        """The cells as a DataFrame, with the coordinates as columns."""
+        from .results import to_pandas
+        return to_pandas(self)
+
     def __repr__(self):
-        return f"<tessera.Array {self.path!r} {_json({**self._box, **self._options})}>"
+        from .cards import card
+        try:
+            return card(self)
+        except Error as e:   # it was removed, or nobody may read it any more
+            return f"<tessera.Array {self.path!r} {_json({**self._box, **self._options})}: {e}>"
+
+    def _repr_html_(self):
+        from .cards import html_card
+        return html_card(self)
 
 
 def need_connection(connection, path):
@@ -996,6 +1089,13 @@ def open(path: str | os.PathLike, *, connection: Any = None, as_of: Any = None, 
         return array
     array._state["schema"], = array._about("schema", "tessera_array")[0]
     return array
+
+
+def drop(path: str | os.PathLike, *, connection: Any = None, members: bool = False) -> None:
+    """Removes an array, with all of its states; 'db:NAME' as DROP TABLE does. members: the path is a group, and what is in it goes, too."""
+    need_connection(connection, path)
+    here = Array(connection, os.fspath(path))
+    here._rows(*("SELECT tessera_drop(?, ?)", here.path, '{"members": true}') if members else ("SELECT tessera_drop(?)", here.path))
 
 
 def rows(connection: Any, select: str, **options: Any) -> Stream:

@@ -69,7 +69,10 @@ def _extents(variable, lengths, options):
 
 
 def _block(variable):
-    return variable.data if variable.chunks is None and isinstance(variable.data, numpy.ndarray) else variable
+    """Returns the ndarray of a variable in memory; another is read part by part."""
+    if variable.chunks is not None or not getattr(variable, "_in_memory", True):   # of a file; `data` would read all of it
+        return variable
+    return variable.data if isinstance(variable.data, numpy.ndarray) else variable
 
 
 def _one(name, variable, labels, renamed, options):

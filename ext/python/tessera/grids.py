@@ -6,7 +6,9 @@ savepoint does that. In a bucket the array is there before its cells; on an erro
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -15,14 +17,15 @@ import uuid
 
 import numpy
 
-from . import sql
+from . import statements as sql
 from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
 from .columns import object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
 __all__ = ["POSITIONS", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
-           "typed_metadata"]
+           "typed_metadata", "written"]
 
+written = contextvars.ContextVar("written", default=None)   # is told how many bytes each write of a block had
 POSITIONS = "_index"   # ends the name of a dimension whose own name a label has
 _CELLS, _WRITE_BYTES = 262144, 256 << 20   # of a tile at most; of one write of a chunked source
 _UNITS = {"Y": "YEAR", "M": "MONTH", "W": "WEEK", "D": "DAY", "h": "HR", "m": "MIN", "s": "SEC", "ms": "MS", "us": "US", "ns": "NS", "ps": "PS", "fs": "FS",
@@ -213,18 +216,23 @@ def savepoint(connection):
 
 # ---- Writing -----------------------------------------------------------------------------------------------------------
 
-def _slabs(blocks, lengths, extents, low):
-    """Cuts chunked blocks along the first axis, at tiles, into parts of some 256 MiB. ndarrays stay whole, so they are one commit: the extension
-    reads them where they lie."""
+def _parts(blocks, lengths, extents, origin):
+    """Cuts chunked blocks at tiles into parts of some 256 MiB: along the first axis, and where one row of tiles is larger, along the next ones, too.
+    Yields the coordinates of each part and its ndarrays. ndarrays stay whole, so they are one commit: the extension reads them where they lie."""
     if all(isinstance(block, numpy.ndarray) for block in blocks.values()):
-        yield low, blocks
+        yield origin, blocks
         return
-    first = next(iter(lengths))
-    length, extent = lengths[first], extents
-    row = sum(numpy.dtype(b.dtype).itemsize for b in blocks.values()) * int(numpy.prod([lengths[d] for d in list(lengths)[1:]], dtype=float) or 1)
-    step = max(1, _WRITE_BYTES // max(row * extent, 1)) * extent
-    for start in range(0, length, step):
-        yield start + low, {name: numpy.asarray(_values(block[start:start + step])) for name, block in blocks.items()}
+    steps, cell = dict(lengths), sum(numpy.dtype(block.dtype).itemsize for block in blocks.values())
+    for name in lengths:
+        size = cell * math.prod(steps.values())
+        if size <= _WRITE_BYTES:
+            break
+        row = size // steps[name] * extents[name]
+        steps[name] = min(lengths[name], max(1, _WRITE_BYTES // max(row, 1)) * extents[name])
+    for starts in itertools.product(*(range(0, length, steps[name]) for name, length in lengths.items())):
+        cut = tuple(slice(start, start + steps[name]) for start, name in zip(starts, lengths))
+        yield ({name: origin[name] + start for start, name in zip(starts, lengths)},
+               {name: numpy.asarray(_values(block[cut])) for name, block in blocks.items()})
 
 
 def _values(block):
@@ -270,19 +278,19 @@ def make_grid(place, table, blocks, lengths, labels, options, connection):
 
 
 def fill_grid(array, blocks, lengths, origin):
-    first = next(iter(lengths))
-    extent = next(int(tile) for name, tile in array._about("name, tile", "tessera_schema") if name == first)
     if not all(lengths.values()):
         return
+    fields = {name: (kind, tile) for name, kind, tile in array._about("name, datatype, tile", "tessera_schema", "role = 'dimension'")}
     if _by_rows(blocks):
         from .making import create
-        kinds = dict(array._about("name, datatype", "tessera_schema", "role = 'dimension'"))
-        origin = {name: _number(value, kinds[name]) for name, value in origin.items()}
+        origin = {name: _number(value, fields[name][0]) for name, value in origin.items()}
         create(array.path, _columns(blocks, lengths, origin), connection=array._connection, if_exists="append",
                **secret(array._state))
         return
-    for start, parts in _slabs(blocks, lengths, extent, origin[first]):
-        array.write_all({name: _stored(part) for name, part in parts.items()}, {**origin, first: start})
+    for start, parts in _parts(blocks, lengths, {name: int(fields[name][1]) for name in lengths}, origin):
+        array.write_all({name: _stored(part) for name, part in parts.items()}, start)
+        if written.get():
+            written.get()(sum(part.nbytes for part in parts.values()))
 
 
 def set_metadata(array, key, value):
@@ -337,7 +345,7 @@ def _typed(kind, num, value):
 
 def create_grid(path, blocks, connection, if_exists, options):
     """Makes a dense array of ndarrays of one shape."""
-    blocks = {str(name): numpy.asanyarray(block) for name, block in blocks.items()}
+    blocks = {str(name): block if hasattr(block, "dims") else numpy.asanyarray(block) for name, block in blocks.items()}   # what has dims is read part by part
     shapes = {block.shape for block in blocks.values()}
     if len(shapes) != 1 or not next(iter(shapes)):
         raise ValueError(f"the ndarrays have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with an axis at least")

@@ -9,7 +9,7 @@ from typing import Any
 from .arrays import _STREAM, Array, _connect, _functions, _plain, _pointer, exists, need_connection, secret
 from .errors import Error, Exists
 
-__all__ = ["create", "create_as", "create_csv"]
+__all__ = ["create", "create_as", "create_csv", "to_anndata"]
 _LISTS = ("dimensions", "grow", "nullable", "not_null", "enumerate", "columns")   # options that take names
 
 
@@ -60,6 +60,10 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
     - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes; of a dict of
       ndarrays with one axis `dimensions` names columns, as in a DataFrame
+    - a sparse matrix of scipy: a sparse array of `row`, `col` and `value`
+    - an AnnData: a group in the layout of TileDB-SOMA; to_anndata() reads it. The result is a dict of Arrays
+    - the path of a file, which the library for its format reads block by block: NetCDF and Zarr (xarray), GeoTIFF (rioxarray), Parquet (pyarrow), CSV, LAS
+      and LAZ (laspy), VCF and BCF (cyvcf2), h5ad (anndata). progress: True or False, whether a bar is shown; by default on a terminal
     - a Dataset of xarray: a group at `path`, with an array for each variable; the result is a dict of Arrays. Coordinates that rise or fall are
       dimension labels: `lat` is the latitude, and the dimension is `lat_index`. labels=False makes none, and the dimension is `lat`
 
@@ -68,8 +72,17 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     if connection is not None:
         _functions(connection)
     module, options = type(data).__module__.partition(".")[0], _listed_names(options)
+    if isinstance(data, (str, os.PathLike)):
+        from .files import create_file
+        return create_file(path, data, connection, if_exists, options)
     if type(data).__name__ == "DataTree" and module == "xarray":
         raise TypeError("a DataTree is a tree of Datasets: for node in tree.subtree: tessera.create(path + node.path, node.to_dataset())")
+    if module == "anndata":
+        from .annotated import create_anndata
+        return create_anndata(path, data, connection, if_exists, options)
+    if module == "scipy" and hasattr(data, "tocoo"):
+        from .annotated import create_matrix
+        return create_matrix(path, data, connection, if_exists, options)
     if module == "xarray":
         from .datasets import create_dataset
         return create_dataset(path, data, connection, if_exists, options)
@@ -98,6 +111,12 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
         raise MemoryError("an Arrow stream")
     return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
+
+
+def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:
+    """Returns the AnnData of a SOMA experiment, which create() or TileDB-SOMA has made. measurement: its first one, unless one is named. layer: what is X."""
+    from .annotated import read_anndata
+    return read_anndata(path, connection or _connect(), measurement, layer)
 
 
 def _without_index(frame, options):

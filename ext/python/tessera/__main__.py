@@ -1,0 +1,6 @@
+"""python -m tessera is the command `tessera`."""
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,311 @@
+"""Files of other formats become arrays by one call: tessera.create("cube", "era5.nc"). A well-kept library reads each format; this file chooses it,
+and hands on what it reads block by block, so that memory stays bounded whatever the size of the file.
+
+- grids (NetCDF, Zarr, GeoTIFF) become dense arrays, whose coordinates are dimension labels;
+- tables (Parquet, CSV), points (LAS) and variants (VCF) become Arrow streams, and those sparse arrays.
+"""
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import sys
+import time
+
+from . import grids
+from .errors import NotFound, Unsupported
+
+__all__ = ["create_file"]
+
+_POINTS = 1 << 20   # of a LAS file that are read at once
+_ROWS = 65536       # of a batch of a table
+
+
+def _library(file, *names):
+    """Imports the libraries that read a file, and returns the first one's module."""
+    modules = []
+    for name in names:
+        try:
+            modules.append(importlib.import_module(name.replace("-", "_")))
+        except ImportError as e:
+            missing = " ".join(dict.fromkeys(name.partition(".")[0] for name in names))
+            raise ModuleNotFoundError(f"{file}: reading it needs {missing}, and {e.name or name} is not installed: pip install {missing}", name=e.name) from e
+    return modules[0]
+
+
+# ---- Progress ------------------------------------------------------------------------------------------------------------
+
+class _Bar:
+    """A line on stderr that tells how much is done, once something takes longer than half a second. total: 0 if nobody knows it."""
+
+    def __init__(self, name, shown):
+        self._name, self._shown = name, sys.stderr.isatty() if shown is None else shown
+        self._began, self._printed, self._width = time.monotonic(), 0.0, 0
+        self.total = self._done = 0
+
+    def add(self, amount):
+        self._done += amount
+        now = time.monotonic()
+        if not self._shown or now - self._began < 0.5 or now - self._printed < 0.1 and self._done != self.total:
+            return
+        self._printed = now
+        part = min(1, self._done / self.total) if self.total else 0
+        left = f", {(now - self._began) * (1 - part) / part:.0f} s left" if 0 < part < 1 else ""
+        line = f"{self._name} [{'#' * int(30 * part):<30}] {100 * part:3.0f} %{left}" if self.total else f"{self._name}: {self._done:,}"
+        sys.stderr.write(f"\r{line:<{self._width}}")
+        sys.stderr.flush()
+        self._width = len(line)
+
+    def close(self):
+        if self._width:
+            sys.stderr.write("\n")
+
+
+def _counted(bar, batches, size=len):
+    """Yields batches, and tells the bar how many rows they have."""
+    for batch in batches:
+        yield batch
+        bar.add(size(batch))
+
+
+# ---- Grids ---------------------------------------------------------------------------------------------------------------
+
+def _dataset(file, bar, path, connection, if_exists, options):
+    engine, needs = (("zarr", "zarr") if file.rstrip("/").endswith(".zarr") else (None, "netCDF4"))
+    xarray = _library(file, "xarray", needs)
+    from .datasets import create_dataset
+    with xarray.open_dataset(file, engine=engine, cache=False) as data:
+        bar.total = sum(variable.nbytes for variable in data.variables.values())
+        return create_dataset(path, data, connection, if_exists, options)
+
+
+def _raster(file, bar, path, connection, if_exists, options):
+    """A GeoTIFF, or another raster that GDAL reads: an attribute for each band. Where the file names a value that means "no data", such cells are
+    NaN, and bands of integers become floats; masked=False keeps their numbers as they are."""
+    rioxarray = _library(file, "rioxarray")
+    with rioxarray.open_rasterio(file, cache=False) as raster:
+        masked = options.pop("masked", True) and raster.rio.nodata is not None
+    with rioxarray.open_rasterio(file, masked=masked, cache=False) as raster:
+        names = _band_names(raster)
+        blocks = {name: raster.variable[number] for number, name in enumerate(names)}
+        axes = dict(zip(raster.dims[1:], raster.shape[1:]))
+        labels = {name: (name, raster.coords[name].values) for name in axes if name in raster.coords and raster.coords[name].dims == (name,)}
+        metadata = {"nodata": raster.rio.encoded_nodata if masked else raster.rio.nodata, "transform": list(raster.rio.transform())[:6]}
+        if raster.rio.crs is not None:
+            metadata["crs"] = raster.rio.crs.to_wkt()
+        options["metadata"] = {**{key: value for key, value in metadata.items() if value is not None}, **options.get("metadata", {})}
+        bar.total = sum(block.nbytes for block in blocks.values())
+        options = {"dimensions": list(axes), "labels": labels, **options}
+        return grids.create_grid(path, blocks, connection, if_exists, options)
+
+
+def _band_names(raster):
+    """Returns a name for each band: the band's own if they all differ; `value` for a single one; band_1 and so on."""
+    given = raster.attrs.get("long_name")
+    given = [given] if isinstance(given, str) else list(given or ())
+    if len(given) == raster.shape[0] and len({name.lower() for name in given}) == len(given) and all(given) and not set(given) & set(raster.dims):
+        return given
+    return ["value"] if raster.shape[0] == 1 else [f"band_{i + 1}" for i in range(raster.shape[0])]
+
+
+# ---- Tables --------------------------------------------------------------------------------------------------------------
+
+def _stream(schema, batches, path, connection, if_exists, options):
+    import pyarrow
+
+    from .making import create
+    return create(path, pyarrow.RecordBatchReader.from_batches(schema, batches), connection=connection, if_exists=if_exists, **options)
+
+
+def _parquet(file, bar, path, connection, if_exists, options):
+    """A file or a directory of files. What pandas wrote as the index are the dimensions, unless `dimensions` names others."""
+    dataset = _library(file, "pyarrow.dataset", "pyarrow").dataset(file, format="parquet")
+    schema, columns = dataset.schema, None
+    described = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = [name for name in described if isinstance(name, str)]
+    if index and "dimensions" not in options and if_exists != "append":
+        options = {**options, "dimensions": [_unnamed(name, index) for name in index]}
+    columns = [_unnamed(name, index) for name in schema.names]
+    bar.total = dataset.count_rows()
+    batches = (batch.rename_columns(columns) for batch in dataset.to_batches(batch_size=_ROWS))
+    schema = schema.remove_metadata()
+    for place, name in enumerate(columns):
+        schema = schema.set(place, schema.field(place).with_name(name))
+    return _stream(schema, _counted(bar, batches), path, connection, if_exists, options)
+
+
+def _unnamed(name, index):
+    """pandas calls levels without a name __index_level_0__ in files; here they have the names that reset_index() gives them."""
+    if name not in index or not name.startswith("__index_level_"):
+        return name
+    return "index" if len(index) == 1 else f"level_{index.index(name)}"
+
+
+def _csv(file, bar, path, connection, if_exists, options):
+    from .making import create_csv
+    if file.endswith(".tsv"):
+        options = {"delimiter": "\t", **options}
+    return create_csv(path, file, connection=connection, if_exists=if_exists, **options)
+
+
+def _packed_csv(file, bar, path, connection, if_exists, options):
+    csv = _library(file, "pyarrow.csv", "pyarrow")
+    with csv.open_csv(file, parse_options=csv.ParseOptions(delimiter="\t" if file.endswith(".tsv.gz") else ",")) as reader:
+        return _stream(reader.schema, _counted(bar, reader), path, connection, if_exists, options)
+
+
+# ---- Points --------------------------------------------------------------------------------------------------------------
+
+def _las(file, bar, path, connection, if_exists, options):
+    """A LAS or LAZ file: points by x and y; several may be at one place. z, intensity, classification and the others are attributes."""
+    laspy = _library(file, "laspy", "pyarrow", *(["lazrs"] if file.lower().endswith(".laz") else []))
+    import numpy
+    import pyarrow
+    with laspy.open(file) as opened:
+        header = opened.header
+        fields = [name for name in header.point_format.dimension_names if name not in ("X", "Y", "Z")]
+
+        def columns(points):
+            made = {name: numpy.ascontiguousarray(getattr(points, name)) for name in ("x", "y", "z")}
+            for name in fields:
+                values = numpy.asarray(points[name])
+                for part in range(values.shape[1] if values.ndim > 1 else 1):   # extra dimensions may have several values
+                    made[name if values.ndim == 1 else f"{name}_{part}"] = numpy.ascontiguousarray(values if values.ndim == 1 else values[:, part])
+            return pyarrow.RecordBatch.from_pydict(made)
+
+        bar.total = header.point_count
+        chunks = (columns(points) for points in opened.chunk_iterator(_POINTS))
+        first = next(chunks, None)
+        if first is None:
+            first = columns(laspy.ScaleAwarePointRecord.zeros(0, header=header))
+        made = {"dimensions": ["x", "y"], "duplicates": True, "cell_order": "hilbert"} if if_exists != "append" else {}
+        with contextlib.suppress(Exception):   # a header may name a system that nobody here can parse
+            crs = header.parse_crs()
+            if crs is not None and if_exists != "append":
+                made["metadata"] = {"crs": crs.to_wkt()}
+        return _stream(first.schema, _counted(bar, _chain(first, chunks)), path, connection, if_exists, {**made, **options})
+
+
+def _chain(first, others):
+    yield first
+    yield from others
+
+
+# ---- Variants ------------------------------------------------------------------------------------------------------------
+
+_VCF_TYPES = {"Integer": "int32", "Float": "float", "String": "string", "Character": "string"}
+
+
+def _vcf(file, bar, path, connection, if_exists, options):
+    """A VCF or BCF file: a row for each record and sample, by contig, pos (from 1 on) and sample. INFO and FORMAT fields are columns info_X and fmt_X:
+    numbers and texts where the header says that there is one, else JSON."""
+    cyvcf2 = _library(file, "cyvcf2", "pyarrow")
+    import pyarrow
+    source = cyvcf2.VCF(file)
+    try:
+        fields = {"INFO": {}, "FORMAT": {}}
+        for line in source.header_iter():
+            info = line.info(extra=True)
+            if info.get("HeaderType") in fields and info["ID"] != "GT":
+                fields[info["HeaderType"]][info["ID"]] = "bool" if info["Type"] == "Flag" else _VCF_TYPES[info["Type"]] if info["Number"] == "1" else "json"
+        samples = source.samples or [""]
+        fixed = {"contig": "string", "pos": "int64", "sample": "string", "end": "int64", "id": "string", "ref": "string", "alt": "string", "qual": "float",
+                 "filter": "string", "gt": "string", "phased": "bool"}
+        kinds = {**fixed, **{f"info_{name}": kind for name, kind in fields["INFO"].items()}, **{f"fmt_{name}": kind for name, kind in fields["FORMAT"].items()}}
+        types = {"string": pyarrow.string(), "json": pyarrow.string(), "int32": pyarrow.int32(), "int64": pyarrow.int64(), "float": pyarrow.float32(), "bool": pyarrow.bool_()}
+        schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+        made = {"dimensions": ["contig", "pos", "sample"], "duplicates": True, "metadata": {"vcf_header": source.raw_header}} if if_exists != "append" else {}
+        return _stream(schema, _counted(bar, _vcf_batches(source, samples, fields, schema)), path, connection, if_exists, {**made, **options})
+    finally:
+        source.close()
+
+
+def _vcf_batches(source, samples, fields, schema):
+    import pyarrow
+    rows = []
+    for record in source:
+        rows += _vcf_rows(record, samples, fields)
+        if len(rows) >= _ROWS // 4:
+            yield pyarrow.RecordBatch.from_pylist(rows, schema)
+            rows = []
+    yield pyarrow.RecordBatch.from_pylist(rows, schema)
+
+
+def _vcf_rows(record, samples, fields):
+    shared = {"contig": record.CHROM, "pos": record.POS, "end": record.end, "id": record.ID, "ref": record.REF,
+              "alt": json.dumps(record.ALT) if record.ALT else None, "qual": record.QUAL, "filter": ";".join(record.FILTERS) or None}
+    shared.update({f"info_{name}": _vcf_value(record.INFO.get(name), kind) for name, kind in fields["INFO"].items()})
+    genotypes = record.genotypes if record.gt_types.size else None
+    formats = {name: record.format(name) for name in fields["FORMAT"] if name in record.FORMAT}
+    for place, sample in enumerate(samples):
+        row = {**shared, "sample": sample}
+        if genotypes:
+            *alleles, phased = genotypes[place]
+            alleles = [allele for allele in alleles if allele > -2]   # -2 ends a call of fewer alleles than others have
+            row.update(gt=("|" if phased else "/").join("." if allele < 0 else str(allele) for allele in alleles), phased=bool(phased))
+        for name, values in formats.items():
+            row[f"fmt_{name}"] = _vcf_value(_present(values[place]), fields["FORMAT"][name])
+        yield row
+
+
+def _present(values):
+    """Returns the values of a sample without htslib's marks: what is missing is None, and what follows the end is gone."""
+    import numpy
+    if isinstance(values, str):
+        return None if values in ("", ".") else values
+    values = numpy.atleast_1d(values)
+    if values.dtype.kind == "i":
+        low = numpy.iinfo(values.dtype).min
+        listed = [None if v == low else int(v) for v in values if v != low + 1]
+    else:
+        bits = values.astype("f4").view("u4")
+        listed = [None if bit == 0x7F800001 or v != v else float(v) for v, bit in zip(values, bits) if bit != 0x7F800002]
+    return listed[0] if len(listed) == 1 else listed if any(v is not None for v in listed) else None
+
+
+def _vcf_value(value, kind):
+    if kind == "bool":
+        return True if value else None
+    if value is None or kind not in ("json", "string"):
+        return value if not isinstance(value, (tuple, list)) else next(iter(value), None)
+    if kind == "string":
+        return str(value)
+    return json.dumps(value if isinstance(value, (list, tuple)) else value.split(",") if isinstance(value, str) else [value])
+
+
+# ---- Single cells --------------------------------------------------------------------------------------------------------
+
+def _h5ad(file, bar, path, connection, if_exists, options):
+    anndata = _library(file, "anndata", "pyarrow")
+    from .annotated import create_anndata
+    data = anndata.read_h5ad(file, backed="r")   # X stays in the file
+    try:
+        return create_anndata(path, data, connection, if_exists, options)
+    finally:
+        data.file.close()
+
+
+# ---- The kinds of files --------------------------------------------------------------------------------------------------
+
+_READERS = {".nc": _dataset, ".nc4": _dataset, ".cdf": _dataset, ".zarr": _dataset, ".tif": _raster, ".tiff": _raster, ".parquet": _parquet, ".pq": _parquet,
+            ".csv": _csv, ".tsv": _csv, ".csv.gz": _packed_csv, ".tsv.gz": _packed_csv, ".las": _las, ".laz": _las, ".vcf": _vcf, ".vcf.gz": _vcf, ".bcf": _vcf,
+            ".h5ad": _h5ad}
+
+
+def create_file(path, file, connection, if_exists, options):
+    """Makes an array, or a group, of a file. The ending of its name tells what it is."""
+    file = os.fspath(file)
+    name = file.rstrip("/").lower()
+    reader = next((_READERS[ending] for ending in sorted(_READERS, key=len, reverse=True) if name.endswith(ending)), None)
+    if reader is None:
+        raise Unsupported(f"{file}: create() does not know this kind of file; it reads {', '.join(_READERS)}")
+    if "://" not in file and not os.path.exists(file):
+        raise NotFound(f"{file}: there is no such file")
+    bar = _Bar(os.path.basename(file.rstrip("/")), options.pop("progress", None))
+    counted = grids.written.set(bar.add)
+    try:
+        return reader(file, bar, path, connection, if_exists, options)
+    finally:
+        grids.written.reset(counted)
+        bar.close()

@@ -1,0 +1,193 @@
+"""tessera.sql(), and what an Array tells of itself: the rows are those of SQLite by rows, Python's variables and DataFrames are tables, and nothing is
+read before it is asked for.
+
+usage: results.py EXTENSION
+"""
+import contextlib
+import io
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+
+from package import fails, run, same
+
+try:
+    import numpy as np
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+except ImportError as e:
+    print(f"{e.name} is not installed")
+    sys.exit(77)
+
+values = np.arange(60.0).reshape(3, 4, 5)
+values[0, 0, 0] = np.nan
+whole = np.arange(60, dtype="i4").reshape(3, 4, 5)
+
+
+def cube():
+    return tessera.create("cube", {"v": values, "n": whole}, dimensions=["t", "y", "x"], labels={"y": ("y", [10.0, 20.0, 30.0, 40.0])}, if_exists="replace")
+
+
+def test_slices():
+    a = cube()
+    same([len(part) for part in (a, a[0:2], a[0, ..., 1:3], a[2], a[1:1], a[:, :, 4], a.where("v", ">", 30), a.sel(x=[0, 3]), a.sel(y=(15, 35)))],
+         [60, 40, 8, 20, 0, 12, 29, 24, 30], "len")
+    for key in (np.s_[0:2], np.s_[1], np.s_[:, 1:3], np.s_[0, ..., 1:3], np.s_[..., -0], np.s_[np.int64(1):np.int64(3)]):
+        expected = whole[key]
+        assert np.array_equal(a[key].numpy("n").reshape(expected.shape), expected), key
+        same(len(pa.table(a[key])), len(a[key]), f"{key}: len is the rows of the stream")
+    same(a["v"].select("v")._options["columns"], ["v"], "a column")
+    same(pa.table(a["n", "x"]).column_names, ["n", "x"], "columns")
+    fails(IndexError, "none is counted from the end", lambda: a[-1])
+    fails(IndexError, "none is counted from the end", lambda: a[:-1])
+    fails(IndexError, "3 dimensions, t, y_index, x, and 4", lambda: a[0, 0, 0, 0])
+    fails(IndexError, "no step", lambda: a[::2])
+    fails(TypeError, "not iterable", lambda: list(a))
+    assert a and a[1:1], "an Array is true, also without cells"
+    days = tessera.create("days", pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]), "v": [1, 2, 3]}).set_index("day"))
+    same(len(days["2024-01-01":"2024-01-02"]), 2, "ends of instants are inclusive")
+
+
+def test_calculations():
+    a = cube()
+    same((a.sum("n"), a.mean("v"), a["v"].max(), a["v"].min(), a["v"].median(), a.count("v"), a["n"][1].sum()), (1770, 30.0, 59.0, 1.0, 30.0, 59, int(whole[1].sum())), "aggregates")
+    assert abs(a.std("n") - whole.std(ddof=1)) < 1e-9
+    same(a.sel(y=(15, 35)).sum("n"), int(whole[:, 1:3].sum()), "by labels")
+    same((a.sel(x=[0, 3]).sum("n"), a.where("n", "in", [1, 2, 70]).sum("n"), a.where("n", "<", 0).sum("n")), (int(whole[:, :, [0, 3]].sum()), 3, None), "lists, and no cells")
+    fails(ValueError, "name one", lambda: a.mean())
+    before = tessera.open("cube")
+    a.write_all({"v": values * 0, "n": whole * 0})
+    same((before.sum("n"), a.sum("n")), (1770, 0), "each shows its own time")
+    same(a.connection.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "no table stays behind")
+
+
+def test_cards():
+    a = cube()
+    text = repr(a)
+    for words in ("'cube': dense, 60 cells", "dimension  y_index  INT64", "label      y ", "attribute  v ", "tiles of", 'tessera.sql("SELECT ... FROM a")'):
+        assert words in text, text
+    assert ".where('n', '>', 3)" in repr(a.sel(t=1).where("n", ">", 3)) and "sel(t=1)" in repr(a.sel(t=1).where("n", ">", 3))
+    assert "<svg" in a._repr_html_() and "y_index" in a._repr_html_()
+    hostile = tessera.create("<script>", {"<b>&": np.arange(4).reshape(2, 2)}, dimensions=["<i>", "x"])
+    assert "<script>" not in hostile._repr_html_() and "<b>" not in hostile._repr_html_().replace("<b>&lt;script", ""), hostile._repr_html_()
+    tessera.drop("<script>")
+    fails(tessera.NotFound, "", lambda: tessera.open("<script>"))
+    assert "<script>" in repr(hostile), "an Array that is gone still says its path"
+    for made in (tessera.create("empty", pd.DataFrame({"k": np.arange(2), "v": [1, 2]}).set_index("k")), tessera.create("text", pd.DataFrame({"k": ["a"], "v": [1]}).set_index("k"))):
+        assert "attribute" in repr(made) and made._repr_html_()
+
+
+def test_sources():
+    a, towns = cube(), pd.DataFrame({"y": [10.0, 20.0], "town": ["A", "B"]})
+    part = a.sel(t=1).select("y", "n")
+    expected = [("A", int(whole[1, 0].sum())), ("B", int(whole[1, 1].sum()))]
+    text = "SELECT town, sum(n) FROM part JOIN towns USING (y) GROUP BY 1 ORDER BY 1"
+    same(tessera.sql(text).fetchall(), expected, "variables of the caller")
+    same(tessera.sql(text, towns=pl.from_pandas(towns)).fetchall(), expected, "by keyword, of polars")
+    same(tessera.sql(text, towns=pa.table(towns)).fetchall(), expected, "a table of pyarrow")
+    same(tessera.sql(f"WITH w AS (SELECT 1 AS one) {text}").fetchall(), expected, "beside a CTE")
+    same(tessera.sql(f"-- says what\n/* and why */ WITH RECURSIVE w(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM w WHERE i < 3) {text}").fetchall(), expected, "a recursive one")
+    copied = tessera.sql("SELECT sum(y) FROM towns")
+    towns.loc[0, "y"] = 1000.0
+    same(copied.fetchall(), [(30.0,)], "a copy, made when sql() is called")
+    inner = tessera.sql("SELECT y, sum(n) AS s FROM a GROUP BY y")
+    same(tessera.sql("SELECT max(s) FROM inner").fetchone(), (555,), "a Result")
+    place = pathlib.Path("cube")
+    same(tessera.sql("SELECT count(*) FROM place").fetchone(), (60,), "a path")
+    same(tessera.sql("SELECT count(*) FROM './cube'").fetchone(), (60,), "a path in the text")
+    number = 3
+    fails(TypeError, "number is a int, which is no table", lambda: tessera.sql("SELECT * FROM number", number=number))
+    fails(tessera.Error, "nothing_here", lambda: tessera.sql("SELECT * FROM nothing_here"))
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    tessera.load(db)
+    db.execute("CREATE TABLE towns(y, town)")
+    same(tessera.sql("SELECT count(*) FROM towns", connection=db).fetchone(), (0,), "a table of the connection goes first")
+    same(tessera.sql("SELECT count(*) FROM towns", connection=db, towns=towns).fetchone(), (2,), "a keyword before it")
+    inside = tessera.create("db:inside", towns, connection=db)
+    same(tessera.sql("SELECT count(*) FROM inside", connection=db).fetchone(), (2,), "an array in the database")
+    del inside
+    import gc
+    gc.collect()
+    same(db.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "sources end with their results")
+
+
+def test_results():
+    a = cube()
+    text = "SELECT y, sum(n) AS s, avg(v) FROM a WHERE n > ? GROUP BY y ORDER BY y"
+    before = _reads(a)
+    same((tessera.sql("SELECT x, sum(n) AS s, avg(v) FROM a GROUP BY x").columns, _reads(a) - before), (["x", "s", "avg(v)"], 0), "names without a read")
+    result = tessera.sql(text, (10,))
+    rows = tessera.sql(text, (10,), columnar="never").fetchall()
+    same((result.fetchall(), result.fetchone(), result.fetchmany(2), [tuple(r) for r in result]), (rows, rows[0], rows[:2], rows), "tuples")
+    same(tessera.sql(text.replace("?", ":least"), {"least": 10, "more": 1}).fetchall(), rows, "a parameter by name")
+    fails(KeyError, ":least", lambda: tessera.sql(text.replace("?", ":least"), {"most": 1}))
+    same((result.df()["s"].tolist(), result.pl()["s"].to_list(), result.arrow()["s"].to_pylist(), result.numpy("s").tolist()), ([row[1] for row in rows],) * 4, "frames")
+    same(sorted(result.numpy()), sorted(result.columns), "all columns")
+    assert "s" in repr(result) and "<table>" in result._repr_html_()
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        result.explain()
+        tessera.sql("SELECT n FROM a").show(3)
+    assert "columns:" in shown.getvalue() and shown.getvalue().rstrip().endswith("..."), shown.getvalue()
+    same(tessera.sql("SELECT avg(n) FROM a", columnar="require").fetchone(), (29.5,), "columnar")
+    fails(tessera.Unsupported, "no part of this runs over columns", lambda: tessera.sql("SELECT n FROM a LIMIT 1", columnar="require"))
+    fails(tessera.Denied, "run this with connection.execute: 'DELETE FROM x'", lambda: tessera.sql("DELETE FROM x"))
+    fails(tessera.Error, "one statement only", lambda: tessera.sql("SELECT 1; SELECT 2"))
+    fails(TypeError, "not int", lambda: tessera.sql(3))
+    fails(ValueError, "columnar", lambda: tessera.sql("SELECT 1", columnar="maybe"))
+    same(tessera.sql("SELECT 1 AS a, 2 AS a, x'00', NULL, 1.5").fetchall(), [(1, 2, b"\0", None, 1.5)], "values of each type")
+    same(tessera.sql("VALUES (1), (2)").fetchall(), [(1,), (2,)], "VALUES")
+
+
+def _reads(array):
+    return array.connection.execute("SELECT value FROM tessera_stats WHERE name = 'tiles_read'").fetchone()[0]
+
+
+def test_apsw():
+    try:
+        import apsw
+    except ImportError:
+        return
+    a, connection = cube(), apsw.Connection(":memory:")
+    same(tessera.sql("SELECT y, sum(n) FROM a WHERE n < ? GROUP BY y", (20,), connection=connection).fetchall(), tessera.sql("SELECT y, sum(n) FROM a WHERE n < 20 GROUP BY y").fetchall(), "apsw")
+    same(tessera.sql("SELECT sum(n) AS s FROM a", connection=connection).columns, ["s"], "names")
+
+
+def command(*words, status=0, **options):
+    done = subprocess.run([sys.executable, "-m", "tessera", *words], capture_output=True, text=True, **options)
+    assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout if status != 2 else done.stderr
+
+
+def test_command():
+    cube()
+    tessera.create("below/deep", whole, dimensions=["t", "y", "x"])
+    same(command("--csv", "ls", ".").splitlines()[0], "path,kind,cells,bytes", "ls")
+    assert "./cube,dense array,60," in command("ls", ".") and "deep" not in command("ls", ".") and "deep" in command("ls", "-r", "."), command("ls", ".")
+    assert "attribute  v" in command("info", "cube") and "format 22" in command("info", "cube"), command("info", "cube")
+    assert command("info", "--ddl", "cube").startswith("CREATE VIRTUAL TABLE"), "ddl"
+    same(command("sql", "SELECT y, sum(n) AS s FROM './cube' WHERE n < :m GROUP BY y", "-p", "m=7"), "y,s\n10.0,10\n20.0,11\n", "sql")
+    same(command("--json", "sql", "-", input="SELECT 1 AS a, NULL AS b, 'x|y' AS c"), '[{"a": 1, "b": null, "c": "x|y"}]\n', "json, of standard input")
+    same(command("--markdown", "sql", "SELECT 'x|y' AS c"), "| c |\n|---|\n| x\\|y |\n", "markdown")
+    assert "│ s    │" in command("--box", "sql", "SELECT sum(n) AS s FROM './cube'"), command("--box", "sql", "SELECT sum(n) AS s FROM './cube'")
+    assert "columns" in command("sql", "--explain", "SELECT sum(n) FROM './cube'")
+    command("sql", "--arrow", "out.arrow", "SELECT sum(n) AS s FROM './cube'")
+    same(pa.ipc.open_file("out.arrow").read_all().to_pylist(), [{"s": 1770}], "an Arrow file")
+    same(len(command("head", "cube", "-n", "3").splitlines()), 4, "head")
+    same(command("--limit", "1", "head", "cube", "--where", "n = 7").splitlines()[1].split(",")[-1], "7", "head --where")
+    same(command("copy", "cube", "smaller", "--set", 'extents={"t":1}'), "60 cells\n", "copy")
+    command("check", "cube")
+    with open("smaller/__fragments/" + os.listdir("smaller/__fragments")[0] + "/a1.tdb", "r+b") as file:
+        file.truncate(3)
+    assert "error," in command("check", "smaller", status=1), "errors are status 1"
+    for words, says in ((("info", "nowhere"), "nowhere"), (("ls", "nowhere"), "nowhere"), (("sql", "SELECT"), ""), (("sql", "DELETE FROM x"), "reads"), (("sql", "SELECT 1", "-p", "x"), "NAME=VALUE")):
+        told = command(*words, status=2)
+        assert told.count("\n") == 1 and told.startswith("tessera: ") and says in told, told
+    assert "usage" in command("cube", status=2), "a path before a verb is an error with the list"
+    assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None
+
+
+run(globals(), "SELECTs over arrays and DataFrames give SQLite's rows")
