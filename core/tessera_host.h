@@ -128,9 +128,10 @@ TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
 /* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so another array must have
  * replaced the schema's array at the same path. */
 TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
-/* Returns true if the last listing of the array found prepared commits: only then does tsr_array_recover have anything
- * to do. */
-TSR_API bool tsr_array_has_prepared(const tsr_array *array);
+/* Returns true if tsr_array_recover may have something to do, as far as the last listing of the array shows: prepared
+ * commits, merges that died before they took effect, vacuum files of which it is not known yet whether they have cells
+ * twice. Reads no file, except a schema that is not loaded yet. */
+TSR_API bool tsr_array_needs_recovery(tsr_array *array);
 
 /* ---- Writers whose changes can be read and undone ---------------------------------------------------------------- */
 
