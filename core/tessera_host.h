@@ -108,6 +108,15 @@ TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_
  * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than 64 schemas. Reads the
  * schemas. */
 TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
+/* Bounds the codes of an enumerated attribute in a sparse array: *end is greater than the code of each committed cell
+ * of the snapshot. UINT64_MAX: a code is negative, or the fragments' statistics prove nothing. Fragments that lack the
+ * attribute do not count (tsr_array_always_has). Reads the statistics of fragments that are new. `field`: of the schema
+ * with which the snapshot was opened. */
+TSR_API int tsr_snapshot_codes_end(tsr_snapshot *snapshot, uint32_t field, uint64_t *end, tsr_error *error);
+/* The same for the cells of all snapshots, of any time, that can be opened at present. Also UINT64_MAX if the array has
+ * more than `most` fragments, or is in a bucket, where reading their statistics takes requests. */
+TSR_API int tsr_array_codes_end(tsr_array *array, const tsr_field *attribute, uint64_t most, uint64_t *end,
+                                tsr_error *error);
 /* Gives a snapshot from the last listing, without checking whether the array has changed since: for estimates. Returns
  * 1 and a snapshot, which the caller closes; 0 if there is none, or if checking is so cheap that the caller should use
  * tsr_snapshot_open. */
