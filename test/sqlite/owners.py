@@ -168,6 +168,25 @@ def test_a_marker_has_the_id_of_the_database_file():
     same(rows(place), [5, 6, 7, 8])
 
 
+def test_a_file_that_comes_back_gets_a_new_id():
+    """A file that is moved away and back has the same place as before, path and inode. A copy may have taken the first id there meanwhile, so it is not used again."""
+    place = folder()
+    db = open_array(place)
+    first = owner_config(db)["owner"]
+    db.close()
+    ids = [first.split()[0]]
+    for path in ("away.db", "my.db", "away.db", "my.db"):
+        os.rename(os.path.join(place, "my.db" if path == "away.db" else "away.db"), os.path.join(place, path))
+        db = Database(os.path.join(place, path))
+        db.query("INSERT INTO t VALUES(?, 0)", (len(ids),))
+        config = owner_config(db)
+        db.close()
+        ids.append(config["owner"].split()[0])
+        same((config["owner"].split()[1] == first.split()[1]), path == "my.db", path)
+        same((len(set(ids)), set(config)), (len(ids), {"owner"} | {"owner " + i for i in ids[:-1]}), path)
+    same(markers(place), [])
+
+
 def test_the_record_of_an_earlier_version():
     """Tables that were created without an owner get one with their next commit."""
     place = folder()
