@@ -108,6 +108,15 @@ TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_
  * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than 64 schemas. Reads the
  * schemas. */
 TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
+/* Bounds the codes of an enumerated attribute in a sparse array: *end is greater than the code of each committed cell
+ * of the snapshot. UINT64_MAX: a code is negative, or the fragments' statistics prove nothing. Fragments that lack the
+ * attribute do not count (tsr_array_always_has). Reads the statistics of fragments that are new. `field`: of the schema
+ * with which the snapshot was opened. */
+TSR_API int tsr_snapshot_codes_end(tsr_snapshot *snapshot, uint32_t field, uint64_t *end, tsr_error *error);
+/* The same for the cells of all snapshots, of any time, that can be opened at present. Also UINT64_MAX if the array has
+ * more than `most` fragments, or is in a bucket, where reading their statistics takes requests. */
+TSR_API int tsr_array_codes_end(tsr_array *array, const tsr_field *attribute, uint64_t most, uint64_t *end,
+                                tsr_error *error);
 /* Gives a snapshot from the last listing, without checking whether the array has changed since: for estimates. Returns
  * 1 and a snapshot, which the caller closes; 0 if there is none, or if checking is so cheap that the caller should use
  * tsr_snapshot_open. */
@@ -128,9 +137,10 @@ TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
 /* Fails with TSR_ERROR if the last listing lacks this schema. Schemas are never removed, so another array must have
  * replaced the schema's array at the same path. */
 TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
-/* Returns true if the last listing of the array found prepared commits: only then does tsr_array_recover have anything
- * to do. */
-TSR_API bool tsr_array_has_prepared(const tsr_array *array);
+/* Returns true if tsr_array_recover may have something to do, as far as the last listing of the array shows: prepared
+ * commits, merges that died before they took effect, vacuum files of which it is not known yet whether they have cells
+ * twice. Reads no file, except a schema that is not loaded yet. */
+TSR_API bool tsr_array_needs_recovery(tsr_array *array);
 
 /* ---- Writers whose changes can be read and undone ---------------------------------------------------------------- */
 

@@ -872,8 +872,13 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   return TSR_OK;
 }
 
-bool tsr_array_has_prepared(const tsr_array *array) {
-  return array->log.listing && array->log.listing->prepared.markers.count > 0;
+bool tsr_array_needs_recovery(tsr_array *array) {
+  const tsr_schema *schema;
+  tsr_error unseen;
+  if (!array->log.listing) return false;
+  if (array->log.listing->prepared.markers.count > 0 || tsr__log_has_dead_merges(&array->log)) return true;
+  if (!tsr__log_may_have_duplicate_cells(&array->log)) return false;
+  return tsr__array_schema_at(array, UINT64_MAX, &schema, &unseen) < 0 || schema->allows_duplicates;
 }
 
 /* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */

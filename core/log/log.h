@@ -280,7 +280,7 @@ typedef struct tsr_log {
   uint64_t frozen; /* the present of new snapshots, in milliseconds since 1970; 0: the clock's */
   struct tsr_commit_listing *listing; /* the last one */
   tsr_commit_files files;
-  uint64_t checked_vacuums; /* digest of the vacuum files with which tsr__log_find_duplicate_cells last found nothing */
+  uint64_t checked_vacuums; /* digest of the vacuum files that have been searched for duplicate cells to no avail */
   bool own_commit_unlisted; /* `own_commit` is in a bucket, and no listing has shown it yet */
   char own_commit[TSR_COMMIT_PATH]; /* the last commit that a writer of this array published; its marker is gone */
 } tsr_log;
@@ -525,6 +525,9 @@ int tsr__staged_vacuum_finish(tsr_store *store, const char *directory, const cha
  * its sources since. Lists the array again if there was any such merge. */
 int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error);
 
+/* Returns true if the listing shows a merge that tsr__staged_vacuums_finish would finish or take back. */
+bool tsr__log_has_dead_merges(const tsr_log *log);
+
 /* Cells that two visible fragments have because their common source was merged twice. In an array that allows
  * duplicates readers see such cells twice. */
 typedef struct tsr_duplicate_cells { /* names are borrowed from the vacuum files */
@@ -539,9 +542,14 @@ typedef struct tsr_duplicate_cells { /* names are borrowed from the vacuum files
 int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const tsr_map *committed,
                               tsr_duplicate_cells *doubled, tsr_error *error);
 
-/* The same for the log's listing. Skips the search if the vacuum files are the same as in the last search, which found
- * nothing. Names are borrowed until the array is listed again. */
+/* Returns false if there are fewer than two vacuum files, or if they are those that have been searched to no avail. */
+bool tsr__log_may_have_duplicate_cells(const tsr_log *log);
+
+/* Searches the log's listing likewise, if it may have such cells. Names are borrowed until the array is listed again. */
 int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error);
+
+/* Notes that nothing can be done about what a search of these vacuum files finds: the sources are gone. */
+void tsr__log_keep_duplicate_cells(tsr_log *log);
 
 /* ---- commit_files.c: published commits, delete conditions -------------------------------------------------------- */
 

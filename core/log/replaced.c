@@ -156,6 +156,18 @@ int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error) {
   return found ? tsr__log_list(log, true, true, error) : TSR_OK;
 }
 
+bool tsr__log_has_dead_merges(const tsr_log *log) {
+  const tsr_commit_listing *listing = log->listing;
+  for (uint64_t i = 0; i < listing->exchanges.count;
+       i++) { /* without NAME.con they are not decided (settle_exchange) */
+    const tsr_path con = tsr__path_of("", listing->exchanges.items[i].name, TSR_SUFFIX_CONSOLIDATED);
+    if (tsr__map_get(&listing->others, con.text)) return true;
+  }
+  for (uint64_t i = 0; i < listing->vacuums.count; i++)
+    if (tsr__name_ends_in(listing->vacuums.items[i].path, TSR_SUFFIX_STAGED_VACUUM)) return true;
+  return false;
+}
+
 /* ---- Cells that are there twice ---------------------------------------------------------------------------------- */
 
 /* Cells may exist twice for two reasons. A merge that died between its commit and its vacuum file leaves the merged
@@ -264,14 +276,20 @@ static int find_in_listing(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error
   return rc;
 }
 
-int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
+bool tsr__log_may_have_duplicate_cells(const tsr_log *log) {
   const tsr_commit_list *vacuums = &log->listing->vacuums;
+  return vacuums->count >= 2 && digest_of(vacuums) != log->checked_vacuums;
+}
+
+int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
   tsr_error one;
   *doubled = (tsr_duplicate_cells){0};
-  if (vacuums->count < 2 || digest_of(vacuums) == log->checked_vacuums) return TSR_OK;
+  if (!tsr__log_may_have_duplicate_cells(log)) return TSR_OK;
   int rc = find_in_listing(log, doubled, &one);
   if (rc == TSR_NOT_FOUND) return TSR_OK; /* a vacuum is at work */
   if (rc < 0) return *error = one, rc;
-  if (!doubled->merged) log->checked_vacuums = digest_of(vacuums);
+  if (!doubled->merged) log->checked_vacuums = digest_of(&log->listing->vacuums);
   return TSR_OK;
 }
+
+void tsr__log_keep_duplicate_cells(tsr_log *log) { log->checked_vacuums = digest_of(&log->listing->vacuums); }

@@ -80,7 +80,7 @@ int tsr__revert_duplicating_merges(tsr_array *array, tsr_error *error) {
     const tsr_committed *vacuum = vacuum_of(array, found.merged);
     if (vacuum) TSR_TRY(has_all_sources(array, vacuum, &all, error));
     if (!all && (vacuum = vacuum_of(array, found.other))) TSR_TRY(has_all_sources(array, vacuum, &all, error));
-    if (!all) return TSR_OK;
+    if (!all) return tsr__log_keep_duplicate_cells(&array->log), TSR_OK;
     TSR_TRY(take_back(array, vacuum, error));
   }
   return TSR_OK;

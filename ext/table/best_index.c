@@ -761,6 +761,24 @@ static double cost_of_plan(const choice *c, int as_of, cost total) {
   return sum;
 }
 
+/* Returns true, with the error, if the statement uses a column for which tsx_table_check_labels fails. xFilter checks
+ * this, too, but is not called if SQLite has found the whole WHERE to be false. Not the estimate's state, which may be
+ * that of the statement before. */
+static bool has_unlabelled(const choice *c, tsr_error *error) {
+  tsx_table *table = c->table;
+  const tsx_options *o = &table->options;
+  tsr_snapshot *core = NULL;
+  bool any = false;
+  for (uint32_t i = 0; i < table->column_count; i++) any |= table->columns[i].has_every_label && is_used(c, (int)i);
+  if (!any || tsx_array_permitted(table->connection, table->array, error) < 0 ||
+      tsr_snapshot_open(table->array->core, table->schema, o->times.since, o->times.as_of, &core, error) < 0)
+    return false;
+  const bool failed =
+      tsx_table_labels(table, error) == TSR_OK && tsx_table_check_labels(table, core, error) == TSR_ERROR;
+  tsr_snapshot_close(core);
+  return failed;
+}
+
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
@@ -784,6 +802,7 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
     if (column >= 0 && column < (int)table->column_count && !table->columns[column].description->is_dimension)
       choose_field(&c, i);
   }
+  if (!missing && has_unlabelled(&c, &error)) return tsx_vtab_error(vtab, &error);
   cost total = missing ? (cost){1e6, 1e6} : estimate(&c);
   bool unique = !missing && is_unique(&c);
   if (unique) {

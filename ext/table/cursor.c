@@ -712,6 +712,7 @@ static int take_plan(array_cursor *c, const char *text, int count) {
 
 /* Opens a reader on the state that the statement sees, unless the present reader is open on it. */
 static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
+  tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_snapshot *snapshot = NULL;
   int code = find_snapshot(c, since, as_of, &snapshot, error);
   if (code < 0) return code;
@@ -720,7 +721,8 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
   if (c->reader && c->state.core == snapshot->core) return TSR_OK;
   tsr_reader_close(c->reader);
   c->reader = NULL;
-  if ((code = tsx_table_labels((tsx_table *)c->base.pVtab, error)) < 0 || (code = find_dropped(c, error)) < 0)
+  if ((code = tsx_table_labels(table, error)) < 0 || (code = find_dropped(c, error)) < 0 ||
+      (code = tsx_table_check_labels(table, snapshot->core, error)) < 0)
     return code;
   c->state.core = snapshot->core;
   return tsr_reader_open(c->state.core, &c->reader, error);
@@ -874,7 +876,15 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int n
     const int code = take_column(c, column);
     if (code != SQLITE_OK) return code;
   }
-  tsx_column_result(context, shows, current->cells, cell_index(&c->position), table->options.shows.fill_unwritten);
+  const uint64_t cell = cell_index(&c->position);
+  const bool fill_unwritten = table->options.shows.fill_unwritten;
+  if (shows->has_every_label && tsx_column_is_null(shows, current->cells, cell, fill_unwritten)) {
+    tsr_error error; /* a cell of this transaction, through a table that shows codes */
+    tsx_error_init(&error);
+    tsx_table_fail_unlabelled(table, shows, &error);
+    return cursor_fail(c, &error);
+  }
+  tsx_column_result(context, shows, current->cells, cell, fill_unwritten);
   return SQLITE_OK;
 }
 

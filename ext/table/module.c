@@ -186,6 +186,27 @@ static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_fiel
   return always;
 }
 
+#define LABELS_PROVEN 16 /* fragments: reading more of their statistics would make connecting slow */
+
+/* Sets column->has_every_label if each code in the array has a label, as the fragments' statistics prove. An array that
+ * this transaction creates has none. Other writers may add such codes later: see tsx_table_check_labels. */
+static int find_labelled(const tsx_table *table, tsx_column *column, tsr_error *error) {
+  tsr_error fault = {0};
+  uint64_t end = 0;
+  int code = TSR_OK;
+  if (column->form != TSX_LABEL) return TSR_OK;
+  column->has_every_label = true;
+  const bool matters = tsx_column_never_null(column);
+  column->has_every_label = false;
+  if (!matters) return TSR_OK;
+  if (!table->array->making.creation)
+    code = tsr_array_codes_end(table->array->core, column->description, LABELS_PROVEN, &end, &fault);
+  column->has_every_label = code == TSR_OK && end <= column->enumeration->count;
+  if (code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
+  *error = fault;
+  return code;
+}
+
 static int make_columns(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema;
   tsr_array *core = table->array->core;
@@ -213,6 +234,7 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
     if ((code = find_always(core, schema, field, column, error)) < 0) return code;
+    if ((code = find_labelled(table, column, error)) < 0) return code;
   }
   table->schema = table->declared.labels = schema;
   keep_chosen(table);
@@ -229,14 +251,13 @@ static int make_columns(tsx_table *table, tsr_error *error) {
   return code == TSR_OK ? tsx_column_order_make(table, error) : code;
 }
 
-/* Which of the columns that are never NULL are declared NOT NULL: each version of tessera has declared more. */
-typedef enum declared_not_null { NOT_NULL_NONE, NOT_NULL_DIMENSIONS, NOT_NULL_ALL } declared_not_null;
+#define NOT_NULL " NOT NULL"
 
 /* Makes the CREATE TABLE statement for sqlite3_declare_vtab. as_of and since are BLOB columns because these have no
  * affinity: their values arrive as they were written. SQLite evaluates `x IS NULL` to false if x is declared NOT NULL,
  * so only columns that never show NULL are declared so, whatever the schema says. Only for such columns does SQLite ask
  * for an order to answer min(). */
-static char *declaration(const tsx_table *table, declared_not_null not_null) {
+static char *declaration(const tsx_table *table) {
   const int all = TSX_WRITTEN_AT(table) + 1 + (int)table->label_count;
   const int hidden = tsx_column_sql(table, TSX_AS_OF(table));
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -246,17 +267,36 @@ static char *declaration(const tsx_table *table, declared_not_null not_null) {
     const tsx_label_column *label = tsx_label_column_at(table, own);
     const tsx_column *column = label ? &label->column : own < TSX_AS_OF(table) ? &table->columns[own] : NULL;
     const char *name = label ? label->name : column ? column->name : table->declared.hidden[own - TSX_AS_OF(table)];
-    const bool never_null = !label && column && tsx_column_never_null(column) &&
-                            not_null >= (column->description->is_dimension ? NOT_NULL_DIMENSIONS : NOT_NULL_ALL);
+    const bool never_null = !label && column && tsx_column_never_null(column);
     sqlite3_str_appendf(out, "%s\"%w\" %s%s%s", i ? ", " : "", name,
                         column                         ? column->declared
                         : own == TSX_WRITTEN_AT(table) ? "INTEGER"
                                                        : "BLOB",
                         i < hidden ? "" : " HIDDEN", /* part of the type */
-                        never_null ? " NOT NULL" : "");
+                        never_null ? NOT_NULL : "");
   }
   sqlite3_str_appendchar(out, 1, ')');
   return sqlite3_str_finish(out);
+}
+
+/* Returns true if SQLite knows the columns by this declaration, except that it may have fewer NOT NULL: earlier versions
+ * declared fewer, and labels of codes may have been added. Only columns declared so need a check that they are never
+ * NULL (has_every_label). */
+static bool is_declared(tsx_table *table, const char *now) {
+  const char *known = table->declared.declaration;
+  bool quoted = false;
+  int column = 0;
+  for (; *now; now++) {
+    if (!quoted && !strncmp(now, NOT_NULL, strlen(NOT_NULL)) && strncmp(known, NOT_NULL, strlen(NOT_NULL)) != 0) {
+      const int own = tsx_column_own(table, column);
+      if (own < TSX_AS_OF(table)) table->columns[own].has_every_label = false;
+      now += strlen(NOT_NULL);
+    }
+    if (*now != *known++) return false;
+    if (*now == '"') quoted = !quoted;
+    else if (*now == ',' && !quoted) column++;
+  }
+  return !*known;
 }
 
 /* SQLITE_VTAB_CONSTRAINT_SUPPORT: if xUpdate returns SQLITE_CONSTRAINT, SQLite follows the statement's OR clause. */
@@ -437,16 +477,32 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
   return code;
 }
 
+int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR,
+                  "%s: since the table was opened, the attribute %s has got codes without a label, which read as NULL: "
+                  "open the database again",
+                  table->path, column->name);
+}
+
+int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error *error) {
+  for (uint32_t i = 0; i < table->column_count; i++) {
+    const tsx_column *column = &table->columns[i];
+    uint64_t end;
+    if (!column->has_every_label) continue;
+    const int code = tsr_snapshot_codes_end(core, column->field, &end, error);
+    if (code < 0) return code;
+    if (end > column->enumeration->count) return tsx_table_fail_unlabelled(table, column, error);
+  }
+  return TSR_OK;
+}
+
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
   int code = open_array(table, false, error);
   if (code < 0) return code;
-  bool same = false;
-  for (int not_null = NOT_NULL_NONE; not_null <= NOT_NULL_ALL && !same; not_null++) {
-    char *now = declaration(table, (declared_not_null)not_null);
-    same = now && !strcmp(now, table->declared.declaration);
-    sqlite3_free(now);
-  }
+  char *now = declaration(table);
+  const bool same = now && is_declared(table, now);
+  sqlite3_free(now);
   if (same) return TSR_OK;
   free_columns(table);
   tsx_array_release(table->connection, table->array);
@@ -538,7 +594,7 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
   if (tsx_transactions_check(table->connection, &error) < 0) return module_fail(table, &error, message);
   if (open_or_make(table, &error) < 0) return module_fail(table, &error, message);
   tsx_journal_make_id(table->commit.id);
-  table->declared.declaration = declaration(table, NOT_NULL_ALL);
+  table->declared.declaration = declaration(table);
   char *owner = NULL;
   int code = module_declare(table);
   if (code == SQLITE_OK && !tsx_store_is(table->path) && tsx_journal_first_owner(table, &owner, &error) < 0) {
@@ -576,7 +632,7 @@ static int open_or_recall(tsx_table *table, char **message) {
   sqlite3_stmt *reading = NULL;
   int code = tsx_store_is(table->path) ? begin_reading(table, &reading) : SQLITE_OK;
   if (code == SQLITE_OK && open_array(table, false, &error) == TSR_OK) {
-    table->declared.declaration = declaration(table, NOT_NULL_ALL);
+    table->declared.declaration = declaration(table);
   } else {
     if (!reading) code = begin_reading(table, &reading);
     if (code != SQLITE_OK) {

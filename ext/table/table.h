@@ -298,6 +298,12 @@ int tsx_table_ready(tsx_table *table, tsr_error *error);
 /* Makes columns show labels that have been added to their enumerations: takes those of the newest listed schema. */
 int tsx_table_labels(tsx_table *table, tsr_error *error);
 
+/* Fails if a column is declared NOT NULL because each code had a label when the table was connected, and the snapshot
+ * has codes without one. SQLite takes `x IS NULL` for false on such a column, so the statement could miss rows. Call
+ * tsx_table_labels first. */
+int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error *error);
+int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error);
+
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);
 

@@ -526,7 +526,7 @@ static int check_schema(const tsx_table *table, tsr_error *error) {
 static int freeze(tsx_table *table, tsr_error *error) {
   tsr_array *array = table->array->core;
   int code = tsr_array_freeze(array, true, error);
-  if (code < 0 || table->array->in_database || !tsr_array_has_prepared(array)) return code;
+  if (code < 0 || table->array->in_database || !tsr_array_needs_recovery(array)) return code;
   tsr_array_freeze(array, false, NULL);
   code = tsx_journal_recover(table, error);
   return code == TSR_OK ? tsr_array_freeze(array, true, error) : code;

@@ -261,11 +261,16 @@ bool tsx_column_is_null(const tsx_column *column, const tsr_column *cells, uint6
   return code >= labels->count || value_reads_as_null(column->label_form, labels->data + labels->offsets[code]);
 }
 
+/* Returns true if SQL shows each value of this form as another value than NULL. */
+static bool is_never_null(tsx_form form) {
+  return form == TSX_TEXT || (tsx_form_is_number(form) && form != TSX_FLOAT32 && form != TSX_FLOAT64);
+}
+
 bool tsx_column_never_null(const tsx_column *column) {
   const tsr_field *field = column->description;
   if (!field->is_dimension && !column->has_every_cell) return false;
   if (column->form == TSX_DATETIME) /* INT64_MIN is NaT, which is NULL */
     return field->has_domain && tsx_load_signed(field->low, 8) > INT64_MIN;
-  return column->form == TSX_TEXT ||
-         (tsx_form_is_number(column->form) && column->form != TSX_FLOAT32 && column->form != TSX_FLOAT64);
+  return column->form == TSX_LABEL ? column->has_every_label && is_never_null(column->label_form)
+                                   : is_never_null(column->form);
 }

@@ -45,6 +45,7 @@ typedef struct tsx_column {
   tsx_form label_form; /* with TSX_LABEL: the form of the labels */
   bool datetimes_integer, uint64_signed; /* the table's options */
   bool has_every_cell; /* of an attribute: by the schemas, every cell of the array has a value */
+  bool has_every_label; /* with TSX_LABEL: when the table was connected, every cell had a code with a label */
   /* True if SQL sees the cells in several types, or in another order than the array has: UINT64 above the signed range
    * is TEXT, years after 9999 are INTEGER, UINT64 shown as signed is in another order. tsx_column_prepare sets it for
    * datetimes. */

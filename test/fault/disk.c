@@ -271,6 +271,18 @@ static uint64_t digest_of(const disk *d, int number) {
 
 uint64_t disk_digest(const disk *d) { return digest_of(d, 0); }
 
+bool disk_has(const disk *d, const char *suffix) {
+  const size_t end = strlen(suffix);
+  for (int i = 0; i < d->count; i++) {
+    const names *n = &d->nodes[i].names;
+    for (unsigned k = 0; k < n->count; k++) {
+      const size_t size = strlen(n->items[k].name);
+      if (size >= end && !strcmp(n->items[k].name + size - end, suffix)) return true;
+    }
+  }
+  return false;
+}
+
 bool disk_locked(const disk *d) {
   for (int i = 0; i < d->count; i++) {
     const disk_lock *l = &d->nodes[i].lock;

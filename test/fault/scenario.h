@@ -37,7 +37,7 @@ typedef struct scenario {
   const char *again[STEPS_MAX]; /* statements that must succeed afterwards, whatever has failed */
   const char *also[8]; /* queries whose rows belong to the state, besides all rows of all tables at all times */
   /* For maintenance that removes the past. `interleaved`: after a failure some moments may look as before the step, others as
-   * after it. `partial`: moments of the past may even look different from both (below format version 12 a vacuum removes
+   * after it; and as before all maintenance if a commit could not be published, because then it was not merged. `partial`: moments of the past may even look different from both (below format version 12 a vacuum removes
    * fragments one by one). */
   bool partial;
   bool interleaved;

@@ -142,6 +142,26 @@ def check_enumerations(s):
     equal("as before", s(f"SELECT label FROM tessera_enumeration('{path}', 'e')"), [{"label": "a"}, {"label": "b"}])
 
 
+def check_codes_without_labels(s):
+    """A code without a label reads as NULL, and IS NULL finds it. TileDB writes such codes, negative ones too, into attributes that are not nullable."""
+    def write(path, xs, codes, dtype, sparse):
+        with tiledb.open(path, "w") as a:
+            a[numpy.array(xs, dtype="int32") if sparse else slice(xs[0], xs[-1] + 1)] = numpy.array(codes, dtype=dtype)
+
+    for dtype, stray, sparse in (("int32", -1, True), ("int8", -128, True), ("uint8", 2, True), ("int64", 2 ** 40, True), ("int32", -1, False), ("uint8", 2, False)):
+        path = s.path(f"codes_{dtype}_{stray}_{sparse}")
+        labels = tiledb.Enumeration("labels", False, numpy.array(["a", "b"]))
+        domain = tiledb.Domain(tiledb.Dim("x", domain=(0, 9), tile=5, dtype="int32"))
+        tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("e", dtype=dtype, enum_label="labels")], sparse=sparse, enums=[labels]))
+        write(path, [0, 1], [0, 1], dtype, sparse)
+        table, not_null = f"CREATE VIRTUAL TABLE t USING tessera('{path}')", "SELECT \"notnull\" AS n FROM pragma_table_info('t') WHERE name = 'e'"
+        equal("proven", s(table, not_null), [{"n": int(sparse)}])
+        write(path, [2, 3], [stray, 0], dtype, sparse)
+        equal("not proven", s(table, not_null), [{"n": 0}])
+        equal("labels", s(table, "SELECT x, e FROM t WHERE x < 4 ORDER BY x"), [{"x": 0, "e": "a"}, {"x": 1, "e": "b"}, {"x": 2, "e": None}, {"x": 3, "e": "a"}])
+        equal("found", s(table, "SELECT x FROM t WHERE e IS NULL AND x < 4"), [{"x": 2}])
+
+
 def check_domain(s):
     path = s.path("domain")
     s(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT32 DIMENSION(0, 99, 10) CURRENT(0, 9), s TEXT DIMENSION CURRENT('a','z'), v INT8)")
@@ -230,7 +250,7 @@ def main():
         print("skipped: the package tiledb is not installed")
         return 77
     tests = Cases("change")
-    for check in (check_metadata, check_evolution, check_enumerations, check_domain, check_groups, check_group_metadata, check_drop):
+    for check in (check_metadata, check_evolution, check_enumerations, check_codes_without_labels, check_domain, check_groups, check_group_metadata, check_drop):
         tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
     return tests.end()
 

@@ -60,6 +60,11 @@ def run_sql(path, *statements):
     return sql(SHELL, EXTENSION, [table, *(s.replace("PATH", literal(path)) for s in statements)])
 
 
+def in_a_database(path, *statements):
+    """Statements on the table f of a database file of its own: only such a table recovers arrays."""
+    return run_sql(path, f"ATTACH {literal(path + '_database.db')} AS d", f"CREATE VIRTUAL TABLE d.f USING tessera({literal(path)})", *statements)
+
+
 def tessera_rows(path):
     return [row["x"] for row in run_sql(path, "SELECT x FROM t ORDER BY x")]
 
@@ -271,10 +276,14 @@ def merges_of_duplicates_that_died(path):
         name = cut_merge(copy, *state)
         expect_rows(f"{state}", copy, [1, 2, 3, 4])
         expect_sound(f"{state}", copy)
-        for mode in ("commits", "fragments", "write"):
+        for mode in ("commits", "fragments", "write", "rollback"):
             other = f"{copy}_{mode}"
             shutil.copytree(copy, other)
-            if mode == "write":
+            if mode == "rollback":
+                in_a_database(other, "BEGIN", "INSERT INTO f VALUES(6, 6)", "ROLLBACK")
+                expect(f"{state}, a transaction, the staged files", [f for f in files(other, ".ign") + files(other, ".vac.new") if ".con" in state], [])
+                write(other, 5)
+            elif mode == "write":
                 run_sql(other, "INSERT INTO t VALUES(5, 5)")
                 expect(f"{state}, a write, the staged files", [f for f in files(other, ".ign") + files(other, ".vac.new") if ".con" in state], [])
             else:
@@ -307,10 +316,10 @@ def merges_of_duplicates_that_doubled(path):
     expect("doubled, TileDB", tiledb_rows(path), [1, 1, 2, 2, 3, 3, 4, 4, 5])
     found = run_sql(path, "SELECT message FROM tessera_check(PATH) WHERE severity = 'error'")
     expect("doubled, the check", [" twice: a source of its merge had them, too" in f["message"] for f in found], [True])
-    for i, repair in enumerate(("SELECT tessera_recover(PATH)", "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")):
+    for i, repair in enumerate(("SELECT tessera_recover(PATH)", "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)", "DELETE FROM f WHERE x = 99")):
         copy = f"{path}_{i}"
         shutil.copytree(path, copy)
-        run_sql(copy, repair)
+        (in_a_database if " f " in repair else run_sql)(copy, repair)
         expect_rows(repair, copy, [1, 2, 3, 4, 5])
         expect_sound(repair, copy)
         run_sql(copy, "SELECT tessera_consolidate(PATH)", "SELECT tessera_vacuum(PATH)")
@@ -333,6 +342,11 @@ def two_merges_of_the_same_duplicates(path):
     expect("TileDB", tiledb_rows(path), [1, 1, 2, 2, 3, 3])
     found = run_sql(path, "SELECT message FROM tessera_check(PATH) WHERE severity = 'error'")
     expect("the check", ["both have the cells of" in f["message"] for f in found], [True])
+    inserted = path + "_inserted"
+    shutil.copytree(path, inserted)
+    in_a_database(inserted, "INSERT INTO f VALUES(4, 4)")
+    expect_rows("taken back by an INSERT", inserted, [1, 2, 3, 4])
+    expect_sound("taken back by an INSERT", inserted)
     run_sql(path, "SELECT tessera_recover(PATH)")
     expect_rows("taken back", path, [1, 2, 3])
     expect_sound("taken back", path)

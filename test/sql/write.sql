@@ -164,6 +164,9 @@ CREATE VIRTUAL TABLE odd USING tessera('odd', d INT32 DIMENSION(0, 9, 10), f FLO
 CREATE VIRTUAL TABLE codes USING tessera('odd', enums=code, vectors=blob);
 INSERT INTO codes VALUES(1, x'010000000000f87f', 0, 77, CAST(x'ff00' AS TEXT), 1);
 UPDATE odd SET z = 2;
+DROP TABLE odd;
+CREATE VIRTUAL TABLE odd USING tessera('odd');
+UPDATE odd SET z = 2;
 SELECT *, CAST(s AS BLOB) FROM odd;
 SELECT *, CAST(s AS BLOB) FROM codes;
 -- Dense arrays

@@ -192,13 +192,96 @@ def test_columns_that_show_no_null_say_so():
     db.query("INSERT INTO sparse VALUES(1, 1, 1, '', 'a', '2024-01-01', 1.5, NULL), (2, 2, 2, '', 'b', '2024-01-01', 1.5, 2)")
     db.query(f"CREATE VIRTUAL TABLE dense USING tessera(kind=dense, id INT32 DIMENSION(0, 9, 5), {attributes})")
     db.query("INSERT INTO dense SELECT * FROM sparse")
+    same(not_null(db, "sparse"), {"id", "n", "u", "s", "e"})
+    nulls_are_found(db, "sparse")
     db.table("codes", path, ", enums=code, datetimes=integer")
     db.query(f"INSERT INTO codes VALUES(3, 3, 3, 'x', 5, {-2 ** 63}, 0.5, 3)")   # a code without a label, and NaT
-    for table, expected in (("sparse", {"id", "n", "u", "s"}), ("codes", {"id", "n", "u", "s", "e", "d"}), ("dense", {"id"})):
+    db.table("again", path)
+    for table, expected in (("again", {"id", "n", "u", "s"}), ("codes", {"id", "n", "u", "s", "e", "d"}), ("dense", {"id"})):
         same(not_null(db, table), expected, table)
         nulls_are_found(db, table)
-    same(db.value("SELECT count(*) FROM codes LEFT JOIN sparse ON sparse.id = codes.id - 1 WHERE sparse.n IS NULL"), 1)
+    same(db.value("SELECT count(*) FROM codes LEFT JOIN again ON again.id = codes.id - 1 WHERE again.n IS NULL"), 1)
     check_contains(db.error("INSERT INTO sparse(id) VALUES(9)").text, "NULL")
+
+
+def labelled_array():
+    """Makes an array with an enumerated attribute in which each code has a label. Returns its path, and a connection with the tables t and codes on it."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "array")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', id INT32 DIMENSION, e TEXT ENUM('a', 'b') NOT NULL)")
+    db.table("codes", path, ", enums=code")
+    db.query("INSERT INTO t VALUES(1, 'a'), (2, 'b')")
+    return path, db
+
+
+def opened(path):
+    db = Database()
+    db.table("t", path)
+    return db
+
+
+UNLABELLED = "the attribute e has got codes without a label, which read as NULL: open the database again"
+
+
+def test_codes_without_a_label_read_as_null_and_are_found():
+    """An enumerated attribute is declared NOT NULL if each code has a label. A code that somebody adds later is an error, until the array is opened again."""
+    for stray in (2, 99, 65535):
+        path, db = labelled_array()
+        same(not_null(db, "t"), {"id", "e"})
+        nulls_are_found(db, "t")
+        before = opened(path)
+        same(before.query("SELECT e FROM t WHERE id = 2"), [("b",)])
+        db.query("INSERT INTO codes VALUES(3, ?), (4, 0)", (stray,))
+        for connection in (db, before):
+            for sql in ("SELECT id FROM t WHERE e IS NULL", "SELECT e FROM t", "SELECT count(*) FROM t", "DELETE FROM t WHERE e IS NULL"):
+                check_contains(connection.error(sql).text, UNLABELLED)
+        after = opened(path)
+        same(not_null(after, "t"), {"id"})
+        nulls_are_found(after, "t")
+        same(after.query("SELECT id, e FROM t ORDER BY id"), [(1, "a"), (2, "b"), (3, None), (4, "a")])
+
+
+def test_codes_without_a_label_are_an_error_before_their_commit():
+    path, db = labelled_array()
+    db.query("BEGIN")
+    db.query("INSERT INTO codes VALUES(3, 7)")
+    check_contains(db.error("SELECT e FROM t").text, UNLABELLED)
+    db.query("ROLLBACK")
+    nulls_are_found(db, "t")
+
+
+def test_labels_that_are_added_later_are_no_error():
+    path, db = labelled_array()
+    other = Database()
+    other.query("SELECT tessera_extend_enumeration(?, 'e', 'c')", (path,))
+    other.table("t", path)
+    other.query("INSERT INTO t VALUES(3, 'c')")
+    same(db.query("SELECT e FROM t ORDER BY id"), [("a",), ("b",), ("c",)])
+    same(not_null(other, "t"), {"id", "e"})
+
+
+def test_codes_that_only_an_earlier_state_has_count():
+    path, db = labelled_array()
+    db.query("INSERT INTO codes VALUES(3, 9)")
+    at = db.value("SELECT written_at FROM codes WHERE id = 3")
+    db.query("DELETE FROM codes WHERE id = 3")
+    db.query("SELECT tessera_consolidate(?)", (path,))
+    after = opened(path)
+    same(not_null(after, "t"), {"id"})
+    same(after.query("SELECT id FROM t(?) WHERE e IS NULL", (at,)), [(3,)])
+    same(after.query("SELECT id FROM t WHERE e IS NULL"), [])
+
+
+def test_an_array_of_many_fragments_declares_no_labels():
+    """To prove them would take a reading of each fragment's statistics whenever the array is opened."""
+    path, db = labelled_array()
+    for i in range(16):
+        same(not_null(opened(path), "t"), {"id", "e"}, i)
+        db.query("INSERT INTO t VALUES(?, 'a')", (i + 3,))
+    after = opened(path)
+    same(not_null(after, "t"), {"id"})
+    nulls_are_found(after, "t")
+    nulls_are_found(db, "t")
 
 
 def test_an_attribute_that_some_cells_lack_is_not_said_to_be_not_null():

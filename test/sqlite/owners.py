@@ -168,6 +168,25 @@ def test_a_marker_has_the_id_of_the_database_file():
     same(rows(place), [5, 6, 7, 8])
 
 
+def test_a_file_that_comes_back_gets_a_new_id():
+    """A file that is moved away and back has the same place as before, path and inode. A copy may have taken the first id there meanwhile, so it is not used again."""
+    place = folder()
+    db = open_array(place)
+    first = owner_config(db)["owner"]
+    db.close()
+    ids = [first.split()[0]]
+    for path in ("away.db", "my.db", "away.db", "my.db"):
+        os.rename(os.path.join(place, "my.db" if path == "away.db" else "away.db"), os.path.join(place, path))
+        db = Database(os.path.join(place, path))
+        db.query("INSERT INTO t VALUES(?, 0)", (len(ids),))
+        config = owner_config(db)
+        db.close()
+        ids.append(config["owner"].split()[0])
+        same((config["owner"].split()[1] == first.split()[1]), path == "my.db", path)
+        same((len(set(ids)), set(config)), (len(ids), {"owner"} | {"owner " + i for i in ids[:-1]}), path)
+    same(markers(place), [])
+
+
 def test_the_record_of_an_earlier_version():
     """Tables that were created without an owner get one with their next commit."""
     place = folder()
@@ -336,6 +355,27 @@ def test_drop_waits_for_a_writer_that_publishes():
     time.sleep(0.1)
     db.query("DROP TABLE t")
     same((markers(place), rows(place)), ([], [1, 2]))
+
+
+def test_a_record_whose_marker_cannot_be_looked_at_stays():
+    """The marker of a commit in the layout of old versions is in the fragment's directory. Here that is a symbolic link, which a bound connection does not follow: so it cannot tell whether there is a marker."""
+    place = folder()
+    db = open_array(place)
+    name = f"__1_1_{'a' * 32}_5"
+    link = os.path.join(place, "a", name)
+    db.query("INSERT INTO t VALUES(1, 1)")
+    for row in (name + ".ok", "no commit"):
+        db.query("INSERT INTO t_commits VALUES(?)", (row,))
+    os.symlink(place, link)
+    db.query("SELECT tessera_restrict(?)", (place,))
+    db.query("INSERT INTO t VALUES(2, 2)")
+    same(db.query("SELECT name FROM t_commits WHERE name NOT LIKE '\\_\\_commits%' ESCAPE '\\'"), [(name + ".ok",)])
+    same(db.error("DROP TABLE t").code in (None, BUSY), True)
+    os.remove(link)
+    db.query("INSERT INTO t VALUES(3, 3)")
+    same(db.value("SELECT count(*) FROM t_commits"), 1)   # of the last INSERT
+    db.query("DROP TABLE t")
+    same(rows(place), [1, 2, 3])
 
 
 # ---- Markers of earlier versions -------------------------------------------------------------------------------------

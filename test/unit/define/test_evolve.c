@@ -166,15 +166,41 @@ static void remove_claims(tsr_store *s, const char *but) {
   tsr__listing_release(&entries);
 }
 
+static bool slow_clock; /* the other process's schemas get names that sort before this process's next one */
+
+/* Renames the schemas that `before` lacks: they get the time of the newest one in `before`, and sort after it. */
+static void backdate(tsr_store *s, const tsr_listing *before) {
+  tsr_listing after = {0};
+  tsr_name newest = {0}, parsed;
+  unsigned moved = 0;
+  ok(tsr__store_list(s, TSR_DIR_SCHEMA, &after, &error));
+  for (uint64_t i = 0; i < before->count; i++)
+    if (tsr__name_parse(before->entries[i].name, strlen(before->entries[i].name), &parsed) && parsed.end >= newest.end)
+      newest = parsed;
+  for (uint64_t i = 0; i < after.count; i++) {
+    char to[160];
+    const char *name = after.entries[i].name;
+    if (tsr__listing_has(before, name) || !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    snprintf(to, sizeof to, TSR_DIR_SCHEMA "/__%llu_%llu_%s%02u", (unsigned long long)newest.end,
+             (unsigned long long)newest.end, "ffffffffffffffffffffffffffffff", moved++);
+    ok(plain->rename_exclusive(s, tsr__path_of(TSR_DIR_SCHEMA, name, "").text, to, &error));
+  }
+  tsr__listing_release(&after);
+}
+
 static int late_rename(tsr_store *s, const char *from, const char *to, tsr_error *e) {
   const bool schema = strncmp(to, "__schema/__", 11) == 0 && !strstr(to, "__enumerations");
   if (repeats && (moment == AT_THE_CLAIM ? !strchr(to, '/') : schema)) {
     tsr_array *array = NULL;
+    tsr_listing before = {0};
     repeats--;
     if (moment == WITHOUT_CLAIMS) remove_claims(s, from);
+    ok(tsr__store_list(s, TSR_DIR_SCHEMA, &before, &error));
     ok(tsr_array_open(environment, path, NULL, &array, &error));
     other_change(array);
     tsr_array_close(array);
+    if (slow_clock) backdate(s, &before);
+    tsr__listing_release(&before);
   }
   return plain->rename_exclusive(s, from, to, e);
 }
@@ -199,6 +225,10 @@ static void add_others(tsr_array *array) {
 }
 static void add_same(tsr_array *array) { add_one(array, "b", TSR_INT16); }
 static void add_unlike(tsr_array *array) { add_one(array, "b", TSR_FLOAT32); }
+static void add_same_and_more(tsr_array *array) {
+  add_one(array, "p", TSR_INT8);
+  add_one(array, "b", TSR_INT16);
+}
 static void drop_a(tsr_array *array) { ok(tsr_array_drop_attribute(array, "a", &error)); }
 static void expand_more(tsr_array *array) {
   tsr_interval box = *now_of(array)->current_domain;
@@ -261,6 +291,47 @@ static void test_concurrent_attributes_hide_nothing(void **state) {
   two_at_once();
   moment = WITHOUT_CLAIMS;
   two_at_once();
+}
+
+/* The other process ignores claims, and its schema sorts before the one that this process has just written, so nobody
+ * sees it until this process has written both changes into a schema of its own. */
+static void test_schemas_between_two_attempts_stay_in_force(void **state) {
+  moment = WITHOUT_CLAIMS;
+  slow_clock = true;
+  tsr_array *array = make(22);
+  beside(array, 1, add_others);
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a p b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_same_and_more); /* it has made this change, too, and another one */
+  ok(tsr_array_add_attribute(array, &more, NULL, &error));
+  assert_string_equal(attributes(), "a p b ");
+  drop(array);
+
+  array = make(22);
+  beside(array, 1, add_unlike); /* a change that this one conflicts with: it stays */
+  refused(tsr_array_add_attribute(array, &more, NULL, &error), TSR_CONSTRAINT, "'b'");
+  assert_string_equal(attributes(), "a b ");
+  assert_int_equal(now_of(array)->fields[2].datatype, TSR_FLOAT32);
+  drop(array);
+  slow_clock = false;
+}
+
+/* An attempt that another process was faster than leaves no file of labels. */
+static void test_attempts_leave_no_labels(void **state) {
+  const tsr_field field = {.name = "c", .datatype = TSR_UINT8, .values_per_cell = 1, .enumeration = "e"};
+  tsr_listing files = {0};
+  tsr_array *array = make(22);
+  moment = AT_THE_CLAIM;
+  beside(array, 3, add_others);
+  ok(tsr_array_add_attribute(array, &field, &labels, &error));
+  assert_string_equal(attributes(), "a r q p c ");
+  ok(tsr__store_list(array->store, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, &files, &error));
+  assert_int_equal(files.count, 1);
+  tsr__listing_release(&files);
+  drop(array);
 }
 
 static void two_labels_at_once(void) {
@@ -410,6 +481,8 @@ int main(void) {
                                      cmocka_unit_test(test_changes_are_refused_below_their_version),
                                      cmocka_unit_test(test_drop_finishes_interrupted_drop),
                                      cmocka_unit_test(test_concurrent_attributes_hide_nothing),
+                                     cmocka_unit_test(test_schemas_between_two_attempts_stay_in_force),
+                                     cmocka_unit_test(test_attempts_leave_no_labels),
                                      cmocka_unit_test(test_concurrent_labels_and_domains_hide_nothing),
                                      cmocka_unit_test(test_claim_of_other_process_is_finished_first),
                                      cmocka_unit_test(test_claims_of_dead_processes_block_nothing)};
