@@ -195,9 +195,8 @@ void tsr_array_close(tsr_array *array) {
   tsr__log_release(&array->log);
   tsr__array_fragments_prune(array);
   tsr__array_conditions_release(array);
-  for (uint64_t i = 0; i < array->schemas.by_name.capacity; i++) {
+  for (uint64_t i = 0; i < array->schemas.by_name.count; i++) {
     schema_entry *entry = array->schemas.by_name.entries[i].value;
-    if (!entry) continue;
     tsr__arena_release(&entry->arena);
     tsr__free(entry);
   }

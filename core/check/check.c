@@ -527,9 +527,8 @@ static int check_enumerations(tsr_checker *c) {
   bool found;
   int rc = tsr__check_list(c, directory, &entries, &found);
   bool all_known = true;
-  for (uint64_t i = 0; rc >= 0 && i < c->schemas.capacity; i++) {
+  for (uint64_t i = 0; rc >= 0 && i < c->schemas.count; i++) {
     const tsr_checked_schema *schema = c->schemas.entries[i].value;
-    if (!schema) continue;
     all_known = all_known && schema->sound;
     for (uint32_t e = 0; rc >= 0 && schema->sound && e < schema->schema.enumeration_count; e++) {
       const tsr_enumeration *enumeration = &schema->schema.enumerations[e];
@@ -675,9 +674,8 @@ void tsr__check_prefetch_send(tsr_checker *c) {
 static int check_fragments(tsr_checker *c) {
   tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings are always in the same order */
   int rc = TSR_OK;
-  for (uint64_t i = 0; rc >= 0 && i < c->fragments.capacity; i++)
-    if (c->fragments.entries[i].key)
-      rc = tsr__buffer_append(&order, &c->fragments.entries[i].value, sizeof(void *), c->error);
+  for (uint64_t i = 0; rc >= 0 && i < c->fragments.count; i++)
+    rc = tsr__buffer_append(&order, &c->fragments.entries[i].value, sizeof(void *), c->error);
   const tsr_checked_fragment **fragments = (const tsr_checked_fragment **)(void *)order.data;
   uint64_t count = order.size / sizeof(void *);
   if (count > 1) qsort(fragments, count, sizeof *fragments, tsr__check_compare_fragments);
@@ -725,10 +723,8 @@ static int check_list_root(tsr_checker *c) {
 }
 
 static void check_release(tsr_checker *c) {
-  for (uint64_t i = 0; i < c->schemas.capacity; i++) {
-    tsr_checked_schema *schema = c->schemas.entries[i].value;
-    if (schema) tsr__arena_release(&schema->arena);
-  }
+  for (uint64_t i = 0; i < c->schemas.count; i++)
+    tsr__arena_release(&((tsr_checked_schema *)c->schemas.entries[i].value)->arena);
   for (uint64_t i = 0; i < c->contents.size / sizeof(tsr_buffer); i++)
     tsr__buffer_release((tsr_buffer *)(void *)c->contents.data + i);
   tsr__buffer_release(&c->contents);

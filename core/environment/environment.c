@@ -87,7 +87,7 @@ void tsr_environment_close(tsr_environment *environment) {
     environment->schemes = scheme->next;
     tsr__free(scheme);
   }
-  for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
+  for (uint64_t i = 0; i < environment->row_ranges.count; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
   tsr__s3_scopes_close(environment->scopes);
   tsr__free(environment->bucket_bound);

@@ -94,11 +94,11 @@ static void outdate(tsr_commit_files *files, tsr_commit_file *file) {
 
 int tsr__commit_files_outdate(tsr_log *log, tsr_error *error) {
   tsr_commit_files *files = &log->files;
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
+  for (uint64_t i = 0; i < files->by_path.count;) {
     tsr_commit_file *file = files->by_path.entries[i].value;
-    const int grown = file ? has_grown(log, file, error) : 0;
+    const int grown = has_grown(log, file, error);
     if (grown < 0) return grown;
-    if (grown) outdate(files, file); /* the removal may move another entry to this index: do not advance */
+    if (grown) outdate(files, file); /* moves the last entry to this index: do not advance */
     else i++;
   }
   return TSR_OK;
@@ -150,10 +150,10 @@ void tsr__commit_files_prune(tsr_commit_files *files, uint64_t generation) {
     files->outdated = file->next;
     free_commit_file(file);
   }
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
+  for (uint64_t i = 0; i < files->by_path.count;) {
     tsr_commit_file *file = files->by_path.entries[i].value;
-    if (file && file->generation != generation) {
-      tsr__map_remove(&files->by_path, file->path); /* may move another entry to this index: do not advance */
+    if (file->generation != generation) {
+      tsr__map_remove(&files->by_path, file->path); /* moves the last entry to this index: do not advance */
       free_commit_file(file);
     } else i++;
   }
@@ -166,9 +166,8 @@ void tsr__commit_file_keep(tsr_log *log, const char *path, uint64_t generation) 
 
 int tsr__commit_files_changed(tsr_log *log, tsr_error *error) {
   const tsr_map *files = &log->files.by_path;
-  for (uint64_t i = 0; i < files->capacity; i++) {
-    const tsr_commit_file *file = files->entries[i].value;
-    const int grown = file ? has_grown(log, file, error) : 0;
+  for (uint64_t i = 0; i < files->count; i++) {
+    const int grown = has_grown(log, files->entries[i].value, error);
     if (grown) return grown;
   }
   return 0;
