@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "log/log.h"
+#include "base/hash.h"
 #include "format/layout.h"
 #include "store/store.h"
 #include "model/name.h"
@@ -242,8 +243,7 @@ int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const 
 /* Returns a digest of the paths of all vacuum files. */
 static uint64_t digest_of(const tsr_commit_list *vacuums) {
   uint64_t hash = vacuums->count;
-  for (uint64_t i = 0; i < vacuums->count; i++)
-    for (const char *p = vacuums->items[i].path; *p; p++) hash = (hash ^ (uint8_t)*p) * UINT64_C(0x100000001B3);
+  for (uint64_t i = 0; i < vacuums->count; i++) hash = tsr__hash_text(hash, vacuums->items[i].path);
   return hash;
 }
 

@@ -181,7 +181,6 @@ struct tsr_step {
   tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;
   uint32_t reg; /* number of its register */
-  uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
 };
 
 struct tsr_program {

@@ -23,11 +23,6 @@
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static uint64_t write_find_interleave(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 32;
-}
-
 static const uint8_t *write_find_value_at(const tsr_field *field, const tsr_column *column, uint64_t index,
                                           uint64_t *size) {
   const uint64_t cell = column->constant ? 0 : index;
@@ -43,13 +38,8 @@ static uint64_t write_find_hash_of(const tsr_schema *schema, const tsr_column *c
   uint64_t hash = 0, size;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const uint8_t *value = write_find_value_at(&schema->fields[d], &columns[d], index, &size);
-    if (schema->fields[d].cell_size) {
-      hash = write_find_interleave(hash, tsr__key(schema->fields[d].datatype, value));
-      continue;
-    }
-    hash = write_find_interleave(hash, size);
-    for (; size >= 8; size -= 8, value += 8) hash = write_find_interleave(hash, tsr__load64(value));
-    for (; size > 0; size--, value++) hash = write_find_interleave(hash, *value);
+    hash = schema->fields[d].cell_size ? tsr__hash_mix(hash, tsr__key(schema->fields[d].datatype, value))
+                                       : tsr__hash_bytes(hash, value, size);
   }
   return hash;
 }

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "model/datatype.h"
 #include "base/sort.h"
@@ -88,10 +89,10 @@ typedef struct tsr_removed {
   uint64_t own; /* uncommitted rows among them */
   tsr_buffer rows; /* int64_t: rowids in the order of removal */
   tsr_buffered *coordinates; /* by dimension, of each row */
-  /* hash table of u64: position in the log + 1. An entry is stale, and ignored, if it is past `count` or if another row
-   * is at that position */
-  tsr_buffer slots;
-  uint64_t used; /* entries of `slots` that are not 0 */
+  /* from rowids to positions in the log. A slot is stale, and ignored, if its position is past `count` or if another row
+   * is there */
+  tsr_hash_index index;
+  uint64_t used; /* slots of `index` that are not free */
   int64_t low, high; /* around all rows that the log has ever had */
 } tsr_removed;
 
@@ -116,7 +117,8 @@ bool tsr__removed_may_overlap(const tsr_removed *removed, int64_t low, int64_t h
 
 /* ---- writer.c: finds the cell at given coordinates, in memory, in the spilled runs and in the snapshot below ----- */
 
-/* hash table over the coordinates of the cells in memory: chains, newest cell first */
+/* A hash table over the coordinates of the cells in memory: chains, newest cell first, since arrays with duplicates may
+ * have many cells at one place. */
 typedef struct tsr_coordinate_index {
   uint64_t count; /* cells in the table, from the first one in memory on */
   tsr_buffer heads, next; /* u32: a cell's index in memory + 1; 0: end of the chain */
