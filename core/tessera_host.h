@@ -176,6 +176,31 @@ TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
 TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
                                  tsr_error *error);
 
+/* ---- Options of hosts -------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_array_host { /* tsr_array_options.host */
+  /* Decides whether a prepared, unpublished commit counts as committed; `commit` is the path that tsr_writer_commit
+   * returned. Returns 1 if it counts, 0 if not, or a negative code if that cannot be determined: the read then fails
+   * with this error. Called on the caller's thread for each prepared commit, and again until it returns 1. NULL: none
+   * counts. */
+  int (*committed)(void *argument, const char *commit, tsr_error *error);
+  void *committed_argument;
+} tsr_array_host;
+
+typedef struct tsr_writer_host { /* tsr_writer_options.host */
+  /* The id of the owner that decides about the prepared commit after a crash: at most 64 printable bytes without spaces.
+   * NULL: the commit has no owner. */
+  const char *owner;
+  /* With `owner`: path of the owner's database file, for messages. Its directory is synced before the commit is
+   * published. Or NULL. */
+  const char *owner_file;
+  /* NULL, or a store for cells that do not fit into memory, to use instead of the array's own store. For arrays in a
+   * store of the host whose savepoints may roll back files but not the writer's cells; ignored for arrays in
+   * directories. The writer opens the tree "scratch" when it first needs it, and closes it in tsr_writer_close. */
+  const tsr_host_store *scratch;
+  void *scratch_argument;
+} tsr_writer_host;
+
 /* ---- Commits that were prepared and not published ---------------------------------------------------------------- */
 
 /* Owners of prepared commits. An owner's id belongs to one database file in one place; copies of the file have other
@@ -210,7 +235,7 @@ typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_U
  * process died or publishing failed. Calls `decide` for each of them, unless its writer is known to be alive, or a file
  * of the array shows that the commit was published. `decide` may return UNDO only for commits of its own owner, and
  * only while no other process of that owner can be between prepare and publish. `file`: path of the owner's database
- * (tsr_writer_options.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
+ * (tsr_writer_host.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
  * TSR_CORRUPT: the files of a commit that must be published are gone. */
 TSR_API int tsr_array_recover(tsr_array *array, const char *file,
                               tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,

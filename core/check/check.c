@@ -24,6 +24,7 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "model/datatype.h"
 #include "format/commits.h"
@@ -92,8 +93,6 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
  */
 static int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
                              tsr_check_report report, void *argument, tsr_error *error) {
-  static const tsr_check_options none = {0};
-  if (!options) options = &none;
   const tsr_array_options opening = {.key = options->key, .threads = options->threads};
   const tsr_schema *schema;
   tsr_array *array;
@@ -738,8 +737,10 @@ static void check_release(tsr_checker *c) {
 
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error) {
-  static const tsr_check_options none = {0};
-  if (!options) options = &none;
+  tsr_check_options own;
+  const int taken = TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error);
+  if (taken < 0) return tsr__store_close(store), taken;
+  options = &own;
   tsr_checker c = {.environment = environment, .store = store, .key = options->key, .quick = options->quick};
   c.report = report;
   c.argument = argument;
@@ -769,11 +770,13 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
 int tsr_array_check(tsr_environment *environment, const char *path, const tsr_check_options *options,
                     tsr_check_report report, void *argument, tsr_error *error) {
   TSR_OWN_ERROR(error);
+  tsr_check_options own;
   char *directory;
   tsr_store *store;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error));
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = tsr__check_store(environment, store, options, report, argument, error);
-  if (rc >= 0) rc = tsr__check_labels(environment, directory, options, report, argument, error);
+  int rc = tsr__check_store(environment, store, &own, report, argument, error);
+  if (rc >= 0) rc = tsr__check_labels(environment, directory, &own, report, argument, error);
   tsr__free(directory);
   return rc;
 }

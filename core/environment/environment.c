@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "store/store_bounds.h"
@@ -57,8 +58,9 @@ static void find_file_limits(tsr_environment *environment) {
 
 int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_environment_options none = {0};
-  if (!options) options = &none;
+  tsr_environment_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_environment_options, permits_argument, options, &own, error));
+  options = &own;
   /* this block is in no budget: the root tsr_memory is inside it */
   tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory requested for an environment", sizeof *e);

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "environment/environment.h"
 #include "model/datatype.h"
 #include "write/writer.h"
@@ -185,6 +186,9 @@ int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *opti
                     tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_ingest *g;
+  tsr_ingest_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_ingest_options, memory_bytes, options, &own, error));
+  options = &own;
   if (options->column_count == 0) return tsr__fail(error, TSR_CONSTRAINT, "there are no columns");
   TSR_TRY(TSR_ALLOC(&environment->memory, &g, error));
   g->environment = environment;

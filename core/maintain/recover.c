@@ -70,7 +70,7 @@ static bool recover_late_is_own(const late *l, const char *name) {
   return false;
 }
 
-/* tsr_array_options.committed during recovery: the prepared commit counts; the array's own callback decides on
+/* tsr_array_host.committed during recovery: the prepared commit counts; the array's own callback decides on
  * others. */
 static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
   const late *l = argument;
@@ -380,9 +380,9 @@ static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
 static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer *writer = NULL;
   const char *owner = l->prepared->owner;
-  tsr_writer_options options = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
-                                .owner_file = l->file,
-                                .time = l->in_progress ? l->time : 0};
+  const tsr_writer_host host = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
+                                .owner_file = l->file};
+  tsr_writer_options options = {.host = &host, .time = l->in_progress ? l->time : 0};
   int rc = open_present(l, error);
   if (rc >= 0) rc = count_cells(l, error);
   if (rc >= 0) rc = read_carried(l, error);

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/options.h"
 #include "array/array.h"
 #include "read/reader.h"
 #include "store/store.h"
@@ -257,12 +258,13 @@ static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error)
 
 static int take_options(tsr_writer *w, const tsr_writer_options *options, tsr_error *error) {
   const tsr_array *array = w->array;
-  const char *owner = options->owner, *file = options->owner_file;
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->commit.options.durable = !options->unsynced;
   w->commit.options.time = options->time;
-  w->runs.scratch.host = array->store->workers_may_read ? NULL : options->scratch;
-  w->runs.scratch.argument = options->scratch_argument;
+  if (!options->host) return TSR_OK;
+  const char *owner = options->host->owner, *file = options->host->owner_file;
+  w->runs.scratch.host = array->store->workers_may_read ? NULL : options->host->scratch;
+  w->runs.scratch.argument = options->host->scratch_argument;
   if (!owner) return TSR_OK;
   if (!tsr__prepared_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is not a valid owner id", owner);
   TSR_TRY(TSR_ARENA_COPY(&w->arena, owner, strlen(owner), &w->commit.options.owner, error));
@@ -273,8 +275,9 @@ static int take_options(tsr_writer *w, const tsr_writer_options *options, tsr_er
 
 int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_writer_options none = {0};
-  if (!options) options = &none;
+  tsr_writer_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_writer_options, host, options, &own, error));
+  options = &own;
   tsr_writer *w;
   TSR_TRY(TSR_ALLOC(&array->memory, &w, error));
   w->array = array;

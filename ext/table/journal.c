@@ -255,14 +255,14 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
 /* With synchronous=OFF nothing need survive a power failure, so nothing is synced. temp always has it, so for a table
  * in temp the setting of the main database counts. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
-                        tsr_error *error) {
+                        tsr_writer_host *host, tsr_error *error) {
   options->unsynced = is_synchronous_off(table->connection->db,
                                          sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file_of(table)) return TSR_OK;
   const int code = choose_owner(table, transaction, error);
   if (code < 0) return code;
-  options->owner = transaction->owner.id;
-  options->owner_file = transaction->owner.file;
+  host->owner = transaction->owner.id;
+  host->owner_file = transaction->owner.file;
   return TSR_OK;
 }
 

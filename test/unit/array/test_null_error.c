@@ -910,7 +910,8 @@ static tsr_verdict undo_it(void *argument, const tsr_prepared *prepared) { retur
 static int show_it(void *argument, const tsr_prepared *prepared) { return wrong ? TSR_ABORT : TSR_OK; }
 
 static void leave_prepared(void) {
-  const tsr_writer_options options = {.unsynced = true, .owner = "me", .owner_file = "/owner.db"};
+  const tsr_writer_options options = {.unsynced = true,
+                                      .host = &(tsr_writer_host){.owner = "me", .owner_file = "/owner.db"}};
   const tsr_column columns[3] = {{.values = &ninety}, {.values = &ninety}, {.values = &(int32_t){0}}};
   tsr_writer *writer = NULL;
   ok(tsr_writer_open(sparse, &options, &writer, &error));

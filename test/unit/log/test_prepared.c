@@ -26,7 +26,8 @@ static int setup(void **state) {
   asked = 0;
   if (setup_store() < 0) return 1;
   tiny_schema(store, "__schema/__1_1" U, false, 1, a_only);
-  return setup_array(&(tsr_array_options){.committed = committed, .committed_argument = &counts});
+  const tsr_array_host host = {.committed = committed, .committed_argument = &counts};
+  return setup_array(&(tsr_array_options){.host = &host});
 }
 
 static const char *listed(const tsr_commit_list *which) {
