@@ -341,7 +341,7 @@ TSR_API int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *requ
 /* The values of one field for the cells of a batch. tsr_batch_index gives the index i of a row; j = constant ? 0 : i.
  *   fixed size:      the value is at (uint8_t *)values + j * cell_size
  *   variable size:   the value is the bytes values[offsets[j]] to values[offsets[j + 1] - 1]
- * Borrowed until the next call of tsr_reader_next, tsr_reader_find, tsr_reader_start or tsr_reader_rest. */
+ * Borrowed until the next call of tsr_reader_next, tsr_reader_find, tsr_reader_start or tsr_reader_reset. */
 typedef struct tsr_column {
   const void *values;
   const uint64_t *offsets; /* in bytes; variable size only */
@@ -384,7 +384,7 @@ TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_err
 TSR_API void tsr_reader_close(tsr_reader *reader);
 /* Ends the current request. If `forget` is false, a reader that has been started repeatedly keeps its most recently
  * used tiles, within its budget, for the next start. Returns how many bytes of other memory it keeps. */
-TSR_API uint64_t tsr_reader_rest(tsr_reader *reader, bool forget);
+TSR_API uint64_t tsr_reader_reset(tsr_reader *reader, bool forget);
 /* Ends the current request and starts a new one. `request` is copied; NULL: everything. */
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error);
 /* Gives the next batch, which has at least one row. It is borrowed until the next call on this reader other than
@@ -481,7 +481,7 @@ TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_o
 TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
 TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
 /* Returns true if all coordinates from `low` to `high` have values. */
-TSR_API bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high);
+TSR_API bool tsr_label_covers(const tsr_label_index *index, const void *low, const void *high);
 TSR_API const tsr_column *tsr_label_cells(const tsr_label_index *index);
 /* Gives the cell of a coordinate (one value of the dimension's datatype). Returns false if the coordinate has no value.
  */

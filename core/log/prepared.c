@@ -155,7 +155,7 @@ static int owner_describe(const char *file, char text[512], tsr_error *error) {
 }
 #endif
 
-int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+int tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
   TSR_OWN_ERROR(error);
   char text[512];
   uint8_t parts[2 * TSR_SHA256_SIZE];

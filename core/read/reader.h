@@ -537,7 +537,7 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error);
 
 /* Makes the column of a field, starting at the pinned tile's cell `first`, which gets index 0. Loads the slot if
  * necessary. If the fragment lacks the field, the column is the fill value's. */
-int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
+int tsr__pinned_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error);
 
 /* Does the same for a slot that is loaded; `field` is the field that it holds. */
