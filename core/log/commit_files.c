@@ -207,16 +207,19 @@ int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *comm
   return TSR_OK;
 }
 
-int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
-  const tsr_commit_list *vacuums = &listing->vacuums;
-  tsr_buffer files = {.memory = log->memory};
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
+int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error) {
+  for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
-    rc = tsr__log_file(log, vacuums->items[i].path, &file, error);
-    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
-    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
+    TSR_TRY(tsr__log_file(log, vacuums->items[i].path, &file, error));
+    const tsr_replacing one = {vacuums->items[i].name, &file->names};
+    TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
   }
+  return TSR_OK;
+}
+
+int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
+  tsr_buffer files = {.memory = log->memory};
+  int rc = tsr__log_replacing(log, &listing->vacuums, &files, error);
   if (rc >= 0)
     rc = tsr__covered((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
                       &listing->names, covered, error);

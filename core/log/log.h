@@ -475,6 +475,9 @@ typedef struct tsr_replacing { /* a vacuum file */
 int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
                  tsr_error *error);
 
+/* Appends a tsr_replacing for each vacuum file of the list. Their names are borrowed, as the files are. */
+int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error);
+
 /* The same for all vacuum files of a listing. Names are borrowed until the array is listed again. */
 int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error);
 

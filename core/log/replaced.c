@@ -248,15 +248,8 @@ static uint64_t digest_of(const tsr_commit_list *vacuums) {
 }
 
 static int find_in_listing(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
-  const tsr_commit_list *vacuums = &log->listing->vacuums;
   tsr_buffer files = {.memory = log->memory};
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
-    const tsr_commit_file *file;
-    rc = tsr__log_file(log, vacuums->items[i].path, &file, error);
-    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
-    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
-  }
+  int rc = tsr__log_replacing(log, &log->listing->vacuums, &files, error);
   if (rc >= 0)
     rc = tsr__find_duplicate_cells((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
                                    &log->listing->names, doubled, error);

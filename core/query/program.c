@@ -50,8 +50,6 @@ bool tsr__expressions_equal(const tsr_expression *a, const tsr_expression *b) {
 
 /* ---- Types: the static type of each node ------------------------------------------------------------------------ */
 
-#define LITERAL_MAX (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
-
 static const uint8_t operand_limits[TSR_OP_COUNT][2] = {
 #define X(name, least, greatest) [TSR_OP_##name] = {least, greatest},
     TSR_OPERATIONS(X)
@@ -164,7 +162,7 @@ static tsr_typed type_of_same(typing *t, tsr_operation operation, tsr_typed a) {
 static tsr_typed constant_type(const tsr_value *value) {
   tsr_typed type = plain_type(value->type);
   if (value->type != TSR_VALUE_INTEGER) return type;
-  type.literal = value->as.integer >= -LITERAL_MAX && value->as.integer <= LITERAL_MAX;
+  type.literal = value->as.integer >= -TSR_EXACT_REAL && value->as.integer <= TSR_EXACT_REAL;
   type.negative = value->as.integer < 0;
   return type;
 }
@@ -326,8 +324,6 @@ int tsr_expression_types(const tsr_schema *schema, const tsr_expression *express
 
 /* ---- Making steps ----------------------------------------------------------------------------------------------- */
 
-#define EXACT_REAL (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
-
 typedef struct program_maker {
   tsr_program *program;
   tsr_arena *arena;
@@ -460,13 +456,13 @@ static uint32_t as_form(program_maker *m, uint32_t a, tsr_form form) {
 
 /* ---- Comparisons ------------------------------------------------------------------------------------------------- */
 
-static uint32_t mirrored(uint32_t operation) {
+tsr_operation tsr__mirrored(uint32_t operation) {
   switch (operation) {
   case TSR_OP_LESS: return TSR_OP_GREATER;
   case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
   case TSR_OP_GREATER: return TSR_OP_LESS;
   case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
-  default: return operation;
+  default: return (tsr_operation)operation;
   }
 }
 
@@ -477,7 +473,8 @@ static uint32_t as_comparable(program_maker *m, uint32_t a) {
 }
 
 static bool is_exact_as_real(const tsr_step *step) {
-  return step->form == TSR_VALUE_INTEGER && step->interval.low >= -EXACT_REAL && step->interval.high <= EXACT_REAL;
+  return step->form == TSR_VALUE_INTEGER && step->interval.low >= -TSR_EXACT_REAL &&
+         step->interval.high <= TSR_EXACT_REAL;
 }
 
 static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a, uint32_t b) {
@@ -494,7 +491,7 @@ static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a,
   if (swap) {
     const uint32_t c = a;
     a = b, b = c;
-    operation = mirrored(operation);
+    operation = tsr__mirrored(operation);
     x = step_at(m, a)->form, y = step_at(m, b)->form;
   }
   return add_two(m, operation, TSR_FORM_TRUTH, tsr__compare_kernel(operation, x, y), a, b);

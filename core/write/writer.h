@@ -81,8 +81,6 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
 
 /* ---- buffer.c: the log of removed rows, searchable by rowid ------------------------------------------------------ */
 
-typedef struct tsr_buffered tsr_buffered;
-
 typedef struct tsr_removed {
   const tsr_schema *schema; /* borrowed */
   uint64_t count;
@@ -184,8 +182,6 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
 
 /* ---- sort.c: sorts blocks of cells by Hilbert code --------------------------------------------------------------- */
 
-typedef struct tsr_order_ahead tsr_order_ahead;
-
 /* Makes a pair of Hilbert code and number for each of `count` cells from `first` on, sorted by code. `number` is the
  * number of the first cell. `spare` has room for as many pairs. */
 void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
@@ -280,8 +276,6 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- transaction_view.c: snapshots with the writer's uncommitted changes on top ---------------------------------- */
 
-typedef struct tsr_sorted_run tsr_sorted_run;
-
 typedef struct tsr_kept_view { /* the last snapshot with the writer's changes */
   tsr_snapshot *snapshot; /* a reference; NULL: none */
   tsr_mark mark; /* the writer's mark when it was opened */
@@ -309,7 +303,6 @@ int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_sn
 
 /* ---- commit.c: tracks the memory that the commit will need, so that too much is refused before the commit -------- */
 
-typedef struct tsr_buffered tsr_buffered;
 typedef struct tsr_writer tsr_writer;
 
 #define TSR_COMMIT_BYTES                                                                                               \
@@ -461,8 +454,6 @@ static inline int tsr__writer_wrap(const tsr_writer *writer, int rc, tsr_error *
 /* Pieces are fragments on disk that hold the writer's cells. They have provisional names until the commit is prepared.
  */
 
-typedef struct tsr_fragment_target tsr_fragment_target;
-
 typedef struct tsr_piece {
   char name[128]; /* of its directory */
   tsr_interval *box; /* the box that was appended, in the writer's arena; NULL: made from cells */
@@ -515,8 +506,6 @@ tsr_fragment_target tsr__provisional_target(tsr_writer *writer, const char *dire
 
 /* ---- commit_fragments.c: writes cells as a sparse or a dense fragment -------------------------------------------- */
 
-typedef struct tsr_fragment_target tsr_fragment_target;
-
 /* Writes cells order[0..count) of `columns`, which are in global order. */
 int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
                        uint64_t count, tsr_error *error);
@@ -529,8 +518,6 @@ typedef int (*tsr_tile_filler)(void *argument, const uint64_t *tile, uint64_t *o
 
 /* A dense fragment has every tile that its box touches, in tile order, each complete. Where a tile reaches beyond the
  * box, its cells are padding. */
-
-typedef struct tsr_fragment_target tsr_fragment_target;
 
 /* Write the cells of target->box: from `columns`, in row-major order of the box or, if `array_order`, in the array's
  * cell order; or tile by tile as `fill` supplies them. */
