@@ -87,11 +87,21 @@ typedef struct tsr_error {
 /* Returns the name of a code, for example "CORRUPT" for TSR_CORRUPT; "UNKNOWN" if there is no such code. */
 TSR_API const char *tsr_code_name(int code);
 
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+/* The option structures tsr_..._options may get more fields at their ends in later versions. `size` tells the library
+ * which version of a structure it is given: set it to sizeof the structure. A library that is newer takes 0 for the
+ * fields that the structure lacks; one that is older ignores fields that are 0, and refuses others with TSR_UNSUPPORTED.
+ * With a size of 0, as in `= {0}`, only the fields of version 0.2 count.
+ *
+ *   tsr_writer_options options = {.size = sizeof options, .threads = 2}; */
+
 /* ---- Environment ------------------------------------------------------------------------------------------------- */
 
 typedef struct tsr_environment tsr_environment;
 
 typedef struct tsr_environment_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   /* Works as realloc does; size 0 frees the block. NULL: the C library's realloc. */
   void *(*reallocate)(void *argument, void *pointer, uint64_t size);
   void *reallocate_argument;
@@ -203,18 +213,14 @@ TSR_API uint64_t tsr_progress_list(tsr_progress *entries, uint64_t room);
 typedef struct tsr_array tsr_array;
 
 typedef struct tsr_array_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const uint8_t *key; /* 32 bytes (AES-256), copied; NULL if the array is not encrypted */
   uint64_t cache_bytes; /* limit of the cache of decoded tiles; 0 = 256 MiB */
   unsigned threads; /* for reading and decoding; 0 = the number of cores, at most 8 */
   /* NULL, or an array that is prepared and not yet published ("Writing"). This handle treats the array as existing: it
    * can be written to, and the handle stays valid when the array is published. */
   const struct tsr_creation *creation;
-  /* Decides whether a prepared, unpublished commit counts as committed; `commit` is the path that tsr_writer_commit
-   * returned. Returns 1 if it counts, 0 if not, or a negative code if that cannot be determined: the read then fails
-   * with this error. Called on the caller's thread for each prepared commit, and again until it returns 1. NULL: none
-   * counts. */
-  int (*committed)(void *argument, const char *commit, tsr_error *error);
-  void *committed_argument;
+  const struct tsr_array_host *host; /* NULL, or what only hosts set (tessera_host.h) */
 } tsr_array_options;
 
 /* Opens the array in the directory `path` (a path, or a file:// URI, whose percent-escapes are decoded). `options` may
@@ -335,7 +341,7 @@ TSR_API int tsr_request_estimate(tsr_snapshot *snapshot, const tsr_request *requ
 /* The values of one field for the cells of a batch. tsr_batch_index gives the index i of a row; j = constant ? 0 : i.
  *   fixed size:      the value is at (uint8_t *)values + j * cell_size
  *   variable size:   the value is the bytes values[offsets[j]] to values[offsets[j + 1] - 1]
- * Borrowed until the next call of tsr_reader_next, tsr_reader_find, tsr_reader_start or tsr_reader_rest. */
+ * Borrowed until the next call of tsr_reader_next, tsr_reader_find, tsr_reader_start or tsr_reader_reset. */
 typedef struct tsr_column {
   const void *values;
   const uint64_t *offsets; /* in bytes; variable size only */
@@ -378,7 +384,7 @@ TSR_API int tsr_reader_open(tsr_snapshot *snapshot, tsr_reader **reader, tsr_err
 TSR_API void tsr_reader_close(tsr_reader *reader);
 /* Ends the current request. If `forget` is false, a reader that has been started repeatedly keeps its most recently
  * used tiles, within its budget, for the next start. Returns how many bytes of other memory it keeps. */
-TSR_API uint64_t tsr_reader_rest(tsr_reader *reader, bool forget);
+TSR_API uint64_t tsr_reader_reset(tsr_reader *reader, bool forget);
 /* Ends the current request and starts a new one. `request` is copied; NULL: everything. */
 TSR_API int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error);
 /* Gives the next batch, which has at least one row. It is borrowed until the next call on this reader other than
@@ -475,7 +481,7 @@ TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_o
 TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
 TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
 /* Returns true if all coordinates from `low` to `high` have values. */
-TSR_API bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high);
+TSR_API bool tsr_label_covers(const tsr_label_index *index, const void *low, const void *high);
 TSR_API const tsr_column *tsr_label_cells(const tsr_label_index *index);
 /* Gives the cell of a coordinate (one value of the dimension's datatype). Returns false if the coordinate has no value.
  */
@@ -593,6 +599,7 @@ TSR_API int tsr_filters_check(const tsr_pipeline *pipeline, tsr_datatype datatyp
                               bool is_dimension, tsr_error *error);
 
 typedef struct tsr_create_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const uint8_t *key; /* 32 bytes, copied: encrypt the array (AES-256-GCM); NULL: do not */
   uint64_t time; /* of the schema; 0 = now */
   bool unsynced; /* do not sync files and directories to disk */
@@ -629,25 +636,16 @@ TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from,
 typedef struct tsr_writer tsr_writer;
 
 typedef struct tsr_writer_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   /* Time of the commit. 0: tsr_writer_prepare chooses the current time, but later than everything visible; it waits for
    * the clock, so that the time is never in the future. */
   uint64_t time;
   uint64_t memory_bytes; /* limit of buffered cells and working memory; 0 = 1 GiB */
   unsigned threads; /* 0: the array's */
   bool unsynced; /* do not sync files and directories to disk */
-  /* The id of the owner that decides about the prepared commit after a crash (tessera_host.h): at most 64 printable
-   * bytes without spaces. NULL: the commit has no owner. */
-  const char *owner;
-  /* With `owner`: path of the owner's database file, for messages. Its directory is synced before the commit is
-   * published. Or NULL. */
-  const char *owner_file;
   /* NULL: the newest schema. Else one of tsr_array_schema_without; the writer then only appends cells. */
   const tsr_schema *schema;
-  /* NULL, or a store for cells that do not fit into memory, to use instead of the array's own store. For arrays in a
-   * store of the host whose savepoints may roll back files but not the writer's cells; ignored for arrays in
-   * directories. The writer opens the tree "scratch" when it first needs it, and closes it in tsr_writer_close. */
-  const struct tsr_host_store *scratch;
-  void *scratch_argument;
+  const struct tsr_writer_host *host; /* NULL, or what only hosts set (tessera_host.h) */
 } tsr_writer_options;
 
 /* Opens a writer. The commit has the format version of the schema if that is 3 or 7 to 22, else 22. `options` may be
@@ -704,6 +702,7 @@ typedef enum tsr_maintenance {
 } tsr_maintenance;
 
 typedef struct tsr_consolidate_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   uint64_t since, as_of; /* only objects within these times; as_of 0 = now */
   const char *const *fragments; /* names of fragments: merge exactly these */
   uint64_t fragment_count; /* 0: any fragments */
@@ -726,9 +725,10 @@ TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options 
                                 tsr_error *error);
 /* Removes replaced files of all kinds in `what`, a union of tsr_maintenance. With TSR_MAINTAIN_FRAGMENTS, it also
  * removes files that unfinished writes left behind at least a day ago, except those of a prepared commit
- * (tsr_writer_options.owner), and aborts multipart uploads to a bucket that were begun at least a day ago. The arrays
+ * (tsr_writer_host.owner), and aborts multipart uploads to a bucket that were begun at least a day ago. The arrays
  * of dimension labels are vacuumed after the array. *removed: the number of files and fragments removed. */
-typedef struct tsr_vacuum_options {
+typedef struct tsr_vacuum_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   uint64_t grace; /* in milliseconds: files replaced more recently than this stay, for readers that have listed them */
 } tsr_vacuum_options;
 TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options,
@@ -977,6 +977,7 @@ typedef struct tsr_finding { /* borrowed during the call */
 typedef int (*tsr_check_report)(void *argument, const tsr_finding *finding);
 
 typedef struct tsr_check_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" */
   const uint8_t *key; /* 32 bytes; NULL if the array is not encrypted */
   uint64_t memory_bytes; /* limit of working memory; 0 = 1 GiB. Objects that need more are reported as not checked */
   unsigned threads; /* 0 = the number of cores, at most 8 */

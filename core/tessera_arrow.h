@@ -80,6 +80,7 @@ typedef enum tsr_arrow_datetimes {
 } tsr_arrow_datetimes;
 
 typedef struct tsr_arrow_options { /* `= {0}` is the default */
+  size_t size; /* sizeof the structure, or 0: see "Options" in tessera.h */
   const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
   uint32_t field_count;
   const tsr_request *request; /* which cells, in which order; its `fields` are ignored. NULL: all cells */

@@ -186,19 +186,44 @@ TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
 TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
                                  tsr_error *error);
 
+/* ---- Options of hosts -------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_array_host { /* tsr_array_options.host */
+  /* Decides whether a prepared, unpublished commit counts as committed; `commit` is the path that tsr_writer_commit
+   * returned. Returns 1 if it counts, 0 if not, or a negative code if that cannot be determined: the read then fails
+   * with this error. Called on the caller's thread for each prepared commit, and again until it returns 1. NULL: none
+   * counts. */
+  int (*committed)(void *argument, const char *commit, tsr_error *error);
+  void *committed_argument;
+} tsr_array_host;
+
+typedef struct tsr_writer_host { /* tsr_writer_options.host */
+  /* The id of the owner that decides about the prepared commit after a crash: at most 64 printable bytes without spaces.
+   * NULL: the commit has no owner. */
+  const char *owner;
+  /* With `owner`: path of the owner's database file, for messages. Its directory is synced before the commit is
+   * published. Or NULL. */
+  const char *owner_file;
+  /* NULL, or a store for cells that do not fit into memory, to use instead of the array's own store. For arrays in a
+   * store of the host whose savepoints may roll back files but not the writer's cells; ignored for arrays in
+   * directories. The writer opens the tree "scratch" when it first needs it, and closes it in tsr_writer_close. */
+  const tsr_host_store *scratch;
+  void *scratch_argument;
+} tsr_writer_host;
+
 /* ---- Commits that were prepared and not published ---------------------------------------------------------------- */
 
 /* Owners of prepared commits. An owner's id belongs to one database file in one place; copies of the file have other
  * ids.
  *
- * tsr_place_find gives the place of a file, which distinguishes the file from its copies: a digest of device, inode,
+ * tsr_file_identity gives the place of a file, which distinguishes the file from its copies: a digest of device, inode,
  * birth time, absolute path, host name and the machine's boot. Returns 1; 0 if there is no file at this absolute path,
  * so that it has no place; an error if the system does not provide the information.
  *
  * tsr_owner_next gives the id of a file that had the id `owner` (any string) and is now at `place`. The same owner and
  * place always give the same id. Nobody can compute it without knowing both. */
 #define TSR_OWNER_SIZE 33 /* 32 hex digits and NUL */
-TSR_API int tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+TSR_API int tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
 TSR_API int tsr_owner_next(const char *owner, const char *place, char next[TSR_OWNER_SIZE], tsr_error *error);
 
 typedef enum tsr_writer_state { TSR_WRITER_UNKNOWN, TSR_WRITER_LIVES, TSR_WRITER_GONE } tsr_writer_state;
@@ -214,22 +239,22 @@ typedef struct tsr_prepared { /* a prepared commit, from its marker; borrowed du
   uint64_t age; /* tsr_array_prepared only: of the marker, in milliseconds */
 } tsr_prepared;
 
-typedef enum tsr_verdict { TSR_VERDICT_LEAVE, TSR_VERDICT_PUBLISH, TSR_VERDICT_UNDO } tsr_verdict;
+typedef enum tsr_recover_action { TSR_RECOVER_LEAVE, TSR_RECOVER_PUBLISH, TSR_RECOVER_UNDO } tsr_recover_action;
 
 /* Settles the commits that writers with an owner have prepared and neither published nor abandoned, because their
  * process died or publishing failed. Calls `decide` for each of them, unless its writer is known to be alive, or a file
  * of the array shows that the commit was published. `decide` may return UNDO only for commits of its own owner, and
  * only while no other process of that owner can be between prepare and publish. `file`: path of the owner's database
- * (tsr_writer_options.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
+ * (tsr_writer_host.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
  * TSR_CORRUPT: the files of a commit that must be published are gone. */
 TSR_API int tsr_array_recover(tsr_array *array, const char *file,
-                              tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
+                              tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
                               uint64_t *changed, tsr_error *error);
 /* Removes prepared commits whose owner is gone, and publishes nothing. `decide` returns PUBLISH for a commit that the
  * caller's own record names: it is removed only if its files are gone already. `decide` returns UNDO for any other
  * commit that may be removed. Commits that are less than 24 hours old or whose writer is alive stay; TSR_BUSY reports
  * them after everything else is done. `changed` as for tsr_array_recover. */
-TSR_API int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
+TSR_API int tsr_array_drop_orphans(tsr_array *array, tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
                              void *argument, uint64_t *changed, tsr_error *error);
 /* Returns 1 if the commit with this path has a marker: it is prepared, and neither published nor withdrawn; else 0.
  * TSR_RANGE: not the path of a commit (tsr_writer_commit). */

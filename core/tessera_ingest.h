@@ -61,6 +61,7 @@ typedef enum tsr_ingest_kind {
 } tsr_ingest_kind;
 
 typedef struct tsr_ingest_options {
+  size_t size; /* sizeof the structure, or 0: see "Options" in tessera.h */
   const tsr_ingest_column *columns; /* borrowed, with everything they point to, until tsr_ingest_close */
   uint32_t column_count;
   const uint32_t *dimensions; /* column numbers, in the order of the dimensions */
@@ -132,6 +133,7 @@ TSR_API int tsr_ingest_stream(tsr_ingest *ingest, const tsr_arrow_options *optio
 /* ---- Comma-separated values -------------------------------------------------------------------------------------- */
 
 typedef struct tsr_csv_options {
+  size_t size; /* sizeof the structure, or 0: see "Options" in tessera.h */
   /* Reads up to `size` bytes; *got is the number read, 0 at the end. On an error it sets `error` and returns its code.
    */
   int (*read)(void *argument, void *bytes, uint64_t size, uint64_t *got, tsr_error *error);

@@ -200,11 +200,11 @@ typedef struct tsr_query_run tsr_query_run;
  * tsr_query_next. The query and everything that it points to are borrowed until tsr_query_close. Errors: TSR_BUDGET:
  * too many groups; TSR_ERROR: "integer overflow"; TSR_RANGE: a UINT64 value that is not representable in SQL
  * (tsr_query_fault says in which expression); TSR_INTERRUPT. */
-TSR_API int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
+TSR_API int tsr_query_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
 TSR_API void tsr_query_close(tsr_query_run *run); /* NULL is allowed */
 
-/* Returns the expression (borrowed) that an error of tsr_query_open or tsr_query_next is about, and its node; NULL if
- * the error is not about an expression. tsr_query_open sets `run` even if it fails: the caller must close it in that
+/* Returns the expression (borrowed) that an error of tsr_query_start or tsr_query_next is about, and its node; NULL if
+ * the error is not about an expression. tsr_query_start sets `run` even if it fails: the caller must close it in that
  * case, too. */
 TSR_API const tsr_expression *tsr_query_fault(const tsr_query_run *run, uint32_t *node);
 

@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tessera_host.h"
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "store/store.h"
@@ -68,7 +70,7 @@ static void array_take_options(tsr_array *array, const tsr_array_options *option
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
   array->key.given = options->key != NULL;
   if (options->key) memcpy(array->key.bytes, options->key, TSR_KEY_SIZE);
-  array->log.host = (tsr_log_host){options->committed, options->committed_argument};
+  if (options->host) array->log.host = (tsr_log_host){options->host->committed, options->host->committed_argument};
 }
 
 static uint32_t array_schema_version(const tsr_array *array, const char *name);
@@ -134,10 +136,10 @@ static void name_members(const tsr_array *array, tsr_error *error) {
 
 int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const char *path,
                           const tsr_array_options *options, tsr_array **array, tsr_error *error) {
-  static const tsr_array_options none = {0};
-  if (!options) options = &none;
+  tsr_array_options own;
   tsr_array *block;
-  int rc = TSR_ALLOC(&environment->memory, &block, error);
+  int rc = TSR_TAKE_OPTIONS(tsr_array_options, host, options, &own, error);
+  if (rc >= 0) rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc < 0) {
     tsr__store_close(store);
     return rc;
@@ -149,6 +151,7 @@ int tsr__array_open_store(tsr_environment *environment, tsr_store *store, const 
   a->schemas.by_name.memory = &a->memory;
   a->registry.fragments.memory = a->snapshots.conditions.memory = &a->memory;
   a->open_files.epoch = 1;
+  options = &own;
   array_take_options(a, options);
   open_log(a);
   tsr__count_store(environment, &a->counted, store);
@@ -195,9 +198,8 @@ void tsr_array_close(tsr_array *array) {
   tsr__log_release(&array->log);
   tsr__array_fragments_prune(array);
   tsr__array_conditions_release(array);
-  for (uint64_t i = 0; i < array->schemas.by_name.capacity; i++) {
+  for (uint64_t i = 0; i < array->schemas.by_name.count; i++) {
     schema_entry *entry = array->schemas.by_name.entries[i].value;
-    if (!entry) continue;
     tsr__arena_release(&entry->arena);
     tsr__free(entry);
   }

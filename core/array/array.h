@@ -301,8 +301,6 @@ static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return
  * and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts uncommitted
  * changes on top. */
 
-typedef struct tsr_fragment tsr_fragment;
-
 /* Frees the array's decoded delete conditions. */
 void tsr__array_conditions_release(tsr_array *array);
 
@@ -400,8 +398,6 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
                         tsr_snapshot **snapshot, tsr_error *error);
 
 static inline void tsr__snapshot_hold(tsr_snapshot *snapshot) { snapshot->references++; }
-
-typedef struct tsr_committed tsr_committed;
 
 /* Returns true if a merged fragment without times of cells spans `time`, so that it may have older and newer cells but
  * does not record which. `dense`: the array is dense. */

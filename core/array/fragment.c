@@ -660,15 +660,14 @@ void tsr__fragments_expect(tsr_array *array, tsr_fragment *const *fragments, uin
 void tsr__array_fragments_prune(tsr_array *array) {
   tsr_map *fragments = &array->registry.fragments;
   if (!array->log.listing) { /* the array is being closed */
-    for (uint64_t i = 0; i < fragments->capacity; i++)
-      if (fragments->entries[i].value) tsr__array_fragment_drop(array, fragments->entries[i].value);
+    for (uint64_t i = 0; i < fragments->count; i++) tsr__array_fragment_drop(array, fragments->entries[i].value);
     tsr__map_release(fragments);
     return;
   }
-  for (uint64_t i = 0; i < fragments->capacity;) {
+  for (uint64_t i = 0; i < fragments->count;) {
     tsr_fragment *fragment = fragments->entries[i].value;
-    if (fragment && !tsr__map_get(&array->log.listing->names, fragment->name)) {
-      tsr__map_remove(fragments, fragment->name); /* may move another entry to this index: do not advance */
+    if (!tsr__map_get(&array->log.listing->names, fragment->name)) {
+      tsr__map_remove(fragments, fragment->name); /* moves the last entry to this index: do not advance */
       tsr__array_fragment_drop(array, fragment);
     } else i++;
   }
@@ -682,8 +681,7 @@ void tsr__array_doubt(tsr_array *array) {
     tsr_snapshot_close(array->snapshots.recent[i]);
     array->snapshots.recent[i] = NULL;
   }
-  for (uint64_t i = 0; i < fragments->capacity; i++)
-    if (fragments->entries[i].value) tsr__array_fragment_drop(array, fragments->entries[i].value);
+  for (uint64_t i = 0; i < fragments->count; i++) tsr__array_fragment_drop(array, fragments->entries[i].value);
   tsr__map_release(fragments);
   tsr__cache_set_limit(array->cache, 0);
   tsr__cache_set_limit(array->cache, limit);

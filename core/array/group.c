@@ -356,8 +356,7 @@ static int group_open_show(tsr_group *group, const tsr_map *map, members_made *m
   uint64_t count = 0;
   const tsr_member **members;
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, map->count, &members, error));
-  for (uint64_t i = 0; i < map->capacity; i++)
-    if (map->entries[i].key) members[count++] = map->entries[i].value;
+  for (uint64_t i = 0; i < map->count; i++) members[count++] = map->entries[i].value;
   if (count > 1) qsort(members, count, sizeof *members, group_open_by_key);
   tsr_group_member *shown;
   TSR_TRY(TSR_ARENA_ARRAY(&made->arena, count, &shown, error));

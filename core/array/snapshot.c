@@ -234,8 +234,7 @@ static void free_condition(condition_entry *entry) {
 
 void tsr__array_conditions_release(tsr_array *array) {
   tsr_map *conditions = &array->snapshots.conditions;
-  for (uint64_t i = 0; i < conditions->capacity; i++)
-    if (conditions->entries[i].value) free_condition(conditions->entries[i].value);
+  for (uint64_t i = 0; i < conditions->count; i++) free_condition(conditions->entries[i].value);
   tsr__map_release(conditions);
 }
 

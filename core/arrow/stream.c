@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -188,8 +189,9 @@ static int arrow_choose_types(tsr_array *array, const tsr_schema *schema, const 
 int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
                      struct ArrowSchema *out, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_arrow_options defaults = {0};
-  if (!options) options = &defaults;
+  tsr_arrow_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  options = &own;
   tsr_memory *memory = array ? &array->memory : tsr__memory_process();
   uint32_t *fields = NULL, count = 0;
   tsr_arrow_type *types = NULL;
@@ -336,9 +338,10 @@ static void arrow_cells_close(void *argument) {
 
 static int arrow_cells_stream(arrow_cells *s, const tsr_arrow_options *options, struct ArrowArrayStream *out,
                               tsr_error *error) {
-  static const tsr_arrow_options defaults = {0};
+  tsr_arrow_options own;
   const tsr_arrow_source source = {.argument = s, .collect = arrow_cells_collect, .close = arrow_cells_close};
-  if (!options) options = &defaults;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  options = &own;
   TSR_TRY(arrow_cells_begin(s, options, error));
   TSR_TRY(tsr__arrow_stream_make(&source, s->types, s->count, options, out, error));
   s->types = NULL; /* they belong to the stream now */

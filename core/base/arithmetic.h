@@ -22,6 +22,8 @@ typedef unsigned _BitInt(128) tsr_unsigned_wide;
 #error "tessera computes with integers of 128 bits: on a machine of 32 bits use clang 15, gcc 14 or newer"
 #endif
 
+#define TSR_EXACT_REAL (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
+
 #define TSR_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TSR_MAX(a, b) ((a) > (b) ? (a) : (b))
 

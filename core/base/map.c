@@ -1,84 +1,72 @@
-/* map.c: a hash map with open addressing and linear probing, at most three quarters full.
+/* map.c: a hash map from strings to pointers: a dense array of entries, and an index of their hashes.
  *
- * A removal moves later entries of the same chain back into the gap, so the table needs no tombstones. The address of
- * the map seeds the hashes, because keys come from files: a crafted file must not be able to make all its names
- * collide. */
+ * The address of the map seeds the hashes, because keys come from files: a crafted file must not be able to make all
+ * its names collide. */
 #include "base/map.h"
 
-#include <string.h>
+#include "base/arithmetic.h"
 
-#include "base/memory.h"
+static uint64_t map_hash_of(const tsr_map *map, const char *key) { return tsr__hash_text((uintptr_t)map, key); }
 
-/* Mixes eight bytes into a hash. Each step is a bijection of `hash`, so no bit of the seed is lost. */
-static uint64_t map_mix(uint64_t hash, uint64_t bytes) {
-  hash = (hash ^ bytes) * 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 32;
-}
+static uint64_t map_hash_at(const void *map, uint64_t entry) { return ((const tsr_map *)map)->entries[entry].hash; }
 
-static uint64_t map_hash_of(const tsr_map *map, const char *key) {
-  uint64_t h = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)map, size = strlen(key), bytes;
-  for (; size >= sizeof bytes; size -= sizeof bytes, key += sizeof bytes) {
-    memcpy(&bytes, key, sizeof bytes);
-    h = map_mix(h, bytes);
-  }
-  bytes = 0;
-  memcpy(&bytes, key, size);
-  return map_mix(map_mix(h, bytes ^ size << 56), 0);
-}
-
-/* Returns the index of the key's entry, or of the free entry where it would be inserted. */
-static uint64_t map_index_of(const tsr_map *map, const char *key, uint64_t hash) {
-  uint64_t mask = map->capacity - 1, i = hash & mask;
-  while (map->entries[i].key && (map->entries[i].hash != hash || strcmp(map->entries[i].key, key) != 0))
-    i = (i + 1) & mask;
-  return i;
+/* Finds the key's entry and the slot that refers to it. Returns false, with the free slot where the key belongs, if the
+ * key is not in the map, which must have slots. */
+static bool map_find(const tsr_map *map, const char *key, uint64_t hash, uint64_t *slot, uint32_t *entry) {
+  for (*slot = tsr__hash_slot(&map->index, hash); tsr__hash_item(&map->index, *slot, entry);
+       *slot = tsr__hash_next(&map->index, *slot))
+    if (map->entries[*entry].hash == hash && strcmp(map->entries[*entry].key, key) == 0) return true;
+  return false;
 }
 
 void *tsr__map_get(const tsr_map *map, const char *key) {
-  if (map->count == 0) return NULL;
-  return map->entries[map_index_of(map, key, map_hash_of(map, key))].value;
+  uint64_t slot;
+  uint32_t entry;
+  if (map->count == 0 || !map_find(map, key, map_hash_of(map, key), &slot, &entry)) return NULL;
+  return map->entries[entry].value;
 }
 
+/* Makes room for one more entry. */
 static int map_grow(tsr_map *map, tsr_error *error) {
-  uint64_t capacity = map->capacity ? map->capacity * 2 : 16;
-  tsr_map_entry *table;
-  TSR_TRY(TSR_ALLOC_ARRAY(map->memory, capacity, &table, error));
-  tsr_map_entry *old = map->entries;
-  uint64_t old_capacity = map->capacity;
-  map->entries = table;
-  map->capacity = capacity;
-  for (uint64_t i = 0; i < old_capacity; i++)
-    if (old[i].key) map->entries[map_index_of(map, old[i].key, old[i].hash)] = old[i];
-  tsr__free(old);
-  return TSR_OK;
+  if (map->count == map->capacity) {
+    const uint64_t capacity = TSR_MAX(2 * map->capacity, 8);
+    TSR_TRY(TSR_REALLOC_ARRAY(map->memory, capacity, &map->entries, error));
+    map->capacity = capacity;
+  }
+  return tsr__hash_reserve(&map->index, map->memory, map->count + 1, map->count, map_hash_at, map, error);
 }
 
 int tsr__map_put(tsr_map *map, const char *key, void *value, tsr_error *error) {
-  if (map->count >= map->capacity / 4 * 3) TSR_TRY(map_grow(map, error));
-  uint64_t hash = map_hash_of(map, key), i = map_index_of(map, key, hash);
-  map->count += map->entries[i].key == NULL;
-  map->entries[i] = (tsr_map_entry){hash, key, value};
+  TSR_TRY(map_grow(map, error));
+  const uint64_t hash = map_hash_of(map, key);
+  uint64_t slot;
+  uint32_t entry;
+  if (!map_find(map, key, hash, &slot, &entry)) {
+    entry = (uint32_t)map->count++;
+    tsr__hash_set(&map->index, slot, entry);
+  }
+  map->entries[entry] = (tsr_map_entry){hash, key, value};
   return TSR_OK;
 }
 
 void *tsr__map_remove(tsr_map *map, const char *key) {
-  if (map->count == 0) return NULL;
-  uint64_t mask = map->capacity - 1, hole = map_index_of(map, key, map_hash_of(map, key));
-  void *value = map->entries[hole].value;
-  if (!map->entries[hole].key) return NULL;
-  map->count--;
-  for (uint64_t i = (hole + 1) & mask; map->entries[i].key; i = (i + 1) & mask) {
-    uint64_t home = map->entries[i].hash & mask;
-    if (((i - home) & mask) < ((i - hole) & mask)) continue; /* a lookup of this entry does not cross the hole */
-    map->entries[hole] = map->entries[i];
-    hole = i;
+  uint64_t slot, last_slot;
+  uint32_t entry, last;
+  if (map->count == 0 || !map_find(map, key, map_hash_of(map, key), &slot, &entry)) return NULL;
+  void *value = map->entries[entry].value;
+  tsr__hash_remove(&map->index, slot, map_hash_at, map);
+  const tsr_map_entry moved = map->entries[map->count - 1];
+  if (entry != map->count - 1 && map_find(map, moved.key, moved.hash, &last_slot, &last)) {
+    map->entries[entry] = moved;
+    tsr__hash_set(&map->index, last_slot, entry);
   }
-  map->entries[hole] = (tsr_map_entry){0, NULL, NULL};
+  map->count--;
   return value;
 }
 
 void tsr__map_release(tsr_map *map) {
   tsr__free(map->entries);
+  tsr__hash_release(&map->index);
   map->entries = NULL;
   map->count = map->capacity = 0;
 }

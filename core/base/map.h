@@ -3,20 +3,21 @@
 #ifndef TSR_MAP_H
 #define TSR_MAP_H
 
-#include "tessera.h"
-
-typedef struct tsr_memory tsr_memory;
+#include "base/hash.h"
 
 typedef struct tsr_map_entry {
   uint64_t hash;
-  const char *key; /* NULL: the entry is free */
+  const char *key;
   void *value;
 } tsr_map_entry;
 
 typedef struct tsr_map {
   tsr_memory *memory; /* borrowed */
-  uint64_t count, capacity; /* in entries; the capacity is 0 or a power of two */
-  tsr_map_entry *entries; /* owned; `capacity` of them; callers may iterate over them */
+  /* owned; `count` of them, which callers may iterate over: in the order of insertion until a key is removed, whose
+   * place the last entry takes */
+  tsr_map_entry *entries;
+  uint64_t count, capacity; /* in entries */
+  tsr_hash_index index; /* of the entries */
 } tsr_map;
 
 /* Returns the key's value, or NULL if the key is not in the map. */

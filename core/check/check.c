@@ -24,6 +24,7 @@
 #include "store/store.h"
 #include "array/array.h"
 #include "environment/environment.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "model/datatype.h"
 #include "format/commits.h"
@@ -92,8 +93,6 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
  */
 static int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
                              tsr_check_report report, void *argument, tsr_error *error) {
-  static const tsr_check_options none = {0};
-  if (!options) options = &none;
   const tsr_array_options opening = {.key = options->key, .threads = options->threads};
   const tsr_schema *schema;
   tsr_array *array;
@@ -527,9 +526,8 @@ static int check_enumerations(tsr_checker *c) {
   bool found;
   int rc = tsr__check_list(c, directory, &entries, &found);
   bool all_known = true;
-  for (uint64_t i = 0; rc >= 0 && i < c->schemas.capacity; i++) {
+  for (uint64_t i = 0; rc >= 0 && i < c->schemas.count; i++) {
     const tsr_checked_schema *schema = c->schemas.entries[i].value;
-    if (!schema) continue;
     all_known = all_known && schema->sound;
     for (uint32_t e = 0; rc >= 0 && schema->sound && e < schema->schema.enumeration_count; e++) {
       const tsr_enumeration *enumeration = &schema->schema.enumerations[e];
@@ -675,9 +673,8 @@ void tsr__check_prefetch_send(tsr_checker *c) {
 static int check_fragments(tsr_checker *c) {
   tsr_buffer order = {.memory = &c->memory}; /* sorted, so that findings are always in the same order */
   int rc = TSR_OK;
-  for (uint64_t i = 0; rc >= 0 && i < c->fragments.capacity; i++)
-    if (c->fragments.entries[i].key)
-      rc = tsr__buffer_append(&order, &c->fragments.entries[i].value, sizeof(void *), c->error);
+  for (uint64_t i = 0; rc >= 0 && i < c->fragments.count; i++)
+    rc = tsr__buffer_append(&order, &c->fragments.entries[i].value, sizeof(void *), c->error);
   const tsr_checked_fragment **fragments = (const tsr_checked_fragment **)(void *)order.data;
   uint64_t count = order.size / sizeof(void *);
   if (count > 1) qsort(fragments, count, sizeof *fragments, tsr__check_compare_fragments);
@@ -725,10 +722,8 @@ static int check_list_root(tsr_checker *c) {
 }
 
 static void check_release(tsr_checker *c) {
-  for (uint64_t i = 0; i < c->schemas.capacity; i++) {
-    tsr_checked_schema *schema = c->schemas.entries[i].value;
-    if (schema) tsr__arena_release(&schema->arena);
-  }
+  for (uint64_t i = 0; i < c->schemas.count; i++)
+    tsr__arena_release(&((tsr_checked_schema *)c->schemas.entries[i].value)->arena);
   for (uint64_t i = 0; i < c->contents.size / sizeof(tsr_buffer); i++)
     tsr__buffer_release((tsr_buffer *)(void *)c->contents.data + i);
   tsr__buffer_release(&c->contents);
@@ -742,8 +737,10 @@ static void check_release(tsr_checker *c) {
 
 int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_check_options *options,
                      tsr_check_report report, void *argument, tsr_error *error) {
-  static const tsr_check_options none = {0};
-  if (!options) options = &none;
+  tsr_check_options own;
+  const int taken = TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error);
+  if (taken < 0) return tsr__store_close(store), taken;
+  options = &own;
   tsr_checker c = {.environment = environment, .store = store, .key = options->key, .quick = options->quick};
   c.report = report;
   c.argument = argument;
@@ -773,11 +770,13 @@ int tsr__check_store(tsr_environment *environment, tsr_store *store, const tsr_c
 int tsr_array_check(tsr_environment *environment, const char *path, const tsr_check_options *options,
                     tsr_check_report report, void *argument, tsr_error *error) {
   TSR_OWN_ERROR(error);
+  tsr_check_options own;
   char *directory;
   tsr_store *store;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error));
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = tsr__check_store(environment, store, options, report, argument, error);
-  if (rc >= 0) rc = tsr__check_labels(environment, directory, options, report, argument, error);
+  int rc = tsr__check_store(environment, store, &own, report, argument, error);
+  if (rc >= 0) rc = tsr__check_labels(environment, directory, &own, report, argument, error);
   tsr__free(directory);
   return rc;
 }

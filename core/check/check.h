@@ -121,8 +121,6 @@ int tsr__check_cells(tsr_fragment_check *f);
 
 /* ---- commits.c: checks commits, delete conditions, vacuum files and consolidated footers ------------------------- */
 
-typedef struct tsr_checker tsr_checker;
-
 /* Checks __commits, __fragment_meta and __fragments, and the files of the same kinds in the array's root. Fills
  * c->fragments with the committed fragments. c->schemas must be filled. */
 int tsr__check_commits(tsr_checker *c);
@@ -134,10 +132,7 @@ int tsr__check_compare_fragments(const void *a, const void *b);
 
 /* The structure below also carries the findings of cells.c and statistics.c. */
 
-typedef struct tsr_check_label tsr_check_label;
 typedef struct tsr_check_summary tsr_check_summary;
-typedef struct tsr_checked_fragment tsr_checked_fragment;
-typedef struct tsr_checker tsr_checker;
 
 typedef struct tsr_check_bound { /* one end of a box on one dimension, or a value */
   uint64_t key; /* order key; of strings the size in bytes */
@@ -193,10 +188,6 @@ const char *tsr__check_show_bound(const tsr_fragment_check *f, uint32_t dimensio
 /* ---- statistics.c: checks the statistics of tiles against their cells, and those of the fragment against its tiles */
 
 /* cells.c passes in the tiles one by one; fragment.c calls the other two functions. */
-
-typedef struct tsr_fragment_check tsr_fragment_check;
-
-typedef struct tsr_check_summary tsr_check_summary;
 
 /* Makes empty summaries, f->summaries. Must be called before the other two. */
 int tsr__check_summaries(tsr_fragment_check *f);

@@ -68,9 +68,9 @@ static int check_empty(tsr_checker *c, const char *path) {
 /* ---- Delete conditions ------------------------------------------------------------------------------------------- */
 
 static bool any_schema_has(const tsr_checker *c, const char *field) {
-  for (uint64_t i = 0; i < c->schemas.capacity; i++) {
+  for (uint64_t i = 0; i < c->schemas.count; i++) {
     const tsr_checked_schema *schema = c->schemas.entries[i].value;
-    if (schema && schema->sound && tsr__schema_field(&schema->schema, field) >= 0) return true;
+    if (schema->sound && tsr__schema_field(&schema->schema, field) >= 0) return true;
   }
   return false;
 }
@@ -327,9 +327,9 @@ static int add_old_fragment(commits_check *k, const char *name, const tsr_name *
 /* Returns true if a committed merged fragment spans the times of a missing fragment. Older libraries leave the .ok of a
  * vacuumed fragment behind; then such a merged fragment has its cells. */
 static bool is_merged(const tsr_checker *c, const tsr_name *parsed) {
-  for (uint64_t i = 0; i < c->fragments.capacity; i++) {
+  for (uint64_t i = 0; i < c->fragments.count; i++) {
     const tsr_checked_fragment *f = c->fragments.entries[i].value;
-    if (f && f->parsed.start <= parsed->start && f->parsed.end >= parsed->end && f->parsed.start < f->parsed.end)
+    if (f->parsed.start <= parsed->start && f->parsed.end >= parsed->end && f->parsed.start < f->parsed.end)
       return true;
   }
   return false;
@@ -417,15 +417,13 @@ static int find_settled(commits_check *k, const tsr_listing *commits) {
     if (c->root.entries[i].kind != TSR_ENTRY_DIRECTORY || c->root.entries[i].name[0] != '_') continue;
     TSR_TRY(add_prepared(k, tsr__check_join(&path, c->root.entries[i].name, TSR_FILE_OLD_PENDING, "")));
   }
-  for (uint64_t i = 0; i < k->ignored.capacity; i++) {
+  for (uint64_t i = 0; i < k->ignored.count; i++) {
     const char *name = k->ignored.entries[i].key, *kept;
-    if (!name) continue;
     TSR_TRY(check_commits_keep(c, name, strcspn(name, "."), &kept));
     TSR_TRY(tsr__map_put(&k->settled, kept, (void *)(uintptr_t)kept, c->error));
   }
-  for (uint64_t i = 0; i < k->covered.capacity; i++)
-    if (k->covered.entries[i].key)
-      TSR_TRY(tsr__map_put(&k->settled, k->covered.entries[i].key, k->covered.entries[i].value, c->error));
+  for (uint64_t i = 0; i < k->covered.count; i++)
+    TSR_TRY(tsr__map_put(&k->settled, k->covered.entries[i].key, k->covered.entries[i].value, c->error));
   return TSR_OK;
 }
 
@@ -533,15 +531,15 @@ static int say_missing(commits_check *k, const tsr_checked_fragment *f) {
 /* Reports the committed fragments whose directory is missing, and removes them from c->fragments. */
 static int find_missing(commits_check *k, const tsr_map *directories) {
   tsr_checker *c = k->c;
-  for (uint64_t i = 0; i < c->fragments.capacity;) {
+  for (uint64_t i = 0; i < c->fragments.count;) {
     const tsr_checked_fragment *f = c->fragments.entries[i].value;
-    if (!f || (f->old_layout ? tsr__check_root_has(c, f->name, TSR_ENTRY_DIRECTORY)
-                             : tsr__map_get(directories, f->name) != NULL)) {
+    if (f->old_layout ? tsr__check_root_has(c, f->name, TSR_ENTRY_DIRECTORY)
+                      : tsr__map_get(directories, f->name) != NULL) {
       i++;
       continue;
     }
     TSR_TRY(say_missing(k, f));
-    tsr__map_remove(&c->fragments, f->name); /* the map may move another entry into this place: do not advance */
+    tsr__map_remove(&c->fragments, f->name); /* moves the last entry to this index: do not advance */
   }
   return TSR_OK;
 }

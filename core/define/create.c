@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "store/store.h"
 #include "model/datatype.h"
 #include "model/name.h"
@@ -519,11 +520,12 @@ static int create_labels(tsr_creation *c, const tsr_create_options *options, tsr
 
 static int open_creation(tsr_environment *environment, tsr_store *store, const char *path, const tsr_schema *schema,
                          const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
-  static const tsr_create_options none = {0};
-  if (!options) options = &none;
+  tsr_create_options own;
   tsr_creation *block = NULL;
   char *copy = NULL;
-  int rc = TSR_ALLOC(&environment->memory, &block, error);
+  int rc = TSR_TAKE_OPTIONS(tsr_create_options, owner, options, &own, error);
+  options = &own;
+  if (rc >= 0) rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(&environment->memory, strlen(path) + 1, &copy, error);
   if (rc < 0) {
     tsr__free(block);

@@ -185,10 +185,10 @@ static int write_change(group_write_change *c, const tsr_member *member, bool de
   tsr_buffer list = {.memory = memory}, content = {.memory = memory};
   uint64_t last = 0;
   int rc = TSR_OK;
-  for (uint64_t i = 0; i < c->ever.capacity && rc >= 0; i++) {
+  for (uint64_t i = 0; i < c->ever.count && rc >= 0; i++) {
     const tsr_map_entry *entry = &c->ever.entries[i];
-    const tsr_member *now = entry->key ? tsr__map_get(&c->now, entry->key) : NULL;
-    if (entry->key && strcmp(entry->key, tsr__member_key(member)) != 0)
+    const tsr_member *now = tsr__map_get(&c->now, entry->key);
+    if (strcmp(entry->key, tsr__member_key(member)) != 0)
       rc = group_write_add(&list, now ? now : entry->value, !now, error);
   }
   if (rc >= 0) rc = group_write_add(&list, member, deleted, error);

@@ -5,6 +5,7 @@
  *   - its fragment's hash bucket, doubly linked by `next` and `previous`, so that forgetting a fragment does not scan
  *     the whole cache;
  *   - the ring in order of use, doubly linked by `newer` and `older`, whose head is entry 0.
+ * Buckets are chains and no hash index (hash.h): a fragment has many tiles, and evictions must not move entries.
  * Unused entries are in the free list that begins at `free`, linked by `chain`.
  *
  * A tile that a reader still uses may be evicted: it lives until its last reference is dropped. A tile that is larger
@@ -13,6 +14,7 @@
 #include "environment/cache.h"
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 
 #define CACHE_NONE 0 /* no entry: entry 0 is the ring's head and never in a bucket */
 
@@ -43,14 +45,12 @@ int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_e
 }
 
 static uint32_t *bucket_of(const tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number) {
-  uint64_t h = (fragment * 0x9e3779b97f4a7c15u ^ slot) * 0xff51afd7ed558ccdu ^ number;
-  h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
-  return &cache->buckets[(h ^ h >> 32) & (cache->bucket_count - 1)];
+  const uint64_t h = tsr__hash_mix(tsr__hash_mix(tsr__hash_mix(0, fragment), slot), number);
+  return &cache->buckets[h & (cache->bucket_count - 1)];
 }
 
 static uint32_t *bucket_of_fragment(const tsr_cache *cache, uint64_t fragment) {
-  const uint64_t h = fragment * 0x9e3779b97f4a7c15u;
-  return &cache->buckets[cache->bucket_count + ((h ^ h >> 32) & (cache->bucket_count - 1))];
+  return &cache->buckets[cache->bucket_count + (tsr__hash_mix(0, fragment) & (cache->bucket_count - 1))];
 }
 
 static uint64_t cost_of(const tsr_tile *tile) {

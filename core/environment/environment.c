@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "store/store_bounds.h"
@@ -57,8 +58,9 @@ static void find_file_limits(tsr_environment *environment) {
 
 int tsr_environment_open(const tsr_environment_options *options, tsr_environment **environment, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_environment_options none = {0};
-  if (!options) options = &none;
+  tsr_environment_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_environment_options, permits_argument, options, &own, error));
+  options = &own;
   /* this block is in no budget: the root tsr_memory is inside it */
   tsr_environment *e = reallocate_environment(options, NULL, sizeof *e);
   if (!e) return tsr__fail(error, TSR_NOMEM, "%zu bytes of memory requested for an environment", sizeof *e);
@@ -88,7 +90,7 @@ void tsr_environment_close(tsr_environment *environment) {
     environment->schemes = scheme->next;
     tsr__free(scheme);
   }
-  for (uint64_t i = 0; i < environment->row_ranges.capacity; i++) tsr__free(environment->row_ranges.entries[i].value);
+  for (uint64_t i = 0; i < environment->row_ranges.count; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
   tsr__s3_scopes_close(environment->scopes);
   tsr__free(environment->bucket_bound);

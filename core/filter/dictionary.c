@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/pool.h"
 #include "filter/filter.h"
 
@@ -115,48 +116,39 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
 
 /* ---- Encoding -------------------------------------------------------------------------------- */
 
-/* A dictionary under construction: a hash table with open addressing and linear probing. */
+/* A dictionary under construction. */
 typedef struct builder {
   const uint64_t *offsets;
   const uint8_t *text;
-  uint32_t *slots; /* the hash table: an entry's number plus 1, or 0 */
+  tsr_hash_index index; /* of the entries, over slots in the arena */
   uint32_t *entries; /* for each entry, a cell that has its text */
   uint32_t *numbers; /* for each cell, the number of its entry */
-  uint64_t mask, count, bytes, longest;
+  uint64_t count, bytes, longest;
 } builder;
-
-static uint64_t hash(const uint8_t *bytes, uint64_t size) {
-  uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ size;
-  for (uint64_t i = 0; i + 8 <= size; i += 8)
-    h = (h ^ tsr__load64(bytes + i)) * UINT64_C(0xff51afd7ed558ccd), h ^= h >> 32;
-  for (uint64_t i = size & ~UINT64_C(7); i < size; i++) h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
-  h *= UINT64_C(0xc4ceb9fe1a85ec53);
-  return h ^ h >> 32;
-}
 
 static void number_cell(builder *b, uint32_t cell) {
   const uint8_t *text = b->text + b->offsets[cell];
-  uint64_t size = b->offsets[cell + 1] - b->offsets[cell], slot = hash(text, size) & b->mask;
-  for (; b->slots[slot] != 0; slot = (slot + 1) & b->mask) {
-    uint32_t other = b->entries[b->slots[slot] - 1];
+  uint64_t size = b->offsets[cell + 1] - b->offsets[cell];
+  uint64_t slot = tsr__hash_slot(&b->index, tsr__hash_bytes(0, text, size));
+  for (uint32_t entry; tsr__hash_item(&b->index, slot, &entry); slot = tsr__hash_next(&b->index, slot)) {
+    uint32_t other = b->entries[entry];
     if (b->offsets[other + 1] - b->offsets[other] == size &&
         (size == 0 || memcmp(b->text + b->offsets[other], text, size) == 0)) {
-      b->numbers[cell] = b->slots[slot] - 1;
+      b->numbers[cell] = entry;
       return;
     }
   }
   b->numbers[cell] = (uint32_t)b->count;
+  tsr__hash_set(&b->index, slot, b->count);
   b->entries[b->count++] = cell;
-  b->slots[slot] = (uint32_t)b->count;
   b->bytes += size;
   b->longest = TSR_MAX(b->longest, size);
 }
 
 static int build(const tsr_filter_context *context, const tsr_part *text, builder *b, tsr_error *error) {
-  uint64_t cells = context->strings->cells, slots = 16;
-  while (slots < 2 * cells) slots *= 2;
-  *b = (builder){.offsets = context->strings->offsets, .text = text->data, .mask = slots - 1};
-  TSR_TRY(TSR_ARENA_ARRAY(context->arena, slots, &b->slots, error));
+  uint64_t cells = context->strings->cells, slots = tsr__hash_slots_for(cells);
+  *b = (builder){.offsets = context->strings->offsets, .text = text->data, .index = {NULL, slots - 1}};
+  TSR_TRY(TSR_ARENA_ARRAY(context->arena, slots, &b->index.slots, error));
   TSR_TRY(TSR_ARENA_ARRAY(context->arena, cells, &b->entries, error));
   TSR_TRY(TSR_ARENA_ARRAY(context->arena, cells, &b->numbers, error));
   for (uint64_t i = 0; i < cells; i++) number_cell(b, (uint32_t)i);

@@ -28,6 +28,7 @@
 
 #include "model/datatype.h"
 #include "base/arithmetic.h"
+#include "base/hash.h"
 
 #define DEPTH_MAX 256
 /* bytes of the smallest comparison; an expression, which holds two nodes, is never smaller */
@@ -49,12 +50,11 @@ typedef struct tsr_condition_set {
   tsr_slice *slices;
 } tsr_condition_set;
 
-/* A hash table from values of one field to the children of an AND that are true unless the field has that value. The
+/* A hash index from values of one field to the children of an AND that are true unless the field has that value. The
  * children of one value form a group. */
 typedef struct tsr_condition_guards {
   uint32_t field; /* field number */
-  uint64_t last_slot; /* number of slots, a power of two, less 1 */
-  uint32_t *slots; /* number of the group + 1; 0: empty */
+  tsr_hash_index index; /* of the groups, over slots in the arena */
   uint64_t *keys; /* of each group: its value (guard_key) */
   uint32_t *firsts; /* of each group: where it begins in `children`; one more entry for the end */
   uint32_t *children; /* numbers of the guarded children, group by group */
@@ -208,14 +208,7 @@ static int number_fields(condition_decoder *d, tsr_condition *condition) {
 
 static uint64_t guard_key(const uint8_t *value, uint64_t size) {
   if (size <= 8) return load_key(value, size);
-  uint64_t key = size;
-  for (uint64_t i = 0; i < size; i++) key = (key ^ value[i]) * UINT64_C(0x100000001B3);
-  return key;
-}
-
-static uint64_t slot_of(uint64_t key, uint64_t last_slot) {
-  key *= UINT64_C(0x9E3779B97F4A7C15);
-  return (key ^ key >> 32) & last_slot;
+  return tsr__hash_bytes(0, value, size);
 }
 
 /* Returns true for values that may be a floating-point zero of either sign. Both zeros compare equal but have different
@@ -278,26 +271,22 @@ static uint64_t weigh_guards(const tsr_condition_node *node, uint32_t field, key
 
 static int fill_guards(condition_decoder *d, const tsr_condition_node *node, keyed *all, tsr_condition_guards *g) {
   uint32_t groups = 0;
-  uint64_t slots = 64;
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, tsr__mul_sat(2, (uint64_t)node->child_count + 1), &g->children, d->error));
   g->others = g->children + node->child_count;
   const uint32_t count = sort_guards(node, g->field, all, g->others);
   g->other_count = node->child_count - count;
   for (uint32_t i = 0; i < count; i++) groups += !i || all[i].key != all[i - 1].key;
-  while (slots < 2 * (uint64_t)groups) slots *= 2;
-  TSR_TRY(TSR_ARENA_ARRAY(d->arena, slots, &g->slots, d->error));
-  g->last_slot = slots - 1;
+  g->index.mask = tsr__hash_slots_for(groups) - 1;
+  TSR_TRY(TSR_ARENA_ARRAY(d->arena, g->index.mask + 1, &g->index.slots, d->error));
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, groups, &g->keys, d->error));
   TSR_TRY(TSR_ARENA_ARRAY(d->arena, (uint64_t)groups + 1, &g->firsts, d->error));
   groups = 0;
   for (uint32_t i = 0; i < count; i++) {
     g->children[i] = all[i].child;
     if (i && all[i].key == all[i - 1].key) continue;
-    uint64_t slot = slot_of(all[i].key, g->last_slot);
-    while (g->slots[slot]) slot = (slot + 1) & g->last_slot;
+    tsr__hash_add(&g->index, all[i].key, groups);
     g->keys[groups] = all[i].key;
     g->firsts[groups++] = i;
-    g->slots[slot] = groups;
   }
   g->firsts[groups] = count;
   return TSR_OK;
@@ -660,11 +649,12 @@ static uint64_t key_at(const evaluation *e, const operand *o, uint64_t row) {
   return guard_key(text.bytes, text.size);
 }
 
-/* Returns the number of the key's group plus 1, or 0 if no group has the key. */
-static uint32_t find_group(const tsr_condition_guards *g, uint64_t key) {
-  uint64_t slot = slot_of(key, g->last_slot);
-  while (g->slots[slot] && g->keys[g->slots[slot] - 1] != key) slot = (slot + 1) & g->last_slot;
-  return g->slots[slot];
+/* Sets *group to the number of the key's group. Returns false if no group has the key. */
+static bool find_group(const tsr_condition_guards *g, uint64_t key, uint32_t *group) {
+  uint64_t slot = tsr__hash_slot(&g->index, key);
+  for (; tsr__hash_item(&g->index, slot, group); slot = tsr__hash_next(&g->index, slot))
+    if (g->keys[*group] == key) return true;
+  return false;
 }
 
 /* Shifts the start of the operands' blocks by `rows` cells, which may be negative. */
@@ -688,13 +678,13 @@ static void evaluate_guarded(const evaluation *e, const tsr_condition_node *node
   for (uint64_t begin = 0, end; begin < e->count; begin = end) {
     uint64_t key = key_at(e, o, begin);
     for (end = begin + 1; end < e->count && key_at(e, o, end) == key;) end++;
-    uint32_t group = find_group(g, key);
-    if (!group) continue;
+    uint32_t group;
+    if (!find_group(g, key, &group)) continue;
     evaluation part = *e;
     part.first += begin;
     part.count = end - begin;
     move_operands(e, e->operand_count, (int64_t)begin);
-    for (uint32_t i = g->firsts[group - 1]; i < g->firsts[group]; i++) {
+    for (uint32_t i = g->firsts[group]; i < g->firsts[group + 1]; i++) {
       evaluate_node(&part, node->children + g->children[i], level + 1, other);
       for (uint64_t r = 0; r < part.count; r++) mask[begin + r] &= other[r];
     }

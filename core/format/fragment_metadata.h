@@ -121,7 +121,6 @@ int tsr__fragment_metadata_make_slots(tsr_fragment_metadata *metadata, tsr_error
 int tsr__fragment_metadata_tile(const tsr_fragment_metadata *metadata, tsr_file *file, uint64_t at, const uint8_t *key,
                                 uint64_t most, tsr_buffer *content, tsr_error *error);
 
-typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 typedef struct tsr_statistics_writer tsr_statistics_writer;
 
 /* Writes the metadata file: appends R-tree, tile offsets and sizes, statistics, processed conditions and footer to
@@ -163,9 +162,6 @@ static const footer_row footer_offsets[] = {
 /* ---- fragment_slot.c: the slots: fields, data files, tile offsets, statistics ------------------------------------ */
 
 /* Readers look up the slot of a field, load its offsets, and open its files by name. */
-
-typedef struct tsr_fragment_metadata tsr_fragment_metadata;
-typedef struct tsr_statistics tsr_statistics;
 
 /* Loads the tile offsets of a slot, and the sizes of variable tiles, unless already loaded. */
 int tsr__fragment_metadata_load_slot(tsr_fragment_metadata *metadata, uint32_t slot, tsr_file *file, const uint8_t *key,

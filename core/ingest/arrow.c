@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "environment/environment.h"
 #include "arrow/stream.h"
 #include "ingest/ingest.h"
@@ -81,9 +82,10 @@ static int ingest_stream_begin(ingest_rows *s, const tsr_arrow_options *options,
 
 int tsr_ingest_stream(tsr_ingest *g, const tsr_arrow_options *options, struct ArrowArrayStream *out, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_arrow_options defaults = {0};
+  tsr_arrow_options own;
   ingest_rows *s;
-  if (!options) options = &defaults;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  options = &own;
   TSR_TRY(TSR_ALLOC(tsr__memory_process(), &s, error));
   s->ingest = g;
   const tsr_arrow_source source = {.argument = s, .collect = ingest_stream_collect, .close = ingest_stream_close};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "environment/environment.h"
 
@@ -26,6 +27,9 @@ struct tsr_csv {
 int tsr_csv_open(tsr_environment *environment, const tsr_csv_options *options, tsr_csv **csv, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_csv *c;
+  tsr_csv_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_csv_options, skip_empty, options, &own, error));
+  options = &own;
   const char d = options->delimiter;
   if (d == '"' || d == '\n' || d == '\r') return tsr__fail(error, TSR_ERROR, "a delimiter that CSV uses itself");
   TSR_TRY(TSR_ALLOC(&environment->memory, &c, error));

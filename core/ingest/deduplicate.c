@@ -2,12 +2,14 @@
  *
  * The coordinates of a row are turned into a key of 16 bytes, which goes into a hash table; a row whose key is in the
  * table already is a duplicate. The key is the coordinates themselves if they fit, otherwise the beginning of their
- * SHA-256. If the keys of all rows would take more than a quarter of the budget, they are partitioned by a hash, with
+ * SHA-256. The keys are in the table itself, not in a list with a hash index (hash.h), so that a row costs one access to
+ * memory that no cache holds, and not two. If the keys of all rows would take more than a quarter of the budget, they are partitioned by a hash, with
  * one pass over the rows for each partition.
  */
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "environment/environment.h"
 #include "crypto/crypto.h"
 #include "model/datatype.h"
@@ -68,10 +70,7 @@ static int duplicate_make_key(duplicate_search *s, uint64_t row, duplicate_key *
 }
 
 static uint64_t duplicate_hash(const duplicate_search *s, const duplicate_key *key) {
-  uint64_t hash = (s->seed ^ key->words[0]) * UINT64_C(0x9E3779B97F4A7C15);
-  hash = (hash ^ hash >> 32 ^ key->words[1]) * UINT64_C(0xD6E8FEB86659FD93);
-  hash = (hash ^ hash >> 32) * UINT64_C(0xD6E8FEB86659FD93);
-  return hash ^ hash >> 32;
+  return tsr__hash_mix(tsr__hash_mix(tsr__hash_mix(s->seed, key->words[0]), key->words[1]), 0);
 }
 
 /* ---- The search -------------------------------------------------------------------------------------------------- */

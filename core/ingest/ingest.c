@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "environment/environment.h"
 #include "model/datatype.h"
 #include "write/writer.h"
@@ -109,8 +110,6 @@ int tsr__ingest_cells(tsr_ingest *g, uint32_t column, uint64_t part, const tsr_f
 
 /* ---- Taking in rows ---------------------------------------------------------------------------------------------- */
 
-#define INGEST_EXACT (INT64_C(1) << 53) /* integers up to here are exact as reals */
-
 static bool ingest_is_single(const tsr_ingest_kept *c) { /* typed, with one number, BOOL, datetime or time */
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   return c->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
@@ -185,6 +184,9 @@ int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *opti
                     tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_ingest *g;
+  tsr_ingest_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_ingest_options, memory_bytes, options, &own, error));
+  options = &own;
   if (options->column_count == 0) return tsr__fail(error, TSR_CONSTRAINT, "there are no columns");
   TSR_TRY(TSR_ALLOC(&environment->memory, &g, error));
   g->environment = environment;
@@ -322,7 +324,7 @@ int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_er
   TSR_OWN_ERROR(error);
   tsr_ingest_kept *c = &g->columns[column];
   if (c->given->labels && !ingest_has_text_labels(c)) return set_number_label(g, c, value, (double)value, error);
-  const bool past = value > INGEST_EXACT || value < -INGEST_EXACT;
+  const bool past = value > TSR_EXACT_REAL || value < -TSR_EXACT_REAL;
   if (c->given->typed || c->given->labels) {
     if (c->given->labels || !ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
     if (c->class == TSR_INGEST_INTEGERS) {

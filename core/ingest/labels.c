@@ -3,11 +3,12 @@
  * The values themselves go into the label's array.
  *
  * Values are stored as bytes that sort like the values: a string as it is, a number as its order key, most significant
- * byte first. A hash table maps a value to its number in order of first appearance.
+ * byte first. A hash index finds the number of a value, in order of first appearance.
  */
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/pool.h"
 #include "base/sort.h"
 #include "environment/environment.h"
@@ -21,8 +22,8 @@ typedef struct ingest_different { /* the distinct values of a column, in order o
   const tsr_ingest_kept *column;
   bool is_text;
   tsr_buffer bytes, ends; /* ends: uint64_t */
-  uint32_t *table; /* numbers + 1 by hash; 0: empty */
-  uint64_t room, count; /* room: slots of the table, a power of two */
+  uint64_t count;
+  tsr_hash_index index; /* of the values */
   uint64_t *places; /* by number: the coordinate */
 } ingest_different;
 
@@ -40,47 +41,34 @@ static const uint8_t *ingest_value_bytes(const ingest_different *v, uint64_t num
   return v->bytes.data + begin;
 }
 
-static uint64_t ingest_value_hash(const uint8_t *bytes, uint64_t size) {
-  uint64_t hash = UINT64_C(0xCBF29CE484222325);
-  for (uint64_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001B3);
-  return hash ^ hash >> 29;
+static uint64_t ingest_value_hash(const void *different, uint64_t number) {
+  uint64_t size;
+  const uint8_t *bytes = ingest_value_bytes(different, number, &size);
+  return tsr__hash_bytes(0, bytes, size);
 }
 
-/* Finds the slot of a value in the table: its own, or an empty one. */
-static uint32_t *ingest_value_place(const ingest_different *v, const uint8_t *bytes, uint64_t size) {
-  for (uint64_t at = ingest_value_hash(bytes, size);; at++) {
-    uint32_t *place = &v->table[at & (v->room - 1)];
-    uint64_t own_size;
-    if (*place == 0) return place;
-    const uint8_t *own = ingest_value_bytes(v, *place - 1, &own_size);
-    if (own_size == size && (size == 0 || memcmp(own, bytes, size) == 0)) return place;
+/* Finds the number of a value. Returns false, with the slot where it belongs, if it is a new one. */
+static bool find_value(const ingest_different *v, const uint8_t *bytes, uint64_t size, uint64_t *slot,
+                       uint32_t *number) {
+  for (*slot = tsr__hash_slot(&v->index, tsr__hash_bytes(0, bytes, size)); tsr__hash_item(&v->index, *slot, number);
+       *slot = tsr__hash_next(&v->index, *slot)) {
+    uint64_t known_size;
+    const uint8_t *known = ingest_value_bytes(v, *number, &known_size);
+    if (known_size == size && (size == 0 || memcmp(known, bytes, size) == 0)) return true;
   }
-}
-
-static int grow_table(tsr_ingest *g, ingest_different *v, tsr_error *error) {
-  uint32_t *grown;
-  const uint64_t room = v->room ? 2 * v->room : 1024;
-  TSR_TRY(TSR_ALLOC_ARRAY(&g->memory, room, &grown, error));
-  tsr__free(v->table);
-  v->table = grown;
-  v->room = room;
-  for (uint64_t i = 0; i < v->count; i++) {
-    uint64_t size;
-    const uint8_t *bytes = ingest_value_bytes(v, i, &size);
-    *ingest_value_place(v, bytes, size) = (uint32_t)i + 1;
-  }
-  return TSR_OK;
+  return false;
 }
 
 static int add_value(tsr_ingest *g, ingest_different *v, const uint8_t *bytes, uint64_t size, tsr_error *error) {
-  if (2 * v->count >= v->room) TSR_TRY(grow_table(g, v, error));
-  uint32_t *place = ingest_value_place(v, bytes, size);
-  if (*place) return TSR_OK;
-  if (v->count == UINT32_MAX - 1)
+  if (v->count == TSR_HASH_ITEMS_MAX)
     return tsr__fail(error, TSR_FULL, "column '%s': too many labels", v->column->given->name);
+  TSR_TRY(tsr__hash_reserve(&v->index, &g->memory, v->count + 1, v->count, ingest_value_hash, v, error));
+  uint64_t slot;
+  uint32_t number;
+  if (find_value(v, bytes, size, &slot, &number)) return TSR_OK;
   TSR_TRY(tsr__buffer_append(&v->bytes, bytes, size, error));
   TSR_TRY(tsr__buffer_append_u64(&v->ends, v->bytes.size, error));
-  *place = (uint32_t)++v->count;
+  tsr__hash_set(&v->index, slot, v->count++);
   return TSR_OK;
 }
 
@@ -198,9 +186,11 @@ static int recode_part(tsr_ingest *g, uint32_t column, uint64_t number, const in
   TSR_TRY(TSR_ALLOC_RAW(&g->memory, values.rows, &words, error));
   for (uint64_t i = 0; i < values.rows; i++) {
     uint8_t key[8];
-    uint64_t size;
+    uint64_t size, slot;
+    uint32_t place = 0;
     const uint8_t *bytes = ingest_row_bytes(v, &values, i, key, &size);
-    words[i] = v->places[*ingest_value_place(v, bytes, size) - 1];
+    (void)find_value(v, bytes, size, &slot, &place); /* collect_values has added it */
+    words[i] = v->places[place];
   }
   return tsr__ingest_replace_part(g, column, number, words, values.rows, error);
 }
@@ -240,7 +230,7 @@ int tsr__ingest_recode_labels(tsr_ingest *g, tsr_error *error) {
     const int rc = make_label(g, i, &v, c->label, error);
     tsr__buffer_release(&v.bytes);
     tsr__buffer_release(&v.ends);
-    tsr__free(v.table);
+    tsr__hash_release(&v.index);
     tsr__free(v.places);
     if (rc < 0) return rc;
     c->class = TSR_INGEST_INTEGERS;

@@ -382,7 +382,7 @@ bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64
   return *cell < index->count && index->validity.data[*cell];
 }
 
-bool tsr_label_whole(const tsr_label_index *index, const void *low, const void *high) {
+bool tsr_label_covers(const tsr_label_index *index, const void *low, const void *high) {
   const uint64_t first = load_coordinate(index, low) - index->first, last = load_coordinate(index, high) - index->first;
   if (first > last || last >= index->count) return false;
   if (index->ordered_count == index->count) return true;

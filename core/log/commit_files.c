@@ -94,11 +94,11 @@ static void outdate(tsr_commit_files *files, tsr_commit_file *file) {
 
 int tsr__commit_files_outdate(tsr_log *log, tsr_error *error) {
   tsr_commit_files *files = &log->files;
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
+  for (uint64_t i = 0; i < files->by_path.count;) {
     tsr_commit_file *file = files->by_path.entries[i].value;
-    const int grown = file ? has_grown(log, file, error) : 0;
+    const int grown = has_grown(log, file, error);
     if (grown < 0) return grown;
-    if (grown) outdate(files, file); /* the removal may move another entry to this index: do not advance */
+    if (grown) outdate(files, file); /* moves the last entry to this index: do not advance */
     else i++;
   }
   return TSR_OK;
@@ -150,10 +150,10 @@ void tsr__commit_files_prune(tsr_commit_files *files, uint64_t generation) {
     files->outdated = file->next;
     free_commit_file(file);
   }
-  for (uint64_t i = 0; i < files->by_path.capacity;) {
+  for (uint64_t i = 0; i < files->by_path.count;) {
     tsr_commit_file *file = files->by_path.entries[i].value;
-    if (file && file->generation != generation) {
-      tsr__map_remove(&files->by_path, file->path); /* may move another entry to this index: do not advance */
+    if (file->generation != generation) {
+      tsr__map_remove(&files->by_path, file->path); /* moves the last entry to this index: do not advance */
       free_commit_file(file);
     } else i++;
   }
@@ -166,9 +166,8 @@ void tsr__commit_file_keep(tsr_log *log, const char *path, uint64_t generation) 
 
 int tsr__commit_files_changed(tsr_log *log, tsr_error *error) {
   const tsr_map *files = &log->files.by_path;
-  for (uint64_t i = 0; i < files->capacity; i++) {
-    const tsr_commit_file *file = files->entries[i].value;
-    const int grown = file ? has_grown(log, file, error) : 0;
+  for (uint64_t i = 0; i < files->count; i++) {
+    const int grown = has_grown(log, files->entries[i].value, error);
     if (grown) return grown;
   }
   return 0;
@@ -208,16 +207,19 @@ int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *comm
   return TSR_OK;
 }
 
-int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
-  const tsr_commit_list *vacuums = &listing->vacuums;
-  tsr_buffer files = {.memory = log->memory};
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
+int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error) {
+  for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
-    rc = tsr__log_file(log, vacuums->items[i].path, &file, error);
-    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
-    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
+    TSR_TRY(tsr__log_file(log, vacuums->items[i].path, &file, error));
+    const tsr_replacing one = {vacuums->items[i].name, &file->names};
+    TSR_TRY(tsr__buffer_append(files, &one, sizeof one, error));
   }
+  return TSR_OK;
+}
+
+int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error) {
+  tsr_buffer files = {.memory = log->memory};
+  int rc = tsr__log_replacing(log, &listing->vacuums, &files, error);
   if (rc >= 0)
     rc = tsr__covered((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
                       &listing->names, covered, error);

@@ -591,9 +591,8 @@ static int list_schemas(tsr_renewal *r, const tsr_listing *root) {
 /* Collects fragments that no .con can have committed: .ign files cancel them, or a merged fragment has their cells. */
 static int settle_names(tsr_renewal *r) {
   const tsr_commit_listing *listing = r->listing;
-  for (uint64_t i = 0; i < r->ignored.capacity; i++) {
+  for (uint64_t i = 0; i < r->ignored.count; i++) {
     const char *name = r->ignored.entries[i].key, *copy;
-    if (!name) continue;
     TSR_TRY(tsr__renewal_copy_text(r, name, strcspn(name, "."), &copy));
     TSR_TRY(tsr__map_put(&r->settled, copy, (void *)(uintptr_t)copy, r->error));
   }
@@ -840,10 +839,8 @@ static bool may_extend(const tsr_log *log) {
 
 /* Returns true if a staged vacuum file is listed: a new .wrt could make it count. */
 static bool has_staged_vacuum(const tsr_commit_listing *listing) {
-  for (uint64_t i = 0; i < listing->others.capacity; i++) {
-    const char *name = listing->others.entries[i].key;
-    if (name && tsr__name_ends_in(name, TSR_SUFFIX_STAGED_VACUUM)) return true;
-  }
+  for (uint64_t i = 0; i < listing->others.count; i++)
+    if (tsr__name_ends_in(listing->others.entries[i].key, TSR_SUFFIX_STAGED_VACUUM)) return true;
   return false;
 }
 

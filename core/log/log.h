@@ -40,7 +40,8 @@
  * The sections below follow the source files:
  *   torn_read.c              reads files that another program may still be writing
  *   timestamped_directory.c  reads and writes __meta, __group and __schema
- *   prepared.c               markers of prepared commits, publication, late records; how a database is identified
+ *   owner.c                  how a database is identified (tessera_host.h)
+ *   prepared.c               markers of prepared commits, publication, late records
  *   commit_files.c           decoded .con, .ign, .vac and .meta files; which of their entries count
  *   listing.c                lists the array's directories: the committed names
  *   replaced.c               finishes merges whose process died; finds cells that are visible twice
@@ -474,6 +475,9 @@ typedef struct tsr_replacing { /* a vacuum file */
  * another merge replaced it in turn. Names are borrowed from the files. */
 int tsr__covered(const tsr_replacing *files, uint64_t count, const tsr_map *committed, tsr_map *covered,
                  tsr_error *error);
+
+/* Appends a tsr_replacing for each vacuum file of the list. Their names are borrowed, as the files are. */
+int tsr__log_replacing(tsr_log *log, const tsr_commit_list *vacuums, tsr_buffer *files, tsr_error *error);
 
 /* The same for all vacuum files of a listing. Names are borrowed until the array is listed again. */
 int tsr__log_covered(tsr_log *log, const tsr_commit_listing *listing, tsr_map *covered, tsr_error *error);

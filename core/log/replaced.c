@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "log/log.h"
+#include "base/hash.h"
 #include "format/layout.h"
 #include "store/store.h"
 #include "model/name.h"
@@ -254,21 +255,13 @@ int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const 
 /* Returns a digest of the paths of all vacuum files. */
 static uint64_t digest_of(const tsr_commit_list *vacuums) {
   uint64_t hash = vacuums->count;
-  for (uint64_t i = 0; i < vacuums->count; i++)
-    for (const char *p = vacuums->items[i].path; *p; p++) hash = (hash ^ (uint8_t)*p) * UINT64_C(0x100000001B3);
+  for (uint64_t i = 0; i < vacuums->count; i++) hash = tsr__hash_text(hash, vacuums->items[i].path);
   return hash;
 }
 
 static int find_in_listing(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error) {
-  const tsr_commit_list *vacuums = &log->listing->vacuums;
   tsr_buffer files = {.memory = log->memory};
-  int rc = TSR_OK;
-  for (uint64_t i = 0; i < vacuums->count && rc >= 0; i++) {
-    const tsr_commit_file *file;
-    rc = tsr__log_file(log, vacuums->items[i].path, &file, error);
-    const tsr_replacing one = {vacuums->items[i].name, rc >= 0 ? &file->names : NULL};
-    if (rc >= 0) rc = tsr__buffer_append(&files, &one, sizeof one, error);
-  }
+  int rc = tsr__log_replacing(log, &log->listing->vacuums, &files, error);
   if (rc >= 0)
     rc = tsr__find_duplicate_cells((const tsr_replacing *)(const void *)files.data, files.size / sizeof(tsr_replacing),
                                    &log->listing->names, doubled, error);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "filter/pipeline.h"
@@ -589,8 +590,6 @@ static int consolidate(consolidation *c, tsr_maintenance what, tsr_error *error)
 }
 
 static void consolidate_begin(consolidation *c, tsr_array *array, const tsr_consolidate_options *options) {
-  static const tsr_consolidate_options none = {0};
-  if (!options) options = &none;
   *c = (consolidation){.array = array, .options = options, .since = options->since};
   uint64_t now = tsr__environment_present(array->environment);
   c->as_of = options->as_of ? TSR_MIN(options->as_of, now) : now;
@@ -621,9 +620,11 @@ static int consolidate_array(void *argument, tsr_array *array, tsr_error *error)
 int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_consolidate_options *options,
                           uint64_t *merged, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  consolidate_call call = {.what = what, .options = options};
+  tsr_consolidate_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_consolidate_options, purge_deleted, options, &own, error));
+  consolidate_call call = {.what = what, .options = &own};
   TSR_TRY(consolidate_array(&call, array, error));
-  const bool named = options && options->fragment_count > 0; /* those fragments are the array's own */
+  const bool named = own.fragment_count > 0; /* those fragments are the array's own */
   if (!named) TSR_TRY(tsr__label_arrays_each(array, consolidate_array, &call, error));
   *merged = call.merged;
   return TSR_OK;
@@ -633,7 +634,9 @@ int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options
                         tsr_error *error) {
   TSR_OWN_ERROR(error);
   consolidation c;
-  consolidate_begin(&c, array, options);
+  tsr_consolidate_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_consolidate_options, purge_deleted, options, &own, error));
+  consolidate_begin(&c, array, &own);
   c.planning = true;
   int rc = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
   *fragments = rc < 0 ? 0 : c.merged;

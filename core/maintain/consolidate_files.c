@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/system.h"
 #include "store/store.h"
 #include "model/datatype.h"
@@ -695,8 +696,9 @@ int tsr__consolidate_metadata(const tsr_maintained *object, uint64_t since, uint
 int tsr_group_consolidate(tsr_group *group, const tsr_consolidate_options *options, uint64_t *merged,
                           tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_consolidate_options none = {0};
-  if (!options) options = &none;
+  tsr_consolidate_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_consolidate_options, purge_deleted, options, &own, error));
+  options = &own;
   const tsr_maintained object = {.environment = group->environment,
                                  .store = group->store,
                                  .key = tsr__group_key(group),

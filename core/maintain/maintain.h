@@ -82,8 +82,6 @@ int tsr__merge_sparse(const tsr_merge_plan *plan, const tsr_merge_conditions *co
 /* Consolidation divides the written cells into such boxes; recover.c uses this to copy the visible part of a prepared
  * commit. */
 
-typedef struct tsr_merge_plan tsr_merge_plan;
-
 /* Writes the box low..high (ordinals, inclusive, one per dimension) to the fragment `target`, whose `box` is the same
  * box in values. The plan's fragments must cover every cell of the box; each cell is taken from the newest of them. */
 int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint64_t *high,

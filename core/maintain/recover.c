@@ -70,7 +70,7 @@ static bool recover_late_is_own(const late *l, const char *name) {
   return false;
 }
 
-/* tsr_array_options.committed during recovery: the prepared commit counts; the array's own callback decides on
+/* tsr_array_host.committed during recovery: the prepared commit counts; the array's own callback decides on
  * others. */
 static int counts_as_committed(void *argument, const char *commit, tsr_error *error) {
   const late *l = argument;
@@ -380,9 +380,9 @@ static int publish_late_commit(late *l, tsr_writer *writer, tsr_error *error) {
 static int write_late_commit(late *l, tsr_error *error) {
   tsr_writer *writer = NULL;
   const char *owner = l->prepared->owner;
-  tsr_writer_options options = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
-                                .owner_file = l->file,
-                                .time = l->in_progress ? l->time : 0};
+  const tsr_writer_host host = {.owner = owner && tsr__prepared_owner_valid(owner) ? owner : NULL,
+                                .owner_file = l->file};
+  tsr_writer_options options = {.host = &host, .time = l->in_progress ? l->time : 0};
   int rc = open_present(l, error);
   if (rc >= 0) rc = count_cells(l, error);
   if (rc >= 0) rc = read_carried(l, error);
@@ -495,7 +495,7 @@ static int publish_late(tsr_array *array, const tsr_prepared_marker *prepared, c
  *   4. Before undoing: is it certain that the writer is dead? If the marker says "locked" but locks cannot be tested,
  *      it stays.
  *
- * A marker for which a question has no answer is left as it is. tsr_array_disown does the same for databases that are
+ * A marker for which a question has no answer is left as it is. tsr_array_drop_orphans does the same for databases that are
  * gone; there the marker's age decides instead of the database. */
 
 #define RECOVER_DAY (UINT64_C(24) * 3600 * 1000) /* milliseconds */
@@ -510,7 +510,7 @@ typedef struct recover_found { /* a prepared commit */
 typedef struct recovery {
   tsr_array *array;
   const char *file; /* path of the database file, whose directory is synced before a commit is published; or NULL */
-  tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared);
+  tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared);
   void *argument;
   tsr_arena arena;
   tsr_buffer markers; /* of recover_found */
@@ -638,9 +638,9 @@ static int recover_settle(recovery *r, recover_found *f, tsr_error *error) {
     return 0;
   }
   switch (r->decide(r->argument, &prepared)) {
-  case TSR_VERDICT_LEAVE: return 0;
-  case TSR_VERDICT_PUBLISH: f->publish = true; return 0;
-  case TSR_VERDICT_UNDO:
+  case TSR_RECOVER_LEAVE: return 0;
+  case TSR_RECOVER_PUBLISH: f->publish = true; return 0;
+  case TSR_RECOVER_UNDO:
     if (f->prepared.locked && f->writer != TSR_WRITER_GONE) return 0;
     TSR_TRY(undo_commit(r, &f->prepared, error));
     break;
@@ -703,7 +703,7 @@ static int recover_array(recovery *r, tsr_error *error) {
 }
 
 int tsr_array_recover(tsr_array *array, const char *file,
-                      tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
+                      tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
                       uint64_t *changed, tsr_error *error) {
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .file = file, .decide = decide, .argument = argument, .markers.memory = &array->memory};
@@ -733,16 +733,16 @@ static int disown_one(recovery *r, recover_found *f, tsr_error *error) {
     return 0;
   }
   if (!published) {
-    const tsr_verdict verdict = r->decide(r->argument, &prepared);
-    if (verdict == TSR_VERDICT_LEAVE) return 0;
-    if (verdict == TSR_VERDICT_PUBLISH) {
+    const tsr_recover_action verdict = r->decide(r->argument, &prepared);
+    if (verdict == TSR_RECOVER_LEAVE) return 0;
+    if (verdict == TSR_RECOVER_PUBLISH) {
       const int complete = tsr__prepared_is_complete(store, &f->prepared, error);
       if (complete != 0) return complete < 0 ? complete : 0; /* its database can still publish it */
     }
     const int rc = find_age(r, f->marker, &age, error);
     if (rc == TSR_NOT_FOUND) return 0; /* the marker is gone: another process has settled the commit */
     TSR_TRY(rc);
-    if (verdict == TSR_VERDICT_UNDO && age < RECOVER_DAY) {
+    if (verdict == TSR_RECOVER_UNDO && age < RECOVER_DAY) {
       recover_refuse(r, f->marker, "is not 24 hours old");
       return 0;
     }
@@ -793,7 +793,7 @@ static int disown_array(recovery *r, tsr_error *error) {
                    (unsigned long long)r->changed, (unsigned long long)r->refused);
 }
 
-int tsr_array_disown(tsr_array *array, tsr_verdict (*decide)(void *argument, const tsr_prepared *prepared),
+int tsr_array_drop_orphans(tsr_array *array, tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
                      void *argument, uint64_t *changed, tsr_error *error) {
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .decide = decide, .argument = argument, .markers.memory = &array->memory};

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/options.h"
 #include "format/layout.h"
 #include "environment/environment.h"
 #include "log/log.h"
@@ -611,14 +612,14 @@ static int vacuum_run(tsr_vacuum *v, tsr_maintenance what, const char *name, tsr
 
 typedef struct vacuum_call { /* what is done to the array, and then to the arrays of its labels */
   tsr_maintenance what;
-  const tsr_vacuum_options *options;
+  tsr_vacuum_options options;
   uint64_t removed;
 } vacuum_call;
 
 static int vacuum_array(void *argument, tsr_array *array, tsr_error *error) {
   vacuum_call *call = argument;
   tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
-  if (call->options) v.grace = call->options->grace;
+  v.grace = call->options.grace;
   if (vacuum_run(&v, call->what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
   call->removed += v.removed;
   return TSR_OK;
@@ -627,7 +628,8 @@ static int vacuum_array(void *argument, tsr_array *array, tsr_error *error) {
 int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options, uint64_t *removed,
                      tsr_error *error) {
   TSR_OWN_ERROR(error);
-  vacuum_call call = {.what = what, .options = options};
+  vacuum_call call = {.what = what};
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_vacuum_options, grace, options, &call.options, error));
   TSR_TRY(vacuum_array(&call, array, error));
   TSR_TRY(tsr__label_arrays_each(array, vacuum_array, &call, error));
   *removed = call.removed;
@@ -636,8 +638,9 @@ int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_op
 
 int tsr_group_vacuum(tsr_group *group, const tsr_vacuum_options *options, uint64_t *removed, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  tsr_vacuum v = {.environment = group->environment, .store = group->store};
-  if (options) v.grace = options->grace;
+  tsr_vacuum_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_vacuum_options, grace, options, &own, error));
+  tsr_vacuum v = {.environment = group->environment, .store = group->store, .grace = own.grace};
   if (vacuum_run(&v, TSR_MAINTAIN_METADATA, v.store->name, error) < 0)
     return tsr__wrap(error, "group %s", v.store->name);
   *removed = v.removed;

@@ -1,4 +1,4 @@
-/* groups.c: hash tables with open addressing that number tuples and texts as they appear.
+/* groups.c: numbers tuples and texts as they appear, by hash indexes (hash.h).
  *
  * Sections: tuples; runs of equal tuples, which are found first so that each run is hashed once; texts.
  */
@@ -10,45 +10,13 @@
 #include "query/program.h"
 #include "model/datatype.h"
 
-#define GROUPS_SLOTS_MIN 64u
-#define GROUPS_NONE      UINT32_MAX
-#define GROUPS_MAX       (UINT32_C(1) << 30) /* so that 32 bits of a hash suffice to choose a slot */
+#define GROUPS_MAX (UINT32_C(1) << 30)
 
-#define GROUPS_FACTOR UINT64_C(0x9E3779B97F4A7C15)
-
-static inline uint64_t groups_mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * GROUPS_FACTOR;
-  return hash ^ hash >> 32;
-}
-
-/* Returns the slot where the search for a hash begins. Uses the high bits of a product, since only they depend on all
- * bits: the words of REALs often have zeros in the low bits. */
-static inline uint64_t groups_slot(uint64_t hash, uint64_t slot_count) {
-  return (hash * GROUPS_FACTOR) >> 32 & (slot_count - 1);
-}
-
-static uint64_t groups_hash(const tsr_groups *groups, uint64_t number) {
+static uint64_t groups_hash(const void *groups, uint64_t number) {
   const uint64_t *tuple = tsr__groups_tuple(groups, number);
   uint64_t hash = 0;
-  for (uint32_t w = 0; w < groups->width; w++) hash = groups_mix(hash, tuple[w]);
+  for (uint32_t w = 0; w < ((const tsr_groups *)groups)->width; w++) hash = tsr__hash_mix(hash, tuple[w]);
   return hash;
-}
-
-static uint64_t texts_hash(const char *bytes, uint64_t size) {
-  uint64_t hash = size;
-  for (; size >= 8; size -= 8, bytes += 8) hash = groups_mix(hash, tsr__load64(bytes));
-  for (; size > 0; size--, bytes++) hash = groups_mix(hash, (uint8_t)*bytes);
-  return hash;
-}
-
-/* Makes a table of slots for `room` entries, at most half full. */
-static int new_slots(tsr_memory *memory, uint64_t room, uint32_t **slots, uint64_t *count, tsr_error *error) {
-  uint64_t wanted = GROUPS_SLOTS_MIN;
-  while (wanted < 2 * room) wanted *= 2;
-  TSR_TRY(TSR_ALLOC_RAW(memory, wanted, slots, error));
-  memset(*slots, 0xFF, wanted * sizeof **slots);
-  *count = wanted;
-  return TSR_OK;
 }
 
 void tsr__groups_init(tsr_groups *groups, uint32_t width, tsr_memory *memory) {
@@ -56,54 +24,43 @@ void tsr__groups_init(tsr_groups *groups, uint32_t width, tsr_memory *memory) {
 }
 
 void tsr__groups_release(tsr_groups *groups) {
-  tsr__free(groups->slots);
-  groups->slots = NULL;
-  groups->count = groups->slot_count = 0;
+  tsr__hash_release(&groups->index);
+  groups->count = 0;
   tsr__buffer_release(&groups->tuples);
 }
 
 void tsr__groups_clear(tsr_groups *groups) {
-  if (groups->slots) memset(groups->slots, 0xFF, groups->slot_count * sizeof *groups->slots);
+  tsr__hash_clear(&groups->index);
   groups->count = groups->tuples.size = 0;
 }
 
 static int groups_grow(tsr_groups *groups, uint64_t more, tsr_error *error) {
   const uint64_t room = groups->count + more;
-  uint32_t *slots;
-  uint64_t count;
   if (room >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u groups", GROUPS_MAX);
   TSR_TRY(tsr__buffer_reserve(&groups->tuples, more * groups->width * sizeof(uint64_t), error));
-  if (2 * room <= groups->slot_count) return TSR_OK;
-  TSR_TRY(new_slots(groups->tuples.memory, room, &slots, &count, error));
-  for (uint64_t i = 0; i < groups->count; i++) {
-    uint64_t at = groups_slot(groups_hash(groups, i), count);
-    while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
-    slots[at] = (uint32_t)i;
-  }
-  tsr__free(groups->slots);
-  groups->slots = slots;
-  groups->slot_count = count;
-  return TSR_OK;
+  return tsr__hash_reserve(&groups->index, groups->tuples.memory, room, groups->count, groups_hash, groups, error);
 }
 
-static uint32_t groups_make(tsr_groups *groups, uint64_t at, const uint64_t *const *words, uint64_t i) {
+static uint32_t groups_make(tsr_groups *groups, uint64_t slot, const uint64_t *const *words, uint64_t i) {
   uint64_t *tuple = tsr__groups_tuple(groups, groups->count);
   for (uint32_t w = 0; w < groups->width; w++) tuple[w] = words[w][i];
   groups->tuples.size += groups->width * sizeof *tuple;
-  return groups->slots[at] = (uint32_t)groups->count++;
+  tsr__hash_set(&groups->index, slot, groups->count);
+  return (uint32_t)groups->count++;
 }
 
 /* tsr__groups_number for tuples of one word. */
 static void number_words(tsr_groups *groups, const uint64_t *words, uint64_t count, uint32_t *numbers) {
-  const uint64_t mask = groups->slot_count - 1;
+  const tsr_hash_index index = groups->index;
   const uint64_t *tuples = tsr__groups_tuple(groups, 0); /* groups_grow has made room for all new tuples */
-  const uint32_t *slots = groups->slots;
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t word = words[i];
-    uint64_t at = groups_slot(groups_mix(0, word), mask + 1);
+    uint64_t slot = tsr__hash_slot(&index, tsr__hash_mix(0, word));
     uint32_t number;
-    while ((number = slots[at]) != GROUPS_NONE && tuples[number] != word) at = (at + 1) & mask;
-    numbers[i] = number != GROUPS_NONE ? number : groups_make(groups, at, &words, i);
+    bool known;
+    while ((known = tsr__hash_item(&index, slot, &number)) && tuples[number] != word)
+      slot = tsr__hash_next(&index, slot);
+    numbers[i] = known ? number : groups_make(groups, slot, &words, i);
   }
 }
 
@@ -116,19 +73,21 @@ static bool tuple_is(const uint64_t *tuple, const uint64_t *const *words, uint32
 int tsr__groups_number(tsr_groups *groups, const uint64_t *const *words, uint64_t count, uint32_t *numbers,
                        tsr_error *error) {
   TSR_TRY(groups_grow(groups, count, error));
-  const uint64_t mask = groups->slot_count - 1;
+  const tsr_hash_index index = groups->index;
   if (groups->width == 1) {
     number_words(groups, words[0], count, numbers);
     return TSR_OK;
   }
   for (uint64_t i = 0; i < count; i++) {
     uint64_t hash = 0;
-    for (uint32_t w = 0; w < groups->width; w++) hash = groups_mix(hash, words[w][i]);
-    uint64_t at = groups_slot(hash, mask + 1);
-    while (groups->slots[at] != GROUPS_NONE &&
-           !tuple_is(tsr__groups_tuple(groups, groups->slots[at]), words, groups->width, i))
-      at = (at + 1) & mask;
-    numbers[i] = groups->slots[at] != GROUPS_NONE ? groups->slots[at] : groups_make(groups, at, words, i);
+    for (uint32_t w = 0; w < groups->width; w++) hash = tsr__hash_mix(hash, words[w][i]);
+    uint64_t slot = tsr__hash_slot(&index, hash);
+    uint32_t number;
+    bool known;
+    while ((known = tsr__hash_item(&index, slot, &number)) &&
+           !tuple_is(tsr__groups_tuple(groups, number), words, groups->width, i))
+      slot = tsr__hash_next(&index, slot);
+    numbers[i] = known ? number : groups_make(groups, slot, words, i);
   }
   return TSR_OK;
 }
@@ -191,43 +150,31 @@ void tsr__texts_init(tsr_texts *texts, tsr_memory *memory, tsr_arena *arena) {
 }
 
 void tsr__texts_release(tsr_texts *texts) {
-  tsr__free(texts->slots);
-  texts->slots = NULL;
-  texts->count = texts->slot_count = 0;
+  tsr__hash_release(&texts->index);
+  texts->count = 0;
   tsr__buffer_release(&texts->texts);
 }
 
 void tsr__texts_clear(tsr_texts *texts) {
-  if (texts->slots) memset(texts->slots, 0xFF, texts->slot_count * sizeof *texts->slots);
+  tsr__hash_clear(&texts->index);
   texts->count = texts->texts.size = 0;
 }
 
-static int texts_grow(tsr_texts *texts, tsr_error *error) {
-  uint32_t *slots;
-  uint64_t count;
-  if (2 * (texts->count + 1) <= texts->slot_count) return TSR_OK;
-  if (texts->count >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_MAX);
-  TSR_TRY(new_slots(texts->texts.memory, 2 * (texts->count + 1), &slots, &count, error));
-  for (uint64_t i = 0; i < texts->count; i++) {
-    const tsr_text_value *text = tsr__texts_at(texts, i);
-    uint64_t at = groups_slot(texts_hash(text->bytes, text->size), count);
-    while (slots[at] != GROUPS_NONE) at = (at + 1) & (count - 1);
-    slots[at] = (uint32_t)i;
-  }
-  tsr__free(texts->slots);
-  texts->slots = slots;
-  texts->slot_count = count;
-  return TSR_OK;
+static uint64_t texts_hash(const void *texts, uint64_t number) {
+  const tsr_text_value *text = tsr__texts_at(texts, number);
+  return tsr__hash_bytes(0, text->bytes, text->size);
 }
 
 int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64_t *number, tsr_error *error) {
-  TSR_TRY(texts_grow(texts, error));
-  uint64_t at = groups_slot(texts_hash(bytes, size), texts->slot_count);
-  for (; texts->slots[at] != GROUPS_NONE; at = (at + 1) & (texts->slot_count - 1)) {
-    const tsr_text_value *text = tsr__texts_at(texts, texts->slots[at]);
-    *number = texts->slots[at];
+  TSR_TRY(
+      tsr__hash_reserve(&texts->index, texts->texts.memory, texts->count + 1, texts->count, texts_hash, texts, error));
+  uint64_t slot = tsr__hash_slot(&texts->index, tsr__hash_bytes(0, bytes, size));
+  for (uint32_t known; tsr__hash_item(&texts->index, slot, &known); slot = tsr__hash_next(&texts->index, slot)) {
+    const tsr_text_value *text = tsr__texts_at(texts, known);
+    *number = known;
     if (text->size == size && (size == 0 || memcmp(text->bytes, bytes, size) == 0)) return TSR_OK;
   }
+  if (texts->count >= GROUPS_MAX) return tsr__fail(error, TSR_BUDGET, "more than %u texts", GROUPS_MAX);
   tsr_text_value made = {.bytes = bytes, .size = size};
   if (texts->arena) {
     char *copy;
@@ -235,7 +182,7 @@ int tsr__texts_number(tsr_texts *texts, const char *bytes, uint64_t size, uint64
     made.bytes = copy;
   }
   TSR_TRY(tsr__buffer_append(&texts->texts, &made, sizeof made, error));
-  texts->slots[at] = (uint32_t)texts->count;
+  tsr__hash_set(&texts->index, slot, texts->count);
   *number = texts->count++;
   return TSR_OK;
 }

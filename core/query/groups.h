@@ -1,15 +1,15 @@
-/* groups.h: hash tables that number tuples of 64-bit words, and texts, 0, 1, 2, ... as they appear: the groups of a
+/* groups.h: tables that number tuples of 64-bit words, and texts, 0, 1, 2, ... as they appear: the groups of a
  * query, by their keys. */
 #ifndef TSR_GROUPS_H
 #define TSR_GROUPS_H
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 typedef struct tsr_groups {
   uint32_t width; /* words of a tuple */
   uint64_t count; /* tuples; below UINT32_MAX */
-  uint64_t slot_count; /* a power of two */
-  uint32_t *slots; /* open-addressing hash table: a tuple's number, or UINT32_MAX if free */
+  tsr_hash_index index; /* of the tuples */
   tsr_buffer tuples; /* `width` words each, by number */
 } tsr_groups;
 
@@ -43,8 +43,8 @@ uint32_t tsr__runs_of_numbers(uint32_t *numbers, uint32_t count, uint32_t *ends)
 
 /* Numbers texts in the same way. Copies a text to the arena; without an arena, borrows it. */
 typedef struct tsr_texts {
-  uint64_t count, slot_count;
-  uint32_t *slots;
+  uint64_t count;
+  tsr_hash_index index;
   tsr_buffer texts; /* tsr_text_value, by number */
   tsr_arena *arena;
 } tsr_texts;

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 
 /* ---- Comparing expressions --------------------------------------------------------------------------------------- */
 
@@ -48,8 +49,6 @@ bool tsr__expressions_equal(const tsr_expression *a, const tsr_expression *b) {
 }
 
 /* ---- Types: the static type of each node ------------------------------------------------------------------------ */
-
-#define LITERAL_MAX (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
 
 static const uint8_t operand_limits[TSR_OP_COUNT][2] = {
 #define X(name, least, greatest) [TSR_OP_##name] = {least, greatest},
@@ -163,7 +162,7 @@ static tsr_typed type_of_same(typing *t, tsr_operation operation, tsr_typed a) {
 static tsr_typed constant_type(const tsr_value *value) {
   tsr_typed type = plain_type(value->type);
   if (value->type != TSR_VALUE_INTEGER) return type;
-  type.literal = value->as.integer >= -LITERAL_MAX && value->as.integer <= LITERAL_MAX;
+  type.literal = value->as.integer >= -TSR_EXACT_REAL && value->as.integer <= TSR_EXACT_REAL;
   type.negative = value->as.integer < 0;
   return type;
 }
@@ -325,14 +324,11 @@ int tsr_expression_types(const tsr_schema *schema, const tsr_expression *express
 
 /* ---- Making steps ----------------------------------------------------------------------------------------------- */
 
-#define HEADS      1024u
-#define EXACT_REAL (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
-
 typedef struct program_maker {
   tsr_program *program;
   tsr_arena *arena;
   tsr_error *error;
-  uint32_t heads[HEADS]; /* 1 + the last step with this hash */
+  tsr_hash_index index; /* of the steps, over slots in the arena */
   uint64_t capacity; /* steps */
   uint32_t expression, node; /* the node being converted */
   int rc;
@@ -342,18 +338,14 @@ static tsr_step *step_at(const program_maker *m, uint32_t number) { return &m->p
 
 /* ---- Equal steps are shared ------------------------------------------------------------------------------------- */
 
-static uint64_t mix_hash(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 29;
-}
-
 static uint64_t hash_of_step(const tsr_step *step) {
-  uint64_t hash = mix_hash(step->operation, step->form);
-  for (uint32_t i = 0; i < step->operand_count; i++) hash = mix_hash(hash, step->operands[i]);
-  if (step->operation == TSR_OP_FIELD) hash = mix_hash(hash, step->field);
-  if (step->operation == TSR_OP_CONSTANT && !step->null && step->form != TSR_VALUE_TEXT)
-    hash = mix_hash(hash, step->source->value.as.unsigned_integer);
-  return hash % HEADS;
+  uint64_t hash = tsr__hash_mix(step->operation, step->form);
+  for (uint32_t i = 0; i < step->operand_count; i++) hash = tsr__hash_mix(hash, step->operands[i]);
+  if (step->operation == TSR_OP_FIELD) hash = tsr__hash_mix(hash, step->field);
+  if (step->operation != TSR_OP_CONSTANT || step->null) return hash;
+  const tsr_value *value = &step->source->value;
+  return step->form == TSR_VALUE_TEXT ? tsr__hash_bytes(hash, value->as.text.bytes, value->as.text.size)
+                                      : tsr__hash_mix(hash, value->as.unsigned_integer);
 }
 
 static bool same_constant(const tsr_step *a, const tsr_step *b) {
@@ -379,9 +371,9 @@ static bool same_step(const tsr_step *a, const tsr_step *b) {
 }
 
 static uint32_t add_step(program_maker *m, tsr_step step) {
-  const uint64_t hash = hash_of_step(&step);
-  for (uint32_t at = m->heads[hash]; at; at = step_at(m, at - 1)->next)
-    if (same_step(step_at(m, at - 1), &step)) return at - 1;
+  uint64_t slot = tsr__hash_slot(&m->index, hash_of_step(&step));
+  for (uint32_t known; tsr__hash_item(&m->index, slot, &known); slot = tsr__hash_next(&m->index, slot))
+    if (same_step(step_at(m, known), &step)) return known;
   if (m->program->step_count == m->capacity) { /* make_capacity counted too few */
     if (m->rc == TSR_OK) m->rc = tsr__fail(m->error, TSR_ERROR, "an expression has more steps than it can have");
     return 0;
@@ -389,10 +381,9 @@ static uint32_t add_step(program_maker *m, tsr_step step) {
   step.number = m->program->step_count++;
   step.origin.expression = m->expression;
   step.origin.node = m->node;
-  step.next = m->heads[hash];
   if (step.operand_count) step.from = step_at(m, step.operands[0])->form;
   if (step.form == TSR_VALUE_INTEGER && step.operand_count) tsr__step_interval(m->program, &step);
-  m->heads[hash] = step.number + 1;
+  tsr__hash_set(&m->index, slot, step.number);
   *step_at(m, step.number) = step;
   return step.number;
 }
@@ -465,13 +456,13 @@ static uint32_t as_form(program_maker *m, uint32_t a, tsr_form form) {
 
 /* ---- Comparisons ------------------------------------------------------------------------------------------------- */
 
-static uint32_t mirrored(uint32_t operation) {
+tsr_operation tsr__mirrored(uint32_t operation) {
   switch (operation) {
   case TSR_OP_LESS: return TSR_OP_GREATER;
   case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
   case TSR_OP_GREATER: return TSR_OP_LESS;
   case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
-  default: return operation;
+  default: return (tsr_operation)operation;
   }
 }
 
@@ -482,7 +473,8 @@ static uint32_t as_comparable(program_maker *m, uint32_t a) {
 }
 
 static bool is_exact_as_real(const tsr_step *step) {
-  return step->form == TSR_VALUE_INTEGER && step->interval.low >= -EXACT_REAL && step->interval.high <= EXACT_REAL;
+  return step->form == TSR_VALUE_INTEGER && step->interval.low >= -TSR_EXACT_REAL &&
+         step->interval.high <= TSR_EXACT_REAL;
 }
 
 static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a, uint32_t b) {
@@ -499,7 +491,7 @@ static uint32_t add_comparison(program_maker *m, uint32_t operation, uint32_t a,
   if (swap) {
     const uint32_t c = a;
     a = b, b = c;
-    operation = mirrored(operation);
+    operation = tsr__mirrored(operation);
     x = step_at(m, a)->form, y = step_at(m, b)->form;
   }
   return add_two(m, operation, TSR_FORM_TRUTH, tsr__compare_kernel(operation, x, y), a, b);
@@ -829,6 +821,8 @@ int tsr__program_make(const tsr_schema *schema, const tsr_expression *const *exp
   TSR_TRY(TSR_ARENA_ARRAY(arena, TSR_MAX(count, 1u), &m.program->roots, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, TSR_MAX(count, 1u), &m.program->types, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, m.capacity + 1, &m.program->steps, error));
+  m.index.mask = tsr__hash_slots_for(m.capacity + 1) - 1;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, m.index.mask + 1, &m.index.slots, error));
   for (m.expression = 0; m.expression < count; m.expression++) TSR_TRY(make_expression(&m, expressions[m.expression]));
   for (uint32_t s = 0; s < m.program->step_count; s++) m.program->texts |= m.program->steps[s].form == TSR_VALUE_TEXT;
   TSR_TRY(give_rooms(&m));

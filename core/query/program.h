@@ -181,7 +181,6 @@ struct tsr_step {
   tsr_step_interval interval; /* of INTEGER and INSTANT */
   tsr_kernel kernel;
   uint32_t reg; /* number of its register */
-  uint32_t next; /* 1 + the number of an earlier step with the same hash; 0: none */
 };
 
 struct tsr_program {
@@ -203,6 +202,9 @@ typedef struct tsr_typed {
 
 /* Computes the interval of an integer step from its operands' intervals (kernels.c). */
 void tsr__step_interval(const tsr_program *program, tsr_step *step);
+
+/* Returns the comparison that holds for (b, a) where `operation` holds for (a, b); other operations as they are. */
+tsr_operation tsr__mirrored(uint32_t operation);
 
 /* The kernels, in kernels.c: each function returns the kernel of an operation on operands of one form, or NULL. */
 tsr_kernel tsr__integer_kernel(uint32_t operation);

@@ -803,7 +803,7 @@ static int open_once(tsr_snapshot *snapshot, const tsr_query *query, const query
   return rc;
 }
 
-/* Runs a query, as tsr_query_open does; a second time, without a grid for plain keys, if a coordinate was outside. */
+/* Runs a query, as tsr_query_start does; a second time, without a grid for plain keys, if a coordinate was outside. */
 static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const query_habits *habits, tsr_query_run **run,
                       tsr_error *error) {
   const int rc = open_once(snapshot, query, habits, false, run, error);
@@ -812,7 +812,7 @@ static int query_open(tsr_snapshot *snapshot, const tsr_query *query, const quer
   return open_once(snapshot, query, habits, true, run, error);
 }
 
-int tsr_query_open(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
+int tsr_query_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
   TSR_OWN_ERROR(error);
   return query_open(snapshot, query, &(query_habits){.work = "query"}, run, error);
 }

@@ -73,7 +73,6 @@ void tsr__collected_groups_release(collected_groups *collected);
 
 /* ---- keys.c: the keys of groups: whether the groups form a grid, and which group a row belongs to --------------- */
 
-typedef struct query_part query_part;
 typedef struct query_rows query_rows;
 
 #define QUERY_OUTSIDE (UINT32_C(1) << 27) /* marks a coordinate without a group; above all group numbers of a grid */

@@ -7,6 +7,7 @@
  * Sections: predicates; statistics; the WHERE; the group; tiles; cells that were never written; planning.
  */
 #include "query/query.h"
+#include "base/arithmetic.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +22,6 @@
  * predicates whose ranges may be wider than the comparison: the query tests each cell itself.
  */
 
-#define EXACT_INTEGERS (INT64_C(1) << 53) /* integers up to this magnitude are exact as doubles */
-
 typedef struct where_predicates {
   tsr_query_run *run;
   tsr_predicate *list;
@@ -34,7 +33,7 @@ typedef struct where_predicates {
 static bool where_bound(const tsr_field *field, const tsr_value *value, bool is_low, uint8_t *bound) {
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (kind == TSR_KIND_FLOAT) {
-    if (value->type == TSR_VALUE_INTEGER && (value->as.integer > EXACT_INTEGERS || value->as.integer < -EXACT_INTEGERS))
+    if (value->type == TSR_VALUE_INTEGER && (value->as.integer > TSR_EXACT_REAL || value->as.integer < -TSR_EXACT_REAL))
       return false;
     const double wanted = value->type == TSR_VALUE_INTEGER ? (double)value->as.integer : value->as.real;
     if (!isfinite(wanted)) return false;
@@ -57,16 +56,6 @@ static bool where_bound(const tsr_field *field, const tsr_value *value, bool is_
   if (value->as.integer < least || value->as.integer > most) return false;
   memcpy(bound, &value->as.integer, field->cell_size); /* little-endian */
   return true;
-}
-
-static tsr_operation where_mirrored(tsr_operation operation) {
-  switch (operation) {
-  case TSR_OP_LESS: return TSR_OP_GREATER;
-  case TSR_OP_LESS_EQUAL: return TSR_OP_GREATER_EQUAL;
-  case TSR_OP_GREATER: return TSR_OP_LESS;
-  case TSR_OP_GREATER_EQUAL: return TSR_OP_LESS_EQUAL;
-  default: return operation;
-  }
 }
 
 static int where_compare(where_predicates *to, tsr_operation operation, const tsr_node *field_node,
@@ -113,7 +102,7 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
     if (a->operation == TSR_OP_FIELD && b->operation == TSR_OP_CONSTANT)
       TSR_TRY(where_compare(&to, node->operation, a, b, error));
     else if (b->operation == TSR_OP_FIELD && a->operation == TSR_OP_CONSTANT)
-      TSR_TRY(where_compare(&to, where_mirrored(node->operation), b, a, error));
+      TSR_TRY(where_compare(&to, tsr__mirrored(node->operation), b, a, error));
   }
   *predicates = to.list;
   *count = to.count;
@@ -213,7 +202,7 @@ static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uin
 
 /* Compares a number of a field with a constant. Returns false if their order is not certain. */
 static bool compare_certainly(const tsr_value *a, const tsr_value *b, int *order) {
-  const double most = 9007199254740992.0; /* integers up to this magnitude are exact as doubles */
+  const double most = (double)TSR_EXACT_REAL;
   if (a->type == TSR_VALUE_INTEGER && b->type == TSR_VALUE_INTEGER) {
     *order = (a->as.integer > b->as.integer) - (a->as.integer < b->as.integer);
     return true;

@@ -912,9 +912,9 @@ static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, 
 static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
   const read_dense_part *p = &it->parts.list[it->parts.at];
-  if (p->sparse) return tsr__reader_column(it->reader, p->pinned, field, 0, column, error);
+  if (p->sparse) return tsr__pinned_column(it->reader, p->pinned, field, 0, column, error);
   if (field < it->dimensions) return dimension_column(it, field, column, error);
-  if (p->pinned) return tsr__reader_column(it->reader, p->pinned, field, it->subtiles.subtile.origin, column, error);
+  if (p->pinned) return tsr__pinned_column(it->reader, p->pinned, field, it->subtiles.subtile.origin, column, error);
   *column = it->reader->columns.fills[field];
   return TSR_OK;
 }

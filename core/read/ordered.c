@@ -598,7 +598,7 @@ static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
                  rows = atomic_load_explicit(&it->reader->memory.used, memory_order_relaxed) - inner;
   if (it->ranges.rows_max <= ROWS_FLOOR && (it->ranges.rows_max == 1 || rows < it->reader->memory.limit / FLOOR_PART))
     return TSR_BUDGET;
-  tsr_reader_rest(it->inner, true);
+  tsr_reader_reset(it->inner, true);
   tsr__key_ranges_shrink(&it->ranges);
   int rc = 1;
   if (it->block.rows < 2) it->ranges.restarts = 0; /* tsr__key_ranges_choose chooses again, by the smaller target */
@@ -703,7 +703,7 @@ static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *c
 
 /* Gives back tiles. Keeps the buffers for the next start. */
 static void close_ordered(tsr_batch_iterator *iterator) {
-  tsr_reader_rest(((ordered_iterator *)iterator)->inner, false);
+  tsr_reader_reset(((ordered_iterator *)iterator)->inner, false);
 }
 
 static void read_ordered_release(ordered_iterator *it) {

@@ -100,7 +100,7 @@ static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *c
   const int64_t slot = snapshot->fragments[it->pinned->fragment].slots[field];
   if (slot >= 0 && !it->pinned->tiles[slot])
     TSR_TRY(tsr__reader_request_fields(it->reader, it->pinned, error)); /* all requested fields at once, in parallel */
-  return tsr__reader_column(it->reader, it->pinned, field, it->pinned->first, column, error);
+  return tsr__pinned_column(it->reader, it->pinned, field, it->pinned->first, column, error);
 }
 
 static void close_point(tsr_batch_iterator *iterator) {

@@ -225,7 +225,7 @@ int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t firs
                       uint64_t *count, uint32_t *out, tsr_error *error) {
   for (uint32_t i = 0; *count > 0 && i < reader->tests.count; i++) {
     tsr_column column;
-    if (pinned) TSR_TRY(tsr__reader_column(reader, pinned, reader->tests.list[i].field, first, &column, error));
+    if (pinned) TSR_TRY(tsr__pinned_column(reader, pinned, reader->tests.list[i].field, first, &column, error));
     else column = reader->columns.fills[reader->tests.list[i].field];
     *count = tsr__test_select(reader, &reader->tests.list[i], &column, selection, *count, out);
     selection = out;

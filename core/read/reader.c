@@ -132,7 +132,7 @@ static void close_iterator(tsr_reader *reader) {
   reader->done = true;
 }
 
-uint64_t tsr_reader_rest(tsr_reader *reader, bool forget) {
+uint64_t tsr_reader_reset(tsr_reader *reader, bool forget) {
   close_iterator(reader);
   if (forget) tsr__reader_forget(reader);
   return atomic_load_explicit(&reader->memory.used, memory_order_relaxed) - reader->tiles.kept.bytes;
@@ -570,7 +570,7 @@ void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pi
   }
 }
 
-int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
+int tsr__pinned_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error) {
   const int64_t slot = reader->snapshot->fragments[pinned->fragment].slots[field];
   if (slot < 0) {
@@ -735,7 +735,7 @@ static int reader_find_column_of(tsr_batch_iterator *iterator, uint32_t field, t
   const found_iterator *it = (found_iterator *)iterator;
   if (it->ordinals && field < it->reader->snapshot->schema->dimension_count)
     return ordinal_column(it, field, column, error);
-  if (it->pinned) return tsr__reader_column(it->reader, it->pinned, field, 0, column, error);
+  if (it->pinned) return tsr__pinned_column(it->reader, it->pinned, field, 0, column, error);
   *column = it->reader->columns.fills[field];
   return TSR_OK;
 }

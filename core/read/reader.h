@@ -91,9 +91,6 @@ uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected,
  * ranges of an ordered read then jump over everything between covers.
  */
 
-typedef struct tsr_plan tsr_plan;
-typedef struct tsr_dimension_selection tsr_dimension_selection;
-
 /* Sets plan->covers, allocated from `arena`: each cell that a fragment of the plan wrote lies in at least one cover.
  * Covers may overlap. Loads the R-trees of sparse fragments. */
 int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
@@ -105,8 +102,6 @@ uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *s
 /* Visits the space tiles in tile order. A dense plan may select far more space tiles than any fragment meets, so the
  * walk can skip tiles that no cover meets, or offer all tiles between two covers as one box: a gap.
  */
-
-typedef struct tsr_plan tsr_plan;
 
 typedef struct tsr_walk {
   const tsr_plan *plan; /* borrowed */
@@ -147,8 +142,6 @@ void tsr__walk_pass(tsr_walk *walk);
  * them. A cell of a subtile has two numbers: its index is the distance from the subtile's first cell in the tile's cell
  * order (with gaps where cells are not selected); its position counts selected cells only.
  */
-
-typedef struct tsr_dimension_selection tsr_dimension_selection;
 
 #define TSR_SUBTILE_CELLS 65536u /* selected cells of a subtile, usually at most */
 #define TSR_SUBTILE_REACH (UINT64_C(1) << 20) /* indices of a subtile, at most, if it has more than one row */
@@ -281,8 +274,6 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
  * need not be read at all, and tsr__tests_select which cells of a loaded tile pass.
  */
 
-typedef struct tsr_pinned_tile tsr_pinned_tile;
-
 typedef struct tsr_test { /* a predicate, prepared for its attribute's datatype */
   uint32_t field;
   tsr_predicate_kind kind;
@@ -351,11 +342,6 @@ bool tsr__tests_pass_unwritten(const tsr_reader *reader);
  *
  * One thread at a time uses a reader. Workers touch only the tiles that they decode (tile_loader.c).
  */
-
-typedef struct tsr_subtile tsr_subtile;
-typedef struct tsr_test tsr_test;
-
-typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 /* One tile of a fragment with those of its slots that the reader has decoded. They stay in memory until the tile is
  * unpinned. */
@@ -537,7 +523,7 @@ int tsr__reader_load(tsr_reader *reader, tsr_error *error);
 
 /* Makes the column of a field, starting at the pinned tile's cell `first`, which gets index 0. Loads the slot if
  * necessary. If the fragment lacks the field, the column is the fill value's. */
-int tsr__reader_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
+int tsr__pinned_column(tsr_reader *reader, tsr_pinned_tile *pinned, uint32_t field, uint64_t first, tsr_column *column,
                        tsr_error *error);
 
 /* Does the same for a slot that is loaded; `field` is the field that it holds. */
@@ -595,8 +581,6 @@ int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uin
 
 /* ---- dense.c: batches of a dense array; each cell comes from the newest fragment that wrote it ------------------ */
 
-typedef struct tsr_pinned_tile tsr_pinned_tile;
-
 typedef struct tsr_candidate { /* a fragment that may own cells of a space tile */
   const tsr_plan_box *box;
   bool used; /* dense: it owns selected cells that may satisfy the predicates, so its tile must be loaded */
@@ -638,15 +622,11 @@ typedef struct tsr_dense_windows {
   uint64_t *gap_box; /* scratch, by dimension: low, then high ordinals */
 } tsr_dense_windows;
 
-typedef struct tsr_batch_iterator tsr_batch_iterator;
-
 /* Opens an iterator over reader->plan, in tile order. The iterator lives in the reader's arena until its next start;
  * close it before that. */
 int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
 /* ---- point.c: a single cell of a dense array, as lookups and joins request it, without a plan ------------------- */
-
-typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 /* Returns 1 and an iterator with one batch of one cell, if the request selects a single cell of a dense array and a
  * dense fragment has written it. Returns 0 if the request needs a plan; < 0: error. The iterator lives in the reader's
@@ -656,16 +636,12 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
 
 /* ---- sparse.c: batches of a sparse array: the newest version of each cell, unless deleted ----------------------- */
 
-typedef struct tsr_batch_iterator tsr_batch_iterator;
-
 /* Opens an iterator over reader->plan, in no particular order. The iterator lives in the reader's arena until its next
  * start; close it before that. */
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error);
 
 /* ---- ordered.c: the rows of a request in an order of dimensions, whatever the order of its tiles and cells ------ */
 /* A row block: rows of many batches, copied into columns of its own. */
-
-typedef struct tsr_batch_iterator tsr_batch_iterator;
 
 typedef struct tsr_row_block_column {
   bool ready; /* set by the user: it holds all rows of the block, and appending to the block appends to it */
@@ -683,8 +659,6 @@ typedef struct tsr_row_block {
   tsr_buffer rowids, times, flags; /* by row: int64_t; uint64_t; a byte, 1 if the cell was written */
 } tsr_row_block;
 
-typedef struct tsr_batch_iterator tsr_batch_iterator;
-
 /* Opens an iterator over the rows of reader->plan, in an order of `count` dimensions. `limit` is a hint as in a
  * request: how many rows the caller is likely to take, 0: all. The reader owns the iterator and reuses it at its next
  * start: closing it only gives back tiles; tsr__read_ordered_free frees it. */
@@ -700,8 +674,6 @@ void tsr__read_ordered_forget(tsr_reader *reader);
  * order and passes them to tsr__version_merge_add; tsr__version_merge_next returns them with the cells that won, or
  * asks for the next tile first.
  */
-
-typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells */
   tsr_plan_tile plan;

@@ -486,7 +486,7 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
 
 static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   sparse_iterator *it = (sparse_iterator *)iterator;
-  return tsr__reader_column(it->reader, it->present.pinned, field, 0, column, error);
+  return tsr__pinned_column(it->reader, it->present.pinned, field, 0, column, error);
 }
 
 static void close_sparse(tsr_batch_iterator *iterator) {

@@ -795,8 +795,6 @@ static int copy_text(tsr_memory *memory, const char *text, char **copy, tsr_erro
   return TSR_OK;
 }
 
-static tsr_text_part slice_of(const char *text) { return (tsr_text_part){text, text ? strlen(text) : 0}; }
-
 int tsr__provider_open(tsr_provider *provider, tsr_memory *memory, const tsr_provider_options *options,
                        tsr_error *error) {
   *provider = (tsr_provider){.memory = memory, .kind = options->kind, .open = true};
@@ -806,8 +804,8 @@ int tsr__provider_open(tsr_provider *provider, tsr_memory *memory, const tsr_pro
   if (rc >= 0) rc = copy_text(memory, options->ca_file, &provider->ca_file, error);
   if (rc >= 0) rc = copy_text(memory, options->proxy, &provider->proxy, error);
   if (rc >= 0 && options->kind == TSR_PROVIDER_KEYS)
-    rc = credentials_make(memory, slice_of(options->key_id), slice_of(options->secret),
-                          slice_of(options->session_token), INT64_MAX, &provider->now, error);
+    rc = credentials_make(memory, slice_of_text(options->key_id), slice_of_text(options->secret),
+                          slice_of_text(options->session_token), INT64_MAX, &provider->now, error);
   if (rc >= 0 && options->kind == TSR_PROVIDER_ANONYMOUS) rc = make_anonymous(memory, &provider->now, error);
   if (rc >= 0 && provider->now.key_id) provider->now.number = 1;
   if (rc < 0) tsr__provider_release(provider);

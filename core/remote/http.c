@@ -214,8 +214,7 @@ static int on_socket(void *argument, tsr_socket descriptor, int purpose) {
 
 /* ---- Preparing a transfer -------------------------------------------------------------------- */
 
-/* Returns true for localhost, 127.0.0.0/8 and [::1], with or without a port. */
-static bool is_loopback(const char *authority, size_t size) {
+bool tsr__is_loopback(const char *authority, size_t size) {
   char host[64];
   size_t length = size;
   for (size_t i = size; i-- > 0 && authority[i] != ']';)
@@ -246,7 +245,7 @@ static const char *find_url_fault(const tsr_http_request *request) {
   if (size == 0 || strspn(authority, letters) < size) return "this cannot be the name of a host";
   for (const char *c = authority; *c; c++)
     if ((uint8_t)*c <= 0x20 || *c == 0x7f) return "the URL has spaces or control characters";
-  if (plain && !is_loopback(authority, size) && !request->transport->plain_http)
+  if (plain && !tsr__is_loopback(authority, size) && !request->transport->plain_http)
     return "plain http is allowed to this machine only; use https";
   return NULL;
 }

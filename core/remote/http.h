@@ -107,4 +107,7 @@ void tsr__http_cancel(tsr_http_request *request);
 /* Returns how many transfers of the process are running or queued; for tests. */
 uint32_t tsr__http_running(void);
 
+/* Returns true for localhost, 127.0.0.0/8 and [::1], with or without a port. */
+bool tsr__is_loopback(const char *authority, size_t size);
+
 #endif

@@ -220,7 +220,7 @@ static void settle(tsr_s3_call *call) {
   account(state);
   state->phase = TSR_S3_WAITS;
   state->tries.fresh = false;
-  const tsr_s3_verdict verdict = tsr__s3_take(state);
+  const tsr_s3_outcome verdict = tsr__s3_take(state);
   switch (verdict) {
   case TSR_S3_DONE:
     tsr__error_clear(&call->error);

@@ -326,13 +326,13 @@ typedef enum tsr_s3_step {
 } tsr_s3_step;
 
 /* What happens after a response. */
-typedef enum tsr_s3_verdict {
+typedef enum tsr_s3_outcome {
   TSR_S3_DONE, /* the call has succeeded */
   TSR_S3_NEXT, /* the call has advanced: send its next request */
   TSR_S3_SOON, /* something was corrected: retry at once */
   TSR_S3_AGAIN, /* back off and retry; call->error says what was wrong */
   TSR_S3_FAILED /* call->error is set */
-} tsr_s3_verdict;
+} tsr_s3_outcome;
 
 /* When to send the next request, and what was corrected since the call began. Decided by s3_request.c. */
 typedef struct tsr_s3_tries {
@@ -395,13 +395,13 @@ typedef struct tsr_s3_state {
 /* ---- s3_request.c: what the files of the client call ---- */
 
 /* Sets call->error: "s3://bucket/key: GET: what (status 403 AccessDenied, request 17)". Returns FAILED. */
-tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) TSR_PRINTF(4, 5);
+tsr_s3_outcome tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) TSR_PRINTF(4, 5);
 
 /* The same for a failure that a retry may cure: returns AGAIN. */
 #define TSR_S3_FAIL_AGAIN(...) (tsr__s3_fail(__VA_ARGS__), TSR_S3_AGAIN)
 
 /* Schedules the next try: sets `due`. Returns false if the call has used up its tries. */
-bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict);
+bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_outcome verdict);
 
 uint64_t tsr__s3_ticks(void); /* milliseconds of a clock that is never set */
 
@@ -412,6 +412,6 @@ void tsr__s3_get_return(tsr_s3_state *state);
 int tsr__s3_request_make(tsr_s3_state *state, tsr_error *error);
 
 /* Takes the response of a finished request. Sets call->error unless the verdict is DONE or NEXT. */
-tsr_s3_verdict tsr__s3_take(tsr_s3_state *state);
+tsr_s3_outcome tsr__s3_take(tsr_s3_state *state);
 
 #endif

@@ -61,7 +61,7 @@ static void copy_word(char to[72], const char *from) {
   to[size] = 0;
 }
 
-tsr_s3_verdict tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) {
+tsr_s3_outcome tsr__s3_fail(tsr_s3_state *state, int rc, const char *code, const char *format, ...) {
   const tsr_http_response *response = &state->http.response;
   char what[400], word[72], id[72], about[240] = "";
   va_list arguments;
@@ -161,7 +161,7 @@ static meaning meaning_of(uint32_t status, const char *code) {
 
 /* ---- What can be corrected ------------------------------------------------------------------- */
 
-static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
+static tsr_s3_outcome renew_keys(tsr_s3_state *state, const char *code) {
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the keys have expired, and there are no newer ones");
   if (state->tries.renewed) return TSR_S3_FAILED;
   state->tries.renewed = true;
@@ -169,7 +169,7 @@ static tsr_s3_verdict renew_keys(tsr_s3_state *state, const char *code) {
   return TSR_S3_SOON;
 }
 
-static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *failure, const char *code) {
+static tsr_s3_outcome move_region(tsr_s3_state *state, const tsr_s3_failure *failure, const char *code) {
   const char *region = failure && *failure->region ? failure->region : state->http.response.bucket_region;
   char word[72];
   copy_word(word, region);
@@ -187,7 +187,7 @@ static tsr_s3_verdict move_region(tsr_s3_state *state, const tsr_s3_failure *fai
   return TSR_S3_SOON;
 }
 
-static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
+static tsr_s3_outcome correct_clock(tsr_s3_state *state, const char *code) {
   const int64_t date = state->http.response.date;
   (void)tsr__s3_fail(state, TSR_DENIED, code, "the clock of this machine differs too much from the server's");
   if (state->tries.dated || date == INT64_MIN) return TSR_S3_FAILED;
@@ -197,7 +197,7 @@ static tsr_s3_verdict correct_clock(tsr_s3_state *state, const char *code) {
 }
 
 /* A HEAD was refused: guess why. */
-static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
+static tsr_s3_outcome guess_reason(tsr_s3_state *state) {
   const tsr_http_response *response = &state->http.response;
   const int64_t dated = tsr__s3_clock() + atomic_load(&state->scope->clocks.skew);
   if (!state->tries.moved && *response->bucket_region && strcmp(response->bucket_region, state->made.region) != 0)
@@ -216,7 +216,7 @@ static tsr_s3_verdict guess_reason(tsr_s3_state *state) {
 
 /* ---- Judgement ------------------------------------------------------------------------------- */
 
-static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
+static tsr_s3_outcome judge_missing(tsr_s3_state *state, const char *code) {
   const tsr_s3_kind kind = state->call->kind;
   if (kind == TSR_S3_DELETE || kind == TSR_S3_DELETE_MANY)
     return TSR_S3_DONE; /* of DELETE_MANY one key: take_refusal continues with the next */
@@ -227,7 +227,7 @@ static tsr_s3_verdict judge_missing(tsr_s3_state *state, const char *code) {
 }
 
 /* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
-static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
+static tsr_s3_outcome s3_judge(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const char *code = failure ? failure->code : "";
   const uint32_t status = state->http.response.status;
   const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
@@ -254,7 +254,7 @@ static tsr_s3_verdict s3_judge(tsr_s3_state *state, const tsr_s3_failure *failur
 }
 
 /* Judges a request without a complete response. */
-static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
+static tsr_s3_outcome s3_judge_transport(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
   (void)tsr__s3_fail(state, rc, "", "%s", http->error.message);
@@ -268,7 +268,7 @@ static tsr_s3_verdict s3_judge_transport(tsr_s3_state *state) {
   }
 }
 
-bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_verdict verdict) {
+bool tsr__s3_plan_retry(tsr_s3_state *state, tsr_s3_outcome verdict) {
   const tsr_http_response *response = &state->http.response;
   state->tries.due = tsr__s3_ticks();
   if (verdict == TSR_S3_SOON) return true; /* at most once for each reason */
@@ -419,7 +419,7 @@ static bool place(tsr_s3_state *state) {
   return true;
 }
 
-static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
+static tsr_s3_outcome get_is_done(tsr_s3_state *state) {
   tsr_s3_call *call = state->call;
   call->result.received = state->got.have;
   call->result.object_size = state->got.total;
@@ -429,7 +429,7 @@ static tsr_s3_verdict get_is_done(tsr_s3_state *state) {
 
 /* The response was cut short, or has fewer bytes than it promised. Keeps what has arrived if the rest can be
  * requested. */
-static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
+static tsr_s3_outcome go_on(tsr_s3_state *state, uint64_t got) {
   if (state->http.failure != TSR_HTTP_WHOLE) (void)s3_judge_transport(state);
   else (void)tsr__s3_fail(state, TSR_UNREACHABLE, "", "the answer has fewer bytes than the object");
   if (state->http.failure == TSR_HTTP_NO_MEMORY || state->http.failure == TSR_HTTP_CANCELLED) return TSR_S3_FAILED;
@@ -442,7 +442,7 @@ static tsr_s3_verdict go_on(tsr_s3_state *state, uint64_t got) {
 }
 
 /* Takes a response with status 200 or 206, even one that was cut short. */
-static tsr_s3_verdict s3_get_take(tsr_s3_state *state) {
+static tsr_s3_outcome s3_get_take(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const bool ranged = is_ranged(state), rest = state->got.placed && state->got.have > 0;
   const uint64_t before = state->got.have;
@@ -467,7 +467,7 @@ static void keep_etag(tsr_etag *etag, const char *text) { (void)snprintf(etag->t
 static const uint8_t *answer_bytes(const tsr_s3_state *state) { return state->http.received.data; }
 
 /* Unparseable reply: corrupted in transit, or not an S3 server. */
-static tsr_s3_verdict fail_unread(tsr_s3_state *state, int rc, const tsr_error *error) {
+static tsr_s3_outcome fail_unread(tsr_s3_state *state, int rc, const tsr_error *error) {
   if (rc != TSR_CORRUPT) return tsr__s3_fail(state, rc, "", "%s", error->message);
   return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer cannot be read: %s", error->message);
 }
@@ -553,13 +553,13 @@ static int add_page(tsr_s3_state *state, const tsr_s3_listing *page, tsr_error *
 }
 
 /* Ends a page. If it was unparseable, removes the entries that it has added. */
-static tsr_s3_verdict end_page(tsr_s3_state *state, int rc, uint64_t from, const tsr_error *error) {
+static tsr_s3_outcome end_page(tsr_s3_state *state, int rc, uint64_t from, const tsr_error *error) {
   if (rc < 0) state->call->list.objects->count = from;
   if (rc < 0) return fail_unread(state, rc, error);
   return rc > 0 ? TSR_S3_NEXT : TSR_S3_DONE;
 }
 
-static tsr_s3_verdict take_listing_page(tsr_s3_state *state) {
+static tsr_s3_outcome take_listing_page(tsr_s3_state *state) {
   const uint64_t from = state->call->list.objects->count;
   tsr_s3_listing page;
   tsr_s3_failure failure;
@@ -588,7 +588,7 @@ static int add_uploads(tsr_s3_state *state, const tsr_s3_uploads *page, tsr_erro
   return 1;
 }
 
-static tsr_s3_verdict take_uploads(tsr_s3_state *state) {
+static tsr_s3_outcome take_uploads(tsr_s3_state *state) {
   const uint64_t from = state->call->list.objects->count;
   tsr_s3_uploads page;
   tsr_s3_failure failure;
@@ -633,20 +633,20 @@ static bool is_etag_of_parts(const tsr_s3_call *call, const char *etag, tsr_memo
   return strcmp(expected, etag) == 0;
 }
 
-static tsr_s3_verdict begin_step(tsr_s3_state *state, tsr_s3_step step) {
+static tsr_s3_outcome begin_step(tsr_s3_state *state, tsr_s3_step step) {
   if (state->step == TSR_S3_STEP_CALL) state->owner.met = state->call->error;
   state->step = step;
   return TSR_S3_NEXT;
 }
 
 /* It is somebody else's object: reports the original error. */
-static tsr_s3_verdict concede(tsr_s3_state *state) {
+static tsr_s3_outcome concede(tsr_s3_state *state) {
   state->call->error = state->owner.met;
   state->step = TSR_S3_STEP_CALL;
   return TSR_S3_FAILED;
 }
 
-static tsr_s3_verdict take_look(tsr_s3_state *state) {
+static tsr_s3_outcome take_look(tsr_s3_state *state) {
   tsr_s3_call *call = state->call;
   const tsr_http_response *response = &state->http.response;
   const bool put = call->kind == TSR_S3_PUT;
@@ -665,7 +665,7 @@ static tsr_s3_verdict take_look(tsr_s3_state *state) {
   return begin_step(state, TSR_S3_STEP_COMPARE);
 }
 
-static tsr_s3_verdict take_compared(tsr_s3_state *state) {
+static tsr_s3_outcome take_compared(tsr_s3_state *state) {
   const tsr_s3_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
   if (state->http.response.status != 200) return s3_judge(state, NULL);
@@ -676,7 +676,7 @@ static tsr_s3_verdict take_compared(tsr_s3_state *state) {
 
 /* ---- The other kinds ------------------------------------------------------------------------- */
 
-static tsr_s3_verdict take_head(tsr_s3_state *state) {
+static tsr_s3_outcome take_head(tsr_s3_state *state) {
   const tsr_http_response *response = &state->http.response;
   tsr_s3_call *call = state->call;
   if (!response->has_length) return TSR_S3_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer has no size");
@@ -686,7 +686,7 @@ static tsr_s3_verdict take_head(tsr_s3_state *state) {
   return TSR_S3_DONE;
 }
 
-static tsr_s3_verdict take_copied(tsr_s3_state *state) {
+static tsr_s3_outcome take_copied(tsr_s3_state *state) {
   const bool copy = state->call->kind == TSR_S3_COPY;
   tsr_s3_failure failure;
   tsr_error error = {0};
@@ -702,7 +702,7 @@ static tsr_s3_verdict take_copied(tsr_s3_state *state) {
   return TSR_S3_DONE;
 }
 
-static tsr_s3_verdict take_created(tsr_s3_state *state) {
+static tsr_s3_outcome take_created(tsr_s3_state *state) {
   tsr_s3_failure failure;
   tsr_error error = {0};
   const char *id;
@@ -716,12 +716,12 @@ static tsr_s3_verdict take_created(tsr_s3_state *state) {
 }
 
 /* Continues with the next keys. */
-static tsr_s3_verdict advance_deletion(tsr_s3_state *state) {
+static tsr_s3_outcome advance_deletion(tsr_s3_state *state) {
   state->deleted.at += state->deleted.batch;
   return state->deleted.at < state->call->key_count ? TSR_S3_NEXT : TSR_S3_DONE;
 }
 
-static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
+static tsr_s3_outcome take_deleted(tsr_s3_state *state) {
   tsr_s3_deletion deletion;
   tsr_s3_failure failure;
   tsr_error error = {0};
@@ -740,7 +740,7 @@ static tsr_s3_verdict take_deleted(tsr_s3_state *state) {
   return advance_deletion(state);
 }
 
-static tsr_s3_verdict take_success(tsr_s3_state *state) {
+static tsr_s3_outcome take_success(tsr_s3_state *state) {
   switch (state->call->kind) {
   case TSR_S3_GET: return s3_get_take(state);
   case TSR_S3_HEAD: return take_head(state);
@@ -761,10 +761,10 @@ static tsr_s3_verdict take_success(tsr_s3_state *state) {
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
-static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
+static tsr_s3_outcome take_refusal(tsr_s3_state *state, const tsr_s3_failure *failure) {
   const uint32_t status = state->http.response.status;
   const tsr_s3_call *call = state->call;
-  const tsr_s3_verdict verdict = s3_judge(state, failure);
+  const tsr_s3_outcome verdict = s3_judge(state, failure);
   if (call->kind == TSR_S3_GET && status == 416 && call->get.range == TSR_S3_SUFFIX && !state->got.unranged) {
     state->got.unranged = true; /* rclone answers so if the object is shorter than the suffix */
     s3_get_restart(state);
@@ -787,7 +787,7 @@ static tsr_s3_verdict take_refusal(tsr_s3_state *state, const tsr_s3_failure *fa
   return verdict;
 }
 
-static tsr_s3_verdict take_status(tsr_s3_state *state) {
+static tsr_s3_outcome take_status(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const uint64_t before = http->received.size - TSR_MIN(http->received.size, http->size);
   tsr_s3_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
@@ -803,10 +803,10 @@ static tsr_s3_verdict take_status(tsr_s3_state *state) {
   return take_refusal(state, &failure);
 }
 
-tsr_s3_verdict tsr__s3_take(tsr_s3_state *state) {
+tsr_s3_outcome tsr__s3_take(tsr_s3_state *state) {
   const tsr_http_request *http = &state->http;
   const bool get = state->step == TSR_S3_STEP_CALL && state->call->kind == TSR_S3_GET;
-  tsr_s3_verdict verdict;
+  tsr_s3_outcome verdict;
   if (get && (http->response.status == 200 || http->response.status == 206) && http->failure != TSR_HTTP_REFUSED)
     verdict = s3_get_take(state);
   else if (http->failure == TSR_HTTP_WHOLE ||

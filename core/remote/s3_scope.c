@@ -132,15 +132,6 @@ static int keep_limits(tsr_s3_options *o, tsr_error *error) {
   return TSR_OK;
 }
 
-static bool is_loopback_host(const char *host) {
-  static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const size_t size = strlen(names[i]);
-    if (strncmp(host, names[i], size) == 0 && (host[size] == 0 || host[size] == ':')) return true;
-  }
-  return false;
-}
-
 /* Splits the endpoint into scheme, host and path. Drops the scheme's default port, which clients do not send either. */
 static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
   const char *endpoint = scope->options.endpoint;
@@ -161,7 +152,7 @@ static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
   TSR_TRY(TSR_ARENA_COPY(&scope->texts, host, size, &copy, error));
   if (!*copy || !has_only(copy, "-._:[]", 255) || !has_only(base, "-._~/", 255) || strstr(base, ".."))
     return tsr__fail(error, TSR_ERROR, "endpoint: '%.200s' is not https://host[:port]", endpoint);
-  if (!tls && !scope->options.plain_http && !is_loopback_host(copy))
+  if (!tls && !scope->options.plain_http && !tsr__is_loopback(copy, strlen(copy)))
     return tsr__fail(error, TSR_ERROR,
                      "endpoint: '%.200s' would send everything in the clear: use https://, or set plain_http",
                      endpoint);

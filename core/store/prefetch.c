@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/pool.h"
 
 #define BLOCK      (UINT64_C(64) << 10) /* bytes */
@@ -193,15 +194,9 @@ static int await_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
 
 /* ---- Announced parts --------------------------------------------------------------------------------------------- */
 
-static uint64_t key_hash(const char *key) {
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  for (; *key; key++) h = (h ^ (uint8_t)*key) * UINT64_C(0x100000001b3);
-  return h;
-}
-
 /* Finds the fetch that covers a part, or the tail. */
 static fetch *find_fetch(const tsr_s3_prefetch *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
-  const uint64_t hash = key_hash(key);
+  const uint64_t hash = tsr__hash_text(0, key);
   for (fetch *f = a->first; f; f = f->next) {
     if (f->hash != hash || (f->tail != tail && !f->whole) || f->failed > f->missing || strcmp(f->key, key) != 0)
       continue;
@@ -226,7 +221,7 @@ static fetch *add_fetch(tsr_s3_prefetch *a, const tsr_s3_part *part) {
       TSR_ALLOC_BYTES(a->memory, sizeof *f + length, &f, NULL) < 0)
     return NULL;
   memcpy(f->key, part->key, length);
-  f->hash = key_hash(part->key);
+  f->hash = tsr__hash_text(0, part->key);
   f->offset = part->offset;
   f->size = part->size;
   f->tail = part->tail;
@@ -385,7 +380,7 @@ void tsr__s3_prefetch_keep(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *
 }
 
 void tsr__s3_prefetch_forget(tsr_s3_prefetch *ahead, const char *key) {
-  const uint64_t hash = key_hash(key);
+  const uint64_t hash = tsr__hash_text(0, key);
   pthread_mutex_lock(&ahead->mutex);
   for (fetch *f = ahead->first, *next; f && ahead->kept > 0; f = next) {
     next = f->next;

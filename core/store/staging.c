@@ -61,8 +61,7 @@ static void staging_drop(tsr_staged *file) {
 
 void tsr__staging_close(tsr_staging *staging) {
   if (!staging) return;
-  for (uint64_t i = 0; i < staging->files.capacity; i++)
-    if (staging->files.entries[i].key) staging_drop(staging->files.entries[i].value);
+  for (uint64_t i = 0; i < staging->files.count; i++) staging_drop(staging->files.entries[i].value);
   tsr__map_release(&staging->files);
   if (staging->file != TSR_NO_TEMPORARY) tsr__temporary_close(staging->file);
   pthread_mutex_destroy(&staging->mutex);
@@ -138,9 +137,9 @@ static int rename_one(tsr_staging *s, tsr_staged *file, const char *from, const 
 int tsr__staging_rename(tsr_staging *staging, const char *from, const char *to, tsr_error *error) {
   int rc = TSR_OK;
   pthread_mutex_lock(&staging->mutex);
-  for (uint64_t i = 0; rc >= 0 && i < staging->files.capacity;) {
+  for (uint64_t i = 0; rc >= 0 && i < staging->files.count;) {
     const tsr_map_entry *entry = &staging->files.entries[i];
-    if (!entry->key || (strcmp(entry->key, from) != 0 && !lies_below(entry->key, from))) {
+    if (strcmp(entry->key, from) != 0 && !lies_below(entry->key, from)) {
       i++;
       continue;
     }
@@ -154,9 +153,9 @@ int tsr__staging_rename(tsr_staging *staging, const char *from, const char *to, 
 tsr_staged *tsr__staging_next(tsr_staging *staging, const char *directory, uint64_t *at) {
   tsr_staged *found = NULL;
   pthread_mutex_lock(&staging->mutex);
-  while (!found && *at < staging->files.capacity) {
+  while (!found && *at < staging->files.count) {
     const tsr_map_entry *entry = &staging->files.entries[(*at)++];
-    if (entry->key && lies_below(entry->key, directory)) found = entry->value;
+    if (lies_below(entry->key, directory)) found = entry->value;
   }
   pthread_mutex_unlock(&staging->mutex);
   return found;

@@ -13,6 +13,7 @@
 #include <errno.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/pool.h"
 #include "base/sort.h"
 #include "crypto/crypto.h"
@@ -117,12 +118,8 @@ static bool concerns_all_files(const tsr_store *store, int rc) {
   return store->is_one_file && (rc == TSR_READONLY || rc == TSR_BUSY);
 }
 
-/* Hashes a path (FNV-1a), so that errors about different files have different subjects. */
-static uint32_t path_number(const char *path) {
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  for (; *path; path++) h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001b3);
-  return (uint32_t)(h ^ h >> 32);
-}
+/* Hashes a path, so that errors about different files have different subjects. */
+static uint32_t path_number(const char *path) { return (uint32_t)tsr__hash_text(0, path); }
 
 /* Prepends the full path to the message, makes the path the error's subject, and returns `rc`, which is an argument
  * because `error` may be NULL. */

@@ -374,8 +374,6 @@ int tsr__store_own(tsr_store *store, const char *path, tsr_error *error);
 /* For example in the database of an SQLite connection. The host's callbacks are those of tsr_host_store in
  * tessera_host.h. */
 
-typedef struct tsr_store tsr_store;
-
 /* Opens the tree that the host has under `path`, which begins with the host's scheme. `host` is borrowed, `argument` is
  * passed to its callbacks. The store's root is the directory `below` of the tree, borrowed; NULL: the tree's root. The
  * caller closes *store with tsr__store_close. */
@@ -383,8 +381,6 @@ int tsr__store_host_open(tsr_memory *memory, const tsr_host_store *host, void *a
                          const char *below, tsr_store **store, tsr_error *error);
 
 /* ---- store_posix.c, store_windows.c: a store in a directory of the file system ----------------- */
-
-typedef struct tsr_store tsr_store;
 
 /* Opens the tree below the directory `path` without looking at the directory, which need not exist. A relative path is
  * resolved against the current directory now. The caller closes *store with tsr__store_close. */

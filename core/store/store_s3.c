@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "crypto/crypto.h"
 #include "store/prefetch.h"
 #include "store/upload.h"
@@ -330,12 +331,10 @@ static void s3_prefetch(tsr_store *store, const tsr_read_hint *hints, uint64_t c
 
 /* ---- Listings ---------------------------------------------------------------------------------------------------- */
 
-/* Mixes bytes into a stamp: two FNV hashes with different seeds. */
+/* Mixes bytes into a stamp: two hashes with different seeds. */
 static void stamp_mix(tsr_stamp *stamp, const void *bytes, uint64_t size) {
-  for (const uint8_t *p = bytes, *end = p + size; p < end; p++) {
-    stamp->a = (stamp->a ^ *p) * UINT64_C(0x100000001b3);
-    stamp->b = (stamp->b ^ *p) * UINT64_C(0x9e3779b97f4a7c15);
-  }
+  stamp->a = tsr__hash_bytes(stamp->a, bytes, size);
+  stamp->b = tsr__hash_bytes(stamp->b, bytes, size);
 }
 
 static tsr_stamp stamp_of(const tsr_s3_objects *entries) {

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "model/datatype.h"
 #include "format/condition.h"
 #include "format/generic_tile.h"
@@ -192,9 +193,7 @@ static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
   uint64_t count = s->sets.size / sizeof(set);
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t *members = members_of(s, sets_of(s) + i);
-    uint64_t hash = sets_of(s)[i].count;
-    for (uint64_t k = 0; k < sets_of(s)[i].count; k++) hash = (hash ^ members[k]) * UINT64_C(0x9E3779B97F4A7C15);
-    m->pairs[i] = (tsr_pair){hash ^ hash >> 32, (uint32_t)i};
+    m->pairs[i] = (tsr_pair){tsr__hash_bytes(0, members, sets_of(s)[i].count * sizeof *members), (uint32_t)i};
   }
   tsr__pairs_sort(m->pairs, m->spare, count);
   for (uint64_t i = 0, first = 0; i < count; i++) {

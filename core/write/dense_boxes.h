@@ -99,12 +99,9 @@ static inline uint64_t tsr__boxes_place(const tsr_boxes *b, uint64_t cell) {
 
 /* ---- Writing boxes ----------------------------------------------------------------------------------------------- */
 
-typedef struct tsr_boxes tsr_boxes;
 typedef struct tsr_fragment_target tsr_fragment_target;
 
 /* Writes box `index` as one fragment. target->box is that box. */
 int tsr__boxes_write(tsr_boxes *boxes, uint64_t index, const tsr_fragment_target *target, tsr_error *error);
-
-typedef struct tsr_boxes tsr_boxes;
 
 #endif

@@ -51,8 +51,6 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer);
 
 /* ---- Interleaving several sources -------------------------------------------------------------------------------- */
 
-typedef struct tsr_fragment_writer tsr_fragment_writer;
-
 #define TSR_NO_SOURCE UINT32_MAX /* padding of a dense tile */
 
 typedef struct tsr_pick {

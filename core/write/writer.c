@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/options.h"
 #include "array/array.h"
 #include "read/reader.h"
 #include "store/store.h"
@@ -22,11 +23,6 @@
 #define HEADS_MIN 256u
 
 /* ---- The table ------------------------------------------------------------------------------ */
-
-static uint64_t write_find_interleave(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-  return hash ^ hash >> 32;
-}
 
 static const uint8_t *write_find_value_at(const tsr_field *field, const tsr_column *column, uint64_t index,
                                           uint64_t *size) {
@@ -43,13 +39,8 @@ static uint64_t write_find_hash_of(const tsr_schema *schema, const tsr_column *c
   uint64_t hash = 0, size;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const uint8_t *value = write_find_value_at(&schema->fields[d], &columns[d], index, &size);
-    if (schema->fields[d].cell_size) {
-      hash = write_find_interleave(hash, tsr__key(schema->fields[d].datatype, value));
-      continue;
-    }
-    hash = write_find_interleave(hash, size);
-    for (; size >= 8; size -= 8, value += 8) hash = write_find_interleave(hash, tsr__load64(value));
-    for (; size > 0; size--, value++) hash = write_find_interleave(hash, *value);
+    hash = schema->fields[d].cell_size ? tsr__hash_mix(hash, tsr__key(schema->fields[d].datatype, value))
+                                       : tsr__hash_bytes(hash, value, size);
   }
   return hash;
 }
@@ -267,12 +258,13 @@ static int open_schema(tsr_writer *w, const tsr_schema *given, tsr_error *error)
 
 static int take_options(tsr_writer *w, const tsr_writer_options *options, tsr_error *error) {
   const tsr_array *array = w->array;
-  const char *owner = options->owner, *file = options->owner_file;
   w->threads = options->threads && !array->environment->single_threaded ? options->threads : array->threads;
   w->commit.options.durable = !options->unsynced;
   w->commit.options.time = options->time;
-  w->runs.scratch.host = array->store->workers_may_read ? NULL : options->scratch;
-  w->runs.scratch.argument = options->scratch_argument;
+  if (!options->host) return TSR_OK;
+  const char *owner = options->host->owner, *file = options->host->owner_file;
+  w->runs.scratch.host = array->store->workers_may_read ? NULL : options->host->scratch;
+  w->runs.scratch.argument = options->host->scratch_argument;
   if (!owner) return TSR_OK;
   if (!tsr__prepared_owner_valid(owner)) return tsr__fail(error, TSR_ERROR, "'%s' is not a valid owner id", owner);
   TSR_TRY(TSR_ARENA_COPY(&w->arena, owner, strlen(owner), &w->commit.options.owner, error));
@@ -283,8 +275,9 @@ static int take_options(tsr_writer *w, const tsr_writer_options *options, tsr_er
 
 int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_writer **writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  static const tsr_writer_options none = {0};
-  if (!options) options = &none;
+  tsr_writer_options own;
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_writer_options, host, options, &own, error));
+  options = &own;
   tsr_writer *w;
   TSR_TRY(TSR_ALLOC(&array->memory, &w, error));
   w->array = array;
@@ -309,7 +302,9 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
 const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->schema; }
 
 int tsr__writer_check_open(const tsr_writer *writer, tsr_error *error) {
-  return writer->commit.published ? tsr__fail(error, TSR_ERROR, "the writer has published its commit") : TSR_OK;
+  return writer->commit.stage == TSR_COMMIT_PUBLISHED
+             ? tsr__fail(error, TSR_ERROR, "the writer has published its commit")
+             : TSR_OK;
 }
 
 void tsr__writer_drop(tsr_writer *writer) {
@@ -329,7 +324,7 @@ void tsr__writer_drop(tsr_writer *writer) {
 
 void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
-  if (!writer->commit.prepared && !writer->commit.published &&
+  if (writer->commit.stage != TSR_COMMIT_PREPARED && writer->commit.stage != TSR_COMMIT_PUBLISHED &&
       (tsr__piece_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
   tsr__commit_unlock(&writer->commit);
@@ -389,7 +384,8 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
 /* Appends one cell if this only requires copying its values. Returns false and does nothing otherwise. */
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
-  if (w->commit.published || w->commit.boxes > 0 || w->cells.unweighed > UNWEIGHED_MAX) return false;
+  if (w->commit.stage == TSR_COMMIT_PUBLISHED || w->commit.boxes > 0 || w->cells.unweighed > UNWEIGHED_MAX)
+    return false;
   if (!tsr__buffered_append_cell(w->cells.limits, w->field_count, w->cells.columns, columns, &bytes)) return false;
   w->cells.unweighed += bytes;
   w->cells.count++;
@@ -474,6 +470,6 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
 
 int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  if (writer->commit.published) return TSR_OK;
+  if (writer->commit.stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
   return tsr__writer_wrap(writer, writer_rewind_to(writer, mark, error), error);
 }

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "model/datatype.h"
 #include "base/sort.h"
@@ -80,18 +81,16 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
 
 /* ---- buffer.c: the log of removed rows, searchable by rowid ------------------------------------------------------ */
 
-typedef struct tsr_buffered tsr_buffered;
-
 typedef struct tsr_removed {
   const tsr_schema *schema; /* borrowed */
   uint64_t count;
   uint64_t own; /* uncommitted rows among them */
   tsr_buffer rows; /* int64_t: rowids in the order of removal */
   tsr_buffered *coordinates; /* by dimension, of each row */
-  /* hash table of u64: position in the log + 1. An entry is stale, and ignored, if it is past `count` or if another row
-   * is at that position */
-  tsr_buffer slots;
-  uint64_t used; /* entries of `slots` that are not 0 */
+  /* from rowids to positions in the log. A slot is stale, and ignored, if its position is past `count` or if another row
+   * is there */
+  tsr_hash_index index;
+  uint64_t used; /* slots of `index` that are not free */
   int64_t low, high; /* around all rows that the log has ever had */
 } tsr_removed;
 
@@ -116,7 +115,8 @@ bool tsr__removed_may_overlap(const tsr_removed *removed, int64_t low, int64_t h
 
 /* ---- writer.c: finds the cell at given coordinates, in memory, in the spilled runs and in the snapshot below ----- */
 
-/* hash table over the coordinates of the cells in memory: chains, newest cell first */
+/* A hash table over the coordinates of the cells in memory: chains, newest cell first, since arrays with duplicates may
+ * have many cells at one place. */
 typedef struct tsr_coordinate_index {
   uint64_t count; /* cells in the table, from the first one in memory on */
   tsr_buffer heads, next; /* u32: a cell's index in memory + 1; 0: end of the chain */
@@ -181,8 +181,6 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
                     tsr_error *error);
 
 /* ---- sort.c: sorts blocks of cells by Hilbert code --------------------------------------------------------------- */
-
-typedef struct tsr_order_ahead tsr_order_ahead;
 
 /* Makes a pair of Hilbert code and number for each of `count` cells from `first` on, sorted by code. `number` is the
  * number of the first cell. `spare` has room for as many pairs. */
@@ -278,8 +276,6 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- transaction_view.c: snapshots with the writer's uncommitted changes on top ---------------------------------- */
 
-typedef struct tsr_sorted_run tsr_sorted_run;
-
 typedef struct tsr_kept_view { /* the last snapshot with the writer's changes */
   tsr_snapshot *snapshot; /* a reference; NULL: none */
   tsr_mark mark; /* the writer's mark when it was opened */
@@ -307,7 +303,6 @@ int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_sn
 
 /* ---- commit.c: tracks the memory that the commit will need, so that too much is refused before the commit -------- */
 
-typedef struct tsr_buffered tsr_buffered;
 typedef struct tsr_writer tsr_writer;
 
 #define TSR_COMMIT_BYTES                                                                                               \
@@ -371,8 +366,30 @@ typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_o
   const tsr_commits *carried; /* delete conditions to commit unchanged, under their own names; NULL: none */
 } tsr_commit_options;
 
+/* The stages of a commit. A change (a cell, a removed row, a rewind) leads from PREPARED and REUSABLE to COLLECTING; a
+ * failure of prepare or publish leaves the stage as it is, or COLLECTING once prepare has begun to replace files.
+ *
+ *                 prepare               publish
+ *   COLLECTING ------------> PREPARED ------------> PUBLISHED
+ *     ^    ^                   |  ^                     |
+ *     |    |           reopen  |  | prepare             | reopen: a savepoint of the host
+ *     |    | a change          v  | keeps the pieces    v was rolled back
+ *     |    +---------------- REUSABLE                REOPENED
+ *     +-------------------------------------------------+
+ *                 prepare withdraws the published commit first, and goes on to PREPARED
+ *
+ * Stores in one file (is_one_file) have no REUSABLE: their savepoints may take files back, too. */
+typedef enum tsr_commit_stage {
+  TSR_COMMIT_COLLECTING, /* the pieces on disk do not hold all changes */
+  TSR_COMMIT_PREPARED, /* all files have their final names, and nothing has changed since */
+  TSR_COMMIT_REUSABLE, /* a prepared commit has failed, and nothing has changed since: the pieces hold all cells */
+  TSR_COMMIT_PUBLISHED,
+  TSR_COMMIT_REOPENED /* like COLLECTING, but the commit `path` was published and must be withdrawn */
+} tsr_commit_stage;
+
 typedef struct tsr_commit_state {
   tsr_commit_options options;
+  tsr_commit_stage stage;
   /* tsr_piece for each fragment on disk: first `boxes` pieces that were appended as boxes, then pieces made from cells
    */
   tsr_buffer pieces;
@@ -381,16 +398,15 @@ typedef struct tsr_commit_state {
   char path[TSR_COMMIT_PATH]; /* the file whose creation publishes the commit; "": none */
   tsr_file *lock; /* the marker of `path`, locked by this writer; NULL: none */
   struct tsr_turn *turn; /* of the prepared commit; NULL: none */
-  bool prepared; /* all files have their final names, and nothing has changed since */
-  bool reusable; /* a prepared commit has failed, and nothing has changed since: the pieces hold all cells */
-  bool published;
   bool refused; /* publishing has failed before, so others may have removed the pieces since */
-  bool reopened; /* the commit `path` was published and must be withdrawn */
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH]: withdrawn commits; a savepoint of the host may bring one back */
 } tsr_commit_state;
 
 /* Notes a change: the pieces on disk no longer hold all cells to be committed. */
-static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) { commit->prepared = commit->reusable = false; }
+static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) {
+  if (commit->stage == TSR_COMMIT_PREPARED || commit->stage == TSR_COMMIT_REUSABLE)
+    commit->stage = TSR_COMMIT_COLLECTING;
+}
 
 /* Frees the state. The files of a prepared commit stay: recovery finds them by the marker. */
 void tsr__commit_release(tsr_commit_state *commit);
@@ -459,8 +475,6 @@ static inline int tsr__writer_wrap(const tsr_writer *writer, int rc, tsr_error *
 /* Pieces are fragments on disk that hold the writer's cells. They have provisional names until the commit is prepared.
  */
 
-typedef struct tsr_fragment_target tsr_fragment_target;
-
 typedef struct tsr_piece {
   char name[128]; /* of its directory */
   tsr_interval *box; /* the box that was appended, in the writer's arena; NULL: made from cells */
@@ -513,8 +527,6 @@ tsr_fragment_target tsr__provisional_target(tsr_writer *writer, const char *dire
 
 /* ---- commit_fragments.c: writes cells as a sparse or a dense fragment -------------------------------------------- */
 
-typedef struct tsr_fragment_target tsr_fragment_target;
-
 /* Writes cells order[0..count) of `columns`, which are in global order. */
 int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *columns, const uint32_t *order,
                        uint64_t count, tsr_error *error);
@@ -527,8 +539,6 @@ typedef int (*tsr_tile_filler)(void *argument, const uint64_t *tile, uint64_t *o
 
 /* A dense fragment has every tile that its box touches, in tile order, each complete. Where a tile reaches beyond the
  * box, its cells are padding. */
-
-typedef struct tsr_fragment_target tsr_fragment_target;
 
 /* Write the cells of target->box: from `columns`, in row-major order of the box or, if `array_order`, in the array's
  * cell order; or tile by tile as `fill` supplies them. */

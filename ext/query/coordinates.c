@@ -463,7 +463,7 @@ static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   tsr_query_run *run = NULL;
   if (!dimensions) return tsx_out_of_memory(error);
   int code = tsx_axes_ranges(query, dimensions, error);
-  if (code == TSR_OK) code = tsr_query_open(query->shown->core, &request, &run, error);
+  if (code == TSR_OK) code = tsr_query_start(query->shown->core, &request, &run, error);
   const uint64_t count = code == TSR_OK ? tsr_query_groups(run) : 0;
   if (count > TSX_COORDINATES_MAX)
     code = tsx_fail(error, TSR_ERROR, "%s has more than %u values here: a WHERE for a part of them", shows->name,

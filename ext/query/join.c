@@ -237,7 +237,7 @@ static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_
   tsr_query_run *run = NULL;
   int code = tsx_array_permitted(query->connection, table->array, error);
   if (code == TSR_OK) code = tsx_table_snapshot(table, &snapshot, error);
-  if (code == TSR_OK) code = tsr_query_open(snapshot->core, request, &run, error);
+  if (code == TSR_OK) code = tsr_query_start(snapshot->core, request, &run, error);
   if (code == TSR_OK) code = cells_take(query, j, run, request->column_count, error);
   tsr_query_close(run);
   tsx_snapshot_release(snapshot);

@@ -846,7 +846,7 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   if (code == TSR_OK) code = find_dropped(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code < 0) return code;
-  code = tsr_query_open(run->snapshot->core, &run->plan.request, &run->core, error);
+  code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
   if (query->over_groups) run->group_count = tsr_query_groups(run->core);
   return run_direct(run) ? TSR_OK : nested_open(run, error);

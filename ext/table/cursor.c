@@ -197,7 +197,7 @@ static bool may_become_idle(const array_cursor *c) {
   const bool goes_on = table->connection->statement.cursors > 1;
   if (table->cursors.idle) return false;
   if (!c->reader) return true;
-  if (!c->state.snapshot || c->state.snapshot->transaction || tsr_reader_rest(c->reader, !goes_on) > IDLE_MAX)
+  if (!c->state.snapshot || c->state.snapshot->transaction || tsr_reader_reset(c->reader, !goes_on) > IDLE_MAX)
     return false;
   table->connection->statement.tiles_kept |= goes_on;
   return true;
@@ -212,7 +212,7 @@ static void release_labels(array_cursor *c) {
 }
 
 void tsx_cursor_forget_tiles(tsx_table *table) {
-  if (table->cursors.idle && table->cursors.idle->reader) (void)tsr_reader_rest(table->cursors.idle->reader, true);
+  if (table->cursors.idle && table->cursors.idle->reader) (void)tsr_reader_reset(table->cursors.idle->reader, true);
 }
 
 int tsx_cursor_close(sqlite3_vtab_cursor *base) {

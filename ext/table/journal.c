@@ -19,7 +19,7 @@
  * A database without a file, such as temp, gives its commits no owner, so nothing recovers what it leaves.
  *
  * NAME_config says which prepared commits belong to the table. 'owner' is "ID PLACE": the id that the table gives to
- * its markers, and the place of the database file when the table got the id (tsr_place_find). If the place has changed,
+ * its markers, and the place of the database file when the table got the id (tsr_file_identity). If the place has changed,
  * the file was moved or copied, or the machine was restarted; then the next id is computed from the last one and the
  * new place (tsr_owner_next). Every process that finds the same file at the same place computes the same id, so nothing
  * is lost if a crash undoes the row with the new id. Earlier ids stay, as 'owner ID' = PLACE. A commit that the record
@@ -192,7 +192,7 @@ static int find_place(const tsx_connection *connection, const char *schema, char
   const char *file = sqlite3_db_filename(connection->db, schema);
   int moved = 0; /* the file at its path may be another by now; a VFS that cannot tell leaves 0 */
   sqlite3_file_control(connection->db, schema, SQLITE_FCNTL_HAS_MOVED, &moved);
-  const int found = file && !moved ? tsr_place_find(file, place, error) : 0;
+  const int found = file && !moved ? tsr_file_identity(file, place, error) : 0;
   if (found == 0) memcpy(place, connection->random_place, TSX_ID_SIZE);
   return found;
 }
@@ -256,14 +256,14 @@ static int choose_owner(const tsx_table *table, tsx_transaction *transaction, ts
 /* With synchronous=OFF nothing need survive a power failure, so nothing is synced. temp always has it, so for a table
  * in temp the setting of the main database counts. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
-                        tsr_error *error) {
+                        tsr_writer_host *host, tsr_error *error) {
   options->unsynced = is_synchronous_off(table->connection->db,
                                          sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file_of(table)) return TSR_OK;
   const int code = choose_owner(table, transaction, error);
   if (code < 0) return code;
-  options->owner = transaction->owner.id;
-  options->owner_file = transaction->owner.file;
+  host->owner = transaction->owner.id;
+  host->owner_file = transaction->owner.file;
   return TSR_OK;
 }
 
@@ -435,20 +435,20 @@ static int find_present_owner(commit_question *q, const char *owner) {
 
 /* Leaves a commit that cannot be judged. If the query was interrupted or lacked memory, stores the error, which fails
  * the whole recovery. */
-static tsr_verdict journal_cannot_tell(commit_question *q, int code) {
+static tsr_recover_action journal_cannot_tell(commit_question *q, int code) {
   if (!q->failure.code && (code == SQLITE_INTERRUPT || code == SQLITE_NOMEM))
     (void)tsx_fail(&q->failure, tsx_core_code(code), "%s", sqlite3_errstr(code));
-  return TSR_VERDICT_LEAVE;
+  return TSR_RECOVER_LEAVE;
 }
 
-static tsr_verdict journal_decide(void *argument, const tsr_prepared *prepared) {
+static tsr_recover_action journal_decide(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
-  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_RECOVER_LEAVE;
   q->commit = prepared->commit;
   int code = ask_tables(q->connection->db, q->schema, "_commits", ask_commits, q);
-  if (code == SQLITE_ROW) return TSR_VERDICT_PUBLISH;
-  if (code == SQLITE_DONE && (code = find_present_owner(q, prepared->owner)) == SQLITE_ROW) return TSR_VERDICT_UNDO;
-  return code == SQLITE_DONE ? TSR_VERDICT_LEAVE : journal_cannot_tell(q, code);
+  if (code == SQLITE_ROW) return TSR_RECOVER_PUBLISH;
+  if (code == SQLITE_DONE && (code = find_present_owner(q, prepared->owner)) == SQLITE_ROW) return TSR_RECOVER_UNDO;
+  return code == SQLITE_DONE ? TSR_RECOVER_LEAVE : journal_cannot_tell(q, code);
 }
 
 /* Recovers from the records of one database. */
@@ -470,10 +470,10 @@ int tsx_journal_recover(tsx_table *table, tsr_error *error) {
 
 /* ---- tessera_recover --------------------------------------------------------------------------------------------- */
 
-static tsr_verdict journal_leave(void *argument, const tsr_prepared *prepared) {
+static tsr_recover_action journal_leave(void *argument, const tsr_prepared *prepared) {
   (void)argument;
   (void)prepared;
-  return TSR_VERDICT_LEAVE;
+  return TSR_RECOVER_LEAVE;
 }
 
 /* Recovers from the records of all databases of the connection. The first call settles what needs no record. */
@@ -511,20 +511,20 @@ int tsx_journal_claims(tsx_connection *connection, const tsr_prepared *prepared,
 
 /* Decides for the option "disown" of tessera_recover: removes commits whose database is gone. A commit that a database
  * of this connection has committed can still be published. */
-static tsr_verdict decide_gone(void *argument, const tsr_prepared *prepared) {
+static tsr_recover_action decide_gone(void *argument, const tsr_prepared *prepared) {
   commit_question *q = argument;
   tsr_error why = {0};
-  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_VERDICT_LEAVE;
+  if (is_of_open_transaction(q->connection, prepared->commit)) return TSR_RECOVER_LEAVE;
   const int committed = tsx_journal_committed(q->connection, prepared->commit, &why);
   if (committed < 0) return journal_cannot_tell(q, tsx_sqlite_code(committed));
-  return committed ? TSR_VERDICT_PUBLISH : TSR_VERDICT_UNDO;
+  return committed ? TSR_RECOVER_PUBLISH : TSR_RECOVER_UNDO;
 }
 
 static void give_up(tsx_connection *connection, const tsx_array *array);
 
 static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   commit_question q = {.connection = connection};
-  const int code = tsr_array_disown(array->core, decide_gone, &q, changed, error);
+  const int code = tsr_array_drop_orphans(array->core, decide_gone, &q, changed, error);
   if (code < 0) return code;
   if (q.failure.code) {
     *error = q.failure;

@@ -279,7 +279,7 @@ int tsx_label_covers(const tsx_label_column *label, const tsx_label_state *state
   if (any <= 0) return any < 0 ? any : 1;
   const tsr_interval *side = &box[label->dimension];
   uint64_t first, last;
-  if (!tsr_label_whole(state->index, side->low, side->high)) return 0;
+  if (!tsr_label_covers(state->index, side->low, side->high)) return 0;
   if (!tsr_label_cell(state->index, side->low, &first) || !tsr_label_cell(state->index, side->high, &last)) return 0;
   return !label_is_bare(label, state, first) && !label_is_bare(label, state, last); /* so neither are those between */
 }

@@ -163,8 +163,8 @@ static int open_core(tsx_connection *connection, const char *path, const uint8_t
   memset(array, 0, sizeof *array);
   tsr_array_options options = {.key = key, .threads = threads, .creation = creation};
   array->in_database = tsx_store_is(path);
-  if (!array->in_database) options.committed = tsx_journal_committed;
-  options.committed_argument = connection;
+  const tsr_array_host host = {.committed = tsx_journal_committed, .committed_argument = connection};
+  if (!array->in_database) options.host = &host;
   int code = tsr_array_open(connection->environment, path, &options, &array->core, error);
   if (code < 0) {
     sqlite3_free(array);

@@ -543,7 +543,7 @@ unsigned tsx_data_version(const tsx_table *table);
 /* Chooses the owner of the transaction's commits, and whether they are synced to disk: as the table's database is. Sets
  * `transaction` and `options`, whose owner is borrowed from the transaction. */
 int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, tsr_writer_options *options,
-                        tsr_error *error);
+                        tsr_writer_host *host, tsr_error *error);
 
 /* Makes the value of 'owner' in a new table's NAME_config, from sqlite3_malloc. *value is NULL if the database has no
  * file, or nothing distinguishes the file from others. */
@@ -564,7 +564,7 @@ int tsx_journal_write(tsx_table *table, tsr_error *error);
 bool tsx_journal_untouched(const tsx_table *table);
 
 /* Returns 1 if a database of the connection has committed this commit, 0 if none has, or an error. The callback for
- * tsr_array_options.committed; `connection` is the tsx_connection. */
+ * tsr_array_host.committed; `connection` is the tsx_connection. */
 int tsx_journal_committed(void *connection, const char *commit, tsr_error *error);
 
 /* Returns 1 if tessera_recover would settle this commit because a database of the connection has committed or prepared

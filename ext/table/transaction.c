@@ -547,13 +547,15 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
   array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.limits.memory_bytes,
                                 .threads = table->options.limits.threads};
+  tsr_writer_host host = {0};
+  options.host = &host;
   if (array->in_database) { /* its scratch files are rolled back with a savepoint, while rows from before it stay */
-    options.scratch = &tsx_scratch;
-    options.scratch_argument = table->connection;
+    host.scratch = &tsx_scratch;
+    host.scratch_argument = table->connection;
   }
   int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK) code = freeze(table, error);
-  if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, error);
+  if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, &host, error);
   if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
   if (code == TSR_OK) code = check_schema(table, error);
   if (code == TSR_OK)

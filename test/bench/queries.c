@@ -234,7 +234,7 @@ int main(int argc, char **argv) {
     for (int round = 0; round < 5; round++) {
       tsr_query_run *run;
       const double start = now();
-      need(tsr_query_open(snapshot, &query, &run, &error));
+      need(tsr_query_start(snapshot, &query, &run, &error));
       const double took = now() - start;
       if (took < best) best = took;
       groups = tsr_query_groups(run);

@@ -237,10 +237,10 @@ int __wrap_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_s
 }
 
 /* The identity of a database file on this disk survives a crash. */
-int __real_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
-int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
-int __wrap_tsr_place_find(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
-  if (!disk_is_path(file)) return __real_tsr_place_find(file, place, error);
+int __real_tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+int __wrap_tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error);
+int __wrap_tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *error) {
+  if (!disk_is_path(file)) return __real_tsr_file_identity(file, place, error);
   const int code = tsr_owner_next(file, "disk", place, error);
   return code < 0 ? code : 1;
 }

@@ -76,17 +76,17 @@ class Schema(C.Structure):
 
 
 class CreateOptions(C.Structure):
-    _fields_ = [("key", C.c_char_p), ("time", C.c_uint64), ("unsynced", C.c_bool), ("owner", C.c_char_p)]
+    _fields_ = [("size", C.c_size_t), ("key", C.c_char_p), ("time", C.c_uint64), ("unsynced", C.c_bool), ("owner", C.c_char_p)]
 
 
 class ArrayOptions(C.Structure):
-    _fields_ = [("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint), ("creation", C.c_void_p),
-                ("committed", C.c_void_p), ("committed_argument", C.c_void_p)]
+    _fields_ = [("size", C.c_size_t), ("key", C.c_char_p), ("cache_bytes", C.c_uint64), ("threads", C.c_uint),
+                ("creation", C.c_void_p), ("host", C.c_void_p)]
 
 
 class WriterOptions(C.Structure):
-    _fields_ = [("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint), ("unsynced", C.c_bool),
-                ("owner", C.c_char_p), ("owner_file", C.c_char_p), ("schema", C.POINTER(Schema))]
+    _fields_ = [("size", C.c_size_t), ("time", C.c_uint64), ("memory_bytes", C.c_uint64), ("threads", C.c_uint),
+                ("unsynced", C.c_bool), ("schema", C.POINTER(Schema)), ("host", C.c_void_p)]
 
 
 class Column(C.Structure):

@@ -48,7 +48,7 @@ static inline int32_t value_at(int32_t x, uint64_t time) { return x + 100 * (int
  * receives the fragment's name; it may be NULL. With an owner the prepared commit is marked as that owner's. */
 static inline tsr_writer *prepare_small(tsr_array *array, uint64_t time, int32_t first, int32_t last, const char *owner,
                                         char name[128]) {
-  const tsr_writer_options options = {.time = time, .unsynced = true, .owner = owner};
+  const tsr_writer_options options = {.time = time, .unsynced = true, .host = &(tsr_writer_host){.owner = owner}};
   const tsr_schema *schema;
   tsr_writer *writer;
   int32_t x[100], values[200] = {0};

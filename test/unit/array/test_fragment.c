@@ -313,12 +313,9 @@ static void test_together_interrupted(void **state) {
     environment->memory.cancel.requested = NULL;
     assert_int_equal(array->registry.fragments.count, rc < 0 ? 0 : TOGETHER - 3);
     while (array->registry.fragments.count > 0) {
-      for (uint64_t e = 0; e < array->registry.fragments.capacity; e++) {
-        tsr_fragment *fragment = array->registry.fragments.entries[e].value;
-        if (!fragment) continue;
-        tsr__map_remove(&array->registry.fragments, fragment->name);
-        tsr__array_fragment_drop(array, fragment);
-      }
+      tsr_fragment *fragment = array->registry.fragments.entries[0].value;
+      tsr__map_remove(&array->registry.fragments, fragment->name);
+      tsr__array_fragment_drop(array, fragment);
     }
     assert_int_equal(array->registry.kept_bytes, 0);
   }

@@ -518,12 +518,12 @@ CASE(tsr_expression_types) {
   tsr_snapshot_close(snapshot);
 }
 
-CASE(tsr_query_open) {
+CASE(tsr_query_start) {
   tsr_snapshot *snapshot = snapshot_of(sparse);
   const tsr_query_aggregate count = {.function = TSR_AGGREGATE_COUNT};
   const tsr_query query = {.aggregates = &count, .aggregate_count = wrong ? 1000 : 1};
   tsr_query_run *run = NULL;
-  TELL(tsr_query_open(snapshot, &query, &run, e));
+  TELL(tsr_query_start(snapshot, &query, &run, e));
   tsr_query_close(run);
   tsr_snapshot_close(snapshot);
 }
@@ -536,7 +536,7 @@ CASE(tsr_query_aggregate_value) {
   const tsr_query query = {.aggregates = &sum, .aggregate_count = 1};
   tsr_query_run *run = NULL;
   tsr_value value;
-  ok(tsr_query_open(snapshot, &query, &run, &error));
+  ok(tsr_query_start(snapshot, &query, &run, &error));
   TELL(tsr_query_aggregate_value(run, 0, 0, &value, e));
   tsr_query_close(run);
   tsr_snapshot_close(snapshot);
@@ -548,7 +548,7 @@ CASE(tsr_query_next) {
   const tsr_query query = {.columns = &column, .column_count = 1};
   tsr_query_run *run = NULL;
   tsr_query_block block;
-  ok(tsr_query_open(snapshot, &query, &run, &error));
+  ok(tsr_query_start(snapshot, &query, &run, &error));
   TELL(tsr_query_next(run, &block, e));
   tsr_query_close(run);
   tsr_snapshot_close(snapshot);
@@ -906,12 +906,13 @@ CASE(tsr_writer_abandon) {
   tsr_writer_close(writer);
 }
 
-static tsr_verdict publish_it(void *argument, const tsr_prepared *prepared) { return TSR_VERDICT_PUBLISH; }
-static tsr_verdict undo_it(void *argument, const tsr_prepared *prepared) { return TSR_VERDICT_UNDO; }
+static tsr_recover_action publish_it(void *argument, const tsr_prepared *prepared) { return TSR_RECOVER_PUBLISH; }
+static tsr_recover_action undo_it(void *argument, const tsr_prepared *prepared) { return TSR_RECOVER_UNDO; }
 static int show_it(void *argument, const tsr_prepared *prepared) { return wrong ? TSR_ABORT : TSR_OK; }
 
 static void leave_prepared(void) {
-  const tsr_writer_options options = {.unsynced = true, .owner = "me", .owner_file = "/owner.db"};
+  const tsr_writer_options options = {.unsynced = true,
+                                      .host = &(tsr_writer_host){.owner = "me", .owner_file = "/owner.db"}};
   const tsr_column columns[3] = {{.values = &ninety}, {.values = &ninety}, {.values = &(int32_t){0}}};
   tsr_writer *writer = NULL;
   ok(tsr_writer_open(sparse, &options, &writer, &error));
@@ -925,9 +926,9 @@ CASE(tsr_array_recover) {
   TELL(tsr_array_recover(sparse, "/owner.db", publish_it, NULL, NULL, e));
 }
 
-CASE(tsr_array_disown) { /* young files are not removed */
+CASE(tsr_array_drop_orphans) { /* young files are not removed */
   leave_prepared();
-  TELL(tsr_array_disown(sparse, wrong ? undo_it : publish_it, NULL, NULL, e));
+  TELL(tsr_array_drop_orphans(sparse, wrong ? undo_it : publish_it, NULL, NULL, e));
 }
 
 CASE(tsr_array_has_marker) {
@@ -939,9 +940,9 @@ CASE(tsr_array_prepared) {
   TELL(tsr_array_prepared(sparse, show_it, NULL, e));
 }
 
-CASE(tsr_place_find) {
+CASE(tsr_file_identity) {
   char place[TSR_OWNER_SIZE];
-  TELL(tsr_place_find(wrong ? "" : top, place, e));
+  TELL(tsr_file_identity(wrong ? "" : top, place, e));
 }
 
 CASE(tsr_owner_next) {
@@ -1062,14 +1063,14 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
-  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_block_read_nulls) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_open) \
+  X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_block_read_nulls) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_start) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_look) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
-  W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_disown) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_place_find) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
+  W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_drop_orphans) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_file_identity) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
   X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \
   W(tsr_group_set_metadata) W(tsr_group_delete_metadata) W(tsr_array_add_attribute) W(tsr_array_drop_attribute) \
@@ -1157,7 +1158,7 @@ static void test_same_codes(void **state) {
       failed = true;
     }
     bool may_fail = true; /* of some functions there is nothing that could */
-    static const char *const never[] = {"tsr_snapshot_non_empty_domain", "tsr_place_find", "tsr_owner_next",
+    static const char *const never[] = {"tsr_snapshot_non_empty_domain", "tsr_file_identity", "tsr_owner_next",
                                         "tsr_label_coordinate_of"};
     for (size_t n = 0; n < sizeof never / sizeof *never; n++) may_fail &= strcmp(cases[i].name, never[n]) != 0;
     if (!failed && may_fail) fail_msg("%s has never failed", cases[i].name);

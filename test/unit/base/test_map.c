@@ -52,9 +52,23 @@ static void test_many_keys_are_found_until_they_are_removed(void **state) {
   for (int i = 0; i < NAMES; i++) assert_ptr_equal(tsr__map_get(&map, names[i]), i % 3 ? names[i] : NULL);
   for (int i = 0; i < NAMES; i++) assert_ptr_equal(tsr__map_remove(&map, names[i]), i % 3 ? names[i] : NULL);
   assert_int_equal(map.count, 0);
-  for (uint64_t i = 0; i < map.capacity; i++) assert_null(map.entries[i].key);
+  for (uint64_t i = 0; i <= map.index.mask; i++) assert_int_equal(map.index.slots[i], 0);
   tsr__map_release(&map);
   assert_int_equal(memory.used, 0);
+}
+
+static void test_entries_are_dense_and_the_last_one_fills_a_gap(void **state) {
+  tsr_memory memory;
+  tsr__memory_init_root(&memory, NULL, NULL);
+  tsr_map map = {.memory = &memory};
+  for (int i = 0; i < 100; i++) assert_int_equal(tsr__map_put(&map, names[i], names[i], NULL), TSR_OK);
+  for (int i = 0; i < 100; i++) assert_ptr_equal(map.entries[i].key, names[i]);
+  tsr__map_remove(&map, names[10]);
+  tsr__map_remove(&map, names[98]);
+  assert_int_equal(map.count, 98);
+  for (int i = 0; i < 98; i++) assert_ptr_equal(map.entries[i].key, names[i == 10 ? 99 : i]);
+  assert_ptr_equal(tsr__map_get(&map, names[99]), names[99]);
+  tsr__map_release(&map);
 }
 
 static void test_put_without_memory_leaves_the_map_unchanged(void **state) {
@@ -80,6 +94,7 @@ int main(void) {
       cmocka_unit_test(test_an_empty_map_has_no_keys),
       cmocka_unit_test(test_put_of_an_equal_key_replaces_key_and_value),
       cmocka_unit_test(test_many_keys_are_found_until_they_are_removed),
+      cmocka_unit_test(test_entries_are_dense_and_the_last_one_fills_a_gap),
       cmocka_unit_test(test_put_without_memory_leaves_the_map_unchanged),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,8 +36,9 @@ static uint64_t evaluated(const tsr_condition *condition, int32_t x, int32_t y) 
   const tsr_condition_guards *g = condition->root.guards;
   if (!g) return condition->root.child_count;
   const int32_t value = strcmp(condition->fields[g->field], "x") ? y : x;
-  const uint32_t group = find_group(g, guard_key((const uint8_t *)&value, sizeof value));
-  return g->other_count + (group ? g->firsts[group] - g->firsts[group - 1] : 0);
+  uint32_t group;
+  const bool found = find_group(g, guard_key((const uint8_t *)&value, sizeof value), &group);
+  return g->other_count + (found ? g->firsts[group + 1] - g->firsts[group] : 0);
 }
 
 static void check(tsr_buffer tree, int32_t x, int32_t y, uint64_t expected) {

@@ -43,7 +43,7 @@ static int teardown(void **state) {
 }
 
 static void place(const char *path, char text[TSR_OWNER_SIZE]) {
-  if (tsr_place_find(path, text, &error) != 1) fail_msg("%s: %s", path, error.message);
+  if (tsr_file_identity(path, text, &error) != 1) fail_msg("%s: %s", path, error.message);
   assert_int_equal(strlen(text), TSR_OWNER_SIZE - 1);
   assert_int_equal(strspn(text, "0123456789abcdef"), TSR_OWNER_SIZE - 1);
 }
@@ -73,7 +73,7 @@ static void test_missing_files_have_no_place(void **state) {
   memset(lengthy + 1, 'a', sizeof lengthy - 2);
   lengthy[sizeof lengthy - 1] = 0;
   const char *const none[] = {"", "a.db", "memory:", "/nowhere/a.db", lengthy};
-  for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(tsr_place_find(none[i], text, &error), 0);
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(tsr_file_identity(none[i], text, &error), 0);
 }
 
 static void test_ids_follow_from_places(void **state) {

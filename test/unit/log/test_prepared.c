@@ -26,7 +26,8 @@ static int setup(void **state) {
   asked = 0;
   if (setup_store() < 0) return 1;
   tiny_schema(store, "__schema/__1_1" U, false, 1, a_only);
-  return setup_array(&(tsr_array_options){.committed = committed, .committed_argument = &counts});
+  const tsr_array_host host = {.committed = committed, .committed_argument = &counts};
+  return setup_array(&(tsr_array_options){.host = &host});
 }
 
 static const char *listed(const tsr_commit_list *which) {
@@ -274,9 +275,9 @@ static void test_missing_files_are_not_published(void **state) {
   assert_int_equal(tsr__prepared_publish(store, "__commits/__7_7" U "_22.wrt", true, &error), 1);
 }
 
-static tsr_verdict verdict;
+static tsr_recover_action verdict;
 static int decided;
-static tsr_verdict decide(void *argument, const tsr_prepared *prepared) {
+static tsr_recover_action decide(void *argument, const tsr_prepared *prepared) {
   assert_true(prepared->writer != TSR_WRITER_LIVES);
   decided++;
   return verdict;
@@ -303,12 +304,12 @@ static void test_recovery_leaves_and_publishes(void **state) {
   uint64_t changed = 0;
   prepare_all();
   decided = 0;
-  verdict = TSR_VERDICT_LEAVE;
+  verdict = TSR_RECOVER_LEAVE;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(decided, 4);
   assert_int_equal(changed, 0);
   assert_int_equal(markers(), 4);
-  verdict = TSR_VERDICT_PUBLISH;
+  verdict = TSR_RECOVER_PUBLISH;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 4);
   assert_int_equal(markers(), 0);
@@ -322,7 +323,7 @@ static void test_recovery_undoes(void **state) {
   tsr_listing left = {.memory = &environment->memory};
   uint64_t changed = 0;
   prepare_all();
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 4);
   assert_int_equal(markers(), 0);
@@ -362,15 +363,15 @@ static void test_commit_of_a_living_writer_is_left(void **state) {
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
   tsr_file *lock = mark_alive("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", "__7_7" U "_22");
   assert_non_null(lock);
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   decided = 0;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_BUSY);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_BUSY);
   assert_non_null(strstr(error.message, "lives"));
   assert_int_equal(decided, 0);
   assert_int_equal(markers(), 1);
   tiny_text(store, "__commits/__7_7" U "_22.wrt", ""); /* it publishes; the marker is still its own */
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(markers(), 1);
   assert_int_equal(tsr__store_remove(store, "__commits/__7_7" U "_22.wrt", NULL), TSR_OK);
   tsr__store_close_file(lock);
@@ -393,12 +394,12 @@ static void test_markers_without_locks(void **state) {
   methods.locked = NULL;
   store->methods = &methods;
   assert_null(mark_alive("__commits/__8_8" U "_22.pending", "__commits/__8_8" U "_22.wrt", "me", "__8_8" U "_22"));
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 1);
   assert_int_equal(markers(), 1);
   assert_true(tsr__store_exists(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb"));
-  verdict = TSR_VERDICT_PUBLISH;
+  verdict = TSR_RECOVER_PUBLISH;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_string_equal(fragments(), "7 ");
   store->methods = with;
@@ -418,9 +419,9 @@ static void test_published_commits_are_not_undone(void **state) {
     tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
     mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", name);
     tiny_text(store, files[i].path, files[i].text);
-    verdict = TSR_VERDICT_UNDO;
+    verdict = TSR_RECOVER_UNDO;
     decided = 0;
-    if (i % 2) assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+    if (i % 2) assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
     else assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
     assert_int_equal(decided, 0);
     assert_int_equal(markers(), 0);
@@ -435,11 +436,11 @@ static void test_unreadable_files_stop_undoing(void **state) {
   tiny_text(store, "__fragments/__7_7" U "_22/__fragment_metadata.tdb", "");
   mark("__commits/__7_7" U "_22.pending", "__commits/__7_7" U "_22.wrt", "me", "__7_7" U "_22");
   tiny_text(store, "__fragment_meta/__7_7_00000000000000000000000000000009_22.meta", "damaged");
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 0);
   assert_int_equal(markers(), 1);
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_CORRUPT);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_CORRUPT);
   assert_int_equal(markers(), 1);
 }
 
@@ -448,7 +449,7 @@ static void test_lost_commits_are_told(void **state) {
   static const char commit[] = "__commits/__7_7" U "_22.wrt";
   uint64_t changed = 0;
   mark("__commits/__7_7" U "_22.pending", commit, "me", "__7_7" U "_22");
-  verdict = TSR_VERDICT_PUBLISH;
+  verdict = TSR_RECOVER_PUBLISH;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "disown"));
   counts = commit;
@@ -461,7 +462,7 @@ static void test_lost_commits_are_told(void **state) {
   assert_int_equal(tsr__store_remove(store, "__commits/__6_8_00000000000000000000000000000009_22.wrt", NULL), TSR_OK);
   mark("__commits/__7_7" U "_22.pending", commit, "me", "__7_7" U "_22");
   changed = 0;
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 1);
   assert_string_equal(fragments(), "");
 }
@@ -482,26 +483,26 @@ static void test_disown_settles_old_markers(void **state) {
   store->methods = &methods;
   prepare_all();
   tiny_text(store, "__commits/__5_5" U "_22.pending", "__commits/__5_5" U "_22.wrt\n"); /* not written to its end */
-  verdict = TSR_VERDICT_LEAVE;
+  verdict = TSR_RECOVER_LEAVE;
   written = 1;
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(markers(), 4);
   assert_int_equal(changed, 1); /* an incomplete marker says nothing */
   assert_false(tsr__store_exists(store, "__commits/__5_5" U "_22.pending"));
-  verdict = TSR_VERDICT_PUBLISH; /* its database can still publish it */
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+  verdict = TSR_RECOVER_PUBLISH; /* its database can still publish it */
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(markers(), 4);
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   const uint64_t young[] = {tsr__environment_now() - day + 60000, tsr__environment_now() + day, UINT64_MAX};
   for (int i = 0; i < 3; i++) {
     written = young[i];
-    assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_BUSY);
+    assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_BUSY);
     assert_non_null(strstr(error.message, "24 hours"));
     assert_non_null(strstr(error.message, "0 prepared commits were removed, 4 are left"));
     assert_int_equal(markers(), 4);
   }
   written = tsr__environment_now() - day;
-  assert_int_equal(tsr_array_disown(array, decide, NULL, &changed, &error), TSR_OK);
+  assert_int_equal(tsr_array_drop_orphans(array, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(changed, 5);
   assert_int_equal(markers(), 0);
   assert_string_equal(fragments(), "");
@@ -542,15 +543,15 @@ static void test_show_goes_on_where_a_marker_goes_meanwhile(void **state) {
   assert_int_equal(shown, 3);
 }
 
-static tsr_verdict settle_and_undo(void *argument, const tsr_prepared *prepared) {
+static tsr_recover_action settle_and_undo(void *argument, const tsr_prepared *prepared) {
   if (strstr(prepared->marker, "__8_8")) (void)tsr__store_remove(store, prepared->marker, NULL);
-  return TSR_VERDICT_UNDO;
+  return TSR_RECOVER_UNDO;
 }
 
 static void test_disown_goes_on_where_a_marker_goes_meanwhile(void **state) {
   uint64_t changed = 0;
   prepare_all();
-  assert_int_equal(tsr_array_disown(array, settle_and_undo, NULL, &changed, &error), TSR_BUSY);
+  assert_int_equal(tsr_array_drop_orphans(array, settle_and_undo, NULL, &changed, &error), TSR_BUSY);
   assert_non_null(strstr(error.message, "0 prepared commits were removed, 3 are left"));
 }
 
@@ -560,7 +561,7 @@ static void test_marker_of_a_published_commit_goes(void **state) {
   prepare_all();
   tiny_text(store, "__commits/__7_7" U "_22.wrt", "");
   decided = 0;
-  verdict = TSR_VERDICT_UNDO;
+  verdict = TSR_RECOVER_UNDO;
   assert_int_equal(tsr_array_recover(array, NULL, decide, NULL, &changed, &error), TSR_OK);
   assert_int_equal(decided, 3);
   assert_string_equal(fragments(), "7 ");
@@ -580,7 +581,7 @@ static void test_no_memory(void **state) {
   }
   assert_string_equal(fragments(), "8 ");
   rc = TSR_BUDGET;
-  verdict = TSR_VERDICT_PUBLISH;
+  verdict = TSR_RECOVER_PUBLISH;
   for (uint64_t limit = 0; rc == TSR_BUDGET; limit += 32) {
     environment->memory.limit = environment->memory.used + limit;
     rc = tsr_array_recover(array, NULL, decide, NULL, NULL, &error);

@@ -50,7 +50,7 @@ static void test_tuples_are_numbered_as_they_appear_however_many(void **state) {
       for (uint64_t i = 0; i < groups.count; i += 997)
         for (uint32_t w = 0; w < width; w++)
           assert_true(tsr__groups_tuple(&groups, i)[w] == word_of(i + 1, w, width, kind));
-      assert_true(2 * groups.count <= groups.slot_count);
+      assert_true(2 * groups.count <= tsr__hash_slot_count(&groups.index));
       tsr__groups_clear(&groups);
       assert_int_equal(groups.count, 0);
       number_all(&groups, 10, 0, 0);

@@ -241,7 +241,7 @@ static void check_group(const tsr_query_run *run, uint64_t group, const expected
 static tsr_query_run *open_query(const tsr_query *query) {
   tsr_query_run *run;
   tsr_error error = {0};
-  if (tsr_query_open(&array->snapshot, query, &run, &error) != TSR_OK) fail_msg("%s", error.message);
+  if (tsr_query_start(&array->snapshot, query, &run, &error) != TSR_OK) fail_msg("%s", error.message);
   return run;
 }
 
@@ -524,7 +524,7 @@ static void test_budget_and_failing_allocations(void **state) {
   for (uint32_t k = 0; k < 2; k++) keys[k] = (tsr_query_key){.expression = one_node(&nodes[k])};
   query.key_count = 2;
   query.keys = keys;
-  assert_int_equal(tsr_query_open(&m.snapshot, &query, &run, &error), TSR_BUDGET);
+  assert_int_equal(tsr_query_start(&m.snapshot, &query, &run, &error), TSR_BUDGET);
   assert_non_null(strstr(error.message, "too many groups or values for memory_mb (3)"));
   tsr_query_close(run);
   query.memory_bytes = 0;
@@ -534,7 +534,7 @@ static void test_budget_and_failing_allocations(void **state) {
   long allocations = 0;
   for (; code == TSR_NOMEM; allocations++) {
     m.memory.left = allocations;
-    code = tsr_query_open(&m.snapshot, &query, &run, &error);
+    code = tsr_query_start(&m.snapshot, &query, &run, &error);
     m.memory.left = -1;
     if (code == TSR_OK) assert_int_equal(tsr_query_groups(run), 200);
     tsr_query_close(run);
@@ -562,7 +562,7 @@ static void test_faults_name_their_expression(void **state) {
   nodes[2].operand_count = 2;
   tsr_query_aggregate sum = {.function = TSR_AGGREGATE_SUM, .has_argument = true, .argument = {nodes, 3}};
   const tsr_query query = {.aggregate_count = 1, .aggregates = &sum};
-  assert_int_equal(tsr_query_open(&m.snapshot, &query, &run, &error), TSR_ERROR);
+  assert_int_equal(tsr_query_start(&m.snapshot, &query, &run, &error), TSR_ERROR);
   assert_string_equal(error.message, "integer overflow");
   assert_ptr_equal(tsr_query_fault(run, &node), &query.aggregates[0].argument);
   assert_int_equal(node, 2);

@@ -136,7 +136,7 @@ static void test_a_reader_can_be_closed_or_restarted_during_a_load(void **state)
           assert_int_equal(tsr_reader_start(reader, &ask, NULL), TSR_OK);
           assert_int_equal(made_read(reader, &m, rows, CELLS, NULL), CELLS);
         } else {
-          tsr_reader_rest(reader, false);
+          tsr_reader_reset(reader, false);
         }
         tsr_reader_close(reader);
         made_close(&m);
