@@ -332,6 +332,7 @@ void tsr_writer_close(tsr_writer *writer) {
   if (!writer->commit.prepared && !writer->commit.published &&
       (tsr__piece_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
+  tsr__commit_count(writer, false);
   tsr__commit_unlock(&writer->commit);
   tsr__ahead_release(writer);
   tsr__index_release(writer);

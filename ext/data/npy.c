@@ -780,7 +780,7 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) 
   for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
       code = tsx_fail(&error, TSR_MISMATCH, "argument %d: expected the name of an attribute", i + 1);
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);

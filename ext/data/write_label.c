@@ -168,7 +168,7 @@ void tsx_write_label(sqlite3_context *context, int count, sqlite3_value **values
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK && sqlite3_value_type(values[1]) != SQLITE_TEXT)
     code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a label");
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_named(&address, count, values, &written, &error);

@@ -36,7 +36,7 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 /* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
-  int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
+  int code = tsx_address_open_to_write(sqlite3_user_data(context), path, address, error);
   if (code < 0) return code;
   code = tsx_function_begin_at(address, path, error);
   return code < 0 ? code : tsx_address_array(address, error);
@@ -312,7 +312,7 @@ static int refuse_table(const tsx_address *address, const char *advice, tsr_erro
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  int code = tsx_address_open_to_write(sqlite3_user_data(context), values[0], &address, &error);
   if (code == TSR_OK) code = refuse_table(&address, "expected the path of a directory", &error);
   if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
@@ -356,7 +356,7 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
   char *uri = NULL;
   bool relative = false;
   int code = check_text(path, "the member's path", error);
-  if (code == TSR_OK) code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, &member, error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(sqlite3_user_data(context), path, &member, error);
   if (code == TSR_OK) code = tsr_object_find(member.connection->environment, member.path, &kind, error);
   if (code >= 0 && kind == TSR_OBJECT_NONE)
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
@@ -411,7 +411,7 @@ int tsx_drop_overviews(tsx_address *address, tsr_error *error) {
 void tsx_drop_array(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  int code = tsx_address_open_to_write(sqlite3_user_data(context), values[0], &address, &error);
   if (code == TSR_OK)
     code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
   if (code == TSR_OK && tsx_transaction_open_on(address.connection, address.path))

@@ -759,7 +759,7 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
-  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.from, &error);
   if (code == TSR_OK) code = copy_call(&c, to, count > 2 ? values[2] : NULL, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   close_all(&c, code < 0);
@@ -801,7 +801,7 @@ void tsx_import(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   const char *name = database_text_of(values[0]);
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_open(connection, values[1], NULL, NULL, NULL, &source, &error);
+  int code = tsx_address_open_to_write(connection, values[1], &source, &error);
   if (code == TSR_OK && !name) code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a table");
   if (code == TSR_OK) code = tsx_address_array(&source, &error);
   if (code == TSR_OK) code = tsx_database_create(connection, name, &source, NULL, NULL, &error);

@@ -560,7 +560,7 @@ void tsx_overviews(sqlite3_context *context, int count, sqlite3_value **values) 
   tsr_error error = {0};
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.address, &error);
   if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
   if (code == TSR_OK) code = overviews_open(&c, &error);
   if (code == TSR_OK && count > 1) code = read_options(&c, values[1], &error);

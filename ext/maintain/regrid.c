@@ -262,7 +262,7 @@ static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, u
   sqlite3 *db = c->connection->db;
   const char *to = (const char *)sqlite3_value_text(values[1]), *method = (const char *)sqlite3_value_text(values[3]);
   if (!to || !method) return tsx_out_of_memory(error);
-  int code = tsx_address_open(c->connection, values[0], NULL, NULL, NULL, &c->from, error);
+  int code = tsx_address_open_to_write(c->connection, values[0], &c->from, error);
   if (code == TSR_OK) code = open_source(c, error);
   if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", read_factor, c, error);
   if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);

@@ -301,8 +301,13 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
   else if (code == TSR_OK && !address->is_table)
     address->has_key = tsx_key_find(connection, address->path, address->key);
-  if (code == TSR_OK) tsx_deferred_try(connection, address->path);
   return code;
+}
+
+int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, tsx_address *address, tsr_error *error) {
+  TSX_TRY(tsx_address_open(connection, path, NULL, NULL, NULL, address, error));
+  tsx_deferred_try(connection, address->path);
+  return TSR_OK;
 }
 
 int tsx_address_table(tsx_connection *connection, const char *name, tsx_address *address, tsr_error *error) {

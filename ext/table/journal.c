@@ -553,20 +553,23 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   uint64_t changed = 0;
   const bool given = count > 1 && sqlite3_value_type(values[1]) != SQLITE_NULL;
   const char *what = given ? (const char *)sqlite3_value_text(values[1]) : NULL;
-  int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  int code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK && given && (!what || sqlite3_stricmp(what, "disown") != 0))
     code = tsx_fail(&error, TSR_ERROR, "tessera_recover: '%s': the second argument can only be 'disown'",
                     what ? what : "");
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = journal_recover(connection, address.array, given, &changed, &error);
+  if (code == TSR_OK && !given) code = tsx_deferred_publish(connection, address.array, &error);
+  if (code >= 0) code = journal_recover(connection, address.array, given, &changed, &error);
   tsx_address_close(&address);
   if (code < 0) tsx_result_error(context, &error);
   else sqlite3_result_int64(context, (sqlite3_int64)changed);
 }
 
 /* ---- Deferred commits ------------------------------------------------------------------------------------------- */
-/* Commits that xCommit could not publish. Each holds a reference to its array and to its transaction, so that the
- * writer stays open. The cells are published before a created array, so that the array appears with them. */
+/* Commits that xCommit could not publish, and arrays whose process died before it published them. Each holds a
+ * reference to its array and to its transaction, so that the writer stays open. This connection reads them as
+ * committed: an array that is open with its creation shows itself, and the listing counts the writer's prepared commit
+ * (tsr_writer_count_prepared). The cells are published before a created array, so that the array appears with them. */
 
 struct tsx_deferred_commit {
   tsx_deferred_commit *next; /* the next later one */
@@ -576,18 +579,33 @@ struct tsx_deferred_commit {
   bool reported; /* a statement has failed with its error */
 };
 
-void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
+static tsx_deferred_commit *defer(tsx_connection *connection, tsx_array *array) {
   tsx_deferred_commit *kept = sqlite3_malloc64(sizeof *kept), **link = &connection->deferred;
+  if (!kept) return NULL;
+  *kept = (tsx_deferred_commit){.array = array, .creation = array->making.creation};
+  array->references++;
+  array->making.creation = NULL;
+  while (*link) link = &(*link)->next;
+  return *link = kept;
+}
+
+void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
+  tsx_deferred_commit *kept = defer(connection, array);
   if (!kept) {
     tsx_connection_defer_lost(connection, why);
     return;
   }
-  *kept = (tsx_deferred_commit){.array = array, .transaction = array->transaction, .creation = array->making.creation};
-  array->references++;
-  if (array->transaction) array->transaction->references++;
-  array->making.creation = NULL;
-  while (*link) link = &(*link)->next;
-  *link = kept;
+  if (!array->transaction) return;
+  kept->transaction = array->transaction;
+  kept->transaction->references++;
+  tsr_writer_count_prepared(kept->transaction->writer);
+}
+
+int tsx_defer_creation(tsx_connection *connection, tsx_array *array, tsr_error *error) {
+  tsx_deferred_commit *kept = defer(connection, array);
+  if (!kept) return tsx_out_of_memory(error);
+  kept->reported = true; /* nothing has failed: writing another array does not publish it */
+  return TSR_OK;
 }
 
 /* Takes a commit out of the list and closes it. */
@@ -630,11 +648,12 @@ static int deferred_publish_one(tsx_connection *connection, tsx_deferred_commit 
   }
   if (code != TSR_NOT_FOUND)
     return tsx_fail(error, code,
-                    "an earlier COMMIT was done in the database alone so far, each statement on the array tries to "
-                    "complete it: %s",
+                    "the database has made an earlier COMMIT, but the array has not yet; each statement that writes "
+                    "the array tries to complete it: %s",
                     why.message);
   deferred_drop(connection, kept);
-  return tsx_fail(error, TSR_CORRUPT, "an earlier COMMIT was done in the database alone: %s", why.message);
+  return tsx_fail(error, TSR_CORRUPT, "the database has made an earlier COMMIT, but the array never will: %s",
+                  why.message);
 }
 
 int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error) {
@@ -688,8 +707,8 @@ void tsx_deferred_close(tsx_connection *connection) {
     tsr_error why = {0};
     const int code = deferred_settle(connection, kept, &why);
     if (code < 0)
-      sqlite3_log(tsx_sqlite_code(code), "tessera: %s: a COMMIT was done in the database alone: %s", kept->array->path,
-                  why.message);
+      sqlite3_log(tsx_sqlite_code(code), "tessera: %s: the database has made a COMMIT, but the array has not: %s",
+                  kept->array->path, why.message);
     deferred_drop(connection, kept);
   }
 }

@@ -331,13 +331,13 @@ static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr
   return code;
 }
 
-/* Publishes the array if the table's CREATE prepared it, and the process died between the commit and the publication.
- * `code` is the error of opening the array. Returns TSR_OK if the array has been published, `code` if there is no such
+/* Opens the array if the table's CREATE prepared it, and the process died between the commit and the publication.
+ * `code` is the error of opening the published array. Returns TSR_OK if the array is open, `code` if there is no such
  * creation, or another error. */
-static int module_recover(tsx_table *table, int code, tsr_error *error) {
+static int open_unpublished(tsx_table *table, const uint8_t *key, int code, tsr_error *error) {
   char *creation = read_config(table, "creation");
   tsr_error why = {0};
-  int found = creation ? tsx_creation_recover(table, creation, &why) : 0;
+  int found = creation ? tsx_creation_find(table, creation, key, &why) : 0;
   sqlite3_free(creation);
   if (found < 0) *error = why;
   return found > 0 ? TSR_OK : found < 0 ? found : code;
@@ -352,11 +352,11 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   if (code < 0) return code;
   if (!has_key) key = NULL;
   if (create) code = tsx_creation_prepare(table, key, error);
-  for (int attempt = 0; !create && attempt < 2; attempt++) {
+  for (int attempt = 0; !create && attempt < 2 && !table->array; attempt++) {
     code = tsx_array_open(table->connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                           &table->array, error);
-    if (attempt || code != TSR_NOT_FOUND || table->in_database || (code = module_recover(table, code, error)) < 0)
-      break;
+    if (attempt == 0 && code == TSR_NOT_FOUND && !table->in_database)
+      code = open_unpublished(table, key, code, error); /* if it was published meanwhile, the next attempt opens it */
   }
   tsx_wipe(bytes, sizeof bytes);
   return code;

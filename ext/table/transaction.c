@@ -270,8 +270,8 @@ void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoi
  *   xDestroy   DROP in the same transaction. The directory is removed; no other call comes.
  *
  * The shadow table NAME_config keeps the creation's name and commits in the same transaction. If the process dies
- * between that commit and the publication, or xRollback comes after the commit, the next connection to the table
- * publishes the array (tsx_creation_recover). */
+ * between that commit and the publication, or xRollback comes after the commit, the next connection to the table reads
+ * the array as it is (tsx_creation_find), and publishes it like any deferred commit. */
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
   if (!array->making.creation) return;
@@ -382,14 +382,27 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   return tsx_out_of_memory(error);
 }
 
-int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
-  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
-    return 0; /* not committed yet */
+int tsx_creation_find(tsx_table *table, const char *name, const uint8_t *key, tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  const tsx_options *options = &table->options;
+  tsr_creation *creation = NULL;
+  if (sqlite3_txn_state(connection->db, table->schema_name) == SQLITE_TXN_WRITE) return 0; /* not committed yet */
   char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
-  int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
+  int code = schema ? tsr_creation_find(connection->environment, table->path, schema, &creation, error)
                     : tsx_out_of_memory(error);
   sqlite3_free(schema);
-  return code;
+  if (code <= 0) return code;
+  code = tsx_array_open_created(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
+                                creation, &table->array, error);
+  if (code < 0) {
+    tsr_creation_close(creation);
+    return code;
+  }
+  if (tsx_defer_creation(connection, table->array, error) == TSR_OK) return 1;
+  tsx_creation_close(table->array, false);
+  tsx_array_release(connection, table->array);
+  table->array = NULL;
+  return error->code;
 }
 
 void tsx_creation_fail(tsx_table *table) {
@@ -410,8 +423,7 @@ static int creation_sync(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* SQLite ignores the result of xCommit. If the array cannot be published here, the connection's next statement that
- * uses it will publish it, or the next connection to the table. */
+/* SQLite ignores the result of xCommit. If the array cannot be published here, it becomes a deferred commit. */
 static int creation_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -791,8 +803,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
 
 /* SQLite ignores the result of xCommit. If a commit cannot be published now but the record names it, the next write or
  * tessera_recover publishes it, and readers of this database see it all the same. Other commits, and commits to an
- * array that is not published either, stay with the connection, whose next statement publishes them. The cells are
- * published before a created array, so that the array appears with them. */
+ * array that is not published either, stay with the connection (tsx_defer_commit). */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
