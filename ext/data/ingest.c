@@ -41,7 +41,7 @@ int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const cha
   for (uint32_t i = 0; i < call->options.column_count; i++) {
     const tsr_ingest_column *other = &call->columns[i];
     if (!sqlite3_stricmp(other->name, dimension))
-      return tsx_fail(error, TSR_CONSTRAINT, "'labels': '%.64s' is a column: say a new name for the dimension",
+      return tsx_fail(error, TSR_CONSTRAINT, "'labels': '%.64s' is a column: choose another name for the dimension",
                       dimension);
     if (other->label_of && !sqlite3_stricmp(other->label_of, dimension))
       return tsx_fail(error, TSR_CONSTRAINT, "'labels': the dimension '%.64s' has two labels", dimension);
@@ -412,7 +412,8 @@ static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   const int taken = field ? 0 : take_label(call, schema, i, error);
   if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
-    return tsx_fail(error, TSR_ERROR, "the array lacks the column '%.64s' of the source: say columns, to leave it out",
+    return tsx_fail(error, TSR_ERROR,
+                    "the array lacks the column '%.64s' of the source: list the others in columns to leave it out",
                     column->name);
   column->name = field->name;
   column->typed = true;
@@ -505,8 +506,8 @@ static int fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_er
                     "in the group",
                     call->array.path);
   return tsx_fail(error, TSR_EXISTS,
-                  "%s: there is an array already: the option 'if_exists' adds the rows to it (append), or makes a new "
-                  "array in its place (replace)",
+                  "%s: there is an array already: the option 'if_exists' adds the rows to it (append) or replaces it "
+                  "with a new array (replace)",
                   call->array.path);
 }
 

@@ -190,7 +190,7 @@ static int read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_jso
   if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : tsx_fail_in("'types'", error);
   if (text.is_dimension || text.has_filters || text.enumeration.given || text.not_null ||
       text.fill.kind != TSX_TOKEN_END)
-    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected a type alone, as INT16", column->name);
+    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected only a type, such as INT16", column->name);
   column->typed = true;
   column->datatype = text.datatype;
   column->values_per_cell = text.values_per_cell;
@@ -379,15 +379,15 @@ static int take_third(void *argument, unsigned option, const tsx_option_value *v
 static int check_dimensions(tsx_ingest_call *call, tsr_error *error) {
   call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
   if (call->given.grow_row && !call->options.row_grows)
-    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is none of the dimensions", tsx_ingest_row_name(call));
+    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is not a dimension", tsx_ingest_row_name(call));
   for (uint32_t i = 0; i < call->options.column_count; i++) {
     const tsr_ingest_column *column = &call->columns[i];
     bool is_dimension = false;
     for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
     if (column->not_null && column->nullable)
-      return tsx_fail(error, TSR_ERROR, "column '%s' is in not_null and in nullable", column->name);
+      return tsx_fail(error, TSR_ERROR, "column '%s' is in both not_null and nullable", column->name);
     if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
-      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
+      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is not a dimension: list it in dimensions",
                       ingest_specs[column->has_domain   ? INGEST_OPTION_domains
                                    : column->has_extent ? INGEST_OPTION_extents
                                                         : INGEST_OPTION_grow]
@@ -521,7 +521,7 @@ static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error
   const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
   a->named++;
   if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)
-    return ingest_disagree(a, column->name, "it is no dimension", error);
+    return ingest_disagree(a, column->name, "it is not a dimension", error);
   if (a->option == INGEST_OPTION_enums && !column->labels)
     return ingest_disagree(a, column->name, "it has no enumeration", error);
   if (a->option == INGEST_OPTION_nullable && column->refuses_null)

@@ -109,7 +109,7 @@ static int check_table(const tsx_tree *tree, const char *name, const char *suffi
     const char *text = (const char *)sqlite3_column_text(statement, 0);
     size_t length = text ? strlen(text) : 0, body_length = strlen(body);
     if (length < body_length || strcmp(text + length - body_length, body))
-      result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
+      result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s was altered", name, suffix);
   } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* SQLITE_ERROR: no such schema */
     result = tsx_tree_fail(tree, code, error);
   }
@@ -280,7 +280,7 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
                          .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
     bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
     bool valid = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MAX && (found->directory || (number && size >= 0));
-    result = valid ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
+    result = valid ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files is invalid", id, tree->name);
   } else if (code != SQLITE_DONE) {
     result = tsx_tree_fail(tree, code, error);
   }

@@ -53,7 +53,7 @@ int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_
   int64_t value;
   int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
   const bool digits = size > 4 && strspn(text, "0123456789") == size;
-  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer stands without quotes", text);
+  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': write an integer without quotes", text);
   if (code < 0) return code;
   *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
   return TSR_OK;
@@ -301,7 +301,7 @@ static int parse_argument(const char *argument, uint64_t *seen, tsx_options *opt
 static int check_creation(const tsx_options *options, tsr_error *error) {
   for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
     if (options->creation[i])
-      return tsx_fail(error, TSR_ERROR, "the option '%s' is for creating an array, and there are no columns",
+      return tsx_fail(error, TSR_ERROR, "the option '%s' only applies to creating an array, but no columns are given",
                       option_specs[i].name);
   return TSR_OK;
 }
@@ -314,7 +314,7 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
     int size = (int)strcspn(first, " \t\r\n");
     bool alone = !*skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
     return alone && memchr(first, '/', (size_t)size)
-               ? tsx_fail(error, TSR_ERROR, "a path stands in quotes: '%.*s'", size, first)
+               ? tsx_fail(error, TSR_ERROR, "a path must be quoted: '%.*s'", size, first)
                : TSR_OK;
   }
   char *path = unquote(first, &end);

@@ -84,7 +84,7 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
   tsr_datatype datatype = default_datatype(values[2]);
   int code = check_text(values[1], "the key", &error);
   if (code == TSR_OK && sqlite3_value_type(values[2]) == SQLITE_NULL)
-    code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata takes a key away");
+    code = tsx_fail(&error, TSR_MISMATCH, "the value is NULL: tessera_delete_metadata removes a key");
   if (code == TSR_OK && count == 4) code = check_text(values[3], "the datatype", &error);
   if (code == TSR_OK && count == 4) code = find_datatype(text_of(values[3]), &datatype, &error);
   uint64_t size = 0;
@@ -213,7 +213,7 @@ static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t
   int code = tsx_bytes_convert(value, e->datatype, &bytes, size, error);
   if (code == TSR_OK && e->values_per_label != TSR_VARIABLE &&
       *size != e->values_per_label * tsr_datatype_size(e->datatype))
-    code = tsx_fail(error, TSR_MISMATCH, "a label of it has %u values of %s", e->values_per_label,
+    code = tsx_fail(error, TSR_MISMATCH, "each of its labels has %u values of %s", e->values_per_label,
                     tsr_datatype_name(e->datatype));
   if (code == TSR_OK) memcpy(out, bytes, *size);
   sqlite3_free(bytes);
@@ -362,7 +362,8 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
   if (code >= 0 && tsx_store_is(member.path))
     code = tsx_fail(error, TSR_ERROR,
-                    "%s is in the database, but members are directories: tessera_export makes one of it", member.path);
+                    "%s is in the database, but members must be directories: tessera_export writes it to one",
+                    member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
   if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);

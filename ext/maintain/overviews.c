@@ -226,7 +226,7 @@ static int check_level(const tsx_address *address, overviews_report *r, tsr_erro
   else if (code == TSR_OK || code == TSR_NOT_FOUND)
     code = overviews_tell(
         r, TSR_SEVERITY_NOTE, "",
-        sqlite3_mprintf("level %u of the overviews is missing: tessera_overviews(path) makes them anew", r->level));
+        sqlite3_mprintf("level %u of the overviews is missing: tessera_overviews(path) makes them again", r->level));
   sqlite3_free(path);
   return code;
 }

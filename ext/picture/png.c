@@ -80,7 +80,7 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
     fill_table(&sea, colours->below);
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_ERROR, "'colormap': no map is called '%.64s': %s", name, all);
+  return tsx_fail(error, TSR_ERROR, "'colormap': no colormap is called '%.64s': %s", name, all);
 }
 
 /* Returns the entry 0..255 of a colour table for a value in low..high; values outside are clamped. */

@@ -219,8 +219,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
 static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   int code = tsr_reader_find(u->statement.reader, row, &batch, error);
-  if (code == 0)
-    code = tsx_fail(error, TSR_ERROR, "%s: row %lld is not there any more", u->table->name, (long long)row);
+  if (code == 0) code = tsx_fail(error, TSR_ERROR, "%s: row %lld no longer exists", u->table->name, (long long)row);
   if (code < 0) return code;
   *index = batch->selection ? batch->selection[0] : batch->first;
   return TSR_OK;
@@ -368,7 +367,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
   }
   char *place = sqlite3_str_finish(text);
   u->call.code = SQLITE_CONSTRAINT_UNIQUE;
-  tsx_fail(error, TSR_CONSTRAINT, "%s: there is a cell already at %.600s", u->table->name, place ? place : "");
+  tsx_fail(error, TSR_CONSTRAINT, "%s: a cell already exists at %.600s", u->table->name, place ? place : "");
   sqlite3_free(place);
   return TSR_CONSTRAINT;
 }
@@ -542,9 +541,10 @@ static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coord
   int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
                              &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
-    return tsx_fail(error, TSR_ERROR,
-                    "%s: cells are deleted by their coordinates: another one has the same, and would go, too",
-                    u->table->name);
+    return tsx_fail(
+        error, TSR_ERROR,
+        "%s: cells are deleted by their coordinates: another cell has the same coordinates and would be deleted, too",
+        u->table->name);
   return code < 0 ? code : TSR_OK;
 }
 

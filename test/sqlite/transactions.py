@@ -254,7 +254,7 @@ def test_deletes_of_duplicates_beside_a_merge():
                 db.query("COMMIT")
                 same(other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), left, (statement, meanwhile))
             else:
-                check_contains(db.error("COMMIT").text, "another one has the same, and would go, too")
+                check_contains(db.error("COMMIT").text, "another cell has the same coordinates and would be deleted, too")
                 same((9,) in other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), True, (statement, meanwhile))
             sound(array(file))
 
@@ -269,7 +269,7 @@ def test_duplicates_that_cannot_be_deleted_fail_in_their_statement():
     for sql in ("DELETE FROM t WHERE v = 1", "DELETE FROM t WHERE v = (SELECT max(v) FROM t)", "DELETE FROM t WHERE v IN (SELECT v FROM t WHERE v < 2)", "DELETE FROM t WHERE s = 'k1' OR v = 2",
                 "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t o WHERE o.s = t.s AND o.v > t.v)", "UPDATE t SET v = (SELECT max(v) FROM t) + 1 WHERE v = 1",
                 "UPDATE t SET v = 0 FROM (SELECT max(v) AS m FROM t) AS q WHERE t.v = q.m"):
-        check_contains(db.error(sql).text, "another one has the same, and would go, too")
+        check_contains(db.error(sql).text, "another cell has the same coordinates and would be deleted, too")
     for sql, left in (("DELETE FROM t WHERE v IN (1, 3) OR s IN ('k1', 'k0')", 2), ("INSERT INTO t VALUES('k2', 7), ('k2', 8)", 4), ("DELETE FROM t WHERE rowid IN (SELECT o.rowid FROM t AS o WHERE o.s = t.s)", 0)):
         db.query(sql)
         same(db.query("SELECT count(*) FROM t"), [(left,)], sql)
