@@ -322,8 +322,7 @@ static int csv_call_read(void *argument, void *bytes, uint64_t size, uint64_t *g
 
 static int csv_call_open(csv_call *c, tsr_error *error) {
   struct stat status;
-  const int code = tsr_path_permitted(c->call.connection->environment, c->file_name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_path_permitted(c->call.connection->environment, c->file_name, error));
   const int descriptor = tsr_path_read(c->file_name, true);
   c->file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
   if (!c->file && descriptor >= 0) close(descriptor);

@@ -67,11 +67,10 @@ void tsx_ingest_label_dimensions(tsx_ingest_call *call) {
 static int open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number, tsr_ingest_column *column,
                       tsr_error *error) {
   tsr_label_index **index = &call->labels.indexes[call->labels.index_count];
-  int code =
-      tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error);
-  if (code < 0) return code;
+  TSX_TRY(
+      tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error));
   call->labels.index_count++;
-  code = tsr_label_read(*index, 0, TSR_TIME_NOW, error);
+  int code = tsr_label_read(*index, 0, TSR_TIME_NOW, error);
   column->label = *index;
   return code;
 }
@@ -91,8 +90,7 @@ static int take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   if (column->label_of && sqlite3_stricmp(column->label_of, dimension->name) != 0)
     return tsx_fail(error, TSR_CONSTRAINT, "'labels': in the array '%s' is a label of '%s'", column->name,
                     dimension->name);
-  const int code = open_label(call, schema, number, column, error);
-  if (code < 0) return code;
+  TSX_TRY(open_label(call, schema, number, column, error));
   const tsr_field *values = tsr_label_field(column->label);
   call->dimensions[label->dimension] = i;
   column->label_of = dimension->name;
@@ -314,9 +312,9 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
 /* Appends the rows, and new labels of enumerations, to call->array.target. */
 static int ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_array *array = call->array.target.address.array->core;
-  int code = ingest_extend(call, schema, error);
-  if (code == TSR_OK) code = tsr_ingest_fit(call->ingest, array, error);
-  return code == TSR_OK ? ingest_fill(call, array, error) : code;
+  TSX_TRY(ingest_extend(call, schema, error));
+  TSX_TRY(tsr_ingest_fit(call->ingest, array, error));
+  return ingest_fill(call, array, error);
 }
 
 #define INGEST_COLUMNS_MAX 32767
@@ -431,9 +429,8 @@ static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
     column->grow = false;
   }
   if (!field->enumeration) return TSR_OK;
-  const int code = tsr_array_enumeration(call->array.target.address.array->core, schema, field->enumeration,
-                                         &column->enumeration, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_enumeration(call->array.target.address.array->core, schema, field->enumeration,
+                                &column->enumeration, error));
   column->datatype = column->enumeration->datatype;
   column->values_per_cell = column->enumeration->values_per_label;
   return TSR_OK;

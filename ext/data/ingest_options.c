@@ -110,8 +110,7 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
 
 static int find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
   uint32_t i;
-  const int code = ingest_find(r, name, &i, error);
-  if (code < 0) return code;
+  TSX_TRY(ingest_find(r, name, &i, error));
   if (r->call->source.kept[i] < 0)
     return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name, name);
   *column = &r->call->columns[r->call->source.kept[i]];
@@ -127,8 +126,7 @@ static int read_name(void *argument, const tsx_json_option *o, tsr_error *error)
     call->given.grow_row = true;
     return TSR_OK;
   }
-  const int code = find_kept(r, ingest_text(o), &column, error);
-  if (code < 0) return code;
+  TSX_TRY(find_kept(r, ingest_text(o), &column, error));
   const uint32_t number = (uint32_t)(column - call->columns);
   switch (r->option) {
   case INGEST_OPTION_enums: column->labels = true; break;
@@ -153,8 +151,7 @@ static int read_kept(void *argument, const tsx_json_option *o, tsr_error *error)
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
   uint32_t i;
-  const int code = ingest_find(r, ingest_text(o), &i, error);
-  if (code < 0) return code;
+  TSX_TRY(ingest_find(r, ingest_text(o), &i, error));
   if (call->source.kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->source.names[i]);
   call->source.kept[i] = (int)r->count++;
   return TSR_OK;
@@ -271,8 +268,7 @@ static int read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_j
 /* Reads one member of an option that is an object with columns as keys. */
 static int read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
-  const int code = find_kept(r, o->key, &r->column, error);
-  if (code < 0) return code;
+  TSX_TRY(find_kept(r, o->key, &r->column, error));
   if (r->option == INGEST_OPTION_domains) return read_domain(r, r->column, o, error);
   if (r->option == INGEST_OPTION_extents) {
     r->column->has_extent = true;
@@ -516,8 +512,7 @@ static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error
   ingest_reading r = {.call = a->call, .option = a->option};
   tsr_ingest_column *column = NULL;
   const bool row = a->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(a->call));
-  const int code = row ? TSR_OK : find_kept(&r, ingest_text(o), &column, error);
-  if (code < 0) return code;
+  TSX_TRY(row ? TSR_OK : find_kept(&r, ingest_text(o), &column, error));
   const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
   a->named++;
   if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)

@@ -156,8 +156,7 @@ static int grid_plan(grid_maker *m, const char *column, tsr_error *error) {
   if (!items) return tsx_out_of_memory(error);
   memcpy(items, s->items, given * sizeof *items);
   s->items = items;
-  const int code = grid_find_value(m, column, given, error);
-  if (code < 0) return code;
+  TSX_TRY(grid_find_value(m, column, given, error));
   return m->query.over_groups ? grid_axes_of_groups(m, given, error) : grid_axes_of_cells(m, given, error);
 }
 
@@ -195,8 +194,7 @@ static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uin
 static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word, tsr_error *error) {
   tsx_grid_axis *axis = &m->grid->axes[a];
   tsr_value value;
-  const int code = tsx_run_value(run, m->items[a], &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_run_value(run, m->items[a], &value, error));
   if (value.type == TSR_VALUE_NULL)
     return tsx_fail(error, TSR_ERROR,
                     "the key '%s' has a NULL, which has no position in the grid: exclude it with WHERE", axis->name);

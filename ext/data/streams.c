@@ -532,8 +532,7 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->array = address->given;
   r->core = address->array->core;
   r->schema = schema;
-  int code = tsx_slice_parse(r->db, slice, schema, &labels, address->uint64_signed, &r->slice, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_slice_parse(r->db, slice, schema, &labels, address->uint64_signed, &r->slice, error));
   r->names = tsx_names_make(schema);
   r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);
   r->dimensions = sqlite3_malloc64(d * sizeof *r->dimensions);

@@ -368,8 +368,7 @@ int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t o
 int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error) {
   tsx_connection *connection = argument;
   char *schema, *name;
-  int code = tsx_table_name_parse(path + strlen("db:"), &schema, &name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &schema, &name, error));
   tsx_tree *tree = schema ? sqlite3_malloc64(sizeof *tree) : NULL;
   if (!tree) {
     sqlite3_free(schema);
@@ -461,9 +460,8 @@ int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_erro
 int tsx_store_identity(tsx_connection *connection, const char *path, char **out, tsr_error *error) {
   char identity[TSX_ID_SIZE];
   tsx_tree tree = {.connection = connection, .db = connection->db};
-  int code = tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
-  if (code < 0) return code;
-  code = read_identity(&tree, tree.name, identity, error);
+  TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error));
+  int code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
   for (tsx_tree *t = connection->database_arrays.trees; t && code > 0;

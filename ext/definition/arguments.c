@@ -226,8 +226,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
   tsx_option_value value;
-  const int code = tsx_option_of_text(&option_specs[which], text, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_option_of_text(&option_specs[which], text, &value, error));
   if (option_specs[which].kind == TSX_TAKES_WORD) options->choice[which] = (int)value.whole;
   const bool second = value.whole == 1;
   switch (which) {
@@ -264,8 +263,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
                         tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(option_specs);
   unsigned which;
-  int code = tsx_option_find(&list, word->text, word->size, true, seen, &which, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_option_find(&list, word->text, word->size, true, seen, &which, error));
   const char *p = tokens->token.text, *end = p + strlen(p);
   bool quoted = *p == '\'' || *p == '"';
   char *text;
@@ -280,7 +278,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
     text = sqlite3_mprintf("%.*s", (int)(end - p), p);
   }
   if (!text) return tsx_out_of_memory(error);
-  code = set_option((tsx_option)which, text, quoted, options, error);
+  int code = set_option((tsx_option)which, text, quoted, options, error);
   sqlite3_free(text);
   return code;
 }

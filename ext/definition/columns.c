@@ -394,9 +394,9 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
 
 static int parse_filters(tsx_parser *p, tsx_column_text *c) {
   c->has_filters = true;
-  int code = tsx_parser_expect(p, "(");
-  if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
-  return code < 0 ? code : tsx_parser_expect(p, ")");
+  TSX_TRY(tsx_parser_expect(p, "("));
+  TSX_TRY(tsx_filters_parse(p, &c->filters));
+  return tsx_parser_expect(p, ")");
 }
 
 /* Parses a dimension label after the word LABEL. */

@@ -199,8 +199,7 @@ static int cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatyp
     return tsx_literal_number(p, value, datatype, *bytes, what);
   }
   uint8_t *found = NULL;
-  int code = raw_cell(p, value, datatype, &found, &found_size, what);
-  if (code < 0) return code;
+  TSX_TRY(raw_cell(p, value, datatype, &found, &found_size, what));
   if (values_per_cell != TSR_VARIABLE && found_size != cell_size) {
     bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
     if (found_size > cell_size || !is_text)
@@ -387,8 +386,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
 static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
   uint8_t *label;
   uint64_t size;
-  int code = cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT");
-  if (code < 0) return code;
+  TSX_TRY(cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT"));
   for (uint64_t i = 0; i < e->count; i++)
     if (e->offsets[i + 1] - e->offsets[i] == size && !memcmp(e->data + e->offsets[i], label, size)) {
       memcpy(field->fill, &i, field->fill_size);

@@ -36,9 +36,8 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 /* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
-  int code = tsx_address_open_to_write(sqlite3_user_data(context), path, address, error);
-  if (code < 0) return code;
-  code = tsx_function_begin_at(address, path, error);
+  TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, address, error));
+  int code = tsx_function_begin_at(address, path, error);
   return code < 0 ? code : tsx_address_array(address, error);
 }
 
@@ -107,9 +106,8 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
 /* Sets *found to 1 if the metadata has this key, else to 0. */
 static int change_has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
   tsr_metadata *all;
-  int code = t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
-                      : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
-  if (code < 0) return code;
+  TSX_TRY(t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
+                   : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
   *found = 0;
   for (uint64_t i = 0; i < all->count; i++)
     if (all->entries[i].key_size == size && !memcmp(all->entries[i].key, key, size)) *found = 1;
@@ -175,8 +173,7 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
  * unknown name is returned unchanged. */
 static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
   const tsr_schema *schema;
-  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
   *name = shown;

@@ -485,10 +485,8 @@ static int read_options(overviews_call *c, sqlite3_value *json, tsr_error *error
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 static int overviews_open(overviews_call *c, tsr_error *error) {
-  int code = tsx_address_array(&c->address, error);
-  if (code == TSR_OK)
-    code = tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_address_array(&c->address, error));
+  TSX_TRY(tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error));
   c->schema = tsr_snapshot_schema(c->snapshot);
   const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
   c->names = tsx_names_make(c->schema);

@@ -441,8 +441,7 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
     return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
                     (unsigned long long)p->options.width, (unsigned long long)p->options.height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
-  int code = p->grid ? read_grid(p, error) : read_array(p, error);
-  if (code < 0) return code;
+  TSX_TRY(p->grid ? read_grid(p, error) : read_array(p, error));
   if (!p->options.has_min) p->options.min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
   if (!p->options.has_max) p->options.max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
   if (p->options.min > p->options.max && p->options.has_min) p->options.max = p->options.min;
@@ -486,15 +485,14 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
                            .argument = p};
   uint8_t *file = NULL;
   uint64_t size = 0;
-  int code = tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
-                              &p->colours, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
+                           &p->colours, error));
   const uint64_t count = p->downsample->height * p->downsample->width;
   p->numbers = sqlite3_malloc64(count * sizeof *p->numbers);
   if (!p->numbers) return tsx_out_of_memory(error);
   tsx_colours_number(&p->colours, p->downsample->means, count, p->numbers);
   for (uint64_t i = 0; i < count; i++) drawn.used[p->numbers[i]] = true;
-  code = tsx_png_encode(&drawn, max_size, &file, &size, error);
+  int code = tsx_png_encode(&drawn, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }

@@ -337,9 +337,7 @@ static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
   tsr_value null = {.type = TSR_VALUE_NULL};
   const int column = l->query->axes[axis].column;
   const bool dimension = l->query->table->columns[column].description->is_dimension;
-  const int code =
-      dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error);
-  if (code < 0) return code;
+  TSX_TRY(dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error));
   if (null.type == TSR_VALUE_NULL) return lower_table(l, tree, axis);
   const int test = lower_no_label(l, tree, axis), value = test < 0 ? test : lower_value(l, tree, &null);
   const int table = value < 0 ? value : lower_table(l, tree, axis);
@@ -542,8 +540,7 @@ static int lower_like(lowering *l, const tsx_expr *tree) {
   if (folds < 0) return folds;
   if (!folds) return lower_refuse(l, tree, "LIKE, while PRAGMA case_sensitive_like is on");
   sqlite3_value *value = NULL;
-  const int code = tsx_query_constant(l->query, tree->operands[1], &value, l->error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(l->query, tree->operands[1], &value, l->error));
   const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
   like_pattern *pattern = tsx_arena_take(arena, sizeof *pattern);
   if (pattern) pattern->glob = glob;

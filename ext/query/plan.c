@@ -23,8 +23,7 @@
 /* A constant term: if it is false or null, no cell satisfies WHERE. */
 static int plan_constant(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   sqlite3_value *value = NULL;
-  const int code = tsx_query_constant(a->query, tree, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
   const int type = sqlite3_value_type(value);
   const bool integer = type == SQLITE_INTEGER; /* the truth of a text is that of its numeric prefix */
   if (type == SQLITE_NULL || (integer ? sqlite3_value_int64(value) == 0 : sqlite3_value_double(value) == 0))
@@ -114,8 +113,7 @@ static int plan_percent(tsx_plan *a, const tsx_expr *tree, tsx_aggregate_part *p
   if (tree->field != TSX_FIELD_NONE)
     return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
                          error);
-  const int code = tsx_query_constant(a->query, tree, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
   part->percent = sqlite3_value_double(value);
   const int type = sqlite3_value_numeric_type(value);
   sqlite3_value_free(value);

@@ -253,8 +253,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
     *path = sqlite3_mprintf("%s", text);
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
-  int code = tsx_table_name_parse(text + 3, &schema, &name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_name_parse(text + 3, &schema, &name, error));
   if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
   tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)
                          ? find_table(connection, schema, name, &stopped)

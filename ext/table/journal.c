@@ -259,8 +259,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
   options->unsynced = is_synchronous_off(table->connection->db,
                                          sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file_of(table)) return TSR_OK;
-  const int code = choose_owner(table, transaction, error);
-  if (code < 0) return code;
+  TSX_TRY(choose_owner(table, transaction, error));
   options->owner = transaction->owner.id;
   options->owner_file = transaction->owner.file;
   return TSR_OK;

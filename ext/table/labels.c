@@ -77,10 +77,9 @@ static int group_label_open(tsx_table *table, uint32_t dimension, const char *pa
   const tsr_array_options options = {.key = group_label_key(table), .threads = table->options.limits.threads};
   tsr_environment *environment = table->connection->environment;
   tsr_array *values;
-  int code = tsr_path_permitted(environment, path, error);
-  if (code == TSR_OK) code = tsr_array_open(environment, path, &options, &values, error);
-  if (code < 0) return code;
-  code = tsr_label_open_array(values, table->schema, dimension, table->options.limits.memory_bytes, index, error);
+  TSX_TRY(tsr_path_permitted(environment, path, error));
+  TSX_TRY(tsr_array_open(environment, path, &options, &values, error));
+  int code = tsr_label_open_array(values, table->schema, dimension, table->options.limits.memory_bytes, index, error);
   if (code < 0) tsr_array_close(values);
   return code;
 }

@@ -418,8 +418,7 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
 
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
-  int code = open_array(table, false, error);
-  if (code < 0) return code;
+  TSX_TRY(open_array(table, false, error));
   bool same = false;
   for (int not_null = NOT_NULL_NONE; not_null <= NOT_NULL_ALL && !same; not_null++) {
     char *now = declaration(table, (declared_not_null)not_null);

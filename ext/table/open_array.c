@@ -266,8 +266,7 @@ void tsx_path_close(tsx_connection *connection, const char *path) {
 
 int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   if (array->in_database || array->permitted == connection->permissions.restrictions) return TSR_OK;
-  const int code = tsr_path_permitted(connection->environment, array->path, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_path_permitted(connection->environment, array->path, error));
   array->permitted = connection->permissions.restrictions;
   return TSR_OK;
 }

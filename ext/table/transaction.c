@@ -354,9 +354,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   tsx_definition definition;
   tsr_creation *creation = NULL;
   if (table->connection->database_arrays.making) return tsx_database_make(table, NULL, key, error);
-  int code = tsx_define(options, &definition, error);
-  if (code < 0) return code;
-  code = check_key(table, &definition, key, error);
+  TSX_TRY(tsx_define(options, &definition, error));
+  int code = check_key(table, &definition, key, error);
   if (table->in_database) {
     if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
     tsx_definition_release(&definition);
