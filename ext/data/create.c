@@ -29,6 +29,7 @@
 #include "sql/json.h"
 #include "sql/literals.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
@@ -162,8 +163,7 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   const int keys = tsx_query_table_keys(call->connection, schema, name, call->dimensions, call->source.count, error);
   if (keys <= 0) return keys;
   char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
-  const int answer = sql ? sqlite3_prepare_v2(call->connection->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  const int answer = tsx_sql_prepare(call->connection->db, sql, &names);
   if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
   bool all = true;
   for (int k = 0; k < keys && all; k++) {

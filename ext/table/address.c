@@ -20,6 +20,7 @@
 #include "sql/names.h"
 #include "sql/tokens.h"
 #include "database/store_sqlite.h"
+#include "sql/statement.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
@@ -139,27 +140,12 @@ static int fail_stopped(int stopped, tsr_error *error) {
   return tsx_out_of_memory(error);
 }
 
-/* Runs a statement. Returns 1 if it has a row. Frees `sql`. */
-static int address_has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
-  sqlite3_stmt *statement = NULL;
-  int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  if (code == SQLITE_OK) {
-    if (parameter) sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
-    code = sqlite3_step(statement);
-    found = code == SQLITE_ROW;
-  }
+static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
+  sqlite3_stmt *statement;
+  const int code = tsx_schema_find(db, schema, name, &statement);
   note_stop(code, stopped);
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
-  return found;
-}
-
-static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
-  return address_has_row(db,
-                         sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
-                                         "AND name = ?1 COLLATE NOCASE",
-                                         schema),
-                         name, stopped);
+  return code == SQLITE_ROW;
 }
 
 /* A statement lists the databases because sqlite3_db_name needs SQLite 3.39. */
@@ -193,10 +179,8 @@ static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
 /* Returns the table of that name, or NULL if it is no array table. Preparing a statement on a table connects it. */
 static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
-  int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  note_stop(code, stopped);
-  sqlite3_free(sql);
+  const char select[] = "SELECT 1 FROM \"%w\".\"%w\"";
+  note_stop(tsx_sql_prepare(connection->db, sqlite3_mprintf(select, schema, name), &statement), stopped);
   tsx_table *table = statement ? connection->tables.arrays : NULL;
   while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
     table = table->next;

@@ -34,12 +34,9 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "sql/statement.h"
 
-static int journal_run(sqlite3 *db, char *sql) {
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
+static int journal_run(sqlite3 *db, char *sql) { return tsx_sql_run(db, sql, NULL); }
 
 /* Sets the error for SQLite's `code`. Uses SQLite's own message only if it belongs to this code: memory may have failed
  * before SQLite was called, or another statement may have ended since. */
@@ -57,9 +54,8 @@ static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *er
  * error. A table that does not exist, or has other columns and so is no shadow table of ours, counts as empty. Frees
  * `sql`. */
 static int journal_has_row(sqlite3 *db, char *sql, const char *first, const char *second) {
-  sqlite3_stmt *statement = NULL;
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  sqlite3_stmt *statement;
+  int code = tsx_sql_prepare(db, sql, &statement);
   if (code == SQLITE_OK) {
     sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
     if (second) sqlite3_bind_text(statement, 2, second, -1, SQLITE_STATIC);
@@ -86,20 +82,15 @@ static int has_commit(sqlite3 *db, const char *schema, const char *table, const 
  * last result of `ask`, or SQLite's error. */
 typedef int (*question)(void *argument, const char *schema, const char *name);
 static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, question ask, void *argument) {
-  sqlite3_stmt *tables = NULL;
-  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - %d) FROM \"%w\".sqlite_schema "
-                              "WHERE type = 'table' AND lower(substr(name, -%d)) = %Q",
-                              (int)strlen(suffix), schema, (int)strlen(suffix), suffix);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &tables, NULL) : SQLITE_NOMEM, answer = SQLITE_DONE;
-  sqlite3_free(sql);
-  while (code == SQLITE_OK && answer == SQLITE_DONE) {
-    if ((code = sqlite3_step(tables)) != SQLITE_ROW) break;
+  sqlite3_stmt *tables;
+  int code = tsx_schema_tables(db, schema, suffix, &tables), answer = SQLITE_DONE;
+  while (code == SQLITE_ROW && answer == SQLITE_DONE) {
     const char *name = (const char *)sqlite3_column_text(tables, 0);
     answer = name ? ask(argument, schema, name) : SQLITE_NOMEM;
-    code = SQLITE_OK;
+    if (answer == SQLITE_DONE) code = sqlite3_step(tables);
   }
   sqlite3_finalize(tables);
-  return code == SQLITE_OK ? answer : code;
+  return code == SQLITE_ROW ? answer : code;
 }
 
 typedef struct config_question {
@@ -135,8 +126,8 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
   if (*table->commit.id) return TSR_OK;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'id'", table->schema_name, table->name);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+  const int code = tsx_sql_first(db, sql, &statement);
+  if (code == SQLITE_ROW) {
     const char *id = (const char *)sqlite3_column_text(statement, 0);
     if (id) sqlite3_snprintf(TSX_ID_SIZE, table->commit.id, "%s", id);
   }
@@ -144,7 +135,6 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
       code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* SQLITE_ERROR: there is no such table */
   if (failed) fail_sql(db, code, table, error);
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return failed ? error->code : TSR_OK;
 }
 
@@ -169,11 +159,9 @@ unsigned tsx_data_version(const tsx_table *table) {
 /* Returns true if the database has synchronous=OFF. */
 static bool is_synchronous_off(sqlite3 *db, const char *schema) {
   sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
-  bool off = sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
-             sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
+  const int code = tsx_sql_first(db, sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema), &statement);
+  const bool off = code == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return off;
 }
 
@@ -204,9 +192,8 @@ static int find_owner(sqlite3 *db, const char *schema, const char *name, const c
   tsr_error error;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key IN ('owner', 'id') ORDER BY key DESC",
                               schema, name);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+  int code = tsx_sql_first(db, sql, &statement);
+  if (code == SQLITE_ROW) {
     char *text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0)); /* "ID PLACE", or the table's id alone */
     char *space = text ? strchr(text, ' ') : NULL;
     if (space) *space++ = 0;
@@ -306,8 +293,7 @@ static int forget_settled(const tsx_table *table, const char *name, const char *
   tsr_error error;
   char *sql =
       sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_commits\" WHERE name IS NOT %Q", table->schema_name, name, kept);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &names, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  int code = tsx_sql_prepare(db, sql, &names);
   *left = 0;
   while (code == SQLITE_OK && (code = sqlite3_step(names)) == SQLITE_ROW) {
     const char *commit = (const char *)sqlite3_column_text(names, 0);

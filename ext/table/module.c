@@ -24,6 +24,7 @@
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 #include "database/store_sqlite.h"
+#include "sql/statement.h"
 
 /* ---- Findings of the core's check -------------------------------------------------------------------------------- */
 
@@ -267,52 +268,50 @@ static int module_declare(const tsx_table *table) {
 
 /* ---- The shadow tables ------------------------------------------------------------------------------------------ */
 
-static int module_run(sqlite3 *db, char **message, char *sql) {
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
 static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
-  int code = module_run(db, message,
-                        sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                        table->schema_name, table->name));
+  int code = tsx_sql_run(db,
+                         sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                         table->schema_name, table->name),
+                         message);
   if (code == SQLITE_OK)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
-                                      table->name, table->declared.declaration));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                                       table->name, table->declared.declaration),
+                       message);
   if (code == SQLITE_OK)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
-                                      table->name, table->commit.id));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
+                                       table->name, table->commit.id),
+                       message);
   if (code == SQLITE_OK && owner)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name,
-                                      table->name, owner));
+    code = tsx_sql_run(
+        db,
+        sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name, table->name, owner),
+        message);
   if (code == SQLITE_OK && table->array->making.creation)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
-                                      table->name, table->array->making.name));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
+                                       table->name, table->array->making.name),
+                       message);
   if (code == SQLITE_OK && !table->in_database)
-    code = module_run(db, message,
-                      sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
-                                      table->schema_name, table->name));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
+                                       table->schema_name, table->name),
+                       message);
   return code;
 }
 
 /* Returns the value of a key in NAME_config, from sqlite3_malloc; NULL if there is none. The value is untrusted. A
  * declaration is safe even so: sqlite3_declare_vtab accepts nothing but a CREATE TABLE. */
 static char *read_config(const tsx_table *table, const char *key) {
-  sqlite3_stmt *statement = NULL;
+  sqlite3_stmt *statement;
+  char *text = NULL;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = %Q", table->schema_name, table->name, key);
-  char *text = NULL;
-  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-      sqlite3_step(statement) == SQLITE_ROW)
+  if (tsx_sql_first(table->connection->db, sql, &statement) == SQLITE_ROW)
     text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return text;
 }
 
@@ -521,10 +520,8 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
  * SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again. While the statement
  * *reading is open, all reads see one state of the database. */
 static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name);
-  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK) code = sqlite3_step(*reading);
+  const int code = tsx_sql_first(table->connection->db,
+                                 sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->schema_name), reading);
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
@@ -611,8 +608,8 @@ static int module_destroy(sqlite3_vtab *vtab) {
   }
   tsx_store_release(table->connection, true);
   for (const char *const *suffix = shadow_suffixes(table); *suffix; suffix++) {
-    int code = module_run(
-        db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
+    int code = tsx_sql_run(
+        db, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix), NULL);
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return tsx_vtab_error(vtab, &error);
@@ -638,9 +635,10 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   char *path = table->in_database ? tsx_store_path(table->schema_name, name) : sqlite3_mprintf("%s", table->path);
   int code = copy && path ? SQLITE_OK : SQLITE_NOMEM;
   for (const char *const *suffix = shadow_suffixes(table); *suffix && code == SQLITE_OK; suffix++)
-    code = module_run(db, NULL,
-                      sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
-                                      table->name, *suffix, name, *suffix));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
+                                       table->name, *suffix, name, *suffix),
+                       NULL);
   tsx_store_release(table->connection, true);
   if (code == SQLITE_OK && table->in_database) code = copy_key(table, path);
   if (code == SQLITE_OK && table->in_database &&

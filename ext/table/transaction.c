@@ -18,6 +18,7 @@
 #include "connection/sqlite_api.h"
 #include "database/store_sqlite.h"
 #include "definition/define.h"
+#include "sql/statement.h"
 
 /* ---- The savepoint of an SQL function ---------------------------------------------------------------------------- */
 /* A SAVEPOINT outside of a transaction opens one, so the function's changes are committed or rolled back together.
@@ -69,13 +70,6 @@ static void savepoint_finalize(tsx_function_savepoint *s) {
   savepoint_finalize_ends(s->ends);
 }
 
-/* Prepares a statement, and frees its text. */
-static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
-  const int code = sql ? sqlite3_prepare_v2(db, sql, -1, statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
 /* Prepares the statements that end the savepoint. No two savepoints of a connection have the same name. */
 static int savepoint_prepare_ends(sqlite3 *db, const tsx_function_savepoint *s, sqlite3_stmt **ends) {
   const unsigned long long number = s->number;
@@ -87,7 +81,7 @@ static int savepoint_prepare_ends(sqlite3 *db, const tsx_function_savepoint *s, 
                            [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
   int code = SQLITE_OK;
   for (int i = 0; i < TSX_ENDS; i++)
-    if (code == SQLITE_OK) code = savepoint_prepare(db, texts[i], &ends[i]);
+    if (code == SQLITE_OK) code = tsx_sql_prepare(db, texts[i], &ends[i]);
     else sqlite3_free(texts[i]);
   return code;
 }
@@ -124,10 +118,10 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
   s.reserve = sqlite3_malloc(RESERVE);
   int code = s.reserve ? savepoint_prepare_ends(db, &s, s.ends) : SQLITE_NOMEM;
   if (code == SQLITE_OK)
-    code = savepoint_prepare(db,
-                             everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
-                                        : sqlite3_mprintf("SAVEPOINT " SAVEPOINT_NAME, connection->savepoint_count),
-                             &begin);
+    code = tsx_sql_prepare(db,
+                           everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
+                                      : sqlite3_mprintf("SAVEPOINT " SAVEPOINT_NAME, connection->savepoint_count),
+                           &begin);
   if (code == SQLITE_OK) code = savepoint_run(begin);
   if (code == SQLITE_BUSY && !everywhere) { /* the outer statement writes */
     s.guarded = false;
