@@ -168,6 +168,10 @@ TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_col
 /* After prepare: the path, relative to the array, of the file that publishes the commit. Borrowed until the writer is
  * changed. */
 TSR_API const char *tsr_writer_commit(const tsr_writer *writer);
+/* After prepare, for a writer without an owner: the host's own commit has happened, but tsr_writer_publish failed. From
+ * now on readers of this tsr_array count the commit as committed, as they count one that a host's record names. That
+ * ends when the commit is published or abandoned, or the writer is closed. Does nothing if the commit has an owner. */
+TSR_API void tsr_writer_count_prepared(tsr_writer *writer);
 /* Reopens the writer for more changes in two situations: after prepare, if the host's own commit has failed and its
  * transaction continues; and after publish, if the transaction of the store is still open, so that nobody else has seen
  * the commit. The next prepare makes a commit with a new time, even if nothing has changed. That prepare, or
@@ -177,14 +181,14 @@ TSR_API void tsr_writer_reopen(tsr_writer *writer);
 /* ---- Arrays that were prepared and not published ----------------------------------------------------------------- */
 
 /* Returns the name of the schema file, borrowed until the creation is closed. A host can record it and pass it to
- * tsr_creation_recover later. */
+ * tsr_creation_find later. */
 TSR_API const char *tsr_creation_schema_name(const tsr_creation *creation);
-/* Publishes an array that a process prepared at `path` but did not publish, because it died or gave up. `schema_name`
- * is the name that tsr_creation_schema_name returned. Returns 1 if the array is published now, 0 if there is no such
- * prepared array.
- */
-TSR_API int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name,
-                                 tsr_error *error);
+/* Finds an array that a process prepared at `path` but did not publish, because it died or gave up. `schema_name` is
+ * the name that tsr_creation_schema_name returned. Returns 1 and the creation, 0 if there is no such prepared array.
+ * Writes nothing: tsr_array_options.creation reads the array as it is, tsr_creation_publish publishes it.
+ * tsr_creation_abandon does nothing to it. The caller closes the creation. */
+TSR_API int tsr_creation_find(tsr_environment *environment, const char *path, const char *schema_name,
+                              tsr_creation **creation, tsr_error *error);
 
 /* ---- Options of hosts -------------------------------------------------------------------------------------------- */
 
@@ -248,14 +252,15 @@ typedef enum tsr_recover_action { TSR_RECOVER_LEAVE, TSR_RECOVER_PUBLISH, TSR_RE
  * (tsr_writer_host.owner_file), or NULL. Adds the number of settled commits to *changed; `changed` may be NULL.
  * TSR_CORRUPT: the files of a commit that must be published are gone. */
 TSR_API int tsr_array_recover(tsr_array *array, const char *file,
-                              tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared), void *argument,
-                              uint64_t *changed, tsr_error *error);
+                              tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
+                              void *argument, uint64_t *changed, tsr_error *error);
 /* Removes prepared commits whose owner is gone, and publishes nothing. `decide` returns PUBLISH for a commit that the
  * caller's own record names: it is removed only if its files are gone already. `decide` returns UNDO for any other
  * commit that may be removed. Commits that are less than 24 hours old or whose writer is alive stay; TSR_BUSY reports
  * them after everything else is done. `changed` as for tsr_array_recover. */
-TSR_API int tsr_array_drop_orphans(tsr_array *array, tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
-                             void *argument, uint64_t *changed, tsr_error *error);
+TSR_API int tsr_array_drop_orphans(tsr_array *array,
+                                   tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
+                                   void *argument, uint64_t *changed, tsr_error *error);
 /* Returns 1 if the commit with this path has a marker: it is prepared, and neither published nor withdrawn; else 0.
  * TSR_RANGE: not the path of a commit (tsr_writer_commit). */
 TSR_API int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error *error);

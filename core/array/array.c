@@ -70,7 +70,9 @@ static void array_take_options(tsr_array *array, const tsr_array_options *option
   array->threads = options->threads && !array->environment->single_threaded ? options->threads : cores;
   array->key.given = options->key != NULL;
   if (options->key) memcpy(array->key.bytes, options->key, TSR_KEY_SIZE);
-  if (options->host) array->log.host = (tsr_log_host){options->host->committed, options->host->committed_argument};
+  if (options->host)
+    array->log.host =
+        (tsr_log_host){.committed = options->host->committed, .argument = options->host->committed_argument};
 }
 
 static uint32_t array_schema_version(const tsr_array *array, const char *name);

@@ -430,6 +430,26 @@ static bool root_has(const tsr_checker *c, const char *name) {
   return tsr__check_root_has(c, name, TSR_ENTRY_FILE) || tsr__check_root_has(c, name, TSR_ENTRY_DIRECTORY);
 }
 
+/* Finds out whether the array is published. If not, a creation may be pending whose database has committed: then the
+ * array is checked as it will be. */
+static int find_unpublished(tsr_checker *c) {
+  tsr_name parsed;
+  c->schemas_in = TSR_DIR_SCHEMA;
+  if (root_has(c, TSR_DIR_SCHEMA) || root_has(c, TSR_FILE_OLD_SCHEMA) || root_has(c, TSR_FILE_KV_SCHEMA)) return TSR_OK;
+  for (uint64_t i = 0; i < c->root.count && !c->unpublished; i++) {
+    const tsr_entry *entry = &c->root.entries[i];
+    const char *name = entry->name + strlen(TSR_PREFIX_CREATED);
+    if (strncmp(entry->name, TSR_PREFIX_CREATED, strlen(TSR_PREFIX_CREATED)) != 0) continue;
+    const bool directory = entry->kind == TSR_ENTRY_DIRECTORY && tsr__name_parse(name, strlen(name), &parsed);
+    if (!directory && (entry->kind != TSR_ENTRY_FILE || strcmp(name, TSR_FILE_OLD_SCHEMA) != 0)) continue;
+    c->unpublished = entry->name;
+    if (directory) c->schemas_in = entry->name;
+  }
+  if (!c->unpublished) return TSR_OK;
+  return tsr__check_say(c, TSR_SEVERITY_NOTE, c->unpublished,
+                        "the array was created but is not published yet: only the database of its table can read it");
+}
+
 /* Appends all schema files (tsr_checked_schema *) to `found`, oldest first. */
 static int find_schemas(tsr_checker *c, const tsr_listing *entries, tsr_buffer *found) {
   tsr_checked_schema *schema;
@@ -439,17 +459,20 @@ static int find_schemas(tsr_checker *c, const tsr_listing *entries, tsr_buffer *
     TSR_TRY(add_schema(c, "", kv ? TSR_FILE_KV_SCHEMA : TSR_FILE_OLD_SCHEMA, TSR_FILE_OLD_SCHEMA, &schema));
     TSR_TRY(tsr__buffer_append(found, &schema, sizeof schema, c->error));
   }
+  if (c->unpublished && c->unpublished != c->schemas_in) {
+    TSR_TRY(add_schema(c, "", c->unpublished, TSR_FILE_OLD_SCHEMA, &schema));
+    TSR_TRY(tsr__buffer_append(found, &schema, sizeof schema, c->error));
+  }
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     bool named = tsr__name_parse(entry->name, strlen(entry->name), &parsed);
     if (entry->kind == TSR_ENTRY_DIRECTORY ? strcmp(entry->name, TSR_DIR_ENUMERATIONS) == 0 : named) {
       if (!named) continue;
-      TSR_TRY(add_schema(c, TSR_DIR_SCHEMA, entry->name, entry->name, &schema));
+      TSR_TRY(add_schema(c, c->schemas_in, entry->name, entry->name, &schema));
       TSR_TRY(tsr__buffer_append(found, &schema, sizeof schema, c->error));
     } else {
       tsr_check_path path;
-      TSR_TRY(
-          tsr__check_stray(c, tsr__check_join(&path, TSR_DIR_SCHEMA, entry->name, ""), entry->kind, TSR_DIR_SCHEMA));
+      TSR_TRY(tsr__check_stray(c, tsr__check_join(&path, c->schemas_in, entry->name, ""), entry->kind, c->schemas_in));
     }
   }
   return TSR_OK;
@@ -487,7 +510,8 @@ static int check_schemas(tsr_checker *c) {
   tsr_listing entries;
   bool listed;
   tsr_buffer found = {.memory = &c->memory};
-  int rc = tsr__check_list(c, TSR_DIR_SCHEMA, &entries, &listed);
+  TSR_TRY(find_unpublished(c));
+  int rc = tsr__check_list(c, c->schemas_in, &entries, &listed);
   if (rc >= 0) rc = find_schemas(c, &entries, &found);
   if (rc >= 0) rc = check_schema_files(c, &found);
   tsr__buffer_release(&found);
@@ -520,7 +544,8 @@ static int check_enumeration(tsr_checker *c, const tsr_checked_schema *schema, c
 }
 
 static int check_enumerations(tsr_checker *c) {
-  static const char directory[] = TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS;
+  const tsr_path in = tsr__path_of(c->schemas_in, TSR_DIR_ENUMERATIONS, "");
+  const char *directory = in.text;
   tsr_map seen = {.memory = &c->memory};
   tsr_listing entries;
   bool found;
@@ -639,7 +664,7 @@ static int check_root(tsr_checker *c) {
   static const char *const suffixes[] = {"", TSR_SUFFIX_OLD_WRITE, TSR_SUFFIX_VACUUM, TSR_SUFFIX_FOOTERS};
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];
-    bool belongs = false;
+    bool belongs = entry->name == c->unpublished;
     for (unsigned k = 0; k < sizeof known / sizeof *known; k++)
       belongs = belongs || (strcmp(entry->name, known[k].name) == 0 && entry->kind == known[k].kind);
     for (unsigned s = 0; s < sizeof suffixes / sizeof *suffixes && !belongs; s++) {
@@ -714,6 +739,8 @@ static int check_list_root(tsr_checker *c) {
   if (rc < 0) return tsr__fail(c->error, rc, "array not found: %s: %s", c->store->name, fault.message);
   for (unsigned i = 0; i < sizeof marks / sizeof *marks; i++)
     if (root_has(c, marks[i])) return TSR_OK;
+  for (uint64_t i = 0; i < c->root.count; i++)
+    if (!strncmp(c->root.entries[i].name, TSR_PREFIX_CREATED, strlen(TSR_PREFIX_CREATED))) return TSR_OK;
   bool group = root_has(c, TSR_DIR_GROUP) || root_has(c, TSR_FILE_OLD_GROUP);
   if (group)
     return tsr__fail(c->error, TSR_NOT_FOUND, "array not found: %s: it is a group, not an array", c->store->name);

@@ -54,6 +54,8 @@ typedef struct tsr_checker {
   void *argument;
   tsr_error *error; /* the caller's: why the check ends early */
   tsr_listing root;
+  const char *schemas_in; /* the directory of the schemas: __schema, or its name before publication */
+  const char *unpublished; /* of `root`: what publishes the array when it is renamed; NULL: it is published */
   tsr_map schemas; /* name -> tsr_checked_schema */
   const tsr_schema *newest; /* the last sound schema by name, or NULL */
   tsr_map fragments; /* name -> tsr_checked_fragment */

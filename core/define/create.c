@@ -42,6 +42,7 @@ struct tsr_creation {
   tsr_schema schema;
   bool made_root; /* this creation has made the array's directory */
   uint32_t missing_parents; /* directories above it that did not exist before */
+  bool found; /* another process has prepared it (tsr_creation_find) */
   bool durable, published, abandoned;
   const char *owner; /* path of the database file whose commit comes first; from `arena`, or NULL */
 };
@@ -416,7 +417,7 @@ int tsr_creation_abandon(tsr_creation *creation, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_creation *c = creation;
   int rc = TSR_OK;
-  if (c->published || c->abandoned) return TSR_OK;
+  if (c->found || c->published || c->abandoned) return TSR_OK;
   char pending[TSR_CREATION_PATH], file[PATH_SIZE_MAX], enumerations[PATH_SIZE_MAX];
   tsr__creation_path(c->schema.name, pending);
   creation_paths(c, file, enumerations);
@@ -587,21 +588,46 @@ int tsr_creation_publish(tsr_creation *creation, tsr_error *error) {
   return rc < 0 ? tsr__wrap(error, "array %s", c->path) : TSR_OK;
 }
 
-int tsr_creation_recover(tsr_environment *environment, const char *path, const char *schema_name, tsr_error *error) {
+/* Returns 1 if an array of this schema is prepared and not published, else 0. */
+static int is_prepared(tsr_store *store, const char *schema_name, tsr_error *error) {
+  char pending[TSR_CREATION_PATH];
+  bool exists = false;
+  tsr__creation_path(schema_name, pending);
+  if (array_create_is_old(schema_name)) TSR_TRY(tsr__store_find(store, pending, &exists, error));
+  else TSR_TRY(tsr__directory_find(store, pending, &exists, error));
+  return exists;
+}
+
+int tsr_creation_find(tsr_environment *environment, const char *path, const char *schema_name, tsr_creation **creation,
+                      tsr_error *error) {
   TSR_OWN_ERROR(error);
-  char *directory;
+  char *directory, *name = NULL;
   tsr_store *store;
   tsr_name parsed;
+  tsr_creation *c = NULL;
   if (strchr(schema_name, '/') ||
       (!array_create_is_old(schema_name) && !tsr__name_parse(schema_name, strlen(schema_name), &parsed)))
     return tsr__fail(error, TSR_CORRUPT, "'%.100s' cannot be a schema's name", schema_name);
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
-  int rc = publish_schema(store, schema_name, error);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, "", error);
-  tsr__store_close(store);
-  if (rc < 0 && rc != TSR_NOT_FOUND) tsr__wrap(error, "array %s: recovering its creation", directory);
-  tsr__free(directory);
-  return rc == TSR_NOT_FOUND ? 0 : rc < 0 ? rc : 1;
+  int rc = is_prepared(store, schema_name, error);
+  if (rc < 0) tsr__wrap(error, "array %s: recovering its creation", directory);
+  if (rc > 0 && TSR_ALLOC(&environment->memory, &c, error) < 0) rc = error->code;
+  if (rc <= 0) {
+    tsr__store_close(store);
+    tsr__free(directory);
+    return rc;
+  }
+  *c = (tsr_creation){.environment = environment, .store = store, .path = directory, .found = true, .durable = true};
+  tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
+  tsr__arena_init(&c->arena, &c->memory);
+  rc = TSR_ARENA_COPY(&c->arena, schema_name, strlen(schema_name) + 1, &name, error);
+  if (rc < 0) {
+    tsr_creation_close(c);
+    return rc;
+  }
+  c->schema.name = name;
+  *creation = c;
+  return 1;
 }
 
 const char *tsr_creation_schema_name(const tsr_creation *creation) { return creation->schema.name; }

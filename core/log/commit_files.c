@@ -387,10 +387,10 @@ static const char commits[] = TSR_DIR_COMMITS;
 
 /* Lists the array without the prepared commits that the host counts as committed. */
 static int list_published(tsr_log *log, tsr_error *error) {
-  int (*const committed)(void *, const char *, tsr_error *) = log->host.committed;
-  log->host.committed = NULL;
+  const tsr_log_host host = log->host;
+  log->host = (tsr_log_host){0};
   const int rc = tsr__log_list(log, true, true, error);
-  log->host.committed = committed;
+  log->host = host;
   return rc;
 }
 

@@ -738,6 +738,7 @@ static int list_all(tsr_renewal *r, bool commits) {
   int rc = list_footers(r); /* first: list_commits needs the names */
   if (rc >= 0) rc = list_commits(r);
   if (rc >= 0) rc = list_old_layout(r, root);
+  if (rc >= 0) rc = tsr__listing_add_unpublished(r);
   if (rc >= 0) rc = listing_check_unfinished(r, root);
   if (rc >= 0) rc = tsr__listing_check_gone(r);
   if (rc >= 0 && r->listing->old_layout) rc = check_root(r);
@@ -834,7 +835,8 @@ static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories
  * pending commits, which become visible by other means, and no unfinished files. */
 static bool may_extend(const tsr_log *log) {
   const tsr_commit_listing *l = log->listing;
-  return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->truncated_con.count == 0;
+  return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->truncated_con.count == 0 &&
+         !log->host.unpublished;
 }
 
 /* Returns true if a staged vacuum file is listed: a new .wrt could make it count. */
@@ -966,6 +968,11 @@ static int list_array(tsr_log *log, bool commits, bool force, tsr_error *error) 
 int tsr__log_list(tsr_log *log, bool commits, bool force, tsr_error *error) {
   if (log->frozen && !force && log->listing && log->listing->complete) return TSR_OK;
   return list_array(log, commits, force, error);
+}
+
+void tsr__log_count_unpublished(tsr_log *log, const char *commit) {
+  log->host.unpublished = commit;
+  if (log->listing) log->listing->complete = false;
 }
 
 int tsr__log_list_present(tsr_log *log, tsr_error *error) { return list_array(log, true, false, error); }

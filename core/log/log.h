@@ -11,7 +11,8 @@
  *        |  the host commits its transaction      the writer rolls back; or it died, and recovery finds that
  *        |                                        the host never committed: files and marker are removed
  *        v
- *     COUNTED      tsr_log_host.committed says 1: readers of this database see the commit, all others do not
+ *     COUNTED      tsr_log_host.committed says 1, or tsr_log_host.unpublished names the commit: readers of this
+ *                  database (of this handle) see the commit, all others do not
  *        |    \
  *        |     '----- recovery; a merged fragment spans the commit's time -----> LATE
  *        |                                               tsr__late_write: .NAME.late names another commit, of the
@@ -262,6 +263,8 @@ typedef struct tsr_log_host { /* the host's decision about prepared commits; NUL
   /* Returns 1 if a prepared commit counts, 0 if not, < 0 on an error. */
   int (*committed)(void *argument, const char *commit, tsr_error *error);
   void *argument;
+  /* NULL, or the path of a prepared commit without a marker that counts, too; borrowed (tsr__log_count_unpublished) */
+  const char *unpublished;
 } tsr_log_host;
 
 /* The log of an array, which owns it. The array sets the borrowed members before it lists the log for the first
@@ -377,6 +380,11 @@ typedef struct tsr_commit_listing {
  * listed. */
 int tsr__log_list(tsr_log *log, bool commits, bool force, tsr_error *error);
 
+/* Lets a prepared commit without a marker count in this log until the function is called with NULL: its host has
+ * committed, but it could not be published yet. `commit` is borrowed until then. The next statement lists the array
+ * again. */
+void tsr__log_count_unpublished(tsr_log *log, const char *commit);
+
 /* Makes a complete, up-to-date listing, even while the array is frozen. */
 int tsr__log_list_present(tsr_log *log, tsr_error *error);
 void tsr__log_release(tsr_log *log);
@@ -439,7 +447,7 @@ int tsr__renewal_add_con_entry(tsr_renewal *r, const char *path, const tsr_commi
 /* Reads a .con or .ign of __commits, whose name need not be timestamped, or a prepared .con under its staged name. */
 int tsr__renewal_read_file(tsr_renewal *r, const char *name, const tsr_commit_file **file);
 
-/* The next four functions are in prepared.c. */
+/* The next functions are in prepared.c. */
 
 /* Adds a marker. Its commit counts if it is not published and the host has committed it. Returns 1; 0 if the marker is
  * missing or incomplete. `entries`: the listing of the directory where the commit will appear. If the commit was
@@ -450,6 +458,9 @@ int tsr__listing_add_marker(tsr_renewal *r, const char *marker, const tsr_listin
 /* The same for a marker that a listing of its directory shows. If the marker is gone by now, its commit was published
  * meanwhile: TSR_ABORT. */
 int tsr__listing_add_listed_marker(tsr_renewal *r, const char *marker, const tsr_listing *entries);
+
+/* Adds the commit that tsr_log_host.unpublished names, unless it was published meanwhile. */
+int tsr__listing_add_unpublished(tsr_renewal *r);
 
 /* Fails with TSR_ABORT: the commit of the marker was published while the array was listed. */
 int tsr__listing_fail_outdated(tsr_renewal *r, const char *marker);

@@ -513,7 +513,7 @@ int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error) {
 
 typedef struct gone_commit {
   tsr_prepared_marker prepared;
-  const char *marker;
+  const char *marker; /* NULL: the commit has none */
 } gone_commit;
 
 /* Remembers a prepared commit whose files are missing. Perhaps it was published and merged, and only the marker is
@@ -527,6 +527,7 @@ int tsr__listing_check_gone(tsr_renewal *r) {
   const gone_commit *all = (const gone_commit *)(const void *)r->gone.data;
   for (uint64_t i = 0; i < r->gone.size / sizeof *all; i++) {
     bool there;
+    if (!all[i].marker) return tsr__prepared_fail_gone(all[i].prepared.commit, r->error);
     if (tsr__listing_shows_published(r->listing, &all[i].prepared)) continue;
     TSR_TRY(tsr__store_find(r->log->store, all[i].marker, &there, r->error));
     return there ? tsr__prepared_fail_gone(all[i].prepared.commit, r->error)
@@ -659,6 +660,14 @@ int tsr__listing_add_listed_marker(tsr_renewal *r, const char *marker, const tsr
   int rc = tsr__listing_add_marker(r, marker, entries);
   if (rc == 0) rc = tsr__store_find(r->log->store, marker, &there, r->error);
   return rc < 0 || there ? rc : tsr__listing_fail_outdated(r, marker);
+}
+
+int tsr__listing_add_unpublished(tsr_renewal *r) {
+  const tsr_prepared_marker prepared = {.commit = r->log->host.unpublished};
+  int rc;
+  if (!prepared.commit) return TSR_OK;
+  TSR_TRY(rc = tsr__prepared_is_published(r->log->store, prepared.commit, r->error));
+  return rc > 0 ? TSR_OK : count_unless_late(r, NULL, &prepared, NULL);
 }
 
 bool tsr__listing_newly_committed(const tsr_log *log) {

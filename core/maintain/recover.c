@@ -136,7 +136,7 @@ static int is_late(late *l, tsr_error *error) {
 /* Opens a snapshot in which the prepared commit counts as committed. Sets seen, schema and snapshot. */
 static int open_present(late *l, tsr_error *error) {
   tsr_snapshot *all;
-  l->array->log.host = (tsr_log_host){counts_as_committed, l};
+  l->array->log.host = (tsr_log_host){.committed = counts_as_committed, .argument = l};
   TSR_TRY(tsr__log_list(&l->array->log, true, true, error));
   const tsr_commit_list *fragments = &l->array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++) {
@@ -794,7 +794,7 @@ static int disown_array(recovery *r, tsr_error *error) {
 }
 
 int tsr_array_drop_orphans(tsr_array *array, tsr_recover_action (*decide)(void *argument, const tsr_prepared *prepared),
-                     void *argument, uint64_t *changed, tsr_error *error) {
+                           void *argument, uint64_t *changed, tsr_error *error) {
   TSR_OWN_ERROR(error);
   recovery r = {.array = array, .decide = decide, .argument = argument, .markers.memory = &array->memory};
   tsr__arena_init(&r.arena, &array->memory);

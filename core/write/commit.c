@@ -89,10 +89,21 @@ static int withdraw_staged(tsr_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
+void tsr__commit_count(tsr_writer *w, bool counts) {
+  tsr_commit_state *c = &w->commit;
+  tsr_log *log = &w->array->log;
+  const bool counted = log->host.unpublished == c->path;
+  if (counts == counted || (counts && (c->stage != TSR_COMMIT_PREPARED || c->options.owner || !*c->path))) return;
+  tsr__log_count_unpublished(log, counts ? c->path : NULL);
+}
+
+void tsr_writer_count_prepared(tsr_writer *writer) { tsr__commit_count(writer, true); }
+
 int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_commit_state *c = &writer->commit;
   if (c->stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
+  tsr__commit_count(writer, false);
   tsr__commit_mark_dirty(c);
   c->boxes = 0;
   int rc = tsr__pieces_remove(writer, 0, error);
@@ -544,6 +555,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
       }
     }
     c->stage = TSR_COMMIT_PUBLISHED;
+    tsr__commit_count(w, false);
     if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
     tsr__turn_end(&c->turn);
     tsr__prepared_paths(c->path, marker, staged);

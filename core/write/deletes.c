@@ -643,8 +643,9 @@ static int check_batch(write_deletes_check *c) {
     uint64_t first, last;
     if (!find_terms(c, cell, &first, &last)) continue;
     if (!may_be_removed(c, cell) || ++c->met[first] > last - first)
-      return tsr__fail(m->error, TSR_CONSTRAINT,
-                       "cells are deleted by their coordinates: another one has the same, and would go, too");
+      return tsr__fail(
+          m->error, TSR_CONSTRAINT,
+          "cells are deleted by their coordinates: another cell has the same coordinates and would be deleted, too");
   }
   return TSR_OK;
 }

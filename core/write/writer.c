@@ -327,6 +327,7 @@ void tsr_writer_close(tsr_writer *writer) {
   if (writer->commit.stage != TSR_COMMIT_PREPARED && writer->commit.stage != TSR_COMMIT_PUBLISHED &&
       (tsr__piece_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
+  tsr__commit_count(writer, false);
   tsr__commit_unlock(&writer->commit);
   tsr__ahead_release(writer);
   tsr__index_release(writer);

@@ -411,6 +411,9 @@ static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) {
 /* Frees the state. The files of a prepared commit stay: recovery finds them by the marker. */
 void tsr__commit_release(tsr_commit_state *commit);
 
+/* Says whether readers of the writer's array handle count its prepared commit, which has no marker, as committed. */
+void tsr__commit_count(tsr_writer *writer, bool counts);
+
 /* Closes the marker file, which was removed or is left to recovery. */
 void tsr__commit_unlock(tsr_commit_state *commit);
 

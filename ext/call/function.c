@@ -21,7 +21,7 @@ int tsx_function_begin_at(tsx_address *address, sqlite3_value *path, tsr_error *
   int code = tsx_savepoint_begin(connection, address->path, error);
   if (code < 0 || !address->is_table || !tsx_store_is(address->path)) return code;
   tsx_address_close(address); /* another connection may have replaced the table while this one waited for the lock */
-  return tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+  return tsx_address_open_to_write(connection, path, address, error);
 }
 
 int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target *target, tsr_error *error) {
@@ -29,7 +29,7 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   memset(target, 0, sizeof *target);
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_open(connection, path, NULL, NULL, NULL, address, error);
+  int code = tsx_address_open_to_write(connection, path, address, error);
   if (code == TSR_OK && !address->is_table) {
     code = tsr_object_find(connection->environment, address->path, &kind, error);
     if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);

@@ -41,4 +41,11 @@ int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__(
 int tsx_out_of_memory(tsr_error *error);
 int tsx_fail_cancelled(tsr_error *error); /* TSR_INTERRUPT: the one error of cancelled work */
 
+/* Returns from the calling function with the code of `call` if that code is negative. */
+#define TSX_TRY(call)                                                                                                  \
+  do {                                                                                                                 \
+    int tsx_try_ = (call);                                                                                             \
+    if (tsx_try_ < 0) return tsx_try_;                                                                                 \
+  } while (0)
+
 #endif

@@ -29,6 +29,7 @@
 #include "sql/json.h"
 #include "sql/literals.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
@@ -162,8 +163,7 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
   const int keys = tsx_query_table_keys(call->connection, schema, name, call->dimensions, call->source.count, error);
   if (keys <= 0) return keys;
   char *sql = sqlite3_mprintf("SELECT * FROM \"%w\".\"%w\"", schema, name);
-  const int answer = sql ? sqlite3_prepare_v2(call->connection->db, sql, -1, &names, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  const int answer = tsx_sql_prepare(call->connection->db, sql, &names);
   if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "%s", sqlite3_errmsg(call->connection->db));
   bool all = true;
   for (int k = 0; k < keys && all; k++) {
@@ -322,8 +322,7 @@ static int csv_call_read(void *argument, void *bytes, uint64_t size, uint64_t *g
 
 static int csv_call_open(csv_call *c, tsr_error *error) {
   struct stat status;
-  const int code = tsr_path_permitted(c->call.connection->environment, c->file_name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_path_permitted(c->call.connection->environment, c->file_name, error));
   const int descriptor = tsr_path_read(c->file_name, true);
   c->file = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
   if (!c->file && descriptor >= 0) close(descriptor);
@@ -334,7 +333,7 @@ static int csv_call_open(csv_call *c, tsr_error *error) {
                                       : TSR_IO,
                     "%s: %s", c->file_name, strerror(errno));
   if (fstat(fileno(c->file), &status) != 0 || !S_ISREG(status.st_mode))
-    return tsx_fail(error, TSR_ERROR, "%s is no ordinary file", c->file_name);
+    return tsx_fail(error, TSR_ERROR, "%s is not a regular file", c->file_name);
   return TSR_OK;
 }
 
@@ -422,7 +421,8 @@ static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) 
       return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
     char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
     if (!name) code = tsx_out_of_memory(error);
-    else if (!*name) code = tsx_fail(error, TSR_ERROR, "column %u has no name: say \"names\"", (unsigned)i + 1);
+    else if (!*name)
+      code = tsx_fail(error, TSR_ERROR, "column %u has no name: name the columns in \"names\"", (unsigned)i + 1);
     else code = tsx_ingest_name_column(&c->call, i, name, error);
     sqlite3_free(name);
   }
@@ -550,7 +550,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
     if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the second pass fails at a malformed line */
-      return tsx_fail(error, TSR_MISMATCH, "column '%s': no line decides its type: say types", column->name);
+      return tsx_fail(error, TSR_MISMATCH, "column '%s': no line determines its type: give it in types", column->name);
     column->typed = column->ends_untyped = true;
     column->datatype = csv_guess_datatype(g);
     if (column->datatype == TSR_INT64 && g->unsigneds && (column->low_unsigned || column->high_unsigned))
@@ -581,7 +581,7 @@ static int csv_call_set_real(csv_call *c, uint32_t column, const tsr_csv_field *
   char text[CSV_NUMBER + 1];
   double real = NAN;
   if (!csv_is_real(field->bytes, field->size))
-    return tsx_fail(error, TSR_MISMATCH, "column '%s': '%.*s' is no number", c->call.columns[column].name,
+    return tsx_fail(error, TSR_MISMATCH, "column '%s': '%.*s' is not a number", c->call.columns[column].name,
                     (int)(field->size < 40 ? field->size : 40), field->bytes);
   memcpy(text, field->bytes, field->size);
   text[field->size] = 0;
@@ -624,7 +624,7 @@ static int csv_call_rows(csv_call *c, tsr_error *error) {
     if (code > 0) {
       code = TSR_OK;
       if (count != call->source.count)
-        code = tsx_fail(error, TSR_MISMATCH, "%u fields, where %u columns are named", (unsigned)count,
+        code = tsx_fail(error, TSR_MISMATCH, "%u fields, but %u columns are named", (unsigned)count,
                         (unsigned)call->source.count);
     }
     for (uint32_t i = 0; code == TSR_OK && i < count; i++)

@@ -41,7 +41,7 @@ int tsx_ingest_label(tsx_ingest_call *call, tsr_ingest_column *column, const cha
   for (uint32_t i = 0; i < call->options.column_count; i++) {
     const tsr_ingest_column *other = &call->columns[i];
     if (!sqlite3_stricmp(other->name, dimension))
-      return tsx_fail(error, TSR_CONSTRAINT, "'labels': '%.64s' is a column: say a new name for the dimension",
+      return tsx_fail(error, TSR_CONSTRAINT, "'labels': '%.64s' is a column: choose another name for the dimension",
                       dimension);
     if (other->label_of && !sqlite3_stricmp(other->label_of, dimension))
       return tsx_fail(error, TSR_CONSTRAINT, "'labels': the dimension '%.64s' has two labels", dimension);
@@ -67,11 +67,10 @@ void tsx_ingest_label_dimensions(tsx_ingest_call *call) {
 static int open_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t number, tsr_ingest_column *column,
                       tsr_error *error) {
   tsr_label_index **index = &call->labels.indexes[call->labels.index_count];
-  int code =
-      tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error);
-  if (code < 0) return code;
+  TSX_TRY(
+      tsr_label_open(call->array.target.address.array->core, schema, number, call->options.memory_bytes, index, error));
   call->labels.index_count++;
-  code = tsr_label_read(*index, 0, TSR_TIME_NOW, error);
+  int code = tsr_label_read(*index, 0, TSR_TIME_NOW, error);
   column->label = *index;
   return code;
 }
@@ -91,8 +90,7 @@ static int take_label(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   if (column->label_of && sqlite3_stricmp(column->label_of, dimension->name) != 0)
     return tsx_fail(error, TSR_CONSTRAINT, "'labels': in the array '%s' is a label of '%s'", column->name,
                     dimension->name);
-  const int code = open_label(call, schema, number, column, error);
-  if (code < 0) return code;
+  TSX_TRY(open_label(call, schema, number, column, error));
   const tsr_field *values = tsr_label_field(column->label);
   call->dimensions[label->dimension] = i;
   column->label_of = dimension->name;
@@ -314,9 +312,9 @@ static int ingest_extend(tsx_ingest_call *call, const tsr_schema *schema, tsr_er
 /* Appends the rows, and new labels of enumerations, to call->array.target. */
 static int ingest_append(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
   tsr_array *array = call->array.target.address.array->core;
-  int code = ingest_extend(call, schema, error);
-  if (code == TSR_OK) code = tsr_ingest_fit(call->ingest, array, error);
-  return code == TSR_OK ? ingest_fill(call, array, error) : code;
+  TSX_TRY(ingest_extend(call, schema, error));
+  TSX_TRY(tsr_ingest_fit(call->ingest, array, error));
+  return ingest_fill(call, array, error);
 }
 
 #define INGEST_COLUMNS_MAX 32767
@@ -412,7 +410,8 @@ static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
   const int taken = field ? 0 : take_label(call, schema, i, error);
   if (taken) return taken < 0 ? taken : TSR_OK;
   if (!field)
-    return tsx_fail(error, TSR_ERROR, "the array lacks the column '%.64s' of the source: say columns, to leave it out",
+    return tsx_fail(error, TSR_ERROR,
+                    "the array lacks the column '%.64s' of the source: list the others in columns to leave it out",
                     column->name);
   column->name = field->name;
   column->typed = true;
@@ -430,9 +429,8 @@ static int take_field(tsx_ingest_call *call, const tsr_schema *schema, uint32_t 
     column->grow = false;
   }
   if (!field->enumeration) return TSR_OK;
-  const int code = tsr_array_enumeration(call->array.target.address.array->core, schema, field->enumeration,
-                                         &column->enumeration, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_enumeration(call->array.target.address.array->core, schema, field->enumeration,
+                                &column->enumeration, error));
   column->datatype = column->enumeration->datatype;
   column->values_per_cell = column->enumeration->values_per_label;
   return TSR_OK;
@@ -505,8 +503,8 @@ static int fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_er
                     "in the group",
                     call->array.path);
   return tsx_fail(error, TSR_EXISTS,
-                  "%s: there is an array already: the option 'if_exists' adds the rows to it (append), or makes a new "
-                  "array in its place (replace)",
+                  "%s: there is an array already: the option 'if_exists' adds the rows to it (append) or replaces it "
+                  "with a new array (replace)",
                   call->array.path);
 }
 

@@ -110,8 +110,7 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
 
 static int find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
   uint32_t i;
-  const int code = ingest_find(r, name, &i, error);
-  if (code < 0) return code;
+  TSX_TRY(ingest_find(r, name, &i, error));
   if (r->call->source.kept[i] < 0)
     return tsx_fail(error, TSR_ERROR, "'%s': 'columns' leaves column '%.64s' out", ingest_specs[r->option].name, name);
   *column = &r->call->columns[r->call->source.kept[i]];
@@ -127,8 +126,7 @@ static int read_name(void *argument, const tsx_json_option *o, tsr_error *error)
     call->given.grow_row = true;
     return TSR_OK;
   }
-  const int code = find_kept(r, ingest_text(o), &column, error);
-  if (code < 0) return code;
+  TSX_TRY(find_kept(r, ingest_text(o), &column, error));
   const uint32_t number = (uint32_t)(column - call->columns);
   switch (r->option) {
   case INGEST_OPTION_enumerate: column->labels = true; break;
@@ -153,8 +151,7 @@ static int read_kept(void *argument, const tsx_json_option *o, tsr_error *error)
   ingest_reading *r = argument;
   tsx_ingest_call *call = r->call;
   uint32_t i;
-  const int code = ingest_find(r, ingest_text(o), &i, error);
-  if (code < 0) return code;
+  TSX_TRY(ingest_find(r, ingest_text(o), &i, error));
   if (call->source.kept[i] >= 0) return tsx_fail(error, TSR_ERROR, "'columns' names '%s' twice", call->source.names[i]);
   call->source.kept[i] = (int)r->count++;
   return TSR_OK;
@@ -190,7 +187,7 @@ static int read_type(ingest_reading *r, tsr_ingest_column *column, const tsx_jso
   if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : tsx_fail_in("'types'", error);
   if (text.is_dimension || text.has_filters || text.enumeration.given || text.not_null ||
       text.fill.kind != TSX_TOKEN_END)
-    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected a type alone, as INT16", column->name);
+    return tsx_fail(error, TSR_ERROR, "'types': column '%s': expected only a type, such as INT16", column->name);
   column->typed = true;
   column->datatype = text.datatype;
   column->values_per_cell = text.values_per_cell;
@@ -271,8 +268,7 @@ static int read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_j
 /* Reads one member of an option that is an object with columns as keys. */
 static int read_property(void *argument, const tsx_json_option *o, tsr_error *error) {
   ingest_reading *r = argument;
-  const int code = find_kept(r, o->key, &r->column, error);
-  if (code < 0) return code;
+  TSX_TRY(find_kept(r, o->key, &r->column, error));
   if (r->option == INGEST_OPTION_domains) return read_domain(r, r->column, o, error);
   if (r->option == INGEST_OPTION_extents) {
     r->column->has_extent = true;
@@ -379,15 +375,15 @@ static int take_third(void *argument, unsigned option, const tsx_option_value *v
 static int check_dimensions(tsx_ingest_call *call, tsr_error *error) {
   call->options.row_grows = call->given.grow_row && call->options.dimension_count == 0;
   if (call->given.grow_row && !call->options.row_grows)
-    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is none of the dimensions", tsx_ingest_row_name(call));
+    return tsx_fail(error, TSR_ERROR, "'grow': '%s' is not a dimension", tsx_ingest_row_name(call));
   for (uint32_t i = 0; i < call->options.column_count; i++) {
     const tsr_ingest_column *column = &call->columns[i];
     bool is_dimension = false;
     for (uint32_t d = 0; d < call->options.dimension_count; d++) is_dimension |= call->dimensions[d] == i;
     if (column->not_null && column->nullable)
-      return tsx_fail(error, TSR_ERROR, "column '%s' is in not_null and in nullable", column->name);
+      return tsx_fail(error, TSR_ERROR, "column '%s' is in both not_null and nullable", column->name);
     if (!is_dimension && (column->has_domain || column->has_extent || column->grow))
-      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is no dimension: say dimensions",
+      return tsx_fail(error, TSR_ERROR, "'%s': column '%s' is not a dimension: list it in dimensions",
                       ingest_specs[column->has_domain   ? INGEST_OPTION_domains
                                    : column->has_extent ? INGEST_OPTION_extents
                                                         : INGEST_OPTION_grow]
@@ -516,12 +512,11 @@ static int ingest_agree_name(void *argument, const tsx_json_option *o, tsr_error
   ingest_reading r = {.call = a->call, .option = a->option};
   tsr_ingest_column *column = NULL;
   const bool row = a->option == INGEST_OPTION_grow && !strcmp(ingest_text(o), tsx_ingest_row_name(a->call));
-  const int code = row ? TSR_OK : find_kept(&r, ingest_text(o), &column, error);
-  if (code < 0) return code;
+  TSX_TRY(row ? TSR_OK : find_kept(&r, ingest_text(o), &column, error));
   const tsr_field *field = row ? a->schema->fields : ingest_agreement_field(a, column);
   a->named++;
   if (a->option == INGEST_OPTION_dimensions && !field->is_dimension)
-    return ingest_disagree(a, column->name, "it is no dimension", error);
+    return ingest_disagree(a, column->name, "it is not a dimension", error);
   if (a->option == INGEST_OPTION_enumerate && !column->labels)
     return ingest_disagree(a, column->name, "it has no enumeration", error);
   if (a->option == INGEST_OPTION_nullable && column->refuses_null)

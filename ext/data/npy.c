@@ -176,7 +176,7 @@ static int read_values(const npy_block *b, void *out, uint8_t *nulls, tsr_error 
 }
 
 static int npy_lent_missing(const char *option, tsr_error *error) {
-  return tsx_fail(error, TSR_NOT_FOUND, "'%s': no memory has this token: a token is used once", option);
+  return tsx_fail(error, TSR_NOT_FOUND, "'%s': unknown token; each token can be used only once", option);
 }
 
 /* Reads the block into lent memory. */
@@ -201,10 +201,10 @@ static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *er
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t head = MAGIC_SIZE + 4 + b->header_size;
   if (head > limit || b->header_size > UINT16_MAX || b->bytes > limit - head)
-    return tsx_fail(error, TSR_TOOBIG,
-                    "%llu cells with %llu bytes in all are more than a value of SQLite holds (%llu bytes): "
-                    "take smaller slices",
-                    (unsigned long long)b->cells, (unsigned long long)b->bytes, (unsigned long long)limit);
+    return tsx_fail(
+        error, TSR_TOOBIG,
+        "%llu cells, %llu bytes in all, exceed SQLite's limit for a value (%llu bytes): take smaller slices",
+        (unsigned long long)b->cells, (unsigned long long)b->bytes, (unsigned long long)limit);
   uint8_t *file = sqlite3_malloc64(head + b->bytes);
   if (!file) return tsx_out_of_memory(error);
   npy_begin(file, b->header, b->header_size);
@@ -291,7 +291,7 @@ static int make_label(sqlite3_context *context, const npy_label *label, uint64_t
   uint8_t *file = text && !header && !large ? sqlite3_malloc64(head + label->count * size) : NULL;
   if (!text || (!file && !header && !large)) code = tsx_out_of_memory(error);
   else if (large)
-    code = tsx_fail(error, TSR_TOOBIG, "%llu values of a label are more than a value of SQLite holds",
+    code = tsx_fail(error, TSR_TOOBIG, "%llu values of a label exceed SQLite's limit for a value",
                     (unsigned long long)label->count);
   else if (header) sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
   if (file) {
@@ -316,7 +316,8 @@ static int npy_of_label(sqlite3_context *context, const tsx_address *address, co
   const uint64_t memory = request->limits.memory_bytes ? request->limits.memory_bytes : address->memory_bytes;
   tsr_label_index *index = NULL;
   npy_label label = {0};
-  if (request->into[0]) return tsx_fail(error, TSR_UNSUPPORTED, "'into': the values of a label come as a BLOB alone");
+  if (request->into[0])
+    return tsx_fail(error, TSR_UNSUPPORTED, "'into': the values of a label can only be returned as a BLOB");
   uint64_t cells, *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
   int code = counts ? TSR_OK : tsx_out_of_memory(error);
   if (code == TSR_OK && box) code = tsr_block_cells(snapshot, box, counts, &cells, error);
@@ -388,7 +389,7 @@ static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **val
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address address = {0};
   npy_request request = {0};
-  int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path wants an attribute after it") : TSR_OK;
+  int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute") : TSR_OK;
   if (code == TSR_OK && count > 3) code = read_options(connection->db, values[3], &request, error);
   if (code == TSR_OK)
     code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, &address, error);
@@ -417,7 +418,7 @@ static int npy_of_grid(sqlite3_context *context, const tsx_grid *grid, uint64_t 
   }
   const bool large = text && size > limit - head;
   sqlite3_free(text);
-  if (large) return tsx_fail(error, TSR_TOOBIG, "the grid is more than a value of SQLite holds");
+  if (large) return tsx_fail(error, TSR_TOOBIG, "the grid exceeds SQLite's limit for a value");
   return file ? TSR_OK : tsx_out_of_memory(error);
 }
 
@@ -581,8 +582,9 @@ static int check_shape(const npy *n, const tsr_schema *schema, const tsr_field *
     bytes *= shape[d];
   }
   if (bytes != n->size)
-    return tsx_fail(error, TSR_MISMATCH, "attribute '%s': the block has %llu bytes of values, its shape says %llu",
-                    field->name, (unsigned long long)n->size, (unsigned long long)bytes);
+    return tsx_fail(error, TSR_MISMATCH,
+                    "attribute '%s': the block has %llu bytes of values, but its shape requires %llu", field->name,
+                    (unsigned long long)n->size, (unsigned long long)bytes);
   return TSR_OK;
 }
 
@@ -780,7 +782,7 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) 
   for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
       code = tsx_fail(&error, TSR_MISMATCH, "argument %d: expected the name of an attribute", i + 1);
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);

@@ -144,7 +144,7 @@ static int grid_find_value(grid_maker *m, const char *column, uint32_t given, ts
   if (found == 1) return TSR_OK;
   if (column && found == 0)
     return tsx_fail(error, TSR_ERROR, "the query has no column '%.64s'; it has %s", column, names);
-  if (found == 0) return tsx_fail(error, TSR_ERROR, "all columns of the query are keys: none has the values");
+  if (found == 0) return tsx_fail(error, TSR_ERROR, "all columns of the query are keys: no column has the values");
   return tsx_fail(error, TSR_ERROR, "several columns could be the values (%s): name one in the second argument", names);
 }
 
@@ -156,8 +156,7 @@ static int grid_plan(grid_maker *m, const char *column, tsr_error *error) {
   if (!items) return tsx_out_of_memory(error);
   memcpy(items, s->items, given * sizeof *items);
   s->items = items;
-  const int code = grid_find_value(m, column, given, error);
-  if (code < 0) return code;
+  TSX_TRY(grid_find_value(m, column, given, error));
   return m->query.over_groups ? grid_axes_of_groups(m, given, error) : grid_axes_of_cells(m, given, error);
 }
 
@@ -195,10 +194,10 @@ static int grid_keep_text(grid_maker *m, uint32_t a, const tsr_value *value, uin
 static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word, tsr_error *error) {
   tsx_grid_axis *axis = &m->grid->axes[a];
   tsr_value value;
-  const int code = tsx_run_value(run, m->items[a], &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_run_value(run, m->items[a], &value, error));
   if (value.type == TSR_VALUE_NULL)
-    return tsx_fail(error, TSR_ERROR, "the key '%s' has a NULL, which has no place: leave it out by WHERE", axis->name);
+    return tsx_fail(error, TSR_ERROR,
+                    "the key '%s' has a NULL, which has no position in the grid: exclude it with WHERE", axis->name);
   if (value.type == TSR_VALUE_UNSIGNED && value.as.unsigned_integer <= INT64_MAX) value.type = TSR_VALUE_INTEGER;
   if (value.type != TSR_VALUE_INTEGER && value.type != TSR_VALUE_REAL && value.type != TSR_VALUE_TEXT)
     return tsx_fail(error, TSR_RANGE, "the key '%s' has a BLOB or a value past the integers of SQL", axis->name);
@@ -223,7 +222,7 @@ static int grid_keep_row(grid_maker *m, tsx_run *run, tsr_error *error) {
   if (value.type == TSR_VALUE_UNSIGNED)
     return tsx_fail(error, TSR_RANGE, "'%s' has a value past the integers of SQL", m->grid->name);
   if (value.type != TSR_VALUE_INTEGER && value.type != TSR_VALUE_REAL && value.type != TSR_VALUE_NULL)
-    return tsx_fail(error, TSR_MISMATCH, "'%s' is text or bytes: a grid is made of numbers", m->grid->name);
+    return tsx_fail(error, TSR_MISMATCH, "'%s' is text or bytes: a grid needs numbers", m->grid->name);
   m->reals |= value.type == TSR_VALUE_REAL;
   memcpy(&words[axes], &value.as, sizeof *words);
   m->types[m->row_count++] = (uint8_t)value.type;
@@ -288,7 +287,7 @@ static uint64_t grid_coordinate(const tsx_grid_axis *axis, const uint64_t *word)
 static int grid_several(const grid_maker *m, tsr_error *error) {
   return m->query.over_groups
              ? tsx_fail(error, TSR_ERROR, "several rows have the same keys")
-             : tsx_fail(error, TSR_ERROR, "several rows have one place: name all dimensions, or use GROUP BY");
+             : tsx_fail(error, TSR_ERROR, "several rows have the same position: name all dimensions, or use GROUP BY");
 }
 
 /* Puts each number at its place. taken[count] is zeroed. */
@@ -330,8 +329,8 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   grid->whole = !m->reals && nulls < m->row_count;
   if (grid->whole && (nulls > 0 || m->row_count < grid->count))
     return tsx_fail(error, TSR_ERROR,
-                    "'%s' is INTEGER, and has NULLs or no row for some keys, which INTEGER has no number for: write "
-                    "ifnull, or CAST it AS REAL, whose places are NaN then",
+                    "'%s' is INTEGER, but has NULLs or no row for some keys, and INTEGER has no value for that: use "
+                    "ifnull, or CAST it AS REAL to get NaN there",
                     grid->name);
   grid->places = sqlite3_malloc64((grid->count + 1) * sizeof(double));
   uint8_t *taken = grid->places ? sqlite3_malloc64(grid->count + 1) : NULL;

@@ -56,11 +56,10 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   call->connection = connection;
   call->source.is_rows = true;
   if (!sql) return tsx_out_of_memory(error);
-  int code = tsx_select_prepare(connection->db, sql, statement, error);
-  if (code == TSR_OK) code = tsx_ingest_begin(call, NULL, (uint32_t)sqlite3_column_count(*statement), error);
-  if (code == TSR_OK) code = tsx_select_columns(call, *statement, error);
-  if (code == TSR_OK) code = tsx_ingest_options_read(call, rows->options, error);
-  return code;
+  TSX_TRY(tsx_select_prepare(connection->db, sql, statement, error));
+  TSX_TRY(tsx_ingest_begin(call, NULL, (uint32_t)sqlite3_column_count(*statement), error));
+  TSX_TRY(tsx_select_columns(call, *statement, error));
+  return tsx_ingest_options_read(call, rows->options, error);
 }
 
 /* Runs the SELECT, and opens the first stream over its rows. The caller holds the connection's mutex. */
@@ -167,12 +166,11 @@ bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema 
 static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_error *error) {
   tsx_connection *connection = rows->link->connection;
   sqlite3_stmt *statement = NULL;
-  int code = tsx_arguments_check(count, values, 1, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
   rows->sql = sqlite3_value_dup(values[0]);
   if (count > 1) rows->options = sqlite3_value_dup(values[1]);
   if (!rows->sql || (count > 1 && !rows->options)) return tsx_out_of_memory(error);
-  code = rows_describe(rows, connection, &statement, error); /* reports errors in the SELECT right away */
+  int code = rows_describe(rows, connection, &statement, error); /* reports errors in the SELECT right away */
   sqlite3_finalize(statement);
   rows_forget(rows);
   return code == TSR_OK ? tsx_environment_alone(&rows->environment, error) : code;

@@ -133,8 +133,7 @@ int tsx_tokens_put(struct ArrowArrayStream *stream, const void *owner, char toke
   pthread_mutex_unlock(&waiting_mutex);
   if (room) return TSR_OK;
   sqlite3_free(made);
-  return tsx_fail(error, TSR_TOOBIG, "%d streams of this connection wait for somebody to take them",
-                  TSX_STREAM_TOKENS_MAX);
+  return tsx_fail(error, TSR_TOOBIG, "%d streams of this connection have not been read yet", TSX_STREAM_TOKENS_MAX);
 }
 
 /* Removes and returns the stream of a token, or if `token` is NULL any stream of the owner. */
@@ -397,7 +396,7 @@ static int stream_condition(stream_entry *list, const tsx_json_option *o, tsr_er
     p->kind = list->operation == TSX_ISNULL ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
     return TSR_OK;
   } else if (list->operation == TSX_IN) {
-    code = tsx_elements_each(r->db, o->value, "'where': \"in\" wants a list of values", read_member, list, error);
+    code = tsx_elements_each(r->db, o->value, "'where': \"in\" needs a list of values", read_member, list, error);
   } else {
     code = stream_compare(list, list->operation, o, error);
   }
@@ -424,7 +423,7 @@ static int read_where_part(void *argument, const tsx_json_option *o, tsr_error *
         list->operation = operations[i].op;
         return TSR_OK;
       }
-    return tsx_fail(error, TSR_MISMATCH, "'where': '%.20s' is none of = < <= > >= in, is, is not", text ? text : "");
+    return tsx_fail(error, TSR_MISMATCH, "'where': '%.20s' is not one of = < <= > >= in, is, is not", text ? text : "");
   case 2: return stream_condition(list, o, error);
   default: return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
   }
@@ -533,8 +532,7 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->array = address->given;
   r->core = address->array->core;
   r->schema = schema;
-  int code = tsx_slice_parse(r->db, slice, schema, &labels, address->uint64_signed, &r->slice, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_slice_parse(r->db, slice, schema, &labels, address->uint64_signed, &r->slice, error));
   r->names = tsx_names_make(schema);
   r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);
   r->dimensions = sqlite3_malloc64(d * sizeof *r->dimensions);
@@ -975,7 +973,8 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_va
   const char *path = (const char *)sqlite3_value_text(values[0]), *token = (const char *)sqlite3_value_text(values[1]);
   if (!path || !token) return tsx_out_of_memory(error);
   if (!tokens_take(token, &c->stream))
-    return tsx_fail(error, TSR_NOT_FOUND, "no stream has this token: a token is used once, also by a call that fails");
+    return tsx_fail(error, TSR_NOT_FOUND,
+                    "unknown token; the token of a stream can be used only once, even if that call failed");
   int code = stream_call_columns(c, path, error);
   if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
   if (code == TSR_OK && c->call.given.skip)

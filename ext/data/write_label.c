@@ -142,14 +142,12 @@ static int write_named(tsx_address *address, int count, sqlite3_value **values, 
   uint32_t label = 0;
   uint8_t first[8];
   const char *name = (const char *)sqlite3_value_text(values[1]);
-  int code = name ? tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = tsx_label_named(address, schema, name, &label, error);
-  if (code < 0) return code;
+  TSX_TRY(name ? tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error) : tsx_out_of_memory(error));
+  TSX_TRY(tsx_label_named(address, schema, name, &label, error));
   const uint32_t dimension = schema->labels[label].dimension;
-  code = read_origin(address, schema, dimension, count > 3 ? values[3] : NULL, first, error);
-  if (code == TSR_OK) code = tsr_label_open(address->array->core, schema, label, address->memory_bytes, &index, error);
-  if (code < 0) return code;
-  code = write_values(address, index, first, values[2], written, error);
+  TSX_TRY(read_origin(address, schema, dimension, count > 3 ? values[3] : NULL, first, error));
+  TSX_TRY(tsr_label_open(address->array->core, schema, label, address->memory_bytes, &index, error));
+  int code = write_values(address, index, first, values[2], written, error);
   if (code < 0) {
     const tsr_error inner = *error;
     tsx_fail(error, code, "label %.200s: %s", name, inner.message);
@@ -168,7 +166,7 @@ void tsx_write_label(sqlite3_context *context, int count, sqlite3_value **values
   int code = tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK && sqlite3_value_type(values[1]) != SQLITE_TEXT)
     code = tsx_fail(&error, TSR_MISMATCH, "expected the name of a label");
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
   if (code == TSR_OK) code = write_named(&address, count, values, &written, &error);

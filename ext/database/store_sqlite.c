@@ -90,8 +90,7 @@ typedef struct sqlite_file {
 static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, size_t size, tsx_entry *found,
                       tsr_error *error) {
   sqlite3_stmt *statement;
-  int code = tsx_tree_prepare(tree, TSX_TREE_FIND, parent, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_FIND, parent, &statement, error));
   sqlite3_bind_text(statement, 2, name, (int)size, SQLITE_STATIC);
   return tsx_tree_take(tree, statement, found, error);
 }
@@ -134,8 +133,7 @@ static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, cons
 /* Sets a new stamp on a directory whose entries have changed. */
 static int touch(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
-  int code = tsx_tree_prepare(tree, TSX_TREE_TOUCH, directory, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_TOUCH, directory, &statement, error));
   sqlite3_bind_int64(statement, 2, tsx_tree_stamp());
   sqlite3_bind_int64(statement, 3, (sqlite3_int64)tsx_tree_now());
   return tsx_tree_change(tree, statement, NULL, error);
@@ -146,15 +144,14 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, tsx_entr
   tsx_entry parent;
   const char *name;
   sqlite3_stmt *statement;
-  int code = find_parent(tree, path, &parent, &name, error);
-  if (code == TSR_OK) code = tsx_tree_prepare(tree, TSX_TREE_ADD, parent.id, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(find_parent(tree, path, &parent, &name, error));
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_ADD, parent.id, &statement, error));
   sqlite3_bind_text(statement, 2, name, -1, SQLITE_STATIC);
   if (!directory) sqlite3_bind_int64(statement, 3, 0);
   sqlite3_bind_int64(statement, 4, (sqlite3_int64)tsx_tree_now());
   *added = (tsx_entry){.directory = directory, .stamp = (uint64_t)tsx_tree_stamp()};
   sqlite3_bind_int64(statement, 5, (sqlite3_int64)added->stamp);
-  code = tsx_tree_change(tree, statement, &added->id, error);
+  int code = tsx_tree_change(tree, statement, &added->id, error);
   tree->connection->database_arrays.epoch++; /* a rollback may have freed the id */
   if (code == TSR_OK && added->id >= TSX_TREE_FILES_MAX)
     code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
@@ -194,11 +191,10 @@ static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) 
   if (!chunks) return TSR_OK;
   if (chunks > UINT32_MAX)
     return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes", (unsigned long long)found->size);
-  int code = tsx_tree_prepare(tree, TSX_TREE_MEASURE, chunk_id(&f, chunks - 1), &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_MEASURE, chunk_id(&f, chunks - 1), &statement, error));
   int step = tsx_tree_step(tree, statement);
   uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
-  code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
+  int code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
   tsx_tree_done(tree, statement);
   if (code == TSR_OK && length != found->size - (chunks - 1) * CHUNK)
     code = tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last chunk (row %lld of %s_chunks) has %llu",
@@ -208,10 +204,9 @@ static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) 
 
 static int sqlite_open_file(void *it, const char *path, void **out, uint64_t *size, tsr_error *error) {
   tsx_entry found;
-  int code = find_existing(it, path, &found, error);
-  if (code < 0) return code;
+  TSX_TRY(find_existing(it, path, &found, error));
   if (found.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a directory, not a file");
-  code = check_last(it, &found, error);
+  int code = check_last(it, &found, error);
   if (code == TSR_OK) code = check_room(it, &found, error);
   if (code == TSR_OK) code = new_file(it, &found, false, out, error);
   if (code == TSR_OK) *size = found.size;
@@ -291,8 +286,7 @@ static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size
 static int sqlite_put_chunk(sqlite_file *f, uint64_t number, const void *bytes, uint64_t size, tsr_error *error) {
   sqlite3_stmt *statement;
   if (number >= UINT32_MAX) return tsx_fail(error, TSR_FULL, "a file can have at most 2^48 bytes");
-  int code = tsx_tree_prepare(f->tree, TSX_TREE_PUT, chunk_id(f, number), &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(f->tree, TSX_TREE_PUT, chunk_id(f, number), &statement, error));
   if (sqlite3_bind_blob(statement, 2, bytes, (int)size, SQLITE_STATIC) != SQLITE_OK)
     return tsx_fail(error, TSR_TOOBIG,
                     "the connection's limit for a value, SQLITE_LIMIT_LENGTH, is below the %llu bytes of a piece of an "
@@ -307,12 +301,11 @@ static int sqlite_flush(sqlite_file *f, tsr_error *error) {
   if (f->broken) return tsx_fail(error, TSR_IO, "writing: an earlier write to the file has failed");
   if (!f->dirty) return TSR_OK;
   f->broken = true; /* until everything is written */
-  int code = f->tail_size ? sqlite_put_chunk(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK;
-  if (code == TSR_OK) code = tsx_tree_prepare(f->tree, TSX_TREE_RESIZE, f->id, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(f->tail_size ? sqlite_put_chunk(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK);
+  TSX_TRY(tsx_tree_prepare(f->tree, TSX_TREE_RESIZE, f->id, &statement, error));
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)f->size);
   sqlite3_bind_int64(statement, 3, (sqlite3_int64)tsx_tree_now());
-  code = tsx_tree_change(f->tree, statement, NULL, error);
+  int code = tsx_tree_change(f->tree, statement, NULL, error);
   if (code == TSR_OK) f->broken = f->dirty = false;
   return code;
 }
@@ -398,8 +391,7 @@ static int sqlite_stamp(void *it, const char *path, uint64_t *number, tsr_error 
 
 static int sqlite_modified(void *it, const char *path, uint64_t *milliseconds, tsr_error *error) {
   tsx_entry found;
-  int code = find_existing(it, path, &found, error);
-  if (code < 0) return code;
+  TSX_TRY(find_existing(it, path, &found, error));
   *milliseconds = found.modified;
   return TSR_OK;
 }
@@ -407,10 +399,9 @@ static int sqlite_modified(void *it, const char *path, uint64_t *milliseconds, t
 /* Returns 1 if a directory has entries, 0 if not, or an error. */
 static int has_entries(tsx_tree *tree, sqlite3_int64 directory, tsr_error *error) {
   sqlite3_stmt *statement;
-  int code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_LIST, directory, &statement, error));
   int step = tsx_tree_step(tree, statement);
-  code = step == SQLITE_ROW ? 1 : step == SQLITE_DONE ? 0 : tsx_tree_fail(tree, step, error);
+  int code = step == SQLITE_ROW ? 1 : step == SQLITE_DONE ? 0 : tsx_tree_fail(tree, step, error);
   tsx_tree_done(tree, statement);
   return code;
 }
@@ -442,9 +433,8 @@ static int sqlite_remove_path(void *it, const char *path, tsr_error *error) {
   tsx_tree *tree = it;
   tsx_entry found, parent;
   const char *name;
-  int code = find_existing(tree, path, &found, error);
-  if (code < 0) return code;
-  code = found.directory ? has_entries(tree, found.id, error) : 0;
+  TSX_TRY(find_existing(tree, path, &found, error));
+  int code = found.directory ? has_entries(tree, found.id, error) : 0;
   if (code > 0) return tsx_fail(error, TSR_EXISTS, "the directory is not empty");
   if (code < 0 || !*path) return code; /* the root is removed with its tables */
   code = find_parent(tree, path, &parent, &name, error);

@@ -29,6 +29,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 
 static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER, "
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
@@ -100,17 +101,17 @@ static int run_query(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
 
 /* Returns 1 if a shadow table exists as it was created; 0 if it does not exist; or an error. */
 static int check_table(const tsx_tree *tree, const char *name, const char *suffix, const char *body, tsr_error *error) {
-  sqlite3_stmt *statement;
-  char *sql = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = '%q_%s' "
-                              "COLLATE NOCASE",
-                              tree->schema, name, suffix);
-  int code = run_query(tree->db, sql, &statement), result = code == SQLITE_ROW;
-  if (code == SQLITE_ROW) {
-    const char *text = (const char *)sqlite3_column_text(statement, 0);
+  sqlite3_stmt *statement = NULL;
+  char *table = sqlite3_mprintf("%s_%s", name, suffix);
+  int code = table ? tsx_schema_find(tree->db, tree->schema, table, &statement) : SQLITE_NOMEM;
+  int result = code == SQLITE_ROW && !strcmp((const char *)sqlite3_column_text(statement, 0), "table");
+  sqlite3_free(table);
+  if (result > 0) {
+    const char *text = (const char *)sqlite3_column_text(statement, 1);
     size_t length = text ? strlen(text) : 0, body_length = strlen(body);
     if (length < body_length || strcmp(text + length - body_length, body))
-      result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s is not as it was made", name, suffix);
-  } else if (code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* SQLITE_ERROR: no such schema */
+      result = tsx_fail(error, TSR_CORRUPT, "the table %s_%s was altered", name, suffix);
+  } else if (code != SQLITE_ROW && code != SQLITE_DONE && (code & 0xff) != SQLITE_ERROR) { /* no such schema */
     result = tsx_tree_fail(tree, code, error);
   }
   sqlite3_finalize(statement);
@@ -187,10 +188,7 @@ int tsx_tree_step(tsx_tree *tree, sqlite3_stmt *statement) {
  * was rolled back. Returns 1 if it was found, 0 if not, or an error. */
 static int search_tables(tsx_tree *tree, tsr_error *error) {
   sqlite3_stmt *statement;
-  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - 6) FROM \"%w\".sqlite_schema WHERE type = 'table' "
-                              "AND name LIKE '%%\\_files' ESCAPE '\\'",
-                              tree->schema);
-  int code = run_query(tree->db, sql, &statement), result = 0;
+  int code = tsx_schema_tables(tree->db, tree->schema, "_files", &statement), result = 0;
   for (; code == SQLITE_ROW && !result; code = result ? SQLITE_DONE : sqlite3_step(statement)) {
     const char *name = (const char *)sqlite3_column_text(statement, 0);
     char identity[TSX_ID_SIZE];
@@ -280,7 +278,7 @@ int tsx_tree_take(tsx_tree *tree, sqlite3_stmt *statement, tsx_entry *found, tsr
                          .stamp = (uint64_t)sqlite3_column_int64(statement, 3)};
     bool number = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
     bool valid = id >= TSX_TREE_ROOT && id < TSX_TREE_FILES_MAX && (found->directory || (number && size >= 0));
-    result = valid ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files makes no sense", id, tree->name);
+    result = valid ? 1 : tsx_fail(error, TSR_CORRUPT, "row %lld of %s_files is invalid", id, tree->name);
   } else if (code != SQLITE_DONE) {
     result = tsx_tree_fail(tree, code, error);
   }
@@ -368,8 +366,7 @@ int tsx_tree_read(tsx_tree *tree, sqlite3_int64 row, uint64_t length, uint64_t o
 int tsx_tree_open(void *argument, const char *path, void **out, tsr_error *error) {
   tsx_connection *connection = argument;
   char *schema, *name;
-  int code = tsx_table_name_parse(path + strlen("db:"), &schema, &name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &schema, &name, error));
   tsx_tree *tree = schema ? sqlite3_malloc64(sizeof *tree) : NULL;
   if (!tree) {
     sqlite3_free(schema);
@@ -416,8 +413,7 @@ void tsx_store_rolled_back(tsx_connection *connection) {
 /* Runs SQL, and frees its text. */
 static int store_tables_run(sqlite3 *db, char *sql, tsr_error *error) {
   const tsx_tree tree = {.db = db};
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  const int code = tsx_sql_run(db, sql, NULL);
   return code == SQLITE_OK ? TSR_OK : tsx_tree_fail(&tree, code, error);
 }
 
@@ -428,8 +424,7 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   tsr_error ignored;
   if (tsx_table_name_parse(path + strlen("db:"), &schema, &name, &ignored) < 0) return TSR_OK;
   char *sql = sqlite3_mprintf("DELETE FROM \"%w\".\"%w_files\" WHERE 0", schema ? schema : "main", name);
-  int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  const int code = tsx_sql_run(connection->db, sql, NULL);
   sqlite3_free(schema);
   sqlite3_free(name);
   if (!store_tables_stops(code) && (code & 0xff) != SQLITE_BUSY && (code & 0xff) != SQLITE_LOCKED) return TSR_OK;
@@ -461,9 +456,8 @@ int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_erro
 int tsx_store_identity(tsx_connection *connection, const char *path, char **out, tsr_error *error) {
   char identity[TSX_ID_SIZE];
   tsx_tree tree = {.connection = connection, .db = connection->db};
-  int code = tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error);
-  if (code < 0) return code;
-  code = read_identity(&tree, tree.name, identity, error);
+  TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &tree.schema, &tree.name, error));
+  int code = read_identity(&tree, tree.name, identity, error);
   if (code == 0) code = tsx_fail(error, TSR_NOT_FOUND, "array not found: %s", path);
   if (code > 0 && !(*out = sqlite3_mprintf("db:%s#%s", tree.schema, identity))) code = tsx_out_of_memory(error);
   for (tsx_tree *t = connection->database_arrays.trees; t && code > 0;

@@ -53,7 +53,7 @@ int tsx_time_parse(const char *text, uint64_t size, uint64_t *milliseconds, tsr_
   int64_t value;
   int code = tsr_datetime_parse(TSR_DATETIME_MS, text, size, &value, error);
   const bool digits = size > 4 && strspn(text, "0123456789") == size;
-  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': an integer stands without quotes", text);
+  if (code < 0 && digits) return tsx_fail(error, code, "'%.60s': write an integer without quotes", text);
   if (code < 0) return code;
   *milliseconds = value < 0 ? 0 : (uint64_t)value; /* nothing was written before 1970 */
   return TSR_OK;
@@ -227,8 +227,7 @@ static int parse_columns(const char *text, tsx_options *options, tsr_error *erro
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
   tsx_option_value value;
-  const int code = tsx_option_of_text(&option_specs[which], text, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_option_of_text(&option_specs[which], text, &value, error));
   if (option_specs[which].kind == TSX_TAKES_WORD) options->choice[which] = (int)value.whole;
   const bool second = value.whole == 1;
   switch (which) {
@@ -266,8 +265,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
                         tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(option_specs);
   unsigned which;
-  int code = tsx_option_find(&list, word->text, word->size, true, seen, &which, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_option_find(&list, word->text, word->size, true, seen, &which, error));
   const char *p = tokens->token.text, *end = p + strlen(p);
   bool quoted = *p == '\'' || *p == '"';
   char *text;
@@ -282,7 +280,7 @@ static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *see
     text = sqlite3_mprintf("%.*s", (int)(end - p), p);
   }
   if (!text) return tsx_out_of_memory(error);
-  code = set_option((tsx_option)which, text, quoted, options, error);
+  int code = set_option((tsx_option)which, text, quoted, options, error);
   sqlite3_free(text);
   return code;
 }
@@ -303,7 +301,7 @@ static int parse_argument(const char *argument, uint64_t *seen, tsx_options *opt
 static int check_creation(const tsx_options *options, tsr_error *error) {
   for (int i = 0; i < TSX_OPTION_COUNT && !options->definition_count; i++)
     if (options->creation[i])
-      return tsx_fail(error, TSR_ERROR, "the option '%s' is for creating an array, and there are no columns",
+      return tsx_fail(error, TSR_ERROR, "the option '%s' only applies to creating an array, but no columns are given",
                       option_specs[i].name);
   return TSR_OK;
 }
@@ -316,7 +314,7 @@ static int parse_path(const char *argument, int *at, tsx_options *options, tsr_e
     int size = (int)strcspn(first, " \t\r\n");
     bool alone = !*skip_blanks(first + size) && !memchr(first, '=', (size_t)size) && strncmp(first, "/*", 2) != 0;
     return alone && memchr(first, '/', (size_t)size)
-               ? tsx_fail(error, TSR_ERROR, "a path stands in quotes: '%.*s'", size, first)
+               ? tsx_fail(error, TSR_ERROR, "a path must be quoted: '%.*s'", size, first)
                : TSR_OK;
   }
   char *path = unquote(first, &end);

@@ -218,8 +218,8 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   if (t->kind != TSX_TOKEN_WORD) return tsx_parser_unexpected(p, "a filter");
   while (type && !(tsx_filter_name((tsr_filter_type)type) && tsx_token_is(t, tsx_filter_name((tsr_filter_type)type))))
     type--;
-  if (tsx_token_is(t, "none")) return tsx_parser_fail(p, TSR_ERROR, "none stands alone");
-  if (tsx_token_is(t, "chunk")) return tsx_parser_fail(p, TSR_ERROR, "chunk stands first");
+  if (tsx_token_is(t, "none")) return tsx_parser_fail(p, TSR_ERROR, "none cannot be combined with other filters");
+  if (tsx_token_is(t, "chunk")) return tsx_parser_fail(p, TSR_ERROR, "chunk must come first");
   if (!type) return unknown_filter(p);
   if (type == TSR_FILTER_AES_256_GCM)
     return tsx_parser_fail(p, TSR_ERROR,
@@ -247,7 +247,8 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   }
   if (!more) return TSR_OK;
   if (tsx_parser_accept(p, "none"))
-    return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none stands alone") : TSR_OK;
+    return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none cannot be combined with other filters")
+                                           : TSR_OK;
   do {
     if (pipeline->count == COLUMNS_FILTERS_MAX)
       return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", COLUMNS_FILTERS_MAX);
@@ -393,9 +394,9 @@ static int parse_labels(tsx_parser *p, tsx_column_text *c) {
 
 static int parse_filters(tsx_parser *p, tsx_column_text *c) {
   c->has_filters = true;
-  int code = tsx_parser_expect(p, "(");
-  if (code == TSR_OK) code = tsx_filters_parse(p, &c->filters);
-  return code < 0 ? code : tsx_parser_expect(p, ")");
+  TSX_TRY(tsx_parser_expect(p, "("));
+  TSX_TRY(tsx_filters_parse(p, &c->filters));
+  return tsx_parser_expect(p, ")");
 }
 
 /* Parses a dimension label after the word LABEL. */

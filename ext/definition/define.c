@@ -201,8 +201,7 @@ static int cell_of(tsx_parser *p, const tsx_literal *value, tsr_datatype datatyp
     return tsx_literal_number(p, value, datatype, *bytes, what);
   }
   uint8_t *found = NULL;
-  int code = raw_cell(p, value, datatype, &found, &found_size, what);
-  if (code < 0) return code;
+  TSX_TRY(raw_cell(p, value, datatype, &found, &found_size, what));
   if (values_per_cell != TSR_VARIABLE && found_size != cell_size) {
     bool is_text = tsr_datatype_kind(datatype) == TSR_KIND_TEXT;
     if (found_size > cell_size || !is_text)
@@ -274,7 +273,7 @@ static int set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, ts
   if (kind == TSR_KIND_BYTES || kind == TSR_KIND_BOOLEAN || (kind == TSR_KIND_TEXT && !is_text))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a dimension's datatype", tsr_datatype_name(datatype));
   if (c->values_per_cell != (is_text ? TSR_VARIABLE : 1))
-    return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension holds one %s in a cell", is_text ? "string" : "value");
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension has one %s per cell", is_text ? "string" : "value");
   if (is_text) {
     if (c->domain.low.kind) return tsx_parser_fail(p, TSR_CONSTRAINT, "a dimension of strings has no bounds");
     field->datatype = TSR_ASCII;
@@ -341,7 +340,7 @@ static int set_dimension_filters(tsx_parser *p, const tsx_column_text *c, const 
     if (!c->has_filters || same) return TSR_OK;
     return tsx_parser_fail(
         p, TSR_UNSUPPORTED,
-        "FILTERS of single dimensions need format version 5, this array is to have %u: use coords_filters",
+        "FILTERS of single dimensions need format version 5, but this array has %u: use coords_filters",
         (unsigned)schema->version);
   }
   if (!c->has_filters) return default_filters(p, TSR_FILTER_ZSTD, &field->filters);
@@ -389,8 +388,7 @@ static int set_enumeration(tsx_parser *p, const tsx_column_text *c, tsr_field *f
 static int set_label_fill(tsx_parser *p, const tsx_column_text *c, const tsr_enumeration *e, tsr_field *field) {
   uint8_t *label;
   uint64_t size;
-  int code = cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT");
-  if (code < 0) return code;
+  TSX_TRY(cell_of(p, &c->fill, c->datatype, c->values_per_cell, &label, &size, "DEFAULT"));
   for (uint64_t i = 0; i < e->count; i++)
     if (e->offsets[i + 1] - e->offsets[i] == size && !memcmp(e->data + e->offsets[i], label, size)) {
       memcpy(field->fill, &i, field->fill_size);
@@ -505,7 +503,7 @@ static int set_fields(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   }
   if (!schema->dimension_count)
     return tsx_fail(p->error, TSR_CONSTRAINT,
-                    "no column is a DIMENSION: write DIMENSION behind the type of each column that names a cell");
+                    "no column is a DIMENSION: write DIMENSION after the type of each column that identifies a cell");
   schema->attribute_count = count - schema->dimension_count;
   schema->fields = tsx_parser_alloc(p, count * sizeof *schema->fields);
   schema->enumerations = tsx_parser_alloc(p, enumerations * sizeof *schema->enumerations);
@@ -543,12 +541,13 @@ static int set_label(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   p->noun = "label";
   p->name = c->name;
   if (!of->has_extent || tsr_datatype_kind(of->datatype) == TSR_KIND_FLOAT)
-    return tsx_parser_fail(p, TSR_CONSTRAINT, "a labelled dimension has integers or datetimes, and a tile extent");
+    return tsx_parser_fail(p, TSR_CONSTRAINT,
+                           "a labelled dimension must have integers or datetimes, and a tile extent");
   if (kind == TSR_KIND_BOOLEAN || kind == TSR_KIND_BYTES ||
       (kind == TSR_KIND_TEXT && c->datatype != TSR_UTF8 && c->datatype != TSR_ASCII))
     return tsx_parser_fail(p, TSR_CONSTRAINT, "%s cannot be a label's datatype", tsr_datatype_name(c->datatype));
   if (c->values_per_cell != (kind == TSR_KIND_TEXT ? TSR_VARIABLE : 1))
-    return tsx_parser_fail(p, TSR_CONSTRAINT, "a label has one value at each coordinate");
+    return tsx_parser_fail(p, TSR_CONSTRAINT, "a label must have one value per coordinate");
   tsr_schema *array = tsx_parser_alloc(p, sizeof *array);
   if (!array) return TSR_NOMEM;
   schema->labels[schema->label_count++] = (tsr_label){.name = c->name, .dimension = dimension, .array = array};

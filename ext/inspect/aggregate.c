@@ -65,10 +65,9 @@ enum {
 static int open_by_label(table_aggregate_state *s, uint32_t label, tsr_error *error) {
   const tsx_option_shows shows = {.uint64_signed = s->in.address.uint64_signed};
   aggregate_label *by = &s->labels[s->by_count];
-  int code =
-      tsr_label_open(s->in.address.array->core, s->in.schema, label, s->in.address.memory_bytes, &by->index, error);
-  if (code == TSR_OK) code = tsr_label_read(by->index, s->in.address.since, s->in.address.as_of, error);
-  if (code < 0) return code;
+  TSX_TRY(
+      tsr_label_open(s->in.address.array->core, s->in.schema, label, s->in.address.memory_bytes, &by->index, error));
+  TSX_TRY(tsr_label_read(by->index, s->in.address.since, s->in.address.as_of, error));
   tsx_column_choose(tsr_label_field(by->index), NULL, &shows, &by->column);
   tsx_column_prepare(&by->column);
   s->by[s->by_count++] = s->in.schema->labels[label].dimension;

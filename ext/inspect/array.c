@@ -331,8 +331,7 @@ typedef struct enumeration_state {
 
 static int enumeration_open(tsx_scan *scan, tsr_error *error) {
   enumeration_state *state = scan->state;
-  int code = tsx_inside_open(scan, false, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_inside_open(scan, false, error));
   return tsx_enumeration_find(&state->in.address, state->in.schema,
                               (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1)), &state->enumeration, error);
 }

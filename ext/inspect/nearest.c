@@ -160,8 +160,7 @@ static int find_placed(const nearest_label *label, sqlite3_value *value, int sid
   tsx_place place;
   nearest_found above;
   int before = 0, after = 0;
-  const int code = tsx_value_place(value, tsr_label_field(label->index)->datatype, &place, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_value_place(value, tsr_label_field(label->index)->datatype, &place, error));
   if (place.has_low && place.has_high && memcmp(place.low, place.high, sizeof place.low) == 0)
     return find_beside(label, place.low, 0, side, found, error);
   if (side <= 0 && place.has_low) before = find_beside(label, place.low, place.above_low, -1, found, error);

@@ -28,8 +28,7 @@ enum { PARTITIONS_PART, PARTITIONS_SLICE, PARTITIONS_CONDITION, PARTITIONS_TILES
 
 static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   table_partitions_state *s = scan->state;
-  int code = tsx_inside_open(scan, true, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_inside_open(scan, true, error));
   const tsr_schema *schema = s->in.schema;
   sqlite3_value *count = tsx_scan_argument(scan, 1);
   sqlite3_value_numeric_type(count); /* converts numeric text to a number */
@@ -37,9 +36,8 @@ static int partitions_begin(tsx_scan *scan, tsr_error *error) {
   if (sqlite3_value_int64(count) < 1)
     return tsx_fail(error, TSR_RANGE, "expected one slice or more, not %lld", (long long)sqlite3_value_int64(count));
   const tsx_label_source labels = tsx_address_labels(&s->in.address);
-  code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, &labels, s->in.address.uint64_signed,
-                         &s->slice, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 2), schema, &labels,
+                          s->in.address.uint64_signed, &s->slice, error));
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
   if (!s->ranges || !s->dimensions) return tsx_out_of_memory(error);

@@ -38,9 +38,8 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 /* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
-  int code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, address, error);
-  if (code < 0) return code;
-  code = tsx_function_begin_at(address, path, error);
+  TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, address, error));
+  int code = tsx_function_begin_at(address, path, error);
   return code < 0 ? code : tsx_address_array(address, error);
 }
 
@@ -81,9 +80,8 @@ static tsr_datatype default_datatype(sqlite3_value *value) {
 /* Sets *found to 1 if the metadata has this key, else to 0. */
 static int change_has_key(const tsx_target *t, const char *key, uint64_t size, int *found, tsr_error *error) {
   tsr_metadata *all;
-  int code = t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
-                      : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
-  if (code < 0) return code;
+  TSX_TRY(t->group ? tsr_group_metadata(t->group, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error)
+                   : tsr_array_metadata(t->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
   *found = 0;
   for (uint64_t i = 0; i < all->count; i++)
     if (all->entries[i].key_size == size && !memcmp(all->entries[i].key, key, size)) *found = 1;
@@ -173,8 +171,7 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
  * unknown name is returned unchanged. */
 static int stored_name(tsx_address *address, const char *shown, const char **name, tsr_error *error) {
   const tsr_schema *schema;
-  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
   *name = shown;
@@ -211,7 +208,7 @@ static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t
   int code = tsx_bytes_convert(value, e->datatype, &bytes, size, error);
   if (code == TSR_OK && e->values_per_label != TSR_VARIABLE &&
       *size != e->values_per_label * tsr_datatype_size(e->datatype))
-    code = tsx_fail(error, TSR_MISMATCH, "a label of it has %u values of %s", e->values_per_label,
+    code = tsx_fail(error, TSR_MISMATCH, "each of its labels has %u values of %s", e->values_per_label,
                     tsr_datatype_name(e->datatype));
   if (code == TSR_OK) memcpy(out, bytes, *size);
   sqlite3_free(bytes);
@@ -310,7 +307,7 @@ static int refuse_table(const tsx_address *address, const char *advice, tsr_erro
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = tsx_address_open(sqlite3_user_data(context), values[0], NULL, NULL, NULL, &address, &error);
+  int code = tsx_address_open_to_write(sqlite3_user_data(context), values[0], &address, &error);
   if (code == TSR_OK) code = refuse_table(&address, "expected the path of a directory", &error);
   if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
   tsx_address_close(&address);
@@ -354,13 +351,14 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
   char *uri = NULL;
   bool relative = false;
   int code = check_text(path, "the member's path", error);
-  if (code == TSR_OK) code = tsx_address_open(sqlite3_user_data(context), path, NULL, NULL, NULL, &member, error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(sqlite3_user_data(context), path, &member, error);
   if (code == TSR_OK) code = tsr_object_find(member.connection->environment, member.path, &kind, error);
   if (code >= 0 && kind == TSR_OBJECT_NONE)
     code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
   if (code >= 0 && tsx_store_is(member.path))
-    code = tsx_fail(error, TSR_ERROR,
-                    "%s is in the database, but members are directories: tessera_sync makes one of it", member.path);
+    code =
+        tsx_fail(error, TSR_ERROR,
+                 "%s is in the database, but members must be directories: tessera_sync copies it to one", member.path);
   if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
   bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
   if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);

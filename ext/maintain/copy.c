@@ -82,8 +82,7 @@ static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *err
   tsx_parser p = {.definition = &c->definition};
   const tsr_schema *schema;
   if (layout == c->layouts.items || layout->schema) return TSR_OK;
-  int code = tsr_array_schema_without(c->target, layout->lacking, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_schema_without(c->target, layout->lacking, &schema, error));
   const uint32_t count = schema->dimension_count + schema->attribute_count;
   layout->fields = tsx_parser_alloc(&p, count * sizeof *layout->fields);
   if (!layout->fields) return tsx_out_of_memory(error);
@@ -98,8 +97,7 @@ static int make_layout_schema(tsx_copying *c, tsx_layout *layout, tsr_error *err
 /* Opens the layout's writer, if it is not open yet. `writers` writers share the memory equally. */
 static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr_error *error) {
   if (layout->writer) return TSR_OK;
-  int code = make_layout_schema(c, layout, error);
-  if (code < 0) return code;
+  TSX_TRY(make_layout_schema(c, layout, error));
   const uint64_t memory = c->from.memory_bytes ? c->from.memory_bytes : COPY_MEMORY;
   const tsr_writer_options options = {.memory_bytes = memory / writers, .schema = layout->schema};
   return tsr_writer_open(c->target, &options, &layout->writer, error);
@@ -166,9 +164,8 @@ static int load_columns(tsx_copying *c, const bool *lacking, tsr_error *error) {
 
 static int append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error) {
   tsx_layout *layout = &c->layouts.items[batch->fragment == TSR_FRAGMENT_NONE ? 0 : c->layouts.of[batch->fragment]];
-  int code = open_writer(c, layout, c->layouts.count, error);
-  if (code == TSR_OK) code = load_columns(c, layout->lacking, error);
-  if (code < 0) return code;
+  TSX_TRY(open_writer(c, layout, c->layouts.count, error));
+  TSX_TRY(load_columns(c, layout->lacking, error));
   const uint32_t *rows = select_rows(c, batch);
   if (!rows && batch->first) return tsx_out_of_memory(error);
   return tsr_writer_append(layout->writer, columns_of(c, layout), rows, batch->count, error);
@@ -228,8 +225,7 @@ static int copy_cells_gather(tsx_copying *c, uint32_t f, const tsr_batch *batch,
   const uint64_t size = c->source->fields[f].cell_size;
   const tsr_column *column;
   tsx_gathered *g = &c->batch.gathered[f];
-  int code = tsr_reader_column(c->reader, f, &column, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_reader_column(c->reader, f, &column, error));
   const uint8_t *values = column->values;
   if (!reserve_cells(g, count + batch->count, !size)) return tsx_out_of_memory(error);
   if (size && !reserve_values(g, batch->count * size)) return tsx_out_of_memory(error);
@@ -508,10 +504,9 @@ static int copy_cells(tsx_copying *copying, tsr_error *error) {
   tsr_environment *environment = c->connection->environment;
   uint64_t cells;
   tsr_work work;
-  int code = count_cells(c, &cells, error);
-  if (code < 0) return code;
+  TSX_TRY(count_cells(c, &cells, error));
   tsr_work_begin(environment, &work, "copy", tsr_array_path(c->from.array->core), cells);
-  code = copy_all_cells(c, error);
+  int code = copy_all_cells(c, error);
   tsr_work_end(environment, &work);
   return code;
 }
@@ -550,8 +545,7 @@ static int read_extent(void *argument, const tsx_json_option *o, tsr_error *erro
   tsx_copying *c = argument;
   uint32_t d;
   tsr_schema *schema = &c->definition.schema;
-  int code = find_field(c, o->key, "extents", schema->dimension_count, &d, error);
-  if (code < 0) return code;
+  TSX_TRY(find_field(c, o->key, "extents", schema->dimension_count, &d, error));
   tsr_field *field = &schema->fields[d];
   if (field->values_per_cell == TSR_VARIABLE)
     return tsx_fail(error, TSR_ERROR, "'extents': dimension '%s' holds strings: it has none", o->key);
@@ -559,7 +553,7 @@ static int read_extent(void *argument, const tsx_json_option *o, tsr_error *erro
     return tsx_fail(error, TSR_MISMATCH, "'extents': dimension '%s': expected a number", o->key);
   tsr_error why = {0};
   uint8_t extent[8] = {0};
-  code = tsx_given_parse(tsx_extent_datatype(field->datatype), o->text, false, extent, &why);
+  int code = tsx_given_parse(tsx_extent_datatype(field->datatype), o->text, false, extent, &why);
   if (code < 0) return tsx_fail(error, code, "'extents': dimension '%s': %s", o->key, why.message);
   memcpy(field->extent, extent, sizeof extent);
   field->has_extent = true;
@@ -639,9 +633,9 @@ static int read_options(tsx_copying *c, sqlite3_value *json, tsr_error *error) {
 /* Reads the values of a label, and adds the label to the new schema. */
 static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
   tsr_label_index **label = &c->labels[number];
-  int code = tsr_label_open(c->from.array->core, c->source, number, c->from.memory_bytes, label, error);
-  if (code == TSR_OK) code = tsr_label_read(*label, c->from.since, c->from.as_of, error);
-  return code == TSR_OK ? tsx_creatable_label(tsr_label_schema(*label), &c->definition, number, error) : code;
+  TSX_TRY(tsr_label_open(c->from.array->core, c->source, number, c->from.memory_bytes, label, error));
+  TSX_TRY(tsr_label_read(*label, c->from.since, c->from.as_of, error));
+  return tsx_creatable_label(tsr_label_schema(*label), &c->definition, number, error);
 }
 
 /* Makes the new schema: the source's, without what CREATE refuses, with enumerations loaded, and with the newest format
@@ -675,9 +669,8 @@ static int make_schema(tsx_copying *c, tsr_error *error) {
 static int open_in_database(tsx_copying *c, const char *to, const uint8_t *key, tsr_error *error) {
   const tsr_array_options options = {.key = key};
   char *path;
-  int code = tsx_database_create(c->connection, to, &c->from, &c->definition.schema, &path, error);
-  if (code < 0) return code;
-  code = tsr_array_open(c->connection->environment, path, &options, &c->target, error);
+  TSX_TRY(tsx_database_create(c->connection, to, &c->from, &c->definition.schema, &path, error));
+  int code = tsr_array_open(c->connection->environment, path, &options, &c->target, error);
   sqlite3_free(path);
   return code;
 }
@@ -687,8 +680,7 @@ static int open_target(tsx_copying *c, const char *to, tsr_error *error) {
   if (!sqlite3_strnicmp(to, "db:", 3)) return open_in_database(c, to, key, error);
   tsr_environment *environment = c->connection->environment;
   const tsr_create_options create = {.key = key};
-  int code = tsr_creation_prepare(environment, to, &c->definition.schema, &create, &c->creation, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_creation_prepare(environment, to, &c->definition.schema, &create, &c->creation, error));
   const tsr_array_options options = {.key = key, .creation = c->creation};
   return tsr_array_open(environment, to, &options, &c->target, error);
 }
@@ -720,12 +712,10 @@ static int copy_metadata(tsx_copying *c, tsr_error *error) {
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 static int copy_call(tsx_copying *c, const char *to, sqlite3_value *options, tsr_error *error) {
-  int code = tsx_address_array(&c->from, error);
-  if (code == TSR_OK)
-    code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_address_array(&c->from, error));
+  TSX_TRY(tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error));
   c->source = tsr_snapshot_schema(c->snapshot);
-  code = make_schema(c, error);
+  int code = make_schema(c, error);
   if (code == TSR_OK) code = read_options(c, options, error);
   if (code == TSR_OK) code = open_target(c, to, error);
   if (code == TSR_OK) code = copy_cells(c, error);
@@ -758,7 +748,7 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
-  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.from, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.from, &error);
   if (code == TSR_OK) code = copy_call(&c, to, count > 2 ? values[2] : NULL, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   close_all(&c, code < 0);
@@ -794,7 +784,7 @@ void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values)
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
   const bool is_table = code == TSR_OK && !sqlite3_strnicmp(to, "db:", 3);
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &from, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &from, &error);
   if (code == TSR_OK) code = is_table ? sync_into_table(&from, to, &error) : sync_files(&from, to, &files, &error);
   tsx_address_close(&from);
   if (code >= 0 && !is_table) sqlite3_result_int64(context, (sqlite3_int64)files);

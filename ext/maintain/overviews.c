@@ -226,7 +226,7 @@ static int check_level(const tsx_address *address, overviews_report *r, tsr_erro
   else if (code == TSR_OK || code == TSR_NOT_FOUND)
     code = overviews_tell(
         r, TSR_SEVERITY_NOTE, "",
-        sqlite3_mprintf("level %u of the overviews is missing: tessera_make_overviews(path) makes them anew",
+        sqlite3_mprintf("level %u of the overviews is missing: tessera_make_overviews(path) makes them again",
                         r->level));
   sqlite3_free(path);
   return code;
@@ -486,10 +486,8 @@ static int read_options(overviews_call *c, sqlite3_value *json, tsr_error *error
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 static int overviews_open(overviews_call *c, tsr_error *error) {
-  int code = tsx_address_array(&c->address, error);
-  if (code == TSR_OK)
-    code = tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_address_array(&c->address, error));
+  TSX_TRY(tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error));
   c->schema = tsr_snapshot_schema(c->snapshot);
   const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
   c->names = tsx_names_make(c->schema);
@@ -561,7 +559,7 @@ void tsx_make_overviews(sqlite3_context *context, int count, sqlite3_value **val
   tsr_error error = {0};
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = tsx_address_open(c.connection, values[0], NULL, NULL, NULL, &c.address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.address, &error);
   if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
   if (code == TSR_OK) code = overviews_open(&c, &error);
   if (code == TSR_OK && count > 1) code = read_options(&c, values[1], &error);

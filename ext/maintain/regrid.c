@@ -79,8 +79,7 @@ static int open_target(regrid_making *m, const char *to, tsr_error *error) {
     return code;
   }
   const tsr_create_options create = {.key = key};
-  int code = tsr_creation_prepare(environment, to, &m->definition.schema, &create, &m->creation, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_creation_prepare(environment, to, &m->definition.schema, &create, &m->creation, error));
   options.creation = m->creation;
   return tsr_array_open(environment, to, &options, &m->target, error);
 }
@@ -222,10 +221,8 @@ static int read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
 static int open_source(regrid_call *c, tsr_error *error) {
-  int code = tsx_address_array(&c->from, error);
-  if (code == TSR_OK)
-    code = tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_address_array(&c->from, error));
+  TSX_TRY(tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error));
   c->schema = tsr_snapshot_schema(c->snapshot);
   const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
   c->names = tsx_names_make(c->schema);
@@ -262,7 +259,7 @@ static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, u
   sqlite3 *db = c->connection->db;
   const char *to = (const char *)sqlite3_value_text(values[1]), *method = (const char *)sqlite3_value_text(values[3]);
   if (!to || !method) return tsx_out_of_memory(error);
-  int code = tsx_address_open(c->connection, values[0], NULL, NULL, NULL, &c->from, error);
+  int code = tsx_address_open_to_write(c->connection, values[0], &c->from, error);
   if (code == TSR_OK) code = open_source(c, error);
   if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", read_factor, c, error);
   if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);

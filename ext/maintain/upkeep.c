@@ -224,7 +224,7 @@ void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values) {
   int code = tsx_whole_number(values[1]) ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "seconds: expected an integer");
   if (code == TSR_OK && (seconds < 0 || seconds > TSR_LEASE_MAX))
     code = tsx_fail(&error, TSR_RANGE, "seconds: expected an integer from 0 to %d", TSR_LEASE_MAX);
-  if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
   if (code == TSR_OK) code = tsr_lease(connection->environment, address.path, (uint64_t)seconds, &error);
   if (code >= 0) sqlite3_result_int(context, code);

@@ -164,10 +164,10 @@ static int check_field(const picture *p, tsr_error *error) {
   const tsr_field *field = field_of(p);
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES)
-    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s: a picture is made of numbers", p->names[p->field],
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' is %s: a picture needs numbers", p->names[p->field],
                     tsr_datatype_name(field->datatype));
   if (field->values_per_cell != 1)
-    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' has several values in a cell: a picture is made of one",
+    return tsx_fail(error, TSR_MISMATCH, "attribute '%s' has several values in a cell: a picture needs one",
                     p->names[p->field]);
   return TSR_OK;
 }
@@ -434,15 +434,14 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
   const uint64_t pixel_size = p->is_text ? 1 : 4;
   choose_size(p);
   if (p->options.height > limit / pixel_size / (p->options.width + p->is_text))
-    return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s are more than a value of SQLite holds (%llu bytes)",
+    return tsx_fail(error, TSR_TOOBIG, "%llu x %llu %s exceed SQLite's limit for a value (%llu bytes)",
                     (unsigned long long)p->options.width, (unsigned long long)p->options.height,
                     p->is_text ? "characters" : "pixels", (unsigned long long)limit);
   if (p->is_text && p->address.memory_bytes && p->options.height * (p->options.width + 1) > p->address.memory_bytes)
     return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
                     (unsigned long long)p->options.width, (unsigned long long)p->options.height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
-  int code = p->grid ? read_grid(p, error) : read_array(p, error);
-  if (code < 0) return code;
+  TSX_TRY(p->grid ? read_grid(p, error) : read_array(p, error));
   if (!p->options.has_min) p->options.min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
   if (!p->options.has_max) p->options.max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
   if (p->options.min > p->options.max && p->options.has_min) p->options.max = p->options.min;
@@ -486,15 +485,14 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
                            .argument = p};
   uint8_t *file = NULL;
   uint64_t size = 0;
-  int code = tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
-                              &p->colours, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_colours_make(p->options.colormap ? p->options.colormap : "viridis", p->options.min, p->options.max,
+                           &p->colours, error));
   const uint64_t count = p->downsample->height * p->downsample->width;
   p->numbers = sqlite3_malloc64(count * sizeof *p->numbers);
   if (!p->numbers) return tsx_out_of_memory(error);
   tsx_colours_number(&p->colours, p->downsample->means, count, p->numbers);
   for (uint64_t i = 0; i < count; i++) drawn.used[p->numbers[i]] = true;
-  code = tsx_png_encode(&drawn, max_size, &file, &size, error);
+  int code = tsx_png_encode(&drawn, max_size, &file, &size, error);
   if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
   return code;
 }
@@ -583,7 +581,7 @@ static void draw(sqlite3_context *context, int count, sqlite3_value **values, co
   if (tsx_is_query(values[0])) p.grid = &grid;
   int code = p.grid ? TSR_OK : tsx_arguments_check(count, values, 2, &error);
   if (code == TSR_OK && p.grid) code = open_query(&p, count, values, &error);
-  else if (code == TSR_OK && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path wants an attribute after it");
+  else if (code == TSR_OK && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path must be followed by an attribute");
   else if (code == TSR_OK)
     code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
   if (code == TSR_OK) code = read_downsample(&p, context, &error);

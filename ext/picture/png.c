@@ -80,7 +80,7 @@ int tsx_colours_make(const char *name, double low, double high, tsx_colours *col
     fill_table(&sea, colours->below);
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_ERROR, "'colormap': no map is called '%.64s': %s", name, all);
+  return tsx_fail(error, TSR_ERROR, "'colormap': no colormap is called '%.64s': %s", name, all);
 }
 
 /* Returns the entry 0..255 of a colour table for a value in low..high; values outside are clamped. */
@@ -188,8 +188,7 @@ static void close_chunk(png_file *f, const char *type, uint64_t size) {
 }
 
 static int add_chunk(png_file *f, const char *type, const void *data, uint64_t size, tsr_error *error) {
-  int code = png_reserve(f, 12 + size, error);
-  if (code < 0) return code;
+  TSX_TRY(png_reserve(f, 12 + size, error));
   if (size) memcpy(f->bytes + f->size + 8, data, size);
   close_chunk(f, type, size);
   return TSR_OK;
@@ -264,8 +263,7 @@ typedef struct png_rows { /* makes the bytes of rows */
 static int png_row_make(png_rows *r, uint32_t y, bool first, const png_setting *setting, tsr_error *error) {
   uint8_t *to = r->above;
   const uint32_t width = r->picture->width, size = r->pixels->size;
-  const int code = r->picture->row(r->picture->argument, y, r->numbers, error);
-  if (code < 0) return code;
+  TSX_TRY(r->picture->row(r->picture->argument, y, r->numbers, error));
   r->above = r->line;
   r->line = to;
   for (uint32_t x = 0; x < width && size == 1; x++) *to++ = *r->pixels->bytes[r->numbers[x]];

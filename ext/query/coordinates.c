@@ -466,7 +466,7 @@ static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   if (code == TSR_OK) code = tsr_query_start(query->shown->core, &request, &run, error);
   const uint64_t count = code == TSR_OK ? tsr_query_groups(run) : 0;
   if (count > TSX_COORDINATES_MAX)
-    code = tsx_fail(error, TSR_ERROR, "%s has more than %u values here: a WHERE for a part of them", shows->name,
+    code = tsx_fail(error, TSR_ERROR, "%s has more than %u values here: select a part of them with WHERE", shows->name,
                     TSX_COORDINATES_MAX);
   axis->coordinates = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *axis->coordinates);
   if (!axis->coordinates) code = tsx_out_of_memory(error);

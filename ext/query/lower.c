@@ -95,10 +95,10 @@ static int fault_no_number(const tsx_query *query, const tsx_expr *tree, const t
       return fault_refuse(query, tree, sqlite3_mprintf("%s in a branch", fault_name(type)), error);
     }
     if (tests || fault_is_condition(n, i))
-      return fault_refuse(query, tree, sqlite3_mprintf("%s is no condition: compare it", fault_name(type)), error);
-    return fault_refuse(query, tree, sqlite3_mprintf("%s, where a number is wanted", fault_name(type)), error);
+      return fault_refuse(query, tree, sqlite3_mprintf("%s is not a condition: compare it", fault_name(type)), error);
+    return fault_refuse(query, tree, sqlite3_mprintf("%s, but expected a number", fault_name(type)), error);
   }
-  return fault_refuse(query, tree, sqlite3_mprintf("its operands have no such operation"), error);
+  return fault_refuse(query, tree, sqlite3_mprintf("this operator does not apply to its operands"), error);
 }
 
 /* Names the types of a comparison that the engine cannot make. */
@@ -143,7 +143,7 @@ static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32
   if (fault_compares(n->operation)) return fault_compare(query, tree, n, types, error);
   if (n->operation == TSR_OP_MATCH)
     return fault_refuse(query, tree,
-                        sqlite3_mprintf("%s of %s, which is no text",
+                        sqlite3_mprintf("%s of %s, which is not text",
                                         tree->kind == TSX_EXPR_LIKE && tree->name[0] == 'g' ? "GLOB" : "LIKE",
                                         fault_name(types[n->operands[0]])),
                         error);
@@ -337,9 +337,7 @@ static int lower_axis(lowering *l, const tsx_expr *tree, uint32_t axis) {
   tsr_value null = {.type = TSR_VALUE_NULL};
   const int column = l->query->axes[axis].column;
   const bool dimension = l->query->table->columns[column].description->is_dimension;
-  const int code =
-      dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error);
-  if (code < 0) return code;
+  TSX_TRY(dimension || tree->kind == TSX_EXPR_NAME ? TSR_OK : tsx_axis_null(l->query, axis, tree, &null, l->error));
   if (null.type == TSR_VALUE_NULL) return lower_table(l, tree, axis);
   const int test = lower_no_label(l, tree, axis), value = test < 0 ? test : lower_value(l, tree, &null);
   const int table = value < 0 ? value : lower_table(l, tree, axis);
@@ -537,20 +535,19 @@ static int like_folds(const tsx_query *query, tsr_error *error) {
 static int lower_like(lowering *l, const tsx_expr *tree) {
   tsx_arena *arena = &l->query->select.arena;
   const bool glob = !strcmp(tree->name, "glob");
-  if (!is_constant(tree->operands[1])) return lower_refuse(l, tree, "the pattern is no constant");
+  if (!is_constant(tree->operands[1])) return lower_refuse(l, tree, "the pattern is not a constant");
   const int folds = glob ? 1 : like_folds(l->query, l->error);
   if (folds < 0) return folds;
   if (!folds) return lower_refuse(l, tree, "LIKE, while PRAGMA case_sensitive_like is on");
   sqlite3_value *value = NULL;
-  const int code = tsx_query_constant(l->query, tree->operands[1], &value, l->error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(l->query, tree->operands[1], &value, l->error));
   const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
   like_pattern *pattern = tsx_arena_take(arena, sizeof *pattern);
   if (pattern) pattern->glob = glob;
   if (pattern && text) pattern->text = tsx_arena_copy(arena, text, (uint64_t)sqlite3_value_bytes(value));
   sqlite3_value_free(value);
   if (!pattern || (text && !pattern->text)) return tsx_out_of_memory(l->error);
-  if (!text) return lower_refuse(l, tree, "the pattern is no text");
+  if (!text) return lower_refuse(l, tree, "the pattern is not text");
   const int node = lower_1(l, TSR_OP_MATCH, tree, lower_tree(l, tree->operands[0]));
   if (node < 0) return node;
   l->nodes[node].match = like_match;

@@ -23,8 +23,7 @@
 /* A constant term: if it is false or null, no cell satisfies WHERE. */
 static int plan_constant(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   sqlite3_value *value = NULL;
-  const int code = tsx_query_constant(a->query, tree, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
   const int type = sqlite3_value_type(value);
   const bool integer = type == SQLITE_INTEGER; /* the truth of a text is that of its numeric prefix */
   if (type == SQLITE_NULL || (integer ? sqlite3_value_int64(value) == 0 : sqlite3_value_double(value) == 0))
@@ -112,15 +111,14 @@ static int plan_key(tsx_plan *a, uint32_t k, tsr_error *error) {
 static int plan_percent(tsx_plan *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE)
-    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
                          error);
-  const int code = tsx_query_constant(a->query, tree, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
   part->percent = sqlite3_value_double(value);
   const int type = sqlite3_value_numeric_type(value);
   sqlite3_value_free(value);
   if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
-  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile wants a constant from 0 to 100: ", "",
+  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
                        error);
 }
 
@@ -279,7 +277,7 @@ static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_val
   if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
   const tsx_expr *tree = lowered->trees[lowered->expression.count - 1];
   return tsx_expr_fail(&query->select, tree->begin, tree->end,
-                       "not evaluated over columns: ", "a text is no condition: compare it", error);
+                       "not evaluated over columns: ", "a text is not a condition: compare it", error);
 }
 
 /* Groups a key of type NUMBER as REAL, and requests the minimum of the original key, whose type the group shows. */
@@ -382,8 +380,8 @@ static int finish_aggregates(tsx_plan *a, tsr_error *error) {
     if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
     if ((aggregates[i].distinct && number) || (is_sum && text))
       return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
-                           text ? part->argument_type == TSR_VALUE_TEXT ? "numbers are wanted, not texts"
-                                                                        : "numbers are wanted, not datetimes"
+                           text ? part->argument_type == TSR_VALUE_TEXT ? "expected numbers, not texts"
+                                                                        : "expected numbers, not datetimes"
                                 : "a sum DISTINCT of INTEGER and REAL",
                            error);
   }

@@ -209,8 +209,7 @@ static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_e
 static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *const *values, uint32_t count,
                      unsigned how, tsr_error *error) {
   tsx_bound_range *bound;
-  const int code = bound_take(query, column, &bound, error);
-  if (code < 0) return code;
+  TSX_TRY(bound_take(query, column, &bound, error));
   return tsx_bound_ranges(query, &query->table->columns[column], op, values, count, how, &bound->set, error);
 }
 

@@ -271,8 +271,7 @@ static int occurrences_grow(tsx_occurrences *o, tsr_error *error) {
 /* Makes the rowid of the next row with this hash. Equal rows satisfy the same constraints, so the n-th of them is the
  * n-th in every scan. */
 static int rowid_take(tsx_occurrences *o, uint64_t hash, int64_t *rowid, tsr_error *error) {
-  const int code = 2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error);
-  if (code < 0) return code;
+  TSX_TRY(2 * o->count < o->room ? TSR_OK : occurrences_grow(o, error));
   tsx_occurrence *found = occurrence_find(o, hash);
   if (!found->count) o->count++;
   found->hash = hash;
@@ -632,8 +631,7 @@ static void run_instant(sqlite3_context *context, const tsx_column *shows, const
 
 static int run_result(const tsx_run *run, sqlite3_context *context, const run_source *source, tsr_error *error) {
   tsr_value value;
-  const int code = run_give(run, source, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(run_give(run, source, &value, error));
   switch (value.type) {
   case TSR_VALUE_INTEGER: sqlite3_result_int64(context, value.as.integer); return TSR_OK;
   case TSR_VALUE_REAL: sqlite3_result_double(context, value.as.real); return TSR_OK;
@@ -781,13 +779,12 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
   tsx_query *query = run->query;
   tsx_table *table = query->table;
   uint64_t as_of = table->options.times.as_of, since = table->options.times.since;
-  int code = tsx_array_permitted(query->connection, table->array, error);
-  if (code == TSR_OK) code = run_time(query, 0, &as_of, error);
-  if (code == TSR_OK) code = run_time(query, 1, &since, error);
-  if (code == TSR_OK)
-    code = tsx_array_snapshot(query->connection, table->array, table->schema, since, as_of,
-                              table->array->transaction != NULL, &run->snapshot, error);
-  return code == TSR_OK ? tsx_table_labels(table, error) : code;
+  TSX_TRY(tsx_array_permitted(query->connection, table->array, error));
+  TSX_TRY(run_time(query, 0, &as_of, error));
+  TSX_TRY(run_time(query, 1, &since, error));
+  TSX_TRY(tsx_array_snapshot(query->connection, table->array, table->schema, since, as_of,
+                             table->array->transaction != NULL, &run->snapshot, error));
+  return tsx_table_labels(table, error);
 }
 
 /* Plans the query and makes the engine's request. The order matters: the outer bounds narrow the axes, all expressions
@@ -820,8 +817,7 @@ static int find_dropped(const tsx_query *query, tsr_error *error) {
   const tsx_table *table = query->table;
   const tsr_schema *newest = table->schema;
   if (table->options.times.has_as_of) return TSR_OK;
-  const int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error));
   for (uint32_t i = 0; newest != table->schema && i < table->column_count; i++) {
     bool shown = !query->select.meaning.used[i];
     for (uint32_t f = 0; !shown && f < newest->dimension_count + newest->attribute_count; f++)
@@ -841,12 +837,11 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   run->query = run->plan.query = query;
   run->items = tsx_arena_take(&query->select.arena, query->select.item_count * sizeof *run->items);
   if (!run->items) return tsx_out_of_memory(error);
-  int code = tsx_query_permitted(query, error);
-  if (code == TSR_OK) code = run_snapshot(run, error);
-  if (code == TSR_OK) code = find_dropped(query, error);
-  if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
-  if (code < 0) return code;
-  code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
+  TSX_TRY(tsx_query_permitted(query, error));
+  TSX_TRY(run_snapshot(run, error));
+  TSX_TRY(find_dropped(query, error));
+  TSX_TRY(run_prepare(run, outer, outer_count, error));
+  int code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
   if (query->over_groups) run->group_count = tsr_query_groups(run->core);
   return run_direct(run) ? TSR_OK : nested_open(run, error);

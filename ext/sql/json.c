@@ -206,7 +206,7 @@ static const char *parse_element(tsr_datatype datatype, const char *p, bool inte
   if (quoted) p++;
   size_t size = quoted ? strcspn(p, "\"\\") : strcspn(p, ",] \t\r\n");
   if (!size || size >= sizeof text || (quoted && p[size] != '"')) {
-    tsx_fail(error, TSR_MISMATCH, *p ? "broken JSON at '%.40s'" : "broken JSON: its end is missing", p);
+    tsx_fail(error, TSR_MISMATCH, *p ? "malformed JSON at '%.40s'" : "malformed JSON: it ends too early", p);
     return NULL;
   }
   memcpy(text, p, size);
@@ -227,9 +227,10 @@ int tsx_vector_parse(tsr_datatype datatype, const char *text, bool integers, uin
     if (*p == ',' && *json_in_skip_blanks(p + 1) != ']') p = json_in_skip_blanks(p + 1);
     else if (*p != ']')
       return tsx_fail(error, TSR_MISMATCH,
-                      *p ? "broken JSON at '%.40s': expected ',' or ']'" : "broken JSON: its end is missing", p);
+                      *p ? "malformed JSON at '%.40s': expected ',' or ']'" : "malformed JSON: it ends too early", p);
   }
-  if (*json_in_skip_blanks(p + 1)) return tsx_fail(error, TSR_MISMATCH, "broken JSON: '%.40s' follows its end", p + 1);
+  if (*json_in_skip_blanks(p + 1))
+    return tsx_fail(error, TSR_MISMATCH, "malformed JSON: unexpected '%.40s' after its end", p + 1);
   *count = n;
   return TSR_OK;
 }

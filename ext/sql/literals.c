@@ -116,8 +116,7 @@ static int parse_whole(tsr_datatype datatype, const char *text, bool *negative, 
 static int parse_integer(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   uint64_t size = tsr_datatype_size(datatype), magnitude = 0;
   bool negative = false, too_large = false;
-  int code = parse_whole(datatype, text, &negative, &magnitude, &too_large, error);
-  if (code < 0) return code;
+  TSX_TRY(parse_whole(datatype, text, &negative, &magnitude, &too_large, error));
   uint64_t max = UINT64_MAX >> (64 - size * 8 + (literals_is_signed(datatype) ? 1 : 0));
   uint64_t max_negative = literals_is_signed(datatype) ? max + 1 : 0; /* the largest magnitude of a negative number */
   if (tsr_datatype_kind(datatype) == TSR_KIND_BOOLEAN) max = 1;

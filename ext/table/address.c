@@ -20,6 +20,7 @@
 #include "sql/names.h"
 #include "sql/tokens.h"
 #include "database/store_sqlite.h"
+#include "sql/statement.h"
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
@@ -139,27 +140,12 @@ static int fail_stopped(int stopped, tsr_error *error) {
   return tsx_out_of_memory(error);
 }
 
-/* Runs a statement. Returns 1 if it has a row. Frees `sql`. */
-static int address_has_row(sqlite3 *db, char *sql, const char *parameter, int *stopped) {
-  sqlite3_stmt *statement = NULL;
-  int found = 0, code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  if (code == SQLITE_OK) {
-    if (parameter) sqlite3_bind_text(statement, 1, parameter, -1, SQLITE_STATIC);
-    code = sqlite3_step(statement);
-    found = code == SQLITE_ROW;
-  }
+static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
+  sqlite3_stmt *statement;
+  const int code = tsx_schema_find(db, schema, name, &statement);
   note_stop(code, stopped);
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
-  return found;
-}
-
-static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
-  return address_has_row(db,
-                         sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') "
-                                         "AND name = ?1 COLLATE NOCASE",
-                                         schema),
-                         name, stopped);
+  return code == SQLITE_ROW;
 }
 
 /* A statement lists the databases because sqlite3_db_name needs SQLite 3.39. */
@@ -193,10 +179,8 @@ static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
 /* Returns the table of that name, or NULL if it is no array table. Preparing a statement on a table connects it. */
 static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
-  int code = sql ? sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  note_stop(code, stopped);
-  sqlite3_free(sql);
+  const char select[] = "SELECT 1 FROM \"%w\".\"%w\"";
+  note_stop(tsx_sql_prepare(connection->db, sqlite3_mprintf(select, schema, name), &statement), stopped);
   tsx_table *table = statement ? connection->tables.arrays : NULL;
   while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
     table = table->next;
@@ -253,8 +237,7 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
     *path = sqlite3_mprintf("%s", text);
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
-  int code = tsx_table_name_parse(text + 3, &schema, &name, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_name_parse(text + 3, &schema, &name, error));
   if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
   tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)
                          ? find_table(connection, schema, name, &stopped)
@@ -301,8 +284,13 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
   else if (code == TSR_OK && !address->is_table)
     address->has_key = tsx_key_find(connection, address->path, address->key);
-  if (code == TSR_OK) tsx_deferred_try(connection, address->path);
   return code;
+}
+
+int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, tsx_address *address, tsr_error *error) {
+  TSX_TRY(tsx_address_open(connection, path, NULL, NULL, NULL, address, error));
+  tsx_deferred_try(connection, address->path);
+  return TSR_OK;
 }
 
 void tsx_address_hint(const tsx_address *address, tsr_error *error) {

@@ -893,11 +893,10 @@ static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   array_cursor *c = (array_cursor *)base;
   if (c->plan.access.distinct) /* SQLite said that one of equal rows suffices, but their rowids differ */
-    return tsx_vtab_fail(
-        base->pVtab, SQLITE_ERROR,
-        "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that has the WHERE, "
-        "and LIMIT -1 behind it",
-        ((tsx_table *)base->pVtab)->path);
+    return tsx_vtab_fail(base->pVtab, SQLITE_ERROR,
+                         "%s: SELECT DISTINCT with a rowid in its WHERE: put SELECT DISTINCT around a subquery that "
+                         "has the WHERE and ends with LIMIT -1",
+                         ((tsx_table *)base->pVtab)->path);
   ((tsx_table *)base->pVtab)->cursors.read_at_other_time =
       cursor_is_given(c->request.times[0]) || cursor_is_given(c->request.times[1]);
   *rowid = row_of(&c->position);

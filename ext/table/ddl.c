@@ -369,10 +369,9 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
 }
 
 int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
-  int code = schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error));
   tsx_definition definition = {0};
-  code = tsx_creatable(schema, &definition, error);
+  int code = tsx_creatable(schema, &definition, error);
   schema = &definition.schema;
   char **names = code == TSR_OK ? tsx_names_make(schema) : NULL;
   if (code == TSR_OK && !names) code = tsx_out_of_memory(error);

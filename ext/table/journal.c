@@ -35,12 +35,9 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "sql/options.h"
+#include "sql/statement.h"
 
-static int journal_run(sqlite3 *db, char *sql) {
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
+static int journal_run(sqlite3 *db, char *sql) { return tsx_sql_run(db, sql, NULL); }
 
 /* Sets the error for SQLite's `code`. Uses SQLite's own message only if it belongs to this code: memory may have failed
  * before SQLite was called, or another statement may have ended since. */
@@ -58,9 +55,8 @@ static int fail_sql(sqlite3 *db, int code, const tsx_table *table, tsr_error *er
  * error. A table that does not exist, or has other columns and so is no shadow table of ours, counts as empty. Frees
  * `sql`. */
 static int journal_has_row(sqlite3 *db, char *sql, const char *first, const char *second) {
-  sqlite3_stmt *statement = NULL;
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  sqlite3_stmt *statement;
+  int code = tsx_sql_prepare(db, sql, &statement);
   if (code == SQLITE_OK) {
     sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
     if (second) sqlite3_bind_text(statement, 2, second, -1, SQLITE_STATIC);
@@ -87,20 +83,15 @@ static int has_commit(sqlite3 *db, const char *schema, const char *table, const 
  * last result of `ask`, or SQLite's error. */
 typedef int (*question)(void *argument, const char *schema, const char *name);
 static int ask_tables(sqlite3 *db, const char *schema, const char *suffix, question ask, void *argument) {
-  sqlite3_stmt *tables = NULL;
-  char *sql = sqlite3_mprintf("SELECT substr(name, 1, length(name) - %d) FROM \"%w\".sqlite_schema "
-                              "WHERE type = 'table' AND lower(substr(name, -%d)) = %Q",
-                              (int)strlen(suffix), schema, (int)strlen(suffix), suffix);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &tables, NULL) : SQLITE_NOMEM, answer = SQLITE_DONE;
-  sqlite3_free(sql);
-  while (code == SQLITE_OK && answer == SQLITE_DONE) {
-    if ((code = sqlite3_step(tables)) != SQLITE_ROW) break;
+  sqlite3_stmt *tables;
+  int code = tsx_schema_tables(db, schema, suffix, &tables), answer = SQLITE_DONE;
+  while (code == SQLITE_ROW && answer == SQLITE_DONE) {
     const char *name = (const char *)sqlite3_column_text(tables, 0);
     answer = name ? ask(argument, schema, name) : SQLITE_NOMEM;
-    code = SQLITE_OK;
+    if (answer == SQLITE_DONE) code = sqlite3_step(tables);
   }
   sqlite3_finalize(tables);
-  return code == SQLITE_OK ? answer : code;
+  return code == SQLITE_ROW ? answer : code;
 }
 
 typedef struct config_question {
@@ -136,8 +127,8 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
   if (*table->commit.id) return TSR_OK;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'id'", table->schema_name, table->name);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+  const int code = tsx_sql_first(db, sql, &statement);
+  if (code == SQLITE_ROW) {
     const char *id = (const char *)sqlite3_column_text(statement, 0);
     if (id) sqlite3_snprintf(TSX_ID_SIZE, table->commit.id, "%s", id);
   }
@@ -145,7 +136,6 @@ int tsx_journal_find_id(tsx_table *table, tsr_error *error) {
       code != SQLITE_ROW && code != SQLITE_DONE && code != SQLITE_ERROR; /* SQLITE_ERROR: there is no such table */
   if (failed) fail_sql(db, code, table, error);
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return failed ? error->code : TSR_OK;
 }
 
@@ -170,11 +160,9 @@ unsigned tsx_data_version(const tsx_table *table) {
 /* Returns true if the database has synchronous=OFF. */
 static bool is_synchronous_off(sqlite3 *db, const char *schema) {
   sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema);
-  bool off = sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK &&
-             sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
+  const int code = tsx_sql_first(db, sqlite3_mprintf("PRAGMA \"%w\".synchronous", schema), &statement);
+  const bool off = code == SQLITE_ROW && sqlite3_column_int(statement, 0) == 0;
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return off;
 }
 
@@ -205,9 +193,8 @@ static int find_owner(sqlite3 *db, const char *schema, const char *name, const c
   tsr_error error;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key IN ('owner', 'id') ORDER BY key DESC",
                               schema, name);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+  int code = tsx_sql_first(db, sql, &statement);
+  if (code == SQLITE_ROW) {
     char *text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0)); /* "ID PLACE", or the table's id alone */
     char *space = text ? strchr(text, ' ') : NULL;
     if (space) *space++ = 0;
@@ -260,8 +247,7 @@ int tsx_journal_options(const tsx_table *table, tsx_transaction *transaction, ts
   options->unsynced = is_synchronous_off(table->connection->db,
                                          sqlite3_stricmp(table->schema_name, "temp") ? table->schema_name : "main");
   if (!file_of(table)) return TSR_OK;
-  const int code = choose_owner(table, transaction, error);
-  if (code < 0) return code;
+  TSX_TRY(choose_owner(table, transaction, error));
   host->owner = transaction->owner.id;
   host->owner_file = transaction->owner.file;
   return TSR_OK;
@@ -308,8 +294,7 @@ static int forget_settled(const tsx_table *table, const char *name, const char *
   tsr_error error;
   char *sql =
       sqlite3_mprintf("SELECT name FROM \"%w\".\"%w_commits\" WHERE name IS NOT %Q", table->schema_name, name, kept);
-  int code = sql ? sqlite3_prepare_v2(db, sql, -1, &names, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
+  int code = tsx_sql_prepare(db, sql, &names);
   *left = 0;
   while (code == SQLITE_OK && (code = sqlite3_step(names)) == SQLITE_ROW) {
     const char *commit = (const char *)sqlite3_column_text(names, 0);
@@ -562,20 +547,23 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   uint64_t changed = 0;
   bool disown = false;
-  int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
+  int code = tsx_address_open_to_write(connection, values[0], &address, &error);
   if (code == TSR_OK && count > 1 &&
       tsx_options_read(connection->db, values[1], &list, take_option, &disown, &error) < 0)
     code = tsx_fail_in("tessera_recover", &error);
   if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = journal_recover(connection, address.array, disown, &changed, &error);
+  if (code == TSR_OK && !disown) code = tsx_deferred_publish(connection, address.array, &error);
+  if (code >= 0) code = journal_recover(connection, address.array, disown, &changed, &error);
   tsx_address_close(&address);
   if (code < 0) tsx_result_error(context, &error);
   else sqlite3_result_int64(context, (sqlite3_int64)changed);
 }
 
 /* ---- Deferred commits ------------------------------------------------------------------------------------------- */
-/* Commits that xCommit could not publish. Each holds a reference to its array and to its transaction, so that the
- * writer stays open. The cells are published before a created array, so that the array appears with them. */
+/* Commits that xCommit could not publish, and arrays whose process died before it published them. Each holds a
+ * reference to its array and to its transaction, so that the writer stays open. This connection reads them as
+ * committed: an array that is open with its creation shows itself, and the listing counts the writer's prepared commit
+ * (tsr_writer_count_prepared). The cells are published before a created array, so that the array appears with them. */
 
 struct tsx_deferred_commit {
   tsx_deferred_commit *next; /* the next later one */
@@ -585,18 +573,33 @@ struct tsx_deferred_commit {
   bool reported; /* a statement has failed with its error */
 };
 
-void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
+static tsx_deferred_commit *defer(tsx_connection *connection, tsx_array *array) {
   tsx_deferred_commit *kept = sqlite3_malloc64(sizeof *kept), **link = &connection->deferred;
+  if (!kept) return NULL;
+  *kept = (tsx_deferred_commit){.array = array, .creation = array->making.creation};
+  array->references++;
+  array->making.creation = NULL;
+  while (*link) link = &(*link)->next;
+  return *link = kept;
+}
+
+void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why) {
+  tsx_deferred_commit *kept = defer(connection, array);
   if (!kept) {
     tsx_connection_defer_lost(connection, why);
     return;
   }
-  *kept = (tsx_deferred_commit){.array = array, .transaction = array->transaction, .creation = array->making.creation};
-  array->references++;
-  if (array->transaction) array->transaction->references++;
-  array->making.creation = NULL;
-  while (*link) link = &(*link)->next;
-  *link = kept;
+  if (!array->transaction) return;
+  kept->transaction = array->transaction;
+  kept->transaction->references++;
+  tsr_writer_count_prepared(kept->transaction->writer);
+}
+
+int tsx_defer_creation(tsx_connection *connection, tsx_array *array, tsr_error *error) {
+  tsx_deferred_commit *kept = defer(connection, array);
+  if (!kept) return tsx_out_of_memory(error);
+  kept->reported = true; /* nothing has failed: writing another array does not publish it */
+  return TSR_OK;
 }
 
 /* Takes a commit out of the list and closes it. */
@@ -639,11 +642,12 @@ static int deferred_publish_one(tsx_connection *connection, tsx_deferred_commit 
   }
   if (code != TSR_NOT_FOUND)
     return tsx_fail(error, code,
-                    "an earlier COMMIT was done in the database alone so far, each statement on the array tries to "
-                    "complete it: %s",
+                    "the database has made an earlier COMMIT, but the array has not yet; each statement that writes "
+                    "the array tries to complete it: %s",
                     why.message);
   deferred_drop(connection, kept);
-  return tsx_fail(error, TSR_CORRUPT, "an earlier COMMIT was done in the database alone: %s", why.message);
+  return tsx_fail(error, TSR_CORRUPT, "the database has made an earlier COMMIT, but the array never will: %s",
+                  why.message);
 }
 
 int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error) {
@@ -697,8 +701,8 @@ void tsx_deferred_close(tsx_connection *connection) {
     tsr_error why = {0};
     const int code = deferred_settle(connection, kept, &why);
     if (code < 0)
-      sqlite3_log(tsx_sqlite_code(code), "tessera: %s: a COMMIT was done in the database alone: %s", kept->array->path,
-                  why.message);
+      sqlite3_log(tsx_sqlite_code(code), "tessera: %s: the database has made a COMMIT, but the array has not: %s",
+                  kept->array->path, why.message);
     deferred_drop(connection, kept);
   }
 }

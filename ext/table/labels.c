@@ -47,8 +47,7 @@ static int check_inside(const tsx_table *table, const char *path, const char *di
                         tsr_error *error) {
   const int inside = tsr_path_lies_below(table->connection->environment, path, directory, error);
   if (inside != 0) return inside < 0 ? inside : TSR_OK;
-  return tsx_fail(error, TSR_PERM, "member '%s' lies outside of the group's directory, %s, at %s", name, directory,
-                  path);
+  return tsx_fail(error, TSR_PERM, "member '%s' is outside the group's directory, %s, at %s", name, directory, path);
 }
 
 /* Finds the member with the dimension's name. *path is NULL if the group has none, or if it is the array itself. */
@@ -78,10 +77,9 @@ static int group_label_open(tsx_table *table, uint32_t dimension, const char *pa
   const tsr_array_options options = {.key = group_label_key(table), .threads = table->options.limits.threads};
   tsr_environment *environment = table->connection->environment;
   tsr_array *values;
-  int code = tsr_path_permitted(environment, path, error);
-  if (code == TSR_OK) code = tsr_array_open(environment, path, &options, &values, error);
-  if (code < 0) return code;
-  code = tsr_label_open_array(values, table->schema, dimension, table->options.limits.memory_bytes, index, error);
+  TSX_TRY(tsr_path_permitted(environment, path, error));
+  TSX_TRY(tsr_array_open(environment, path, &options, &values, error));
+  int code = tsr_label_open_array(values, table->schema, dimension, table->options.limits.memory_bytes, index, error);
   if (code < 0) tsr_array_close(values);
   return code;
 }
@@ -97,7 +95,7 @@ static int group_label_find(tsx_table *table, uint32_t dimension, char **path, t
   *path = NULL;
   *index = NULL;
   if (tsx_store_is(table->path))
-    return tsx_fail(error, TSR_UNSUPPORTED, "option labels='group': an array in the database lies in no group");
+    return tsx_fail(error, TSR_UNSUPPORTED, "option labels='group': an array in the database is in no group");
   char *directory = group_of_array(table->path);
   if (!directory) return tsx_out_of_memory(error);
   int code = tsr_group_open(environment, directory, group_label_key(table), &group, error);
@@ -455,8 +453,8 @@ static int add_order_record(tsx_label_order *order, const tsx_table *table, uint
     const uint64_t room = order->room ? 2 * order->room : 256;
     const uint64_t limit = table->options.limits.memory_bytes ? table->options.limits.memory_bytes : UINT64_C(1) << 30;
     if (room * bytes > limit)
-      return tsx_fail(error, TSR_BUDGET,
-                      "%s: rows in the order of a label of which some are missing: more than memory_mb", table->path);
+      return tsx_fail(error, TSR_BUDGET, "%s: rows in the order of a label with missing values exceed memory_mb",
+                      table->path);
     uint64_t *grown = sqlite3_realloc64(order->words, room * bytes);
     if (!grown) return tsx_out_of_memory(error);
     order->words = grown;

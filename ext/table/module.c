@@ -25,6 +25,7 @@
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 #include "database/store_sqlite.h"
+#include "sql/statement.h"
 
 /* ---- Findings of the core's check -------------------------------------------------------------------------------- */
 
@@ -308,58 +309,56 @@ static int module_declare(const tsx_table *table) {
 
 /* ---- The shadow tables ------------------------------------------------------------------------------------------ */
 
-static int module_run(sqlite3 *db, char **message, char *sql) {
-  int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
 /* Writes NAME_config. That of a table whose array is adopted may be there already, with its old contents. */
 static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
   const bool adopts = table->connection->database_arrays.adopts || (table->in_database && table->options.open_existing);
   int code =
-      module_run(db, message,
-                 sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                 adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name));
+      tsx_sql_run(db,
+                  sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                  adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name),
+                  message);
   if (code == SQLITE_OK && adopts)
     code =
-        module_run(db, message, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_config\"", table->schema_name, table->name));
+        tsx_sql_run(db, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_config\"", table->schema_name, table->name), message);
   if (code == SQLITE_OK)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
-                                      table->name, table->declared.declaration));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
+                                       table->name, table->declared.declaration),
+                       message);
   if (code == SQLITE_OK)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
-                                      table->name, table->commit.id));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('id', %Q)", table->schema_name,
+                                       table->name, table->commit.id),
+                       message);
   if (code == SQLITE_OK && owner)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name,
-                                      table->name, owner));
+    code = tsx_sql_run(
+        db,
+        sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('owner', %Q)", table->schema_name, table->name, owner),
+        message);
   if (code == SQLITE_OK && table->array->making.creation)
-    code = module_run(db, message,
-                      sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
-                                      table->name, table->array->making.name));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("INSERT INTO \"%w\".\"%w_config\" VALUES('creation', %Q)", table->schema_name,
+                                       table->name, table->array->making.name),
+                       message);
   if (code == SQLITE_OK && !tsx_store_is(table->path))
-    code = module_run(db, message,
-                      sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
-                                      table->schema_name, table->name));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
+                                       table->schema_name, table->name),
+                       message);
   return code;
 }
 
 /* Returns the value of a key in NAME_config, from sqlite3_malloc; NULL if there is none. The value is untrusted. A
  * declaration is safe even so: sqlite3_declare_vtab accepts nothing but a CREATE TABLE. */
 static char *read_config(const tsx_table *table, const char *key) {
-  sqlite3_stmt *statement = NULL;
+  sqlite3_stmt *statement;
+  char *text = NULL;
   char *sql =
       sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = %Q", table->schema_name, table->name, key);
-  char *text = NULL;
-  if (sql && sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-      sqlite3_step(statement) == SQLITE_ROW)
+  if (tsx_sql_first(table->connection->db, sql, &statement) == SQLITE_ROW)
     text = sqlite3_mprintf("%s", sqlite3_column_text(statement, 0));
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return text;
 }
 
@@ -378,13 +377,13 @@ static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr
   return code;
 }
 
-/* Publishes the array if the table's CREATE prepared it, and the process died between the commit and the publication.
- * `code` is the error of opening the array. Returns TSR_OK if the array has been published, `code` if there is no such
+/* Opens the array if the table's CREATE prepared it, and the process died between the commit and the publication.
+ * `code` is the error of opening the published array. Returns TSR_OK if the array is open, `code` if there is no such
  * creation, or another error. */
-static int module_recover(tsx_table *table, int code, tsr_error *error) {
+static int open_unpublished(tsx_table *table, const uint8_t *key, int code, tsr_error *error) {
   char *creation = read_config(table, "creation");
   tsr_error why = {0};
-  int found = creation ? tsx_creation_recover(table, creation, &why) : 0;
+  int found = creation ? tsx_creation_find(table, creation, key, &why) : 0;
   sqlite3_free(creation);
   if (found < 0) *error = why;
   return found > 0 ? TSR_OK : found < 0 ? found : code;
@@ -399,12 +398,11 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
   if (code < 0) return code;
   if (!has_key) key = NULL;
   if (create) code = tsx_creation_prepare(table, key, error);
-  for (int attempt = 0; !create && attempt < 2; attempt++) {
+  for (int attempt = 0; !create && attempt < 2 && !table->array; attempt++) {
     code = tsx_array_open(table->connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                           &table->array, error);
-    if (attempt || code != TSR_NOT_FOUND || tsx_store_is(table->path) ||
-        (code = module_recover(table, code, error)) < 0)
-      break;
+    if (attempt == 0 && code == TSR_NOT_FOUND && !tsx_store_is(table->path))
+      code = open_unpublished(table, key, code, error); /* if it was published meanwhile, the next attempt opens it */
   }
   tsx_wipe(bytes, sizeof bytes);
   return code;
@@ -498,8 +496,7 @@ int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error
 
 int tsx_table_ready(tsx_table *table, tsr_error *error) {
   if (table->array) return TSR_OK;
-  int code = open_array(table, false, error);
-  if (code < 0) return code;
+  TSX_TRY(open_array(table, false, error));
   char *now = declaration(table);
   const bool same = now && is_declared(table, now);
   sqlite3_free(now);
@@ -618,10 +615,8 @@ static int create(sqlite3 *db, void *argument, int count, const char *const *arg
  * SQLITE_SCHEMA; xConnect passes that code on, because only then does SQLite read the schema again. While the statement
  * *reading is open, all reads see one state of the database. */
 static int begin_reading(const tsx_table *table, sqlite3_stmt **reading) {
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->home);
-  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, reading, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK) code = sqlite3_step(*reading);
+  const int code =
+      tsx_sql_first(table->connection->db, sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema", table->home), reading);
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
@@ -712,8 +707,8 @@ static int module_destroy(sqlite3_vtab *vtab) {
   }
   tsx_store_release(table->connection, true);
   for (const char *const *suffix = shadow_suffixes(table); *suffix && !keeps; suffix++) {
-    int code = module_run(
-        db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix));
+    int code = tsx_sql_run(
+        db, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_%s\"", table->schema_name, table->name, *suffix), NULL);
     if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   }
   if (tsx_watch_end(&watch, db, table->schema_name, &error) < 0) return tsx_vtab_error(vtab, &error);
@@ -739,9 +734,10 @@ static int rename_table(sqlite3_vtab *vtab, const char *name) {
   char *path = table->in_database ? tsx_store_path(table->schema_name, name) : sqlite3_mprintf("%s", table->path);
   int code = copy && path ? SQLITE_OK : SQLITE_NOMEM;
   for (const char *const *suffix = shadow_suffixes(table); *suffix && code == SQLITE_OK; suffix++)
-    code = module_run(db, NULL,
-                      sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
-                                      table->name, *suffix, name, *suffix));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_%s\" RENAME TO \"%w_%s\"", table->schema_name,
+                                       table->name, *suffix, name, *suffix),
+                       NULL);
   tsx_store_release(table->connection, true);
   if (code == SQLITE_OK && table->in_database) code = copy_key(table, path);
   if (code == SQLITE_OK && table->in_database &&

@@ -300,16 +300,15 @@ void tsx_path_close(tsx_connection *connection, const char *path) {
 
 int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   if (array->in_database || array->permitted == connection->permissions.restrictions) return TSR_OK;
-  const int code = tsr_path_permitted(connection->environment, array->path, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_path_permitted(connection->environment, array->path, error));
   array->permitted = connection->permissions.restrictions;
   return TSR_OK;
 }
 
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
-  const int published = tsx_deferred_publish(connection, array, error);
-  if (published < 0) return published;
+  const int lost = tsx_connection_report_lost(connection, error);
+  if (lost < 0) return lost;
   tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* closes the snapshots of the last statement, whose cursors are closed */

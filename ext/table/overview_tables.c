@@ -7,6 +7,7 @@
 #include "connection/errors.h"
 #include "database/store_sqlite.h"
 #include "sql/names.h"
+#include "sql/statement.h"
 
 char *tsx_level_path(const char *path, unsigned level) {
   int size = (int)strlen(path);
@@ -27,13 +28,9 @@ char *tsx_level_path(const char *path, unsigned level) {
 }
 
 static bool level_has_table(const tsx_connection *connection, const char *schema, const char *table) {
-  sqlite3_stmt *statement = NULL;
-  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
-                              schema, table);
-  const bool found = sql && sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
-                     sqlite3_step(statement) == SQLITE_ROW;
+  sqlite3_stmt *statement;
+  const bool found = tsx_schema_find(connection->db, schema, table, &statement) == SQLITE_ROW;
   sqlite3_finalize(statement);
-  sqlite3_free(sql);
   return found;
 }
 

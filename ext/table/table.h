@@ -94,8 +94,8 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
 
 /* Gives the state of the array between two times, inclusive, for the running statement; all cursors of the statement
  * get the same one. With `with_changes`, and if as_of is TSR_TIME_NOW, it includes the uncommitted changes of the open
- * transaction. The caller releases the snapshot by tsx_snapshot_release. First publishes commits that xCommit could not
- * publish, and fails with the error if that fails again (tsx_deferred_publish). */
+ * transaction. It shows deferred commits, too, and publishes nothing. First reports what tsx_connection_report_lost
+ * reports. The caller releases the snapshot by tsx_snapshot_release. */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **snapshot, tsr_error *error);
 
@@ -190,6 +190,10 @@ const char *tsx_schemas_next(sqlite3_stmt *names, int *code);
  * NULL or SQL NULLs. Opens no array, except that of a table. The caller closes the address, also after a failure. */
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
                      sqlite3_value *since, tsx_address *address, tsr_error *error);
+
+/* The same for a function that may write what the path leads to: first publishes deferred commits there
+ * (tsx_deferred_try). */
+int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, tsx_address *address, tsr_error *error);
 
 /* Opens address->array unless it is open. TSR_ERROR if the open transaction has changed the array: functions that look
  * inside an array show committed cells only. */
@@ -581,25 +585,28 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* ---- journal.c: deferred commits -------------------------------------------------------------------------------- */
 /* Commits that xCommit could not publish although the database has committed, because the disk or the server failed at
- * the last step. The connection keeps them with their writers and creations, and publishes them before its next
- * statement uses the array. So the array gets them as soon as it can be written again, even if no record of a database
- * names them. */
+ * the last step. The connection keeps them with their writers and creations. Its statements read them as committed, and
+ * write nothing for that. They are published before the connection writes to the array, by tessera_recover, and when
+ * the connection is closed, even if no record of a database names them. */
 
 /* Keeps the commit and the creation of the array's transaction, whichever there are. The caller ends the transaction
  * afterwards. `why` says what failed. */
 void tsx_defer_commit(tsx_connection *connection, tsx_array *array, const tsr_error *why);
 
-/* Publishes the commits that are kept for this array, the oldest first, and those for other arrays that no statement
- * has failed with yet. Returns how many it published. If one cannot be published, keeps it and returns the error, so
- * that each statement on its array tries again. A commit whose files are gone is reported once and given up. Also
+/* Keeps the creation of an open array that another process has prepared (tsx_creation_find). */
+int tsx_defer_creation(tsx_connection *connection, tsx_array *array, tsr_error *error);
+
+/* Call before an array is written. Publishes the commits that are kept for it, the oldest first, and those for other
+ * arrays that no statement has failed with yet. Returns how many it published. If one cannot be published, keeps it and
+ * returns the error, so that each statement that writes its array tries again. A commit whose files are gone is reported once and given up. Also
  * reports what tsx_connection_report_lost reports. */
 int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error);
 
 /* Does the same for the array at a path. */
 int tsx_deferred_publish_path(tsx_connection *connection, const char *path, tsr_error *error);
 
-/* Publishes the commits that are kept for the array at a path, as far as possible. Reports no errors, so that functions
- * can look at an array that cannot be written. */
+/* Publishes the commits that are kept for the array at a path, as far as possible. Reports no errors, for functions
+ * that may still refuse to write. */
 void tsx_deferred_try(tsx_connection *connection, const char *path);
 
 /* Publishes everything that the connection keeps, before the arrays are closed. Failures go into SQLite's log. */
@@ -710,9 +717,11 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
  * transaction. */
 void tsx_creation_fail(tsx_table *table);
 
-/* Publishes an array whose transaction has committed but whose process died before it could publish. `name` is the
- * creation's name from NAME_config. Returns 1 if there was such an array, 0 if not, or an error. */
-int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error);
+/* Opens, as table->array, an array whose transaction has committed but whose process died before it could publish.
+ * `name` is the creation's name from NAME_config, `key` is 32 bytes or NULL. Reading the array does not publish it: its
+ * creation becomes a deferred commit of this connection. Returns 1 if there was such an array, 0 if not, or an
+ * error. */
+int tsx_creation_find(tsx_table *table, const char *name, const uint8_t *key, tsr_error *error);
 
 /* Closes the array's creation, if it has one. With `abandon`, removes the prepared array. */
 void tsx_creation_close(tsx_array *array, bool abandon);

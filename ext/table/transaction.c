@@ -18,6 +18,7 @@
 #include "connection/sqlite_api.h"
 #include "database/store_sqlite.h"
 #include "definition/define.h"
+#include "sql/statement.h"
 
 /* ---- The savepoint of an SQL function ---------------------------------------------------------------------------- */
 /* A SAVEPOINT outside of a transaction opens one, so the function's changes are committed or rolled back together.
@@ -69,13 +70,6 @@ static void savepoint_finalize(tsx_function_savepoint *s) {
   savepoint_finalize_ends(s->ends);
 }
 
-/* Prepares a statement, and frees its text. */
-static int savepoint_prepare(sqlite3 *db, char *sql, sqlite3_stmt **statement) {
-  const int code = sql ? sqlite3_prepare_v2(db, sql, -1, statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
 /* Prepares the statements that end the savepoint. No two savepoints of a connection have the same name. */
 static int savepoint_prepare_ends(sqlite3 *db, const tsx_function_savepoint *s, sqlite3_stmt **ends) {
   const unsigned long long number = s->number;
@@ -87,7 +81,7 @@ static int savepoint_prepare_ends(sqlite3 *db, const tsx_function_savepoint *s, 
                            [TSX_END_WRITE] = sqlite3_mprintf("BEGIN IMMEDIATE")};
   int code = SQLITE_OK;
   for (int i = 0; i < TSX_ENDS; i++)
-    if (code == SQLITE_OK) code = savepoint_prepare(db, texts[i], &ends[i]);
+    if (code == SQLITE_OK) code = tsx_sql_prepare(db, texts[i], &ends[i]);
     else sqlite3_free(texts[i]);
   return code;
 }
@@ -124,10 +118,10 @@ static int savepoint_open(tsx_connection *connection, bool everywhere, tsr_error
   s.reserve = sqlite3_malloc(RESERVE);
   int code = s.reserve ? savepoint_prepare_ends(db, &s, s.ends) : SQLITE_NOMEM;
   if (code == SQLITE_OK)
-    code = savepoint_prepare(db,
-                             everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
-                                        : sqlite3_mprintf("SAVEPOINT " SAVEPOINT_NAME, connection->savepoint_count),
-                             &begin);
+    code = tsx_sql_prepare(db,
+                           everywhere ? sqlite3_mprintf("BEGIN IMMEDIATE")
+                                      : sqlite3_mprintf("SAVEPOINT " SAVEPOINT_NAME, connection->savepoint_count),
+                           &begin);
   if (code == SQLITE_OK) code = savepoint_run(begin);
   if (code == SQLITE_BUSY && !everywhere) { /* the outer statement writes */
     s.guarded = false;
@@ -270,8 +264,8 @@ void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoi
  *   xDestroy   DROP in the same transaction. The directory is removed; no other call comes.
  *
  * The shadow table NAME_config keeps the creation's name and commits in the same transaction. If the process dies
- * between that commit and the publication, or xRollback comes after the commit, the next connection to the table
- * publishes the array (tsx_creation_recover). */
+ * between that commit and the publication, or xRollback comes after the commit, the next connection to the table reads
+ * the array as it is (tsx_creation_find), and publishes it like any deferred commit. */
 
 void tsx_creation_close(tsx_array *array, bool abandon) {
   if (!array->making.creation) return;
@@ -354,9 +348,8 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   tsx_definition definition;
   tsr_creation *creation = NULL;
   if (table->connection->database_arrays.making) return tsx_database_make(table, NULL, key, error);
-  int code = tsx_define(options, &definition, error);
-  if (code < 0) return code;
-  code = check_key(table, &definition, key, error);
+  TSX_TRY(tsx_define(options, &definition, error));
+  int code = check_key(table, &definition, key, error);
   if (table->in_database) {
     if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
     tsx_definition_release(&definition);
@@ -382,14 +375,27 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   return tsx_out_of_memory(error);
 }
 
-int tsx_creation_recover(tsx_table *table, const char *name, tsr_error *error) {
-  if (sqlite3_txn_state(table->connection->db, table->schema_name) == SQLITE_TXN_WRITE)
-    return 0; /* not committed yet */
+int tsx_creation_find(tsx_table *table, const char *name, const uint8_t *key, tsr_error *error) {
+  tsx_connection *connection = table->connection;
+  const tsx_options *options = &table->options;
+  tsr_creation *creation = NULL;
+  if (sqlite3_txn_state(connection->db, table->schema_name) == SQLITE_TXN_WRITE) return 0; /* not committed yet */
   char *schema = sqlite3_mprintf("%.*s", (int)strcspn(name, " "), name);
-  int code = schema ? tsr_creation_recover(table->connection->environment, table->path, schema, error)
+  int code = schema ? tsr_creation_find(connection->environment, table->path, schema, &creation, error)
                     : tsx_out_of_memory(error);
   sqlite3_free(schema);
-  return code;
+  if (code <= 0) return code;
+  code = tsx_array_open_created(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
+                                creation, &table->array, error);
+  if (code < 0) {
+    tsr_creation_close(creation);
+    return code;
+  }
+  if (tsx_defer_creation(connection, table->array, error) == TSR_OK) return 1;
+  tsx_creation_close(table->array, false);
+  tsx_array_release(connection, table->array);
+  table->array = NULL;
+  return error->code;
 }
 
 void tsx_creation_fail(tsx_table *table) {
@@ -410,8 +416,7 @@ static int creation_sync(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-/* SQLite ignores the result of xCommit. If the array cannot be published here, the connection's next statement that
- * uses it will publish it, or the next connection to the table. */
+/* SQLite ignores the result of xCommit. If the array cannot be published here, it becomes a deferred commit. */
 static int creation_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;
@@ -796,8 +801,7 @@ int tsx_sync(sqlite3_vtab *vtab) {
 
 /* SQLite ignores the result of xCommit. If a commit cannot be published now but the record names it, the next write or
  * tessera_recover publishes it, and readers of this database see it all the same. Other commits, and commits to an
- * array that is not published either, stay with the connection, whose next statement publishes them. The cells are
- * published before a created array, so that the array appears with them. */
+ * array that is not published either, stay with the connection (tsx_defer_commit). */
 int tsx_commit(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
   tsx_array *array = table->array;

@@ -219,8 +219,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
 static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
   int code = tsr_reader_find(u->statement.reader, row, &batch, error);
-  if (code == 0)
-    code = tsx_fail(error, TSR_ERROR, "%s: row %lld is not there any more", u->table->name, (long long)row);
+  if (code == 0) code = tsx_fail(error, TSR_ERROR, "%s: row %lld no longer exists", u->table->name, (long long)row);
   if (code < 0) return code;
   *index = batch->selection ? batch->selection[0] : batch->first;
   return TSR_OK;
@@ -283,8 +282,7 @@ static bool all_given(const tsx_changes *u, sqlite3_value **values) {
 static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index,
                                 tsr_error *error) {
   const tsr_column *cells;
-  int code = tsr_reader_column(u->statement.reader, field, &cells, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
   return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.shows.fill_unwritten);
 }
 
@@ -368,7 +366,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
   }
   char *place = sqlite3_str_finish(text);
   u->call.code = SQLITE_CONSTRAINT_UNIQUE;
-  tsx_fail(error, TSR_CONSTRAINT, "%s: there is a cell already at %.600s", u->table->name, place ? place : "");
+  tsx_fail(error, TSR_CONSTRAINT, "%s: a cell already exists at %.600s", u->table->name, place ? place : "");
   sqlite3_free(place);
   return TSR_CONSTRAINT;
 }
@@ -542,9 +540,10 @@ static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coord
   int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
                              &there, error);
   if (code > 0 && there >= 0 && !fate_of(u, there))
-    return tsx_fail(error, TSR_ERROR,
-                    "%s: cells are deleted by their coordinates: another one has the same, and would go, too",
-                    u->table->name);
+    return tsx_fail(
+        error, TSR_ERROR,
+        "%s: cells are deleted by their coordinates: another cell has the same coordinates and would be deleted, too",
+        u->table->name);
   return code < 0 ? code : TSR_OK;
 }
 
@@ -596,10 +595,9 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
   uint64_t index;
   uint32_t dimension = 0;
   bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
-  int code = sets && !schema->dense && !u->fates.slots ? make_slots(u, error) : TSR_OK;
-  if (code < 0) return code;
+  TSX_TRY(sets && !schema->dense && !u->fates.slots ? make_slots(u, error) : TSR_OK);
   if (u->fates.slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
-  code = set_row(u, row, values, &index, error);
+  int code = set_row(u, row, values, &index, error);
   if (code == TSR_CONSTRAINT) {
     u->call.code = SQLITE_CONSTRAINT_NOTNULL;
     return leave_unchanged(u, row, error);
@@ -620,9 +618,9 @@ static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
   if (schema->dense)
     return tsx_fail(error, TSR_ERROR, "%s: cells of a dense array cannot be deleted; update them", u->table->name);
   const tsr_column *columns = tsx_row_columns(u->row);
-  int code = keep_fields(u, row, schema->dimension_count, error);
-  if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error);
-  return code < 0 ? code : check_duplicates(u, row, columns, 0, error);
+  TSX_TRY(keep_fields(u, row, schema->dimension_count, error));
+  TSX_TRY(tsr_writer_remove(u->statement.transaction->writer, row, columns, 0, error));
+  return check_duplicates(u, row, columns, 0, error);
 }
 
 /* ---- xUpdate ----------------------------------------------------------------------------------------------------- */
@@ -686,13 +684,12 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
 static int update_change(tsx_changes *u, int count, sqlite3_value **values, sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
   tsx_transaction *transaction;
-  int code = count > 1 ? check_hidden(u, count, values, error) : TSR_OK;
-  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, error);
-  if (code < 0) return code;
+  TSX_TRY(count > 1 ? check_hidden(u, count, values, error) : TSR_OK);
+  TSX_TRY(tsx_transaction_of(table, &transaction, error));
   transaction->references++;
   u->busy = true;
   u->ended = false;
-  code = change_in(u, transaction, count, values, rowid, error);
+  int code = change_in(u, transaction, count, values, rowid, error);
   u->busy = false;
   if (u->ended) tsx_update_end(table);
   if (code >= 0 && !transaction->array) code = tsx_fail_rolled_back(table->connection->db, error);

@@ -330,8 +330,7 @@ static int place_label(tsr_label_index *index, const tsx_bound *given, const tsr
   tsr_interval found;
   uint64_t count = 0;
   if (!given->low_given && !given->high_given) return TSR_OK;
-  const int code = tsr_label_find(index, &ranges, false, 1, &found, &count, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_label_find(index, &ranges, false, 1, &found, &count, error));
   *nothing |= count == 0;
   if (count == 0) return TSR_OK;
   bound->low_given = bound->high_given = true;

@@ -171,11 +171,11 @@ def test_groups():
     tessera.create("groupx/near", np.arange(3.0))
     for member, place in (("up", "outside"), ("away", "far"), ("beside", "groupx/near")):
         db.execute("SELECT tessera_add_member('group', ?, ?)", (place, member))
-        fails(tessera.Denied, f"member {member!r} lies outside", lambda: xr.open_dataset("group", engine="tessera"))
+        fails(tessera.Denied, f"member {member!r} is outside", lambda: xr.open_dataset("group", engine="tessera"))
         same(sorted(xr.open_dataset("group", engine="tessera", drop_variables=[member]).data_vars), ["absolute", "inside"], "without it")
         db.execute("SELECT tessera_drop_member('group', ?)", (member,))
     db.execute("SELECT tessera_add_member('group', 'far', 'x')")   # the coordinates of the dimension x
-    fails(sqlite3.Error, "member 'x' lies outside of the group's directory", lambda: db.execute("CREATE VIRTUAL TABLE t USING tessera('group/inside', labels='group')"))
+    fails(sqlite3.Error, "member 'x' is outside the group's directory", lambda: db.execute("CREATE VIRTUAL TABLE t USING tessera('group/inside', labels='group')"))
     rule = importlib.import_module("tessera.xarray")._lies_below
     same([rule(place, "group") for place in ("group/inside", "./group/../group/inside", "group/../outside", "groupx", "group", "/")], [True, True, False, False, False, False])
     same([rule(place, "s3://b/group/") for place in ("s3://b/group/a", "s3://b/group/../a", "s3://b/groupx", "/b/group/a")], [True, False, False, False])

@@ -91,7 +91,7 @@ def test_types_that_are_given():
     refused(db, "row 2: column 'a': 128 does not fit INT8", "SELECT 127 AS a UNION ALL SELECT 128", types={"a": "INT8"})
     refused(db, "TEXT in a column of FLOAT32", "SELECT 'x' AS a", types={"a": "FLOAT32"})
     refused(db, "column 'a'", "SELECT 'no date' AS a", types={"a": "DATETIME_SEC"})
-    refused(db, "expected a type alone", "SELECT 1 AS a", types={"a": "INT8 NOT NULL"})
+    refused(db, "expected only a type", "SELECT 1 AS a", types={"a": "INT8 NOT NULL"})
     refused(db, "the source has no column 'b'", "SELECT 1 AS a", types={"b": "INT8"})
 
 
@@ -379,7 +379,7 @@ def test_rows_are_numbered_on():
         make(db, fixed, "VALUES('a', 1), ('b', 2)")
         check_contains(message(db, "SELECT tessera_create_as(?, 'SELECT ''c'' AS column1, 3 AS column2', '{\"if_exists\":\"append\"}')", (fixed,)),
                        "the domain of 'row' has room for 0 more rows, not for 1: an array to which rows are appended is made with \"grow\":[\"row\"]")
-    for select, part in (("SELECT 1 AS column2", "the source lacks the column 'column1' of the array"), ("SELECT 1 AS a", "the array lacks the column 'a' of the source: say columns"),
+    for select, part in (("SELECT 1 AS column2", "the source lacks the column 'column1' of the array"), ("SELECT 1 AS a", "the array lacks the column 'a' of the source: list the others in columns"),
                          ("SELECT 9 AS row, 'x' AS column1", "the source lacks the column 'column2' of the array")):
         check_contains(message(db, "SELECT tessera_create_as('numbered', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
     same(make(db, "numbered", "SELECT 9 AS row, 'x' AS column1, 9 AS column2", if_exists="append"), 1)
@@ -388,7 +388,7 @@ def test_rows_are_numbered_on():
     make(db, "taken", "SELECT 5 AS row", grow=["row_number"])
     same(make(db, "taken", "SELECT 6 AS row", if_exists="append"), 1)
     same(cells(db, "taken"), [(0, 5), (1, 6)])
-    refused(db, "'grow': 'row' is none of the dimensions", "SELECT 1 AS x, 2 AS v", dimensions=["x"], grow=["row"])
+    refused(db, "'grow': 'row' is not a dimension", "SELECT 1 AS x, 2 AS v", dimensions=["x"], grow=["row"])
     refused(db, "'grow': the source has no column 'nope'", "SELECT 1 AS x, 2 AS v", grow=["nope"])
     db.query("CREATE VIRTUAL TABLE short USING tessera('short', kind=sparse, \"row\" INT8 DIMENSION(-3, 2), v INT64)")
     same(make(db, "short", "SELECT 1 AS v UNION ALL SELECT 2", if_exists="append"), 2)
@@ -406,7 +406,7 @@ def test_domains_extents_and_grow():
     refused(db, "row 2: dimension 'y': 6 is outside the domain, 0 to 5", GRID, dimensions=["y", "x"], domains={"y": [0, 5]})
     refused(db, "expected [low, high]", GRID, dimensions=["y", "x"], domains={"y": [0]})
     for options in ({"domains": {"v": [0, 99]}}, {"extents": {"v": 5}}, {"grow": ["v"]}):
-        refused(db, f"'{list(options)[0]}': column 'v' is no dimension", GRID, dimensions=["y", "x"], **options)
+        refused(db, f"'{list(options)[0]}': column 'v' is not a dimension", GRID, dimensions=["y", "x"], **options)
     text = ddl(db, "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 999999) SELECT x / 1000 AS y, x % 1000 AS x, x AS v FROM c", dimensions=["y", "x"])
     check_contains(text, "y INT64 DIMENSION(0, 999, 500)")
     check_contains(text, "x INT64 DIMENSION(0, 999, 500)")
@@ -466,7 +466,7 @@ def test_append():
     same(db.value("SELECT count(*) FROM (SELECT * FROM tessera_fragments('t'))"), 2)
     before = sorted(os.listdir("t/__fragments"))
     for select, part in (("SELECT 100 AS v, 10 AS x, 9 AS y", "row 1: dimension 'x': 10 is outside the domain, 0 to 9"), ("SELECT 'x' AS v, 9 AS x, 9 AS y", "column 'v'"), ("SELECT 9 AS x, 9 AS y", "the source lacks the column 'v' of the array"),
-                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array lacks the column 'w' of the source: say columns")):
+                         ("SELECT 1 AS v, 9 AS x, 9 AS y, 2 AS w", "the array lacks the column 'w' of the source: list the others in columns")):
         check_contains(message(db, "SELECT tessera_create_as('t', ?, '{\"if_exists\":\"append\"}')", (select,)), part)
         same(sorted(os.listdir("t/__fragments")), before, select)
     check_contains(message(db, "SELECT tessera_create_as('t', 'SELECT 1')"), "there is an array already: the option 'if_exists' adds")
@@ -514,7 +514,7 @@ def test_options_of_an_append():
             "sparse": {"dimensions": ["x", "y"], "grow": ["x"], "domains": {"y": [0, 99]}, "types": {"x": "INT8", "y": "INT16"}, "duplicates": True, "kind": "sparse", "tile_order": "col", "format_version": 21, "filters": {"t": "zstd"}},
             "labels": {"labels": {"t": "n"}, "dimensions": ["x"], "domains": {"x": [0, 9]}, "kind": "dense"}, "text": {"dimensions": ["t", "x"], "types": {"t": "TEXT"}, "grow": ["t", "x"]},
             "day": {"dimensions": ["day"], "types": {"day": "DATE"}, "domains": {"day": ["2024-01-01", "2024-12-31"]}, "extents": {"day": 30}, "kind": "sparse", "duplicates": True}, "row": {"grow": ["row"], "not_null": ["v"]}}
-    wrong = {"dense": [({"dimensions": ["y"]}, "'dimensions': column 'y': it is no dimension"), ({"extents": {"x": 6}}, "'extents': column 'x'"), ({"types": {"v": "FLOAT64"}}, "'types': column 'v': FLOAT32"), ({"types": {"x": "UINT8"}}, "'types': column 'x': INT32"),
+    wrong = {"dense": [({"dimensions": ["y"]}, "'dimensions': column 'y': it is not a dimension"), ({"extents": {"x": 6}}, "'extents': column 'x'"), ({"types": {"v": "FLOAT64"}}, "'types': column 'v': FLOAT32"), ({"types": {"x": "UINT8"}}, "'types': column 'x': INT32"),
                        ({"filters": {"v": "gzip(4)"}}, "'filters': column 'v'"), ({"enumerate": ["day"]}, "'enumerate': column 'day': it has no enumeration"), ({"capacity": 8}, "'capacity'"), ({"cell_order": "row"}, "'cell_order'"), ({"kind": "sparse"}, "'kind'"),
                        ({"domains": {"x": [0, 9]}, "dimensions": ["x"]}, "'domains': column 'x': it has another domain"), ({"labels": {"t": "n"}}, "'labels'"), ({"format_version": 21}, "'format_version'"), ({"nothing": 1}, "nothing")],
              "sparse": [({"dimensions": ["x"]}, "'dimensions'"), ({"duplicates": False}, "'duplicates'"), ({"tile_order": "row"}, "'tile_order'"), ({"dimensions": ["x", "y"], "domains": {"y": [0, 100]}}, "'domains': column 'y'")],
@@ -618,7 +618,7 @@ def test_statements_that_are_refused():
                       ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
         refused(db, part, sql)
     for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail, append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
-                          ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none stands alone")):
+                          ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none cannot be combined with other filters")):
         check_contains(message(db, "SELECT tessera_create_as('refused', 'SELECT 1 AS a', ?)", (options,)), part)
         assert not os.path.exists("refused")
 

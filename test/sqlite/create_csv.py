@@ -97,12 +97,12 @@ def test_quotes_and_line_ends():
 
 def test_lines_that_are_not_sound():
     db = database()
-    for text, part in (("a,b\n1,2\n3\n", "line 3: 1 fields, where 2 columns are named"), ("a,b\n1,2,3\n", "line 2: 3 fields"), ('a,b\n1,"x"y\n', "line 2: text behind a closing quote"),
+    for text, part in (("a,b\n1,2\n3\n", "line 3: 1 fields, but 2 columns are named"), ("a,b\n1,2,3\n", "line 2: 3 fields"), ('a,b\n1,"x"y\n', "line 2: text behind a closing quote"),
                        ('a,b\n1,x"y\n', "line 2: a quote within a field"), ('a,b\n"1\n2",3\n4,"x\n', "line 4: a quote that is opened and not closed"), ("", "is empty"), ("a,,b\n1,2,3\n", "column 2 has no name"),
                        ("a,A\n1,2\n", "two columns are called 'A'")):
         refused(db, part, text)
     refused(db, "line 3: column 'a': 'x' is no INT8", "a\n1\nx\n", types={"a": "INT8"})
-    refused(db, "line 2: column 'a': 'x' is no number", "a\nx\n", types={"a": "FLOAT32"})
+    refused(db, "line 2: column 'a': 'x' is not a number", "a\nx\n", types={"a": "FLOAT32"})
     got = json.loads(make(db, 'a,b\n1,2\nbad\n3,4\n5,"x"y\n6,"7\n8,9\n', on_error="skip"))
     same((got["rows"], got["skipped"], got["lines"]), (3, 3, [3, 5, 6]))
     check_contains(got["first"], "line 3: 1 fields")
@@ -139,8 +139,8 @@ def test_domains_past_int64():
 def test_a_header_alone():
     db = database()
     for text in ("a,b\n", "a,b", "a,b\nbad\n"):
-        refused(db, "column 'a': no line decides its type: say types", text, on_error="skip")
-    refused(db, "column 'b': no line decides its type: say types", "a,b\n", types={"a": "INT8"})
+        refused(db, "column 'a': no line determines its type: give it in types", text, on_error="skip")
+    refused(db, "column 'b': no line determines its type: give it in types", "a,b\n", types={"a": "INT8"})
     same(make(db, "a,b\n", dimensions=["a"], domains={"a": [0, 9]}, types={"a": "INT8", "b": "TEXT"}), 0)
     same(make(db, "b,a\n", if_exists="append"), 0)
     same(make(db, "b,a\nx,3\n", if_exists="append"), 1)
@@ -154,7 +154,7 @@ def test_skipped_lines_at_the_coordinates_of_others():
     db = database()
     text = 'x,y,name\n1,2,"a\nb"\n1,3,c\nbad\n\n1,2,d\n1,4,\n1,2,e\nbad\n1,4,f\n'
     got = json.loads(make(db, text, dimensions=["x", "y"], on_error="skip"))
-    same(got, {"rows": 3, "skipped": 5, "lines": [5, 7, 9, 10, 11], "first": "line 5: 1 fields, where 3 columns are named"})
+    same(got, {"rows": 3, "skipped": 5, "lines": [5, 7, 9, 10, 11], "first": "line 5: 1 fields, but 3 columns are named"})
     same(rows(db), [(1, 2, "a\nb"), (1, 3, "c"), (1, 4, "")])
     same(db.value("SELECT kind FROM tessera_array('t')"), "dense")
     got = json.loads(make(db, "x,v\n1,1\n1,2\n2,x\n", "first", types={"v": "INT8"}, dimensions=["x"], on_error="skip"))
@@ -208,7 +208,7 @@ def test_options():
     refused(db, "a delimiter that CSV uses itself", "a\n1\n", delimiter='"')
     check_contains(make(db, "a\n1\n", "explained", explain=True), "a INT64 FILTERS")
     check_contains(db.error("SELECT tessera_create_csv('x', 'missing.csv')").text, "missing.csv")
-    check_contains(db.error("SELECT tessera_create_csv('x', '.')").text, "ordinary file")
+    check_contains(db.error("SELECT tessera_create_csv('x', '.')").text, "regular file")
 
 
 def test_a_restricted_connection():

@@ -124,7 +124,7 @@ def test_refused():
     for select, part in (("SELECT 1.5 AS a UNION ALL SELECT NULL", "row 2: column 'a': NULL in a label"), ("SELECT x'01' AS a", "a BLOB cannot be a dimension")):
         refused(db, part, select, labels={"a": "i"})
     db.query("CREATE TABLE numbers(a REAL)")
-    for options, part in (({"labels": {"nope": "i"}}, "'labels': the source has no column 'nope'"), ({"labels": {"lat": "lon"}}, "'lon' is a column: say a new name"), ({"labels": {"lat": "lat"}}, "'lat' is a column"),
+    for options, part in (({"labels": {"nope": "i"}}, "'labels': the source has no column 'nope'"), ({"labels": {"lat": "lon"}}, "'lon' is a column: choose another name"), ({"labels": {"lat": "lat"}}, "'lat' is a column"),
                           ({"labels": {"lat": "y", "lon": "Y"}}, "the dimension 'Y' has two labels"), ({"labels": {"lat": 1}}, "'labels': column 'lat': expected text"), ({"labels": {"lat": ""}}, "expected the name of a dimension"),
                           ({"labels": ["lat"]}, ""), ({"labels": {"lat": "y"}, "columns": ["lon", "v"]}, "'columns' leaves column 'lat' out"), ({"labels": BOTH, "enumerate": ["lat"]}, "has no enumeration"),
                           ({"labels": BOTH, "types": {"lat": "BOOL"}}, ""), ({"labels": BOTH, "types": {"lat": "FLOAT64[]"}}, ""), ({"labels": BOTH, "domains": {"y": [0, 2]}}, "dimension 'y': the labels of column 'lat' take 0 to 3, not all of which lie in its domain"),

@@ -95,8 +95,8 @@ def test_2_type_of_a_column_of_csv():
          [("x\n1\n-20\n0\n", {}, "x INT64"), ("x\n1\n2.5\n1e3\nnan\n", {}, "x FLOAT64"), ("x\n1\n007\n", {}, "x UTF8"), ('x\n1\n"2"\n', {}, "x UTF8"), ("x\n9223372036854775807\n", {}, "x INT64"),
           ("x\n9223372036854775808\n", {}, "x UINT64"), ("x,y\n1,\n,b\n", {}, "x INT64 FILTERS", "y UTF8"), ("x\n+1\n", {}, "x UTF8"), ("x\n1\n", {"types": {"x": "UINT8"}}, "x UINT8"),
           ("x\n2024-01-01\n", {}, "x UTF8"), ("x\n.5\n", {}, "x UTF8")],
-         [("x\n1\n007x\n", {"types": {"x": "INT32"}}, "line 3: column 'x'"), ("x\n1e3\nabc\n", {"types": {"x": "FLOAT32"}}, "line 3: column 'x': 'abc' is no number"),
-          ("x,y\n1\n", {}, "line 2: 1 fields, where 2 columns are named"), ("x,x\n1,2\n", {}, "two columns are called 'x'")])
+         [("x\n1\n007x\n", {"types": {"x": "INT32"}}, "line 3: column 'x'"), ("x\n1e3\nabc\n", {"types": {"x": "FLOAT32"}}, "line 3: column 'x': 'abc' is not a number"),
+          ("x,y\n1\n", {}, "line 2: 1 fields, but 2 columns are named"), ("x,x\n1,2\n", {}, "two columns are called 'x'")])
 
 
 def test_3_type_of_an_arrow_column():
@@ -144,7 +144,7 @@ def test_6_domain():
           (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [0, 9]}}, "x INT64 DIMENSION(0, 9"), (values((1, 1), (-2, 2), names="x y"), {"dimensions": ["x", "y"], "types": {"x": "INT8", "y": "INT32"}, "domains": {"x": [-5, 5], "y": [0, 9]}, "kind": "sparse"}, "x INT8 DIMENSION(-5, 5)"),
           (GRID, {"dimensions": ["y", "x"], "types": {"y": "INT8", "x": "INT32"}, "domains": {"y": [-5, 5]}}, "y INT32 DIMENSION(-5, 5, 11)")],
          [(values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [2, 9]}}, "row 1: dimension 'x': 1 is outside the domain, 2 to 9"), (values((1, 1), names="x v"), {"dimensions": ["x"], "domains": {"x": [9, 2]}}, "column 'x'"),
-          (values((1, 1), names="x v"), {"dimensions": ["x"], "grow": ["v"]}, "column 'v' is no dimension")])
+          (values((1, 1), names="x v"), {"dimensions": ["x"], "grow": ["v"]}, "column 'v' is not a dimension")])
 
 
 def test_7_extent():
@@ -155,7 +155,7 @@ def test_7_extent():
           (GRID, {"dimensions": ["y", "x"], "domains": {"y": [0, 9], "x": [0, 99]}}, "x INT64 DIMENSION(0, 99, 100)", "y INT64 DIMENSION(0, 9, 10)"), (GRID, {"dimensions": ["y", "x"], "domains": {"x": [0, 999999]}}, "x INT64 DIMENSION(0, 999999, 125000)", "y INT64 DIMENSION(0, 1, 2)"),
           (GRID, {"dimensions": ["y", "x"], "grow": ["y"]}, "y INT64 DIMENSION(-9223372036854775808, 9223372036854775805, 2) CURRENT(0, 1)", "x INT64 DIMENSION(0, 2, 3)"),
           (values(tuple(n + 0.5 for n in range(18)), names=" ".join(f"d{n}" for n in range(18))), {"dimensions": [f"d{n}" for n in range(17)]}, "cell_order=row"), (values((0.5, "k", 1), names="y x v"), {"dimensions": ["y", "x"]}, "cell_order=row"), (values((0.5, 1), names="x v"), {"dimensions": ["x"]}, "cell_order=row")],
-         [(GRID, {"dimensions": ["y", "x"], "extents": {"v": 2}}, "column 'v' is no dimension"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": 0}}, "dimension 'x': its tile extent must be above 0"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": "many"}}, "column 'x'")])
+         [(GRID, {"dimensions": ["y", "x"], "extents": {"v": 2}}, "column 'v' is not a dimension"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": 0}}, "dimension 'x': its tile extent must be above 0"), (GRID, {"dimensions": ["y", "x"], "extents": {"x": "many"}}, "column 'x'")])
 
 
 def test_8_filters():
@@ -169,7 +169,7 @@ def test_8_filters():
 def test_9_null():
     rule(select,
          [(values(1, None), {}, "x INT64 FILTERS", "not NOT NULL"), (values(1, 2), {}, "x INT64 FILTERS", "not NOT NULL"), (values(1, 2), {"not_null": ["x"]}, "x INT64 NOT NULL"), ("SELECT 9e999 - 9e999 AS x UNION ALL SELECT 0.5", {}, "x FLOAT64 FILTERS")],
-         [(values(1, None), {"not_null": ["x"]}, "row 2: column 'x': NULL in a column of not_null"), (values(1, 2), {"not_null": ["x"], "nullable": ["x"]}, "column 'x' is in not_null and in nullable")])
+         [(values(1, None), {"not_null": ["x"]}, "row 2: column 'x': NULL in a column of not_null"), (values(1, 2), {"not_null": ["x"], "nullable": ["x"]}, "column 'x' is in both not_null and nullable")])
     rule(arrow, [(([INTEGERS], 2), {}, "v INT64"), (([("v", "l", 2, [b"\x01", packed("q", 4, 5)])], 2), {}, "v INT64 FILTERS"), (([("g", "g", 2, [None, packed("d", 1, float("nan"))])], 2), {}, "g FLOAT64")],
          [(([("v", "l", 2, [b"\x01", packed("q", 4, 5)])], 2), {"not_null": ["v"]}, "column 'v'")])
 
@@ -193,7 +193,7 @@ def test_11_labels():
     rule(select,
          [(grid, labels, "y INT64 DIMENSION(0, 1, 2)", "LABEL lat FLOAT64 DECREASING", "LABEL lon INT64", "kind=dense"), (grid + " ORDER BY lat", labels, "LABEL lat FLOAT64 ", "not DECREASING"),
           (values(("a", 1), ("b", 2), names="k v"), {"labels": {"k": "i"}}, "LABEL k"), (grid, {**labels, "dimensions": ["x", "y"]}, "x INT64 DIMENSION")],
-         [(values((1.5, 1), (None, 2), names="lat v"), {"labels": {"lat": "y"}}, "column 'lat'"), (grid, {"labels": {"lat": "lon"}}, "'lon' is a column: say a new name"), (grid, {"labels": {"lat": "y", "lon": "y"}}, "has two labels"),
+         [(values((1.5, 1), (None, 2), names="lat v"), {"labels": {"lat": "y"}}, "column 'lat'"), (grid, {"labels": {"lat": "lon"}}, "'lon' is a column: choose another name"), (grid, {"labels": {"lat": "y", "lon": "y"}}, "has two labels"),
           (grid, {"labels": {"lat": ""}}, "expected the name of a dimension"), ("SELECT 9e999 - 9e999 AS lat, 1 AS v", {"labels": {"lat": "y"}}, "lat")])
 
 

@@ -421,7 +421,7 @@ def test_group():
     check_contains(db.error("INSERT INTO g(t_2, y, x, w, v) VALUES('a', 1, 1, 0, 5)").text, "the coordinates of a group can be read")
     db.query("INSERT INTO g(t, y, x, w, v) VALUES(0, 1, 1, 0, 5)")
     check_contains(db.error("UPDATE g SET y_2 = 1").text, "cannot be set")
-    for name, part in ((os.path.join(folder, "alone"), "option labels='group': "), (None, "an array in the database lies in no group")):
+    for name, part in ((os.path.join(folder, "alone"), "option labels='group': "), (None, "an array in the database is in no group")):
         given = literal(name) + ", " if name else ""
         if name:
             db.query(f"CREATE VIRTUAL TABLE n USING tessera({given}kind=dense, y INT32 DIMENSION(0, 1, 2), v INT32)")
@@ -1007,7 +1007,7 @@ def test_create_refused():
                           (f"{y} LABEL q REAL LABEL q REAL, {v}", "two columns are named q"), (f"{y} LABEL q REAL UNORDERED, {v}", "without an order are not supported"),
                           (f"{y} LABEL q BLOB, {v}", "BLOB cannot be a label's datatype"), (f"{y} LABEL q REAL FILTERS(dictionary), {v}", "attribute 'label': filter dictionary"),
                           (f"{y} LABEL p REAL LABEL q REAL FILTERS(dictionary), {v}", "label 'q'"), (f"{y} LABEL q REAL, {v}, format_version=17", "need format version 18"),
-                          (f"{y} LABEL q REAL[2], {v}", "one value at each coordinate")):
+                          (f"{y} LABEL q REAL[2], {v}", "one value per coordinate")):
         check_contains(db.error(f"CREATE VIRTUAL TABLE z USING tessera({literal(path)}, kind=dense, {columns})").text, part)
         same(os.listdir(folder), [], columns)
     db.close()

@@ -190,7 +190,7 @@ def test_the_check_looks_at_the_levels():
     check_contains(found[0][1], "level 2 of the overviews: ")
     shutil.rmtree("a.overviews/1")
     found = db.query("SELECT severity, message FROM tessera_check('a')")
-    same(found[0], ("note", "level 1 of the overviews is missing: tessera_make_overviews(path) makes them anew"))
+    same(found[0], ("note", "level 1 of the overviews is missing: tessera_make_overviews(path) makes them again"))
     db.query("SELECT tessera_make_overviews('a', '{\"rebuild\":true}')")
     same(db.query("SELECT * FROM tessera_check('a')"), [], "made anew")
     db.query("UPDATE a SET w = 9 WHERE t = 2 AND y = 100 AND x = 50")

@@ -403,7 +403,7 @@ def test_wrong_arguments_are_refused():
         same(e.code in (code, None), True, f"{options}: code {e.code}")
     refused({"widht": 3}, "no option is called 'widht': width, height, min, max, flip, overviews, colormap, nodata", ERROR)
     refused({"colormap": "gray"}, "no option is called 'colormap': width, height, min, max, flip, overviews", ERROR, "tessera_preview")
-    refused({"colormap": "jet"}, "'colormap': no map is called 'jet': viridis, magma, inferno, turbo, coolwarm, gray, terrain", ERROR)
+    refused({"colormap": "jet"}, "'colormap': no colormap is called 'jet': viridis, magma, inferno, turbo, coolwarm, gray, terrain", ERROR)
     refused({"colormap": 3}, "'colormap': expected text, not 3", MISMATCH)
     refused({"width": 0}, "'width': expected an integer from 1 to 65535, not 0", RANGE)
     refused({"width": -5}, "'width': expected an integer from 1 to 65535, not -5", RANGE)
@@ -431,7 +431,7 @@ def test_wrong_arguments_are_refused():
         check_contains(db.error(sql, (climate,)).text, text)
     db.query("CREATE VIRTUAL TABLE s USING tessera(contig TEXT DIMENSION, p INT32 DIMENSION(0, 9), q INT32 DIMENSION(0, 9), name TEXT, v INT32, w INT32[3])")
     for sql, text in (("SELECT tessera_png('db:s', 'v')", "array db:s has no cells there"),
-                      ("SELECT tessera_png('db:s', 'name')", "attribute 'name' is UTF8: a picture is made of numbers"),
+                      ("SELECT tessera_png('db:s', 'name')", "attribute 'name' is UTF8: a picture needs numbers"),
                       ("SELECT tessera_png('db:s', 'w')", "attribute 'w' has several values in a cell")):
         check_contains(db.error(sql).text, text)
     db.query("INSERT INTO s VALUES('a', 1, 1, 'n', 1, '[1,2,3]')")
@@ -447,7 +447,7 @@ def test_wrong_arguments_are_refused():
     check_contains(e.text, "memory_mb")
     if host.binding == "sqlite3" and hasattr(db.raw, "setlimit"):
         db.raw.setlimit(0, 2000)
-        check_contains(db.error("SELECT tessera_png(?, 'elevation')", (relief,)).text, "540 x 270 pixels are more than a value of SQLite holds (2000 bytes)")
+        check_contains(db.error("SELECT tessera_png(?, 'elevation')", (relief,)).text, "540 x 270 pixels exceed SQLite's limit for a value (2000 bytes)")
 
 
 def test_the_picture_of_the_readme_is_the_demos():

@@ -105,8 +105,8 @@ def test_places_without_a_row_are_nan():
     check_grid(db, "SELECT lat, avg(nullif(lat, 0)) FROM t GROUP BY 1", 1)
     kind, shape, numbers = npy(db.value("SELECT tessera_npy('SELECT lat, max(temp) FROM t WHERE temp > 1000 GROUP BY 1')"))
     same((kind, shape, numbers), ("<f8", (0,), []), "no rows")
-    refused(db, "'count(*)' is INTEGER, and has NULLs or no row for some keys", "SELECT lat, count(*) FROM t WHERE lat <> 0 GROUP BY 1")
-    refused(db, "write ifnull", "SELECT lat, sum(nullif(lat, 0)) FROM t GROUP BY 1")
+    refused(db, "'count(*)' is INTEGER, but has NULLs or no row for some keys", "SELECT lat, count(*) FROM t WHERE lat <> 0 GROUP BY 1")
+    refused(db, "use ifnull", "SELECT lat, sum(nullif(lat, 0)) FROM t GROUP BY 1")
     check_grid(db, "SELECT lat, CAST(count(*) AS REAL) FROM t WHERE lat <> 0 GROUP BY 1", 1)
     db.close()
 
@@ -130,12 +130,12 @@ def test_what_has_no_place_in_a_grid_is_refused():
             ("several columns could be the values (min(temp), max(temp))", "SELECT lat, min(temp), max(temp) FROM t GROUP BY 1"),
             ("the query has no column 'x'; it has lat, max(temp)", "SELECT lat, max(temp) FROM t GROUP BY 1", "x"),
             ("all columns of the query are keys", "SELECT lat, lon FROM t GROUP BY 1, 2"),
-            ("several rows have one place", "SELECT lat, temp FROM t"),
+            ("several rows have the same position", "SELECT lat, temp FROM t"),
             ("the key 'wind' has a NULL", "SELECT wind, avg(v) FROM s GROUP BY 1"),
             ("a query has no slice", "SELECT lat, max(temp) FROM t GROUP BY 1", "max(temp)", "{}"),
             ("no such table: nosuch", "SELECT a FROM nosuch"), ("not evaluated over columns", "SELECT group_concat(name) FROM t"),
             ("syntax error", "SELECT lat, max(temp) FROM t GROUP BY 1; DROP TABLE t"), ("parameters are not allowed", "SELECT lat, max(temp) + ? FROM t GROUP BY 1"),
-            ("neither a key", "SELECT lon, sum(temp) FROM t GROUP BY lat"), ("a path wants an attribute", "t")):
+            ("neither a key", "SELECT lon, sum(temp) FROM t GROUP BY lat"), ("a path must be followed by an attribute", "t")):
         refused(db, words, *arguments)
     refused(db, "'max(name)' is text or bytes", "SELECT lat, max(name) FROM t GROUP BY 1", code=MISMATCH)
     refused(db, "has more than", "SELECT n * 1000000000 + lat AS far, max(temp) FROM t GROUP BY 1", code=TOOBIG)
@@ -182,7 +182,7 @@ def test_the_picture_of_a_query_has_its_rows():
         refused(db, "the query has no rows", "SELECT lat, lon, sum(n) FROM t WHERE n < 0 GROUP BY 1, 2", name=name)
         refused(db, "no option is called 'size'", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", '{"size": 1}', name=name)
         refused(db, "a query has no slice", "SELECT lat, lon, sum(n) FROM t GROUP BY 1, 2", "{}", "{}", name=name)
-        refused(db, "a path wants an attribute", "t", name=name)
+        refused(db, "a path must be followed by an attribute", "t", name=name)
     db.close()
 
 
@@ -197,7 +197,7 @@ def test_labels_are_axes_of_cells():
     check_grid(db, "SELECT y, lat, v FROM l WHERE t = 0", 1, "SELECT y, v FROM l WHERE t = 0")
     check_grid(db, "SELECT t, lat, y FROM l", 2, "SELECT t, y, lat FROM l", "lat")
     check_grid(db, "SELECT lat FROM l", 2, "SELECT t, y, lat FROM l", "lat")
-    refused(db, "several rows have one place", "SELECT lat, v FROM l")
+    refused(db, "several rows have the same position", "SELECT lat, v FROM l")
     refused(db, "the key 'name' has a NULL", "SELECT name, v FROM l WHERE t = 0")
     refused(db, "all columns of the query are keys", "SELECT lat, day FROM l")
     check_contains(db.value("SELECT tessera_preview('SELECT day, lat, v FROM l', '{\"width\": 3, \"height\": 2}')"), 'down day "2024-01-01" to "2024-01-03", right lat 46 to 47.5')

@@ -731,8 +731,8 @@ def test_a_text_alone_is_no_condition():
     db = opened()
     for term in ("name", "likely(name)", "max(name, 'w')", "iif(n > 5, name, 'x')"):
         for text in (f"SELECT count(*) FROM t WHERE {term}", f"SELECT day FROM t WHERE {term}", f"SELECT count(*) FILTER (WHERE {term}) FROM t"):
-            check_contains(refusal(db, text), "a text is no condition")
-    check_contains(refusal(db, "SELECT count(*) FROM s WHERE wind"), "a text is no condition")
+            check_contains(refusal(db, text), "a text is not a condition")
+    check_contains(refusal(db, "SELECT count(*) FROM s WHERE wind"), "a text is not a condition")
     same(rows_of(db, "SELECT count(*) FROM t WHERE name > 'w2'"), [(300,)], "a comparison")
     db.close()
 

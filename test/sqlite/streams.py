@@ -151,7 +151,7 @@ def test_tokens_are_taken_once():
     assert not reader.functions.take_new(b"0" * 32), "a token that nobody gave"
     reader.close()
     tokens = [db.value("SELECT tessera_stream('db:d')") for _ in range(256)]
-    check_contains(db.error("SELECT tessera_stream('db:d')").text, "256 streams of this connection wait")
+    check_contains(db.error("SELECT tessera_stream('db:d')").text, "256 streams of this connection have not been read")
     for token in tokens:
         reader.functions.free_stream(reader.functions.take_new(token.encode()))
     db.close()
@@ -361,11 +361,11 @@ def test_lent_memory():
     out, ask = (C.c_int16 * 4)(), "SELECT tessera_npy('db:b', 'v', '{\"x\":[1,2]}', json_object('into', ?))"
     same(db.value(ask, (lend(out, text),)), text)
     same(list(out), [2, 4, 3, 5])
-    check_contains(db.error(ask, (token.value.decode(),)).text, "no memory has this token")
+    check_contains(db.error(ask, (token.value.decode(),)).text, "unknown token")
     check_contains(db.error(ask, (lend((C.c_int16 * 5)(), text),)).text, "the memory has 10 bytes")
     check_contains(db.error(ask, (lend(out, text.replace("2, 2", "4, 1")),)).text, "the block is")
     check_contains(db.error("SELECT tessera_npy('db:b', 'q', NULL, json_object('into', ?))", (lend(out, text),)).text, "no attribute 'q'")
-    check_contains(db.error(ask, (token.value.decode(),)).text, "no memory has this token")
+    check_contains(db.error(ask, (token.value.decode(),)).text, "unknown token")
     check_contains(db.error("SELECT tessera_write_npy('db:b', 'v', ?)", (lend(given, "(8,)"),)).text, "header of lent memory")
     for options, words in (('{"x":1}', "no option is called 'x'"), ('{"header":1}', "true or false"), ('{"into":7}', "expected text, not 7"), ('{"as_of":1,"as_of":2}', "twice")):
         check_contains(db.error("SELECT tessera_npy('db:b', 'v', NULL, ?)", (options,)).text, words)

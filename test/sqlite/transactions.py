@@ -254,7 +254,7 @@ def test_deletes_of_duplicates_beside_a_merge():
                 db.query("COMMIT")
                 same(other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), left, (statement, meanwhile))
             else:
-                check_contains(db.error("COMMIT").text, "another one has the same, and would go, too")
+                check_contains(db.error("COMMIT").text, "another cell has the same coordinates and would be deleted, too")
                 same((9,) in other.query("SELECT v FROM t WHERE s = 'k1' ORDER BY v"), True, (statement, meanwhile))
             sound(array(file))
 
@@ -269,7 +269,7 @@ def test_duplicates_that_cannot_be_deleted_fail_in_their_statement():
     for sql in ("DELETE FROM t WHERE v = 1", "DELETE FROM t WHERE v = (SELECT max(v) FROM t)", "DELETE FROM t WHERE v IN (SELECT v FROM t WHERE v < 2)", "DELETE FROM t WHERE s = 'k1' OR v = 2",
                 "DELETE FROM t WHERE EXISTS (SELECT 1 FROM t o WHERE o.s = t.s AND o.v > t.v)", "UPDATE t SET v = (SELECT max(v) FROM t) + 1 WHERE v = 1",
                 "UPDATE t SET v = 0 FROM (SELECT max(v) AS m FROM t) AS q WHERE t.v = q.m"):
-        check_contains(db.error(sql).text, "another one has the same, and would go, too")
+        check_contains(db.error(sql).text, "another cell has the same coordinates and would be deleted, too")
     for sql, left in (("DELETE FROM t WHERE v IN (1, 3) OR s IN ('k1', 'k0')", 2), ("INSERT INTO t VALUES('k2', 7), ('k2', 8)", 4), ("DELETE FROM t WHERE rowid IN (SELECT o.rowid FROM t AS o WHERE o.s = t.s)", 0)):
         db.query(sql)
         same(db.query("SELECT count(*) FROM t"), [(left,)], sql)
@@ -358,31 +358,115 @@ def test_a_commit_hook_that_refuses_rolls_back():
         same((keys(db), outside(file)), ([3], [3]))
 
 
-def test_a_commit_that_could_not_be_published_is_published_by_a_statement_on_another_array():
-    """A database in memory has no record of it, so nothing else would publish it until the array itself is used. The commit hook runs between xSync and xCommit."""
-    if os.name == "nt" or not hasattr(Database(load=False).raw, "set_commit_hook"):
-        return
+def commit_unpublished(db, *statements):
+    """Commits statements in the database alone: from the commit hook on, which runs between xSync and xCommit, no file can be opened."""
     import resource
-    folder = tempfile.mkdtemp(dir=host.FOLDER)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    db.query("BEGIN")
+    for statement in statements:
+        db.query(statement)
+    db.raw.set_commit_hook(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard)) is not None)
+    try:
+        db.query("COMMIT")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    db.raw.set_commit_hook(None)
+
+
+def can_commit_unpublished():
+    return os.name != "nt" and hasattr(Database(load=False).raw, "set_commit_hook")
+
+
+def test_a_commit_that_could_not_be_published_is_published_by_writing_another_array():
+    """A database in memory has no record of it, so nothing else would publish it until the array itself is written."""
+    if not can_commit_unpublished():
+        return
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
     db, other = Database(), Database()
     for name in ("a", "b"):
         make(db, name, path=os.path.join(folder, name))
         db.query(f"INSERT INTO {name} VALUES(1, 1, 'x')")
     other.table("a", os.path.join(folder, "a"))
     db.query("CREATE TABLE o(x)")
-    db.raw.set_commit_hook(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard)) is not None)   # no file can be opened any more
-    db.query("BEGIN")
-    db.query("INSERT INTO a VALUES(2, 2, 'y')")
-    db.query("INSERT INTO o VALUES(1)")
-    try:
-        db.query("COMMIT")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    db.raw.set_commit_hook(None)
-    same(keys(other, "a"), [1])
-    same(keys(db, "b"), [1])
-    same(keys(other, "a"), [1, 2])
+    commit_unpublished(db, "INSERT INTO a VALUES(2, 2, 'y')", "INSERT INTO o VALUES(1)")
+    same((keys(db, "a"), keys(other, "a")), ([1, 2], [1]))
+    same((keys(db, "b"), keys(other, "a")), ([1], [1]))
+    db.query("INSERT INTO b VALUES(2, 2, 'y')")
+    same((keys(db, "a"), keys(other, "a")), ([1, 2], [1, 2]))
+
+
+OLD = "x INT DIMENSION(0, 100000), a INT NOT NULL, s TEXT NOT NULL, format_version=3"
+READS = ("SELECT x FROM t ORDER BY x", "SELECT x FROM t WHERE x = 2", "SELECT count(*) FROM t", "SELECT x FROM t WHERE as_of = 1000",
+         "SELECT * FROM q", "SELECT count(*) FROM tessera_fragments('db:t')", "SELECT tessera_ddl('db:t')")
+
+
+def test_reading_publishes_nothing():
+    """A commit that xCommit could not publish is read as committed, and no statement that reads writes a file for that. Writing, tessera_recover and close publish it."""
+    if not can_commit_unpublished():
+        return
+    dense = "x INT DIMENSION(1, 10, 5), a INT"
+    kinds = (("sparse", SPARSE, "INSERT INTO t VALUES(2, 2, 'y')", [1, 2]), ("delete", SPARSE, "DELETE FROM t WHERE x = 1", []),
+             ("both", SPARSE + ", duplicates=yes", "INSERT INTO t VALUES(2, 2, 'y'); DELETE FROM t WHERE x = 1", [2]),
+             ("dense", dense + ", kind=dense", "INSERT INTO t VALUES(2, 2)", [1, 2]), ("old", OLD, "INSERT INTO t VALUES(2, 2, 'y')", [1, 2]))
+    for way in ("write", "recover", "close"):
+        for kind, definition, statements, expected in kinds:
+            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), kind)
+            db, other = Database(), Database()
+            make(db, "t", definition, path)
+            db.query("INSERT INTO t VALUES(1, 1)" if kind == "dense" else "INSERT INTO t VALUES(1, 1, 'x')")
+            other.table("t", path)
+            db.query("CREATE TABLE o(x)")
+            db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(x) AS s FROM t)")
+            seen = keys(db)
+            commit_unpublished(db, *statements.split("; "), "INSERT INTO o VALUES(1)")
+            before = files(path)
+            for read in READS:
+                db.query(read)
+                same(files(path), before, (kind, read))
+            shown = keys(db) if kind != "dense" else [row[0] for row in db.query("SELECT x FROM t WHERE a IS NOT NULL ORDER BY x")]
+            same(shown, expected, kind)
+            same(keys(other), seen, (kind, "others do not see it yet"))
+            if way == "write":
+                db.query("INSERT INTO t VALUES(3, 3)" if kind == "dense" else "INSERT INTO t VALUES(3, 3, 'z')")
+            elif way == "recover":
+                db.query("SELECT tessera_recover('db:t')")
+            else:
+                db.close()
+            same([x for x in [row[0] for row in other.query("SELECT x FROM t WHERE a IS NOT NULL ORDER BY x")] if x != 3], expected, (kind, way))
+            sound(path)
+
+
+def unpublish(path, name):
+    """Restores the state that a crash between the commit of a CREATE and the array's publication leaves. Returns its files."""
+    old = name == "__array_schema.tdb"
+    os.rename(os.path.join(path, name if old else "__schema"), os.path.join(path, ".pending" + name))
+    return files(path)
+
+
+def test_reading_does_not_publish_a_creation():
+    """A table whose process died between its CREATE's commit and the array's publication shows the array as it is; writing it publishes it."""
+    for definition in (SPARSE, OLD):
+        file, db = open_database()
+        make(db, definition=definition)
+        db.query("INSERT INTO t VALUES(1, 1, 'a')")
+        db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(x) AS s FROM t)")
+        name = db.value("SELECT value FROM t_config WHERE key = 'creation'").split(" ")[0]
+        db.close()
+        before = unpublish(array(file), name)
+        db = again(file)
+        for read in READS:
+            db.query(read)
+            same(files(array(file)), before, read)
+        same(keys(db), [1])
+        db.query("INSERT INTO t VALUES(2, 2, 'b')")
+        same((keys(db), outside(file)), ([1, 2], [1, 2]))
+        db.close()
+        before = unpublish(array(file), name)
+        db = again(file)
+        same(keys(db), [1, 2])
+        same(files(array(file)), before)
+        db.close()   # publishes, too
+        same(outside(file), [1, 2])
 
 
 def test_a_commit_to_an_array_that_was_removed_fails():

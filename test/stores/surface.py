@@ -812,7 +812,7 @@ def fail_last_put(bucket, database, name, *statements):
 
 
 def test_postponed(bucket):
-    """What xCommit could not publish is published by the next statement, or a function, or when the connection closes; 'disown' gives it up."""
+    """What xCommit could not publish is read as committed, and published by a statement or function that writes, or when the connection closes; 'disown' gives it up."""
     create, fill = "CREATE VIRTUAL TABLE n USING tessera('{}', x INT32 DIMENSION(0, 9, 10), a INT32)", "INSERT INTO n VALUES (1, 10)"
 
     def outside(uri):
@@ -823,11 +823,15 @@ def test_postponed(bucket):
         db, uri = fail_last_put(bucket, database, f"made-both-{kind}", f"{create}; {fill}")
         assert bucket.keys(f"made-both-{kind}/__schema/") == []
         bucket.proxy.clear()
-        assert rows(db, "SELECT x, a FROM n") == outside(uri) == [(1, 10)], kind
+        assert rows(db, "SELECT x, a FROM n") == [(1, 10)] and bucket.keys(f"made-both-{kind}/__schema/") == [], kind
+        db.execute("INSERT INTO n VALUES (2, 20)")
+        assert rows(db, "SELECT x, a FROM n") == outside(uri) == [(1, 10), (2, 20)], kind
         db.execute("DROP TABLE n")
     db, uri = fail_last_put(bucket, ":memory:", "made-function", f"{create}; {fill}")
     bucket.proxy.clear()
-    assert value(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == 1 and outside(uri) == [(1, 10)]
+    assert value(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == 1 and bucket.keys("made-function/__schema/") == []
+    db.execute("SELECT tessera_consolidate(?)", (uri,)).fetchall()
+    assert outside(uri) == [(1, 10)]
     db, uri = fail_last_put(bucket, ":memory:", "closed", create, fill)
     bucket.proxy.clear()
     assert outside(uri) == []
@@ -835,7 +839,8 @@ def test_postponed(bucket):
     assert outside(uri) == [(1, 10)]
     db, uri = fail_last_put(bucket, ":memory:", "disowned", create, fill)
     assert len(bucket.keys("disowned/__fragments/")) > 0
-    raises(db, "SELECT * FROM n", says="AccessDenied")
+    assert rows(db, "SELECT * FROM n") == [(1, 10)]
+    raises(db, "INSERT INTO n VALUES (2, 20)", says="AccessDenied")
     db.execute("SELECT tessera_recover(?, '{\"disown\":true}')", (uri,)).fetchall()
     bucket.proxy.clear()
     assert rows(db, "SELECT * FROM n") == outside(uri) == [] == bucket.keys("disowned/__fragments/")
@@ -843,7 +848,8 @@ def test_postponed(bucket):
     for key in bucket.keys("removed/__fragments/"):
         bucket.boto.delete_object(Bucket=NAME, Key=key)
     bucket.proxy.clear()
-    raises(db, "SELECT * FROM n", code="SQLITE_CORRUPT", says="lost")
+    for statement in ("SELECT * FROM n", "SELECT count(*) FROM n", "SELECT tessera_recover('db:n')"):
+        raises(db, statement, code="SQLITE_CORRUPT", says="lost")
     assert rows(db, "SELECT * FROM n") == outside(uri) == []
 
 

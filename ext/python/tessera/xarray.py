@@ -83,7 +83,7 @@ def _members(path, given, left_out):
         if kind != "array" or name in left_out:
             continue
         if not _lies_below(place, path):
-            raise Denied(f"{path}: member {name!r} lies outside of the group's directory, at {place}: leave it out by drop_variables=[{name!r}], and open it by its own path")
+            raise Denied(f"{path}: member {name!r} is outside the group's directory, at {place}: leave it out by drop_variables=[{name!r}], and open it by its own path")
         found[name] = open_array(place, **given)
     return {name: array for name, array in found.items() if array.kind == "dense"}, typed_metadata(group)
 

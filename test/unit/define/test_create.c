@@ -118,34 +118,55 @@ static void test_abandon_removes_parents_it_has_made(void **state) {
   }
 }
 
-/* A creation that was closed without publishing stays on disk and can be published by its schema's name. Names that no
- * schema can have are refused. */
-static void test_recovery_publishes_by_name(void **state) {
+/* Finds a creation by the name of its schema. Returns tsr_creation_find's result. */
+static int find(const char *at, const char *name, tsr_creation **creation) {
+  *creation = NULL;
+  return tsr_creation_find(environment, at, name, creation, &error);
+}
+
+static void publish_found(const char *name) {
+  tsr_creation *creation;
+  assert_int_equal(find(path, name, &creation), 1);
+  ok(tsr_creation_publish(creation, &error));
+  tsr_creation_close(creation);
+}
+
+/* A creation that was closed without publishing stays on disk, and is found by its schema's name. Finding it and reading
+ * it publishes nothing, and it cannot be abandoned. Names that no schema can have are refused. */
+static void test_a_creation_is_found_by_name(void **state) {
   static const uint32_t versions[] = {3, 22};
+  tsr_creation *found;
   for (int v = 0; v < 2; v++) {
     char name[128];
     tsr_creation *creation = prepare(versions[v]);
     snprintf(name, sizeof name, "%s", tsr_creation_schema_name(creation));
     tsr_creation_close(creation);
     assert_int_equal(kind(), TSR_OBJECT_NONE);
-    assert_int_equal(tsr_creation_recover(environment, path, "__1_1_00000000000000000000000000000000", &error), 0);
-    assert_int_equal(kind(), TSR_OBJECT_NONE);
-    assert_int_equal(tsr_creation_recover(environment, path, name, &error), 1);
-    assert_int_equal(kind(), TSR_OBJECT_ARRAY);
-    assert_int_equal(tsr_creation_recover(environment, path, name, &error), 0);
+    assert_int_equal(find(path, "__1_1_00000000000000000000000000000000", &found), 0);
+    assert_int_equal(find(path, name, &found), 1);
+    const tsr_array_options options = {.creation = found};
     tsr_array *array = NULL;
+    ok(tsr_array_open(environment, path, &options, &array, &error));
+    ok(tsr_creation_abandon(found, &error));
+    tsr_creation_close(found);
+    assert_int_equal(kind(), TSR_OBJECT_NONE);
+    publish_found(name);
+    assert_int_equal(kind(), TSR_OBJECT_ARRAY);
+    assert_int_equal(find(path, name, &found), 0);
+    assert_int_equal(count_fragments(array), 0); /* the handle from before stays valid */
+    tsr_array_close(array);
     ok(tsr_array_open(environment, path, NULL, &array, &error));
     tsr_array_close(array);
   }
-  assert_int_equal(tsr_creation_recover(environment, "/nowhere", "__array_schema.tdb", &error), 0);
+  assert_int_equal(find("/nowhere", "__array_schema.tdb", &found), 0);
   static const char *const bad[] = {"", "../x", "__schema", "__1_1_ab/cd", "x"};
-  for (int i = 0; i < 5; i++) assert_int_equal(tsr_creation_recover(environment, path, bad[i], &error), TSR_CORRUPT);
+  for (int i = 0; i < 5; i++) assert_int_equal(find(path, bad[i], &found), TSR_CORRUPT);
 }
 
 /* Two processes publish the same creation: the second one fails, and the array is intact. */
 static void test_second_publication_fails(void **state) {
   tsr_creation *creation = prepare(22);
-  assert_int_equal(tsr_creation_recover(environment, path, tsr_creation_schema_name(creation), &error), 1);
+  publish_found(tsr_creation_schema_name(creation));
   assert_true(tsr_creation_publish(creation, &error) < 0);
   tsr_creation_close(creation);
   assert_int_equal(kind(), TSR_OBJECT_ARRAY);
@@ -287,7 +308,7 @@ static void test_recovery_does_not_publish_prepared_cells(void **state) {
   tsr_writer_close(writer);
   tsr_array_close(array);
   tsr_creation_close(creation);
-  assert_int_equal(tsr_creation_recover(environment, path, name, &error), 1);
+  publish_found(name);
   ok(tsr_array_open(environment, path, NULL, &array, &error));
   assert_int_equal(count_fragments(array), 0);
   tsr_array_close(array);
@@ -298,7 +319,7 @@ int main(void) {
       cmocka_unit_test(test_prepared_array_is_invisible_until_published),
       cmocka_unit_test(test_enumeration_of_prepared_array_can_be_read),
       cmocka_unit_test(test_abandon_removes_parents_it_has_made),
-      cmocka_unit_test(test_recovery_publishes_by_name),
+      cmocka_unit_test(test_a_creation_is_found_by_name),
       cmocka_unit_test(test_second_publication_fails),
       cmocka_unit_test(test_cells_written_before_publication_appear),
       cmocka_unit_test(test_abandon_removes_written_cells),
