@@ -770,13 +770,16 @@ static bool has_unlabelled(const choice *c, tsr_error *error) {
   tsr_snapshot *core = NULL;
   bool any = false;
   for (uint32_t i = 0; i < table->column_count; i++) any |= table->columns[i].has_every_label && is_used(c, (int)i);
-  if (!any || tsx_array_permitted(table->connection, table->array, error) < 0 ||
-      tsr_snapshot_open(table->array->core, table->schema, o->times.since, o->times.as_of, &core, error) < 0)
-    return false;
-  const bool failed =
-      tsx_table_labels(table, error) == TSR_OK && tsx_table_check_labels(table, core, error) == TSR_ERROR;
+  if (!any) return false;
+  int code = tsx_array_permitted(table->connection, table->array, error);
+  if (code == TSR_OK)
+    code = tsr_snapshot_open(table->array->core, table->schema, o->times.since, o->times.as_of, &core, error);
+  if (code == TSR_OK) code = tsx_table_labels(table, error);
+  const bool checked = code == TSR_OK;
+  if (checked) code = tsx_table_check_labels(table, core, error);
   tsr_snapshot_close(core);
-  return failed;
+  if (code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* as in `estimate` */
+  return checked && code == TSR_ERROR;
 }
 
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
