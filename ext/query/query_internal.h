@@ -305,6 +305,7 @@ typedef struct tsx_query {
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;
   unsigned threads;
+  bool exact; /* TSR_RANGE where SQLite may give other values (tsx_run_open) */
   tsx_axis *axes;
   uint32_t axis_count;
   tsx_bound_range *bounds;
@@ -645,7 +646,8 @@ typedef struct tsx_run tsx_run;
  * array. The query can only be released afterwards. */
 int tsx_run_check(tsx_query *query, tsr_error *error);
 
-/* Starts a run. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
+/* Starts a run. With query->exact, fails with TSR_RANGE if a key is an INTEGER in some rows of a group and a REAL in
+ * others, either of which may stand for it. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
  * *run may be NULL. */
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
@@ -678,5 +680,15 @@ void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values);
 bool tsx_row_cache_next(tsx_row_cache *rows);
 void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item);
 int64_t tsx_row_cache_rowid(const tsx_row_cache *rows);
+
+/* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
+
+/* Registers a compiled query as a table of its connection (connection/registry.h), whose rows are those that SQLite
+ * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare.
+ * *name is valid until the next call. */
+int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error);
+
+/* Says what is evaluated where, as EXPLAIN QUERY PLAN does. From sqlite3_malloc; NULL if memory is exhausted. */
+char *tsx_query_explain(const tsx_query *query);
 
 #endif

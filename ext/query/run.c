@@ -833,6 +833,14 @@ static int find_dropped(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Fails if SQLite may show another value for a key than this run (tsx_key_part.least). */
+static int find_mixed(const tsx_run *run, tsr_error *error) {
+  for (uint32_t k = 0; k < run->query->select.group_count; k++)
+    if (run->plan.keys[k].least >= 0)
+      return tsx_fail(error, TSR_RANGE, "a key is INTEGER in some rows, and an equal REAL in others");
+  return TSR_OK;
+}
+
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
@@ -845,6 +853,7 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   if (code == TSR_OK) code = run_snapshot(run, error);
   if (code == TSR_OK) code = find_dropped(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
+  if (code == TSR_OK && query->exact) code = find_mixed(run, error);
   if (code < 0) return code;
   code = tsr_query_open(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
