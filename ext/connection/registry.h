@@ -14,7 +14,7 @@ typedef struct tsx_registered { /* the argument of the module's xConnect */
   tsx_connection *connection;
   const sqlite3_module *module;
   char *text, *shape; /* shape: what else distinguishes the table, such as its columns */
-  uint32_t cursors; /* open cursors: the module counts them, and the table stays while there are any */
+  uint32_t cursors; /* open cursors and other users, which they count themselves: the table stays while there are any */
   uint64_t asked; /* the registry's clock when the table was last asked for */
   char name[TSX_REGISTERED_NAME]; /* of the table: "tessera:" and 16 hex digits */
 } tsx_registered;

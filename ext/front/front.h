@@ -50,7 +50,7 @@ typedef struct tsx_script_token {
 
 typedef struct tsx_script_select {
   uint32_t first, end; /* its tokens: [first, end) */
-  uint32_t from; /* the token FROM, or `end` */
+  uint32_t from, behind; /* the token FROM, and the one behind its sources; or `end` */
   uint32_t next; /* the first SELECT that is not inside this one */
   uint32_t parent; /* the SELECT around, or TSX_SCRIPT_NONE */
   tsx_script_place place;
@@ -74,6 +74,9 @@ typedef struct tsx_script { /* the arena of the caller owns the lists */
  * text that SQLite cannot split into tokens, or whose parentheses do not match, has none. TSR_ERROR: another statement,
  * or more than one. `text` is borrowed. */
 int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *script, tsr_error *error);
+
+/* Returns true if tokens that begin at i are a SELECT, VALUES or WITH. */
+bool tsx_script_begins(const tsx_script *script, uint32_t i);
 
 /* Returns true if a CTE of the statement has this name. */
 bool tsx_script_has_with(const tsx_script *script, const char *name);

@@ -32,7 +32,9 @@ typedef struct rewriter {
   sqlite3_stmt *plain; /* the statement as it was given; NULL if SQLite cannot prepare it */
   rewrite_edit *edits; /* in order of the text */
   uint32_t edit_count, edit_room;
-  bool beyond; /* a part was taken that SQLite alone cannot prepare */
+  bool beyond; /* a part was taken that SQLite alone cannot prepare, or a path was replaced */
+  bool paths; /* a path was replaced */
+  bool only_paths; /* no SELECT is taken */
   tsr_error *error;
 } rewriter;
 
@@ -121,14 +123,18 @@ static char *rewrite_replacement(rewriter *r, uint32_t number, const tsx_query *
   return rewrite_keep(r, sqlite3_str_finish(out));
 }
 
+/* Returns true if a table of FROM has the name of a CTE. */
+static bool rewrite_is_with(const rewriter *r, const tsx_source *source) {
+  if (!source->table || source->qualified) return false;
+  return tsx_script_has_with(&r->out->script, source->path ? source->path : source->table);
+}
+
 /* Returns true if a table of the SELECT has the name of a CTE. */
 static bool rewrite_reads_with(const rewriter *r, const tsx_query *query) {
   const tsx_select *s = &query->select;
-  if (s->source.table && !s->source.qualified && tsx_script_has_with(&r->out->script, s->source.table)) return true;
+  if (rewrite_is_with(r, &s->source)) return true;
   for (uint32_t j = 0; j < s->join_count; j++)
-    if (s->joins[j].source.table && !s->joins[j].source.qualified &&
-        tsx_script_has_with(&r->out->script, s->joins[j].source.table))
-      return true;
+    if (rewrite_is_with(r, &s->joins[j].source)) return true;
   return false;
 }
 
@@ -184,7 +190,11 @@ static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query)
   sqlite3_free(declaration);
   if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(query)))) code = TSR_NOMEM;
   if (code == TSR_OK) code = rewrite_edit_add(r, part->begin, part->end, replacement);
-  if (code == TSR_OK && !r->plain) {
+  bool path = query->select.source.path != NULL;
+  for (uint32_t j = 0; j < query->select.join_count; j++) path |= query->select.joins[j].source.path != NULL;
+  r->paths |= path;
+  r->beyond |= path;
+  if (code == TSR_OK && !r->plain && !r->beyond) {
     sqlite3_stmt *alone = NULL;
     r->beyond |= sqlite3_prepare_v2(r->connection->db, query->select.text, -1, &alone, NULL) != SQLITE_OK;
     sqlite3_finalize(alone);
@@ -197,6 +207,10 @@ static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query)
 static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   const tsx_script_select *select = &r->out->script.selects[number];
   tsx_front_part *part = &r->out->parts[number];
+  if (r->only_paths) {
+    part->detail = "the statement around it names its words";
+    return 0;
+  }
   if (rewrite_has_parameters(&r->out->script, select)) {
     part->detail = "has parameters, and no values were given";
     return 0;
@@ -209,6 +223,53 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   tsx_query_release(&query);
   if (code == 0 && explains) code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
+}
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
+
+/* Replaces the name at token i, which stands as a source in FROM, if it is a path. */
+static int rewrite_path(rewriter *r, uint32_t i) {
+  const tsx_script *s = &r->out->script;
+  const tsx_token *token = &s->tokens[i].token;
+  const bool arguments = tsx_token_is(&s->tokens[i + 1].token, "(") && s->tokens[i + 1].match != TSX_SCRIPT_NONE;
+  const uint32_t next = arguments ? s->tokens[i + 1].match + 1 : i + 1;
+  const tsx_token *behind = &s->tokens[next].token;
+  const char *name;
+  char *path = tsx_arena_take(&r->out->arena, token->size + 1);
+  if (!path) return tsx_out_of_memory(r->error);
+  tsx_token_copy(token, path);
+  if (tsx_token_is(&s->tokens[i + 1].token, ".") || tsx_script_has_with(s, path)) return TSR_OK;
+  int code = tsx_query_path(r->connection, "temp", path, &name, r->error);
+  if (code <= 0) return code;
+  const bool alias = tsx_token_is(behind, "AS") || behind->kind == TSX_TOKEN_NAME || behind->kind == TSX_TOKEN_STRING ||
+                     (behind->kind == TSX_TOKEN_WORD && !tsx_token_reserved(behind));
+  const char *table = rewrite_keep(r, sqlite3_mprintf("\"%w\"", name));
+  code = table ? rewrite_edit_add(r, token->text, token->text + token->size, table) : TSR_NOMEM;
+  if (code == TSR_OK && !alias) {
+    const char *as = rewrite_keep(r, sqlite3_mprintf(" AS \"%w\"", path)), *at = tsx_script_end(s, next);
+    code = as ? rewrite_edit_add(r, at, at, as) : TSR_NOMEM;
+  }
+  r->beyond = r->paths = true;
+  return code;
+}
+
+/* Replaces the paths among the sources of a SELECT that is evaluated by rows. */
+static int rewrite_paths(rewriter *r, const tsx_script_select *select) {
+  static const char *const before[] = {"FROM", ",", "JOIN", "("};
+  const tsx_script *s = &r->out->script;
+  for (uint32_t i = select->from + 1; i < select->behind; i++) {
+    const tsx_script_token *token = &s->tokens[i];
+    bool source = false;
+    for (int b = 0; b < 4; b++) source |= tsx_token_is(&s->tokens[i - 1].token, before[b]);
+    if (token->match != TSX_SCRIPT_NONE && token->match > i && (!source || tsx_script_begins(s, i + 1))) {
+      i = token->match; /* arguments, an expression, or a SELECT, which has sources of its own */
+      continue;
+    }
+    if (!source || (token->token.kind != TSX_TOKEN_NAME && token->token.kind != TSX_TOKEN_STRING)) continue;
+    const int code = rewrite_path(r, i);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
 }
 
 /* ---- Names of columns -------------------------------------------------------------------------------------------- */
@@ -316,7 +377,7 @@ static int rewrite_finish(rewriter *r, const tsr_error *plain) {
   if (same) return TSR_OK;
   rewrite_undo(r, "the statement around it names its words");
   if (r->plain && code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
-  *r->error = r->plain ? own : *plain;
+  *r->error = r->beyond ? own : *plain;
   return r->error->code;
 }
 
@@ -349,6 +410,7 @@ static int rewrite_all(rewriter *r, bool explains) {
   for (uint32_t i = 0; i < s->select_count;) {
     int code = rewrite_try(r, i, explains);
     if (code > 0) code = rewrite_name_around(r, i) < 0 ? r->error->code : 1;
+    else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
     if (code < 0) return code;
     for (uint32_t inside = i + 1; code > 0 && inside < s->selects[i].next; inside++) {
       r->out->parts[inside].how = TSX_HOW_COLUMNS;
@@ -371,6 +433,14 @@ int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqli
   else code = rewrite_target(&r);
   if (code == TSR_OK) code = rewrite_all(&r, explains);
   if (code == TSR_OK) code = rewrite_finish(&r, &plain);
+  if (code == TSR_ERROR && r.paths) { /* SQLite cannot prepare the text that was given */
+    const tsr_error taken = *error;
+    r.only_paths = true;
+    r.edit_count = 0;
+    *error = (tsr_error){0};
+    code = rewrite_all(&r, explains);
+    if (code == TSR_OK) code = rewrite_finish(&r, &taken);
+  }
   sqlite3_finalize(r.plain);
   return code;
 }

@@ -77,7 +77,7 @@ static bool script_match(tsx_script *s) {
 static void script_query(script_reader *r, uint32_t first, uint32_t end, uint32_t parent, tsx_script_place place);
 
 /* Returns true if tokens that begin at i are a SELECT, VALUES or WITH. */
-static bool script_begins(const tsx_script *s, uint32_t i) {
+bool tsx_script_begins(const tsx_script *s, uint32_t i) {
   static const char *const words[] = {"SELECT", "VALUES", NULL};
   if (script_is_any(s, i, words)) return true;
   if (!script_is(s, i, "WITH")) return false;
@@ -90,7 +90,7 @@ static void script_inside(script_reader *r, uint32_t i, uint32_t end, uint32_t p
   static const char *const before[] = {"FROM", ",", "JOIN", "(", NULL}, *const lists[] = {"IN", "EXISTS", NULL};
   const tsx_script *s = r->script;
   for (; i < end; i++) {
-    if (!script_opens(s, i) || !script_begins(s, i + 1)) continue;
+    if (!script_opens(s, i) || !tsx_script_begins(s, i + 1)) continue;
     const bool source = i > from && i < behind && script_is_any(s, i - 1, before);
     const bool list = i > 0 && script_is_any(s, i - 1, lists);
     script_query(r, i + 1, s->tokens[i].match, parent,
@@ -113,7 +113,7 @@ static uint32_t script_sources(const tsx_script *s, uint32_t from, uint32_t behi
   static const char *const between[] = {",", "JOIN", NULL};
   uint32_t count = from < behind;
   for (uint32_t i = from; i < behind; i++) {
-    if (script_opens(s, i) && script_begins(s, i + 1)) i = s->tokens[i].match;
+    if (script_opens(s, i) && tsx_script_begins(s, i + 1)) i = s->tokens[i].match;
     else count += script_is_any(s, i, between);
   }
   return count;
@@ -133,7 +133,8 @@ static void script_select(script_reader *r, uint32_t first, uint32_t end, uint32
                                            .parent = parent,
                                            .place = place,
                                            .arm = arm,
-                                           .sources = script_sources(s, from, last)};
+                                           .sources = script_sources(s, from, last),
+                                           .behind = last};
   script_inside(r, first, end, number, from, last);
   s->selects[number].next = s->select_count;
 }
@@ -212,10 +213,10 @@ static uint32_t script_prefix(tsx_script *s) {
     if (!script_is(s, i++, "INTO")) return begin;
     i = script_target(s, i);
     if (script_is(s, i, "AS")) i += 2;
-    if (script_opens(s, i) && !script_begins(s, i + 1)) i = s->tokens[i].match + 1;
+    if (script_opens(s, i) && !tsx_script_begins(s, i + 1)) i = s->tokens[i].match + 1;
     s->writes = "INSERT";
   }
-  return script_begins(s, i) ? i : begin;
+  return tsx_script_begins(s, i) ? i : begin;
 }
 
 /* Returns the token behind the CTEs at token i. */

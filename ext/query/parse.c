@@ -376,7 +376,7 @@ static tsx_expr *parse_named(query_parser *p, const char *begin) {
   return tree;
 }
 
-static bool parse_reserved(const query_parser *p) {
+bool tsx_token_reserved(const tsx_token *token) {
   static const char *const words[] = {
       "SELECT",  "FROM",   "WHERE",     "GROUP",   "HAVING", "ORDER",   "LIMIT",   "AND",      "OR",
       "THEN",    "ELSE",   "WHEN",      "END",     "AS",     "BY",      "IN",      "IS",       "ON",
@@ -384,9 +384,9 @@ static bool parse_reserved(const query_parser *p) {
       "EXISTS",  "VALUES", "WITH",      "BETWEEN", "WINDOW", "OVER",    "CROSS",   "LEFT",     "INNER",
       "NATURAL", "OFFSET", "INTERSECT", "COLLATE", "ISNULL", "NOTNULL", "NOT",     "DISTINCT", "RAISE",
       "MATCH",   "REGEXP", "ESCAPE",    "RIGHT",   "FULL",   "OUTER",   "INDEXED", NULL};
-  if (p->token.kind != TSX_TOKEN_WORD) return false;
+  if (token->kind != TSX_TOKEN_WORD) return false;
   for (const char *const *word = words; *word; word++)
-    if (at(p, *word)) return true;
+    if (tsx_token_is(token, *word)) return true;
   return false;
 }
 
@@ -431,7 +431,7 @@ static tsx_expr *parse_primary(query_parser *p) {
     return parse_subquery(p, begin);
   }
   const bool call = (at(p, "LIKE") || at(p, "GLOB")) && parse_follows(p, "(");
-  return parse_reserved(p) && !call ? parse_lost(p) : parse_named(p, begin);
+  return tsx_token_reserved(&p->token) && !call ? parse_lost(p) : parse_named(p, begin);
 }
 
 /* ---- Operators --------------------------------------------------------------------------------------------------- */
@@ -660,7 +660,7 @@ static int parse_alias(query_parser *p, char **alias) {
   const bool as = take(p, "AS");
   const tsx_token_kind kind = p->token.kind;
   const bool name =
-      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !parse_reserved(p));
+      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
   if (!name) return as ? parse_syntax(p) : TSR_OK;
   if (!(*alias = parse_name_text(p))) return TSR_NOMEM;
   parse_advance(p);
@@ -704,7 +704,8 @@ static int parse_times(query_parser *p, tsx_expr **times) {
 
 /* Parses [schema.]table [(times)] [[AS] name]. */
 static int parse_table(query_parser *p, tsx_source *source) {
-  if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+  source->quoted = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
+  if ((p->token.kind != TSX_TOKEN_WORD || tsx_token_reserved(&p->token)) && !source->quoted) return parse_syntax(p);
   source->begin = p->token.text;
   if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
   parse_advance(p);

@@ -22,6 +22,7 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "connection/connection.h"
+#include "sql/tokens.h"
 #include "table/table.h"
 
 /* ---- parse.c: the arena, expression trees, the clauses of a SELECT ----------------------------------------------- */
@@ -128,6 +129,8 @@ typedef struct tsx_source { /* a table of FROM or JOIN: [schema.]table[(as_of[, 
                                    alias may be NULL */
   const char *begin, *end; /* the span of [schema.]table */
   bool qualified; /* the text names a schema */
+  bool quoted; /* the name is in quotes, so it may be a path */
+  const char *path; /* the name as written, if it is a path; `table` is then a registered table, `schema` is "main" */
   tsx_expr *times[2]; /* as_of and since, the arguments of an array; or NULL */
   const char *times_begin, *times_end; /* their span, including the parentheses; NULL if there are none */
 } tsx_source;
@@ -193,6 +196,9 @@ static inline bool tsx_expr_is_column(const tsx_expr *tree) {
   return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) &&
          tree->column >= 0;
 }
+
+/* Returns true if an unquoted word is no name in SQL, such as FROM. */
+bool tsx_token_reserved(const tsx_token *token);
 
 /* After a refusal: whether SQLite may have a better message for the text. */
 typedef struct tsx_parse_doubt {
@@ -302,6 +308,7 @@ typedef struct tsx_query {
   tsx_select select;
   const tsx_snapshot *shown; /* the snapshot that is read; borrowed; NULL in tsx_run_check */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
+  struct tsx_registered *held; /* the table, if it is a path: stays registered until the query is released */
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;
   unsigned threads;
@@ -353,6 +360,9 @@ static inline const tsx_expr *tsx_expr_meaning(const tsx_expr *tree) {
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error);
 void tsx_query_release(tsx_query *query);
+
+/* Gives the registered table of a path, as tsx_path_table does. Returns 0, too, if a table or view has this name. */
+int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name, tsr_error *error);
 
 /* Fails with TSR_AUTH if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite would show
  * NULL, but the engine would read the cells. Outright denials already fail in tsx_query_compile. */

@@ -353,10 +353,11 @@ static void explain_terms(sqlite3_str *out, const outer_plan *plan, const tsx_se
 static void explain_query(sqlite3_str *out, const tsx_query *query) {
   const tsx_select *s = &query->select;
   bool any = false;
-  sqlite3_str_appendall(out, s->source.table);
+  sqlite3_str_appendall(out, s->source.path ? s->source.path : s->source.table);
   for (uint32_t j = 0; j < s->join_count; j++) {
     sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].on.binding_count ? "cells" : "coordinates",
-                        s->joins[j].left ? "LEFT " : "", s->joins[j].source.table);
+                        s->joins[j].left ? "LEFT " : "",
+                        s->joins[j].source.path ? s->joins[j].source.path : s->joins[j].source.table);
     explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);
   }
   if (s->where) explain_where(out, query, s->where, false, &any);

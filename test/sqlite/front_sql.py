@@ -296,6 +296,78 @@ def test_affinities_stay():
         check_contains(same_rows(db, text), '"tessera:')
 
 
+# ---- Paths -----------------------------------------------------------------------------------------------------------------
+
+
+def test_paths_in_from():
+    """A path stands for the table that CREATE would make of it, in parts over columns and by rows."""
+    db = Database(os.path.join(host.FOLDER, "a.db"))
+    os.chdir(host.FOLDER)
+    for path in ("sub/cube", "bare"):
+        db.query(f"CREATE VIRTUAL TABLE made USING tessera('{path}', day INT32 DIMENSION(0, 11, 4), x INT32 DIMENSION(0, 9, 5), kind=dense, n INT64, v FLOAT64)")
+        db.query("INSERT INTO made(day, x, n, v) VALUES(1, 2, 3, 0.5), (1, 3, 7, 1.5), (2, 2, 9, 2.5)")
+        db.query("DROP TABLE made")
+    db.query("CREATE VIRTUAL TABLE cube USING tessera('sub/cube')")
+    db.query("CREATE VIRTUAL TABLE other USING tessera('bare')")
+    absolute = os.path.join(host.FOLDER, "sub", "cube")
+    for text, plain, tables in [
+            ("SELECT day, sum(n) FROM 'sub/cube' GROUP BY 1", "SELECT day, sum(n) FROM cube GROUP BY 1", 1), ("SELECT day, n FROM \"sub/cube\" WHERE n > 3", "SELECT day, n FROM cube WHERE n > 3", 1),
+            (f"SELECT c.day, sum(n) AS s FROM '{absolute}' AS c GROUP BY c.day", "SELECT c.day, sum(n) AS s FROM cube AS c GROUP BY c.day", 1), ("SELECT max(n) FROM 'bare'", "SELECT max(n) FROM other", 1),
+            ("SELECT max(\"sub/cube\".n) FROM 'sub/cube'", "SELECT max(cube.n) FROM cube", 1), ("SELECT * FROM 'sub/cube' a, [bare] b WHERE a.n = b.n AND a.n > 0", "SELECT * FROM cube a, other b WHERE a.n = b.n AND a.n > 0", 2),
+            ("SELECT count(*) FROM 'sub/cube' JOIN 'bare' b ON b.day = \"sub/cube\".day AND b.x = \"sub/cube\".x WHERE b.n > 0", "SELECT count(*) FROM cube JOIN other b ON b.day = cube.day AND b.x = cube.x WHERE b.n > 0", 1),
+            ("SELECT (SELECT max(n) FROM 'sub/cube'), n FROM (SELECT n FROM ('bare') WHERE n > 0)", "SELECT (SELECT max(n) FROM cube), n FROM (SELECT n FROM (other) WHERE n > 0)", 2),
+            ("SELECT max(n) FROM 'sub/cube'('2000-01-01')", "SELECT max(n) FROM cube('2000-01-01')", 1), ("SELECT n FROM 'sub/cube'('2000-01-01') c WHERE n", "SELECT n FROM cube('2000-01-01') c WHERE n", 1),
+            ("WITH \"bare\" AS (SELECT 5 AS n) SELECT max(n) FROM 'bare'", "SELECT 5 AS \"max(n)\"", 0), ("SELECT max(n) FROM 'bare' UNION ALL SELECT max(n) FROM 'sub/cube' ORDER BY max(n)", "SELECT max(n) FROM other UNION ALL SELECT max(n) FROM cube ORDER BY max(n)", 2),
+            ("SELECT 'sub/cube', x IN ('sub/cube', 2) FROM 'bare' WHERE n > 0 AND \"x\" <> 'sub/cube'", "SELECT 'sub/cube', x IN ('sub/cube', 2) FROM other WHERE n > 0 AND \"x\" <> 'sub/cube'", 1)]:
+        statement = sql(db, text)
+        wanted, got = attempt(db, plain), attempt(db, statement)
+        if isinstance(got, Error):
+            raise AssertionError(f"{statement}: {got.text}")
+        same(sorted(map(repr, got[0])), sorted(map(repr, wanted[0])), statement)
+        same(statement.count('"tessera:'), tables, statement)
+    db.query("BEGIN")
+    db.query("INSERT INTO cube(day, x, n, v) VALUES(5, 5, 100, 1)")
+    same(db.query(sql(db, "SELECT max(n), count(n) FROM 'sub/cube' WHERE n > -1000")), db.query("SELECT max(n), count(n) FROM cube WHERE n > -1000"), "uncommitted rows")
+    db.query("ROLLBACK")
+    db.query("CREATE TABLE \"bare\"(n)")
+    same(sql(db, "SELECT max(n) FROM 'bare'"), "SELECT max(n) FROM 'bare'", "a table goes before a path")
+    statement = sql(db, "SELECT n FROM 'sub/cube' WHERE n > 0")
+    check_contains(db.error(statement.replace("SELECT n FROM", "DELETE FROM", 1).split(" AS ")[0]).text, "may not be modified")
+    for text, message in [("SELECT max(n) FROM 'sub/cub'", "no table and no array is called 'sub/cub'"), ("SELECT * FROM 'sub/cub' WHERE n", "no table and no array is called 'sub/cub'"), ("SELECT max(n) FROM 'cub'", "no such table: cub"),
+                          ("SELECT nosuch FROM 'sub/cube'", "no such column: nosuch")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+    db.query("SELECT tessera_create_group('group')")
+    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: name one of its arrays")
+    db.query(f"SELECT tessera_restrict('{os.path.join(host.FOLDER, 'group')}')")
+    check_contains(db.error("SELECT tessera_sql('SELECT max(n) FROM ''sub/cube''')").text, "group")
+    os.chdir("/")
+    db.close()
+
+
+def test_paths_in_columnar_queries():
+    """A stored query takes its path from the database's directory, tessera_npy and its kin from the working directory."""
+    os.makedirs(os.path.join(host.FOLDER, "sub"))
+    file = os.path.join(host.FOLDER, "sub", "a.db")
+    db = Database(file)
+    db.query("CREATE VIRTUAL TABLE made USING tessera('d/cube', y INT32 DIMENSION(0, 3, 4), x INT32 DIMENSION(0, 3, 4), kind=dense, n INT64)")
+    db.query("INSERT INTO made VALUES(1, 2, 3)")
+    os.chdir("/")
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT y, sum(n) AS s FROM 'd/cube' WHERE n > 0 GROUP BY y)")
+    same(db.query("SELECT * FROM q"), [(1, 3)])
+    check_contains(db.error("SELECT tessera_npy('SELECT sum(n) FROM ''d/cube'' GROUP BY y')").text, "no table and no array is called 'd/cube'")
+    os.chdir(os.path.join(host.FOLDER, "sub"))
+    for function in ("npy", "png", "preview"):
+        check_contains(repr(db.value(f"SELECT length(tessera_{function}('SELECT sum(n) FROM ''d/cube'' GROUP BY y, x'))") > 0), "True")
+    same(db.query(sql(db, "SELECT sum(n) FROM 'd/cube' WHERE n > 0")), [(3,)])
+    db.query("SELECT tessera_add_attribute('d/cube', 'm INT32')")
+    same(db.query(sql(db, "SELECT sum(n), count(m) FROM 'd/cube' WHERE n > 0")), [(3, 0)], "the schema is looked at again")
+    os.chdir("/")
+    db.close()
+    db = Database(file)
+    same(db.query("SELECT * FROM q"), [(1, 3)])
+    db.close()
+
+
 # ---- Texts that are refused, and hostile ones ------------------------------------------------------------------------------
 
 
