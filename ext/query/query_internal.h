@@ -144,7 +144,10 @@ static inline const char *tsx_source_name(const tsx_source *source) {
  * for each combination of coordinates of several dimensions. */
 typedef struct tsx_join {
   bool left, is_query, is_array; /* is_query: it is a tessera_query */
-  const char *begin; /* the word JOIN, INNER or LEFT */
+  const char *begin; /* the word JOIN, INNER or LEFT, or the comma */
+  bool comma; /* its condition is among the terms of WHERE */
+  const char *const *same; /* [same_count]: the columns in USING */
+  uint32_t same_count;
   tsx_source source;
   tsx_join_on on;
   tsx_join_column *columns; /* of an array: its fields, then its labels */

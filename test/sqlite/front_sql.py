@@ -296,6 +296,32 @@ def test_affinities_stay():
         check_contains(same_rows(db, text), '"tessera:')
 
 
+def test_using_and_comma_joins():
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE days(day INTEGER, x INTEGER, w)")
+    db.query("INSERT INTO days SELECT day, x, n * 2 FROM cube WHERE n % 3 = 1")
+    for text in ("SELECT label, sum(n) FROM cube JOIN towns USING(x) GROUP BY label", "SELECT label, sum(n), X FROM cube LEFT JOIN towns AS t USING(\"X\") GROUP BY label, x", "SELECT * FROM cube JOIN towns USING(x) WHERE n * 2 + v > 50",
+                 "SELECT towns.*, v FROM cube JOIN towns USING(x) WHERE n * 2 + v > 50", "SELECT sum(n), sum(w) FROM cube JOIN days USING(day, x)", "SELECT x, sum(w) FROM cube LEFT JOIN days USING(day, x) GROUP BY x",
+                 "SELECT label, sum(w) FROM cube JOIN days USING(day, x) JOIN towns USING(x) GROUP BY 1", "SELECT label, sum(n) FROM cube, towns t WHERE t.x = cube.x AND n > 5 GROUP BY label",
+                 "SELECT label, sum(n) FROM cube, towns WHERE towns.x = cube.x AND (towns.label = 'one' OR n > 50) GROUP BY 1", "SELECT sum(w) FROM cube c, days d WHERE c.day = d.day AND c.x = d.x AND d.w > 10 AND v > 1",
+                 "SELECT * FROM cube, towns t WHERE t.x = cube.x AND n * 2 > v", "SELECT sum(w * n) FROM cube, towns t, days AS d WHERE t.x = cube.x AND d.day = cube.day AND d.x = cube.x"):
+        same(taken(db, text), [text], text)
+        same_rows(db, text)
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, db.query(text))), text)
+        db.query("DROP TABLE q")
+    db.query("INSERT INTO towns VALUES(3, 'three')")
+    same_rows(db, "SELECT label, sum(n) FROM cube JOIN towns USING(x) GROUP BY label")   # a coordinate with two rows: by rows
+    for text, why in [("SELECT sum(n) FROM cube, towns WHERE label = 'one'", "a comma join needs table.column = expression among the terms of WHERE"), ("SELECT sum(n) FROM cube, towns", "', towns' (character 24): a comma join needs"),
+                      ("SELECT sum(n) FROM cube, towns WHERE towns.x = n", "a join binds its table to exactly one dimension"), ("SELECT sum(n) FROM cube NATURAL JOIN towns", "joins other than")]:
+        check_contains(explain(db, text)[0][2], why)
+        same_rows(db, text)
+    for text, message in [("SELECT sum(n) FROM cube JOIN towns USING(label)", "cannot join using column label"), ("SELECT sum(n) FROM cube JOIN towns USING()", "syntax error"), ("SELECT sum(n) FROM cube JOIN towns USING(x", "incomplete input"),
+                          ("SELECT sum(n) FROM cube, WHERE x", "syntax error")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+
+
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
 
 
