@@ -93,6 +93,9 @@ static inline const char *tsx_script_end(const tsx_script *script, uint32_t toke
 
 /* ---- suit.c: whether a SELECT is taken --------------------------------------------------------------------------- */
 
+/* Returns NULL if the compiled SELECT surely has the values that SQLite gives; else the reason. */
+const char *tsx_front_inexact(const tsx_query *query);
+
 /* Returns NULL if the compiled SELECT surely gives the rows that SQLite gives, and faster; else the reason. */
 const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place);
 

@@ -158,6 +158,39 @@ static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place
   return !*why;
 }
 
+/* Returns true if some name in the words of a SELECT, which has subqueries, is that of a CTE. */
+static bool rewrite_names_with(const rewriter *r, const tsx_script_select *select) {
+  const tsx_script *s = &r->out->script;
+  for (uint32_t i = select->first; i < select->end && s->with_count; i++) {
+    const tsx_token *token = &s->tokens[i].token;
+    if (token->kind != TSX_TOKEN_WORD && token->kind != TSX_TOKEN_NAME && token->kind != TSX_TOKEN_STRING) continue;
+    char *name = sqlite3_malloc64(token->size + 1);
+    if (name) tsx_token_copy(token, name);
+    const bool found = !name || tsx_script_has_with(s, name);
+    sqlite3_free(name);
+    if (found) return true;
+  }
+  return false;
+}
+
+/* Looks into the subqueries of a SELECT that compiles: their values must be SQLite's, too. Returns 1, or 0 with *why. */
+static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
+  const tsx_script_select *selects = r->out->script.selects;
+  if (selects[number].next > number + 1 && rewrite_names_with(r, &selects[number]))
+    *why = "a subquery beside a CTE of its name";
+  for (uint32_t i = number + 1; i < selects[number].next && !*why; i++) {
+    tsx_front_part *part = &r->out->parts[i];
+    char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
+    tsx_query query = {0};
+    int code = text ? tsx_query_compile(r->connection, "temp", text, &query, r->error) : tsx_out_of_memory(r->error);
+    if (code == TSR_OK) *why = tsx_front_inexact(&query);
+    if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
+    tsx_query_release(&query);
+    if (code < 0) return code;
+  }
+  return !*why;
+}
+
 /* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as many
  * blanks as there are characters before it. */
 static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_place place, const char **why) {
@@ -219,9 +252,11 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   if (!text) return tsx_out_of_memory(r->error);
   tsx_query query = {0};
   int code = rewrite_compile(r, text, select->place, &query, &part->detail);
+  const bool compiled = code > 0;
+  if (compiled) code = rewrite_inside(r, number, &part->detail);
   if (code > 0) code = rewrite_replace(r, number, &query);
   tsx_query_release(&query);
-  if (code == 0 && explains) code = rewrite_reason(r, part, select->place, &part->detail);
+  if (code == 0 && explains && !compiled) code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
 }
 
@@ -413,8 +448,7 @@ static int rewrite_all(rewriter *r, bool explains) {
     else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
     if (code < 0) return code;
     for (uint32_t inside = i + 1; code > 0 && inside < s->selects[i].next; inside++) {
-      r->out->parts[inside].how = TSX_HOW_COLUMNS;
-      r->out->parts[inside].detail = "within the SELECT around";
+      r->out->parts[inside].how = TSX_HOW_ONCE;
     }
     i = code > 0 ? s->selects[i].next : i + 1;
   }

@@ -88,15 +88,22 @@ static void suit_terms(const tsx_query *query, const tsx_expr *tree, suit_where 
   if (column && column->description->is_dimension && column->field < 64) found->bound |= UINT64_C(1) << column->field;
 }
 
+const char *tsx_front_inexact(const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
+  if (suit_any(query, s->where, suit_unsigned)) return "a UINT64 in WHERE may compare with text as a number";
+  for (uint32_t i = 0; i < query->table->column_count; i++)
+    if (s->meaning.used[i] && query->table->columns[i].form == TSX_BLOB) return "a column of bytes";
+  return NULL;
+}
+
 const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place) {
   const tsx_select *s = &query->select;
   const uint32_t dimensions = query->table->schema->dimension_count;
   suit_where where = {0};
   if (s->where) suit_terms(query, s->where, &where);
-  if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
-  if (suit_any(query, s->where, suit_unsigned)) return "a UINT64 in WHERE may compare with text as a number";
-  for (uint32_t i = 0; i < query->table->column_count; i++)
-    if (s->meaning.used[i] && query->table->columns[i].form == TSX_BLOB) return "a column of bytes";
+  const char *inexact = tsx_front_inexact(query);
+  if (inexact) return inexact;
   if (s->limit && !s->meaning.has_aggregate && !query->over_groups) return "LIMIT without an aggregate";
   const bool one = query->over_groups && s->group_count == 0; /* row */
   if (s->limit && !one && !s->order_count) return "LIMIT without ORDER BY";

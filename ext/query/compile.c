@@ -24,8 +24,13 @@ static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out)
   return false;
 }
 
-/* SQLite may lack median and the like, so its parser sees total(x) instead. */
+/* SQLite may lack median and the like, so its parser sees total(x) instead. It sees NULL instead of a subquery, which is
+ * compiled on its own. */
 static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  if (tree->kind == TSX_EXPR_SUBQUERY) {
+    sqlite3_str_appendall(out, "NULL");
+    return *(bool *)argument = true;
+  }
   if (tree->kind != TSX_EXPR_AGGREGATE || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
   sqlite3_str_appendall(out, "total(");
@@ -75,6 +80,7 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
   compile_source(out, &from, &s->source, home);
   for (uint32_t j = 0; j < s->join_count; j++) compile_source(out, &from, &s->joins[j].source, home);
   bool replaced;
+  if (s->where) tsx_words_until(out, s->where, &from, compile_replace, &replaced);
   if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
   for (uint32_t i = 0; i < s->order_count; i++)
     tsx_words_until(out, s->order[i].tree, &from, compile_replace, &replaced);
@@ -391,6 +397,7 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   if (code == TSR_OK) code = compile_joins(query, home, error);
   if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
   if (code == TSR_OK) code = compile_bound(query, error);
+  if (code == TSR_OK) code = tsx_subqueries_check(query, error);
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
   return code;
 }

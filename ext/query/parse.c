@@ -98,7 +98,7 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   if (a->kind != b->kind || a->count != b->count || a->operation != b->operation || a->negated != b->negated ||
       a->call.distinct != b->call.distinct || a->call.star != b->call.star || a->call.function != b->call.function)
     return false;
-  if (a->kind == TSX_EXPR_LITERAL) return same_words(a, b);
+  if (a->kind == TSX_EXPR_LITERAL || a->kind == TSX_EXPR_SUBQUERY) return same_words(a, b);
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
   if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter))
@@ -119,6 +119,7 @@ typedef struct query_parser {
   tsx_token token; /* the current token; an operator of two characters is one token */
   const char *last_end; /* the end of the previous token */
   uint32_t depth;
+  bool subqueries; /* scalar subqueries may stand here */
   tsx_parse_doubt doubt;
   tsr_error *error;
 } query_parser;
@@ -205,6 +206,15 @@ static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
   }
   tree->operands[tree->count++] = operand;
   tree->end = p->last_end;
+  return true;
+}
+
+static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
+  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
+  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
+  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
+  if (count) memcpy(more, *array, count * size);
+  *array = more;
   return true;
 }
 
@@ -311,10 +321,13 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
 /* After the arguments of a call: parses FILTER, refuses OVER. */
 static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
   if (at(p, "FILTER") && parse_follows(p, "(")) {
+    const bool subqueries = p->subqueries;
+    p->subqueries = false;
     parse_advance(p);
     parse_advance(p);
     if (parse_expect(p, "WHERE") < 0 || !(tree->call.filter = parse_expression(p)) || parse_expect(p, ")") < 0)
       return NULL;
+    p->subqueries = subqueries;
     tree->end = p->last_end;
     if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
   }
@@ -402,6 +415,19 @@ static tsx_expr *parse_subquery(query_parser *p, const char *begin) {
   return parse_refuse(p, begin, p->last_end, "subqueries");
 }
 
+/* Parses the rest of (SELECT ...) as a scalar: subquery.c looks into it. */
+static tsx_expr *parse_scalar(query_parser *p, const char *begin) {
+  tsx_select *s = p->select;
+  int open = 0;
+  for (; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0);
+       parse_advance(p))
+    open += at(p, "(") - at(p, ")");
+  if (parse_expect(p, ")") < 0) return NULL;
+  tsx_expr *tree = parse_node(p, TSX_EXPR_SUBQUERY, begin);
+  if (!tree || !parse_grow(p, (void **)&s->subqueries, s->subquery_count, sizeof *s->subqueries)) return NULL;
+  return s->subqueries[s->subquery_count++] = tree;
+}
+
 static tsx_expr *parse_primary(query_parser *p) {
   const char *begin = p->token.text;
   switch (p->token.kind) {
@@ -416,6 +442,7 @@ static tsx_expr *parse_primary(query_parser *p) {
       return NULL;
     }
     if (!take(p, "(")) return parse_lost(p);
+    if (at(p, "SELECT") && p->subqueries) return parse_scalar(p, begin);
     if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
     tsx_expr *inner = parse_expression(p);
     if (inner && at(p, ",")) return parse_refuse(p, begin, p->token.text + 1, "row values");
@@ -659,15 +686,6 @@ static bool parse_mentions(const tsx_expr *tree, const char *table) {
   return false;
 }
 
-static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
-  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
-  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
-  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
-  if (count) memcpy(more, *array, count * size);
-  *array = more;
-  return true;
-}
-
 /* Parses [AS] name. */
 static int parse_alias(query_parser *p, char **alias) {
   const bool as = take(p, "AS");
@@ -887,13 +905,16 @@ static int parse_order(query_parser *p) {
 static int parse_tail(query_parser *p) {
   tsx_select *s = p->select;
   static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", "WINDOW", NULL};
+  p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
+  p->subqueries = false;
   if (parse_commas(p) < 0) return p->error->code;
   if (at(p, "GROUP") && parse_follows(p, "BY")) {
     parse_advance(p);
     parse_advance(p);
     if (parse_group(p) < 0) return p->error->code;
   }
+  p->subqueries = true;
   if (take(p, "HAVING") && !(s->having = parse_expression(p))) return p->error->code;
   for (const char *const *word = compounds; *word; word++)
     if (at(p, *word)) {
@@ -906,6 +927,7 @@ static int parse_tail(query_parser *p) {
     parse_advance(p);
     if (parse_order(p) < 0) return p->error->code;
   }
+  p->subqueries = false;
   if (!take(p, "LIMIT")) return TSR_OK;
   if (!(s->limit = parse_expression(p))) return p->error->code;
   if (take(p, "OFFSET")) {
@@ -940,8 +962,10 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   select->distinct = take(&p, "DISTINCT");
   if (!select->distinct) take(&p, "ALL");
   int code = TSR_OK;
+  p.subqueries = true;
   do code = parse_item(&p);
   while (code == TSR_OK && take(&p, ","));
+  p.subqueries = false;
   if (code == TSR_OK) code = parse_from(&p, begin);
   if (code == TSR_OK) code = parse_tail(&p);
   if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);

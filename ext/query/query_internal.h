@@ -8,6 +8,7 @@
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once per value
  *   join.c          joined tables: SQLite looks up the row of each coordinate, or the rows are read once into lists
  *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
+ *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
  *   query_table.c   the virtual table module
@@ -50,7 +51,8 @@ typedef enum tsx_expr_kind {
   TSX_EXPR_CASE, /* WHEN, THEN, WHEN, THEN, ..., and ELSE if the count is odd; base: the expression after CASE */
   TSX_EXPR_CAST, /* value; name: the type */
   TSX_EXPR_FUNCTION,
-  TSX_EXPR_AGGREGATE
+  TSX_EXPR_AGGREGATE,
+  TSX_EXPR_SUBQUERY /* a scalar one, with its parentheses; name: its value as a literal (subquery.c) */
 } tsx_expr_kind;
 
 /* What a tree depends on, in its `field`, beside the number of a column. */
@@ -178,6 +180,8 @@ typedef struct tsx_select {
   uint32_t group_count;
   tsx_order *order;
   uint32_t order_count;
+  tsx_expr **subqueries; /* [subquery_count] */
+  uint32_t subquery_count;
   tsx_meaning meaning;
 } tsx_select;
 
@@ -693,6 +697,13 @@ void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values);
 bool tsx_row_cache_next(tsx_row_cache *rows);
 void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item);
 int64_t tsx_row_cache_rowid(const tsx_row_cache *rows);
+
+/* ---- subquery.c: scalar subqueries ------------------------------------------------------------------------------- */
+
+/* Fails unless each subquery is a query that has one row and one column, and names nothing of the query around it. Its
+ * value is NULL until tsx_subqueries_evaluate. */
+int tsx_subqueries_check(tsx_query *query, tsr_error *error);
+int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error);
 
 /* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
 

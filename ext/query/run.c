@@ -56,6 +56,11 @@ void tsx_slot_append(sqlite3_str *out, int slot) {
 
 void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument) {
   const char *before = *from;
+  if (tree->kind == TSX_EXPR_SUBQUERY && tree->name) {
+    sqlite3_str_appendf(out, "%.*s(%s)", (int)(tree->begin - before), before, tree->name);
+    *from = tree->end;
+    return;
+  }
   sqlite3_str *words = sqlite3_str_new(NULL);
   if (replace(argument, tree, words)) {
     sqlite3_str_append(out, before, (int)(tree->begin - before));
@@ -852,6 +857,7 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   int code = tsx_query_permitted(query, error);
   if (code == TSR_OK) code = run_snapshot(run, error);
   if (code == TSR_OK) code = find_dropped(query, error);
+  if (code == TSR_OK) code = tsx_subqueries_evaluate(query, error);
   if (code == TSR_OK) code = run_prepare(run, outer, outer_count, error);
   if (code == TSR_OK && query->exact) code = find_mixed(run, error);
   if (code < 0) return code;

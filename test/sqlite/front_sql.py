@@ -322,6 +322,43 @@ def test_using_and_comma_joins():
         check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
 
 
+def test_scalar_subqueries():
+    """A scalar subquery that is not correlated is evaluated once, within the query around it."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT day, avg(v) FROM cube GROUP BY day HAVING avg(v) > (SELECT avg(v) FROM cube)", "SELECT count(*) FROM cube WHERE n > (SELECT avg(n) FROM cube WHERE day > (SELECT min(day) + 2 FROM cube)) + 1",
+                 "SELECT day, sum(n) * 100.0 / (SELECT sum(n) FROM cube) AS share FROM cube GROUP BY day ORDER BY sum(n) - (SELECT max(n) FROM cube) DESC", "SELECT (SELECT max(n) FROM cube), (SELECT  MIN(v) FROM cube) AS m, count(*) FROM cube GROUP BY day",
+                 "SELECT count(*) FROM cube WHERE n > (SELECT max(n) FROM cube HAVING count(*) < 2) OR v > 1", "SELECT count(*) FROM cube WHERE (SELECT count(*) FROM cube WHERE v > 1) BETWEEN n AND n * 2",
+                 "SELECT day + (SELECT min(x) FROM cube), sum(n) FROM cube GROUP BY 1", "SELECT CASE WHEN v > (SELECT avg(v) FROM cube) THEN 'high' ELSE 'low' END AS k, count(*) FROM cube GROUP BY k",
+                 "SELECT sum(n) FROM cube WHERE day = (SELECT max(day) FROM cube) AND v * 1 >= 0", "SELECT day, count(*) FROM cube WHERE v IN ((SELECT max(v) FROM cube), (SELECT min(v) FROM cube), 1.5) GROUP BY day"):
+        found = explain(db, text)
+        same([row[1] for row in found], ["columns"] + ["once"] * (len(found) - 1), text)
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, wanted[0])), text)
+        db.query("BEGIN")
+        db.query("UPDATE cube SET v = v + 3, n = n * 2 WHERE day > 5")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, db.query(text))), f"uncommitted rows: {text}")
+        db.query("ROLLBACK")
+        db.query("DROP TABLE q")
+    parts(db)
+    same_rows(db, "SELECT sum(n) FROM cube WHERE n * 2 > (SELECT max(n * 9223372036854775807) FROM cube)")
+    same(parts(db), (0, 1), "the subquery leaves 64 bits")
+    for text, why in [("SELECT sum(n) FROM cube c WHERE n = (SELECT max(n) FROM cube WHERE day = c.day)", "no such column: c.day"), ("SELECT sum(n) FROM cube WHERE n < (SELECT x FROM towns)", "FROM wants a table of tessera's"),
+                      ("SELECT sum(n) FROM cube WHERE n > (SELECT CAST(max(n) / 2 AS TEXT) FROM cube)", "a scalar subquery with CAST"), ("SELECT sum(n) FROM cube WHERE n > (SELECT n FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
+                      ("SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM cube GROUP BY day)", "a scalar subquery is an aggregate without GROUP BY"), ("SELECT sum(n) FROM cube WHERE n > (SELECT x + 0 * max(v) FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
+                      ("SELECT sum(n) FILTER (WHERE n > (SELECT 1 FROM cube)) FROM cube", "subqueries"), ("WITH c AS (SELECT 5 AS n) SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM c)", "no such table: c"),
+                      ("WITH cube AS (SELECT 5 AS n) SELECT max(n) FROM cube WHERE n > (SELECT min(n) FROM cube)", "a name in FROM is that of a CTE"), ("SELECT sum(n) FROM cube WHERE n > (SELECT max(random()) FROM cube)", "random() is not among the functions")]:
+        found = explain(db, text)
+        row = next(r for r in found if "sum(" in r[0] or "max(n) FROM cube WHERE n > (SELECT min" in r[0])
+        same(row[1], "rows", text)
+        check_contains(row[2], why)
+        if "random" not in text:
+            same_rows(db, text)
+    check_contains(db.error("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(n) FROM cube WHERE n > (SELECT max(load_extension('x')) FROM cube))").text, "load_extension() is not among the functions")
+
+
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
 
 
