@@ -35,6 +35,8 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
 TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
 /* Adds to coordinates_evaluated, for hosts that fill in value tables and key numbers. */
 TSR_API void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates);
+/* Counts one part of a statement that was evaluated over columns, or else by rows. */
+TSR_API void tsr_environment_count_part(tsr_environment *environment, bool by_columns);
 
 /* An operation of the host, listed by tsr_progress_list. The caller provides the structure and must not move it between
  * tsr_work_begin and tsr_work_end. Each begin needs its end. Operations of one environment nest: one that begins inside

@@ -298,6 +298,10 @@ void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
   tsr__count(environment, TSR_COUNT_rows_returned, rows);
 }
 
+void tsr_environment_count_part(tsr_environment *environment, bool by_columns) {
+  tsr__count(environment, by_columns ? TSR_COUNT_parts_by_columns : TSR_COUNT_parts_by_rows, 1);
+}
+
 /* ---- Rowids and time --------------------------------------------------------------------------------------------- */
 
 int tsr__environment_rows(tsr_environment *environment, const char *path, const char *name, uint64_t rows,

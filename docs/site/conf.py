@@ -51,7 +51,7 @@ NAVIGATION = [
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
-    ("Understand", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
+    ("Understand", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/fast-sql", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
                     "Performance <docs/performance>"]),
     ("Install and embed", ["Building <docs/building>", "Host languages <docs/hosts/README>", "Several processes <docs/cluster>", "Arrays in buckets <docs/object-stores>"]),
     ("Develop", ["Design <docs/design>", "Commits <docs/commits>", "File format <docs/format>", "Errata <docs/errata>",

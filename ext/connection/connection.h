@@ -90,6 +90,12 @@ typedef struct tsx_function_savepoint { /* the savepoint of the running SQL func
   void *reserve; /* memory that ending frees first */
 } tsx_function_savepoint;
 
+typedef struct tsx_registry { /* tables that belong to the connection (registry.c) */
+  struct tsx_registered *tables;
+  uint32_t count;
+  uint64_t clock, random; /* the clock counts requests; random: part of the tables' names */
+} tsx_registry;
+
 typedef struct tsx_permissions { /* what the connection may open, and with which keys */
   tsx_key *keys;
   uint64_t restrictions; /* how often tessera_restrict has bound the connection to a directory; 0: not bound */
@@ -111,6 +117,8 @@ struct tsx_connection {
   tsx_function_savepoint savepoint;
   uint64_t savepoint_count; /* savepoints that functions have opened so far */
   tsx_permissions permissions;
+  tsx_registry registry;
+  uint32_t selecting; /* how many tessera_select run within each other (front/select.c) */
   const struct tsx_compiling
       *compiling; /* the columnar queries that are being compiled or evaluated (query/query_internal.h) */
   bool quiet; /* a rollback is running: the database must not be used */

@@ -44,7 +44,8 @@ static bool select_follows(sqlite3 *db, const char *sql) {
   return follows;
 }
 
-int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, tsr_error *error) {
+int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *const *values, sqlite3_stmt **statement,
+                       tsr_error *error) {
   const char *rest = "";
   const int answer = sqlite3_prepare_v2(db, sql, -1, statement, &rest);
   if (answer != SQLITE_OK) return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(db));
@@ -53,9 +54,14 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, t
     return tsx_fail(error, TSR_ERROR, "expected a SELECT that changes nothing");
   if (select_follows(db, rest))
     return tsx_fail(error, TSR_ERROR, "expected one statement: another follows at '%.40s'", rest);
-  if (sqlite3_bind_parameter_count(*statement))
-    return tsx_fail(error, TSR_ERROR, "the SELECT has parameters: write the values into it");
-  return TSR_OK;
+  const int parameters = sqlite3_bind_parameter_count(*statement);
+  if (parameters && !count) return tsx_fail(error, TSR_ERROR, "the SELECT has parameters: write the values into it");
+  if (parameters != count)
+    return tsx_fail(error, TSR_ERROR, "%d parameter%s, %d value%s", parameters, parameters == 1 ? "" : "s", count,
+                    count == 1 ? "" : "s");
+  int bound = SQLITE_OK;
+  for (int i = 0; i < count && bound == SQLITE_OK; i++) bound = sqlite3_bind_value(*statement, i + 1, values[i]);
+  return bound == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(bound), "%s", sqlite3_errmsg(db));
 }
 
 /* Returns the tessera table of which a result column is a plain column or label, and sets *column; else NULL. */
@@ -265,7 +271,7 @@ static int create_call(tsx_ingest_call *call, sqlite3_context *context, int coun
   sqlite3_stmt *statement = NULL;
   const char *path = (const char *)sqlite3_value_text(values[0]), *sql = (const char *)sqlite3_value_text(values[1]);
   if (!path || !sql) return tsx_out_of_memory(error);
-  int code = tsx_select_prepare(call->connection->db, sql, &statement, error);
+  int code = tsx_select_prepare(call->connection->db, sql, 0, NULL, &statement, error);
   if (code == TSR_OK) code = tsx_ingest_begin(call, path, (uint32_t)sqlite3_column_count(statement), error);
   if (code == TSR_OK) code = tsx_select_columns(call, statement, error);
   if (code == TSR_OK) code = tsx_ingest_options(call, values[0], count > 2 ? values[2] : NULL, error);

@@ -158,8 +158,10 @@ bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema 
 
 /* ---- create.c: the rows of a SELECT for an ingest, tessera_create_as, tessera_create_csv ------------------------- */
 
-/* Prepares a single statement that returns rows, changes nothing, and has no parameters. The caller finalizes it. */
-int tsx_select_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement, tsr_error *error);
+/* Prepares a single statement that returns rows and changes nothing, and binds copies of the values to its parameters,
+ * of which it has as many. The caller finalizes it. */
+int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *const *values, sqlite3_stmt **statement,
+                       tsr_error *error);
 
 /* After tsx_ingest_begin: names the call's columns, and gives exact types to those that are columns of tessera tables.
  * If the rows are those of a tessera_query, its GROUP BY keys become the dimensions, unless the options name others. */

@@ -1,4 +1,4 @@
-/* rows.c: tessera_rows(select[, options]): the rows of any SELECT as Arrow streams.
+/* rows.c: tessera_rows(select[, options[, value ...]]): the rows of any SELECT as Arrow streams.
  *
  * The SELECT is lazy: it runs once, at the first call of a stream, on the stream's connection, whose mutex that call
  * holds. Its rows are stored in an ingest with an environment of its own. From then on the streams need no connection:
@@ -22,6 +22,8 @@ typedef struct kept_rows { /* what the streams of one call share */
   tsr_environment *environment;
   tsx_ingest_call call; /* the columns, and the ingest with the rows */
   sqlite3_value *sql, *options; /* owned; options may be NULL or an SQL NULL */
+  sqlite3_value **values; /* [value_count]: of the parameters; owned */
+  int value_count;
   _Atomic bool read; /* the ingest is complete; until then the connection's mutex guards it */
 } kept_rows;
 
@@ -43,6 +45,8 @@ static void rows_drop(kept_rows *rows) {
   tsr_environment_close(rows->environment);
   sqlite3_value_free(rows->sql);
   sqlite3_value_free(rows->options);
+  for (int i = 0; i < rows->value_count; i++) sqlite3_value_free(rows->values[i]);
+  sqlite3_free(rows->values);
   if (rows->link) tsx_stream_link_drop(rows->link);
   sqlite3_free(rows);
 }
@@ -56,7 +60,7 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   call->connection = connection;
   call->source.is_rows = true;
   if (!sql) return tsx_out_of_memory(error);
-  TSX_TRY(tsx_select_prepare(connection->db, sql, statement, error));
+  TSX_TRY(tsx_select_prepare(connection->db, sql, rows->value_count, rows->values, statement, error));
   TSX_TRY(tsx_ingest_begin(call, NULL, (uint32_t)sqlite3_column_count(*statement), error));
   TSX_TRY(tsx_select_columns(call, *statement, error));
   return tsx_ingest_options_read(call, rows->options, error);
@@ -163,10 +167,23 @@ bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema 
 
 /* ---- The function ------------------------------------------------------------------------------------------------ */
 
+/* Copies the values of the parameters. */
+static int rows_values(kept_rows *rows, int count, sqlite3_value **values, tsr_error *error) {
+  if (count <= 0) return TSR_OK;
+  rows->values = sqlite3_malloc64((uint64_t)count * sizeof(sqlite3_value *));
+  if (!rows->values) return tsx_out_of_memory(error);
+  for (; rows->value_count < count; rows->value_count++)
+    if (!(rows->values[rows->value_count] = sqlite3_value_dup(values[rows->value_count])))
+      return tsx_out_of_memory(error);
+  return TSR_OK;
+}
+
 static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_error *error) {
   tsx_connection *connection = rows->link->connection;
   sqlite3_stmt *statement = NULL;
+  if (count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a SELECT, then options and values");
   TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  TSX_TRY(rows_values(rows, count - 2, values + 2, error));
   rows->sql = sqlite3_value_dup(values[0]);
   if (count > 1) rows->options = sqlite3_value_dup(values[1]);
   if (!rows->sql || (count > 1 && !rows->options)) return tsx_out_of_memory(error);

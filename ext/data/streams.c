@@ -913,9 +913,9 @@ int tsx_register_streams(tsx_connection *connection) {
   for (int arguments = 1; arguments <= 3 && code == SQLITE_OK; arguments++)
     code = sqlite3_create_function_v2(connection->db, "tessera_stream", arguments, flags, link, stream_function, NULL,
                                       NULL, NULL);
-  for (int arguments = 1; arguments <= 2 && code == SQLITE_OK; arguments++)
-    code = sqlite3_create_function_v2(connection->db, "tessera_rows", arguments, flags, link, tsx_rows_stream, NULL,
-                                      NULL, NULL);
+  if (code == SQLITE_OK)
+    code =
+        sqlite3_create_function_v2(connection->db, "tessera_rows", -1, flags, link, tsx_rows_stream, NULL, NULL, NULL);
   return code;
 }
 

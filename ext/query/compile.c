@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "connection/registry.h"
 #include "table/table.h"
 
 /* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
@@ -23,8 +24,13 @@ static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out)
   return false;
 }
 
-/* SQLite may lack median and the like, so its parser sees total(x) instead. */
+/* SQLite may lack median and the like, so its parser sees total(x) instead. It sees NULL instead of a subquery, which is
+ * compiled on its own. */
 static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+  if (tree->kind == TSX_EXPR_SUBQUERY) {
+    sqlite3_str_appendall(out, "NULL");
+    return *(bool *)argument = true;
+  }
   if (tree->kind != TSX_EXPR_AGGREGATE || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
   sqlite3_str_appendall(out, "total(");
@@ -36,6 +42,19 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
     sqlite3_str_appendchar(out, 1, ')');
   }
   return true;
+}
+
+/* Writes a table with its database; a path as the table that is registered for it, with the path as its alias. */
+static void compile_source(sqlite3_str *out, const char **from, const tsx_source *source, const char *home) {
+  sqlite3_str_append(out, *from, (int)(source->begin - *from));
+  *from = source->begin;
+  if (!source->path) {
+    if (!source->qualified && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
+    return;
+  }
+  *from = source->times_end ? source->times_end : source->end;
+  sqlite3_str_appendf(out, "\"%w\"%.*s", source->table, (int)(*from - source->end), source->end);
+  if (source->alias == source->path) sqlite3_str_appendf(out, " AS \"%w\"", source->path);
 }
 
 /* Makes select->prepared. An item that was changed gets its original text as an alias, so that its column keeps the
@@ -58,15 +77,10 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     sqlite3_free(words);
     from = s->items[i].end;
   }
-  sqlite3_str_append(out, from, (int)(s->source.begin - from));
-  from = s->source.begin;
-  if (!s->source.schema && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
-  for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_append(out, from, (int)(s->joins[j].source.begin - from));
-    from = s->joins[j].source.begin;
-    if (!s->joins[j].source.qualified && sqlite3_stricmp(home, "temp") != 0) sqlite3_str_appendf(out, "\"%w\".", home);
-  }
+  compile_source(out, &from, &s->source, home);
+  for (uint32_t j = 0; j < s->join_count; j++) compile_source(out, &from, &s->joins[j].source, home);
   bool replaced;
+  if (s->where) tsx_words_until(out, s->where, &from, compile_replace, &replaced);
   if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
   for (uint32_t i = 0; i < s->order_count; i++)
     tsx_words_until(out, s->order[i].tree, &from, compile_replace, &replaced);
@@ -173,10 +187,47 @@ static int refuse_table(const tsx_query *query, const char *schema, bool found, 
                          : kinds[kind]);
 }
 
+int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name,
+                   tsr_error *error) {
+  char *schema = NULL;
+  bool view;
+  const int found = compile_find(connection, home, NULL, text, &schema, &view, error);
+  sqlite3_free(schema);
+  return found != 0 ? (found < 0 ? found : 0) : tsx_path_table(connection, home, text, name, error);
+}
+
+/* Makes the table of a quoted name that is a path the one that is registered for the path. */
+static int compile_path(tsx_query *query, const char *home, tsx_source *source, tsr_error *error) {
+  tsx_arena *arena = &query->select.arena;
+  const char *name;
+  if (!source->quoted || source->qualified) return TSR_OK;
+  const int code = tsx_query_path(query->connection, home, source->table, &name, error);
+  if (code <= 0) return code;
+  source->path = source->table;
+  if (!source->alias) source->alias = source->table;
+  source->table = tsx_arena_copy(arena, name, strlen(name));
+  source->schema = tsx_arena_copy(arena, "main", 4);
+  return source->table && source->schema ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int compile_paths(tsx_query *query, const char *home, tsr_error *error) {
+  tsx_select *s = &query->select;
+  int code = compile_path(query, home, &s->source, error);
+  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
+    code = compile_path(query, home, &s->joins[j].source, error);
+  return code;
+}
+
 static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
   char *schema = NULL;
   bool view = false;
+  if (s->source.path) {
+    query->table = tsx_table_connected(query->connection, "main", s->source.table);
+    if (query->table && (query->held = query->table->registered)) query->held->cursors++;
+    return query->table ? tsx_table_ready(query->table, error)
+                        : tsx_fail(error, TSR_ERROR, "%s cannot be opened", s->source.path);
+  }
   int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
   if (code > 0 && !view) query->table = tsx_table_connected(query->connection, schema, s->source.table);
   if (code >= 0)
@@ -199,11 +250,15 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     tsx_join *join = &query->select.joins[j];
     char *schema = NULL;
     bool view = false;
-    int code = compile_find(query->connection, home, join->source.schema, join->source.table, &schema, &view, error);
+    int code = join->source.path ? 1
+                                 : compile_find(query->connection, home, join->source.schema, join->source.table,
+                                                &schema, &view, error);
     if (code >= 0 && (!code || view))
       code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is %s",
                       join->source.table, view ? "a view" : "none");
-    if (code > 0) {
+    if (code > 0 && join->source.path) {
+      code = tsx_join_look(query, join, error);
+    } else if (code > 0) {
       join->source.schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
       code = join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
     }
@@ -335,12 +390,14 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   if (code == TSR_OK) code = check_database(query, home, &query->select.source, error);
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++)
     code = check_database(query, home, &query->select.joins[j].source, error);
+  if (code == TSR_OK) code = compile_paths(query, home, error);
   if (code == TSR_OK) code = compile_text(&query->select, home, error);
   if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
   if (code == TSR_OK) code = compile_table(query, home, error);
   if (code == TSR_OK) code = compile_joins(query, home, error);
   if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
   if (code == TSR_OK) code = compile_bound(query, error);
+  if (code == TSR_OK) code = tsx_subqueries_check(query, error);
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
   return code;
 }
@@ -360,6 +417,7 @@ int tsx_query_compile(tsx_connection *connection, const char *home, const char *
 
 void tsx_query_release(tsx_query *query) {
   tsx_joined_release(query);
+  if (query->held) query->held->cursors--;
   tsx_select_free(&query->select);
   *query = (tsx_query){0};
 }

@@ -67,6 +67,8 @@ int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *
 
 static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table_kind kind;
+  join->is_array = join->source.path != NULL;
+  if (join->is_array) return TSR_OK;
   const int code = tsx_table_kind_find(query, join->source.schema, join->source.table, &kind, error);
   if (code < 0) return code;
   join->is_query = kind == TSX_TABLE_QUERY;
@@ -74,6 +76,15 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   if (kind != TSX_TABLE_OTHER) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is another",
                   join->source.table);
+}
+
+/* Returns the declared type of a column or label of an array. */
+static const char *join_declared(const tsx_table *table, const char *name) {
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (!sqlite3_stricmp(table->columns[i].name, name)) return table->columns[i].declared;
+  for (uint32_t i = 0; i < table->label_count; i++)
+    if (!sqlite3_stricmp(table->labels[i].name, name)) return table->labels[i].column.declared;
+  return "";
 }
 
 static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statement, tsr_error *error) {
@@ -86,8 +97,13 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
     const char *name = sqlite3_column_name(statement, i), *declared = NULL, *collation = NULL;
     if (!name) return tsx_out_of_memory(error);
     /* not sqlite3_column_decltype, which has no type for a column that an authorizer hides */
-    const int code = sqlite3_table_column_metadata(query->connection->db, join->source.schema, join->source.table, name,
-                                                   &declared, &collation, NULL, NULL, NULL);
+    const tsx_table *path =
+        join->source.path ? tsx_table_connected(query->connection, "main", join->source.table) : NULL;
+    int code = SQLITE_OK;
+    if (path) declared = join_declared(path, name);
+    else
+      code = sqlite3_table_column_metadata(query->connection->db, join->source.schema, join->source.table, name,
+                                           &declared, &collation, NULL, NULL, NULL);
     if (!declared) declared = "";
     column->name = tsx_arena_copy(arena, name, strlen(name));
     column->declared = tsx_arena_copy(arena, declared, strlen(declared));

@@ -262,6 +262,13 @@ static int expand_one(const names_scope *scope, const tsx_item *star, const tsx_
   return tree->name ? TSR_OK : tsx_out_of_memory(scope->error);
 }
 
+/* Returns true if USING names the column: then * shows that of the table before alone. */
+static bool names_same(const tsx_join *join, const char *name) {
+  for (uint32_t i = 0; i < join->same_count; i++)
+    if (!sqlite3_stricmp(join->same[i], name)) return true;
+  return false;
+}
+
 /* Appends the items that one * expands to. */
 static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out, uint32_t *count) {
   tsx_select *s = scope->select;
@@ -287,6 +294,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
     const uint32_t shown = join->star ? join->star_count : join->column_count;
     for (uint32_t n = 0; n < shown && code == TSR_OK; n++) {
       const uint32_t i = join->star ? join->star[n] : n;
+      if (!*star->star && names_same(join, join->columns[i].name)) continue;
       const tsx_expr column = {
           .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->on.field};
       code = expand_one(scope, star, &column, &out[*count]);

@@ -64,6 +64,8 @@ void tsx_select_free(tsx_select *select) {
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error) {
   uint64_t characters = 1;
+  if (begin < select->text || begin > select->text + strlen(select->text)) /* words of the parser's own (USING) */
+    return tsx_fail(error, TSR_ERROR, "%s'%.*s'%s%s", what, (int)(end - begin), begin, *advice ? ": " : "", advice);
   for (const char *p = select->text; p < begin; p++) characters += ((unsigned char)*p & 0xc0) != 0x80;
   int size = (int)(end - begin);
   const bool cut = end - begin > WORDS_SHOWN;
@@ -96,7 +98,7 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   if (a->kind != b->kind || a->count != b->count || a->operation != b->operation || a->negated != b->negated ||
       a->call.distinct != b->call.distinct || a->call.star != b->call.star || a->call.function != b->call.function)
     return false;
-  if (a->kind == TSX_EXPR_LITERAL) return same_words(a, b);
+  if (a->kind == TSX_EXPR_LITERAL || a->kind == TSX_EXPR_SUBQUERY) return same_words(a, b);
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
   if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter))
@@ -117,6 +119,7 @@ typedef struct query_parser {
   tsx_token token; /* the current token; an operator of two characters is one token */
   const char *last_end; /* the end of the previous token */
   uint32_t depth;
+  bool subqueries; /* scalar subqueries may stand here */
   tsx_parse_doubt doubt;
   tsr_error *error;
 } query_parser;
@@ -203,6 +206,15 @@ static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
   }
   tree->operands[tree->count++] = operand;
   tree->end = p->last_end;
+  return true;
+}
+
+static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
+  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
+  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
+  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
+  if (count) memcpy(more, *array, count * size);
+  *array = more;
   return true;
 }
 
@@ -309,10 +321,13 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
 /* After the arguments of a call: parses FILTER, refuses OVER. */
 static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
   if (at(p, "FILTER") && parse_follows(p, "(")) {
+    const bool subqueries = p->subqueries;
+    p->subqueries = false;
     parse_advance(p);
     parse_advance(p);
     if (parse_expect(p, "WHERE") < 0 || !(tree->call.filter = parse_expression(p)) || parse_expect(p, ")") < 0)
       return NULL;
+    p->subqueries = subqueries;
     tree->end = p->last_end;
     if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
   }
@@ -376,7 +391,7 @@ static tsx_expr *parse_named(query_parser *p, const char *begin) {
   return tree;
 }
 
-static bool parse_reserved(const query_parser *p) {
+bool tsx_token_reserved(const tsx_token *token) {
   static const char *const words[] = {
       "SELECT",  "FROM",   "WHERE",     "GROUP",   "HAVING", "ORDER",   "LIMIT",   "AND",      "OR",
       "THEN",    "ELSE",   "WHEN",      "END",     "AS",     "BY",      "IN",      "IS",       "ON",
@@ -384,9 +399,9 @@ static bool parse_reserved(const query_parser *p) {
       "EXISTS",  "VALUES", "WITH",      "BETWEEN", "WINDOW", "OVER",    "CROSS",   "LEFT",     "INNER",
       "NATURAL", "OFFSET", "INTERSECT", "COLLATE", "ISNULL", "NOTNULL", "NOT",     "DISTINCT", "RAISE",
       "MATCH",   "REGEXP", "ESCAPE",    "RIGHT",   "FULL",   "OUTER",   "INDEXED", NULL};
-  if (p->token.kind != TSX_TOKEN_WORD) return false;
+  if (token->kind != TSX_TOKEN_WORD) return false;
   for (const char *const *word = words; *word; word++)
-    if (at(p, *word)) return true;
+    if (tsx_token_is(token, *word)) return true;
   return false;
 }
 
@@ -398,6 +413,19 @@ static tsx_expr *parse_subquery(query_parser *p, const char *begin) {
   }
   if (at(p, ")")) parse_advance(p);
   return parse_refuse(p, begin, p->last_end, "subqueries");
+}
+
+/* Parses the rest of (SELECT ...) as a scalar: subquery.c looks into it. */
+static tsx_expr *parse_scalar(query_parser *p, const char *begin) {
+  tsx_select *s = p->select;
+  int open = 0;
+  for (; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD && !(at(p, ")") && open == 0);
+       parse_advance(p))
+    open += at(p, "(") - at(p, ")");
+  if (parse_expect(p, ")") < 0) return NULL;
+  tsx_expr *tree = parse_node(p, TSX_EXPR_SUBQUERY, begin);
+  if (!tree || !parse_grow(p, (void **)&s->subqueries, s->subquery_count, sizeof *s->subqueries)) return NULL;
+  return s->subqueries[s->subquery_count++] = tree;
 }
 
 static tsx_expr *parse_primary(query_parser *p) {
@@ -414,6 +442,7 @@ static tsx_expr *parse_primary(query_parser *p) {
       return NULL;
     }
     if (!take(p, "(")) return parse_lost(p);
+    if (at(p, "SELECT") && p->subqueries) return parse_scalar(p, begin);
     if (at(p, "SELECT") || at(p, "WITH") || at(p, "VALUES")) return parse_subquery(p, begin);
     tsx_expr *inner = parse_expression(p);
     if (inner && at(p, ",")) return parse_refuse(p, begin, p->token.text + 1, "row values");
@@ -431,7 +460,7 @@ static tsx_expr *parse_primary(query_parser *p) {
     return parse_subquery(p, begin);
   }
   const bool call = (at(p, "LIKE") || at(p, "GLOB")) && parse_follows(p, "(");
-  return parse_reserved(p) && !call ? parse_lost(p) : parse_named(p, begin);
+  return tsx_token_reserved(&p->token) && !call ? parse_lost(p) : parse_named(p, begin);
 }
 
 /* ---- Operators --------------------------------------------------------------------------------------------------- */
@@ -646,13 +675,15 @@ static tsx_expr *parse_expression(query_parser *p) {
 
 /* ---- The SELECT -------------------------------------------------------------------------------------------------- */
 
-static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
-  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
-  void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
-  if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
-  if (count) memcpy(more, *array, count * size);
-  *array = more;
-  return true;
+/* Returns true if a tree names the table in front of some column. */
+static bool parse_mentions(const tsx_expr *tree, const char *table) {
+  if (tree->table && !sqlite3_stricmp(tree->table, table)) return true;
+  if ((tree->base && parse_mentions(tree->base, table)) ||
+      (tree->call.filter && parse_mentions(tree->call.filter, table)))
+    return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (parse_mentions(tree->operands[i], table)) return true;
+  return false;
 }
 
 /* Parses [AS] name. */
@@ -660,7 +691,7 @@ static int parse_alias(query_parser *p, char **alias) {
   const bool as = take(p, "AS");
   const tsx_token_kind kind = p->token.kind;
   const bool name =
-      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !parse_reserved(p));
+      kind == TSX_TOKEN_NAME || kind == TSX_TOKEN_STRING || (kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
   if (!name) return as ? parse_syntax(p) : TSR_OK;
   if (!(*alias = parse_name_text(p))) return TSR_NOMEM;
   parse_advance(p);
@@ -704,7 +735,8 @@ static int parse_times(query_parser *p, tsx_expr **times) {
 
 /* Parses [schema.]table [(times)] [[AS] name]. */
 static int parse_table(query_parser *p, tsx_source *source) {
-  if ((p->token.kind != TSX_TOKEN_WORD || parse_reserved(p)) && p->token.kind != TSX_TOKEN_NAME) return parse_syntax(p);
+  source->quoted = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING;
+  if ((p->token.kind != TSX_TOKEN_WORD || tsx_token_reserved(&p->token)) && !source->quoted) return parse_syntax(p);
   source->begin = p->token.text;
   if (!(source->table = parse_name_text(p))) return TSR_NOMEM;
   parse_advance(p);
@@ -727,32 +759,103 @@ static int parse_table(query_parser *p, tsx_source *source) {
   return TSR_OK;
 }
 
-/* Parses a table and ON, after the word JOIN. */
+/* Parses the condition of a join in words that are not in the text. */
+static int parse_condition(query_parser *p, tsx_join *join, sqlite3_str *words) {
+  char *text = sqlite3_str_finish(words);
+  char *copy = text ? tsx_arena_copy(&p->select->arena, text, strlen(text)) : NULL;
+  sqlite3_free(text);
+  if (!copy) return tsx_out_of_memory(p->error);
+  query_parser own = {.select = p->select, .tokens = tsx_tokens_of(copy), .last_end = copy, .error = p->error};
+  parse_merge(&own);
+  join->on.tree = parse_expression(&own);
+  return join->on.tree ? TSR_OK : p->error->code;
+}
+
+/* Parses (column, ...) after USING, which means ON column = table.column AND ... */
+static int parse_using(query_parser *p, tsx_join *join) {
+  const char **names = NULL;
+  sqlite3_str *words = sqlite3_str_new(NULL);
+  int code = parse_expect(p, "(");
+  while (code == TSR_OK) {
+    const bool name = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING ||
+                      (p->token.kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
+    if (!name) code = parse_syntax(p);
+    else if (!parse_grow(p, (void **)&names, join->same_count, sizeof *names)) code = TSR_NOMEM;
+    else if (!(names[join->same_count] = parse_name_text(p))) code = TSR_NOMEM;
+    if (code < 0) break;
+    sqlite3_str_appendf(words, "%s\"%w\" = \"%w\".\"%w\"", join->same_count ? " AND " : "", names[join->same_count],
+                        tsx_source_name(&join->source), names[join->same_count]);
+    join->same_count++;
+    parse_advance(p);
+    if (!take(p, ",")) break;
+  }
+  join->same = names;
+  if (code == TSR_OK) code = parse_expect(p, ")");
+  if (code == TSR_OK) return parse_condition(p, join, words);
+  sqlite3_free(sqlite3_str_finish(words));
+  return code;
+}
+
+/* Writes the terms of WHERE, joined by AND, that are an = and name the table in front of a column. */
+static void parse_terms(const tsx_expr *tree, const char *table, sqlite3_str *words) {
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    parse_terms(tree->operands[0], table, words);
+    parse_terms(tree->operands[1], table, words);
+  } else if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL && parse_mentions(tree, table)) {
+    sqlite3_str_appendf(words, "%s(%.*s)", sqlite3_str_length(words) ? " AND " : "", (int)(tree->end - tree->begin),
+                        tree->begin);
+  }
+}
+
+/* Makes the conditions of the tables behind commas, once WHERE is known. It keeps the terms, too: they hold for each row
+ * of an inner join. */
+static int parse_commas(query_parser *p) {
+  tsx_select *s = p->select;
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    tsx_join *join = &s->joins[j];
+    if (!join->comma) continue;
+    sqlite3_str *words = sqlite3_str_new(NULL);
+    if (s->where) parse_terms(s->where, tsx_source_name(&join->source), words);
+    if (sqlite3_str_length(words) == 0) {
+      const bool lacks_memory = sqlite3_str_errcode(words) != SQLITE_OK;
+      sqlite3_free(sqlite3_str_finish(words));
+      if (lacks_memory) return tsx_out_of_memory(p->error);
+      parse_refuse(p, join->begin, join->source.times_end ? join->source.times_end : join->source.end,
+                   "a comma join needs table.column = expression among the terms of WHERE");
+      return p->error->code;
+    }
+    const int code = parse_condition(p, join, words);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+/* Parses a table and ON or USING, after the word JOIN; after a comma, the table. */
 static int parse_joined(query_parser *p, tsx_join *join) {
   if (at(p, "(")) parse_refuse(p, join->begin, p->token.text + 1, "joins with a SELECT, or with several tables");
   if (p->error->code) return p->error->code;
   const int code = parse_table(p, &join->source);
-  if (code < 0) return code;
+  if (code < 0 || join->comma) return code;
+  if (take(p, "USING")) return parse_using(p, join);
   if (!take(p, "ON")) {
-    parse_refuse(p, join->begin, p->last_end,
-                 at(p, "USING") ? "USING: write ON a.column = b.column" : "a join without ON");
+    parse_refuse(p, join->begin, p->last_end, "a join without ON");
     return p->error->code;
   }
   return (join->on.tree = parse_expression(p)) ? TSR_OK : p->error->code;
 }
 
 static int parse_joins(query_parser *p) {
-  static const char *const others[] = {",", "CROSS", "NATURAL", "RIGHT", "FULL", "USING", NULL};
+  static const char *const others[] = {"CROSS", "NATURAL", "RIGHT", "FULL", "USING", NULL};
   tsx_select *s = p->select;
-  while (at(p, "JOIN") || at(p, "LEFT") || at(p, "INNER")) {
+  while (at(p, "JOIN") || at(p, "LEFT") || at(p, "INNER") || at(p, ",")) {
     const char *begin = p->token.text;
-    const bool left = take(p, "LEFT");
+    const bool comma = take(p, ","), left = !comma && take(p, "LEFT");
     if (left) take(p, "OUTER");
-    else take(p, "INNER");
-    if (parse_expect(p, "JOIN") < 0) return p->error->code;
+    else if (!comma) take(p, "INNER");
+    if (!comma && parse_expect(p, "JOIN") < 0) return p->error->code;
     if (s->join_count == TSX_JOINS_MAX) return tsx_fail(p->error, TSR_ERROR, "more than %u joins", TSX_JOINS_MAX);
     tsx_join *join = &s->joins[s->join_count++];
-    *join = (tsx_join){.left = left, .begin = begin, .on.field = TSX_FIELD_NONE};
+    *join = (tsx_join){.left = left, .comma = comma, .begin = begin, .on.field = TSX_FIELD_NONE};
     const int code = parse_joined(p, join);
     if (code < 0) return code;
   }
@@ -802,12 +905,16 @@ static int parse_order(query_parser *p) {
 static int parse_tail(query_parser *p) {
   tsx_select *s = p->select;
   static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", "WINDOW", NULL};
+  p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
+  p->subqueries = false;
+  if (parse_commas(p) < 0) return p->error->code;
   if (at(p, "GROUP") && parse_follows(p, "BY")) {
     parse_advance(p);
     parse_advance(p);
     if (parse_group(p) < 0) return p->error->code;
   }
+  p->subqueries = true;
   if (take(p, "HAVING") && !(s->having = parse_expression(p))) return p->error->code;
   for (const char *const *word = compounds; *word; word++)
     if (at(p, *word)) {
@@ -820,6 +927,7 @@ static int parse_tail(query_parser *p) {
     parse_advance(p);
     if (parse_order(p) < 0) return p->error->code;
   }
+  p->subqueries = false;
   if (!take(p, "LIMIT")) return TSR_OK;
   if (!(s->limit = parse_expression(p))) return p->error->code;
   if (take(p, "OFFSET")) {
@@ -854,8 +962,10 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   select->distinct = take(&p, "DISTINCT");
   if (!select->distinct) take(&p, "ALL");
   int code = TSR_OK;
+  p.subqueries = true;
   do code = parse_item(&p);
   while (code == TSR_OK && take(&p, ","));
+  p.subqueries = false;
   if (code == TSR_OK) code = parse_from(&p, begin);
   if (code == TSR_OK) code = parse_tail(&p);
   if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);

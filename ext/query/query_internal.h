@@ -8,6 +8,7 @@
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once per value
  *   join.c          joined tables: SQLite looks up the row of each coordinate, or the rows are read once into lists
  *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
+ *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
  *   query_table.c   the virtual table module
@@ -22,6 +23,7 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "connection/connection.h"
+#include "sql/tokens.h"
 #include "table/table.h"
 
 /* ---- parse.c: the arena, expression trees, the clauses of a SELECT ----------------------------------------------- */
@@ -49,7 +51,8 @@ typedef enum tsx_expr_kind {
   TSX_EXPR_CASE, /* WHEN, THEN, WHEN, THEN, ..., and ELSE if the count is odd; base: the expression after CASE */
   TSX_EXPR_CAST, /* value; name: the type */
   TSX_EXPR_FUNCTION,
-  TSX_EXPR_AGGREGATE
+  TSX_EXPR_AGGREGATE,
+  TSX_EXPR_SUBQUERY /* a scalar one, with its parentheses; name: its value as a literal (subquery.c) */
 } tsx_expr_kind;
 
 /* What a tree depends on, in its `field`, beside the number of a column. */
@@ -128,6 +131,8 @@ typedef struct tsx_source { /* a table of FROM or JOIN: [schema.]table[(as_of[, 
                                    alias may be NULL */
   const char *begin, *end; /* the span of [schema.]table */
   bool qualified; /* the text names a schema */
+  bool quoted; /* the name is in quotes, so it may be a path */
+  const char *path; /* the name as written, if it is a path; `table` is then a registered table, `schema` is "main" */
   tsx_expr *times[2]; /* as_of and since, the arguments of an array; or NULL */
   const char *times_begin, *times_end; /* their span, including the parentheses; NULL if there are none */
 } tsx_source;
@@ -141,7 +146,10 @@ static inline const char *tsx_source_name(const tsx_source *source) {
  * for each combination of coordinates of several dimensions. */
 typedef struct tsx_join {
   bool left, is_query, is_array; /* is_query: it is a tessera_query */
-  const char *begin; /* the word JOIN, INNER or LEFT */
+  const char *begin; /* the word JOIN, INNER or LEFT, or the comma */
+  bool comma; /* its condition is among the terms of WHERE */
+  const char *const *same; /* [same_count]: the columns in USING */
+  uint32_t same_count;
   tsx_source source;
   tsx_join_on on;
   tsx_join_column *columns; /* of an array: its fields, then its labels */
@@ -172,6 +180,8 @@ typedef struct tsx_select {
   uint32_t group_count;
   tsx_order *order;
   uint32_t order_count;
+  tsx_expr **subqueries; /* [subquery_count] */
+  uint32_t subquery_count;
   tsx_meaning meaning;
 } tsx_select;
 
@@ -193,6 +203,9 @@ static inline bool tsx_expr_is_column(const tsx_expr *tree) {
   return (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) &&
          tree->column >= 0;
 }
+
+/* Returns true if an unquoted word is no name in SQL, such as FROM. */
+bool tsx_token_reserved(const tsx_token *token);
 
 /* After a refusal: whether SQLite may have a better message for the text. */
 typedef struct tsx_parse_doubt {
@@ -302,9 +315,11 @@ typedef struct tsx_query {
   tsx_select select;
   const tsx_snapshot *shown; /* the snapshot that is read; borrowed; NULL in tsx_run_check */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
+  struct tsx_registered *held; /* the table, if it is a path: stays registered until the query is released */
   bool over_groups; /* the results are groups; else cells */
   uint64_t memory_bytes;
   unsigned threads;
+  bool exact; /* TSR_RANGE where SQLite may give other values (tsx_run_open) */
   tsx_axis *axes;
   uint32_t axis_count;
   tsx_bound_range *bounds;
@@ -352,6 +367,9 @@ static inline const tsx_expr *tsx_expr_meaning(const tsx_expr *tree) {
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error);
 void tsx_query_release(tsx_query *query);
+
+/* Gives the registered table of a path, as tsx_path_table does. Returns 0, too, if a table or view has this name. */
+int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name, tsr_error *error);
 
 /* Fails with TSR_AUTH if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite would show
  * NULL, but the engine would read the cells. Outright denials already fail in tsx_query_compile. */
@@ -645,7 +663,8 @@ typedef struct tsx_run tsx_run;
  * array. The query can only be released afterwards. */
 int tsx_run_check(tsx_query *query, tsr_error *error);
 
-/* Starts a run. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
+/* Starts a run. With query->exact, fails with TSR_RANGE if a key is an INTEGER in some rows of a group and a REAL in
+ * others, either of which may stand for it. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
  * *run may be NULL. */
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
@@ -678,5 +697,22 @@ void tsx_row_cache_find(tsx_row_cache *rows, sqlite3_value *const *values);
 bool tsx_row_cache_next(tsx_row_cache *rows);
 void tsx_row_cache_column(const tsx_row_cache *rows, sqlite3_context *context, uint32_t item);
 int64_t tsx_row_cache_rowid(const tsx_row_cache *rows);
+
+/* ---- subquery.c: scalar subqueries ------------------------------------------------------------------------------- */
+
+/* Fails unless each subquery is a query that has one row and one column, and names nothing of the query around it. Its
+ * value is NULL until tsx_subqueries_evaluate. */
+int tsx_subqueries_check(tsx_query *query, tsr_error *error);
+int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error);
+
+/* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
+
+/* Registers a compiled query as a table of its connection (connection/registry.h), whose rows are those that SQLite
+ * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare.
+ * *name is valid until the next call. */
+int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error);
+
+/* Says what is evaluated where, as EXPLAIN QUERY PLAN does. From sqlite3_malloc; NULL if memory is exhausted. */
+char *tsx_query_explain(const tsx_query *query);
 
 #endif

@@ -11,13 +11,18 @@
  * constraints) evaluate just what their constraints leave. Then all groups are evaluated once and kept, and later scans
  * look them up by the items that are compared with =.
  *
- * Sections: arguments, life cycle, plans, scans, for other modules. */
+ * A part of a statement (tsx_query_part) is such a table without a CREATE: ext/front has registered it on the connection,
+ * with its text and its columns. It must give the rows that SQLite gives for the text. So a part that fails before its
+ * first row is evaluated by rows: SQLite runs the text itself.
+ *
+ * Sections: arguments, life cycle, plans, rows by SQLite, scans, parts, for other modules. */
 #include "query/query_table.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "connection/errors.h"
+#include "connection/registry.h"
 #include "sql/options.h"
 #include "query/query_internal.h"
 
@@ -50,6 +55,7 @@ typedef struct tsx_query_table {
   unsigned threads;
   outer_plan *plans;
   int plan_count;
+  tsx_registered *part; /* NULL: made by CREATE */
 } tsx_query_table;
 
 typedef struct query_cursor {
@@ -63,6 +69,8 @@ typedef struct query_cursor {
   tsx_row_cache *kept; /* all groups, or NULL */
   int kept_number; /* the plan whose terms index `kept` */
   bool walks; /* the current scan walks over `kept` */
+  sqlite3_stmt *by_rows; /* of a part: SQLite gives the rows; or NULL */
+  int64_t row; /* of by_rows, from 1 */
 } query_cursor;
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
@@ -153,7 +161,7 @@ static int query_make(tsx_connection *connection, int count, const char *const *
 }
 
 static int query_fail(tsx_query_table *table, const tsr_error *error, char **message) {
-  const bool own = !table || !strncmp(error->message, "tessera_query: ", 15) || error->code == TSR_NOMEM;
+  const bool own = !table || table->part || !strncmp(error->message, "tessera_query: ", 15) || error->code == TSR_NOMEM;
   *message = own ? sqlite3_mprintf("%s", error->message) : sqlite3_mprintf("%s: %s", table->name, error->message);
   if (table) query_disconnect(&table->base);
   return tsx_sqlite_code(error->code);
@@ -335,19 +343,23 @@ static void explain_aggregates(sqlite3_str *out, const tsx_expr *tree, bool *any
   for (uint32_t i = 0; i < tree->count; i++) explain_aggregates(out, tree->operands[i], any);
 }
 
-static char *explain(const outer_plan *plan, const tsx_query *query) {
-  const tsx_select *s = &query->select;
-  sqlite3_str *out = sqlite3_str_new(NULL);
-  bool any = false;
+static void explain_terms(sqlite3_str *out, const outer_plan *plan, const tsx_select *s) {
   for (uint32_t i = 0; i < plan->count; i++) {
     if (i) sqlite3_str_appendall(out, " AND ");
     explain_item(out, &s->items[plan->terms[i].item]);
     sqlite3_str_appendall(out, plan->terms[i].in ? " IN ?" : explain_op(plan->terms[i].op));
   }
-  sqlite3_str_appendf(out, "%s%s", plan->count ? "; " : "", s->source.table);
+  if (plan->count) sqlite3_str_appendall(out, "; ");
+}
+
+static void explain_query(sqlite3_str *out, const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  bool any = false;
+  sqlite3_str_appendall(out, s->source.path ? s->source.path : s->source.table);
   for (uint32_t j = 0; j < s->join_count; j++) {
     sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].on.binding_count ? "cells" : "coordinates",
-                        s->joins[j].left ? "LEFT " : "", s->joins[j].source.table);
+                        s->joins[j].left ? "LEFT " : "",
+                        s->joins[j].source.path ? s->joins[j].source.path : s->joins[j].source.table);
     explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);
   }
   if (s->where) explain_where(out, query, s->where, false, &any);
@@ -363,6 +375,12 @@ static char *explain(const outer_plan *plan, const tsx_query *query) {
   if (s->having) sqlite3_str_appendall(out, " HAVING");
   if (s->order_count) sqlite3_str_appendall(out, " ORDER BY");
   if (s->limit) sqlite3_str_appendall(out, " LIMIT");
+}
+
+static char *explain(const outer_plan *plan, const tsx_query *query) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  explain_terms(out, plan, &query->select);
+  explain_query(out, query);
   return sqlite3_str_finish(out);
 }
 
@@ -416,6 +434,37 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   return info->idxStr && info->idxNum >= 0 ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+/* ---- Rows by SQLite ---------------------------------------------------------------------------------------------- */
+
+/* Returns true if a part that failed with this code before its first row may be evaluated by rows: the data are sound,
+ * and nobody has asked to stop. */
+static bool rows_may_do(int code) {
+  static const int codes[] = {TSR_RANGE, TSR_TOOBIG,   TSR_BUDGET,     TSR_NOMEM,      TSR_ERROR,
+                              TSR_AUTH,  TSR_MISMATCH, TSR_CONSTRAINT, TSR_UNSUPPORTED};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i] == code) return true;
+  return false;
+}
+
+/* Lets SQLite evaluate the text of a part that has failed with error->code before its first row. Returns that code if
+ * the columns may have changed, or if the part has promised to decide a constraint; else TSR_OK. */
+static int rows_begin(const tsx_query_table *table, query_cursor *c, const tsx_outer_constraint *outer, uint32_t count,
+                      const tsr_error *error) {
+  bool may = table->part && c->checked && rows_may_do(error->code);
+  for (uint32_t i = 0; i < count; i++) may &= !outer[i].decides;
+  sqlite3_stmt *rows = NULL;
+  if (!may || sqlite3_prepare_v2(table->connection->db, table->text, -1, &rows, NULL) != SQLITE_OK) return error->code;
+  c->by_rows = rows;
+  c->row = 0;
+  tsr_environment_count_part(table->connection->environment, false);
+  return TSR_OK;
+}
+
+static int rows_step(const tsx_query_table *table, query_cursor *c, tsr_error *error) {
+  c->row++;
+  return tsx_rows_step(table->connection, c->by_rows, error);
+}
+
 /* ---- Scans ------------------------------------------------------------------------------------------------------- */
 
 static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -424,6 +473,7 @@ static int query_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   if (!c) return SQLITE_NOMEM;
   memset(c, 0, sizeof *c);
   c->done = true;
+  if (table->part) table->part->cursors++;
   tsx_connection_add_cursor(table->connection);
   *out = &c->base;
   return SQLITE_OK;
@@ -438,6 +488,8 @@ static void query_count(query_cursor *c) {
 
 static void query_clear(query_cursor *c) {
   query_count(c);
+  sqlite3_finalize(c->by_rows);
+  c->by_rows = NULL;
   tsx_run_close(c->run);
   c->run = NULL;
   tsx_query_release(&c->query);
@@ -449,21 +501,30 @@ static int query_close(sqlite3_vtab_cursor *cursor) {
   query_cursor *c = (query_cursor *)cursor;
   query_clear(c);
   tsx_row_cache_free(c->kept);
-  tsx_connection_remove_cursor(((const tsx_query_table *)cursor->pVtab)->connection);
+  const tsx_query_table *table = (const tsx_query_table *)cursor->pVtab;
+  if (table->part) table->part->cursors--;
+  tsx_connection_remove_cursor(table->connection);
   sqlite3_free(c);
   return SQLITE_OK;
 }
 
-static int query_next(sqlite3_vtab_cursor *cursor) {
-  query_cursor *c = (query_cursor *)cursor;
-  tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
-  tsr_error error;
-  tsx_error_init(&error);
-  const int code = c->walks ? tsx_row_cache_next(c->kept) : tsx_run_next(c->run, &error);
+/* Moves to the next row. Returns 1 with a row, 0 at the end, < 0 on error. */
+static int query_step(query_cursor *c, tsr_error *error) {
+  const tsx_query_table *table = (const tsx_query_table *)c->base.pVtab;
+  const int code = c->walks     ? tsx_row_cache_next(c->kept)
+                   : c->by_rows ? rows_step(table, c, error)
+                                : tsx_run_next(c->run, error);
   c->done = code <= 0;
   if (code > 0) c->uncounted++;
   if (c->done || c->uncounted == COUNT_EVERY) query_count(c);
-  return code < 0 ? table_error(table, &error) : SQLITE_OK;
+  return code;
+}
+
+static int query_next(sqlite3_vtab_cursor *cursor) {
+  tsr_error error;
+  tsx_error_init(&error);
+  return query_step((query_cursor *)cursor, &error) < 0 ? table_error((tsx_query_table *)cursor->pVtab, &error)
+                                                        : SQLITE_OK;
 }
 
 /* Checks, once per cursor, that the columns are still as declared. */
@@ -471,7 +532,10 @@ static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error 
   char *now = NULL;
   if (c->checked) return TSR_OK;
   int code = tsx_query_declare(&c->query, &now, error);
-  if (code == TSR_OK && strcmp(now, table->declaration) != 0)
+  if (code == TSR_OK && strcmp(now, table->declaration) != 0 && table->part)
+    code = tsx_fail(error, TSR_ERROR, "the columns of %s have changed: rewrite the statement again",
+                    c->query.select.source.table);
+  else if (code == TSR_OK && strcmp(now, table->declaration) != 0)
     code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.source.table,
                     table->name);
   c->checked = code == TSR_OK;
@@ -481,6 +545,7 @@ static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error 
 
 static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *error) {
   const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &c->query, error);
+  c->query.exact = table->part != NULL;
   c->query.memory_bytes = table->memory_bytes;
   c->query.threads = table->threads;
   return code == TSR_OK ? query_check(table, c, error) : code;
@@ -523,6 +588,20 @@ static void query_walk(const tsx_query_table *table, query_cursor *c, int number
   c->walks = true;
 }
 
+/* Evaluates the query up to its first row. Returns 1 with a row, 0 if there is none, < 0 on error. */
+static int query_begin(tsx_query_table *table, query_cursor *c, tsx_outer_constraint *outer, uint32_t count,
+                       tsr_error *error) {
+  int code = query_compile(table, c, error);
+  for (uint32_t i = 0; i < count && code == TSR_OK; i++)
+    if (!outer[i].decides && !tsx_pushdown_takes(&c->query, outer[i].item))
+      code = tsx_fail(error, TSR_ERROR, "the plan does not fit");
+  if (code == TSR_OK) code = tsx_run_open(&c->query, outer, count, &c->run, error);
+  if (code < 0) return code;
+  code = query_step(c, error);
+  if (code >= 0 && table->part) tsr_environment_count_part(table->connection->environment, true);
+  return code;
+}
+
 static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
   query_cursor *c = (query_cursor *)cursor;
   tsx_query_table *table = (tsx_query_table *)cursor->pVtab;
@@ -544,12 +623,14 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
     query_walk(table, c, number, values);
     return query_next(cursor);
   }
-  if (code == TSR_OK) code = query_compile(table, c, &error);
-  for (int i = 0; i < count && plan && code == TSR_OK; i++)
-    if (!outer[i].decides && !tsx_pushdown_takes(&c->query, outer[i].item))
-      code = tsx_fail(&error, TSR_ERROR, "the plan does not fit");
-  if (code == TSR_OK) code = tsx_run_open(&c->query, outer, plan ? (uint32_t)count : 0, &c->run, &error);
-  return code < 0 ? table_error(table, &error) : query_next(cursor);
+  const uint32_t used = plan ? (uint32_t)count : 0;
+  if (code == TSR_OK) code = query_begin(table, c, outer, used, &error);
+  if (code < 0) {
+    query_clear(c);
+    code = rows_begin(table, c, outer, used, &error);
+    if (code == TSR_OK) code = query_step(c, &error);
+  }
+  return code < 0 ? table_error(table, &error) : SQLITE_OK;
 }
 
 static int query_eof(sqlite3_vtab_cursor *cursor) { return ((query_cursor *)cursor)->done; }
@@ -562,6 +643,10 @@ static int query_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, i
     tsx_row_cache_column(c->kept, context, (uint32_t)column);
     return SQLITE_OK;
   }
+  if (c->by_rows) {
+    sqlite3_result_value(context, sqlite3_column_value(c->by_rows, column));
+    return SQLITE_OK;
+  }
   const int code = tsx_run_column(c->run, context, (uint32_t)column, &error);
   return code < 0 ? table_error((tsx_query_table *)cursor->pVtab, &error) : SQLITE_OK;
 }
@@ -571,9 +656,10 @@ static int query_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
   tsr_error error;
   int64_t number;
   tsx_error_init(&error);
-  if (!c->walks && tsx_run_rowid(c->run, &number, &error) < 0)
-    return table_error((tsx_query_table *)cursor->pVtab, &error);
-  *rowid = c->walks ? tsx_row_cache_rowid(c->kept) : number;
+  if (c->by_rows) number = c->row;
+  else if (c->walks) number = tsx_row_cache_rowid(c->kept);
+  else if (tsx_run_rowid(c->run, &number, &error) < 0) return table_error((tsx_query_table *)cursor->pVtab, &error);
+  *rowid = number;
   return SQLITE_OK;
 }
 
@@ -592,6 +678,59 @@ static const sqlite3_module query_module = {.iVersion = 3,
                                             .xRowid = query_rowid,
                                             .xRename = query_rename,
                                             .xShadowName = query_shadow};
+
+/* ---- Parts of statements ----------------------------------------------------------------------------------------- */
+
+static int part_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                        char **message) {
+  tsx_registered *part = argument;
+  tsx_query_table *table = sqlite3_malloc64(sizeof *table);
+  (void)db, (void)count, (void)arguments;
+  if (!table) return SQLITE_NOMEM;
+  memset(table, 0, sizeof *table);
+  table->connection = part->connection;
+  tsx_connection_hold(table->connection);
+  tsx_connection_add_table(table->connection);
+  table->schema_name = sqlite3_mprintf("temp"); /* its names are looked for in all databases */
+  table->name = sqlite3_mprintf("tessera_sql");
+  table->text = sqlite3_mprintf("%s", part->text);
+  table->declaration = sqlite3_mprintf("%s", part->shape);
+  const bool made = table->schema_name && table->name && table->text && table->declaration;
+  const int code = made ? query_declare(table, message) : SQLITE_NOMEM;
+  if (code != SQLITE_OK) {
+    query_disconnect(&table->base);
+    return code;
+  }
+  table->part = part;
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+/* Without xCreate, the only table has the module's name. Without xUpdate, it is read-only. */
+static const sqlite3_module part_module = {.iVersion = 1,
+                                           .xConnect = part_connect,
+                                           .xBestIndex = query_best_index,
+                                           .xDisconnect = query_disconnect,
+                                           .xDestroy = query_disconnect,
+                                           .xOpen = query_open,
+                                           .xClose = query_close,
+                                           .xFilter = query_filter,
+                                           .xNext = query_next,
+                                           .xEof = query_eof,
+                                           .xColumn = query_column,
+                                           .xRowid = query_rowid};
+
+int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error) {
+  const tsx_registered *part;
+  const int code = tsx_registry_take(query->connection, &part_module, query->select.text, declaration, &part, error);
+  if (code == TSR_OK) *name = part->name;
+  return code;
+}
+
+char *tsx_query_explain(const tsx_query *query) {
+  const outer_plan none = {0};
+  return explain(&none, query);
+}
 
 /* ---- For other modules ------------------------------------------------------------------------------------------- */
 

@@ -56,6 +56,11 @@ void tsx_slot_append(sqlite3_str *out, int slot) {
 
 void tsx_words_until(sqlite3_str *out, const tsx_expr *tree, const char **from, tsx_replace replace, void *argument) {
   const char *before = *from;
+  if (tree->kind == TSX_EXPR_SUBQUERY && tree->name) {
+    sqlite3_str_appendf(out, "%.*s(%s)", (int)(tree->begin - before), before, tree->name);
+    *from = tree->end;
+    return;
+  }
   sqlite3_str *words = sqlite3_str_new(NULL);
   if (replace(argument, tree, words)) {
     sqlite3_str_append(out, before, (int)(tree->begin - before));
@@ -829,6 +834,14 @@ static int find_dropped(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Fails if SQLite may show another value for a key than this run (tsx_key_part.least). */
+static int find_mixed(const tsx_run *run, tsr_error *error) {
+  for (uint32_t k = 0; k < run->query->select.group_count; k++)
+    if (run->plan.keys[k].least >= 0)
+      return tsx_fail(error, TSR_RANGE, "a key is INTEGER in some rows, and an equal REAL in others");
+  return TSR_OK;
+}
+
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **out, tsr_error *error) {
   tsx_run *run = sqlite3_malloc64(sizeof *run);
   *out = run;
@@ -840,7 +853,9 @@ int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_c
   TSX_TRY(tsx_query_permitted(query, error));
   TSX_TRY(run_snapshot(run, error));
   TSX_TRY(find_dropped(query, error));
+  TSX_TRY(tsx_subqueries_evaluate(query, error));
   TSX_TRY(run_prepare(run, outer, outer_count, error));
+  if (query->exact) TSX_TRY(find_mixed(run, error));
   int code = tsr_query_start(run->snapshot->core, &run->plan.request, &run->core, error);
   if (code < 0) return run_error(run, error);
   if (query->over_groups) run->group_count = tsr_query_groups(run->core);

@@ -10,11 +10,14 @@
 static bool begins_word(unsigned char c) { return isalpha(c) || c == '_' || c >= 0x80; }
 static bool is_in_word(unsigned char c) { return begins_word(c) || isdigit(c) || c == '$'; }
 
-/* Skips white space and comments. An unclosed block comment extends to the end of the text, as in SQLite. */
+/* Skips white space, which a byte order mark is, too, and comments. An unclosed block comment extends to the end of the
+ * text, as in SQLite. */
 static const char *tokens_skip_blanks(const char *p) {
   for (;;) {
     if (isspace((unsigned char)*p)) {
       p++;
+    } else if (!strncmp(p, "\xef\xbb\xbf", 3)) {
+      p += 3;
     } else if (p[0] == '-' && p[1] == '-') {
       while (*p && *p != '\n') p++;
     } else if (p[0] == '/' && p[1] == '*') {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "connection/registry.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 
@@ -146,10 +147,12 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   }
   table->cursors.idle = NULL;
   tsx_connection_add_cursor(table->connection);
+  if (table->registered) table->registered->cursors++;
   int code = tsx_transactions_check(table->connection, &error);
   if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->state.opened, &error);
   if (code < 0) {
     tsx_connection_remove_cursor(table->connection);
+    if (table->registered) table->registered->cursors--;
     cursor_destroy(c);
     return tsx_vtab_error(vtab, &error);
   }
@@ -228,6 +231,7 @@ int tsx_cursor_close(sqlite3_vtab_cursor *base) {
   c->state.snapshot = c->state.opened = NULL;
   if (becomes_idle) table->cursors.idle = c;
   else cursor_destroy(c);
+  if (table->registered) table->registered->cursors--;
   tsx_connection_remove_cursor(table->connection);
   return SQLITE_OK;
 }

@@ -21,6 +21,7 @@
 
 #include "connection/errors.h"
 #include "definition/define.h"
+#include "connection/registry.h"
 #include "sql/names.h"
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
@@ -799,3 +800,31 @@ static const struct {
                      .xShadowName = shadow_name},
             .integrity = tsx_integrity};
 const sqlite3_module *const tsx_module_array = &module.base;
+
+static int path_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                        char **message) {
+  tsx_registered *registered = argument;
+  char *path = sqlite3_mprintf("%Q", registered->text);
+  if (!path) return SQLITE_NOMEM;
+  const char *const given[4] = {arguments[0], arguments[1], arguments[2], path};
+  (void)count;
+  const int code = module_connect(db, registered->connection, 4, given, vtab, message);
+  sqlite3_free(path);
+  if (code == SQLITE_OK) ((tsx_table *)*vtab)->registered = registered;
+  return code;
+}
+
+/* Without xCreate, the only table has the module's name. Without xUpdate, it is read-only. */
+static const sqlite3_module path_module = {.iVersion = 1,
+                                           .xConnect = path_connect,
+                                           .xBestIndex = tsx_best_index,
+                                           .xDisconnect = module_disconnect,
+                                           .xDestroy = module_disconnect,
+                                           .xOpen = tsx_cursor_open,
+                                           .xClose = tsx_cursor_close,
+                                           .xFilter = tsx_cursor_filter,
+                                           .xNext = tsx_cursor_next,
+                                           .xEof = tsx_cursor_eof,
+                                           .xColumn = tsx_cursor_column,
+                                           .xRowid = tsx_cursor_rowid};
+const sqlite3_module *const tsx_module_path = &path_module;

@@ -287,6 +287,7 @@ typedef struct tsx_table {
   tsx_table_cursors cursors;
   tsx_table_commit commit;
   struct tsx_changes *changes; /* state of the statement that writes the table (update.c), or NULL; owned */
+  struct tsx_registered *registered; /* of a path in FROM (path_table.c), or NULL */
 } tsx_table;
 
 /* Own numbers of the hidden columns; those of labels follow. For own numbers and SQL's see tsx_column_order_make. */
@@ -294,6 +295,7 @@ typedef struct tsx_table {
 #define TSX_SINCE(table)      ((int)(table)->column_count + 1)
 #define TSX_WRITTEN_AT(table) ((int)(table)->column_count + 2)
 extern const sqlite3_module *const tsx_module_array;
+extern const sqlite3_module *const tsx_module_path; /* of a registered table, whose text is the path of its array */
 
 /* Opens table->array if the array was missing when the table was connected. Fails if it is still missing, or if its
  * columns are not the ones that were declared to SQLite. */
@@ -310,6 +312,14 @@ int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, 
 
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);
+
+/* ---- path_table.c: a path in FROM -------------------------------------------------------------------------------- */
+
+/* Gives the table of a path in FROM: a text that has a '/', or names an array. A relative path is relative to the
+ * directory of the database `home`; for "temp", to the working directory. Returns 1, or 0 if the text is no path. *name
+ * is valid until the connection's next table is registered; the table is in no database, and connects as one of "main".
+ * TSR_NOT_FOUND, TSR_PERM; TSR_ERROR for a group. */
+int tsx_path_table(tsx_connection *connection, const char *home, const char *path, const char **name, tsr_error *error);
 
 /* ---- best_index.c: xBestIndex, and the plan that it passes to xFilter -------------------------------------------- */
 /* A tsx_access is the plan. idxStr is its text; best_index.c begins with the grammar. */

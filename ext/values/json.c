@@ -14,7 +14,7 @@
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
 
-static void json_append_float(sqlite3_str *out, double value) {
+void tsx_json_real(sqlite3_str *out, double value) {
   if (isnan(value)) {
     sqlite3_str_appendall(out, "null");
   } else if (isinf(value)) {
@@ -41,7 +41,7 @@ void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *p, bool
     } else {
       memcpy(&d, p, 8);
     }
-    json_append_float(out, d);
+    tsx_json_real(out, d);
     break;
   case TSR_KIND_UNSIGNED:
   case TSR_KIND_BOOLEAN: {

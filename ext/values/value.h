@@ -177,6 +177,9 @@ typedef struct tsx_text { /* text in the database's encoding, as SQLite compares
  * back. All functions append to a string of SQLite's. The caller owns it and asks it for errors
  * (sqlite3_str_errcode). */
 
+/* Appends a REAL with 17 digits, which SQL reads as the same REAL; NaN is null. */
+void tsx_json_real(sqlite3_str *out, double value);
+
 /* Appends one value of a datatype of numbers, datetimes or times. `value` points to tsr_datatype_size(datatype) bytes
  * of any alignment. Datetimes and times are ISO-8601 text; with `datetimes_integer`, raw integers. */
 void tsx_json_value(sqlite3_str *out, tsr_datatype datatype, const void *value, bool datetimes_integer);

@@ -82,7 +82,8 @@ def registered(extension, root):
     assert len(names) > 20 and len(modules) > 10, (names, modules)
     for table in modules:
         names.add(table)
-        names.update(row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?)", (table,)))
+        columns = {row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo(?)", (table,))}
+        names.update(name for name in columns if not re.fullmatch(r"[cv]\d+", name) or name.endswith("1") and len(name) == 2)  # c1 stands for c1 to c64
     names.update(row[0] for row in db.execute("SELECT name FROM pragma_table_xinfo('relief') WHERE hidden"))
     names.update(row[0] for row in db.execute("SELECT name FROM tessera_stats"))
     for statement, pattern in LISTS:

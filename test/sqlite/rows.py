@@ -169,6 +169,19 @@ def test_the_select_is_run_once():
     assert not late.functions.take_new(untaken.encode()), "the token of a closed connection"
 
 
+def test_parameters():
+    db = database()
+    select = "SELECT ?1 AS a, :b AS b, ? AS c, ?1 + 1 AS d"
+    values = (5, None, "é")
+    token = db.value("SELECT tessera_rows(?, NULL, ?, ?, ?)", (select,) + values)
+    db.query("CREATE TABLE between_(a)")
+    api = functions(db)
+    same(Rows(None, address=api.take_new(token.encode()), api=api).ask().rows(), db.query(select, values))
+    for values, part in (((), "the SELECT has parameters"), ((1, 2), "tessera_rows: 3 parameters, 2 values"), ((1, 2, 3, 4), "tessera_rows: 3 parameters, 4 values")):
+        check_contains(db.error(f"SELECT tessera_rows(?, NULL{', ?' * len(values)})", (select,) + values).text, part)
+    check_contains(db.error("SELECT tessera_rows('SELECT 1', NULL, 1)").text, "tessera_rows: 0 parameters, 1 value")
+
+
 def test_errors():
     db = database()
     for arguments, part in ((("SELEC 1",), "syntax error"), (("DELETE FROM t",), "no such table: t"), (("SELECT ?",), "parameters"), (("SELECT 1; SELECT 2",), "another follows"), (("",), "expected a SELECT"),

@@ -63,9 +63,13 @@ static void test_counters_count(void **state) {
   tsr__count(environment, TSR_COUNT_tiles_read, 3);
   tsr_environment_count_rows(environment, 7);
   tsr_environment_count_rows(environment, 1);
+  tsr_environment_count_part(environment, true);
+  tsr_environment_count_part(environment, false);
   tsr_environment_counters(environment, &counters);
   assert_int_equal(counters.tiles_read, 3);
   assert_int_equal(counters.rows_returned, 8);
+  assert_int_equal(counters.parts_by_columns, 1);
+  assert_int_equal(counters.parts_by_rows, 1);
   assert_int_equal(counters.files_opened, 0);
   tsr_environment_reset_counters(environment);
   tsr_environment_counters(environment, &counters);

@@ -1,0 +1,183 @@
+/* arguments.c: the text and the values of a call of tessera_sql and its kin.
+ *
+ * A part that runs over columns has no parameters, so values are written into the text as literals that mean the same.
+ * An integer behind BY or a comma is written as an expression: in ORDER BY a literal would be the number of a column. */
+#include "front/front.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "values/value.h"
+
+#define NAMES_MAX 1000 /* parameters with names */
+
+/* ---- Literals ---------------------------------------------------------------------------------------------------- */
+
+/* Writes text with NULs, which no literal has, as 'a'||char(0)||'b'. */
+static void literal_text(sqlite3_str *out, const char *text, uint64_t size) {
+  sqlite3_str_appendchar(out, 1, '(');
+  for (;;) {
+    const uint64_t n = strnlen(text, size);
+    sqlite3_str_appendf(out, "'%.*q'", (int)n, text);
+    if (n == size) break;
+    sqlite3_str_appendall(out, "||char(0)||");
+    text += n + 1;
+    size -= n + 1;
+  }
+  sqlite3_str_appendchar(out, 1, ')');
+}
+
+static void literal_real(sqlite3_str *out, double value) {
+  if (value < 0) sqlite3_str_appendchar(out, 1, '(');
+  tsx_json_real(out, value);
+  if (value < 0) sqlite3_str_appendchar(out, 1, ')');
+}
+
+/* `listed`: the literal stands behind BY or a comma. */
+static void literal_append(sqlite3_str *out, sqlite3_value *value, bool listed) {
+  const uint64_t size = (uint64_t)sqlite3_value_bytes(value);
+  switch (sqlite3_value_type(value)) {
+  case SQLITE_INTEGER: {
+    const sqlite3_int64 whole = sqlite3_value_int64(value);
+    sqlite3_str_appendf(out, listed ? "(%lld|0)" : whole < 0 ? "(%lld)" : "%lld", whole);
+    break;
+  }
+  case SQLITE_FLOAT: literal_real(out, sqlite3_value_double(value)); break;
+  case SQLITE_TEXT: {
+    const char *text = (const char *)sqlite3_value_text(value);
+    if (!text) sqlite3_str_appendchar(out, INT32_MAX, ' '); /* no memory: puts `out` into its error state */
+    else if (memchr(text, 0, size)) literal_text(out, text, size);
+    else sqlite3_str_appendf(out, "%Q", text);
+    break;
+  }
+  case SQLITE_BLOB: {
+    const uint8_t *bytes = sqlite3_value_blob(value);
+    sqlite3_str_appendall(out, "x'");
+    for (uint64_t i = 0; i < size; i++) sqlite3_str_appendf(out, "%02x", bytes[i]);
+    sqlite3_str_appendchar(out, 1, '\'');
+    break;
+  }
+  default: sqlite3_str_appendall(out, "NULL");
+  }
+}
+
+/* ---- Parameters -------------------------------------------------------------------------------------------------- */
+
+typedef struct binder {
+  sqlite3_str *out;
+  int count; /* values */
+  sqlite3_value *const *values;
+  int most; /* the greatest number of a parameter so far */
+  struct {
+    const char *text;
+    uint64_t size;
+    int number;
+  } names[NAMES_MAX];
+  int name_count;
+} binder;
+
+static bool is_name_char(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
+}
+
+/* Returns the number of the parameter with this name; 0 if there are too many. */
+static int bind_name(binder *b, const char *text, uint64_t size) {
+  for (int i = 0; i < b->name_count; i++)
+    if (b->names[i].size == size && !memcmp(b->names[i].text, text, size)) return b->names[i].number;
+  if (b->name_count == NAMES_MAX) return 0;
+  b->names[b->name_count].text = text;
+  b->names[b->name_count].size = size;
+  return b->names[b->name_count++].number = b->most + 1;
+}
+
+/* Reads the parameter at `p`. Returns its number, or 0 if there is none; *end is the text after it. */
+static int bind_number(binder *b, const char *p, const char **end) {
+  int64_t number = 0;
+  *end = p + 1;
+  if (!strchr("?:@$", *p)) return 0;
+  if (*p == '?') {
+    while (isdigit((unsigned char)**end) && number < INT32_MAX / 10) number = 10 * number + *(*end)++ - '0';
+    if (*end == p + 1) number = (int64_t)b->most + 1;
+  } else {
+    while (is_name_char(**end)) ++*end;
+    if (*end > p + 1) number = bind_name(b, p, (uint64_t)(*end - p));
+  }
+  if (number > b->most) b->most = (int)number;
+  return (int)number;
+}
+
+/* Writes the text with the values. */
+static void bind_all(binder *b, const char *text) {
+  const char *from = text, *end;
+  bool listed = false;
+  tsx_tokens tokens = tsx_tokens_of(text);
+  while (tokens.token.kind != TSX_TOKEN_END) {
+    const char *at = tokens.token.text;
+    const int number = tokens.token.kind == TSX_TOKEN_MARK ? bind_number(b, at, &end) : 0;
+    if (number > 0) {
+      sqlite3_str_append(b->out, from, (int)(at - from));
+      if (number <= b->count) literal_append(b->out, b->values[number - 1], listed);
+      if (is_name_char(*end)) sqlite3_str_appendchar(b->out, 1, ' ');
+      from = tokens.at = end;
+    }
+    listed = tsx_token_is(&tokens.token, "BY") || tsx_token_is(&tokens.token, ",");
+    tsx_tokens_next(&tokens);
+  }
+  sqlite3_str_appendall(b->out, from);
+}
+
+int tsx_front_bind(sqlite3_value *value, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
+                   tsr_error *error) {
+  if (sqlite3_value_type(value) != SQLITE_TEXT) return tsx_fail(error, TSR_MISMATCH, "a text is wanted: a SELECT");
+  const char *text = (const char *)sqlite3_value_text(value);
+  if (!text) return tsx_out_of_memory(error);
+  if (memchr(text, 0, (size_t)sqlite3_value_bytes(value)))
+    return tsx_fail(error, TSR_MISMATCH, "the text has a NUL after %llu bytes", (unsigned long long)strlen(text));
+  if (count == 0) {
+    *bound = tsx_arena_copy(arena, text, strlen(text));
+    return *bound ? TSR_OK : tsx_out_of_memory(error);
+  }
+  binder *b = sqlite3_malloc64(sizeof *b);
+  if (!b) return tsx_out_of_memory(error);
+  memset(b, 0, sizeof *b);
+  b->out = sqlite3_str_new(NULL);
+  b->count = count;
+  b->values = values;
+  bind_all(b, text);
+  const int most = b->most;
+  char *written = sqlite3_str_finish(b->out);
+  sqlite3_free(b);
+  *bound = written ? tsx_arena_copy(arena, written, strlen(written)) : NULL;
+  sqlite3_free(written);
+  if (!*bound) return tsx_out_of_memory(error);
+  if (most == count) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "%d parameter%s, %d value%s", most, most == 1 ? "" : "s", count,
+                  count == 1 ? "" : "s");
+}
+
+/* ---- Hidden columns ---------------------------------------------------------------------------------------------- */
+
+void tsx_front_declare(sqlite3_str *out) {
+  sqlite3_str_appendall(out, ", statement BLOB HIDDEN");
+  for (int i = 1; i <= TSX_FRONT_VALUES; i++) sqlite3_str_appendf(out, ", v%d BLOB HIDDEN", i);
+}
+
+int tsx_front_best_index(sqlite3_index_info *info, int first) {
+  int chosen[1 + TSX_FRONT_VALUES];
+  for (int i = 0; i <= TSX_FRONT_VALUES; i++) chosen[i] = -1;
+  for (int i = 0; i < info->nConstraint; i++) {
+    const struct sqlite3_index_constraint *c = &info->aConstraint[i];
+    const int which = c->iColumn - first;
+    if (c->op != SQLITE_INDEX_CONSTRAINT_EQ || which < 0 || which > TSX_FRONT_VALUES || chosen[which] >= 0) continue;
+    if (!c->usable) return SQLITE_CONSTRAINT;
+    chosen[which] = i;
+  }
+  for (int i = 0; i <= TSX_FRONT_VALUES && chosen[i] >= 0; i++) {
+    info->aConstraintUsage[chosen[i]].argvIndex = ++info->idxNum;
+    info->aConstraintUsage[chosen[i]].omit = 1;
+  }
+  info->estimatedRows = info->idxNum ? 1000 : INT64_MAX >> 8; /* without a text xFilter fails */
+  info->estimatedCost = info->idxNum ? 1e6 : 1e99;
+  return SQLITE_OK;
+}

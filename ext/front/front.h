@@ -1,0 +1,132 @@
+/* front.h: plain SQL that runs over columns: tessera_sql, tessera_select, tessera_explain.
+ *
+ *   arguments.c   the text and the values of a call: writes the values into the text as literals
+ *   script.c      finds the SELECTs of a statement, from its tokens
+ *   suit.c        which compiled SELECTs are worth taking, and surely give SQLite's rows
+ *   rewrite.c     replaces these SELECTs by tables that evaluate them over columns
+ *   sql.c         tessera_sql: returns the statement
+ *   select.c      tessera_select: runs it
+ *   explain.c     tessera_explain: says of each SELECT how it is evaluated */
+#ifndef TSX_FRONT_FRONT_H
+#define TSX_FRONT_FRONT_H
+
+#include "connection/connection.h"
+#include "query/query_internal.h"
+#include "sql/tokens.h"
+
+/* ---- arguments.c: the text and the values of a call -------------------------------------------------------------- */
+
+#define TSX_FRONT_VALUES 64 /* values after the text */
+
+/* Writes values in the place of the parameters of a text, as literals: of `?`, `?2`, `:a`, `@a` and `$a`, with SQLite's
+ * numbers. Without values the parameters stay. *bound is in the arena. TSR_MISMATCH: the text is not TEXT, or has a
+ * NUL; TSR_ERROR: another number of parameters than of values. */
+int tsx_front_bind(sqlite3_value *text, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
+                   tsr_error *error);
+
+/* For tables with the hidden columns `statement` and v1 to v64, from column `first` on: xBestIndex. idxNum is how many of
+ * them xFilter gets. */
+int tsx_front_best_index(sqlite3_index_info *info, int first);
+
+/* Appends the declarations of these columns: ", statement HIDDEN, v1 HIDDEN ...". */
+void tsx_front_declare(sqlite3_str *out);
+
+/* ---- script.c: the SELECTs of a statement ------------------------------------------------------------------------ */
+
+#define TSX_SCRIPT_NONE UINT32_MAX
+
+typedef enum tsx_script_place {
+  TSX_PLACE_STATEMENT, /* the statement itself, or one of its arms */
+  TSX_PLACE_FROM,
+  TSX_PLACE_WITH,
+  TSX_PLACE_LIST, /* of IN or EXISTS */
+  TSX_PLACE_SCALAR /* SQLite takes the first row */
+} tsx_script_place;
+
+typedef struct tsx_script_token {
+  tsx_token token;
+  uint32_t match; /* of a parenthesis: the other one; else TSX_SCRIPT_NONE */
+} tsx_script_token;
+
+typedef struct tsx_script_select {
+  uint32_t first, end; /* its tokens: [first, end) */
+  uint32_t from, behind; /* the token FROM, and the one behind its sources; or `end` */
+  uint32_t next; /* the first SELECT that is not inside this one */
+  uint32_t parent; /* the SELECT around, or TSX_SCRIPT_NONE */
+  tsx_script_place place;
+  bool arm; /* of UNION and the like */
+  uint32_t sources; /* tables and subqueries in FROM, or more */
+} tsx_script_select;
+
+typedef struct tsx_script { /* the arena of the caller owns the lists */
+  const char *text;
+  tsx_script_token *tokens; /* [token_count]; the statement's END, or its semicolon, follows */
+  uint32_t token_count;
+  tsx_script_select *selects; /* [select_count], each before those inside it */
+  uint32_t select_count;
+  uint32_t *with; /* [with_count]: tokens that name CTEs */
+  uint32_t with_count;
+  uint32_t target, target_schema; /* of INSERT INTO: the tokens of the table and its schema, or TSX_SCRIPT_NONE */
+  const char *writes; /* "INSERT" or "CREATE", or NULL */
+} tsx_script;
+
+/* Finds the SELECTs of one statement: a SELECT, WITH or VALUES, also behind EXPLAIN, CREATE TABLE AS or INSERT INTO. A
+ * text that SQLite cannot split into tokens, or whose parentheses do not match, has none. TSR_ERROR: another statement,
+ * or more than one. `text` is borrowed. */
+int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *script, tsr_error *error);
+
+/* Returns true if tokens that begin at i are a SELECT, VALUES or WITH. */
+bool tsx_script_begins(const tsx_script *script, uint32_t i);
+
+/* Returns true if a CTE of the statement has this name. */
+bool tsx_script_has_with(const tsx_script *script, const char *name);
+
+static inline const char *tsx_script_begin(const tsx_script *script, uint32_t token) {
+  return script->tokens[token].token.text;
+}
+
+/* Returns the end of the token before `token`, which is the end of what precedes it without blanks and comments. */
+static inline const char *tsx_script_end(const tsx_script *script, uint32_t token) {
+  const tsx_token *last = &script->tokens[token - 1].token;
+  return last->text + last->size;
+}
+
+/* ---- suit.c: whether a SELECT is taken --------------------------------------------------------------------------- */
+
+/* Returns NULL if the compiled SELECT surely has the values that SQLite gives; else the reason. */
+const char *tsx_front_inexact(const tsx_query *query);
+
+/* Returns NULL if the compiled SELECT surely gives the rows that SQLite gives, and faster; else the reason. */
+const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place);
+
+/* ---- rewrite.c: statements whose parts run over columns ---------------------------------------------------------- */
+
+typedef enum tsx_front_how { TSX_HOW_ROWS, TSX_HOW_COLUMNS, TSX_HOW_ONCE } tsx_front_how;
+
+typedef struct tsx_front_part { /* one SELECT of the text */
+  const char *begin, *end;
+  tsx_front_how how;
+  const char *detail; /* the plan, or why it is evaluated by rows */
+} tsx_front_part;
+
+typedef struct tsx_rewritten { /* `= {0}` may be released */
+  tsx_arena arena;
+  char *text; /* the statement, with the values */
+  char *sql; /* the statement to run */
+  tsx_script script;
+  tsx_front_part *parts; /* [script.select_count] */
+} tsx_rewritten;
+
+/* Rewrites a statement. With `explains`, the reasons in `parts` count the characters of the whole text. The caller
+ * releases *out, also after a failure. Errors of the text are SQLite's. */
+int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqlite3_value *const *values, bool explains,
+                tsx_rewritten *out, tsr_error *error);
+void tsx_rewritten_release(tsx_rewritten *rewritten);
+
+/* ---- sql.c, select.c, explain.c ---------------------------------------------------------------------------------- */
+
+int tsx_register_front(tsx_connection *connection); /* returns SQLite's code */
+int tsx_register_select(tsx_connection *connection);
+int tsx_register_explain(tsx_connection *connection);
+
+#endif

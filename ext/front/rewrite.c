@@ -1,0 +1,485 @@
+/* rewrite.c: replaces the SELECTs of a statement that run over columns by tables that evaluate them.
+ *
+ * The SELECTs are tried from outside inward. One that tessera_query compiles and suit.c allows becomes
+ *
+ *   SELECT "k" AS "k", +"n" AS "n" FROM "tessera:9f0c2b7a51e04d38"
+ *
+ * and is not searched further. The rest of the text stays as it is, byte for byte, but for names: a column of a result
+ * that has no alias is named after its words, and gets these words as an alias if they change.
+ *
+ * The + takes the affinity from a column that was an expression before. It also hides the column from pushdown, so it
+ * stands only where a comparison could tell.
+ *
+ * SQLite prepares the statement before and after. If it cannot prepare the first, that is the error; if only the second
+ * fails, or has other columns, nothing is taken.
+ *
+ * Sections: one SELECT, names of columns, putting together. */
+#include "front/front.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "table/table.h"
+
+typedef struct rewrite_edit {
+  const char *begin, *end;
+  const char *text;
+} rewrite_edit;
+
+typedef struct rewriter {
+  tsx_connection *connection;
+  tsx_rewritten *out;
+  sqlite3_stmt *plain; /* the statement as it was given; NULL if SQLite cannot prepare it */
+  rewrite_edit *edits; /* in order of the text */
+  uint32_t edit_count, edit_room;
+  bool beyond; /* a part was taken that SQLite alone cannot prepare, or a path was replaced */
+  bool paths; /* a path was replaced */
+  bool only_paths; /* no SELECT is taken */
+  tsr_error *error;
+} rewriter;
+
+static char *rewrite_keep(rewriter *r, char *text) {
+  char *kept = text ? tsx_arena_copy(&r->out->arena, text, strlen(text)) : NULL;
+  sqlite3_free(text);
+  if (!kept) tsx_out_of_memory(r->error);
+  return kept;
+}
+
+static int rewrite_edit_add(rewriter *r, const char *begin, const char *end, const char *text) {
+  if (r->edit_count == r->edit_room) {
+    const uint32_t room = r->edit_room ? 2 * r->edit_room : 16;
+    rewrite_edit *more = tsx_arena_take(&r->out->arena, room * sizeof *more);
+    if (!more) return tsx_out_of_memory(r->error);
+    if (r->edit_count) memcpy(more, r->edits, r->edit_count * sizeof *more);
+    r->edits = more;
+    r->edit_room = room;
+  }
+  uint32_t at = r->edit_count++;
+  for (; at > 0 && r->edits[at - 1].begin > begin; at--) r->edits[at] = r->edits[at - 1];
+  r->edits[at] = (rewrite_edit){begin, end, text};
+  return TSR_OK;
+}
+
+/* ---- One SELECT -------------------------------------------------------------------------------------------------- */
+
+/* Returns true if the words outside of a SELECT could compare one of its columns so that affinities matter: there is
+ * another source, or a CAST. A SELECT in an expression is compared itself. */
+static bool rewrite_is_compared(const rewriter *r, uint32_t number) {
+  const tsx_script *s = &r->out->script;
+  const tsx_script_select *select = &s->selects[number];
+  uint64_t sources = 0;
+  if (select->place == TSX_PLACE_LIST || select->place == TSX_PLACE_SCALAR) return true;
+  for (uint32_t i = 0; i < s->select_count; i++)
+    if (i < number || i >= select->next) sources += s->selects[i].sources;
+  for (uint32_t i = 0; i < s->token_count; i++)
+    if ((i < select->first || i >= select->end) && tsx_token_is(&s->tokens[i].token, "CAST")) return true;
+  return sources > 1;
+}
+
+/* Returns true if an item is an expression without affinity. */
+static bool rewrite_is_expression(const tsx_query *query, const tsx_item *item) {
+  const tsx_expr *tree = tsx_expr_meaning(item->tree);
+  return !tsx_expr_is_column(tree) && tree->kind != TSX_EXPR_CAST;
+}
+
+static bool rewrite_has_text(const tsx_query *query) {
+  for (uint32_t i = 0; i < query->select.item_count; i++)
+    if (!strcmp(tsx_query_declared(query, query->select.items[i].tree), "TEXT")) return true;
+  return false;
+}
+
+/* Moves to the name of the next column of a declaration, which is in double quotes. */
+static bool declared_next(tsx_tokens *tokens) {
+  int open = 0;
+  for (bool first = tsx_token_is(&tokens->token, "("); tokens->token.kind != TSX_TOKEN_END; tsx_tokens_next(tokens)) {
+    open += tsx_token_is(&tokens->token, "(") - tsx_token_is(&tokens->token, ")");
+    if (first && tokens->token.kind == TSX_TOKEN_NAME) return true;
+    if (open == 0 && tsx_token_is(&tokens->token, ",")) first = true;
+  }
+  return false;
+}
+
+/* Makes the SELECT that takes the place of the SELECT `number`. */
+static char *rewrite_replacement(rewriter *r, uint32_t number, const tsx_query *query, const char *declaration,
+                                 const char *name) {
+  const tsx_script_select *select = &r->out->script.selects[number];
+  const bool own_names = select->place == TSX_PLACE_STATEMENT && r->plain && !r->out->script.writes &&
+                         !sqlite3_stmt_isexplain(r->plain) &&
+                         sqlite3_column_count(r->plain) == (int)query->select.item_count;
+  const bool whole = select->place == TSX_PLACE_STATEMENT && !select->arm && !r->out->script.writes;
+  const bool plus = !whole && (rewrite_is_compared(r, number) || rewrite_has_text(query));
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  tsx_tokens tokens = tsx_tokens_of(declaration);
+  while (tokens.token.kind != TSX_TOKEN_END && !tsx_token_is(&tokens.token, "(")) tsx_tokens_next(&tokens);
+  for (uint32_t i = 0; i < query->select.item_count && declared_next(&tokens); i++, tsx_tokens_next(&tokens)) {
+    const int size = (int)tokens.token.size;
+    sqlite3_str_appendf(out, "%s%s%.*s AS ", i ? ", " : "SELECT ",
+                        plus && rewrite_is_expression(query, &query->select.items[i]) ? "+" : "", size,
+                        tokens.token.text);
+    if (own_names) sqlite3_str_appendf(out, "\"%w\"", sqlite3_column_name(r->plain, (int)i));
+    else sqlite3_str_append(out, tokens.token.text, size);
+  }
+  sqlite3_str_appendf(out, " FROM \"%w\"", name);
+  return rewrite_keep(r, sqlite3_str_finish(out));
+}
+
+/* Returns true if a table of FROM has the name of a CTE. */
+static bool rewrite_is_with(const rewriter *r, const tsx_source *source) {
+  if (!source->table || source->qualified) return false;
+  return tsx_script_has_with(&r->out->script, source->path ? source->path : source->table);
+}
+
+/* Returns true if a table of the SELECT has the name of a CTE. */
+static bool rewrite_reads_with(const rewriter *r, const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  if (rewrite_is_with(r, &s->source)) return true;
+  for (uint32_t j = 0; j < s->join_count; j++)
+    if (rewrite_is_with(r, &s->joins[j].source)) return true;
+  return false;
+}
+
+/* Compiles the SELECT in `text`. Returns 1, or 0 with *why. */
+static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place, tsx_query *query, const char **why) {
+  tsr_error error = {0};
+  int code = tsx_query_compile(r->connection, "temp", text, query, &error);
+  *why = NULL;
+  if (code != TSR_NOMEM && code != TSR_INTERRUPT && rewrite_reads_with(r, query)) {
+    *why = "a name in FROM is that of a CTE";
+    return 0;
+  }
+  if (code == TSR_OK) *why = tsx_front_unsuited(query, place);
+  if (code == TSR_OK && !*why) code = tsx_run_check(query, &error);
+  if (code == TSR_NOMEM || code == TSR_INTERRUPT) {
+    *r->error = error;
+    return code;
+  }
+  if (code < 0 && !(*why = tsx_arena_copy(&r->out->arena, error.message, strlen(error.message))))
+    return tsx_out_of_memory(r->error);
+  return !*why;
+}
+
+/* Returns true if some name in the words of a SELECT, which has subqueries, is that of a CTE. */
+static bool rewrite_names_with(const rewriter *r, const tsx_script_select *select) {
+  const tsx_script *s = &r->out->script;
+  for (uint32_t i = select->first; i < select->end && s->with_count; i++) {
+    const tsx_token *token = &s->tokens[i].token;
+    if (token->kind != TSX_TOKEN_WORD && token->kind != TSX_TOKEN_NAME && token->kind != TSX_TOKEN_STRING) continue;
+    char *name = sqlite3_malloc64(token->size + 1);
+    if (name) tsx_token_copy(token, name);
+    const bool found = !name || tsx_script_has_with(s, name);
+    sqlite3_free(name);
+    if (found) return true;
+  }
+  return false;
+}
+
+/* Looks into the subqueries of a SELECT that compiles: their values must be SQLite's, too. Returns 1, or 0 with *why. */
+static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
+  const tsx_script_select *selects = r->out->script.selects;
+  if (selects[number].next > number + 1 && rewrite_names_with(r, &selects[number]))
+    *why = "a subquery beside a CTE of its name";
+  for (uint32_t i = number + 1; i < selects[number].next && !*why; i++) {
+    tsx_front_part *part = &r->out->parts[i];
+    char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
+    tsx_query query = {0};
+    int code = text ? tsx_query_compile(r->connection, "temp", text, &query, r->error) : tsx_out_of_memory(r->error);
+    if (code == TSR_OK) *why = tsx_front_inexact(&query);
+    if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
+    tsx_query_release(&query);
+    if (code < 0) return code;
+  }
+  return !*why;
+}
+
+/* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as many
+ * blanks as there are characters before it. */
+static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_place place, const char **why) {
+  uint64_t before = 0;
+  for (const char *p = r->out->text; p < part->begin; p++) before += ((unsigned char)*p & 0xc0) != 0x80;
+  char *text = sqlite3_mprintf("%*s%.*s", (int)before, "", (int)(part->end - part->begin), part->begin);
+  tsx_query query = {0};
+  int code = text ? rewrite_compile(r, text, place, &query, why) : tsx_out_of_memory(r->error);
+  tsx_query_release(&query);
+  sqlite3_free(text);
+  return code < 0 ? code : TSR_OK;
+}
+
+static bool rewrite_has_parameters(const tsx_script *s, const tsx_script_select *select) {
+  static const char *const marks[] = {"?", ":", "@", "$"};
+  for (uint32_t i = select->first; i < select->end; i++)
+    for (int m = 0; m < 4; m++)
+      if (tsx_token_is(&s->tokens[i].token, marks[m])) return true;
+  return false;
+}
+
+/* Replaces a compiled SELECT. Returns 1. */
+static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query) {
+  tsx_front_part *part = &r->out->parts[number];
+  char *declaration = NULL;
+  const char *name, *replacement = NULL;
+  int code = tsx_query_declare(query, &declaration, r->error);
+  if (code == TSR_OK) code = tsx_query_part(query, declaration, &name, r->error);
+  if (code == TSR_OK && !(replacement = rewrite_replacement(r, number, query, declaration, name))) code = TSR_NOMEM;
+  sqlite3_free(declaration);
+  if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(query)))) code = TSR_NOMEM;
+  if (code == TSR_OK) code = rewrite_edit_add(r, part->begin, part->end, replacement);
+  bool path = query->select.source.path != NULL;
+  for (uint32_t j = 0; j < query->select.join_count; j++) path |= query->select.joins[j].source.path != NULL;
+  r->paths |= path;
+  r->beyond |= path;
+  if (code == TSR_OK && !r->plain && !r->beyond) {
+    sqlite3_stmt *alone = NULL;
+    r->beyond |= sqlite3_prepare_v2(r->connection->db, query->select.text, -1, &alone, NULL) != SQLITE_OK;
+    sqlite3_finalize(alone);
+  }
+  part->how = TSX_HOW_COLUMNS;
+  return code < 0 ? code : 1;
+}
+
+/* Tries to take a SELECT. Returns 1 if it is taken, else 0. */
+static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
+  const tsx_script_select *select = &r->out->script.selects[number];
+  tsx_front_part *part = &r->out->parts[number];
+  if (r->only_paths) {
+    part->detail = "the statement around it names its words";
+    return 0;
+  }
+  if (rewrite_has_parameters(&r->out->script, select)) {
+    part->detail = "has parameters, and no values were given";
+    return 0;
+  }
+  char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
+  if (!text) return tsx_out_of_memory(r->error);
+  tsx_query query = {0};
+  int code = rewrite_compile(r, text, select->place, &query, &part->detail);
+  const bool compiled = code > 0;
+  if (compiled) code = rewrite_inside(r, number, &part->detail);
+  if (code > 0) code = rewrite_replace(r, number, &query);
+  tsx_query_release(&query);
+  if (code == 0 && explains && !compiled) code = rewrite_reason(r, part, select->place, &part->detail);
+  return code;
+}
+
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
+
+/* Replaces the name at token i, which stands as a source in FROM, if it is a path. */
+static int rewrite_path(rewriter *r, uint32_t i) {
+  const tsx_script *s = &r->out->script;
+  const tsx_token *token = &s->tokens[i].token;
+  const bool arguments = tsx_token_is(&s->tokens[i + 1].token, "(") && s->tokens[i + 1].match != TSX_SCRIPT_NONE;
+  const uint32_t next = arguments ? s->tokens[i + 1].match + 1 : i + 1;
+  const tsx_token *behind = &s->tokens[next].token;
+  const char *name;
+  char *path = tsx_arena_take(&r->out->arena, token->size + 1);
+  if (!path) return tsx_out_of_memory(r->error);
+  tsx_token_copy(token, path);
+  if (tsx_token_is(&s->tokens[i + 1].token, ".") || tsx_script_has_with(s, path)) return TSR_OK;
+  int code = tsx_query_path(r->connection, "temp", path, &name, r->error);
+  if (code <= 0) return code;
+  const bool alias = tsx_token_is(behind, "AS") || behind->kind == TSX_TOKEN_NAME || behind->kind == TSX_TOKEN_STRING ||
+                     (behind->kind == TSX_TOKEN_WORD && !tsx_token_reserved(behind));
+  const char *table = rewrite_keep(r, sqlite3_mprintf("\"%w\"", name));
+  code = table ? rewrite_edit_add(r, token->text, token->text + token->size, table) : TSR_NOMEM;
+  if (code == TSR_OK && !alias) {
+    const char *as = rewrite_keep(r, sqlite3_mprintf(" AS \"%w\"", path)), *at = tsx_script_end(s, next);
+    code = as ? rewrite_edit_add(r, at, at, as) : TSR_NOMEM;
+  }
+  r->beyond = r->paths = true;
+  return code;
+}
+
+/* Replaces the paths among the sources of a SELECT that is evaluated by rows. */
+static int rewrite_paths(rewriter *r, const tsx_script_select *select) {
+  static const char *const before[] = {"FROM", ",", "JOIN", "("};
+  const tsx_script *s = &r->out->script;
+  for (uint32_t i = select->from + 1; i < select->behind; i++) {
+    const tsx_script_token *token = &s->tokens[i];
+    bool source = false;
+    for (int b = 0; b < 4; b++) source |= tsx_token_is(&s->tokens[i - 1].token, before[b]);
+    if (token->match != TSX_SCRIPT_NONE && token->match > i && (!source || tsx_script_begins(s, i + 1))) {
+      i = token->match; /* arguments, an expression, or a SELECT, which has sources of its own */
+      continue;
+    }
+    if (!source || (token->token.kind != TSX_TOKEN_NAME && token->token.kind != TSX_TOKEN_STRING)) continue;
+    const int code = rewrite_path(r, i);
+    if (code < 0) return code;
+  }
+  return TSR_OK;
+}
+
+/* ---- Names of columns -------------------------------------------------------------------------------------------- */
+
+/* Returns true if the tokens [first, end) of an item end with an alias. */
+static bool item_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
+  static const char *const words[] = {"END", "NULL", "ISNULL", "NOTNULL", "TRUE", "FALSE", NULL};
+  if (end - first < 2) return false;
+  const tsx_token *last = &s->tokens[end - 1].token, *before = &s->tokens[end - 2].token;
+  if (tsx_token_is(before, "AS")) return true;
+  if (last->kind != TSX_TOKEN_WORD && last->kind != TSX_TOKEN_NAME && last->kind != TSX_TOKEN_STRING) return false;
+  for (const char *const *word = words; *word; word++)
+    if (tsx_token_is(last, *word)) return false;
+  return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
+         before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
+}
+
+/* Gives the item of `select` that has the token `inside` its words as an alias, unless it has an alias. */
+static int rewrite_name_item(rewriter *r, const tsx_script_select *select, uint32_t inside) {
+  const tsx_script *s = &r->out->script;
+  uint32_t first = select->first + 1, end = first;
+  if (inside >= select->from) return TSR_OK;
+  for (uint32_t i = first; i < select->from; i++) {
+    if (tsx_token_is(&s->tokens[i].token, "(")) i = s->tokens[i].match;
+    else if (tsx_token_is(&s->tokens[i].token, ",") && i < inside) first = i + 1;
+    else if (tsx_token_is(&s->tokens[i].token, ",") && end <= first) end = i;
+  }
+  if (end <= first) end = select->from;
+  if (first == select->first + 1 &&
+      (tsx_token_is(&s->tokens[first].token, "DISTINCT") || tsx_token_is(&s->tokens[first].token, "ALL")))
+    first++;
+  if (item_has_alias(s, first, end)) return TSR_OK;
+  const char *begin = tsx_script_begin(s, first), *stop = tsx_script_end(s, end);
+  for (uint32_t i = 0; i < r->edit_count; i++)
+    if (r->edits[i].begin == stop && r->edits[i].end == stop) return TSR_OK; /* it was named before */
+  char *words = sqlite3_mprintf("%.*s", (int)(stop - begin), begin);
+  const char *alias = words ? rewrite_keep(r, sqlite3_mprintf(" AS \"%w\"", words)) : NULL;
+  sqlite3_free(words);
+  return alias ? rewrite_edit_add(r, stop, stop, alias) : tsx_out_of_memory(r->error);
+}
+
+/* Keeps the names of the columns around a SELECT that was replaced. */
+static int rewrite_name_around(rewriter *r, uint32_t number) {
+  const tsx_script *s = &r->out->script;
+  int code = TSR_OK;
+  for (uint32_t at = s->selects[number].parent; at != TSX_SCRIPT_NONE && code == TSR_OK; at = s->selects[at].parent)
+    code = rewrite_name_item(r, &s->selects[at], s->selects[number].first);
+  return code;
+}
+
+/* ---- Putting together -------------------------------------------------------------------------------------------- */
+
+static int rewrite_prepare(const rewriter *r, const char *text, sqlite3_stmt **statement, tsr_error *error) {
+  const int code = sqlite3_prepare_v2(r->connection->db, text, -1, statement, NULL);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(r->connection->db));
+}
+
+static bool same_columns(sqlite3_stmt *a, sqlite3_stmt *b) {
+  if (sqlite3_column_count(a) != sqlite3_column_count(b) || sqlite3_stmt_readonly(a) != sqlite3_stmt_readonly(b) ||
+      sqlite3_stmt_isexplain(a) != sqlite3_stmt_isexplain(b))
+    return false;
+  for (int i = 0; i < sqlite3_column_count(a); i++) {
+    const char *x = sqlite3_column_name(a, i), *y = sqlite3_column_name(b, i);
+    if (!x || !y || strcmp(x, y) != 0) return false;
+  }
+  return true;
+}
+
+/* Leaves the statement as it was given. */
+static void rewrite_undo(rewriter *r, const char *why) {
+  for (uint32_t i = 0; i < r->out->script.select_count; i++) {
+    if (r->out->parts[i].how != TSX_HOW_ROWS) r->out->parts[i].detail = why;
+    r->out->parts[i].how = TSX_HOW_ROWS;
+  }
+  r->out->sql = r->out->text;
+}
+
+static int rewrite_join(rewriter *r) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  const char *from = r->out->text;
+  for (uint32_t i = 0; i < r->edit_count; i++) {
+    sqlite3_str_append(out, from, (int)(r->edits[i].begin - from));
+    sqlite3_str_appendall(out, r->edits[i].text);
+    from = r->edits[i].end;
+  }
+  sqlite3_str_appendall(out, from);
+  return (r->out->sql = rewrite_keep(r, sqlite3_str_finish(out))) ? TSR_OK : TSR_NOMEM;
+}
+
+/* Joins the edits, and checks that SQLite sees a statement with the same columns. `plain`: what it says of the text. */
+static int rewrite_finish(rewriter *r, const tsr_error *plain) {
+  sqlite3_stmt *statement = NULL;
+  tsr_error own = {0};
+  int code = rewrite_join(r);
+  if (code < 0) return code;
+  if (r->edit_count == 0 || (!r->plain && !r->beyond)) {
+    rewrite_undo(r, "SQLite cannot prepare the statement");
+    if (r->plain) return TSR_OK;
+    *r->error = *plain;
+    return plain->code;
+  }
+  code = rewrite_prepare(r, r->out->sql, &statement, &own);
+  const bool same = code == TSR_OK && (!r->plain || same_columns(r->plain, statement));
+  sqlite3_finalize(statement);
+  if (same) return TSR_OK;
+  rewrite_undo(r, "the statement around it names its words");
+  if (r->plain && code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
+  *r->error = r->beyond ? own : *plain;
+  return r->error->code;
+}
+
+/* Refuses INSERT into an array: it would read what it writes. */
+static int rewrite_target(const rewriter *r) {
+  const tsx_script *s = &r->out->script;
+  if (s->target == TSX_SCRIPT_NONE || s->target >= s->token_count) return TSR_OK;
+  const tsx_token *token = &s->tokens[s->target].token;
+  char *name = sqlite3_malloc64(token->size + 1);
+  if (!name) return tsx_out_of_memory(r->error);
+  tsx_token_copy(token, name);
+  int code = TSR_OK;
+  for (const tsx_table *t = r->connection->tables.arrays; t && code == TSR_OK; t = t->next)
+    if (!sqlite3_stricmp(t->name, name))
+      code = tsx_fail(r->error, TSR_ERROR, "a SELECT is wanted, not 'INSERT' into the array %s", name);
+  sqlite3_free(name);
+  return code;
+}
+
+/* Tries all SELECTs. */
+static int rewrite_all(rewriter *r, bool explains) {
+  const tsx_script *s = &r->out->script;
+  r->out->parts = tsx_arena_take(&r->out->arena, (s->select_count + 1) * sizeof *r->out->parts);
+  if (!r->out->parts) return tsx_out_of_memory(r->error);
+  for (uint32_t i = 0; i < s->select_count; i++) {
+    r->out->parts[i].begin = tsx_script_begin(s, s->selects[i].first);
+    r->out->parts[i].end = tsx_script_end(s, s->selects[i].end);
+    r->out->parts[i].detail = "";
+  }
+  for (uint32_t i = 0; i < s->select_count;) {
+    int code = rewrite_try(r, i, explains);
+    if (code > 0) code = rewrite_name_around(r, i) < 0 ? r->error->code : 1;
+    else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
+    if (code < 0) return code;
+    for (uint32_t inside = i + 1; code > 0 && inside < s->selects[i].next; inside++) {
+      r->out->parts[inside].how = TSX_HOW_ONCE;
+    }
+    i = code > 0 ? s->selects[i].next : i + 1;
+  }
+  return TSR_OK;
+}
+
+int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqlite3_value *const *values, bool explains,
+                tsx_rewritten *out, tsr_error *error) {
+  rewriter r = {.connection = connection, .out = out, .error = error};
+  tsr_error plain = {0};
+  int code = tsx_front_bind(text, count, values, &out->arena, &out->text, error);
+  if (code == TSR_OK) code = tsx_script_read(out->text, &out->arena, &out->script, error);
+  if (code < 0) return code;
+  code = rewrite_prepare(&r, out->text, &r.plain, &plain);
+  if (code == TSR_NOMEM || code == TSR_INTERRUPT) *error = plain;
+  else code = rewrite_target(&r);
+  if (code == TSR_OK) code = rewrite_all(&r, explains);
+  if (code == TSR_OK) code = rewrite_finish(&r, &plain);
+  if (code == TSR_ERROR && r.paths) { /* SQLite cannot prepare the text that was given */
+    const tsr_error taken = *error;
+    r.only_paths = true;
+    r.edit_count = 0;
+    *error = (tsr_error){0};
+    code = rewrite_all(&r, explains);
+    if (code == TSR_OK) code = rewrite_finish(&r, &taken);
+  }
+  sqlite3_finalize(r.plain);
+  return code;
+}
+
+void tsx_rewritten_release(tsx_rewritten *rewritten) {
+  tsx_arena_free(&rewritten->arena);
+  *rewritten = (tsx_rewritten){0};
+}

@@ -1,0 +1,259 @@
+/* select.c: FROM tessera_select(text[, value ...]): the rows of a text that is rewritten as by tessera_sql, for hosts
+ * that run no more than one SELECT.
+ *
+ * SQLite wants to know the columns of a table before it knows the arguments. So the visible column `row` has the whole
+ * row as a JSON object, and the hidden columns c1 to c64 have its values. The hidden columns of the arguments come
+ * before these, because the arguments of a call are the first hidden columns. */
+#include "front/front.h"
+
+#include <string.h>
+
+#include "connection/errors.h"
+#include "values/value.h"
+
+#define SELECT_COLUMNS   64 /* c1 to c64 */
+#define SELECT_DEPTH_MAX 8 /* tessera_select in the text of a tessera_select */
+#define COLUMN_TEXT      1
+#define COLUMN_VALUES    (COLUMN_TEXT + 1 + TSX_FRONT_VALUES) /* c1 */
+
+typedef struct select_table {
+  sqlite3_vtab base;
+  tsx_connection *connection;
+} select_table;
+
+typedef struct select_cursor {
+  sqlite3_vtab_cursor base;
+  sqlite3_stmt *statement;
+  sqlite3_value *arguments[1 + TSX_FRONT_VALUES];
+  int count; /* of arguments */
+  bool done;
+  sqlite3_int64 row;
+} select_cursor;
+
+static int select_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                          char **message) {
+  (void)count, (void)arguments, (void)message;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendall(out, "CREATE TABLE x(row TEXT");
+  tsx_front_declare(out);
+  for (int i = 1; i <= SELECT_COLUMNS; i++) sqlite3_str_appendf(out, ", c%d BLOB HIDDEN", i);
+  sqlite3_str_appendchar(out, 1, ')');
+  char *text = sqlite3_str_finish(out);
+  int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
+  sqlite3_free(text);
+  if (code == SQLITE_OK) code = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  select_table *table = code == SQLITE_OK ? sqlite3_malloc64(sizeof *table) : NULL;
+  if (!table) return code == SQLITE_OK ? SQLITE_NOMEM : code;
+  *table = (select_table){.connection = argument};
+  tsx_connection_hold(table->connection);
+  tsx_connection_add_table(table->connection);
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+static int select_disconnect(sqlite3_vtab *vtab) {
+  select_table *table = (select_table *)vtab;
+  tsx_connection_remove_table(table->connection);
+  tsx_connection_drop(table->connection);
+  sqlite3_free(table);
+  return SQLITE_OK;
+}
+
+static int select_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  (void)vtab;
+  return tsx_front_best_index(info, COLUMN_TEXT);
+}
+
+static int select_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
+  select_cursor *c = sqlite3_malloc64(sizeof *c);
+  (void)vtab;
+  if (!c) return SQLITE_NOMEM;
+  memset(c, 0, sizeof *c);
+  c->done = true;
+  *out = &c->base;
+  return SQLITE_OK;
+}
+
+static void select_clear(select_cursor *c) {
+  sqlite3_finalize(c->statement);
+  c->statement = NULL;
+  for (int i = 0; i < c->count; i++) sqlite3_value_free(c->arguments[i]);
+  c->count = 0;
+  c->done = true;
+}
+
+static int select_close(sqlite3_vtab_cursor *cursor) {
+  select_clear((select_cursor *)cursor);
+  sqlite3_free(cursor);
+  return SQLITE_OK;
+}
+
+static int select_fail(sqlite3_vtab *vtab, const tsr_error *error) {
+  if (error->code == TSR_NOMEM || error->code == TSR_INTERRUPT) return tsx_vtab_error(vtab, error);
+  return tsx_vtab_fail(vtab, tsx_sqlite_code(error->code), "tessera_select: %s", error->message);
+}
+
+static tsx_connection *select_connection(const select_cursor *c) {
+  return ((const select_table *)c->base.pVtab)->connection;
+}
+
+static int select_next(sqlite3_vtab_cursor *cursor) {
+  select_cursor *c = (select_cursor *)cursor;
+  tsx_connection *connection = select_connection(c);
+  connection->selecting++;
+  const int code = sqlite3_step(c->statement);
+  connection->selecting--;
+  c->done = code != SQLITE_ROW;
+  c->row++;
+  if (code == SQLITE_ROW || code == SQLITE_DONE) return SQLITE_OK;
+  return tsx_vtab_fail(cursor->pVtab, code, "%s", sqlite3_errmsg(connection->db));
+}
+
+/* Rewrites and prepares the text. */
+static int select_prepare(select_cursor *c, tsr_error *error) {
+  tsx_connection *connection = select_connection(c);
+  tsx_rewritten rewritten = {0};
+  int code = tsx_rewrite(connection, c->arguments[0], c->count - 1, c->arguments + 1, false, &rewritten, error);
+  const char *writes = code == TSR_OK ? rewritten.script.writes : NULL;
+  if (writes) code = tsx_fail(error, TSR_READONLY, "'%s' writes", writes);
+  if (code == TSR_OK && sqlite3_prepare_v2(connection->db, rewritten.sql, -1, &c->statement, NULL) != SQLITE_OK)
+    code = tsx_fail(error, tsx_core_code(sqlite3_errcode(connection->db)), "%s", sqlite3_errmsg(connection->db));
+  if (code == TSR_OK && !sqlite3_stmt_readonly(c->statement)) code = tsx_fail(error, TSR_READONLY, "the text writes");
+  if (code == TSR_OK && sqlite3_bind_parameter_count(c->statement) > 0)
+    code = tsx_fail(error, TSR_ERROR, "%d parameters, 0 values", sqlite3_bind_parameter_count(c->statement));
+  tsx_rewritten_release(&rewritten);
+  return code;
+}
+
+static int select_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
+  select_cursor *c = (select_cursor *)cursor;
+  tsx_connection *connection = select_connection(c);
+  tsr_error error = {0};
+  (void)number, (void)text;
+  select_clear(c);
+  c->row = 0;
+  for (; c->count < count; c->count++)
+    if (!(c->arguments[c->count] = sqlite3_value_dup(values[c->count]))) return SQLITE_NOMEM;
+  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "a text is wanted: tessera_select(text[, value ...])");
+  if (code == TSR_OK && connection->selecting == SELECT_DEPTH_MAX)
+    code = tsx_fail(&error, TSR_ERROR, "tessera_select calls itself");
+  connection->selecting++;
+  if (code == TSR_OK) code = select_prepare(c, &error);
+  connection->selecting--;
+  return code < 0 ? select_fail(cursor->pVtab, &error) : select_next(cursor);
+}
+
+static int select_eof(sqlite3_vtab_cursor *cursor) { return ((select_cursor *)cursor)->done; }
+
+/* ---- The row as JSON --------------------------------------------------------------------------------------------- */
+
+static void json_text(sqlite3_str *out, const char *text, uint64_t size) {
+  sqlite3_str_appendchar(out, 1, '"');
+  for (const char *end = text + size; text < end; text++) {
+    const unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\') sqlite3_str_appendf(out, "\\%c", c);
+    else if (c < ' ') sqlite3_str_appendf(out, "\\u%04x", c);
+    else sqlite3_str_appendchar(out, 1, (char)c);
+  }
+  sqlite3_str_appendchar(out, 1, '"');
+}
+
+static void json_base64(sqlite3_str *out, const uint8_t *bytes, uint64_t size) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  sqlite3_str_appendchar(out, 1, '"');
+  for (uint64_t i = 0; i < size; i += 3) {
+    const uint32_t left = (uint32_t)(size - i < 3 ? size - i : 3);
+    const uint32_t word =
+        (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
+    for (uint32_t d = 0; d < 4; d++)
+      sqlite3_str_appendchar(out, 1, d <= left ? digits[word >> (18 - 6 * d) & 63] : '=');
+  }
+  sqlite3_str_appendchar(out, 1, '"');
+}
+
+static void json_value(sqlite3_str *out, sqlite3_stmt *statement, int i) {
+  switch (sqlite3_column_type(statement, i)) {
+  case SQLITE_INTEGER: sqlite3_str_appendf(out, "%lld", sqlite3_column_int64(statement, i)); break;
+  case SQLITE_FLOAT: tsx_json_real(out, sqlite3_column_double(statement, i)); break;
+  case SQLITE_TEXT: {
+    const char *text = (const char *)sqlite3_column_text(statement, i);
+    json_text(out, text ? text : "", text ? (uint64_t)sqlite3_column_bytes(statement, i) : 0);
+    break;
+  }
+  case SQLITE_BLOB: {
+    const uint8_t *bytes = sqlite3_column_blob(statement, i);
+    json_base64(out, bytes, (uint64_t)sqlite3_column_bytes(statement, i));
+    break;
+  }
+  default: sqlite3_str_appendall(out, "null");
+  }
+}
+
+/* Writes the key of column i. The n-th column of a name gets the suffix _n. */
+static void json_key(sqlite3_str *out, sqlite3_stmt *statement, int i) {
+  const char *name = sqlite3_column_name(statement, i);
+  int number = 1;
+  for (int before = 0; before < i && name; before++) {
+    const char *other = sqlite3_column_name(statement, before);
+    number += other && !strcmp(other, name);
+  }
+  char *key = number > 1 ? sqlite3_mprintf("%s_%d", name, number) : sqlite3_mprintf("%s", name);
+  if (key) json_text(out, key, strlen(key));
+  else sqlite3_str_appendchar(out, INT32_MAX, ' '); /* no memory: puts `out` into its error state */
+  sqlite3_free(key);
+}
+
+static void json_row(sqlite3_context *context, sqlite3_stmt *statement) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    sqlite3_str_appendchar(out, 1, i ? ',' : '{');
+    json_key(out, statement, i);
+    sqlite3_str_appendchar(out, 1, ':');
+    json_value(out, statement, i);
+  }
+  sqlite3_str_appendchar(out, 1, '}');
+  const int code = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
+  char *text = sqlite3_str_finish(out);
+  if (code == SQLITE_TOOBIG) sqlite3_result_error_toobig(context);
+  else if (!text) sqlite3_result_error_nomem(context);
+  else sqlite3_result_text(context, text, size, sqlite3_free);
+  if (code == SQLITE_TOOBIG) sqlite3_free(text);
+}
+
+static int select_column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int column) {
+  const select_cursor *c = (const select_cursor *)cursor;
+  if (column == 0) {
+    json_row(context, c->statement);
+    return SQLITE_OK;
+  }
+  if (column < COLUMN_VALUES) {
+    if (column - COLUMN_TEXT < c->count) sqlite3_result_value(context, c->arguments[column - COLUMN_TEXT]);
+    return SQLITE_OK;
+  }
+  const int i = column - COLUMN_VALUES, count = sqlite3_column_count(c->statement);
+  if (i >= count)
+    return tsx_vtab_fail(cursor->pVtab, SQLITE_ERROR, "tessera_select: no column c%d: the text has %d", i + 1, count);
+  sqlite3_result_value(context, sqlite3_column_value(c->statement, i));
+  return SQLITE_OK;
+}
+
+static int select_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
+  *rowid = ((select_cursor *)cursor)->row;
+  return SQLITE_OK;
+}
+
+static const sqlite3_module select_module = {.xConnect = select_connect,
+                                             .xBestIndex = select_best_index,
+                                             .xDisconnect = select_disconnect,
+                                             .xOpen = select_open,
+                                             .xClose = select_close,
+                                             .xFilter = select_filter,
+                                             .xNext = select_next,
+                                             .xEof = select_eof,
+                                             .xColumn = select_column,
+                                             .xRowid = select_rowid};
+
+int tsx_register_select(tsx_connection *connection) {
+  tsx_connection_hold(connection);
+  return sqlite3_create_module_v2(connection->db, "tessera_select", &select_module, connection, tsx_connection_drop);
+}

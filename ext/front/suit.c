@@ -1,0 +1,114 @@
+/* suit.c: which compiled SELECTs tessera_sql takes: those that surely give the rows that SQLite gives, in value and
+ * type, and that columns evaluate faster than rows.
+ *
+ * docs/explained/queries.md lists how a tessera_query may differ from a view. What this file can see in the text is not
+ * taken. The rest shows when the query runs: integers that leave 64 bits, and keys that mix 1 and 1.0. Those fail with
+ * TSR_RANGE before the first row, and SQLite evaluates the text (query_table.c). */
+#include "front/front.h"
+
+/* Returns true if `test` holds for some node of the tree. */
+static bool suit_any(const tsx_query *query, const tsx_expr *tree,
+                     bool (*test)(const tsx_query *query, const tsx_expr *tree)) {
+  if (!tree) return false;
+  tree = tsx_expr_meaning(tree);
+  if (test(query, tree) || suit_any(query, tree->base, test) || suit_any(query, tree->call.filter, test)) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (suit_any(query, tree->operands[i], test)) return true;
+  return false;
+}
+
+static const tsx_column *suit_column(const tsx_query *query, const tsx_expr *tree) {
+  return tree->kind == TSX_EXPR_NAME && tree->column >= 0 ? &query->table->columns[tree->column] : NULL;
+}
+
+/* A UINT64 compares with text of digits as its number, and in SQLite only where the array gets the comparison. */
+static bool suit_unsigned(const tsx_query *query, const tsx_expr *tree) {
+  const tsx_column *column = suit_column(query, tree);
+  return column && column->form == TSX_UINT64;
+}
+
+/* Returns true if a column stands beside the aggregates that is no key: its value is that of some row with the only min
+ * or max, and SQLite may choose another row. */
+static bool suit_bare(const tsx_query *query, const tsx_expr *tree) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->field == TSX_FIELD_NONE || tree->kind == TSX_EXPR_AGGREGATE) return false;
+  if (tsx_select_key(&query->select, tree) >= 0) return false;
+  if (tsx_expr_is_column(tree)) return true;
+  if (tree->base && suit_bare(query, tree->base)) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (suit_bare(query, tree->operands[i])) return true;
+  return false;
+}
+
+static bool suit_has_bare(const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  if (!query->over_groups) return false;
+  for (uint32_t i = 0; i < s->item_count; i++)
+    if (suit_bare(query, s->items[i].tree)) return true;
+  for (uint32_t i = 0; i < s->order_count; i++)
+    if (suit_bare(query, s->order[i].tree)) return true;
+  return s->having && suit_bare(query, s->having);
+}
+
+/* Returns the column or label that a term of WHERE compares with constants, so that the array can test it before it
+ * makes rows; else NULL. *equal: by = with one value. */
+static const tsx_expr *suit_compared(const tsx_expr *term, bool *equal) {
+  *equal = term->kind == TSX_EXPR_BINARY && term->operation == TSR_OP_EQUAL;
+  const bool unary =
+      term->kind == TSX_EXPR_UNARY && (term->operation == TSR_OP_IS_NULL || term->operation == TSR_OP_NOT_NULL);
+  const bool binary = term->kind == TSX_EXPR_BINARY && term->operation != TSR_OP_OR && term->operation != TSR_OP_COUNT;
+  if (!unary && !binary && term->kind != TSX_EXPR_BETWEEN && term->kind != TSX_EXPR_IN && term->kind != TSX_EXPR_LIKE)
+    return NULL;
+  const tsx_expr *column = NULL;
+  for (uint32_t i = 0; i < term->count; i++) {
+    const tsx_expr *side = tsx_expr_meaning(term->operands[i]);
+    if (side->field == TSX_FIELD_NONE && !side->has_aggregate) continue;
+    if (column || (i > 0 && !binary) || !tsx_expr_is_column(side) || side->kind == TSX_EXPR_JOINED) return NULL;
+    column = side;
+  }
+  return column;
+}
+
+typedef struct suit_where {
+  bool computed; /* some term is more than a comparison of a column with constants */
+  uint64_t bound; /* bit i: dimension i is bound by = */
+} suit_where;
+
+static void suit_terms(const tsx_query *query, const tsx_expr *tree, suit_where *found) {
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    suit_terms(query, tree->operands[0], found);
+    suit_terms(query, tree->operands[1], found);
+    return;
+  }
+  bool equal;
+  const tsx_expr *compared = suit_compared(tree, &equal);
+  const tsx_column *column = compared && equal ? suit_column(query, compared) : NULL;
+  if (!compared) found->computed = true;
+  if (column && column->description->is_dimension && column->field < 64) found->bound |= UINT64_C(1) << column->field;
+}
+
+const char *tsx_front_inexact(const tsx_query *query) {
+  const tsx_select *s = &query->select;
+  if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
+  if (suit_any(query, s->where, suit_unsigned)) return "a UINT64 in WHERE may compare with text as a number";
+  for (uint32_t i = 0; i < query->table->column_count; i++)
+    if (s->meaning.used[i] && query->table->columns[i].form == TSX_BLOB) return "a column of bytes";
+  return NULL;
+}
+
+const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place) {
+  const tsx_select *s = &query->select;
+  const uint32_t dimensions = query->table->schema->dimension_count;
+  suit_where where = {0};
+  if (s->where) suit_terms(query, s->where, &where);
+  const char *inexact = tsx_front_inexact(query);
+  if (inexact) return inexact;
+  if (s->limit && !s->meaning.has_aggregate && !query->over_groups) return "LIMIT without an aggregate";
+  const bool one = query->over_groups && s->group_count == 0; /* row */
+  if (s->limit && !one && !s->order_count) return "LIMIT without ORDER BY";
+  if (place == TSX_PLACE_SCALAR && !one && !s->order_count) return "a scalar is the first of several rows";
+  if (dimensions < 64 && where.bound == (UINT64_C(1) << dimensions) - 1) return "all dimensions are bound by =";
+  if (!query->over_groups && !where.computed) return "no aggregate, and the array itself tests WHERE";
+  return NULL;
+}

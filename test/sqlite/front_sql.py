@@ -1,0 +1,645 @@
+"""tessera_sql, tessera_select and tessera_explain: the rows are SQLite's, whatever runs over columns; what is taken, what is not, and
+why; texts that are hostile; fallback to rows; tables that are registered while the program runs.
+
+usage: front_sql.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+environment: ROUNDS, TEXTS (of each array), SEED of the differential tests
+"""
+import json
+import os
+import random
+
+import host
+from host import Database, Error, check_contains, same
+from queries import OVERFLOW, arrays, attempt
+from query_arrays import own_rows
+from query_texts import Writer, dressed
+
+ROUNDS = int(os.environ.get("ROUNDS", 1))
+TEXTS = int(os.environ.get("TEXTS", 25))
+SEED = int(os.environ.get("SEED", 1))
+HUGE = 1e12   # sums of values whose size hides the order of additions
+
+
+def sql(db, text, *values):
+    return db.value("SELECT tessera_sql(" + ", ".join("?" * (1 + len(values))) + ")", (text,) + values)
+
+
+def explain(db, text, *values):
+    return db.query("SELECT text, evaluated, detail FROM tessera_explain(" + ", ".join("?" * (1 + len(values))) + ")", (text,) + values)
+
+
+def taken(db, text, *values):
+    """Returns the texts of the SELECTs that run over columns, and are within no other."""
+    return [row[0] for row in explain(db, text, *values) if row[1] == "columns" and row[2] != "within the SELECT around"]
+
+
+def parts(db):
+    found = dict(db.query("SELECT name, value FROM tessera_stats WHERE name LIKE 'parts_by_%'"))
+    db.query("SELECT tessera_reset_stats()")
+    return found["parts_by_columns"], found["parts_by_rows"]
+
+
+# ---- Comparing -------------------------------------------------------------------------------------------------------------
+
+
+def plain(value):
+    return 0.0 if isinstance(value, float) and value == 0 else value
+
+
+def key(row):
+    """Orders rows by what is exact in them, then by the rest."""
+    return ([("float", "") if isinstance(v, float) else (type(v).__name__, repr(v)) for v in row],
+            [float(f"{v:.6g}") for v in row if isinstance(v, float)], [v for v in row if isinstance(v, float)])
+
+
+def close(a, b):
+    if type(a) is not type(b):   # a sum of large values may be NULL, or infinite
+        return (isinstance(a, float) and abs(a) > HUGE) or (isinstance(b, float) and abs(b) > HUGE)
+    if not isinstance(a, float) or a == b:
+        return a == b
+    return abs(a) > HUGE or abs(b) > HUGE or abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1)
+
+
+def differ(wanted, got, ordered):
+    """Returns what differs between two lists of rows, or None."""
+    if len(wanted) != len(got):
+        return f"{len(got)} rows {got[:3]}, SQLite has {len(wanted)} {wanted[:3]}"
+    wanted, got = [[tuple(plain(v) for v in row) for row in rows] for rows in (wanted, got)]
+    if not ordered:
+        wanted, got = sorted(wanted, key=key), sorted(got, key=key)
+    for a, b in zip(wanted, got):
+        if len(a) != len(b) or not all(close(x, y) for x, y in zip(a, b)):
+            return f"{b}, SQLite has {a}"
+    return None
+
+
+def of_json(text):
+    """Returns the values of a row of tessera_select, but for what JSON cannot tell from text."""
+    return tuple(json.loads(text.replace("9e999", "Infinity"), parse_float=float).values())
+
+
+# ---- Texts -----------------------------------------------------------------------------------------------------------------
+
+
+def shaped(r, q, text):
+    """Returns a statement around the text of a query, and whether its rows have an order."""
+    n = len(q.items)
+    names = ", ".join(f"a{i}" for i in range(n))
+    first = f"a{r.randrange(n)}"
+    shapes = [
+        (text, q.ordered),
+        (f"SELECT * FROM ({text}\n) AS s", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT {names}, count(*) OVER (), row_number() OVER (ORDER BY {names}) > 0 FROM c", False),
+        (f"WITH c({names}) AS MATERIALIZED ({text}\n), d AS (SELECT * FROM c) SELECT x.*, y.{first} IS NULL FROM c x LEFT JOIN d y ON 0", False),
+        (f"SELECT label, (SELECT count(*) FROM ({text}\n)) FROM ordinary WHERE i < 2", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT label, {first} FROM ordinary JOIN c ON {first} = i", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT label FROM ordinary WHERE any IN (SELECT {first} FROM c) OR d IN (SELECT {first} FROM c)", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT {names}, label, i FROM c LEFT JOIN ordinary ON {first} = label", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT o.i, {first} FROM ordinary o LEFT JOIN c ON {first} = any", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT {names} FROM c UNION ALL SELECT {names} FROM c WHERE {first} IS NOT NULL", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT {names} FROM c WHERE {first} > 3 OR {first} = '5' OR {first} BETWEEN '2020' AND '2021'", False),
+        (f"WITH c({names}) AS ({text}\n) SELECT * FROM c WHERE {first} = CAST(7 AS TEXT) OR CAST('7' AS INTEGER) = {first}", False)]
+    if n == 1 and not q.order:
+        shapes.append((f"SELECT label FROM ordinary WHERE any IN ({text}\n)", False))
+        shapes.append((f"{text}\nUNION ALL SELECT i FROM ordinary", False))
+        shapes.append((f"SELECT i, ({text}\n) IS NULL FROM ordinary WHERE i = 1", False))
+    return r.choice(shapes[:1] * 4 + shapes[1:])
+
+
+class Tally:
+    def __init__(self):
+        self.texts = self.grouped = self.taken = self.errors = 0
+        self.failures = []
+
+
+def wrong_with(db, q, text, ordered, tally):
+    """Returns what is wrong with a statement, or None."""
+    wanted = attempt(db, text)
+    rewritten = attempt(db, "SELECT tessera_sql(" + host.literal(text) + ")")
+    if isinstance(rewritten, Error):
+        return None if isinstance(wanted, Error) else f"refused: {rewritten.text}"
+    rewritten = rewritten[0][0][0]
+    tally.grouped += q.groups
+    tally.taken += q.groups and "tessera:" in rewritten
+    got = attempt(db, rewritten)
+    if isinstance(wanted, Error):
+        tally.errors += 1
+        return None   # a sum of integers of which only a part leaves 64 bits fits
+    if isinstance(got, Error):   # SQLite fails, too, if it evaluates a value that the plan of the whole statement leaves out
+        return None if q.risky and OVERFLOW.search(got.text or "") else f"fails: {got.text}\n  {rewritten}"
+    if wanted[1] is not None and got[1] is not None and wanted[1] != got[1]:
+        return f"its columns are {got[1]}, SQLite's {wanted[1]}"
+    found = differ(wanted[0], got[0], ordered)
+    if found and not cancels(db, q):
+        return f"{found}\n  {rewritten}"
+    if tally.texts % 4 == 0 and len(wanted[0]) < 200:
+        return selected(db, q, text, wanted[0], ordered)
+    return None
+
+
+def cancels(db, q):
+    """Whether a sum of REAL has values so large that the order of additions decides the digits of what is left."""
+    for item in q.items:
+        if item.how == "sum":
+            found = attempt(db, f"SELECT max(abs({item.argument})) FROM {q.source}")
+            if isinstance(found, Error) or (found[0][0][0] or 0) > HUGE:
+                return True
+    return False
+
+
+def selected(db, q, text, wanted, ordered):
+    """tessera_select gives the same rows."""
+    got = attempt(db, "SELECT row FROM tessera_select(" + host.literal(text) + ")")
+    if isinstance(got, Error):
+        return f"tessera_select fails: {got.text}"
+    rows = [of_json(row[0]) for row in got[0]]
+    found = differ([tuple(row) for row in wanted], rows, ordered)
+    return f"tessera_select: {found}" if found and not cancels(db, q) else None
+
+
+def differential(name, transaction=False, read_only=False):
+    tally = Tally()
+    for round_ in range(ROUNDS):
+        seed = f"{name} {SEED} {round_}"
+        db, made = arrays(seed)
+        for array in made:
+            if transaction:
+                db.query("BEGIN")
+                own_rows(array, random.Random(seed), False)
+            if read_only:
+                db.query("PRAGMA query_only = 1")
+            for n in range(TEXTS):
+                r = random.Random(f"{seed} {array.name} {n}")
+                q = Writer(r, array, db.version()).query()
+                text, ordered = shaped(r, q, dressed(r, q.text()))
+                tally.texts += 1
+                wrong = wrong_with(db, q, text, ordered, tally)
+                if wrong:
+                    tally.failures.append(f"seed {seed} {array.name} {n}: {text}\n  {wrong}")
+            if read_only:
+                db.query("PRAGMA query_only = 0")
+            if transaction:
+                db.query("ROLLBACK")
+        db.close()
+    print(f"  {name}: {tally.texts} texts with SEED={SEED}; {100 * tally.taken // max(tally.grouped, 1)} % of {tally.grouped} grouped ones run over columns, {tally.errors} errors of SQLite")
+    if tally.failures:
+        raise AssertionError(f"{len(tally.failures)} failures\n" + "\n".join(tally.failures[:6]))
+    if tally.taken * 100 < tally.grouped * 60:
+        raise AssertionError("less than 60 % of the grouped texts run over columns")
+
+
+def test_differential():
+    differential("plain")
+
+
+def test_differential_with_uncommitted_rows():
+    differential("transaction", transaction=True)
+
+
+def test_differential_in_a_read_only_connection():
+    differential("query_only", read_only=True)
+
+
+
+# ---- What is taken ---------------------------------------------------------------------------------------------------------
+
+
+def cube(db, name="cube", days=12, options=""):
+    """Makes a dense array with INT64 n and FLOAT32 v, and an ordinary table."""
+    db.query(f"CREATE VIRTUAL TABLE {name} USING tessera(day INT32 DIMENSION(0, {days - 1}, 4), x INT32 DIMENSION(0, 9, 5), kind=dense, n INT64, v FLOAT64{options})")
+    db.query(f"INSERT INTO {name} WITH d(d) AS (VALUES(0) UNION ALL SELECT d + 1 FROM d WHERE d < {days - 1}), x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 9) "
+             "SELECT d, x, d * 10 + x, (d * 7 + x * 3) % 11 / 4.0 FROM d, x")
+    db.query("CREATE TABLE IF NOT EXISTS towns(x INTEGER, label TEXT)")
+    db.query("INSERT INTO towns VALUES(1, 'one'), (2, '2'), (3, NULL)")
+
+
+def same_rows(db, text, *values):
+    """Checks that a rewritten statement has the rows of the text, and returns it."""
+    rewritten = sql(db, text, *values)
+    same(sorted(map(repr, db.query(rewritten))), sorted(map(repr, db.query(text, values))), text)
+    return rewritten
+
+
+def test_parts_run_over_columns():
+    """Each place where a SELECT may stand: whole, in FROM, a CTE, a scalar, of IN, an arm."""
+    db = Database()
+    cube(db)
+    grouped = "SELECT day / 3 AS third, count(*) AS n FROM cube GROUP BY 1"
+    for text, parts_wanted in [
+            (grouped, [grouped]),
+            (f"SELECT * FROM ({grouped}) WHERE n > 3", [grouped]),
+            (f"WITH c AS ({grouped}) SELECT third, lag(n) OVER (ORDER BY third) FROM c", [grouped]),
+            (f"WITH c(a, b) AS NOT MATERIALIZED ({grouped}), d AS (SELECT a FROM c) SELECT count(*) FROM d", [grouped]),
+            ("SELECT label, (SELECT max(n) FROM cube) FROM towns", ["SELECT max(n) FROM cube"]),
+            ("SELECT label FROM towns WHERE x IN (SELECT max(n) / 40 FROM cube GROUP BY day)", ["SELECT max(n) / 40 FROM cube GROUP BY day"]),
+            ("SELECT label FROM towns WHERE EXISTS (SELECT day FROM cube GROUP BY day HAVING sum(v) > 3)", ["SELECT day FROM cube GROUP BY day HAVING sum(v) > 3"]),
+            ("SELECT sum(n) FROM cube UNION ALL SELECT x FROM towns ORDER BY 1 LIMIT 2", ["SELECT sum(n) FROM cube"]),
+            ("SELECT sum(n) FROM cube EXCEPT SELECT max(n) FROM cube", ["SELECT sum(n) FROM cube", "SELECT max(n) FROM cube"]),
+            (f"SELECT label, c.n FROM towns LEFT JOIN ({grouped}) AS c ON c.n = label", [grouped]),
+            ("SELECT day, x FROM cube WHERE v * 2 + n > 80", ["SELECT day, x FROM cube WHERE v * 2 + n > 80"]),
+            ("VALUES(1, (SELECT count(*) FROM cube))", ["SELECT count(*) FROM cube"]),
+            ("SELECT DISTINCT day / 5 FROM cube", ["SELECT DISTINCT day / 5 FROM cube"])]:
+        same(taken(db, text), parts_wanted, text)
+        rewritten = same_rows(db, text)
+        same(rewritten.count('"tessera:'), len(parts_wanted), rewritten)
+
+
+def test_what_stays_with_rows():
+    db = Database()
+    cube(db)
+    db.query("CREATE VIRTUAL TABLE big USING tessera(x INT32 DIMENSION(0, 9, 5), u UINT64, n INT32)")
+    for text, why in [
+            ("SELECT * FROM cube", "no aggregate, and the array itself tests WHERE"),
+            ("SELECT v FROM cube WHERE day = 3 AND n > 5", "no aggregate, and the array itself tests WHERE"),
+            ("SELECT count(*) FROM cube WHERE day = 3 AND x = 5", "all dimensions are bound by ="),
+            ("SELECT day FROM cube WHERE v * 2 > n LIMIT 3", "LIMIT without an aggregate"),
+            ("SELECT day, count(*) FROM cube GROUP BY 1 LIMIT 3", "LIMIT without ORDER BY"),
+            ("SELECT day, max(v) FROM cube", "a column beside min or max: SQLite may take it from another row"),
+            ("SELECT count(*) FROM big WHERE u > '5'", "a UINT64 in WHERE may compare with text as a number"),
+            ("SELECT group_concat(n) FROM cube", "group_concat() is not among the functions of tessera_query"),
+            ("SELECT count(*) FROM towns", "FROM wants a table of tessera's: 'towns' is a table of SQLite's"),
+            ("SELECT max(n) FROM cube WHERE day = :d", "has parameters, and no values were given")]:
+        found = explain(db, text)
+        same(len(found), 1, text)
+        same(found[0][:2], (text, "rows"), text)
+        check_contains(found[0][2], why)
+        same(sql(db, text), text)
+    text = "SELECT 'é', (SELECT count(*) FROM cube c WHERE c.x = towns.x), (SELECT day FROM cube GROUP BY day) FROM towns"
+    same([row[1] for row in explain(db, text)], ["rows"] * 3)
+    check_contains(explain(db, text)[1][2], "no such column: towns.x")
+    check_contains(explain(db, "SELECT 'é', (SELECT group_concat(n) FROM cube)")[1][2], "'group_concat(n)' (character 21)")
+    same(explain(db, text)[2][2], "a scalar is the first of several rows")
+    same(sql(db, text), text)
+
+
+def test_names_of_columns_stay():
+    db = Database()
+    cube(db)
+    for text in ("SELECT max(n), max(n), DAY FROM (SELECT 3 AS day, n FROM cube GROUP BY n)", "SELECT count(*), count( * ) FROM cube", "SELECT day, DAY AS d, \"Day\", day FROM cube GROUP BY day",
+                 "SELECT (SELECT max(n) FROM cube), (SELECT  min(n)  FROM cube) + 1, (SELECT 1 FROM cube GROUP BY 1) AS y, (SELECT count(*) FROM cube) z",
+                 "SELECT * FROM (SELECT n, max(v), n FROM cube GROUP BY n)", "SELECT CASE WHEN (SELECT max(n) FROM cube) THEN 1 END, (SELECT max(n) FROM cube) IS NULL, x'00' FROM towns",
+                 "WITH c AS (SELECT (SELECT max(n) FROM cube) FROM towns) SELECT * FROM c", "SELECT 1 IN (SELECT max(n) FROM cube) COLLATE nocase"):
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((got[1], got[0]), (wanted[1], wanted[0]), sql(db, text))
+        same("tessera:" in sql(db, text), True, sql(db, text))
+
+
+def test_affinities_stay():
+    """A column that is an expression has no affinity; a column of the part would have that of a BLOB."""
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE numbers(t TEXT, i INTEGER)")
+    db.query("INSERT INTO numbers VALUES('10', 10), ('20', 20), ('abc', 0)")
+    for text in ("SELECT * FROM numbers LEFT JOIN (SELECT day, count(*) AS n FROM cube GROUP BY day) ON n = t", "SELECT t FROM numbers WHERE t IN (SELECT count(*) FROM cube GROUP BY day)",
+                 "WITH c AS (SELECT day, count(*) AS n FROM cube GROUP BY 1) SELECT * FROM c WHERE n = CAST(10 AS TEXT)", "SELECT * FROM (SELECT count(*) AS n, CAST(day AS TEXT) AS t FROM cube GROUP BY t) WHERE n = t OR n < t",
+                 "SELECT t = (SELECT count(*) FROM cube WHERE day = 1 AND v > -1) FROM numbers"):
+        check_contains(same_rows(db, text), '"tessera:')
+
+
+def test_using_and_comma_joins():
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE days(day INTEGER, x INTEGER, w)")
+    db.query("INSERT INTO days SELECT day, x, n * 2 FROM cube WHERE n % 3 = 1")
+    for text in ("SELECT label, sum(n) FROM cube JOIN towns USING(x) GROUP BY label", "SELECT label, sum(n), X FROM cube LEFT JOIN towns AS t USING(\"X\") GROUP BY label, x", "SELECT * FROM cube JOIN towns USING(x) WHERE n * 2 + v > 50",
+                 "SELECT towns.*, v FROM cube JOIN towns USING(x) WHERE n * 2 + v > 50", "SELECT sum(n), sum(w) FROM cube JOIN days USING(day, x)", "SELECT x, sum(w) FROM cube LEFT JOIN days USING(day, x) GROUP BY x",
+                 "SELECT label, sum(w) FROM cube JOIN days USING(day, x) JOIN towns USING(x) GROUP BY 1", "SELECT label, sum(n) FROM cube, towns t WHERE t.x = cube.x AND n > 5 GROUP BY label",
+                 "SELECT label, sum(n) FROM cube, towns WHERE towns.x = cube.x AND (towns.label = 'one' OR n > 50) GROUP BY 1", "SELECT sum(w) FROM cube c, days d WHERE c.day = d.day AND c.x = d.x AND d.w > 10 AND v > 1",
+                 "SELECT * FROM cube, towns t WHERE t.x = cube.x AND n * 2 > v", "SELECT sum(w * n) FROM cube, towns t, days AS d WHERE t.x = cube.x AND d.day = cube.day AND d.x = cube.x"):
+        same(taken(db, text), [text], text)
+        same_rows(db, text)
+        db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, db.query(text))), text)
+        db.query("DROP TABLE q")
+    db.query("INSERT INTO towns VALUES(3, 'three')")
+    same_rows(db, "SELECT label, sum(n) FROM cube JOIN towns USING(x) GROUP BY label")   # a coordinate with two rows: by rows
+    for text, why in [("SELECT sum(n) FROM cube, towns WHERE label = 'one'", "a comma join needs table.column = expression among the terms of WHERE"), ("SELECT sum(n) FROM cube, towns", "', towns' (character 24): a comma join needs"),
+                      ("SELECT sum(n) FROM cube, towns WHERE towns.x = n", "a join binds its table to exactly one dimension"), ("SELECT sum(n) FROM cube NATURAL JOIN towns", "joins other than")]:
+        check_contains(explain(db, text)[0][2], why)
+        same_rows(db, text)
+    for text, message in [("SELECT sum(n) FROM cube JOIN towns USING(label)", "cannot join using column label"), ("SELECT sum(n) FROM cube JOIN towns USING()", "syntax error"), ("SELECT sum(n) FROM cube JOIN towns USING(x", "incomplete input"),
+                          ("SELECT sum(n) FROM cube, WHERE x", "syntax error")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+
+
+def test_scalar_subqueries():
+    """A scalar subquery that is not correlated is evaluated once, within the query around it."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT day, avg(v) FROM cube GROUP BY day HAVING avg(v) > (SELECT avg(v) FROM cube)", "SELECT count(*) FROM cube WHERE n > (SELECT avg(n) FROM cube WHERE day > (SELECT min(day) + 2 FROM cube)) + 1",
+                 "SELECT day, sum(n) * 100.0 / (SELECT sum(n) FROM cube) AS share FROM cube GROUP BY day ORDER BY sum(n) - (SELECT max(n) FROM cube) DESC", "SELECT (SELECT max(n) FROM cube), (SELECT  MIN(v) FROM cube) AS m, count(*) FROM cube GROUP BY day",
+                 "SELECT count(*) FROM cube WHERE n > (SELECT max(n) FROM cube HAVING count(*) < 2) OR v > 1", "SELECT count(*) FROM cube WHERE (SELECT count(*) FROM cube WHERE v > 1) BETWEEN n AND n * 2",
+                 "SELECT day + (SELECT min(x) FROM cube), sum(n) FROM cube GROUP BY 1", "SELECT CASE WHEN v > (SELECT avg(v) FROM cube) THEN 'high' ELSE 'low' END AS k, count(*) FROM cube GROUP BY k",
+                 "SELECT sum(n) FROM cube WHERE day = (SELECT max(day) FROM cube) AND v * 1 >= 0", "SELECT day, count(*) FROM cube WHERE v IN ((SELECT max(v) FROM cube), (SELECT min(v) FROM cube), 1.5) GROUP BY day"):
+        found = explain(db, text)
+        same([row[1] for row in found], ["columns"] + ["once"] * (len(found) - 1), text)
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, wanted[0])), text)
+        db.query("BEGIN")
+        db.query("UPDATE cube SET v = v + 3, n = n * 2 WHERE day > 5")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, db.query(text))), f"uncommitted rows: {text}")
+        db.query("ROLLBACK")
+        db.query("DROP TABLE q")
+    parts(db)
+    same_rows(db, "SELECT sum(n) FROM cube WHERE n * 2 > (SELECT max(n * 9223372036854775807) FROM cube)")
+    same(parts(db), (0, 1), "the subquery leaves 64 bits")
+    for text, why in [("SELECT sum(n) FROM cube c WHERE n = (SELECT max(n) FROM cube WHERE day = c.day)", "no such column: c.day"), ("SELECT sum(n) FROM cube WHERE n < (SELECT x FROM towns)", "FROM wants a table of tessera's"),
+                      ("SELECT sum(n) FROM cube WHERE n > (SELECT CAST(max(n) / 2 AS TEXT) FROM cube)", "a scalar subquery with CAST"), ("SELECT sum(n) FROM cube WHERE n > (SELECT n FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
+                      ("SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM cube GROUP BY day)", "a scalar subquery is an aggregate without GROUP BY"), ("SELECT sum(n) FROM cube WHERE n > (SELECT x + 0 * max(v) FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
+                      ("SELECT sum(n) FILTER (WHERE n > (SELECT 1 FROM cube)) FROM cube", "subqueries"), ("WITH c AS (SELECT 5 AS n) SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM c)", "no such table: c"),
+                      ("WITH cube AS (SELECT 5 AS n) SELECT max(n) FROM cube WHERE n > (SELECT min(n) FROM cube)", "a name in FROM is that of a CTE"), ("SELECT sum(n) FROM cube WHERE n > (SELECT max(random()) FROM cube)", "random() is not among the functions")]:
+        found = explain(db, text)
+        row = next(r for r in found if "sum(" in r[0] or "max(n) FROM cube WHERE n > (SELECT min" in r[0])
+        same(row[1], "rows", text)
+        check_contains(row[2], why)
+        if "random" not in text:
+            same_rows(db, text)
+    check_contains(db.error("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(n) FROM cube WHERE n > (SELECT max(load_extension('x')) FROM cube))").text, "load_extension() is not among the functions")
+
+
+# ---- Paths -----------------------------------------------------------------------------------------------------------------
+
+
+def test_paths_in_from():
+    """A path stands for the table that CREATE would make of it, in parts over columns and by rows."""
+    db = Database(os.path.join(host.FOLDER, "a.db"))
+    os.chdir(host.FOLDER)
+    for path in ("sub/cube", "bare"):
+        db.query(f"CREATE VIRTUAL TABLE made USING tessera('{path}', day INT32 DIMENSION(0, 11, 4), x INT32 DIMENSION(0, 9, 5), kind=dense, n INT64, v FLOAT64)")
+        db.query("INSERT INTO made(day, x, n, v) VALUES(1, 2, 3, 0.5), (1, 3, 7, 1.5), (2, 2, 9, 2.5)")
+        db.query("DROP TABLE made")
+    db.query("CREATE VIRTUAL TABLE cube USING tessera('sub/cube')")
+    db.query("CREATE VIRTUAL TABLE other USING tessera('bare')")
+    absolute = os.path.join(host.FOLDER, "sub", "cube")
+    for text, plain, tables in [
+            ("SELECT day, sum(n) FROM 'sub/cube' GROUP BY 1", "SELECT day, sum(n) FROM cube GROUP BY 1", 1), ("SELECT day, n FROM \"sub/cube\" WHERE n > 3", "SELECT day, n FROM cube WHERE n > 3", 1),
+            (f"SELECT c.day, sum(n) AS s FROM '{absolute}' AS c GROUP BY c.day", "SELECT c.day, sum(n) AS s FROM cube AS c GROUP BY c.day", 1), ("SELECT max(n) FROM 'bare'", "SELECT max(n) FROM other", 1),
+            ("SELECT max(\"sub/cube\".n) FROM 'sub/cube'", "SELECT max(cube.n) FROM cube", 1), ("SELECT * FROM 'sub/cube' a, [bare] b WHERE a.n = b.n AND a.n > 0", "SELECT * FROM cube a, other b WHERE a.n = b.n AND a.n > 0", 2),
+            ("SELECT count(*) FROM 'sub/cube' JOIN 'bare' b ON b.day = \"sub/cube\".day AND b.x = \"sub/cube\".x WHERE b.n > 0", "SELECT count(*) FROM cube JOIN other b ON b.day = cube.day AND b.x = cube.x WHERE b.n > 0", 1),
+            ("SELECT (SELECT max(n) FROM 'sub/cube'), n FROM (SELECT n FROM ('bare') WHERE n > 0)", "SELECT (SELECT max(n) FROM cube), n FROM (SELECT n FROM (other) WHERE n > 0)", 2),
+            ("SELECT max(n) FROM 'sub/cube'('2000-01-01')", "SELECT max(n) FROM cube('2000-01-01')", 1), ("SELECT n FROM 'sub/cube'('2000-01-01') c WHERE n", "SELECT n FROM cube('2000-01-01') c WHERE n", 1),
+            ("WITH \"bare\" AS (SELECT 5 AS n) SELECT max(n) FROM 'bare'", "SELECT 5 AS \"max(n)\"", 0), ("SELECT max(n) FROM 'bare' UNION ALL SELECT max(n) FROM 'sub/cube' ORDER BY max(n)", "SELECT max(n) FROM other UNION ALL SELECT max(n) FROM cube ORDER BY max(n)", 2),
+            ("SELECT 'sub/cube', x IN ('sub/cube', 2) FROM 'bare' WHERE n > 0 AND \"x\" <> 'sub/cube'", "SELECT 'sub/cube', x IN ('sub/cube', 2) FROM other WHERE n > 0 AND \"x\" <> 'sub/cube'", 1)]:
+        statement = sql(db, text)
+        wanted, got = attempt(db, plain), attempt(db, statement)
+        if isinstance(got, Error):
+            raise AssertionError(f"{statement}: {got.text}")
+        same(sorted(map(repr, got[0])), sorted(map(repr, wanted[0])), statement)
+        same(statement.count('"tessera:'), tables, statement)
+    db.query("BEGIN")
+    db.query("INSERT INTO cube(day, x, n, v) VALUES(5, 5, 100, 1)")
+    same(db.query(sql(db, "SELECT max(n), count(n) FROM 'sub/cube' WHERE n > -1000")), db.query("SELECT max(n), count(n) FROM cube WHERE n > -1000"), "uncommitted rows")
+    db.query("ROLLBACK")
+    db.query("CREATE TABLE \"bare\"(n)")
+    same(sql(db, "SELECT max(n) FROM 'bare'"), "SELECT max(n) FROM 'bare'", "a table goes before a path")
+    statement = sql(db, "SELECT n FROM 'sub/cube' WHERE n > 0")
+    check_contains(db.error(statement.replace("SELECT n FROM", "DELETE FROM", 1).split(" AS ")[0]).text, "may not be modified")
+    for text, message in [("SELECT max(n) FROM 'sub/cub'", "no table and no array is called 'sub/cub'"), ("SELECT * FROM 'sub/cub' WHERE n", "no table and no array is called 'sub/cub'"), ("SELECT max(n) FROM 'cub'", "no such table: cub"),
+                          ("SELECT nosuch FROM 'sub/cube'", "no such column: nosuch")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+    db.query("SELECT tessera_create_group('group')")
+    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: name one of its arrays")
+    db.query(f"SELECT tessera_restrict('{os.path.join(host.FOLDER, 'group')}')")
+    check_contains(db.error("SELECT tessera_sql('SELECT max(n) FROM ''sub/cube''')").text, "group")
+    os.chdir("/")
+    db.close()
+
+
+def test_paths_in_columnar_queries():
+    """A stored query takes its path from the database's directory, tessera_npy and its kin from the working directory."""
+    os.makedirs(os.path.join(host.FOLDER, "sub"))
+    file = os.path.join(host.FOLDER, "sub", "a.db")
+    db = Database(file)
+    db.query("CREATE VIRTUAL TABLE made USING tessera('d/cube', y INT32 DIMENSION(0, 3, 4), x INT32 DIMENSION(0, 3, 4), kind=dense, n INT64)")
+    db.query("INSERT INTO made VALUES(1, 2, 3)")
+    os.chdir("/")
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT y, sum(n) AS s FROM 'd/cube' WHERE n > 0 GROUP BY y)")
+    same(db.query("SELECT * FROM q"), [(1, 3)])
+    check_contains(db.error("SELECT tessera_npy('SELECT sum(n) FROM ''d/cube'' GROUP BY y')").text, "no table and no array is called 'd/cube'")
+    os.chdir(os.path.join(host.FOLDER, "sub"))
+    for function in ("npy", "png", "preview"):
+        check_contains(repr(db.value(f"SELECT length(tessera_{function}('SELECT sum(n) FROM ''d/cube'' GROUP BY y, x'))") > 0), "True")
+    same(db.query(sql(db, "SELECT sum(n) FROM 'd/cube' WHERE n > 0")), [(3,)])
+    db.query("SELECT tessera_add_attribute('d/cube', 'm INT32')")
+    same(db.query(sql(db, "SELECT sum(n), count(m) FROM 'd/cube' WHERE n > 0")), [(3, 0)], "the schema is looked at again")
+    os.chdir("/")
+    db.close()
+    db = Database(file)
+    same(db.query("SELECT * FROM q"), [(1, 3)])
+    db.close()
+
+
+# ---- Texts that are refused, and hostile ones ------------------------------------------------------------------------------
+
+
+def test_texts_that_are_refused():
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE t(a)")
+    for text, message in [
+            ("DELETE FROM t", "tessera_sql: a SELECT is wanted, not 'DELETE'"), ("", "tessera_sql: a SELECT is wanted"), (" -- x\n;", "tessera_sql: a SELECT is wanted"),
+            ("WITH c AS (SELECT 1) DELETE FROM t", "tessera_sql: a SELECT is wanted, not 'DELETE'"), ("PRAGMA x", "tessera_sql: a SELECT is wanted, not 'PRAGMA'"),
+            ("SELECT 1; SELECT 2", "tessera_sql: one statement only: 'SELECT 2'"), ("SELECT count(*) FROM cube;;DROP TABLE t", "tessera_sql: one statement only: 'DROP TABLE t'"),
+            ("SELECT * FROM nosuch", "no such table: nosuch"), ("SELECT nosuch(n) FROM cube", "no such function: nosuch"), ("SELECT (1", "incomplete input"),
+            ("SELECT 'a", "unrecognized token: \"'a\""), ("SELECT count(*) FROM cube GROUP BY", "incomplete input"), ("CREATE TABLE t2(a)", "a SELECT is wanted, not 'CREATE'"),
+            ("INSERT INTO t VALUES(1)", None), ("INSERT INTO cube SELECT 1, 1, 1, 1", "a SELECT is wanted, not 'INSERT' into the array cube"), ("EXPLAIN DELETE FROM t", "a SELECT is wanted, not 'DELETE'"),
+            ("(SELECT 1)", "a SELECT is wanted, not '('")]:
+        if message:
+            check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+    for value, message in [(None, "a text is wanted: a SELECT"), (5, "a text is wanted: a SELECT"), (b"SELECT 1", "a text is wanted"), ("SELECT 1\0; DROP TABLE t", "the text has a NUL after 8 bytes")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (value,)).text, message)
+    check_contains(db.error("SELECT tessera_sql()").text, "a text is wanted")
+    db.query("CREATE VIEW w AS SELECT tessera_sql('SELECT 1')")
+    check_contains(db.error("SELECT * FROM w").text, "unsafe use of tessera_sql")
+    db.query("CREATE VIEW w2 AS SELECT * FROM tessera_select('SELECT 1')")
+    check_contains(db.error("SELECT * FROM w2").text, "unsafe use of")
+
+
+def test_hostile_texts():
+    """Whatever the text is, the statement is equivalent, or SQLite's error is given."""
+    db = Database()
+    cube(db)
+    db.query('CREATE TABLE "sel""ect"("from" INTEGER, "group" TEXT)')
+    db.query("""INSERT INTO "sel""ect" VALUES(1, 'a'), (2, 'b')""")
+    deep = "(" * 40 + "n" + ")" * 40
+    for text in ["WITH cube AS (SELECT 1 AS n) SELECT count(*), max(n) FROM cube", "WITH c AS (SELECT max(n) AS n FROM cube) SELECT * FROM (WITH cube AS (SELECT 2 AS n) SELECT max(n) FROM cube), c",
+                 "WITH RECURSIVE cube(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM cube WHERE n < 5) SELECT sum(n) FROM cube",
+                 "WITH RECURSIVE r(n) AS (SELECT min(n) FROM cube UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT sum(n) FROM r",
+                 "SELECT max(n) /* FROM nosuch; */ FROM cube -- ;\n;", "SELECT ';', max(n), '--' FROM cube;", "SELECT [max(n)] FROM (SELECT max(n) FROM cube)", "SELECT `n` FROM (SELECT \"n\" FROM cube GROUP BY [n])",
+                 'SELECT "from", "group", (SELECT max(n) FROM cube) FROM "sel""ect"', "SELECT 'it''s', max(n) FROM cube", "SELECT max(n) AS \"a\"\"b\", min(n) AS 'c' FROM cube", "select MAX(N)from CUBE",
+                 f"SELECT max({deep}) FROM cube", "SELECT " + "(SELECT " * 60 + "max(n)" + " FROM cube)" * 60, "SELECT " + "(" * 200 + "1" + ")" * 200, "SELECT * FROM " + "(" * 50 + "SELECT max(n) FROM cube" + ")" * 50,
+                 "SELECT max(n) FROM cube UNION SELECT 1 FROM cube WHERE day > 4 * v ORDER BY max(n)", "SELECT max(n) FROM cube UNION ALL SELECT with FROM (SELECT 5 AS with)", "SELECT count(*) FROM cube, cube AS b WHERE cube.day = b.x",
+                 "SELECT count(*) FROM (cube)", "SELECT max(n) FROM main.cube WHERE \"cube\".n > 3", "SELECT values_.n FROM (SELECT max(n) AS n FROM cube) AS values_", "EXPLAIN QUERY PLAN SELECT 1", "VALUES(1), (2)",
+                 "SELECT max(n) FILTER (WHERE x IN (SELECT x FROM towns)) FROM cube", "SELECT n FROM cube GROUP BY n HAVING count(*) > (SELECT 0) ORDER BY (SELECT 1)", "SELECT sum(n) OVER () FROM cube WINDOW w AS ()",
+                 "SELECT * FROM cube AS a JOIN (SELECT day, max(v) AS m FROM cube GROUP BY day) AS b ON a.day = b.day AND a.v = b.m", "SELECT tessera_sql('SELECT max(n) FROM cube') IS NULL", "\ufeffSELECT max(n) FROM cube", "SELECT\u00a0max(n) FROM cube",
+                 "SELECT max(n)\x0bFROM cube", "SELECT count(*) FROM cube NOT INDEXED", "SELECT (SELECT max(n) FROM cube WHERE day = t.x) FROM towns t", "SELECT total(n) FROM cube WHERE day = (SELECT min(x) FROM towns)"]:
+        wanted = attempt(db, text)
+        rewritten = attempt(db, "SELECT tessera_sql(" + host.literal(text) + ")")
+        if isinstance(wanted, Error):
+            same(isinstance(rewritten, Error), True, text)
+            continue
+        if isinstance(rewritten, Error):
+            raise AssertionError(f"{text}: {rewritten.text}")
+        got = attempt(db, rewritten[0][0][0])
+        same(sorted(map(repr, got[0])), sorted(map(repr, wanted[0])), text)
+
+
+def test_statements_that_write_a_table():
+    db = Database()
+    cube(db)
+    db.query(sql(db, "CREATE TABLE a AS SELECT day, count(*), max(v) AS m FROM cube GROUP BY day"))
+    db.query("CREATE TABLE b AS SELECT day, count(*), max(v) AS m FROM cube GROUP BY day")
+    same(db.query("SELECT * FROM a"), db.query("SELECT * FROM b"))
+    same([row[1] for row in db.query("PRAGMA table_info(a)")], [row[1] for row in db.query("PRAGMA table_info(b)")])
+    text = "INSERT OR IGNORE INTO main.a(day, m) SELECT day + 100, avg(v) FROM cube GROUP BY day"
+    check_contains(sql(db, text), "tessera:")
+    db.query(sql(db, text))
+    same(db.value("SELECT count(*) FROM a"), 24)
+
+
+# ---- Parameters ------------------------------------------------------------------------------------------------------------
+
+
+def test_parameters():
+    db = Database()
+    cube(db)
+    for value in (3, -3, 0, 2**63 - 1, -2**63, 1.5, -2.25, 1e300, 5e-324, 0.1, float("inf"), -float("inf"), None, "a", "", "it's", "a\0b", "\0", "é\n\"", b"", b"\x00\xff", 1e15, 123456789012345.67):
+        same(db.query(sql(db, "SELECT ?, typeof(?1), quote(?1), count(*) FROM cube WHERE n <> 3", value)), db.query("SELECT ?, typeof(?1), quote(?1), count(*) FROM cube WHERE n <> 3", (value,)), repr(value))
+        same_rows(db, "SELECT day, count(*) FROM cube WHERE v > ? OR n = ?1 GROUP BY day", value)
+    for text, values in [("SELECT sum(n) FROM cube WHERE day BETWEEN ? AND ?", (2, 5)), ("SELECT sum(n) FROM cube WHERE day BETWEEN ?2 AND ?1", (5, 2)), ("SELECT sum(n - ?), '?', [?] FROM (SELECT n, 1 AS '?' FROM cube)", (-1,)),
+                         ("SELECT max(n)-?FROM cube", (-5,)), ("SELECT day, x FROM cube WHERE v * 2 > ? ORDER BY ?, 1, 2", (3, 1)), ("SELECT day, count(*) FROM cube GROUP BY day, ?", (1,)), ("SELECT max(n) FROM cube WHERE day IN (1, ?) -- ?", (3,)),
+                         ("SELECT day, max(v) FROM cube GROUP BY day ORDER BY day LIMIT ? OFFSET ?", (3, 1)), ("SELECT round(max(v), ?) FROM cube", (1,)), ("SELECT ?3, ?1, ? FROM cube GROUP BY 1", ("c", "b", "a", "d"))]:
+        same_rows(db, text, *values)
+    same(db.query(sql(db, "SELECT count(*), :a, @a, $b, :a FROM cube WHERE day = :a", 3, "x", "y")), [(10, 3, "x", "y", 3)])
+    same(taken(db, "SELECT sum(n) FROM cube WHERE day = ?", 2), ["SELECT sum(n) FROM cube WHERE day = 2"])
+    for text, values, message in [("SELECT ?, ?", (1,), "tessera_sql: 2 parameters, 1 value"), ("SELECT 1", (1, 2), "tessera_sql: 0 parameters, 2 values"), ("SELECT :a, :a", (1, 2), "tessera_sql: 1 parameter, 2 values"),
+                                  ("SELECT ?999", (1,), "tessera_sql: 999 parameters, 1 value")]:
+        check_contains(db.error("SELECT tessera_sql(" + ", ".join("?" * (1 + len(values))) + ")", (text,) + values).text, message)
+    text = "SELECT (SELECT max(n) FROM cube), count(*) FROM towns WHERE x > ?"
+    same(db.query(sql(db, text), (1,)), db.query(text, (1,)))
+    check_contains(sql(db, text), "tessera:")
+
+
+# ---- Fallback, and the life of the tables ----------------------------------------------------------------------------------
+
+
+def test_fallback_to_rows():
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE large AS SELECT 4611686018427387904 AS k, 0 AS day UNION ALL SELECT 1, 1")
+    parts(db)
+    for text in ("SELECT l.day, s FROM large l JOIN (SELECT day, max(n * 9223372036854775807) AS s FROM cube GROUP BY day) c ON c.day = l.day",   # SQLite goes on with a REAL
+                 "SELECT CASE WHEN day % 2 THEN 1 ELSE 1.0 END AS k, count(*) FROM cube GROUP BY k", "SELECT CASE WHEN n % 2 THEN x ELSE x * 1.0 END AS k, count(*) FROM cube GROUP BY k"):
+        check_contains(same_rows(db, text), "tessera:")
+        columns, rows = parts(db)
+        same((columns, rows > 0), (0, True), text)
+    same_rows(db, "SELECT day, sum(n) FROM cube GROUP BY day")
+    same(parts(db), (1, 0))
+    db.query("CREATE VIRTUAL TABLE wide USING tessera(x INT64 DIMENSION(0, 999999, 1000), memory_mb=1, a INT64)")
+    db.query("INSERT INTO wide WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 30000) SELECT x, x * 7919 % 1000003 FROM x")
+    parts(db)
+    check_contains(same_rows(db, "SELECT a, count(*) FROM wide GROUP BY a"), "tessera:")
+    same(parts(db), (0, 1), "groups that need more than memory_mb")
+
+
+def test_errors_of_the_data_are_errors():
+    db = Database()
+    path = os.path.join(host.FOLDER, "d")
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera('{path}', x INT32 DIMENSION(0, 99, 10), a INT32)")
+    db.query("INSERT INTO d WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 99) SELECT x, x % 7 FROM x")
+    rewritten = sql(db, "SELECT sum(a) FROM d WHERE a % 3 = 1")
+    db.close()
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE d USING tessera('{path}')")
+    for folder, _, files in os.walk(os.path.join(path, "__fragments")):
+        for name in files:
+            if name.startswith("a0"):
+                with open(os.path.join(folder, name), "r+b") as f:
+                    f.write(b"\xff" * 40)
+    rewritten = sql(db, "SELECT sum(a) FROM d WHERE a % 3 = 1")
+    parts(db)
+    same(db.error(rewritten).code, 11, "SQLITE_CORRUPT")
+    same(parts(db), (0, 0))
+
+
+def test_life_of_the_tables():
+    """The connection keeps 512 tables, and removes none that is in use."""
+    db, other = Database(), Database()
+    cube(db)
+    cube(other)
+    texts = [f"SELECT day, sum(n) + {i} AS s FROM cube GROUP BY day" for i in range(2000)]
+    open_ = []
+    for i, text in enumerate(texts):
+        statement = sql(db, text)
+        if i % 2 == 0 and i < 400:
+            cursor = db.cursor(statement)
+            open_.append((i, cursor, db.next(cursor)))
+        elif i % 40 == 1:
+            same(len(db.query(statement)), 12)
+        if i % 400 == 0:
+            same(len(other.query(sql(other, text))), 12)
+    same(db.value("SELECT count(*) FROM pragma_module_list WHERE name LIKE 'tessera:%'"), 512)
+    for i, cursor, first in open_:
+        rows = [first]
+        while (row := db.next(cursor)) is not None:
+            rows.append(row)
+        same(sorted(rows), sorted(db.query(texts[i])), texts[i])
+    same(sql(db, texts[5]), sql(db, texts[5]), "equal texts share a table")
+    check_contains(other.error(sql(db, texts[5])).text, "no such table: tessera:")
+    db.query("BEGIN")
+    statement = sql(db, texts[7])
+    db.query("ROLLBACK")
+    same(len(db.query(statement)), 12)
+    db.close()
+    other.close()
+
+
+def test_a_schema_that_changes_before_the_run():
+    db = Database()
+    cube(db)
+    db.query("CREATE TABLE spare(day, n)")
+    whole, star = sql(db, "SELECT count(*) AS c FROM cube"), sql(db, "SELECT * FROM cube WHERE v * 2 > n")
+    db.query("DROP TABLE cube")
+    check_contains(db.error(whole).text, "no such table: ")
+    db.query("CREATE VIRTUAL TABLE cube USING tessera(day INT32 DIMENSION(0, 9, 5), v FLOAT64, n INT64, m INT64)")
+    same(db.query(whole), [(0,)], "the same columns of the result")
+    check_contains(db.error(star).text, "the columns of cube have changed: rewrite the statement again")
+    same(db.query(sql(db, "SELECT * FROM cube WHERE v * 2 > n")), [])
+    db.query("DROP TABLE cube")
+    db.query("ALTER TABLE spare RENAME TO cube")
+    check_contains(db.error(star).text, "no such column: v")
+    same(db.query(sql(db, "SELECT count(*) AS c FROM cube")), [(0,)])
+
+
+# ---- tessera_select --------------------------------------------------------------------------------------------------------
+
+
+def test_select():
+    db = Database()
+    cube(db)
+    same(db.query("SELECT row FROM tessera_select('SELECT day, count(*) AS n, sum(n) FROM cube WHERE day < ? GROUP BY 1 ORDER BY 1', 2)"),
+         [('{"day":0,"n":10,"sum(n)":45}',), ('{"day":1,"n":10,"sum(n)":145}',)])
+    same(db.query("SELECT c1, c2 FROM tessera_select('SELECT day, sum(n) FROM cube GROUP BY 1') WHERE c1 > 9 ORDER BY c1 DESC"), [(11, 1145), (10, 1045)])
+    text = "SELECT 9223372036854775807 AS a, 0.1 AS a, NULL AS \"b\"\"\", 9e999, x'00ff10' AS x, 'é\"\n\x01' AS t, 2.0 AS r"
+    same(db.value("SELECT row FROM tessera_select(?)", (text,)), '{"a":9223372036854775807,"a_2":0.10000000000000001,"b\\"":null,"9e999":9e999,"x":"AP8Q","t":"é\\"\\u000a\\u0001","r":2.0}')
+    same(db.value("SELECT count(*) FROM tessera_select('SELECT day FROM cube WHERE v * 3 > n UNION ALL VALUES(1)')") > 0, True)
+    same(db.query("SELECT c1 FROM tessera_select('WITH RECURSIVE n(n) AS (VALUES(1) UNION ALL SELECT n + 1 FROM n) SELECT n FROM n') LIMIT 3"), [(1,), (2,), (3,)], "LIMIT stops it")
+    same(db.query("SELECT t.label, s.c1 FROM towns t, tessera_select('SELECT max(n) FROM cube WHERE x = ?', t.x) s ORDER BY 2"), [("one", 111), ("2", 112), (None, 113)])
+    for text, message in [("INSERT INTO towns SELECT 1, 2", "tessera_select: 'INSERT' writes"), ("CREATE TABLE a AS SELECT 1", "tessera_select: 'CREATE' writes"), ("SELECT ?", "tessera_select: 1 parameters, 0 values"),
+                          ("DROP TABLE towns", "tessera_select: a SELECT is wanted, not 'DROP'"), ("SELECT 1; SELECT 2", "tessera_select: one statement only"), ("SELECT * FROM nosuch", "tessera_select: no such table: nosuch")]:
+        check_contains(db.error("SELECT row FROM tessera_select(?)", (text,)).text, message)
+    check_contains(db.error("SELECT c2 FROM tessera_select('SELECT 1')").text, "tessera_select: no column c2: the text has 1")
+    check_contains(db.error("SELECT c65 FROM tessera_select('SELECT 1')").text, "no such column: c65")
+    check_contains(db.error("SELECT * FROM tessera_select").text, "tessera_select: a text is wanted")
+    nested = "SELECT 1"
+    for _ in range(8):
+        nested = "SELECT c1 FROM tessera_select(" + host.literal(nested) + ")"
+    same(db.query(nested), [(1,)])
+    check_contains(db.error("SELECT c1 FROM tessera_select(" + host.literal(nested) + ")").text, "tessera_select calls itself")
+
+
+if __name__ == "__main__":
+    import sys
+    host.main(sys.modules[__name__])
