@@ -60,7 +60,7 @@ NAVIGATION = [
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
+        "tables", "options", "types", "groups", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
         "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README"],

@@ -13,6 +13,7 @@
 #include "maintain/upkeep.h"
 #include "inspect/inspect.h"
 #include "picture/picture.h"
+#include "front/attach.h"
 
 static void version(sqlite3_context *context, int count, sqlite3_value **values) {
   char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d, writes 3 and 7 to %d", TSR_VERSION,
@@ -74,6 +75,9 @@ static const function functions[] = {
     {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
     {"tessera_remove_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_remove_member},
     {"tessera_drop_array", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_array},
+    {"tessera_attach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
+    {"tessera_attach", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
+    {"tessera_detach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_detach},
     {"tessera_nearest", 3, SQLITE_UTF8, tsx_nearest},
     {"tessera_nearest", 4, SQLITE_UTF8, tsx_nearest},
     {"tessera_nearest", 5, SQLITE_UTF8, tsx_nearest},
