@@ -75,6 +75,7 @@ static const function functions[] = {
     {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
     {"tessera_remove_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_remove_member},
     {"tessera_drop_array", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_array},
+    {"tessera_attach", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
     {"tessera_attach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
     {"tessera_attach", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
     {"tessera_detach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_detach},

@@ -13,6 +13,7 @@
 #include "call/function.h"
 #include "connection/errors.h"
 #include "definition/arguments.h"
+#include "front/kept.h"
 #include "sql/options.h"
 #include "table/table.h"
 
@@ -27,6 +28,7 @@ enum {
   ATTACH_MEASUREMENT,
   ATTACH_DEPTH,
   ATTACH_TABLES,
+  ATTACH_KEEP,
   ATTACH_AS_OF, /* from here on: options of each table */
   ATTACH_SINCE,
   ATTACH_KEY_FILE,
@@ -45,6 +47,7 @@ static const tsx_option_spec attach_specs[] = {
     [ATTACH_MEASUREMENT] = {"measurement", TSX_TAKES_TEXT, 0, 0, NULL},
     [ATTACH_DEPTH] = {"depth", TSX_TAKES_WHOLE, 1, 100, NULL},
     [ATTACH_TABLES] = {"tables", TSX_TAKES_WHOLE, 1, 100000, NULL},
+    [ATTACH_KEEP] = {"keep", TSX_TAKES_FLAG, 0, 0, NULL},
     [ATTACH_AS_OF] = {.name = "as_of"},
     [ATTACH_SINCE] = {.name = "since"},
     [ATTACH_KEY_FILE] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
@@ -94,6 +97,7 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
   case ATTACH_MEASUREMENT: return keep_text(value->text, &r->options->measurement, error);
   case ATTACH_DEPTH: r->options->depth = (uint64_t)value->whole; break;
   case ATTACH_TABLES: r->options->tables = (uint64_t)value->whole; break;
+  case ATTACH_KEEP: r->options->keep = value->whole; break;
   default: return pass_on(r, option, value, error);
   }
   return TSR_OK;
@@ -331,9 +335,7 @@ static int refresh(const tsx_attachment *all, attached *old, bool *keeps, uint64
 /* ---- The functions ----------------------------------------------------------------------------------------------- */
 
 /* Gives the path of a call in the form that identifies it, and the key that is set for it. */
-static int find_root(tsx_connection *connection, sqlite3_value *value, tsx_attachment *all, tsr_error *error) {
-  const char *text = (const char *)sqlite3_value_text(value);
-  if (!text) return tsx_out_of_memory(error);
+static int find_root(tsx_connection *connection, const char *text, tsx_attachment *all, tsr_error *error) {
   if (!sqlite3_strnicmp(text, "db:", 3))
     return tsx_fail(error, TSR_ERROR, "%s is a table already: expected the path of a group or an array", text);
   all->connection = connection;
@@ -357,23 +359,61 @@ static int attach(tsx_attachment *all, uint64_t *count, tsr_error *error) {
   return code;
 }
 
-void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
+/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
+static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
+                       tsr_error *error) {
   tsx_attach_options options = {0};
-  tsx_attachment all = {0};
-  tsr_error error = {0};
-  uint64_t tables = 0;
-  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = read_options(connection, count > 1 ? values[1] : NULL, &options, &error);
-  all.options = &options;
-  if (code == TSR_OK) code = find_root(connection, values[0], &all, &error);
-  if (code == TSR_OK) code = attach(&all, &tables, &error);
-  if (code == TSR_OK) sqlite3_result_int64(context, (sqlite3_int64)tables);
-  tsx_function_end(context, "tessera_attach", code, &error);
+  tsx_attachment all = {.options = &options};
+  uint64_t count = 0;
+  int code = read_options(connection, json, &options, error);
+  if (code == TSR_OK) code = find_root(connection, path, &all, error);
+  if (code == TSR_OK) code = attach(&all, &count, error);
+  if (code == TSR_OK && options.keep && !again)
+    code = tsx_kept_remember(connection->db, all.root, (const char *)sqlite3_value_text(json), error);
+  *tables += count;
   tsx_attachment_free(&all);
   free_options(&options);
-  tsx_connection_remove_table(connection);
+  return code;
+}
+
+typedef struct kept_call {
+  tsx_connection *connection;
+  uint64_t tables;
+} kept_call;
+
+/* Attaches what the database remembers. */
+static int attach_kept(void *argument, const char *path, const char *options, tsr_error *error) {
+  kept_call *call = argument;
+  sqlite3_stmt *statement = NULL;
+  sqlite3_value *json = NULL;
+  if (!sqlite3_strnicmp(path, "db:", 3)) return TSR_OK; /* a table of the database, which tessera_hide has hidden */
+  int code = prepare(call->connection, sqlite3_mprintf("SELECT %Q", options), &statement, error);
+  if (code == TSR_OK) code = step(call->connection, statement, error);
+  if (code > 0) {
+    json = sqlite3_value_dup(sqlite3_column_value(statement, 0));
+    code = json ? TSR_OK : tsx_out_of_memory(error);
+  }
+  sqlite3_finalize(statement);
+  if (code == TSR_OK) code = attach_path(call->connection, path, json, true, &call->tables, error);
+  sqlite3_value_free(json);
+  if (code == TSR_OK) return code;
+  const tsr_error why = *error;
+  return tsx_fail(error, code, "%s, which this database remembers: %s (tessera_detach forgets it)", path, why.message);
+}
+
+void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
+  kept_call call = {.connection = sqlite3_user_data(context)};
+  tsr_error error = {0};
+  tsx_connection_add_table(call.connection); /* cancellation works only while a table is counted */
+  int code = tsx_arguments_check(count, values, 1, &error);
+  const char *path = count > 0 && code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  if (count == 0) code = tsx_kept_each(call.connection->db, attach_kept, &call, &error);
+  else if (code == TSR_OK && !path) code = tsx_out_of_memory(&error);
+  else if (code == TSR_OK)
+    code = attach_path(call.connection, path, count > 1 ? values[1] : NULL, false, &call.tables, &error);
+  if (code == TSR_OK) sqlite3_result_int64(context, (sqlite3_int64)call.tables);
+  tsx_function_end(context, "tessera_attach", code, &error);
+  tsx_connection_remove_table(call.connection);
 }
 
 void tsx_detach(sqlite3_context *context, int count, sqlite3_value **values) {
@@ -384,13 +424,15 @@ void tsx_detach(sqlite3_context *context, int count, sqlite3_value **values) {
   sqlite3_int64 dropped = 0;
   tsx_connection_add_table(connection);
   int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = find_root(connection, values[0], &all, &error);
+  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  if (code == TSR_OK) code = path ? find_root(connection, path, &all, &error) : tsx_out_of_memory(&error);
   if (code == TSR_OK) code = tsx_savepoint_begin(connection, "db:", &error);
   if (code == TSR_OK) code = read_attached(connection, all.root, &old, &error);
   for (uint32_t i = 0; i < old.count && code == TSR_OK; i++) {
     code = drop_table(connection, old.tables[i].schema, old.tables[i].name, old.tables[i].there, &error);
     dropped += old.tables[i].there;
   }
+  if (code == TSR_OK && (code = tsx_kept_forget(connection->db, all.root, &error)) > 0) code = TSR_OK;
   free_attached(&old);
   if (code == TSR_OK) sqlite3_result_int64(context, dropped);
   tsx_function_end(context, "tessera_detach", code, &error);

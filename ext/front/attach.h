@@ -19,6 +19,7 @@ typedef struct tsx_attach_options {
   tsx_layout_kind as;
   char *prefix, *schema, *measurement; /* from sqlite3_malloc; `measurement` may be NULL */
   uint64_t depth, tables; /* limits */
+  bool keep; /* the database remembers the path and the options */
   uint64_t as_of; /* of the group's members and metadata */
   char *rest; /* options of each table, as in CREATE VIRTUAL TABLE, each after ", "; "" if there are none */
 } tsx_attach_options;
@@ -68,7 +69,7 @@ int tsx_layout_open(tsx_attachment *all, tsx_attach_table *table, tsr_error *err
 
 /* ---- attach.c ---------------------------------------------------------------------------------------------------- */
 
-void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, options]) */
+void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values); /* ([path[, options]]) */
 void tsx_detach(sqlite3_context *context, int count, sqlite3_value **values); /* (path) */
 
 #endif

@@ -146,6 +146,28 @@ def test_transactions():
     db.close()
 
 
+def test_keep():
+    """keep writes a row of main, an ordinary table; tessera_attach() attaches it in another connection; detach forgets it."""
+    db, root = made()
+    db.close()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "kept.db")
+    db = Database(path)
+    same((attach(db, root, keep=True, prefix="k_"), db.value("SELECT tessera_attach()")), (3, 3))
+    db.close()
+    plain = Database(path, load=False)   # any tool opens the file
+    same(plain.query("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"), [("table", "tessera_kept")])
+    same(plain.query("SELECT path FROM tessera_kept"), [(slashes(os.path.realpath(root)),)])
+    plain.close()
+    db = Database(path)
+    db.query("PRAGMA query_only = 0")
+    same((names(db), db.value("SELECT tessera_attach()"), names(db)), ([], 3, ["k_a", "k_sub_b", "k_sub_c d"]))
+    os.rename(root, root + "-gone")
+    check_contains(db.error("SELECT tessera_attach()").text, "which this database remembers: there is no group and no array at ")
+    same(len(names(db)), 3)
+    same((db.value("SELECT tessera_detach(?)", (root,)), db.value("SELECT tessera_attach()"), db.query("SELECT * FROM tessera_kept")), (3, 0, []))
+    db.close()
+
+
 def test_odd_groups():
     """Groups in a circle, members that are missing, groups without members, and a member that two groups have."""
     db, root = made()
