@@ -41,7 +41,7 @@ enum {
 };
 
 static const tsx_option_spec attach_specs[] = {
-    [ATTACH_AS] = {"as", TSX_TAKES_WORD, 0, 0, TSX_WORDS("auto", "plain", "soma", "cf")},
+    [ATTACH_AS] = {"as", TSX_TAKES_WORD, 0, 0, TSX_WORDS("auto", "plain", "soma", "cf", "vcf")},
     [ATTACH_PREFIX] = {"prefix", TSX_TAKES_TEXT, 0, 0, NULL},
     [ATTACH_SCHEMA] = {"schema", TSX_TAKES_TEXT, 0, 0, NULL},
     [ATTACH_MEASUREMENT] = {"measurement", TSX_TAKES_TEXT, 0, 0, NULL},
@@ -88,7 +88,8 @@ static int pass_on(attach_reading *r, unsigned option, const tsx_option_value *v
 }
 
 static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
-  static const tsx_layout_kind kinds[] = {TSX_LAYOUT_AUTO, TSX_LAYOUT_PLAIN, TSX_LAYOUT_SOMA, TSX_LAYOUT_CF};
+  static const tsx_layout_kind kinds[] = {TSX_LAYOUT_AUTO, TSX_LAYOUT_PLAIN, TSX_LAYOUT_SOMA, TSX_LAYOUT_CF,
+                                          TSX_LAYOUT_VCF};
   attach_reading *r = argument;
   switch (option) {
   case ATTACH_AS: r->options->as = kinds[value->whole]; break;
@@ -203,8 +204,8 @@ static int make_memory(tsx_connection *connection, const char *schema, tsr_error
 
 /* Returns the declaration of a table after USING. */
 static char *declaration(const tsx_attachment *all, const tsx_attach_table *table) {
-  return sqlite3_mprintf("tessera(%Q%s%s)", table->path, table->options ? table->options : "",
-                         all->options->rest ? all->options->rest : "");
+  return sqlite3_mprintf("%s(%Q%s%s)", table->module ? table->module : "tessera", table->path,
+                         table->options ? table->options : "", all->options->rest ? all->options->rest : "");
 }
 
 /* Drops one table, if it is there, and forgets it. */

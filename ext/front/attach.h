@@ -1,7 +1,7 @@
 /* attach.h: tessera_attach, tessera_detach and tessera_attached: the arrays of a group as tables.
  *
  *   members.c   walks a group: which arrays it has, and what their tables are called
- *   layouts.c   what the tables of well-known layouts of groups show: SOMA, and coordinates beside variables
+ *   layouts.c   what the tables of well-known layouts of groups show: SOMA, VCF, coordinates of CF
  *   attach.c    makes and drops the tables, remembers them, and shows them */
 #ifndef TSX_FRONT_ATTACH_H
 #define TSX_FRONT_ATTACH_H
@@ -13,7 +13,13 @@
 
 /* ---- The tables to make ------------------------------------------------------------------------------------------ */
 
-typedef enum tsx_layout_kind { TSX_LAYOUT_AUTO, TSX_LAYOUT_PLAIN, TSX_LAYOUT_SOMA, TSX_LAYOUT_CF } tsx_layout_kind;
+typedef enum tsx_layout_kind {
+  TSX_LAYOUT_AUTO,
+  TSX_LAYOUT_PLAIN,
+  TSX_LAYOUT_SOMA,
+  TSX_LAYOUT_CF,
+  TSX_LAYOUT_VCF
+} tsx_layout_kind;
 
 typedef struct tsx_attach_options {
   tsx_layout_kind as;
@@ -29,6 +35,7 @@ typedef struct tsx_attach_table { /* one table; its texts are from sqlite3_mallo
   char *path;
   char *name; /* in SQL, with the prefix */
   char *options; /* more options of its declaration, each after ", "; NULL: none */
+  const char *module; /* NULL: tessera */
   const char *semantics; /* what the layout takes it for */
   bool missing; /* no table is made: nothing is there, or it may not be reached */
   tsx_array *array; /* one reference, or NULL */

@@ -8,7 +8,9 @@
  * `lat` is the latitude, a label; the dimension is called lat_index. Variables that Dataset.to_tessera has written
  * declare such labels themselves.
  *
- * Sections: helpers; SOMA; CF; the choice. */
+ * VCF: a dataset of TileDB-VCF, whose member data has the metadata anchor_gap. Its records are shown by tessera_vcf.
+ *
+ * Sections: helpers; SOMA; CF; VCF; the choice. */
 #include "front/attach.h"
 
 #include <string.h>
@@ -321,6 +323,36 @@ static int cf_is(tsx_attachment *all, tsr_error *error) {
   return 0;
 }
 
+/* ---- VCF --------------------------------------------------------------------------------------------------------- */
+
+/* Returns 1 if the member data is one of TileDB-VCF, else 0, or an error. */
+static int vcf_is(tsx_attachment *all, tsr_error *error) {
+  tsx_attach_table *data = find_table(all, "data");
+  tsr_metadata *metadata = NULL;
+  int found = 0;
+  if (!data) return 0;
+  int code = tsx_layout_open(all, data, error);
+  if (code == TSR_OK)
+    code = tsr_array_metadata(data->array->core, TSR_TIME_BEGIN, all->options->as_of, &metadata, error);
+  for (uint64_t i = 0; code == TSR_OK && i < metadata->count; i++)
+    found |= !strcmp(metadata->entries[i].key, "anchor_gap");
+  tsr_metadata_close(metadata);
+  return code < 0 ? code : found;
+}
+
+static int vcf_apply(tsx_attachment *all, tsr_error *error) {
+  tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
+  if (!data) return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
+  data->module = "tessera_vcf";
+  data->semantics = "vcf";
+  data->name = sqlite3_mprintf("variants");
+  if (headers) {
+    headers->semantics = "vcf";
+    headers->name = sqlite3_mprintf("samples");
+  }
+  return data->name && (!headers || headers->name) ? TSR_OK : tsx_out_of_memory(error);
+}
+
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 
 /* Returns 1 if the group's metadata say that it is an experiment or a measurement of SOMA. */
@@ -342,11 +374,13 @@ int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {
   if (all->layout == TSX_LAYOUT_AUTO) {
     int code = alone ? 0 : soma_is(all, error);
     if (code > 0) all->layout = TSX_LAYOUT_SOMA;
+    if (code == 0 && !alone && (code = vcf_is(all, error)) > 0) all->layout = TSX_LAYOUT_VCF;
     if (code == 0 && !alone && (code = cf_is(all, error)) > 0) all->layout = TSX_LAYOUT_CF;
     if (code < 0) return code;
   }
   if (all->options->measurement && all->layout != TSX_LAYOUT_SOMA)
     return tsx_fail(error, TSR_ERROR, "'measurement' is an option of SOMA: %s is no experiment", all->root);
   if (all->layout == TSX_LAYOUT_SOMA) return soma_apply(all, error);
+  if (all->layout == TSX_LAYOUT_VCF) return vcf_apply(all, error);
   return all->layout == TSX_LAYOUT_CF ? cf_apply(all, error) : TSR_OK;
 }
