@@ -55,6 +55,8 @@ typedef struct vcf_table {
   uint32_t *attributes; /* [headers.field_count]: info_X or fmt_X, or NONE: it is in info or fmt */
   uint32_t *typed; /* [typed_count]: numbers of the headers' fields that have columns */
   uint32_t typed_count;
+  char *failure; /* the dataset could not be opened: each statement fails with this message, or NULL */
+  int failure_code; /* SQLite's */
 } vcf_table;
 
 /* Columns before the typed ones, and the hidden one behind them. */
@@ -346,6 +348,7 @@ static int vcf_disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(t->attributes);
   sqlite3_free(t->typed);
   sqlite3_free(t->path);
+  sqlite3_free(t->failure);
   tsx_connection_remove_table(t->connection);
   tsx_connection_drop(t->connection);
   sqlite3_free(t);
@@ -381,22 +384,30 @@ static int open_dataset(vcf_table *t, const char *schema_name, tsr_error *error)
   return code == TSR_OK ? choose_typed(t, error) : code;
 }
 
-static int vcf_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
-                       char **message) {
+/* Makes the table. With `always`, a table whose dataset cannot be opened connects, so that it can be dropped; each
+ * statement on it then fails with the error. */
+static int connect_dataset(sqlite3 *db, tsx_connection *connection, int count, const char *const *arguments,
+                           bool always, sqlite3_vtab **vtab, char **message) {
   vcf_table *t = sqlite3_malloc64(sizeof *t);
   tsr_error error = {0};
   if (!t) return SQLITE_NOMEM;
   memset(t, 0, sizeof *t);
-  t->connection = argument;
+  t->connection = connection;
   tsx_connection_hold(t->connection);
   tsx_connection_add_table(t->connection);
   int code = tsx_options_parse(count - 3, arguments + 3, &t->options, &error);
   if (code == TSR_OK) code = open_dataset(t, arguments[1], &error);
-  int result = SQLITE_OK;
-  if (code < 0) {
-    *message = sqlite3_mprintf("tessera_vcf: %s", error.message);
-    result = tsx_sqlite_code(code);
+  int result = tsx_sqlite_code(code);
+  char *why = code < 0 ? sqlite3_mprintf("tessera_vcf: %s", error.message) : NULL;
+  if (code < 0 && always && code != TSR_NOMEM && code != TSR_INTERRUPT && why) {
+    t->failure = why;
+    t->failure_code = result;
+    t->typed_count = 0;
+    result = SQLITE_OK;
   } else {
+    *message = why;
+  }
+  if (result == SQLITE_OK) {
     char *text = declaration(t);
     result = text ? tsx_declare(db, text) : SQLITE_NOMEM;
     if (result != SQLITE_OK && result != SQLITE_NOMEM) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
@@ -407,10 +418,15 @@ static int vcf_connect(sqlite3 *db, void *argument, int count, const char *const
   return result;
 }
 
-/* Another function than xConnect: so there is no table of the module's name. */
+/* xCreate and xConnect are two functions: so there is no table of the module's name. */
 static int vcf_create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                       char **message) {
-  return vcf_connect(db, argument, count, arguments, vtab, message);
+  return connect_dataset(db, argument, count, arguments, false, vtab, message);
+}
+
+static int vcf_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                       char **message) {
+  return connect_dataset(db, argument, count, arguments, true, vtab, message);
 }
 
 /* ---- What is to be read ------------------------------------------------------------------------------------------ */
@@ -769,6 +785,7 @@ static int advance(vcf_cursor *c, tsr_error *error) {
 
 static int vcf_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   vcf_table *t = (vcf_table *)vtab;
+  if (t->failure) return tsx_vtab_fail(vtab, t->failure_code, "%s: open the database again", t->failure);
   const uint64_t fields = t->schema->dimension_count + t->schema->attribute_count;
   tsr_error error = {0};
   if (tsx_array_permitted(t->connection, t->array, &error) < 0) return tsx_vtab_error(vtab, &error);

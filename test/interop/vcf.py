@@ -139,7 +139,7 @@ def write(folder, version, rows, extracted):
             "id": objects([(c[0]["id"] or ".").encode() + b"\0" for c in cells]),
             "filter_ids": objects([numpy.array([len(c[0]["numbers"]), *c[0]["numbers"]], dtype=numpy.int32) for c in cells])}
     for name in ("info", "fmt"):
-        data[name] = objects([numpy.frombuffer(blob({k: v for k, v in c[0][name].items() if f"{name}_{k}" not in extracted}), dtype=numpy.uint8) for c in cells])
+        data[name] = objects([numpy.frombuffer(c[0].get("damaged") or blob({k: v for k, v in c[0][name].items() if f"{name}_{k}" not in extracted}), dtype=numpy.uint8) for c in cells])
     for name in extracted:
         kind, key = name.split("_")
         data[name] = objects([numpy.frombuffer(c[0][kind].get(key, b"\0"), dtype=numpy.uint8) for c in cells])
@@ -223,6 +223,44 @@ def check_attach(folder, shell, extension):
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/metadata/vcf_headers')", "is not a TileDB-VCF data array: it has no attribute real_start_pos")
 
 
+def check_damaged(folder, shell, extension):
+    """A blob that does not decode is an error that names the record; other columns, and other records, can be read."""
+    chance, place = random.Random(5), os.path.join(folder, "dataset")
+    whole = blob({"DP": value("int", [7])})
+    for turn, damaged in enumerate((whole[:-1], whole[:5], struct.pack("<I", 2**32 - 1) + whole[4:], whole.replace(struct.pack("<ii", 1, 1), struct.pack("<ii", 9, 1)),
+                                    whole.replace(struct.pack("<ii", 1, 1), struct.pack("<ii", 1, 2**31 - 1)), b"\xff" * 40)):
+        rows = records(chance, 5)
+        rows[0].update(damaged=damaged, contig="X", sample="z", pos=77, end=77)
+        write(f"{place}{turn}", 4, rows, ())
+        s = Session(shell, extension, folder)
+        create = f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}{turn}/data')"
+        equal("rows", s(create, "SELECT count(*) AS n, max(ref) AS r FROM v"), [{"n": 5, "r": "A"}])
+        for column in ("info", "fmt", "gt", "fmt_AD"):
+            try:
+                s(create, f"SELECT {column} FROM v")
+            except Failed as e:
+                equal(f"the words of {e}", "the record of sample z at X:77 has a damaged " in str(e), True)
+            else:
+                raise Failed(f"no error: {turn} {column}")
+
+
+def check_gone(folder, shell, extension):
+    """A table in a file whose dataset is gone says so, and can be dropped."""
+    place, s = os.path.join(folder, "dataset"), Session(shell, extension, folder)
+    write(place, 4, records(random.Random(6), 3), ())
+    file = s.path("file.db")
+    s(f"ATTACH '{file}' AS f", f"CREATE VIRTUAL TABLE f.v USING tessera_vcf('{place}/data')")
+    equal("there", s(f"ATTACH '{file}' AS f", "SELECT count(*) AS n FROM v"), [{"n": 3}])
+    os.rename(place, place + "-gone")
+    try:
+        s(f"ATTACH '{file}' AS f", "SELECT count(*) AS n FROM v")
+    except Failed as e:
+        equal(f"the words of {e}", "tessera_vcf: " in str(e) and "not found" in str(e), True)
+    else:
+        raise Failed("no error")
+    equal("dropped", s(f"ATTACH '{file}' AS f", "DROP TABLE f.v", "SELECT count(*) AS n FROM f.sqlite_schema"), [{"n": 0}])
+
+
 def main():
     if tiledb is None:
         print("skipped: the package tiledb is not installed")
@@ -232,6 +270,8 @@ def main():
         for extracted in ((), ("fmt_GT", "info_DP", "info_TAGS")):
             tests.run(f"version {version}, {len(extracted)} attributes of values", check, *sys.argv[1:3], version, extracted)
     tests.run("attach", check_attach, *sys.argv[1:3])
+    tests.run("damaged", check_damaged, *sys.argv[1:3])
+    tests.run("gone", check_gone, *sys.argv[1:3])
     return tests.end()
 
 
