@@ -458,7 +458,7 @@ TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t 
 
 typedef struct tsr_label_fields { /* which fields of an array with one dimension are a label */
   const tsr_schema *schema; /* of that array; borrowed until the index is closed */
-  /* numbers of fields: the coordinates, which are the dimension (0) or an attribute of integers; and the values */
+  /* numbers of two fields: the coordinates, which are the dimension (0) or an attribute of integers; and the values */
   uint32_t coordinate, value;
 } tsr_label_fields;
 /* Returns true if an attribute can be the values of a label: one number or time in each cell, or text. */

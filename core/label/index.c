@@ -172,7 +172,7 @@ int tsr_label_open_array(tsr_array *values, const tsr_label_fields *fields, cons
   int rc = TSR_OK;
   if (own->dimension_count != 1)
     rc = tsr__fail(error, TSR_MISMATCH, "its array has %u dimensions, not 1", own->dimension_count);
-  else if (fields->coordinate >= count || fields->value < 1 || fields->value >= count)
+  else if (fields->coordinate >= count || fields->value == fields->coordinate || fields->value >= count)
     rc = tsr__fail(error, TSR_ERROR, "its array has no such field");
   if (rc >= 0) rc = check_label_coordinates(of, &own->fields[fields->coordinate], error);
   if (rc >= 0) rc = check_label_values(&own->fields[fields->value], error);

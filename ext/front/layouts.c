@@ -155,8 +155,8 @@ static const struct {
                   {"varp/", {AXIS_VAR, AXIS_VAR}}};
 
 /* Returns the table whose rows an axis counts, or NULL. */
-static const tsx_attach_table *soma_frame(const tsx_attachment *all, soma_axis axis, const char *measurement) {
-  const tsx_attach_table *found = NULL;
+static tsx_attach_table *soma_frame(const tsx_attachment *all, soma_axis axis, const char *measurement) {
+  tsx_attach_table *found = NULL;
   if (axis == AXIS_OBS) return find_table(all, "obs");
   if (axis != AXIS_VAR) return NULL;
   char *member = measurement ? sqlite3_mprintf("ms/%s/var", measurement) : sqlite3_mprintf("var");
@@ -165,28 +165,45 @@ static const tsx_attach_table *soma_frame(const tsx_attachment *all, soma_axis a
   return found;
 }
 
+/* Adds the labels of a frame to a list: its rows are numbered by soma_joinid, which is its dimension, or an attribute. */
+static int soma_add_labels(tsx_attachment *all, soma_axis axis, const char *measurement, const char *name,
+                           sqlite3_str *labels, tsr_error *error) {
+  tsx_attach_table *frame = soma_frame(all, axis, measurement);
+  const tsr_schema *schema;
+  const int code = frame ? schema_of(all, frame, &schema, error) : TSR_OK;
+  if (!frame || code < 0 || schema->dimension_count != 1) return code;
+  bool found = false;
+  for (uint32_t f = 1; f < 1 + schema->attribute_count; f++) found |= field_is(schema, f, "soma_joinid");
+  if (!found && !field_is(schema, 0, "soma_joinid")) return TSR_OK;
+  char *path = sqlite3_mprintf("%s%s", frame->path, found ? ".soma_joinid" : "");
+  if (!path) return tsx_out_of_memory(error);
+  append_pair(labels, name, path);
+  sqlite3_free(path);
+  return TSR_OK;
+}
+
 /* Sets the names and labels of the columns of an array of SOMA whose dimensions are these. */
 static int soma_columns(tsx_attachment *all, tsx_attach_table *table, const soma_axis axes[2], const char *measurement,
                         tsr_error *error) {
   static const char *const names[] = {
       [AXIS_OBS] = "obs_joinid", [AXIS_VAR] = "var_joinid", [AXIS_COMPONENT] = "component"};
   const tsr_schema *schema;
-  const int code = schema_of(all, table, &schema, error);
+  int code = schema_of(all, table, &schema, error);
   if (code < 0) return code;
   if (schema->dimension_count != 2 || !field_is(schema, 0, "soma_dim_0") || !field_is(schema, 1, "soma_dim_1"))
     return TSR_OK; /* some other array */
   sqlite3_str *renamed = sqlite3_str_new(NULL), *labels = sqlite3_str_new(NULL);
   for (uint32_t d = 0; d < 2; d++) {
     const bool again = d == 1 && axes[0] == axes[1];
-    const tsx_attach_table *frame = again ? NULL : soma_frame(all, axes[d], measurement);
     char name[24];
     sqlite3_snprintf(sizeof name, name, "%s%s", names[axes[d]], again ? "_2" : "");
     append_pair(renamed, schema->fields[d].name, name);
-    if (frame) append_pair(labels, name, frame->path);
+    if (!again && code == TSR_OK) code = soma_add_labels(all, axes[d], measurement, name, labels, error);
   }
   if (field_is(schema, 2, "soma_data")) append_pair(renamed, "soma_data", "value");
   table->semantics = "soma";
-  return set_options(table, renamed, labels, NULL, error);
+  const int set = set_options(table, renamed, labels, NULL, error);
+  return code < 0 ? code : set;
 }
 
 /* Names a table without `ms` and, unless there are several measurements, without the measurement. */

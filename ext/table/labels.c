@@ -303,6 +303,7 @@ static int make_other_column(tsx_table *table, const tsx_label_array *other, uin
   label->label = value;
   label->dimension = dimension;
   label->field = *field;
+  label->field.is_dimension = false; /* it is no dimension of this table */
   label->field.nullable = true;
   return make_label_column(table, label, name, enumeration, error);
 }
@@ -328,18 +329,30 @@ static int make_group_columns(tsx_table *table, tsr_error *error) {
 /* Returns true if an array that another item of the option labels names has an attribute of that name, too. */
 static bool others_have(const tsx_table *table, const tsx_label_array *own, const char *name) {
   for (const tsx_label_array *other = table->label_arrays; other; other = other->next)
-    for (uint32_t f = 1; f < 1 + other->schema->attribute_count && other != own; f++)
-      if (!sqlite3_stricmp(other->schema->fields[f].name, name)) return true;
+    for (uint32_t f = 0; f < 1 + other->schema->attribute_count && other != own; f++)
+      if (f != other->coordinate && !sqlite3_stricmp(other->schema->fields[f].name, name)) return true;
   return false;
 }
 
-/* Makes columns of all attributes of an array that the option labels names. */
+/* Fails if another array's coordinates are not those of a dimension, or if it has several dimensions. */
+static int check_coordinates(const tsx_table *table, const tsx_label_array *other, uint32_t value, uint32_t dimension,
+                             tsr_error *error) {
+  const tsr_label_fields fields = {.schema = other->schema, .coordinate = other->coordinate, .value = value};
+  tsr_label_index *index = NULL;
+  const int code = tsr_label_open_array(other->array->core, &fields, table->schema, dimension, 0, &index, error);
+  tsr_label_close(index);
+  return code;
+}
+
+/* Makes columns of all fields of an array that the option labels names, except its coordinates. */
 static int make_named_columns(tsx_table *table, const tsx_label_array *other, uint32_t dimension, tsr_error *error) {
   const tsr_schema *schema = other->schema;
-  int code = reserve_labels(table, schema->attribute_count, error);
-  for (uint32_t f = 1; f < 1 + schema->attribute_count && code == TSR_OK; f++) {
+  const uint32_t fields = schema->dimension_count + schema->attribute_count;
+  int code = reserve_labels(table, fields, error);
+  for (uint32_t f = 0; f < fields && code == TSR_OK; f++) {
     const char *name = schema->fields[f].name;
     if (f == other->coordinate || !tsr_label_suits(&schema->fields[f])) continue;
+    if ((code = check_coordinates(table, other, f, dimension, error)) < 0) break;
     char *longer = label_name_taken(table, name) || others_have(table, other, name)
                        ? sqlite3_mprintf("%s_%s", other->last, name)
                        : sqlite3_mprintf("%s", name);
@@ -365,12 +378,7 @@ static int make_all_named_columns(tsx_table *table, tsr_error *error) {
   }
   for (uint32_t i = 0; i < pairs->count && code == TSR_OK; i++) {
     const uint32_t d = find_dimension(table, pairs->pairs[i].name);
-    const tsr_label_fields fields = {.schema = others[i]->schema, .coordinate = others[i]->coordinate, .value = 1};
-    tsr_label_index *index = NULL;
-    if (others[i]->schema->attribute_count > 0 && tsr_label_suits(&others[i]->schema->fields[1]))
-      code = tsr_label_open_array(others[i]->array->core, &fields, table->schema, d, 0, &index, error);
-    tsr_label_close(index); /* it was opened to see whether the coordinates fit */
-    if (code == TSR_OK) code = make_named_columns(table, others[i], d, error);
+    code = make_named_columns(table, others[i], d, error);
   }
   sqlite3_free(others);
   return code == TSR_OK ? TSR_OK : tsx_fail_in("option labels", error);
@@ -441,7 +449,7 @@ static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_erro
   if (table->options.times.has_as_of) return TSR_OK;
   int code = tsr_array_schema_listed(other->array->core, TSR_TIME_NOW, &newest, error);
   if (code < 0 || newest == other->schema) return code;
-  for (uint32_t f = newest->dimension_count; f < newest->dimension_count + newest->attribute_count; f++) {
+  for (uint32_t f = 0; f < newest->dimension_count + newest->attribute_count; f++) {
     const tsr_field *field = &newest->fields[f];
     const tsr_enumeration *newer;
     const tsr_enumeration *old = label->column.enumeration;

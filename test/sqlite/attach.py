@@ -283,5 +283,34 @@ def test_soma_columns():
     db.close()
 
 
+def test_soma_by_other_indexes():
+    """The joinid may be an attribute, when obs is indexed by names; a frame with several indexes, and an array of three dimensions, have no labels."""
+    db, root = Database(), os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "exp")
+    def member(within, name, definition=None, rows=""):
+        path = f"{within}/{name}"
+        if definition:
+            db.query(f"CREATE VIRTUAL TABLE making USING tessera({literal(path)}, {definition})")
+            db.query(f"INSERT INTO making VALUES {rows}")
+            db.query("DROP TABLE making")
+        else:
+            group(db, path)
+        db.query(f"SELECT tessera_add_member({literal(within)}, {literal(path)}, {literal(name)})")
+        return path
+    group(db, root)
+    db.query(f"SELECT tessera_set_metadata({literal(root)}, 'soma_object_type', 'SOMAExperiment')")
+    member(root, "obs", "obs_id TEXT DIMENSION, soma_joinid INT64, batch TEXT", "('c0', 2, 'a'), ('c1', 0, 'b'), ('c2', 1, 'a')")
+    rna = member(member(root, "ms"), "RNA")
+    member(rna, "var", "soma_joinid INT64 DIMENSION, var_id TEXT DIMENSION, size INT32", "(0, 'g0', 5), (1, 'g1', 6)")
+    x = member(rna, "X")
+    member(x, "data", "soma_dim_0 INT64 DIMENSION, soma_dim_1 INT64 DIMENSION, soma_data FLOAT32", "(0, 0, 1.5), (1, 1, 2.5), (2, 0, 4)")
+    member(x, "cube", "soma_dim_0 INT64 DIMENSION, soma_dim_1 INT64 DIMENSION, soma_dim_2 INT64 DIMENSION, soma_data FLOAT32", "(0, 0, 0, 1.5)")
+    same((attach(db, root), names(db)), (4, ["X_cube", "X_data", "obs", "var"]))
+    same(db.query("SELECT obs_joinid, obs_id, batch, value FROM X_data ORDER BY 1"), [(0, "c1", "b", 1.5), (1, "c2", "a", 2.5), (2, "c0", "a", 4.0)])
+    same(db.query("SELECT value FROM X_data WHERE obs_id = 'c0'"), [(4.0,)])
+    assert "no such column" in db.error("SELECT var_id FROM X_data").text
+    same([c[1] for c in db.query("PRAGMA table_info(X_cube)")], ["soma_dim_0", "soma_dim_1", "soma_dim_2", "soma_data"])
+    db.close()
+
+
 if __name__ == "__main__":
     sys.exit(host.main(sys.modules[__name__]))

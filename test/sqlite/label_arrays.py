@@ -127,6 +127,13 @@ def test_coordinates_in_an_attribute():
          db.query("SELECT x.var_joinid, v.gene, x.value FROM p_x x LEFT JOIN p_var v ON v.id = x.var_joinid ORDER BY x.obs_joinid, x.var_joinid"))
     same(db.value("SELECT count(*) FROM y WHERE gene = 'g7'"), db.value("SELECT count(*) FROM p_x WHERE var_joinid = (SELECT id FROM p_var WHERE gene = 'g7')"))
     assert "no such column: id" in db.error("SELECT id FROM y").text
+    same(db.query("SELECT var_joinid, n FROM y WHERE n BETWEEN 3 AND 9 ORDER BY obs_joinid, var_joinid"), db.query("SELECT x.var_joinid, v.n FROM p_x x JOIN p_var v "
+         "ON v.id = x.var_joinid WHERE v.n BETWEEN 3 AND 9 ORDER BY x.obs_joinid, x.var_joinid"))   # the other array's dimension is a label then
+    db.query(f"CREATE VIRTUAL TABLE names USING tessera({literal(folder + '/names')}, gene TEXT DIMENSION, n INT64, size INT32)")
+    db.query("INSERT INTO names SELECT gene, n, n * 2 FROM p_var")
+    db.query(f"CREATE VIRTUAL TABLE by_name USING tessera({literal(folder + '/x')}, labels='var_joinid=../names.n')")
+    same(db.query("SELECT var_joinid, gene, size FROM by_name WHERE gene >= 'g2' ORDER BY obs_joinid, var_joinid"),
+         db.query("SELECT x.var_joinid, v.gene, v.n * 2 FROM p_x x JOIN p_var v ON v.n = x.var_joinid WHERE v.gene >= 'g2' ORDER BY x.obs_joinid, x.var_joinid"))
     db.query(f"CREATE VIRTUAL TABLE z USING tessera({literal(folder + '/x')}, labels='obs_joinid=../obs.depth')")
     check_contains(db.error("SELECT note FROM z").text, "two rows of its array have 'depth' ")
     for option, part in (("var_joinid=../var.gene", "'gene' is of UTF8, 'var_joinid' is of INT64"), ("var_joinid=../var.nothing", "has no attribute nothing"),
