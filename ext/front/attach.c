@@ -360,6 +360,25 @@ static int attach(tsx_attachment *all, uint64_t *count, tsr_error *error) {
   return code;
 }
 
+typedef struct kept_search {
+  const char *path, *options;
+  bool found;
+} kept_search;
+
+static int compare_kept(void *argument, const char *path, const char *options, tsr_error *error) {
+  kept_search *search = argument;
+  (void)error;
+  search->found |= !strcmp(path, search->path) && options && !strcmp(options, search->options);
+  return TSR_OK;
+}
+
+/* Remembers a path with its options, unless main does so already: the file may be one that cannot be written. */
+static int keep(tsx_connection *connection, const char *path, const char *options, tsr_error *error) {
+  kept_search search = {.path = path, .options = options ? options : ""};
+  const int code = tsx_kept_each(connection->db, compare_kept, &search, error);
+  return code < 0 || search.found ? code : tsx_kept_remember(connection->db, path, options, error);
+}
+
 /* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
 static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
                        tsr_error *error) {
@@ -370,7 +389,7 @@ static int attach_path(tsx_connection *connection, const char *path, sqlite3_val
   if (code == TSR_OK) code = find_root(connection, path, &all, error);
   if (code == TSR_OK) code = attach(&all, &count, error);
   if (code == TSR_OK && options.keep && !again)
-    code = tsx_kept_remember(connection->db, all.root, (const char *)sqlite3_value_text(json), error);
+    code = keep(connection, all.root, (const char *)sqlite3_value_text(json), error);
   *tables += count;
   tsx_attachment_free(&all);
   free_options(&options);

@@ -159,8 +159,10 @@ def test_keep():
     same(plain.query("SELECT path FROM tessera_kept"), [(slashes(os.path.realpath(root)),)])
     plain.close()
     db = Database(path)
-    db.query("PRAGMA query_only = 0")
     same((names(db), db.value("SELECT tessera_attach()"), names(db)), ([], 3, ["k_a", "k_sub_b", "k_sub_c d"]))
+    version = db.value("PRAGMA main.data_version"), db.value("SELECT total_changes()")
+    same(attach(db, root, keep=True, prefix="k_"), 3)   # remembered already: main is not written
+    same((db.value("PRAGMA main.data_version"), db.value("SELECT total_changes()")), version)
     os.rename(root, root + "-gone")
     check_contains(db.error("SELECT tessera_attach()").text, "which this database remembers: there is no group and no array at ")
     same(len(names(db)), 3)
