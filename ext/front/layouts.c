@@ -357,6 +357,21 @@ static int vcf_is(tsx_attachment *all, tsr_error *error) {
   return code < 0 ? code : found;
 }
 
+/* Calls the positions of statistics pos0: they count from 0, those of the records from 1. */
+static int vcf_rename(tsx_attachment *all, tsx_attach_table *table, tsr_error *error) {
+  const tsr_schema *schema;
+  const int code = schema_of(all, table, &schema, error);
+  if (code < 0) return code;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    if (!field_is(schema, d, "pos")) continue;
+    sqlite3_str *renamed = sqlite3_str_new(NULL);
+    append_pair(renamed, "pos", "pos0");
+    table->semantics = "vcf";
+    return set_options(table, renamed, sqlite3_str_new(NULL), NULL, error);
+  }
+  return TSR_OK;
+}
+
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
   if (!data) return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
@@ -367,7 +382,11 @@ static int vcf_apply(tsx_attachment *all, tsr_error *error) {
     headers->semantics = "vcf";
     headers->name = sqlite3_mprintf("samples");
   }
-  return data->name && (!headers || headers->name) ? TSR_OK : tsx_out_of_memory(error);
+  int code = data->name && (!headers || headers->name) ? TSR_OK : tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++)
+    if (!all->tables[i].missing && &all->tables[i] != data && &all->tables[i] != headers)
+      code = vcf_rename(all, &all->tables[i], error);
+  return code;
 }
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */

@@ -215,10 +215,17 @@ def check_attach(folder, shell, extension):
     chance, place = random.Random(4), os.path.join(folder, "dataset")
     rows = records(chance, 50)
     write(place, 4, rows, ())
+    stats = tiledb.ArraySchema(domain=tiledb.Domain(dimension("contig", None), dimension("pos", 2**32 - 1)), sparse=True, attrs=[tiledb.Attr(name="ac", dtype=numpy.int32)])
+    tiledb.Array.create(place + "/variant_stats", stats)
+    with tiledb.open(place + "/variant_stats", "w") as a:
+        a[numpy.array(["1"], dtype="S"), numpy.array([rows[0]["pos"] - 1], dtype=numpy.uint32)] = {"ac": numpy.array([3], dtype=numpy.int32)}
+    with tiledb.Group(place, "w") as g:
+        g.add("variant_stats", name="variant_stats", relative=True)
     s = Session(shell, extension, folder)
+    equal("positions from 0", s(f"SELECT tessera_attach('{place}')", "SELECT contig, pos0, ac FROM variant_stats"), [{"contig": "1", "pos0": rows[0]["pos"] - 1, "ac": 3}])
     got = s(f"SELECT tessera_attach('{place}')", "SELECT (SELECT group_concat(name || ' ' || semantics) FROM (SELECT * FROM tessera_attached ORDER BY 1)) AS names, "
             "(SELECT count(*) FROM variants) AS variants, (SELECT count(*) FROM samples) AS samples")
-    equal("tables", got, [{"names": "samples vcf,variants vcf", "variants": 50, "samples": len(SAMPLES)}])
+    equal("tables", got, [{"names": "samples vcf,variant_stats vcf,variants vcf", "variants": 50, "samples": len(SAMPLES)}])
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/data', columns='pos')", "options columns, labels and rename")
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/metadata/vcf_headers')", "is not a TileDB-VCF data array: it has no attribute real_start_pos")
 
