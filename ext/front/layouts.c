@@ -299,7 +299,6 @@ static int cf_columns(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
   table->semantics = code ? "packed" : "cf";
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
-  const uint32_t fields = schema->dimension_count + schema->attribute_count;
   sqlite3_str *renamed = sqlite3_str_new(NULL);
   bool any = false;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -309,9 +308,7 @@ static int cf_columns(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
     char *index = sqlite3_mprintf("%s_index", names[d]);
     if (index) append_pair(renamed, names[d], index);
     sqlite3_free(index);
-    for (uint32_t f = schema->dimension_count; f < fields; f++) /* the coordinates themselves: `lat`, not lat_2 */
-      if (!sqlite3_stricmp(schema->fields[f].name, schema->fields[d].name))
-        append_pair(renamed, names[f], schema->fields[f].name);
+    if (coordinates == table) append_pair(renamed, names[1], names[d]); /* its attribute has the coordinates */
   }
   tsx_names_free(names, schema);
   return set_options(table, renamed, sqlite3_str_new(NULL), any ? "group" : NULL, error);
