@@ -49,7 +49,7 @@ NAVIGATION = [
     ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "DataFrames <docs/dataframes>", "In the browser <docs/in-the-browser>"]),
     ("Look up", ["Reference <docs/reference/README>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
-                     "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
+                     "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Understand", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
                     "Performance <docs/performance>"]),
