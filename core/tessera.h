@@ -451,9 +451,9 @@ TSR_API void tsr_aggregate_get(tsr_aggregate *aggregate, uint64_t index, tsr_agg
 /* ---- Dimension labels: the coordinates of a dimension by other values ---------------------------------------------
  */
 
-/* The values of a dimension label: they strictly increase or decrease along the dimension. A cell of the index is one
- * value; cells are numbered from the first written value on. Values that were never written, and NaN, NaT and null,
- * have no order: searches do not find them. */
+/* The values of a dimension label: those of a declared label strictly increase or decrease along the dimension. A cell
+ * of the index is one value; cells are numbered in the order of their coordinates, from the first written value on.
+ * Values that were never written, and NaN, NaT and null, have no order: searches do not find them. */
 typedef struct tsr_label_index tsr_label_index;
 /* Opens the array of label number `label` of a schema of `array`, with that array's key, without reading its values.
  * memory_bytes limits the memory for values (0: no limit). The index is independent of `array` from then on; the caller
@@ -461,11 +461,22 @@ typedef struct tsr_label_index tsr_label_index;
  * it is missing; TSR_UNSUPPORTED: it is outside of the labelled array, or its values have no order. */
 TSR_API int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, uint64_t memory_bytes,
                            tsr_label_index **index, tsr_error *error);
-/* Opens an array that was not declared as a label as the label of dimension number `dimension` of a schema. The array
- * must be dense, with one dimension of the same datatype and one attribute. Its values may be in any order. On success
- * the index owns `values`. TSR_CORRUPT: the array cannot hold such values. */
-TSR_API int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
-                                 tsr_label_index **index, tsr_error *error);
+
+typedef struct tsr_label_fields { /* which fields of an array with one dimension are a label */
+  const tsr_schema *schema; /* of that array; borrowed until the index is closed */
+  /* numbers of two fields: the coordinates, which are the dimension (0) or an attribute of integers; and the values */
+  uint32_t coordinate, value;
+} tsr_label_fields;
+/* Returns true if an attribute can be the values of a label: one number or time in each cell, or text. */
+TSR_API bool tsr_label_suits(const tsr_field *attribute);
+/* Opens an attribute of an array as the label of dimension number `dimension` of a schema, although no schema declares
+ * it. The array is dense or sparse, with one dimension; its coordinates are of the labelled dimension's datatype, or
+ * both are integers. The values may be in any order, and equal; no two rows may have one coordinate, else reading them
+ * fails with TSR_CONSTRAINT. `values` is borrowed: the caller closes it after the index. TSR_MISMATCH: the array has
+ * several dimensions, or other coordinates; TSR_CORRUPT: the attribute has several values in a cell; TSR_UNSUPPORTED:
+ * the labelled dimension has floats or strings. */
+TSR_API int tsr_label_open_array(tsr_array *values, const tsr_label_fields *fields, const tsr_schema *schema,
+                                 uint32_t dimension, uint64_t memory_bytes, tsr_label_index **index, tsr_error *error);
 TSR_API void tsr_label_close(tsr_label_index *index);
 /* Returns the attribute that has the values. Borrowed until the index is closed, as is everything below up to
  * tsr_label_read. */

@@ -1,11 +1,14 @@
 /* index.c: the values of a dimension label in memory, and searches in them.
  *
- * A dimension label gives each coordinate of a dimension a value: a latitude, a date, a name. The values are the only
- * attribute of a dense array with one dimension, in __labels below the labelled array. They strictly increase or
- * decrease along the dimension, so a range of values is one interval of coordinates, found by binary search.
+ * A dimension label gives each coordinate of a dimension a value: a latitude, a date, a name. The values of a declared
+ * label are the only attribute of a dense array with one dimension, in __labels below the labelled array. They strictly
+ * increase or decrease along the dimension, so a range of values is one interval of coordinates, found by binary
+ * search. Any attribute of any other array with one dimension can be a label, too: its values are in any order, so they
+ * are sorted when they are first searched, and a range of them is a set of intervals.
  *
  * The index holds the values from the first to the last written one; a value that was never written, or that is NaN,
- * NaT or null, has no order and can be found only by its coordinate. It loads all values at once, with one exception:
+ * NaT or null, has no order and can be found only by its coordinate. If the coordinates have gaps, as those of a sparse
+ * array may, the index holds them, too. It loads all values at once, with one exception:
  * before that, the first few searches among many numbers read only the tiles in which an interval begins and ends. The
  * reader finds these tiles by their minimum and maximum, and the statistics of the tiles in between show that all of
  * their values belong to the interval, so this does not rely on the order of the values. The nearest value is found in
@@ -29,11 +32,15 @@
 
 struct tsr_label_index {
   tsr_array *values; /* the label's array */
+  bool owned; /* closing the index closes the array */
   const tsr_schema *schema; /* of it */
   char *name; /* of the label */
-  const tsr_field *dimension, *field; /* of the label's array: its dimension, and the attribute with the values */
-  /* the label's array declares the order of its values; otherwise the order is detected when they are loaded */
+  uint32_t at[2]; /* numbers of the next two fields in the schema */
+  const tsr_field *dimension, *field; /* of the label's array: what has the coordinates, and what has the values */
+  tsr_datatype datatype; /* of the labelled dimension */
+  /* the label's array declares the order of its values; otherwise the order is detected when they are searched */
   bool declared;
+  bool sorted; /* `order` and `ordered` are those of the loaded values */
   unsigned order; /* of the values: 1 increasing, 2 decreasing, 0 neither: `ordered` is then sorted by value */
   tsr_memory memory; /* pays for what follows */
   tsr_snapshot *snapshot; /* the snapshot that the index shows; NULL: none yet */
@@ -43,13 +50,23 @@ struct tsr_label_index {
   uint64_t count; /* values, in `cells` */
   tsr_column cells;
   tsr_buffer bytes, offsets, validity; /* what `cells` points to */
+  tsr_buffer coordinates; /* uint64_t: the values' coordinates, ascending; empty if they have no gaps */
   uint64_t *ordered; /* indices of the values that can be ordered, ascending unless `order` is 0 */
   uint64_t ordered_count;
 };
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Fails unless the array can hold the values of a label for a dimension. */
+/* Fails unless a field can hold the values of a label. */
+static int check_label_values(const tsr_field *field, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
+  if (field->values_per_cell == (text ? TSR_VARIABLE : 1)) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell",
+                   tsr_datatype_name(field->datatype), field->values_per_cell);
+}
+
+/* Fails unless the array can hold the values of a declared label for a dimension. */
 static int check_label_array(const tsr_field *of, const tsr_schema *schema, tsr_error *error) {
   const tsr_field *dimension = schema->fields, *field = schema->fields + schema->dimension_count;
   if (!schema->dense || schema->dimension_count != 1 || schema->attribute_count != 1)
@@ -57,18 +74,16 @@ static int check_label_array(const tsr_field *of, const tsr_schema *schema, tsr_
   if (dimension->datatype != of->datatype)
     return tsr__fail(error, TSR_CORRUPT, "its array has a dimension of %s, '%s' is of %s",
                      tsr_datatype_name(dimension->datatype), of->name, tsr_datatype_name(of->datatype));
-  const tsr_kind kind = tsr_datatype_kind(field->datatype);
-  const bool text = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES;
-  if (field->values_per_cell != (text ? TSR_VARIABLE : 1))
-    return tsr__fail(error, TSR_CORRUPT, "its array has values of %s with %u values in a cell",
-                     tsr_datatype_name(field->datatype), field->values_per_cell);
-  return TSR_OK;
+  return check_label_values(field, error);
 }
 
-static void take_label_schema(tsr_label_index *index, const tsr_schema *own) {
+static void take_label_schema(tsr_label_index *index, const tsr_schema *own, uint32_t coordinate, uint32_t value) {
   index->schema = own;
-  index->dimension = own->fields;
-  index->field = own->fields + 1;
+  index->at[0] = coordinate;
+  index->at[1] = value;
+  index->dimension = own->fields + coordinate;
+  index->field = own->fields + value;
+  index->datatype = index->dimension->datatype;
   index->order = index->field->data_order;
   index->declared = index->order != 0;
 }
@@ -78,9 +93,10 @@ static int open_label_array(tsr_label_index *index, const tsr_array *array, cons
   const tsr_schema *own;
   if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array lies outside, in %s", label->uri);
   TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
+  index->owned = true;
   TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));
   TSR_TRY(check_label_array(&schema->fields[label->dimension], own, error));
-  take_label_schema(index, own);
+  take_label_schema(index, own, 0, 1);
   if (index->field->datatype != label->datatype)
     return tsr__fail(error, TSR_CORRUPT, "its array has values of %s, not of %s",
                      tsr_datatype_name(index->field->datatype), tsr_datatype_name(label->datatype));
@@ -94,7 +110,7 @@ static int make_label_index(tsr_environment *environment, const char *name, uint
   tsr_label_index *index;
   TSR_TRY(TSR_ALLOC(&environment->memory, &index, error));
   tsr__memory_init(&index->memory, &environment->memory, memory_bytes ? memory_bytes : UINT64_MAX, "memory_mb");
-  index->bytes.memory = index->offsets.memory = index->validity.memory = &index->memory;
+  index->bytes.memory = index->offsets.memory = index->validity.memory = index->coordinates.memory = &index->memory;
   const int rc = TSR_ALLOC_RAW(&environment->memory, strlen(name) + 1, &index->name, error);
   if (rc < 0) {
     tsr_label_close(index);
@@ -122,18 +138,52 @@ int tsr_label_open(tsr_array *array, const tsr_schema *schema, uint32_t label, u
   return TSR_OK;
 }
 
-int tsr_label_open_array(tsr_array *values, const tsr_schema *schema, uint32_t dimension, uint64_t memory_bytes,
-                         tsr_label_index **out, tsr_error *error) {
+static bool is_whole_number(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED) && field->values_per_cell == 1;
+}
+
+/* Fails unless a field can have the coordinates of a dimension. */
+static int check_label_coordinates(const tsr_field *of, const tsr_field *coordinate, tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(of->datatype);
+  const bool fixed = of->values_per_cell == 1 && kind != TSR_KIND_FLOAT && kind != TSR_KIND_TEXT;
+  if (!fixed)
+    return tsr__fail(error, TSR_UNSUPPORTED,
+                     "'%s' is of %s: labels are for dimensions of integers, datetimes and times", of->name,
+                     tsr_datatype_name(of->datatype));
+  if (coordinate->values_per_cell == 1 &&
+      (coordinate->datatype == of->datatype || (is_whole_number(of) && is_whole_number(coordinate))))
+    return TSR_OK;
+  return tsr__fail(error, TSR_MISMATCH, "'%s' is of %s, '%s' is of %s", coordinate->name,
+                   tsr_datatype_name(coordinate->datatype), of->name, tsr_datatype_name(of->datatype));
+}
+
+bool tsr_label_suits(const tsr_field *attribute) { return check_label_values(attribute, NULL) == TSR_OK; }
+
+int tsr_label_open_array(tsr_array *values, const tsr_label_fields *fields, const tsr_schema *schema,
+                         uint32_t dimension, uint64_t memory_bytes, tsr_label_index **out, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  const tsr_schema *own;
+  const tsr_schema *own = fields->schema;
+  const uint32_t count = own->dimension_count + own->attribute_count;
   tsr_label_index *index;
   if (dimension >= schema->dimension_count)
     return tsr__fail(error, TSR_ERROR, "the schema has no dimension %u", dimension);
   const tsr_field *of = &schema->fields[dimension];
-  TSR_TRY(tsr_array_schema(values, TSR_TIME_NOW, &own, error));
-  if (check_label_array(of, own, error) < 0) return tsr__wrap(error, "label of %s", of->name);
-  TSR_TRY(make_label_index(values->environment, own->fields[1].name, memory_bytes, &index, error));
-  take_label_schema(index, own);
+  int rc = TSR_OK;
+  if (own->dimension_count != 1)
+    rc = tsr__fail(error, TSR_MISMATCH, "its array has %u dimensions, not 1", own->dimension_count);
+  else if (fields->coordinate >= count || fields->value == fields->coordinate || fields->value >= count)
+    rc = tsr__fail(error, TSR_ERROR, "its array has no such field");
+  if (rc >= 0) rc = check_label_coordinates(of, &own->fields[fields->coordinate], error);
+  if (rc >= 0) rc = check_label_values(&own->fields[fields->value], error);
+  if (rc < 0) return tsr__wrap(error, "label of %s", of->name);
+  TSR_TRY(make_label_index(values->environment, own->fields[fields->value].name, memory_bytes, &index, error));
+  take_label_schema(index, own, fields->coordinate, fields->value);
+  index->datatype = of->datatype;
+  if (!own->dense || fields->coordinate > 0 || own->attribute_count > 1) {
+    index->order = 0; /* only a declared label's array keeps its promise of an order */
+    index->declared = false;
+  }
   index->values = values;
   *out = index;
   return TSR_OK;
@@ -145,10 +195,11 @@ static void label_forget(tsr_label_index *index) {
   tsr__buffer_release(&index->bytes);
   tsr__buffer_release(&index->offsets);
   tsr__buffer_release(&index->validity);
+  tsr__buffer_release(&index->coordinates);
   tsr__free(index->ordered);
   index->ordered = NULL;
   index->count = index->ordered_count = 0;
-  index->loaded = false;
+  index->loaded = index->sorted = false;
   index->searches = 0;
   index->cells = (tsr_column){0};
 }
@@ -156,7 +207,7 @@ static void label_forget(tsr_label_index *index) {
 void tsr_label_close(tsr_label_index *index) {
   if (!index) return;
   label_forget(index);
-  tsr_array_close(index->values);
+  if (index->owned) tsr_array_close(index->values);
   tsr__free(index->name);
   tsr__free(index);
 }
@@ -167,14 +218,50 @@ const tsr_schema *tsr_label_schema(const tsr_label_index *index) { return index-
 
 /* ---- Reading the values ------------------------------------------------------------------------------------------ */
 
-/* Loads a coordinate of the dimension, sign-extended to 64 bits. */
-static uint64_t load_coordinate(const tsr_label_index *index, const void *value) {
-  const uint64_t size = tsr_datatype_size(index->dimension->datatype);
+/* Loads an integer or a time, sign-extended to 64 bits. */
+static uint64_t load_whole(tsr_datatype datatype, const void *value) {
+  const uint64_t size = tsr_datatype_size(datatype);
   uint64_t bits = 0;
   memcpy(&bits, value, size);
-  if (tsr_datatype_kind(index->dimension->datatype) != TSR_KIND_SIGNED || size == 8) return bits; /* times have 8 */
+  if (tsr_datatype_kind(datatype) != TSR_KIND_SIGNED || size == 8) return bits; /* times have 8 */
   const unsigned unused = (unsigned)(64 - 8 * size);
   return (uint64_t)((int64_t)(bits << unused) >> unused);
+}
+
+/* Loads a coordinate of the labelled dimension. */
+static uint64_t load_coordinate(const tsr_label_index *index, const void *value) {
+  return load_whole(index->datatype, value);
+}
+
+/* Maps a coordinate to a number that sorts as the coordinates do. */
+static uint64_t coordinate_key(const tsr_label_index *index, uint64_t coordinate) {
+  return tsr_datatype_kind(index->datatype) == TSR_KIND_UNSIGNED ? coordinate : coordinate ^ UINT64_C(1) << 63;
+}
+
+static const uint64_t *label_coordinates(const tsr_label_index *index) {
+  return (const uint64_t *)(const void *)index->coordinates.data;
+}
+
+/* Returns the coordinate of a cell. */
+static uint64_t coordinate_at(const tsr_label_index *index, uint64_t cell) {
+  return index->coordinates.size > 0 ? label_coordinates(index)[cell] : index->first + cell;
+}
+
+/* Finds the cell of a coordinate. Returns false if the index has none. */
+static bool find_cell(const tsr_label_index *index, uint64_t coordinate, uint64_t *cell) {
+  if (index->coordinates.size == 0) {
+    *cell = coordinate - index->first;
+    return *cell < index->count;
+  }
+  const uint64_t key = coordinate_key(index, coordinate);
+  uint64_t low = 0, high = index->count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (coordinate_key(index, label_coordinates(index)[middle]) < key) low = middle + 1;
+    else high = middle;
+  }
+  *cell = low;
+  return low < index->count && label_coordinates(index)[low] == coordinate;
 }
 
 static bool label_is_text(const tsr_label_index *index) { return index->field->values_per_cell == TSR_VARIABLE; }
@@ -196,29 +283,123 @@ static int add_label_value(tsr_label_index *index, const tsr_batch *batch, const
   return tsr__buffer_append_u8(&index->validity, valid, error);
 }
 
+/* Appends the coordinate of the next value. Coordinates are written down from the first gap on. */
+static int add_label_coordinate(tsr_label_index *index, uint64_t coordinate, tsr_error *error) {
+  if (index->count == 0) index->first = coordinate;
+  if (index->coordinates.size == 0 && coordinate == index->first + index->count) return TSR_OK;
+  for (uint64_t cell = index->coordinates.size / 8; cell < index->count; cell++)
+    TSR_TRY(tsr__buffer_append_u64(&index->coordinates, index->first + cell, error));
+  return tsr__buffer_append_u64(&index->coordinates, coordinate, error);
+}
+
+/* Loads cell `at` of the coordinates. Returns false if the labelled dimension cannot have it, or if it is null. */
+static bool take_label_coordinate(const tsr_label_index *index, const tsr_batch *batch, const tsr_column *column,
+                                  uint64_t at, uint64_t *coordinate) {
+  const uint64_t i = column->constant ? 0 : at;
+  const tsr_datatype own = index->dimension->datatype;
+  if (index->at[0] > 0 && (!batch->written || column->unwritten || (column->validity && !column->validity[i])))
+    return false;
+  *coordinate = load_whole(own, (const uint8_t *)column->values + i * column->cell_size);
+  if (own == index->datatype) return true;
+  const bool from_unsigned = tsr_datatype_kind(own) == TSR_KIND_UNSIGNED;
+  const bool to_unsigned = tsr_datatype_kind(index->datatype) == TSR_KIND_UNSIGNED;
+  if (from_unsigned != to_unsigned && *coordinate >> 63) return false;
+  return load_coordinate(index, coordinate) == *coordinate; /* the bytes are little-endian */
+}
+
+static int add_label_batch(tsr_label_index *index, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+  const tsr_column *coordinates, *values;
+  uint64_t coordinate;
+  TSR_TRY(tsr_reader_column(reader, index->at[0], &coordinates, error));
+  TSR_TRY(tsr_reader_column(reader, index->at[1], &values, error));
+  for (uint64_t row = 0; row < batch->count; row++) {
+    const uint64_t at = tsr_batch_index(batch, row);
+    if (!take_label_coordinate(index, batch, coordinates, at, &coordinate)) continue;
+    TSR_TRY(add_label_coordinate(index, coordinate, error));
+    TSR_TRY(add_label_value(index, batch, values, at, error));
+    index->count++;
+  }
+  return TSR_OK;
+}
+
 static int read_label_values(tsr_label_index *index, tsr_reader *reader, tsr_error *error) {
   const tsr_sort order = {.dimension = 0};
-  const bool fields[] = {true, true};
-  const tsr_request request = {
-      .fields = fields, .order = &order, .order_count = 1, .memory_bytes = index->memory.limit};
+  tsr_request request = {.order = &order, .order_count = index->at[0] == 0, .memory_bytes = index->memory.limit};
   const tsr_batch *batch;
+  const uint64_t count = index->schema->dimension_count + index->schema->attribute_count;
+  bool *fields;
   int rc;
-  TSR_TRY(tsr_reader_start(reader, &request, error));
-  while ((rc = tsr_reader_next(reader, &batch, error)) > 0) {
-    const tsr_column *coordinates, *values;
-    TSR_TRY(tsr_reader_column(reader, 0, &coordinates, error));
-    TSR_TRY(tsr_reader_column(reader, 1, &values, error));
-    for (uint64_t row = 0; row < batch->count; row++) {
-      const uint64_t at = tsr_batch_index(batch, row);
-      const uint64_t coordinate = load_coordinate(index, (const uint8_t *)coordinates->values +
-                                                             (coordinates->constant ? 0 : at) * coordinates->cell_size);
-      if (index->count == 0) index->first = coordinate;
-      if (coordinate != index->first + index->count) return tsr__fail(error, TSR_CORRUPT, "its coordinates have a gap");
-      TSR_TRY(add_label_value(index, batch, values, at, error));
-      index->count++;
-    }
-  }
+  TSR_TRY(TSR_ALLOC_ARRAY(&index->memory, count, &fields, error));
+  fields[index->at[0]] = fields[index->at[1]] = true;
+  request.fields = fields;
+  rc = tsr_reader_start(reader, &request, error);
+  while (rc >= 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+    if ((rc = add_label_batch(index, reader, batch, error)) < 0) break;
+  tsr__free(fields);
   return rc;
+}
+
+/* Appends copies of the values in the order of `pairs`. */
+static int copy_label_values(tsr_label_index *to, const tsr_label_index *from, const tsr_pair *pairs,
+                             tsr_error *error) {
+  const uint64_t *offsets = (const uint64_t *)(const void *)from->offsets.data, size = from->field->cell_size;
+  for (uint64_t i = 0; i < from->count; i++) {
+    const uint64_t cell = pairs[i].cell;
+    const uint64_t begin = label_is_text(from) ? offsets[cell] : cell * size;
+    const uint64_t end = !label_is_text(from)     ? begin + size
+                         : cell + 1 < from->count ? offsets[cell + 1]
+                                                  : from->bytes.size;
+    if (label_is_text(from)) TSR_TRY(tsr__buffer_append_u64(&to->offsets, to->bytes.size, error));
+    TSR_TRY(tsr__buffer_append(&to->bytes, from->bytes.data + begin, end - begin, error));
+    TSR_TRY(tsr__buffer_append_u8(&to->validity, from->validity.data[cell], error));
+    TSR_TRY(add_label_coordinate(to, coordinate_at(from, cell), error));
+    to->count++;
+  }
+  return TSR_OK;
+}
+
+/* Sorts the values by their coordinates, if an attribute has these. */
+static int sort_label_coordinates(tsr_label_index *index, tsr_error *error) {
+  tsr_pair *pairs;
+  uint64_t twice;
+  if (index->at[0] == 0 || index->coordinates.size == 0) return TSR_OK; /* ascending already */
+  if (index->count > UINT32_MAX || !tsr__mul(index->count, 2, &twice))
+    return tsr__fail(error, TSR_TOOBIG, "%llu values in no order", (unsigned long long)index->count);
+  TSR_TRY(TSR_ALLOC_RAW(&index->memory, twice, &pairs, error));
+  for (uint64_t i = 0; i < index->count; i++)
+    pairs[i] = (tsr_pair){.key = coordinate_key(index, label_coordinates(index)[i]), .cell = (uint32_t)i};
+  tsr__pairs_sort(pairs, pairs + index->count, index->count);
+  tsr_label_index sorted = *index;
+  sorted.bytes = sorted.offsets = sorted.validity = sorted.coordinates = (tsr_buffer){.memory = &index->memory};
+  sorted.count = 0;
+  const int rc = copy_label_values(&sorted, index, pairs, error);
+  tsr__free(pairs);
+  tsr_label_index *kept = rc < 0 ? index : &sorted, *left = rc < 0 ? &sorted : index;
+  tsr__buffer_release(&left->bytes);
+  tsr__buffer_release(&left->offsets);
+  tsr__buffer_release(&left->validity);
+  tsr__buffer_release(&left->coordinates);
+  if (rc < 0) return rc;
+  index->bytes = kept->bytes;
+  index->offsets = kept->offsets;
+  index->validity = kept->validity;
+  index->coordinates = kept->coordinates;
+  index->first = kept->first;
+  return TSR_OK;
+}
+
+/* Fails if two values have one coordinate. */
+static int check_label_unique(const tsr_label_index *index, tsr_error *error) {
+  const uint64_t *coordinates = label_coordinates(index);
+  for (uint64_t i = 1; index->coordinates.size > 0 && i < index->count; i++) {
+    if (coordinates[i - 1] != coordinates[i]) continue;
+    if (tsr_datatype_kind(index->datatype) == TSR_KIND_UNSIGNED)
+      return tsr__fail(error, TSR_CONSTRAINT, "two rows of its array have '%s' %llu", index->dimension->name,
+                       (unsigned long long)coordinates[i]);
+    return tsr__fail(error, TSR_CONSTRAINT, "two rows of its array have '%s' %lld", index->dimension->name,
+                     (long long)coordinates[i]);
+  }
+  return TSR_OK;
 }
 
 /* Returns true if a value of a column can be ordered: not null, NaN or NaT. */
@@ -276,7 +457,12 @@ static int sort_label_values(tsr_label_index *index, tsr_error *error) {
   for (uint64_t i = 0; i < count; i++) {
     const uint8_t *value = index->bytes.data + index->ordered[i] * index->cells.cell_size;
     pairs[i].cell = (uint32_t)index->ordered[i];
-    pairs[i].key = label_is_text(index) ? 0 : tsr__key(index->field->datatype, value);
+    if (label_is_text(index)) {
+      const uint64_t *offsets = index->cells.offsets + index->ordered[i];
+      pairs[i].key = tsr__text_prefix(index->bytes.data + offsets[0], offsets[1] - offsets[0]);
+    } else {
+      pairs[i].key = tsr__key(index->field->datatype, value);
+    }
   }
   tsr__pairs_sort_ties(pairs, pairs + count, count, label_is_text(index) ? compare_label_cells : NULL, index);
   for (uint64_t i = 0; i < count; i++) index->ordered[i] = pairs[i].cell;
@@ -284,9 +470,10 @@ static int sort_label_values(tsr_label_index *index, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Detects whether the values increase or decrease, if the schema does not say so. */
+/* Detects whether the values increase or decrease, if the schema does not say so; sorts them if they do neither. */
 static int find_label_order(tsr_label_index *index, tsr_error *error) {
   bool ascending = true, descending = true;
+  if (index->sorted) return TSR_OK;
   for (uint64_t i = 1; i < index->ordered_count && (ascending || descending); i++) {
     const int c = compare_labels(index, (label_entry){&index->cells, index->ordered[i - 1]},
                                  (label_entry){&index->cells, index->ordered[i]});
@@ -294,7 +481,9 @@ static int find_label_order(tsr_label_index *index, tsr_error *error) {
     descending = descending && c > 0;
   }
   index->order = ascending ? 1 : descending ? 2 : 0;
-  return index->order ? TSR_OK : sort_label_values(index, error);
+  if (index->order == 0) TSR_TRY(sort_label_values(index, error));
+  index->sorted = true;
+  return TSR_OK;
 }
 
 /* Collects the values that can be ordered. Fails if those of a declared label do not strictly increase or decrease. */
@@ -312,7 +501,8 @@ static int order_label_values(tsr_label_index *index, tsr_error *error) {
                        label_descends(index) ? "fall" : "rise", (unsigned long long)i);
     index->ordered[index->ordered_count++] = i;
   }
-  return index->declared ? TSR_OK : find_label_order(index, error);
+  index->sorted = index->declared;
+  return TSR_OK;
 }
 
 /* Drops the values, but keeps the snapshot. */
@@ -331,6 +521,8 @@ static int load_label(tsr_label_index *index, tsr_error *error) {
   TSR_TRY(tsr_reader_open(index->snapshot, &reader, error));
   int rc = read_label_values(index, reader, error);
   tsr_reader_close(reader);
+  if (rc >= 0) rc = sort_label_coordinates(index, error);
+  if (rc >= 0) rc = check_label_unique(index, error);
   if (rc >= 0 && label_is_text(index)) rc = tsr__buffer_append_u64(&index->offsets, index->bytes.size, error);
   if (rc < 0) return rc;
   index->cells =
@@ -344,7 +536,7 @@ static int load_label(tsr_label_index *index, tsr_error *error) {
 int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_snapshot *snapshot;
-  if (tsr_snapshot_open(index->values, NULL, since, as_of, &snapshot, error) < 0)
+  if (tsr_snapshot_open(index->values, index->schema, since, as_of, &snapshot, error) < 0)
     return tsr__wrap(error, "label %s", index->name);
   if (snapshot == index->snapshot) {
     tsr_snapshot_close(snapshot);
@@ -378,13 +570,14 @@ int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_e
 const tsr_column *tsr_label_cells(const tsr_label_index *index) { return &index->cells; }
 
 bool tsr_label_cell(const tsr_label_index *index, const void *coordinate, uint64_t *cell) {
-  *cell = load_coordinate(index, coordinate) - index->first;
-  return *cell < index->count && index->validity.data[*cell];
+  return find_cell(index, load_coordinate(index, coordinate), cell) && index->validity.data[*cell];
 }
 
 bool tsr_label_covers(const tsr_label_index *index, const void *low, const void *high) {
-  const uint64_t first = load_coordinate(index, low) - index->first, last = load_coordinate(index, high) - index->first;
-  if (first > last || last >= index->count) return false;
+  const uint64_t from = load_coordinate(index, low), to = load_coordinate(index, high);
+  uint64_t first, last;
+  if (!find_cell(index, from, &first) || !find_cell(index, to, &last)) return false;
+  if (first > last || last - first != to - from) return false;
   if (index->ordered_count == index->count) return true;
   return !memchr(index->validity.data + first, 0, last - first + 1);
 }
@@ -416,13 +609,13 @@ static uint64_t lower_bound(const tsr_label_index *index, uint64_t key, const ui
 }
 
 static void store_coordinate(const tsr_label_index *index, uint64_t cell, uint8_t out[8]) {
-  const uint64_t coordinate = index->first + cell;
+  const uint64_t coordinate = coordinate_at(index, cell);
   memset(out, 0, 8);
-  memcpy(out, &coordinate, tsr_datatype_size(index->dimension->datatype));
+  memcpy(out, &coordinate, tsr_datatype_size(index->datatype));
 }
 
 typedef struct label_intervals { /* what a search has found */
-  bool exact; /* coordinates without a value split intervals */
+  bool exact; /* coordinates without a value, or without a cell, split intervals */
   uint64_t limit, count;
   tsr_interval *intervals;
 } label_intervals;
@@ -442,8 +635,10 @@ static int add_label_interval(const tsr_label_index *index, uint64_t low, uint64
 static int add_label_runs(const tsr_label_index *index, const uint64_t *cells, uint64_t count, label_intervals *found,
                           tsr_error *error) {
   for (uint64_t at = 0; at < count;) {
-    uint64_t last = found->exact ? at : count - 1;
-    while (last + 1 < count && cells[last + 1] == cells[last] + 1) last++;
+    uint64_t last = found->exact || index->order == 0 ? at : count - 1;
+    while (last + 1 < count && cells[last + 1] == cells[last] + 1 &&
+           (!found->exact || coordinate_at(index, cells[last + 1]) == coordinate_at(index, cells[last]) + 1))
+      last++;
     TSR_TRY(add_label_interval(index, cells[at], cells[last], found, error));
     at = last + 1;
   }
@@ -472,8 +667,9 @@ static int add_label_intervals(tsr_label_index *index, uint64_t first, uint64_t 
 }
 
 static int find_label_spans(tsr_label_index *index, const tsr_spans *spans, label_intervals *found, tsr_error *error) {
-  const uint64_t n = index->ordered_count;
   found->count = 0;
+  TSR_TRY(find_label_order(index, error));
+  const uint64_t n = index->ordered_count;
   for (uint64_t i = 0; i < (spans->all ? 1 : spans->count); i++) {
     uint64_t first = 0, end = n;
     if (!spans->all && spans->text) {
@@ -706,6 +902,7 @@ static int find_nearest(tsr_label_index *index, const void *value, uint64_t size
   }
   if (!index->loaded) TSR_TRY(load_label(index, error));
   index->loaded = true;
+  TSR_TRY(find_label_order(index, error));
   const int rc = nearest_cell(index, value, size, side, &cell);
   if (rc <= 0) return rc;
   store_coordinate(index, cell, found->coordinate);
@@ -747,8 +944,11 @@ static bool label_equals(const tsr_label_index *index, uint64_t cell, const void
 int tsr_label_coordinate_of(const tsr_label_index *index, const void *value, uint64_t size, uint8_t coordinate[8],
                             tsr_error *error) {
   TSR_OWN_ERROR(error);
-  uint64_t cell;
-  if (nearest_cell(index, value, size, -1, &cell) == 0 || !label_equals(index, cell, value, size)) return 0;
+  uint64_t cell = 0;
+  if (!index->sorted) { /* values in any order that were not searched yet */
+    while (cell < index->count && (!index->validity.data[cell] || !label_equals(index, cell, value, size))) cell++;
+    if (cell == index->count) return 0;
+  } else if (nearest_cell(index, value, size, -1, &cell) == 0 || !label_equals(index, cell, value, size)) return 0;
   store_coordinate(index, cell, coordinate);
   return 1;
 }

@@ -49,7 +49,7 @@ NAVIGATION = [
     ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "DataFrames <docs/dataframes>", "In the browser <docs/in-the-browser>", "Other tools <docs/other-tools>"]),
     ("Look up", ["Reference <docs/reference/README>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
-                     "PostGIS raster <docs/coming-from/postgis-raster>", "TileDB-Py <docs/coming-from/tiledb-py>",
+                     "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Understand", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/fast-sql", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
                     "Performance <docs/performance>"]),
@@ -60,7 +60,7 @@ NAVIGATION = [
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "options", "types", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
+        "tables", "options", "types", "groups", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
         "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README"],

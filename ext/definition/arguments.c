@@ -160,7 +160,8 @@ static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_CACHE_MB] = TSX_SPEC_CACHE_MB,
     [TSX_OPTION_COLUMNS] = {.name = "columns"},
     [TSX_OPTION_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
-    [TSX_OPTION_LABELS] = {"labels", TSX_TAKES_WORD, 0, 0, TSX_WORDS("yes", "no", "group", "hidden")},
+    [TSX_OPTION_LABELS] = {.name = "labels"},
+    [TSX_OPTION_RENAME] = {.name = "rename"},
     [TSX_OPTION_ON_CONFLICT] = {"on_conflict", TSX_TAKES_WORD, 0, 0, TSX_WORDS("replace", "abort")},
     [TSX_OPTION_IF_EXISTS] = {"if_exists", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "open")},
     [TSX_OPTION_THREADS] = TSX_SPEC_THREADS,
@@ -194,38 +195,127 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
   return TSR_OK;
 }
 
-static int parse_columns(const char *text, tsx_options *options, tsr_error *error) {
+/* Reads one part of a list: text in double quotes, or text up to one of the characters `ends`, without the blanks
+ * around it. Moves *at past it and the blanks that follow. Returns the part, from sqlite3_malloc; NULL if a quote is
+ * not closed, or if memory is lacking. */
+static char *take_part(const char **at, const char *ends) {
+  const char *p = skip_blanks(*at), *end = p;
+  if (*p == '"') {
+    char *text = unquote(p, &end);
+    *at = text ? skip_blanks(end) : p;
+    return text;
+  }
+  while (*end && !strchr(ends, *end)) end++;
+  *at = end;
+  while (end > p && isspace((unsigned char)end[-1])) end--;
+  return sqlite3_mprintf("%.*s", (int)(end - p), p);
+}
+
+static uint32_t count_parts(const char *text) {
   uint32_t count = 1;
   for (const char *p = text; *p; p++) count += *p == ',';
-  options->shows.columns = sqlite3_malloc64(count * sizeof(char *));
+  return count;
+}
+
+static int parse_columns(const char *text, tsx_options *options, tsr_error *error) {
+  options->shows.columns = sqlite3_malloc64(count_parts(text) * sizeof(char *));
   if (!options->shows.columns) return tsx_out_of_memory(error);
   for (const char *p = text;; p++) {
     p = skip_blanks(p);
-    const char *end = p;
-    char *name;
-    if (*p == '"') {
-      name = unquote(p, &end);
-      if (end) end = skip_blanks(end);
-    } else {
-      while (*end && *end != ',') end++;
-      const char *last = end;
-      while (last > p && isspace((unsigned char)last[-1])) last--;
-      name = sqlite3_mprintf("%.*s", (int)(last - p), p);
-    }
-    if (end && !name) return tsx_out_of_memory(error);
-    if (!end || !*name || *p == '(' || (*end && *end != ',')) {
+    const bool closed = *p != '"' || strchr(p + 1, '"');
+    const bool parenthesis = *p == '(';
+    char *name = take_part(&p, ",");
+    if (closed && !name) return tsx_out_of_memory(error);
+    if (!name || !*name || parenthesis || (*p && *p != ',')) {
       sqlite3_free(name);
       return tsx_fail(error, TSR_ERROR,
                       "'columns': expected names, separated by commas, all in one pair of quotes, not %.60s", text);
     }
     options->shows.columns[options->shows.column_count++] = name;
-    if (!*end) return TSR_OK;
-    p = end;
+    if (!*p) return TSR_OK;
+  }
+}
+
+/* Appends a pair, and takes over its texts, also if it fails. */
+static int add_pair(tsx_option_pairs *pairs, char *name, char *value, tsr_error *error) {
+  tsx_option_pair *more = sqlite3_realloc64(pairs->pairs, (pairs->count + UINT64_C(1)) * sizeof *more);
+  if (!more) {
+    sqlite3_free(name);
+    sqlite3_free(value);
+    return tsx_out_of_memory(error);
+  }
+  pairs->pairs = more;
+  more[pairs->count++] = (tsx_option_pair){name, value};
+  return TSR_OK;
+}
+
+static void free_pairs(tsx_option_pairs *pairs) {
+  for (uint32_t i = 0; i < pairs->count; i++) {
+    sqlite3_free(pairs->pairs[i].name);
+    sqlite3_free(pairs->pairs[i].value);
+  }
+  sqlite3_free(pairs->pairs);
+}
+
+/* Reads an item of a list, `name` or `name=value`, up to the comma or the end. *value is NULL for the former. Both are
+ * from sqlite3_malloc. `what` says what the list has. */
+static int parse_item(const char *option, const char *what, const char *text, const char **at, char **name,
+                      char **value, tsr_error *error) {
+  *value = NULL;
+  *name = take_part(at, ",=");
+  const bool pair = *name && **at == '=';
+  if (pair) {
+    ++*at;
+    *value = take_part(at, ",");
+  }
+  if (*name && **name && (!pair || (*value && **value)) && (!**at || **at == ',')) return TSR_OK;
+  sqlite3_free(*name);
+  sqlite3_free(*value);
+  return tsx_fail(error, TSR_ERROR, "'%s': expected %s, separated by commas, all in one pair of quotes, not %.200s",
+                  option, what, text);
+}
+
+/* rename='old=new, ...' */
+static int parse_rename(const char *text, tsx_options *options, tsr_error *error) {
+  for (const char *p = text;; p++) {
+    char *name, *value;
+    int code = parse_item("rename", "old=new", text, &p, &name, &value, error);
+    if (code < 0) return code;
+    if (!value) {
+      code = tsx_fail(error, TSR_ERROR, "'rename': expected old=new, not %.200s", name);
+      sqlite3_free(name);
+    } else {
+      code = add_pair(&options->shows.renamed, name, value, error);
+    }
+    if (code < 0 || !*p) return code;
+  }
+}
+
+/* labels='word, dimension=path, ...' */
+static int parse_labels(const char *text, tsx_options *options, tsr_error *error) {
+  static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
+  static const char *const words[] = {"yes", "no", "group", "hidden", NULL};
+  static const tsx_option_spec word = {.name = "labels", .kind = TSX_TAKES_WORD, .words = words};
+  bool chosen = false;
+  for (const char *p = text;; p++) {
+    char *name, *value;
+    tsx_option_value which;
+    int code = parse_item("labels", "yes, no, group or hidden, or dimension=path", text, &p, &name, &value, error);
+    if (code < 0) return code;
+    if (value) {
+      code = add_pair(&options->shows.label_arrays, name, value, error);
+    } else {
+      code = tsx_option_of_text(&word, name, &which, error);
+      if (code == TSR_OK && chosen) code = tsx_fail(error, TSR_ERROR, "'labels': one word only, not %.200s", text);
+      if (code == TSR_OK) options->shows.labels = labels[which.whole];
+      chosen = true;
+      sqlite3_free(name);
+    }
+    if (code < 0 || !*p) return code;
   }
 }
 
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
-  static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
   tsx_option_value value;
   TSX_TRY(tsx_option_of_text(&option_specs[which], text, &value, error));
   if (option_specs[which].kind == TSX_TAKES_WORD) options->choice[which] = (int)value.whole;
@@ -241,6 +331,8 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
     options->key_file = sqlite3_mprintf("%s", text);
     return options->key_file ? TSR_OK : tsx_out_of_memory(error);
   case TSX_OPTION_COLUMNS: return parse_columns(text, options, error);
+  case TSX_OPTION_LABELS: return parse_labels(text, options, error);
+  case TSX_OPTION_RENAME: return parse_rename(text, options, error);
   case TSX_OPTION_UNWRITTEN: options->shows.fill_unwritten = second; break;
   case TSX_OPTION_DATETIMES: options->shows.datetimes_integer = second; break;
   case TSX_OPTION_VECTORS: options->shows.vectors_blob = second; break;
@@ -248,7 +340,6 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_UINT64: options->shows.uint64_signed = second; break;
   case TSX_OPTION_ON_CONFLICT: options->conflict_abort = second; break;
   case TSX_OPTION_IF_EXISTS: options->open_existing = second; break;
-  case TSX_OPTION_LABELS: options->shows.labels = labels[value.whole]; break;
   case TSX_OPTION_CACHE_MB: options->limits.cache_bytes = (uint64_t)value.whole << 20; break;
   case TSX_OPTION_MEMORY_MB: options->limits.memory_bytes = (uint64_t)value.whole << 20; break;
   case TSX_OPTION_THREADS: options->limits.threads = (unsigned)value.whole; break;
@@ -356,6 +447,8 @@ void tsx_options_release(tsx_options *options) {
   sqlite3_free(options->key_file);
   for (uint32_t i = 0; i < options->shows.column_count; i++) sqlite3_free(options->shows.columns[i]);
   sqlite3_free(options->shows.columns);
+  free_pairs(&options->shows.label_arrays);
+  free_pairs(&options->shows.renamed);
   for (int i = 0; i < TSX_OPTION_COUNT; i++) sqlite3_free(options->creation[i]);
   sqlite3_free(options->definitions);
   memset(options, 0, sizeof *options);

@@ -21,6 +21,7 @@ typedef enum tsx_option { /* from TSX_OPTION_KIND on: options of a new array; be
                           TSX_OPTION_COLUMNS,
                           TSX_OPTION_MEMORY_MB,
                           TSX_OPTION_LABELS,
+                          TSX_OPTION_RENAME,
                           TSX_OPTION_ON_CONFLICT,
                           TSX_OPTION_IF_EXISTS,
                           TSX_OPTION_THREADS,
@@ -48,6 +49,15 @@ typedef enum tsx_labels_shown {
   TSX_LABELS_GROUP /* as COORDINATES; coordinates that are arrays in the array's group are labels, too */
 } tsx_labels_shown;
 
+typedef struct tsx_option_pair { /* `name=value` in an option that has a list of these; both from sqlite3_malloc */
+  char *name, *value;
+} tsx_option_pair;
+
+typedef struct tsx_option_pairs {
+  tsx_option_pair *pairs;
+  uint32_t count;
+} tsx_option_pairs;
+
 typedef struct tsx_option_times { /* in milliseconds since 1970 */
   bool has_as_of, has_since;
   uint64_t as_of, since;
@@ -56,6 +66,8 @@ typedef struct tsx_option_times { /* in milliseconds since 1970 */
 typedef struct tsx_option_shows { /* how cells become SQL values, and which columns exist */
   bool fill_unwritten, datetimes_integer, vectors_blob, enums_code, uint64_signed;
   tsx_labels_shown labels;
+  tsx_option_pairs label_arrays; /* of the option `labels`: a dimension, and the path of an array that labels it */
+  tsx_option_pairs renamed; /* of the option `rename`: a column's name, and its new one */
   char **columns; /* the names of the option `columns`, or NULL */
   uint32_t column_count;
 } tsx_option_shows;

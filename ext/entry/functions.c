@@ -14,6 +14,7 @@
 #include "maintain/upkeep.h"
 #include "inspect/inspect.h"
 #include "picture/picture.h"
+#include "front/attach.h"
 
 static void version(sqlite3_context *context, int count, sqlite3_value **values) {
   char *text = sqlite3_mprintf("tessera %s, reads TileDB format versions %d to %d, writes 3 and 7 to %d", TSR_VERSION,
@@ -75,6 +76,9 @@ static const function functions[] = {
     {"tessera_drop_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_member},
     {"tessera_drop", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop},
     {"tessera_drop", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop},
+    {"tessera_attach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
+    {"tessera_attach", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
+    {"tessera_detach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_detach},
     {"tessera_nearest", 3, SQLITE_UTF8, tsx_nearest},
     {"tessera_nearest", 4, SQLITE_UTF8, tsx_nearest},
     {"tessera_nearest", 5, SQLITE_UTF8, tsx_nearest},

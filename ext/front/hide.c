@@ -17,6 +17,7 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 #include "database/store_sqlite.h"
+#include "front/attach.h"
 #include "front/kept.h"
 #include "sql/names.h"
 #include "sql/tokens.h"
@@ -303,23 +304,8 @@ void tsx_show(sqlite3_context *context, int count, sqlite3_value **values) {
 typedef struct attaching {
   tsx_connection *connection;
   bool queries; /* the second walk: queries are declared after the tables that they name */
-  sqlite3_int64 tables; /* made so far, or there already */
+  uint64_t tables; /* made so far, or there already */
 } attaching;
-
-/* Attaches a group or an array as tessera_attach(path, options) does. */
-static int attach_path(attaching *a, const char *path, const char *options, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  const tsx_function_savepoint savepoint = tsx_savepoint_leave(a->connection);
-  int code = sqlite3_prepare_v2(a->connection->db, "SELECT tessera_attach(?1, ?2)", -1, &statement, NULL);
-  if (code == SQLITE_OK) code = sqlite3_bind_text(statement, 1, path, -1, SQLITE_STATIC);
-  if (code == SQLITE_OK && options) code = sqlite3_bind_text(statement, 2, options, -1, SQLITE_STATIC);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) a->tables += sqlite3_column_int64(statement, 0);
-  else tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(a->connection->db));
-  sqlite3_finalize(statement);
-  tsx_savepoint_return(a->connection, &savepoint);
-  return code == SQLITE_ROW ? TSR_OK : error->code;
-}
 
 static int attach_hidden(attaching *a, const declaration *d, const char *path, tsr_error *error) {
   char *schema = NULL, *name = NULL;
@@ -341,11 +327,13 @@ static int attach_row(void *argument, const char *path, const char *options, tsr
   attaching *a = argument;
   declaration d = {0};
   int code = declaration_read(a->connection->db, options, &d, error);
-  const bool query = d.module && !sqlite3_stricmp(d.module, "tessera_query");
+  const bool hidden = d.module != NULL; /* else a path: its errors name it */
+  const bool query = hidden && !sqlite3_stricmp(d.module, "tessera_query");
   if (code == TSR_OK && query == a->queries)
-    code = d.module ? attach_hidden(a, &d, path, error) : attach_path(a, path, options, error);
+    code = d.module ? attach_hidden(a, &d, path, error)
+                    : tsx_attach_again(a->connection, path, options, &a->tables, error);
   declaration_free(&d);
-  return code < 0 ? tsx_fail_in(path, error) : code;
+  return code < 0 && hidden ? tsx_fail_in(path, error) : code;
 }
 
 /* tessera_attach(): makes in temp what main remembers, and returns how many tables there are of it now. */
@@ -357,6 +345,6 @@ void tsx_attach_kept(sqlite3_context *context, int count, sqlite3_value **values
     a.queries = pass == 1;
     code = tsx_kept_each(a.connection->db, attach_row, &a, &error);
   }
-  if (code >= 0) sqlite3_result_int64(context, a.tables);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)a.tables);
   tsx_function_end(context, "tessera_attach", code, &error);
 }

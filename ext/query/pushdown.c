@@ -214,25 +214,21 @@ static int bound_add(tsx_query *query, int column, tsx_op op, sqlite3_value *con
 }
 
 /* Finds the coordinates whose label is in `set`, and adds them as ranges of the label's dimension. */
-static int bound_add_label(tsx_query *query, const tsx_expr *tree, const tsr_ranges *set, tsr_error *error) {
-  tsx_label_column *label = &query->table->labels[tree->column];
+static int bound_add_label(tsx_query *query, const tsx_expr *tree, const tsr_ranges *set, const tsx_label_state *state,
+                           tsr_error *error) {
   tsx_arena *arena = &query->select.arena;
-  tsx_label_state *state = NULL;
   tsx_bound_range *bound;
   if (set->all) return TSR_OK;
   int code = bound_take(query, tree->field, &bound, error);
-  if (code == TSR_OK)
-    code = tsx_label_state_take(query->table, label, query->shown->since, query->shown->as_of, &state, error);
   if (code < 0) return code;
   uint64_t count = 0, room = LABEL_ROOM;
   tsr_interval *intervals;
   do {
     intervals = tsx_arena_take(arena, room * sizeof *intervals);
     code =
-        intervals ? tsr_label_find(state->index, set, false, room, intervals, &count, error) : tsx_out_of_memory(error);
+        intervals ? tsr_label_find(state->index, set, true, room, intervals, &count, error) : tsx_out_of_memory(error);
     room *= LABEL_ROOM;
   } while (code == TSR_RANGE && room <= LABEL_ROOM * (uint64_t)TSX_COORDINATES_MAX);
-  tsx_label_state_release(state);
   if (code < 0) return code;
   tsr_range *ranges = tsx_arena_take(arena, (count + 1) * sizeof *ranges);
   if (!ranges) return tsx_out_of_memory(error);
@@ -342,8 +338,13 @@ static int comparison_add(tsx_query *query, const comparison *c, unsigned how, t
   if (!query->shown || (!label && !column->description->is_dimension)) return TSR_OK;
   if (how && (c->op > TSX_IN || comparison_is_open(column, c) || (label && c->op == TSX_IS))) return TSR_OK;
   if (!label) return bound_add(query, c->left->column, c->op, c->values, c->count, how, error);
-  const int code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
-  return code == TSR_OK ? bound_add_label(query, c->left, &set, error) : code;
+  tsx_label_state *state = NULL; /* first, since it also takes new texts of the label's enumeration */
+  int code = tsx_label_state_take(query->table, &query->table->labels[c->left->column], query->shown->since,
+                                  query->shown->as_of, &state, error);
+  if (code == TSR_OK) code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
+  if (code == TSR_OK) code = bound_add_label(query, c->left, &set, state, error);
+  tsx_label_state_release(state);
+  return code;
 }
 
 static int comparison_decided(tsx_query *query, const tsx_expr *term, tsr_error *error) {

@@ -79,18 +79,13 @@ static void append_name(sqlite3_str *out, const char *name) {
   sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
 }
 
-/* Returns the name of a label's dimension, as the schema has it: the table need not show the dimension. */
-static const char *dimension_of(const tsx_table *table, const tsx_label_column *label) {
-  return table->schema->fields[label->dimension].name;
-}
-
 static void append_column(const tsx_table *table, int column, sqlite3_str *out) {
   const tsx_label_column *label = tsx_label_column_at(table, column);
   if (!label) {
     append_name(out, column_name(table, column));
     return;
   }
-  append_name(out, dimension_of(table, label));
+  append_name(out, tsx_dimension_name(table, label->dimension));
   sqlite3_str_appendchar(out, 1, '(');
   append_name(out, label->name);
   sqlite3_str_appendchar(out, 1, ')');
@@ -158,7 +153,7 @@ static const char *read_name(const tsx_table *table, const char *p, int *column)
     return p + 2;
   }
   for (uint32_t i = 0; i < table->label_count; i++) {
-    const char *end = match_name(p, dimension_of(table, &table->labels[i]));
+    const char *end = match_name(p, tsx_dimension_name(table, table->labels[i].dimension));
     if (!end || *end != '(' || !(end = match_name(end + 1, table->labels[i].name)) || *end != ')') continue;
     *column = TSX_WRITTEN_AT(table) + 1 + (int)i;
     return end + 1;
@@ -374,9 +369,13 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
   int op = tsx_op_of(constraint->op);
   if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX || !tsx_ranges_possible(column))
     return;
-  const bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME;
+  const bool texts = column->form == TSX_TEXT || (column->form == TSX_LABEL && column->label_form == TSX_TEXT);
+  const bool text = texts || column->form == TSX_DATETIME;
   const bool own_comparison = tsx_has_own_comparison(column);
-  if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) return;
+  if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
+    if (texts) choose_nocase(c, i, op);
+    return;
+  }
   sqlite3_value *right = NULL;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) {
     sqlite3_vtab_in(c->info, i, 1);
@@ -586,7 +585,7 @@ static bool can_order_label(const choice *c, int column, tsx_label_column *label
   estimated shown = {0};
   tsr_error error = {0};
   int whole = 0;
-  if (label->group) return false; /* only its values tell their order, and the next state may have others */
+  if (label->other) return false; /* only its values tell their order, and the next state may have others */
   const bool instants = label->column.form == TSX_DATETIME && label->field.datatype != TSR_DATETIME_YEAR && !c->utf16;
   if (!instants && !is_sorted_alike(c, &label->column)) return false;
   if (table->connection->lost.message) return false;

@@ -458,24 +458,26 @@ static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *ind
     intervals = sqlite3_malloc64(room * sizeof *intervals);
     code = intervals ? tsr_label_find(index, set, true, room, intervals, &count, &error) : TSR_NOMEM;
     if (code < 0) sqlite3_free(intervals);
-    room *= 4;
+    room *= 64;
   } while (code == TSR_RANGE);
   if (code < 0) return code == TSR_NOMEM ? SQLITE_NOMEM : cursor_fail(c, &error);
-  bool enough = true;
-  for (uint64_t i = 0; i < count && enough; i++) {
-    uint8_t *copy = list_reserve(&found) ? sqlite3_malloc(16) : NULL;
-    enough = copy != NULL;
-    if (!enough) break;
-    memcpy(copy, intervals[i].low, 8);
-    memcpy(copy + 8, intervals[i].high, 8);
-    found.values[found.count] = copy;
-    found.ranges[found.count++] = (tsr_range){.low = copy, .high = copy + 8};
+  found.ranges = sqlite3_malloc64((count + 1) * sizeof *found.ranges);
+  found.values = sqlite3_malloc64((count + 1) * sizeof *found.values);
+  if (!found.ranges || !found.values) {
+    sqlite3_free(intervals);
+    clear_list(&found);
+    return SQLITE_NOMEM;
   }
-  sqlite3_free(intervals);
+  memset(found.values, 0, (count + 1) * sizeof *found.values);
+  found.values[0] = intervals; /* all ranges point into this one block */
+  for (uint64_t i = 0; i < count; i++)
+    found.ranges[i] = (tsr_range){.low = intervals[i].low, .high = intervals[i].high};
+  found.count = count;
+  if (count == 0) sqlite3_free(intervals); /* clear_list frees as many values as there are ranges */
   clear_list(&c->request.lists[term]);
   c->request.lists[term] = found;
   *set = (tsr_ranges){.ranges = found.ranges, .count = found.count};
-  return enough ? SQLITE_OK : SQLITE_NOMEM;
+  return SQLITE_OK;
 }
 
 /* Takes all terms on a dimension label: the values that satisfy them become ranges of the dimension. One search for all
@@ -487,15 +489,14 @@ static int take_label(array_cursor *c, tsx_label_column *label, int column, sqli
     const tsx_op op = access->terms[i].op;
     if (access->terms[i].column != column) continue;
     if (op == TSX_IS && sqlite3_value_type(values[i]) == SQLITE_NULL) continue; /* SQLite tests it */
-    int code = take_set(c, i, &label->column, op, values[i]);
+    int code = take_label_state(c, label, false); /* which also takes new texts of the label's enumeration */
+    if (code == SQLITE_OK) code = take_set(c, i, &label->column, op, values[i]);
     if (code != SQLITE_OK) return code;
     if (first < access->count) c->request.sets[i].also = &c->request.sets[first];
     first = i;
   }
   if (first == access->count) return SQLITE_OK;
-  int code = take_label_state(c, label, false);
-  if (code == SQLITE_OK)
-    code = find_coordinates(c, first, c->labels.states[label - ((tsx_table *)c->base.pVtab)->labels]->index);
+  int code = find_coordinates(c, first, c->labels.states[label - ((tsx_table *)c->base.pVtab)->labels]->index);
   if (code == SQLITE_OK) restrict_dimension(c, first, label->dimension);
   return code;
 }

@@ -1,12 +1,13 @@
 /* labels.c: dimension labels as columns.
  *
- * A label maps the coordinates of a dimension to other values, such as latitudes. It is part of the array's schema, or,
- * with the option labels='group', an array beside the array in its group. The array of a label is opened, and its
- * values are read, when a statement first uses the column. The values then stay in memory with the table, and each
- * statement checks whether they have changed.
+ * A label maps the coordinates of a dimension to other values, such as latitudes. It is part of the array's schema, or an
+ * attribute of another array with one dimension: with the option labels='group' of an array beside the array in its
+ * group, with labels='dimension=path' of any array. The values of a label are read when a statement first uses the
+ * column. They then stay in memory with the table, and each statement checks whether they have changed.
  *
- * Sections: labels in the array's group; the columns; the values, as cursors use them; the order of all columns in SQL;
- * ORDER BY a label that some coordinates lack. */
+ * Sections: other arrays; labels in the array's group; labels by a path; the columns; the values, as cursors use them;
+ * the order of all columns in SQL; ORDER BY a label that some coordinates lack. */
+#include "tessera_path.h"
 #include "table/table.h"
 
 #include <string.h>
@@ -17,6 +18,50 @@
 #include "sql/names.h"
 #include "values/slice.h"
 #include "values/compare.h"
+
+/* ---- Other arrays ------------------------------------------------------------------------------------------------ */
+
+/* Returns the last part of a path, from sqlite3_malloc. */
+static char *last_part(const char *path) {
+  size_t end = strlen(path), first;
+  while (end > 0 && path[end - 1] == '/') end--;
+  for (first = end; first > 0 && path[first - 1] != '/';) first--;
+  return sqlite3_mprintf("%.*s", (int)(end - first), path + first);
+}
+
+static void label_array_close(const tsx_table *table, tsx_label_array *other) {
+  if (!other) return;
+  tsx_array_release(table->connection, other->array);
+  sqlite3_free(other->last);
+  sqlite3_free(other);
+}
+
+/* Opens an array that may have labels, with the key that is set for its path, else the table's, and finds the schema
+ * that is in force at the table's as_of. The caller closes it. */
+static int label_array_open(const tsx_table *table, const char *path, tsx_label_array **out, tsr_error *error) {
+  const uint64_t as_of = table->options.times.as_of;
+  uint8_t key[32];
+  bool has_key = tsx_key_find(table->connection, path, key);
+  tsx_label_array *other = sqlite3_malloc64(sizeof *other);
+  if (!other) return tsx_out_of_memory(error);
+  *other = (tsx_label_array){.last = last_part(path)};
+  if (!has_key && table->array->has_key) {
+    memcpy(key, table->array->key, sizeof key);
+    has_key = true;
+  }
+  int code = other->last ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK)
+    code = tsx_array_open(table->connection, path, has_key ? key : NULL, TSX_CACHE_AS_IS, table->options.limits.threads,
+                          &other->array, error);
+  tsx_wipe(key, sizeof key);
+  if (code == TSR_OK) {
+    code = tsr_array_schema(other->array->core, as_of, &other->schema, error);
+    if (code == TSR_NOT_FOUND) code = tsr_array_schema(other->array->core, TSR_TIME_NOW, &other->schema, error);
+  }
+  if (code == TSR_OK) *out = other;
+  else label_array_close(table, other);
+  return code;
+}
 
 /* ---- Labels in a group ------------------------------------------------------------------------------------------- */
 /* TileDB-CF and xarray's writers keep the coordinates of a dimension in an array of its own: it has one dimension and
@@ -72,51 +117,113 @@ static const uint8_t *group_label_key(const tsx_table *table) {
   return table->array->has_key ? table->array->key : NULL;
 }
 
-static int group_label_open(tsx_table *table, uint32_t dimension, const char *path, tsr_label_index **index,
-                            tsr_error *error) {
-  const tsr_array_options options = {.key = group_label_key(table), .threads = table->options.limits.threads};
-  tsr_environment *environment = table->connection->environment;
-  tsr_array *values;
-  TSX_TRY(tsr_path_permitted(environment, path, error));
-  TSX_TRY(tsr_array_open(environment, path, &options, &values, error));
-  int code = tsr_label_open_array(values, table->schema, dimension, table->options.limits.memory_bytes, index, error);
-  if (code < 0) tsr_array_close(values);
-  return code;
+/* Returns true if an array beside the table's has the coordinates of a dimension: it is dense, with one dimension of
+ * that datatype and one attribute. */
+static bool is_group_label(const tsx_table *table, uint32_t dimension, const tsr_schema *schema) {
+  return schema->dense && schema->dimension_count == 1 && schema->attribute_count == 1 &&
+         schema->fields[0].datatype == table->schema->fields[dimension].datatype && tsr_label_suits(&schema->fields[1]);
 }
 
-/* Opens the array with the coordinates of dimension number `dimension`. *path is the array's, from sqlite3_malloc; NULL
- * if the group has none. The caller closes the index. */
-static int group_label_find(tsx_table *table, uint32_t dimension, char **path, tsr_label_index **index,
-                            tsr_error *error) {
+/* Opens the array with the coordinates of dimension number `dimension`. *other is NULL if the group has none. The
+ * caller closes it. */
+static int group_label_find(const tsx_table *table, uint32_t dimension, tsx_label_array **other, tsr_error *error) {
   tsr_environment *environment = table->connection->environment;
   const char *name = table->schema->fields[dimension].name;
   tsr_group *group = NULL;
   tsr_group_members *members = NULL;
-  *path = NULL;
-  *index = NULL;
+  char *path = NULL;
+  *other = NULL;
   if (tsx_store_is(table->path))
     return tsx_fail(error, TSR_UNSUPPORTED, "option labels='group': an array in the database is in no group");
   char *directory = group_of_array(table->path);
   if (!directory) return tsx_out_of_memory(error);
   int code = tsr_group_open(environment, directory, group_label_key(table), &group, error);
   if (code == TSR_OK) code = tsr_group_members_open(group, 0, TSR_TIME_NOW, &members, error);
-  if (code == TSR_OK) code = find_group_member(table, directory, members, name, path, error);
-  if (code == TSR_OK && *path) {
-    tsr_error why = {0};
-    code = group_label_open(table, dimension, *path, index, &why);
-    if (code == TSR_CORRUPT) { /* other dimensions or attributes: no coordinates */
-      sqlite3_free(*path);
-      *path = NULL;
-      code = TSR_OK;
-    } else if (code < 0) *error = why;
-  }
+  if (code == TSR_OK) code = find_group_member(table, directory, members, name, &path, error);
+  if (code == TSR_OK && path) code = label_array_open(table, path, other, error);
   tsr_group_members_close(members);
   tsr_group_close(group);
   sqlite3_free(directory);
-  if (code == TSR_OK) return code;
-  sqlite3_free(*path);
-  *path = NULL;
-  return tsx_fail_in("option labels='group'", error);
+  sqlite3_free(path);
+  if (*other && !is_group_label(table, dimension, (*other)->schema)) {
+    label_array_close(table, *other);
+    *other = NULL;
+  }
+  return code == TSR_OK ? TSR_OK : tsx_fail_in("option labels='group'", error);
+}
+
+/* ---- Labels by a path -------------------------------------------------------------------------------------------- */
+
+/* Returns the path that leads from the array `base` to `path`, without the ".." in between; from sqlite3_malloc. */
+static char *path_from(const char *base, const char *path) {
+  const char *scheme = strstr(base, "://");
+  const size_t least = scheme ? (size_t)(scheme + 3 - base) : 0;
+  size_t end = strlen(base);
+  while (end > least && base[end - 1] == '/') end--;
+  for (;;) {
+    size_t up = end;
+    while (!strncmp(path, "./", 2)) path += 2;
+    if (strncmp(path, "../", 3) != 0) break;
+    while (up > least && base[up - 1] != '/') up--;
+    const bool dots = end - up <= 2 && !strncmp(base + up, "..", end - up); /* "", "." or "..": stays as it is */
+    if (dots || (scheme && up == least)) break;
+    while (up > least && base[up - 1] == '/' && up > 1) up--;
+    end = up;
+    path += 3;
+  }
+  if (end == 0) return sqlite3_mprintf("%s", path);
+  return sqlite3_mprintf("%.*s%s%s", (int)end, base, base[end - 1] == '/' ? "" : "/", path);
+}
+
+/* Gives the place of a path in the option labels: relative to the array, or to the database's file if the array is in
+ * the database. */
+static int label_path(const tsx_table *table, const char *text, char **path, tsr_error *error) {
+  if (!sqlite3_strnicmp(text, "db:", 3))
+    return tsx_fail(error, TSR_UNSUPPORTED, "%s names a table of this database: expected the path of a directory",
+                    text);
+  if (tsr_path_absolute(text) || strstr(text, "://")) *path = sqlite3_mprintf("%s", text);
+  else if (tsx_store_is(table->path))
+    return tsx_path_resolve(table->connection->db, table->schema_name, text, path, error);
+  else *path = path_from(table->path, text);
+  return *path ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Finds the attribute `name` that has the coordinates. */
+static int find_coordinate(tsx_label_array *other, const char *name, tsr_error *error) {
+  const tsr_schema *schema = other->schema;
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++)
+    if (!sqlite3_stricmp(schema->fields[f].name, name)) {
+      other->coordinate = f;
+      return TSR_OK;
+    }
+  return tsx_fail(error, TSR_ERROR, "%s has no attribute %s", other->array->path, name);
+}
+
+/* Opens the array that an item of the option labels names: a path, or a path, a dot and an attribute. */
+static int named_label_open(const tsx_table *table, const char *text, tsx_label_array **other, tsr_error *error) {
+  char *path = NULL;
+  int code = label_path(table, text, &path, error);
+  if (code == TSR_OK) code = label_array_open(table, path, other, error);
+  char *dot = path ? strrchr(path, '.') : NULL;
+  if (code == TSR_NOT_FOUND && dot && dot > path && dot[-1] != '/' && !strchr(dot, '/')) {
+    tsr_error why = {0};
+    *dot = 0;
+    const int again = label_array_open(table, path, other, &why);
+    if (again != TSR_NOT_FOUND) {
+      *error = why;
+      code = again;
+      if (code == TSR_OK && (code = find_coordinate(*other, dot + 1, error)) < 0) label_array_close(table, *other);
+    }
+  }
+  sqlite3_free(path);
+  return code;
+}
+
+/* Returns the number of the dimension that the table calls `name`; dimension_count if there is none. */
+static uint32_t find_dimension(const tsx_table *table, const char *name) {
+  uint32_t d = 0;
+  while (d < table->schema->dimension_count && sqlite3_stricmp(tsx_dimension_name(table, d), name)) d++;
+  return d;
 }
 
 /* ---- The columns ------------------------------------------------------------------------------------------------- */
@@ -129,6 +236,12 @@ static bool label_name_taken(const tsx_table *table, const char *name) {
   for (uint32_t i = 0; i < table->label_count; i++)
     if (table->labels[i].name && !sqlite3_stricmp(table->labels[i].name, name)) return true;
   return false;
+}
+
+const char *tsx_dimension_name(const tsx_table *table, uint32_t dimension) {
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (table->columns[i].field == dimension) return table->columns[i].name;
+  return table->schema->fields[dimension].name;
 }
 
 /* Returns the column's name, from sqlite3_malloc: the label's, with _2, _3 and so on appended if another column has
@@ -156,52 +269,134 @@ static tsr_field describe(const tsr_label *label) {
 }
 
 /* Completes a column whose field is described. */
-static int make_label_column(tsx_table *table, tsx_label_column *label, const char *name, tsr_error *error) {
+static int make_label_column(tsx_table *table, tsx_label_column *label, const char *name,
+                             const tsr_enumeration *enumeration, tsr_error *error) {
   if (!(label->name = name_label(table, name))) return tsx_out_of_memory(error);
-  tsx_column_choose(&label->field, NULL, &table->options.shows, &label->column);
+  tsx_column_choose(&label->field, enumeration, &table->options.shows, &label->column);
   tsx_column_prepare(&label->column);
   table->label_count++;
   return TSR_OK;
 }
 
+/* Makes room for `more` labels. */
+static int reserve_labels(tsx_table *table, uint64_t more, tsr_error *error) {
+  tsx_label_column *labels = sqlite3_realloc64(table->labels, (table->label_count + more + 1) * sizeof *labels);
+  if (!labels) return tsx_out_of_memory(error);
+  memset(labels + table->label_count, 0, (more + 1) * sizeof *labels);
+  table->labels = labels;
+  for (uint32_t i = 0; i < table->label_count; i++) labels[i].column.description = &labels[i].field; /* they moved */
+  return TSR_OK;
+}
+
+/* Makes a column of attribute number `value` of another array. */
+static int make_other_column(tsx_table *table, const tsx_label_array *other, uint32_t value, uint32_t dimension,
+                             const char *name, tsr_error *error) {
+  const tsr_field *field = &other->schema->fields[value];
+  const tsr_enumeration *enumeration = NULL;
+  tsx_label_column *label = &table->labels[table->label_count];
+  if (field->enumeration && !table->options.shows.enums_code) {
+    const int code = tsr_array_enumeration(other->array->core, other->schema, field->enumeration, &enumeration, error);
+    if (code < 0) return code;
+  }
+  label->other = other;
+  label->label = value;
+  label->dimension = dimension;
+  label->field = *field;
+  label->field.is_dimension = false; /* it is no dimension of this table */
+  label->field.nullable = true;
+  return make_label_column(table, label, name, enumeration, error);
+}
+
+static void keep_label_array(tsx_table *table, tsx_label_array *other) {
+  other->next = table->label_arrays;
+  table->label_arrays = other;
+}
+
 /* Makes columns of the coordinates in the array's group, with the datatype of the array there. */
 static int make_group_columns(tsx_table *table, tsr_error *error) {
-  int code = TSR_OK;
+  int code = reserve_labels(table, table->schema->dimension_count, error);
   for (uint32_t d = 0; d < table->schema->dimension_count && code == TSR_OK; d++) {
-    tsx_label_column *label = &table->labels[table->label_count];
-    tsr_label_index *index;
-    char *path;
-    if ((code = group_label_find(table, d, &path, &index, error)) < 0) return code;
-    if (!path) continue;
-    const tsr_label described = {.datatype = tsr_label_field(index)->datatype};
-    label->group = path;
-    label->dimension = d;
-    label->field = describe(&described);
-    label->field.name = table->schema->fields[d].name;
-    tsr_label_close(index);
-    code = make_label_column(table, label, label->field.name, error);
-    if (code < 0) sqlite3_free(path);
+    tsx_label_array *other;
+    if ((code = group_label_find(table, d, &other, error)) < 0) return code;
+    if (!other) continue;
+    keep_label_array(table, other);
+    code = make_other_column(table, other, 1, d, table->schema->fields[d].name, error);
   }
   return code;
 }
 
+/* Returns true if an array that another item of the option labels names has an attribute of that name, too. */
+static bool others_have(const tsx_table *table, const tsx_label_array *own, const char *name) {
+  for (const tsx_label_array *other = table->label_arrays; other; other = other->next)
+    for (uint32_t f = 0; f < 1 + other->schema->attribute_count && other != own; f++)
+      if (f != other->coordinate && !sqlite3_stricmp(other->schema->fields[f].name, name)) return true;
+  return false;
+}
+
+/* Fails if another array's coordinates are not those of a dimension, or if it has several dimensions. */
+static int check_coordinates(const tsx_table *table, const tsx_label_array *other, uint32_t value, uint32_t dimension,
+                             tsr_error *error) {
+  const tsr_label_fields fields = {.schema = other->schema, .coordinate = other->coordinate, .value = value};
+  tsr_label_index *index = NULL;
+  const int code = tsr_label_open_array(other->array->core, &fields, table->schema, dimension, 0, &index, error);
+  tsr_label_close(index);
+  return code;
+}
+
+/* Makes columns of all fields of an array that the option labels names, except its coordinates. */
+static int make_named_columns(tsx_table *table, const tsx_label_array *other, uint32_t dimension, tsr_error *error) {
+  const tsr_schema *schema = other->schema;
+  const uint32_t fields = schema->dimension_count + schema->attribute_count;
+  int code = reserve_labels(table, fields, error);
+  for (uint32_t f = 0; f < fields && code == TSR_OK; f++) {
+    const char *name = schema->fields[f].name;
+    if (f == other->coordinate || !tsr_label_suits(&schema->fields[f])) continue;
+    if ((code = check_coordinates(table, other, f, dimension, error)) < 0) break;
+    char *longer = label_name_taken(table, name) || others_have(table, other, name)
+                       ? sqlite3_mprintf("%s_%s", other->last, name)
+                       : sqlite3_mprintf("%s", name);
+    if (!longer) return tsx_out_of_memory(error);
+    table->labels[table->label_count].named = true;
+    code = make_other_column(table, other, f, dimension, longer, error);
+    sqlite3_free(longer);
+  }
+  return code;
+}
+
+/* Opens the arrays that the option labels names, and makes columns of their attributes. All are opened first, since the
+ * names of the columns depend on all of them. */
+static int make_all_named_columns(tsx_table *table, tsr_error *error) {
+  const tsx_option_pairs *pairs = &table->options.shows.label_arrays;
+  tsx_label_array **others = sqlite3_malloc64((pairs->count + UINT64_C(1)) * sizeof(void *));
+  int code = others ? TSR_OK : tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < pairs->count && code == TSR_OK; i++) {
+    if (find_dimension(table, pairs->pairs[i].name) == table->schema->dimension_count)
+      code = tsx_fail(error, TSR_ERROR, "%s has no dimension %s", table->path, pairs->pairs[i].name);
+    else code = named_label_open(table, pairs->pairs[i].value, &others[i], error);
+    if (code == TSR_OK) keep_label_array(table, others[i]);
+  }
+  for (uint32_t i = 0; i < pairs->count && code == TSR_OK; i++) {
+    const uint32_t d = find_dimension(table, pairs->pairs[i].name);
+    code = make_named_columns(table, others[i], d, error);
+  }
+  sqlite3_free(others);
+  return code == TSR_OK ? TSR_OK : tsx_fail_in("option labels", error);
+}
+
 int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema = table->schema;
-  const bool group = table->options.shows.labels == TSX_LABELS_GROUP;
-  const uint64_t room = schema->label_count + (group ? schema->dimension_count : 0);
-  int code = TSR_OK;
-  if (room == 0 || table->options.shows.labels == TSX_LABELS_NONE) return TSR_OK;
-  table->labels = sqlite3_malloc64(room * sizeof *table->labels);
-  if (!table->labels) return tsx_out_of_memory(error);
-  memset(table->labels, 0, room * sizeof *table->labels);
-  for (uint32_t i = 0; i < schema->label_count && code == TSR_OK; i++) {
+  const tsx_labels_shown shown = table->options.shows.labels;
+  int code = reserve_labels(table, schema->label_count, error);
+  for (uint32_t i = 0; i < schema->label_count && shown != TSX_LABELS_NONE && code == TSR_OK; i++) {
     tsx_label_column *label = &table->labels[i];
     label->label = i;
     label->dimension = schema->labels[i].dimension;
     label->field = describe(&schema->labels[i]);
-    code = make_label_column(table, label, schema->labels[i].name, error);
+    code = make_label_column(table, label, schema->labels[i].name, NULL, error);
   }
-  return code == TSR_OK && group ? make_group_columns(table, error) : code;
+  if (code == TSR_OK && shown == TSX_LABELS_GROUP) code = make_group_columns(table, error);
+  if (code == TSR_OK && table->options.shows.label_arrays.count > 0) code = make_all_named_columns(table, error);
+  return code;
 }
 
 void tsx_label_columns_free(tsx_table *table) {
@@ -212,11 +407,15 @@ void tsx_label_columns_free(tsx_table *table) {
       sqlite3_free(state);
     }
     sqlite3_free(table->labels[i].name);
-    sqlite3_free(table->labels[i].group);
   }
   sqlite3_free(table->labels);
   table->labels = NULL;
   table->label_count = 0;
+  while (table->label_arrays) {
+    tsx_label_array *other = table->label_arrays;
+    table->label_arrays = other->next;
+    label_array_close(table, other);
+  }
 }
 
 /* ---- The values -------------------------------------------------------------------------------------------------- */
@@ -231,17 +430,51 @@ static tsx_label_state *find_label_state(const tsx_label_column *label, uint64_t
   return unused;
 }
 
+static int open_label(const tsx_table *table, const tsx_label_column *label, tsr_label_index **index,
+                      tsr_error *error) {
+  const uint64_t memory = table->options.limits.memory_bytes;
+  if (!label->other) return tsr_label_open(table->array->core, table->schema, label->label, memory, index, error);
+  const tsr_label_fields fields = {
+      .schema = label->other->schema, .coordinate = label->other->coordinate, .value = label->label};
+  return tsr_label_open_array(label->other->array->core, &fields, table->schema, label->dimension, memory, index,
+                              error);
+}
+
+/* Looks at the newest schema of a label's array, which was listed just now: fails if it has dropped the attribute, and
+ * takes the texts that were added to the attribute's enumeration. */
+static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_error *error) {
+  const tsx_label_array *other = label->other;
+  const tsr_schema *newest;
+  if (table->options.times.has_as_of) return TSR_OK;
+  int code = tsr_array_schema_listed(other->array->core, TSR_TIME_NOW, &newest, error);
+  if (code < 0 || newest == other->schema) return code;
+  for (uint32_t f = 0; f < newest->dimension_count + newest->attribute_count; f++) {
+    const tsr_field *field = &newest->fields[f];
+    const tsr_enumeration *newer;
+    const tsr_enumeration *old = label->column.enumeration;
+    if (strcmp(field->name, label->field.name) != 0 || field->datatype != label->field.datatype ||
+        field->values_per_cell != label->field.values_per_cell)
+      continue;
+    if (!field->enumeration || !old) return TSR_OK;
+    code = tsr_array_enumeration(other->array->core, newest, field->enumeration, &newer, error);
+    if (code == TSR_OK && newer->datatype == old->datatype && newer->values_per_label == old->values_per_label)
+      label->column.enumeration = newer;
+    return code;
+  }
+  return tsx_fail(error, TSR_ERROR, "%s: the attribute %s has been dropped: open the database again",
+                  other->array->path, label->field.name);
+}
+
 int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
                          tsx_label_state **out, tsr_error *error) {
   tsx_label_state *state = find_label_state(label, since, as_of);
-  int code = TSR_OK;
+  int code = label->other ? tsx_array_permitted(table->connection, label->other->array, error) : TSR_OK;
+  if (code < 0) return code;
   if (!state) {
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);
     *state = (tsx_label_state){0};
-    code = label->group ? group_label_open(table, label->dimension, label->group, &state->index, error)
-                        : tsr_label_open(table->array->core, table->schema, label->label,
-                                         table->options.limits.memory_bytes, &state->index, error);
+    code = open_label(table, label, &state->index, error);
     if (code < 0) {
       sqlite3_free(state);
       return code;
@@ -253,6 +486,7 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
     state->since = since;
     state->as_of = as_of;
     code = tsr_label_look(state->index, since, as_of, error);
+    if (code == TSR_OK && label->other) code = renew_label(table, label, error);
   }
   if (code < 0) return code;
   state->users++;
@@ -299,9 +533,9 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
   tsx_label_state *state = NULL;
   uint8_t *bytes = NULL;
   uint64_t size = 0;
-  if (label->group)
+  if (label->other)
     return tsx_fail(error, TSR_READONLY,
-                    "%.90s.%.100s: the coordinates of a group can be read, but name no row to write", table->name,
+                    "%.90s.%.100s: the values of another array can be read, but name no row to write", table->name,
                     label->name);
   int code = tsx_bytes_convert(value, label->field.datatype, &bytes, &size, error);
   if (code == TSR_OK && label->field.cell_size && size != label->field.cell_size)
@@ -343,7 +577,7 @@ static bool is_chosen(const tsx_table *table, const char *name) {
 static bool numbers_labels(const tsx_table *table, uint32_t dimension) {
   for (uint32_t i = 0; i < table->label_count; i++)
     if (table->labels[i].dimension == dimension &&
-        numbers_label(table->schema->fields[dimension].name, table->labels[i].name))
+        numbers_label(tsx_dimension_name(table, dimension), table->labels[i].name))
       return true;
   return false;
 }
@@ -353,6 +587,7 @@ static bool is_label_shown(const tsx_table *table, const tsx_label_column *label
   const tsx_labels_shown labels = table->options.shows.labels;
   if (labels == TSX_LABELS_HIDDEN) return false;
   if (table->options.shows.columns) return is_chosen(table, label->name);
+  if (label->named) return false;
   return labels == TSX_LABELS_SHOWN || numbers_labels(table, label->dimension);
 }
 

@@ -131,8 +131,45 @@ static void free_columns(tsx_table *table) {
   table->column_count = 0;
 }
 
+/* Returns the number of the column of that name, or column_count. */
+static uint32_t find_column(const tsx_table *table, const char *name) {
+  uint32_t i = 0;
+  while (i < table->column_count && sqlite3_stricmp(table->columns[i].name, name)) i++;
+  return i;
+}
+
+/* Gives columns the names that the option rename has for them, all at once: a=b, b=a exchanges two. */
+static int rename_columns(tsx_table *table, tsr_error *error) {
+  const tsx_option_pairs *renamed = &table->options.shows.renamed;
+  uint32_t *places = sqlite3_malloc64((renamed->count + UINT64_C(1)) * sizeof *places);
+  if (!places) return tsx_out_of_memory(error);
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
+    places[i] = find_column(table, renamed->pairs[i].name);
+    if (places[i] == table->column_count)
+      code = tsx_fail(error, TSR_ERROR, "option rename: %s has no column %s", table->path, renamed->pairs[i].name);
+    for (uint32_t j = 0; j < i && code == TSR_OK; j++)
+      if (places[j] == places[i])
+        code = tsx_fail(error, TSR_ERROR, "option rename: %s has two new names", renamed->pairs[i].name);
+  }
+  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
+    char *name = sqlite3_mprintf("%s", renamed->pairs[i].value);
+    if (!name) code = tsx_out_of_memory(error);
+    else sqlite3_free(table->columns[places[i]].name), table->columns[places[i]].name = name;
+  }
+  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
+    const uint32_t first = find_column(table, renamed->pairs[i].value);
+    for (uint32_t j = first + 1; j < table->column_count && code == TSR_OK; j++)
+      if (!sqlite3_stricmp(table->columns[j].name, renamed->pairs[i].value))
+        code = tsx_fail(error, TSR_ERROR, "option rename: two columns of %s would be called %s", table->path,
+                        renamed->pairs[i].value);
+  }
+  sqlite3_free(places);
+  return code;
+}
+
 /* Removes the columns that the option columns does not name. They were named together with all other fields before, so
- * the option does not affect names. */
+ * the option does not affect names; it names columns as the option rename calls them. */
 static void keep_chosen(tsx_table *table) {
   const tsx_options *options = &table->options;
   if (!options->shows.columns) return;
@@ -239,16 +276,15 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     if ((code = find_labelled(table, column, error)) < 0) return code;
   }
   table->schema = table->declared.labels = schema;
+  if ((code = rename_columns(table, error)) < 0) return code;
   keep_chosen(table);
-  int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
-  if (table->options.shows.labels != TSX_LABELS_NONE) most -= (int)schema->label_count;
-  if (table->options.shows.labels == TSX_LABELS_GROUP) most -= (int)schema->dimension_count;
-  if (most < 0 || table->column_count > (uint32_t)most)
-    return tsx_fail(error, TSR_ERROR,
-                    "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
-                    table->path, table->column_count, most);
   if (!name_hidden(table)) return tsx_out_of_memory(error);
   code = tsx_label_columns_make(table, error);
+  const int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3 - (int)table->label_count;
+  if (code == TSR_OK && (most < 0 || table->column_count > (uint32_t)most))
+    code = tsx_fail(error, TSR_ERROR,
+                    "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
+                    table->path, table->column_count, most < 0 ? 0 : most);
   if (code == TSR_OK) code = check_chosen(table, error);
   return code == TSR_OK ? tsx_column_order_make(table, error) : code;
 }

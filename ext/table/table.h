@@ -282,6 +282,7 @@ typedef struct tsx_table {
   tsx_options options;
   tsx_label_column *labels; /* columns of the array's dimension labels */
   uint32_t label_count;
+  struct tsx_label_array *label_arrays; /* other arrays that have labels; owned */
   tsx_column_order order;
   tsx_table_columns declared;
   tsx_table_cursors cursors;
@@ -363,8 +364,9 @@ uint32_t tsx_access_arguments(const tsx_access *access);
 
 /* ---- labels.c: columns of dimension labels ----------------------------------------------------------------------- */
 /* A label maps each coordinate of a dimension to another value, such as a latitude. Its column follows the dimension's
- * column (see tsx_column_order_make). A comparison with the label becomes ranges of the dimension. With the option
- * labels='group', arrays beside the array in its group serve as labels, too. */
+ * column (see tsx_column_order_make). A comparison with the label becomes ranges of the dimension. Attributes of other
+ * arrays with one dimension serve as labels, too: with the option labels='group' of arrays beside the array in its
+ * group, with labels='dimension=path' of any array. */
 
 /* The values of a label between two times, shared by the cursors that read that state. */
 typedef struct tsx_label_state {
@@ -374,24 +376,36 @@ typedef struct tsx_label_state {
   uint32_t users; /* cursors; 0: the state may be reused, also for other times */
 } tsx_label_state;
 
+typedef struct tsx_label_array { /* another array whose attributes are labels of a dimension */
+  struct tsx_label_array *next;
+  tsx_array *array; /* one reference */
+  char *last; /* the last part of its path, which tells its columns from those of others */
+  const tsr_schema *schema; /* the schema whose attributes the labels show; borrowed from the array */
+  uint32_t coordinate; /* number of the field that has the coordinates */
+} tsx_label_array;
+
 struct tsx_label_column {
   char *name; /* in SQL */
-  uint32_t label; /* number in the schema; meaningless if `group` is set */
-  char *group; /* path of the array in the group that has the coordinates; NULL: a label of the array itself */
+  uint32_t label; /* number in the schema; of a label of another array, the number of the attribute there */
+  const tsx_label_array *other; /* the array that has the values; NULL: a label of the table's own array */
+  bool named; /* by the option labels='dimension=path': hidden */
   uint32_t dimension; /* number of the field */
   tsr_field field; /* describes the values, like an attribute's field */
   tsx_column column; /* how SQL shows the values; without a name and a field number */
   tsx_label_state *states;
 };
 
-/* Returns true if the label is declared to descend along its dimension. A label in a group declares no order. */
+/* Returns true if the label is declared to descend along its dimension. A label of another array declares no order. */
 static inline bool tsx_label_descends(const tsx_table *table, const tsx_label_column *label) {
-  return !label->group && table->schema->labels[label->label].data_order == 2;
+  return !label->other && table->schema->labels[label->label].data_order == 2;
 }
 
 /* Makes the table's label columns, from its schema and its option `labels`. Free them by tsx_label_columns_free. */
 int tsx_label_columns_make(tsx_table *table, tsr_error *error);
 void tsx_label_columns_free(tsx_table *table);
+
+/* Returns the name in SQL of dimension number `dimension`; if the table does not show it, the name in the schema. */
+const char *tsx_dimension_name(const tsx_table *table, uint32_t dimension);
 
 /* Returns the label column with the own number `column`, or NULL. */
 static inline tsx_label_column *tsx_label_column_at(const tsx_table *table, int column) {

@@ -418,7 +418,7 @@ def test_group():
     db.query("SELECT tessera_reset_stats()")
     same(db.query("SELECT count(*), min(y), max(y) FROM g WHERE y_2 BETWEEN 44.5 AND 45.5 AND t_2 = 'b' AND x_2 = 3"), [(6, 9, 11)])
     assert db.value("SELECT value FROM tessera_stats WHERE name = 'rows_returned'") <= 6
-    check_contains(db.error("INSERT INTO g(t_2, y, x, w, v) VALUES('a', 1, 1, 0, 5)").text, "the coordinates of a group can be read")
+    check_contains(db.error("INSERT INTO g(t_2, y, x, w, v) VALUES('a', 1, 1, 0, 5)").text, "the values of another array can be read")
     db.query("INSERT INTO g(t, y, x, w, v) VALUES(0, 1, 1, 0, 5)")
     check_contains(db.error("UPDATE g SET y_2 = 1").text, "cannot be set")
     for name, part in ((os.path.join(folder, "alone"), "option labels='group': "), (None, "an array in the database is in no group")):

@@ -630,9 +630,11 @@ CASE(tsr_label_open) {
 
 CASE(tsr_label_open_array) {
   tsr_array *values = open_in("dense/__labels/l0");
+  const tsr_label_fields label = {.schema = schema_of(values), .value = 1};
   tsr_label_index *index = NULL;
-  TELL(tsr_label_open_array(values, labelled(), wrong ? 9 : 0, 0, &index, e));
-  told >= 0 ? tsr_label_close(index) : tsr_array_close(values);
+  TELL(tsr_label_open_array(values, &label, labelled(), wrong ? 9 : 0, 0, &index, e));
+  if (told >= 0) tsr_label_close(index);
+  tsr_array_close(values);
 }
 
 #define CASE_OF_LABEL(name, read, ...)                                                                                 \

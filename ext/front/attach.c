@@ -1,0 +1,497 @@
+/* attach.c: tessera_attach(path[, options]), tessera_detach(path) and tessera_attached: the arrays of a group as tables.
+ *
+ * The tables are declared in `temp` unless the options say where, so the file of the database stays as it is. Beside
+ * them, an ordinary table tessera_attachments remembers what was attached: so ROLLBACK takes back both, and a second
+ * call knows which tables are its own. One call is a savepoint. It drops what the group has no more, makes what is new,
+ * and leaves alone what has the same declaration.
+ *
+ * Sections: options; what is attached; making and dropping tables; the functions; tessera_attached. */
+#include "front/attach.h"
+
+#include <string.h>
+
+#include "call/function.h"
+#include "connection/errors.h"
+#include "definition/arguments.h"
+#include "front/kept.h"
+#include "sql/options.h"
+#include "table/table.h"
+
+#define MEMORY "tessera_attachments"
+
+/* ---- Options ----------------------------------------------------------------------------------------------------- */
+
+enum {
+  ATTACH_AS,
+  ATTACH_PREFIX,
+  ATTACH_SCHEMA,
+  ATTACH_MEASUREMENT,
+  ATTACH_DEPTH,
+  ATTACH_TABLES,
+  ATTACH_KEEP,
+  ATTACH_AS_OF, /* from here on: options of each table */
+  ATTACH_SINCE,
+  ATTACH_KEY_FILE,
+  ATTACH_MEMORY_MB,
+  ATTACH_CACHE_MB,
+  ATTACH_THREADS,
+  ATTACH_DATETIMES,
+  ATTACH_ENUMS,
+  ATTACH_UINT64
+};
+
+static const tsx_option_spec attach_specs[] = {
+    [ATTACH_AS] = {"as", TSX_TAKES_WORD, 0, 0, TSX_WORDS("auto", "plain", "soma", "cf", "vcf")},
+    [ATTACH_PREFIX] = {"prefix", TSX_TAKES_TEXT, 0, 0, NULL},
+    [ATTACH_SCHEMA] = {"schema", TSX_TAKES_TEXT, 0, 0, NULL},
+    [ATTACH_MEASUREMENT] = {"measurement", TSX_TAKES_TEXT, 0, 0, NULL},
+    [ATTACH_DEPTH] = {"depth", TSX_TAKES_WHOLE, 1, 100, NULL},
+    [ATTACH_TABLES] = {"tables", TSX_TAKES_WHOLE, 1, 100000, NULL},
+    [ATTACH_KEEP] = {"keep", TSX_TAKES_FLAG, 0, 0, NULL},
+    [ATTACH_AS_OF] = {.name = "as_of"},
+    [ATTACH_SINCE] = {.name = "since"},
+    [ATTACH_KEY_FILE] = {"key_file", TSX_TAKES_TEXT, 0, 0, NULL},
+    [ATTACH_MEMORY_MB] = TSX_SPEC_MEMORY_MB,
+    [ATTACH_CACHE_MB] = TSX_SPEC_CACHE_MB,
+    [ATTACH_THREADS] = TSX_SPEC_THREADS,
+    [ATTACH_DATETIMES] = {"datetimes", TSX_TAKES_WORD, 0, 0, TSX_WORDS("iso", "integer")},
+    [ATTACH_ENUMS] = {"enums", TSX_TAKES_WORD, 0, 0, TSX_WORDS("label", "code")},
+    [ATTACH_UINT64] = {"uint64", TSX_TAKES_WORD, 0, 0, TSX_WORDS("text", "signed")}};
+
+typedef struct attach_reading {
+  tsx_attach_options *options;
+  sqlite3_str *rest;
+} attach_reading;
+
+static int keep_text(const char *text, char **kept, tsr_error *error) {
+  sqlite3_free(*kept);
+  *kept = sqlite3_mprintf("%s", text);
+  return *kept ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Adds an option to those of each table. */
+static int pass_on(attach_reading *r, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  const char *name = attach_specs[option].name;
+  uint64_t time = TSR_TIME_NOW;
+  switch (attach_specs[option].kind) {
+  case TSX_TAKES_TEXT: sqlite3_str_appendf(r->rest, ", %s=%Q", name, value->text); break;
+  case TSX_TAKES_WORD: sqlite3_str_appendf(r->rest, ", %s=%s", name, attach_specs[option].words[value->whole]); break;
+  case TSX_TAKES_WHOLE: sqlite3_str_appendf(r->rest, ", %s=%lld", name, (long long)value->whole); break;
+  default: {
+    const int code = tsx_time_value(value->json->value, name, &time, error);
+    if (code < 0) return code;
+    sqlite3_str_appendf(r->rest, ", %s=%llu", name, (unsigned long long)time);
+    if (option == ATTACH_AS_OF) r->options->as_of = time;
+  }
+  }
+  return TSR_OK;
+}
+
+static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  static const tsx_layout_kind kinds[] = {TSX_LAYOUT_AUTO, TSX_LAYOUT_PLAIN, TSX_LAYOUT_SOMA, TSX_LAYOUT_CF,
+                                          TSX_LAYOUT_VCF};
+  attach_reading *r = argument;
+  switch (option) {
+  case ATTACH_AS: r->options->as = kinds[value->whole]; break;
+  case ATTACH_PREFIX: return keep_text(value->text, &r->options->prefix, error);
+  case ATTACH_SCHEMA: return keep_text(value->text, &r->options->schema, error);
+  case ATTACH_MEASUREMENT: return keep_text(value->text, &r->options->measurement, error);
+  case ATTACH_DEPTH: r->options->depth = (uint64_t)value->whole; break;
+  case ATTACH_TABLES: r->options->tables = (uint64_t)value->whole; break;
+  case ATTACH_KEEP: r->options->keep = value->whole; break;
+  default: return pass_on(r, option, value, error);
+  }
+  return TSR_OK;
+}
+
+static void free_options(tsx_attach_options *options) {
+  sqlite3_free(options->prefix);
+  sqlite3_free(options->schema);
+  sqlite3_free(options->measurement);
+  sqlite3_free(options->rest);
+}
+
+/* Reads the options. The caller frees them, also after an error. */
+static int read_options(tsx_connection *connection, sqlite3_value *json, tsx_attach_options *options,
+                        tsr_error *error) {
+  static const tsx_option_list list = TSX_OPTION_LIST(attach_specs);
+  attach_reading r = {.options = options, .rest = sqlite3_str_new(NULL)};
+  *options = (tsx_attach_options){.depth = 16, .tables = 1000, .as_of = TSR_TIME_NOW};
+  int code = tsx_options_read(connection->db, json, &list, take_option, &r, error);
+  if (code == TSR_OK && !options->prefix) code = keep_text("", &options->prefix, error);
+  if (code == TSR_OK && !options->schema) code = keep_text("temp", &options->schema, error);
+  if (code == TSR_OK && sqlite3_str_errcode(r.rest) != SQLITE_OK) code = tsx_out_of_memory(error);
+  options->rest = sqlite3_str_finish(r.rest);
+  return code;
+}
+
+/* ---- What is attached -------------------------------------------------------------------------------------------- */
+
+static int fail_sql(tsx_connection *connection, int result, tsr_error *error) {
+  const int code = result == SQLITE_LOCKED ? TSR_BUSY : tsx_core_code(result);
+  return tsx_fail(error, code, "%s", result == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(connection->db));
+}
+
+/* Runs a statement, and frees its text. */
+static int run(tsx_connection *connection, char *sql, tsr_error *error) {
+  const int result = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return result == SQLITE_OK ? TSR_OK : fail_sql(connection, result, error);
+}
+
+/* Prepares a statement, and frees its text. */
+static int prepare(tsx_connection *connection, char *sql, sqlite3_stmt **statement, tsr_error *error) {
+  const int result = sql ? sqlite3_prepare_v2(connection->db, sql, -1, statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  return result == SQLITE_OK ? TSR_OK : fail_sql(connection, result, error);
+}
+
+/* Steps a statement. Returns 1 with a row, 0 at the end, or an error. */
+static int step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error) {
+  const int result = sqlite3_step(statement);
+  if (result == SQLITE_ROW) return 1;
+  return result == SQLITE_DONE ? 0 : fail_sql(connection, result, error);
+}
+
+static const char *text_at(sqlite3_stmt *statement, int column) {
+  const char *text = (const char *)sqlite3_column_text(statement, column);
+  return text ? text : "";
+}
+
+/* Returns 1 if a database has a table, view or index of that name, 0 if not, or an error. */
+static int has_object(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  int code = prepare(connection,
+                     sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE name = %Q COLLATE NOCASE", schema, name),
+                     &statement, error);
+  if (code == TSR_OK) code = step(connection, statement, error);
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* Makes one SELECT over what is attached in all databases; `columns` are of tessera_attachments and of sqlite_schema,
+ * whose columns are NULL for tables that are missing. Returns NULL in *sql if nothing was ever attached. */
+static int select_attached(tsx_connection *connection, const char *columns, const char *where, char **sql,
+                           tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(connection->db);
+  sqlite3_stmt *names = NULL;
+  const char *schema;
+  int result = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
+  while (code >= 0 && (schema = tsx_schemas_next(names, &result))) {
+    if ((code = has_object(connection, schema, MEMORY, error)) <= 0) continue;
+    sqlite3_str_appendf(out,
+                        "%sSELECT %s, %Q AS of FROM \"%w\"." MEMORY " AS a LEFT JOIN \"%w\".sqlite_schema AS s "
+                        "ON s.name = a.name COLLATE NOCASE AND s.type = 'table' WHERE %s",
+                        sqlite3_str_length(out) ? " UNION ALL " : "", columns, schema, schema, schema, where);
+  }
+  sqlite3_finalize(names);
+  *sql = sqlite3_str_finish(out);
+  if (code >= 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
+  return code < 0 ? code : TSR_OK;
+}
+
+/* Makes tessera_attachments, unless it is there. */
+static int make_memory(tsx_connection *connection, const char *schema, tsr_error *error) {
+  return run(connection,
+             sqlite3_mprintf("CREATE TABLE IF NOT EXISTS \"%w\"." MEMORY "(name TEXT NOT NULL, kind TEXT NOT NULL, "
+                             "path TEXT NOT NULL, member TEXT NOT NULL, root TEXT NOT NULL, semantics TEXT, "
+                             "declaration TEXT NOT NULL)",
+                             schema),
+             error);
+}
+
+/* ---- Making and dropping tables ---------------------------------------------------------------------------------- */
+
+/* Returns the declaration of a table after USING. */
+static char *declaration(const tsx_attachment *all, const tsx_attach_table *table) {
+  return sqlite3_mprintf("%s(%Q%s%s)", table->module ? table->module : "tessera", table->path,
+                         table->options ? table->options : "", all->options->rest ? all->options->rest : "");
+}
+
+/* Drops one table, if it is there, and forgets it. */
+static int drop_table(tsx_connection *connection, const char *schema, const char *name, bool there, tsr_error *error) {
+  int code = there ? run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name), error) : TSR_OK;
+  if (code == TSR_BUSY) {
+    const tsr_error why = *error;
+    return tsx_fail(error, code, "table %s is in use, or another statement is: end it first (%s)", name, why.message);
+  }
+  if (code == TSR_OK)
+    code = run(connection, sqlite3_mprintf("DELETE FROM \"%w\"." MEMORY " WHERE name = %Q", schema, name), error);
+  return code;
+}
+
+typedef struct attached { /* tables of one root, as tessera_attachments has them; all texts from sqlite3_malloc */
+  struct attached_table {
+    char *schema, *name, *declaration;
+    bool there; /* the table exists */
+    bool kept; /* it stays as it is */
+  } * tables;
+  uint32_t count;
+} attached;
+
+static void free_attached(attached *old) {
+  for (uint32_t i = 0; i < old->count; i++) {
+    sqlite3_free(old->tables[i].schema);
+    sqlite3_free(old->tables[i].name);
+    sqlite3_free(old->tables[i].declaration);
+  }
+  sqlite3_free(old->tables);
+}
+
+static int read_attached(tsx_connection *connection, const char *root, attached *old, tsr_error *error) {
+  char *sql = NULL, *where = sqlite3_mprintf("a.root = %Q", root);
+  sqlite3_stmt *statement = NULL;
+  int code = where ? select_attached(connection, "a.name, a.declaration, s.name IS NOT NULL", where, &sql, error)
+                   : tsx_out_of_memory(error);
+  sqlite3_free(where);
+  if (code < 0 || !sql) {
+    sqlite3_free(sql);
+    return code;
+  }
+  code = prepare(connection, sql, &statement, error);
+  while (code >= 0 && (code = step(connection, statement, error)) > 0) {
+    struct attached_table *tables = sqlite3_realloc64(old->tables, (old->count + UINT64_C(1)) * sizeof *tables);
+    if (tables) old->tables = tables;
+    if (!tables) {
+      code = tsx_out_of_memory(error);
+      break;
+    }
+    struct attached_table *table = &tables[old->count++];
+    *table = (struct attached_table){
+        sqlite3_mprintf("%s", text_at(statement, 3)), sqlite3_mprintf("%s", text_at(statement, 0)),
+        sqlite3_mprintf("%s", text_at(statement, 1)), sqlite3_column_int(statement, 2) != 0, false};
+    if (!table->schema || !table->name || !table->declaration) code = tsx_out_of_memory(error);
+  }
+  sqlite3_finalize(statement);
+  return code;
+}
+
+/* Finds the tables that stay as they are: name, schema and declaration are the same. keeps[i]: table i is there. */
+static int find_kept(const tsx_attachment *all, attached *old, bool *keeps, tsr_error *error) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    keeps[i] = false;
+    char *now = declaration(all, &all->tables[i]);
+    if (!now) return tsx_out_of_memory(error);
+    for (uint32_t k = 0; k < old->count && !all->tables[i].missing && !keeps[i]; k++) {
+      struct attached_table *o = &old->tables[k];
+      if (o->kept || !o->there || sqlite3_stricmp(o->schema, all->options->schema) ||
+          strcmp(o->name, all->tables[i].name))
+        continue;
+      o->kept = keeps[i] = !strcmp(o->declaration, now);
+    }
+    sqlite3_free(now);
+  }
+  return TSR_OK;
+}
+
+/* Fails if some database has something of a table's name: the name would then mean another thing than before. */
+static int check_name(tsx_connection *connection, const char *name, tsr_error *error) {
+  sqlite3_stmt *names = NULL;
+  const char *schema;
+  int result = tsx_schemas_prepare(connection->db, &names), code = 0;
+  while (code == 0 && (schema = tsx_schemas_next(names, &result)))
+    if ((code = has_object(connection, schema, name, error)) > 0)
+      code = tsx_fail(error, TSR_EXISTS, "a table %s exists in %s: say a prefix", name, schema);
+  sqlite3_finalize(names);
+  if (code == 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
+  return code;
+}
+
+static int make_table(const tsx_attachment *all, const tsx_attach_table *table, tsr_error *error) {
+  tsx_connection *connection = all->connection;
+  const char *schema = all->options->schema;
+  char *text = declaration(all, table);
+  int code = text ? TSR_OK : tsx_out_of_memory(error);
+  if (code == TSR_OK && !table->missing) code = check_name(connection, table->name, error);
+  if (code == TSR_OK && !table->missing)
+    code = run(connection, sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", schema, table->name, text),
+               error);
+  if (code == TSR_OK)
+    code = run(connection,
+               sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", schema, table->name,
+                               table->missing ? "missing" : "array", table->path, table->member, all->root,
+                               table->semantics, text),
+               error);
+  sqlite3_free(text);
+  return code;
+}
+
+/* Makes the tables what the group is now. *count: how many there are. */
+static int refresh(const tsx_attachment *all, attached *old, bool *keeps, uint64_t *count, tsr_error *error) {
+  tsx_connection *connection = all->connection;
+  *count = 0;
+  int code = find_kept(all, old, keeps, error);
+  for (uint32_t k = 0; k < old->count && code == TSR_OK; k++)
+    if (!old->tables[k].kept)
+      code = drop_table(connection, old->tables[k].schema, old->tables[k].name, old->tables[k].there, error);
+  if (code == TSR_OK) code = make_memory(connection, all->options->schema, error);
+  if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
+  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++) {
+    *count += !all->tables[i].missing;
+    if (!keeps[i]) code = make_table(all, &all->tables[i], error);
+  }
+  return tsx_savepoint_renew(connection, code, error);
+}
+
+/* ---- The functions ----------------------------------------------------------------------------------------------- */
+
+/* Gives the path of a call in the form that identifies it, and the key that is set for it. */
+static int find_root(tsx_connection *connection, const char *text, tsx_attachment *all, tsr_error *error) {
+  if (!sqlite3_strnicmp(text, "db:", 3))
+    return tsx_fail(error, TSR_ERROR, "%s is a table already: expected the path of a group or an array", text);
+  all->connection = connection;
+  all->root = tsx_path_canonical(text);
+  all->has_key = tsx_key_find(connection, text, all->key);
+  return all->root ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int attach(tsx_attachment *all, uint64_t *count, tsr_error *error) {
+  attached old = {0};
+  int code = tsx_members_find(all, error);
+  if (code == TSR_OK) code = tsx_layout_apply(all, error);
+  if (code == TSR_OK) code = tsx_members_name(all, error);
+  bool *keeps = sqlite3_malloc64(all->count + UINT64_C(1));
+  if (code == TSR_OK && !keeps) code = tsx_out_of_memory(error);
+  if (code == TSR_OK) code = tsx_savepoint_begin(all->connection, "db:", error);
+  if (code == TSR_OK) code = read_attached(all->connection, all->root, &old, error);
+  if (code == TSR_OK) code = refresh(all, &old, keeps, count, error);
+  sqlite3_free(keeps);
+  free_attached(&old);
+  return code;
+}
+
+typedef struct kept_search {
+  const char *path, *options;
+  bool found;
+} kept_search;
+
+static int compare_kept(void *argument, const char *path, const char *options, tsr_error *error) {
+  kept_search *search = argument;
+  (void)error;
+  search->found |= !strcmp(path, search->path) && options && !strcmp(options, search->options);
+  return TSR_OK;
+}
+
+/* Remembers a path with its options, unless main does so already: the file may be one that cannot be written. */
+static int keep(tsx_connection *connection, const char *path, const char *options, tsr_error *error) {
+  kept_search search = {.path = path, .options = options ? options : ""};
+  const int code = tsx_kept_each(connection->db, compare_kept, &search, error);
+  return code < 0 || search.found ? code : tsx_kept_remember(connection->db, path, options, error);
+}
+
+/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
+static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
+                       tsr_error *error) {
+  tsx_attach_options options = {0};
+  tsx_attachment all = {.options = &options};
+  uint64_t count = 0;
+  int code = read_options(connection, json, &options, error);
+  if (code == TSR_OK) code = find_root(connection, path, &all, error);
+  if (code == TSR_OK) code = attach(&all, &count, error);
+  if (code == TSR_OK && options.keep && !again)
+    code = keep(connection, all.root, (const char *)sqlite3_value_text(json), error);
+  *tables += count;
+  tsx_attachment_free(&all);
+  free_options(&options);
+  return code;
+}
+
+int tsx_attach_again(tsx_connection *connection, const char *path, const char *options, uint64_t *tables,
+                     tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  sqlite3_value *json = NULL;
+  int code = prepare(connection, sqlite3_mprintf("SELECT %Q", options), &statement, error);
+  if (code == TSR_OK) code = step(connection, statement, error);
+  if (code > 0) {
+    json = sqlite3_value_dup(sqlite3_column_value(statement, 0));
+    code = json ? TSR_OK : tsx_out_of_memory(error);
+  }
+  sqlite3_finalize(statement);
+  if (code == TSR_OK) code = attach_path(connection, path, json, true, tables, error);
+  sqlite3_value_free(json);
+  if (code == TSR_OK) return code;
+  const tsr_error why = *error;
+  return tsx_fail(error, code, "%s, which this database remembers: %s (tessera_detach forgets it)", path, why.message);
+}
+
+void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  uint64_t tables = 0;
+  tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
+  int code = tsx_arguments_check(count, values, 1, &error);
+  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  if (code == TSR_OK && !path) code = tsx_out_of_memory(&error);
+  if (code == TSR_OK) code = attach_path(connection, path, count > 1 ? values[1] : NULL, false, &tables, &error);
+  if (code == TSR_OK) sqlite3_result_int64(context, (sqlite3_int64)tables);
+  tsx_function_end(context, "tessera_attach", code, &error);
+  tsx_connection_remove_table(connection);
+}
+
+void tsx_detach(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsx_attachment all = {0};
+  attached old = {0};
+  tsr_error error = {0};
+  sqlite3_int64 dropped = 0;
+  tsx_connection_add_table(connection);
+  int code = tsx_arguments_check(count, values, 1, &error);
+  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  if (code == TSR_OK) code = path ? find_root(connection, path, &all, &error) : tsx_out_of_memory(&error);
+  if (code == TSR_OK) code = tsx_savepoint_begin(connection, "db:", &error);
+  if (code == TSR_OK) code = read_attached(connection, all.root, &old, &error);
+  for (uint32_t i = 0; i < old.count && code == TSR_OK; i++) {
+    code = drop_table(connection, old.tables[i].schema, old.tables[i].name, old.tables[i].there, &error);
+    dropped += old.tables[i].there;
+  }
+  if (code == TSR_OK && (code = tsx_kept_forget(connection->db, all.root, &error)) > 0) code = TSR_OK;
+  free_attached(&old);
+  if (code == TSR_OK) sqlite3_result_int64(context, dropped);
+  tsx_function_end(context, "tessera_detach", code, &error);
+  tsx_attachment_free(&all);
+  tsx_connection_remove_table(connection);
+}
+
+/* ---- tessera_attached -------------------------------------------------------------------------------------------- */
+
+typedef struct attached_scan {
+  sqlite3_stmt *statement; /* NULL: nothing was ever attached */
+} attached_scan;
+
+static int attached_open(tsx_scan *scan, tsr_error *error) {
+  attached_scan *state = scan->state;
+  char *sql = NULL;
+  int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics",
+                             "(s.name IS NOT NULL OR a.kind = 'missing')", &sql, error);
+  if (code == TSR_OK && sql) return prepare(scan->connection, sql, &state->statement, error);
+  sqlite3_free(sql);
+  return code;
+}
+
+static int attached_next(tsx_scan *scan, tsr_error *error) {
+  attached_scan *state = scan->state;
+  return state->statement ? step(scan->connection, state->statement, error) : 0;
+}
+
+static int attached_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  static const int places[] = {0, 6, 1, 2, 3, 4, 5}; /* in the SELECT */
+  const attached_scan *state = scan->state;
+  (void)error;
+  sqlite3_result_value(context, sqlite3_column_value(state->statement, places[column]));
+  return TSR_OK;
+}
+
+static void attached_close(tsx_scan *scan) { sqlite3_finalize(((attached_scan *)scan->state)->statement); }
+
+const tsx_about tsx_about_attached = {.name = "tessera_attached",
+                                      .usage = "tessera_attached",
+                                      .columns =
+                                          (const char *const[]){"name TEXT", "schema TEXT", "kind TEXT", "path TEXT",
+                                                                "member TEXT", "root TEXT", "semantics TEXT", NULL},
+                                      .same = -1,
+                                      .rows = 20,
+                                      .state_size = sizeof(attached_scan),
+                                      .open = attached_open,
+                                      .next = attached_next,
+                                      .column = attached_column,
+                                      .close = attached_close};

@@ -1,0 +1,215 @@
+/* members.c: walks a group: which arrays it has below it, and what their tables are called.
+ *
+ * A group lists its members by names and paths, which may lead anywhere, also in a circle. Each place is visited once.
+ * What is missing, or outside of tessera_restrict, is noted as missing. Old writers made groups without lists of
+ * members; of these, the arrays in the directories below count. */
+#include "front/attach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "connection/errors.h"
+#include "definition/arguments.h"
+#include "sql/names.h"
+#include "table/table.h"
+
+void tsx_attachment_free(tsx_attachment *all) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    tsx_attach_table *table = &all->tables[i];
+    sqlite3_free(table->member);
+    sqlite3_free(table->path);
+    sqlite3_free(table->name);
+    sqlite3_free(table->options);
+    tsx_array_release(all->connection, table->array);
+  }
+  sqlite3_free(all->tables);
+  sqlite3_free(all->root);
+  tsx_wipe(all->key, sizeof all->key);
+  *all = (tsx_attachment){0};
+}
+
+/* ---- The walk ---------------------------------------------------------------------------------------------------- */
+
+typedef struct walk {
+  tsx_attachment *all;
+  char **visited; /* canonical paths of groups and arrays; owned */
+  uint64_t visited_count, visited_room;
+} walk;
+
+int tsx_members_add(tsx_attachment *all, char *member, const char *path, bool missing, tsr_error *error) {
+  tsx_attach_table *tables = NULL;
+  char *copy = sqlite3_mprintf("%s", path);
+  if (all->count >= all->options->tables) {
+    sqlite3_free(member);
+    sqlite3_free(copy);
+    return tsx_fail(error, TSR_TOOBIG, "%s has more than %llu arrays: raise the option 'tables'", all->root,
+                    (unsigned long long)all->options->tables);
+  }
+  if (member && copy) tables = sqlite3_realloc64(all->tables, (all->count + UINT64_C(1)) * sizeof *tables);
+  if (!tables) {
+    sqlite3_free(member);
+    sqlite3_free(copy);
+    return tsx_out_of_memory(error);
+  }
+  all->tables = tables;
+  tables[all->count++] =
+      (tsx_attach_table){.member = member, .path = copy, .missing = missing, .semantics = missing ? NULL : "plain"};
+  return TSR_OK;
+}
+
+/* Returns 1 on the first visit of a path, 0 on others, or an error. */
+static int visit(walk *w, const char *path, tsr_error *error) {
+  char *canonical = tsx_path_canonical(path);
+  if (!canonical) return tsx_out_of_memory(error);
+  for (uint64_t i = 0; i < w->visited_count; i++)
+    if (!strcmp(w->visited[i], canonical)) {
+      sqlite3_free(canonical);
+      return 0;
+    }
+  if (w->visited_count == w->visited_room) {
+    const uint64_t room = w->visited_room ? 2 * w->visited_room : 64;
+    char **visited = sqlite3_realloc64(w->visited, room * sizeof *visited);
+    if (!visited) {
+      sqlite3_free(canonical);
+      return tsx_out_of_memory(error);
+    }
+    w->visited = visited;
+    w->visited_room = room;
+  }
+  w->visited[w->visited_count++] = canonical;
+  return 1;
+}
+
+/* Returns the name of a member, which is its directory's if it has none, after those of the groups around it. */
+static char *member_name(const char *around, const tsr_group_member *member) {
+  const char *name = member->name;
+  size_t end = strlen(member->path), first;
+  while (end > 0 && member->path[end - 1] == '/') end--;
+  for (first = end; first > 0 && member->path[first - 1] != '/';) first--;
+  char *own = name ? tsx_name_text(name) : sqlite3_mprintf("%.*s", (int)(end - first), member->path + first);
+  char *whole = own ? sqlite3_mprintf("%s%s%s", around, *around ? "/" : "", own) : NULL;
+  sqlite3_free(own);
+  return whole;
+}
+
+/* Returns what is at a member's path; NONE if nothing is, or if it may not be reached. */
+static tsr_object_kind kind_of(const walk *w, const tsr_group_member *member) {
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  tsr_error ignored = {0};
+  if (tsr_path_permitted(w->all->connection->environment, member->path, &ignored) < 0) return TSR_OBJECT_NONE;
+  if (tsr_object_find(w->all->connection->environment, member->path, &kind, &ignored) < 0) return TSR_OBJECT_NONE;
+  return kind;
+}
+
+/* Adds the arrays in the directories below a group that lists no members. */
+static int walk_directories(walk *w, const char *path, const char *around, tsr_error *error) {
+  tsr_objects *objects = NULL;
+  const size_t length = strlen(path);
+  int code = tsr_objects_open(w->all->connection->environment, path, &objects, error);
+  for (uint64_t i = 0; code == TSR_OK && i < objects->count; i++) {
+    const tsr_object *object = &objects->objects[i];
+    if (object->kind != TSR_OBJECT_ARRAY || strncmp(object->path, path, length) != 0) continue;
+    const char *below = object->path + length;
+    while (*below == '/') below++;
+    if (!*below || (code = visit(w, object->path, error)) <= 0) continue;
+    char *name = tsx_name_text(below);
+    char *member = name ? sqlite3_mprintf("%s%s%s", around, *around ? "/" : "", name) : NULL;
+    sqlite3_free(name);
+    code = tsx_members_add(w->all, member, object->path, false, error);
+  }
+  tsr_objects_close(objects);
+  return code < 0 ? code : TSR_OK;
+}
+
+static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error);
+
+static int walk_member(walk *w, const tsr_group_member *member, const char *around, uint64_t depth, tsr_error *error) {
+  const tsr_object_kind kind = kind_of(w, member);
+  char *name = member_name(around, member);
+  if (!name) return tsx_out_of_memory(error);
+  const int first = kind == TSR_OBJECT_NONE ? 1 : visit(w, member->path, error);
+  if (first > 0 && kind != TSR_OBJECT_GROUP)
+    return tsx_members_add(w->all, name, member->path, kind == TSR_OBJECT_NONE, error);
+  const int code = first > 0 ? walk_group(w, member->path, name, depth + 1, error) : first;
+  sqlite3_free(name);
+  return code;
+}
+
+static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error) {
+  tsx_attachment *all = w->all;
+  tsr_group *group = NULL;
+  tsr_group_members *members = NULL;
+  if (depth > all->options->depth)
+    return tsx_fail(error, TSR_TOOBIG, "%s has groups within groups more than %llu deep: raise the option 'depth'",
+                    all->root, (unsigned long long)all->options->depth);
+  int code = tsr_group_open(all->connection->environment, path, all->has_key ? all->key : NULL, &group, error);
+  if (code == TSR_OK) code = tsr_group_members_open(group, TSR_TIME_BEGIN, all->options->as_of, &members, error);
+  for (uint64_t i = 0; code == TSR_OK && i < members->count; i++)
+    code = walk_member(w, &members->members[i], around, depth, error);
+  if (code == TSR_OK && members->count == 0) code = walk_directories(w, path, around, error);
+  tsr_group_members_close(members);
+  tsr_group_close(group);
+  return code;
+}
+
+static int compare_tables(const void *a, const void *b) {
+  const tsx_attach_table *x = a, *y = b;
+  const int order = strcmp(x->member, y->member);
+  return order ? order : strcmp(x->path, y->path);
+}
+
+int tsx_members_find(tsx_attachment *all, tsr_error *error) {
+  walk w = {.all = all};
+  tsr_error why = {0};
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  int code = tsr_path_permitted(all->connection->environment, all->root, error);
+  if (code >= 0) code = visit(&w, all->root, error);
+  if (code >= 0) code = walk_group(&w, all->root, "", 0, &why);
+  if (code == TSR_NOT_FOUND && all->count == 0) { /* a group that is an array, too, counts as a group */
+    code = tsr_object_find(all->connection->environment, all->root, &kind, error);
+    if (code >= 0 && kind == TSR_OBJECT_ARRAY)
+      code = tsx_members_add(all, sqlite3_mprintf(""), all->root, false, error);
+    else if (code >= 0) code = tsx_fail(error, TSR_NOT_FOUND, "there is no group and no array at %s", all->root);
+  } else if (why.code < 0) {
+    *error = why;
+  }
+  for (uint64_t i = 0; i < w.visited_count; i++) sqlite3_free(w.visited[i]);
+  sqlite3_free(w.visited);
+  if (code < 0) return code;
+  if (all->count > 1) qsort(all->tables, all->count, sizeof *all->tables, compare_tables);
+  return TSR_OK;
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+/* Returns the last part of a path. */
+static char *last_name(const char *path) {
+  const tsr_group_member member = {.path = path};
+  return member_name("", &member);
+}
+
+static bool name_is_taken(const tsx_attachment *all, uint32_t before, const char *name) {
+  for (uint32_t i = 0; i < before; i++)
+    if (!sqlite3_stricmp(all->tables[i].name, name)) return true;
+  return false;
+}
+
+int tsx_members_name(tsx_attachment *all, tsr_error *error) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    tsx_attach_table *table = &all->tables[i];
+    char *given = table->name      ? table->name
+                  : *table->member ? sqlite3_mprintf("%s", table->member)
+                                   : last_name(all->root);
+    table->name = NULL;
+    for (char *p = given; p && *p; p++)
+      if (*p == '/') *p = '_';
+    char *name = given ? sqlite3_mprintf("%s%s", all->options->prefix, given) : NULL;
+    for (int number = 2; name && name_is_taken(all, i, name); number++) {
+      sqlite3_free(name);
+      name = sqlite3_mprintf("%s%s_%d", all->options->prefix, given, number);
+    }
+    sqlite3_free(given);
+    if (!(table->name = name)) return tsx_out_of_memory(error);
+  }
+  return TSR_OK;
+}
