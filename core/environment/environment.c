@@ -136,8 +136,8 @@ int tsr__environment_permits(tsr_environment *environment, const char *path, tsr
   const bool remote = tsr__is_s3(path);
   if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, path, error));
   if (environment->bucket_bound && (!remote || !uri_lies_below(path, environment->bucket_bound)))
-    return tsr__fail(error, TSR_PERM, "%s lies outside of %s, to which tessera_restrict has bound this connection",
-                     path, environment->bucket_bound);
+    return tsr__fail(error, TSR_PERM, "%s is outside %s, to which tessera_restrict has bound this connection", path,
+                     environment->bucket_bound);
   const tsr_bound *bound = tsr__bounds_get(&environment->bounds);
   if (!remote) return tsr__bound_permits(bound, &environment->memory, path, NULL, error);
   return bound ? tsr__fail(error, TSR_PERM, "%s: tessera_restrict has bound this connection to a directory", path)

@@ -15,7 +15,7 @@ static int aes_decode(const tsr_filter_context *context, tsr_input *metadata, ts
   uint32_t metadata_parts = tsr__input_u32(metadata), data_parts = tsr__input_u32(metadata);
   uint64_t parts = (uint64_t)metadata_parts + data_parts, sizes[2] = {0, 0};
   if (metadata->failed || !tsr__input_fits(metadata, parts, RECORD))
-    return tsr__fail(error, TSR_CORRUPT, "%llu encrypted parts are named in %llu bytes of metadata",
+    return tsr__fail(error, TSR_CORRUPT, "%llu encrypted parts are listed in %llu bytes of metadata",
                      (unsigned long long)parts, (unsigned long long)metadata->size);
   const uint8_t *records = tsr__input_take(metadata, parts * RECORD);
   for (uint64_t i = 0; i < parts; i++) {

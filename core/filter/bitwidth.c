@@ -153,7 +153,7 @@ static int bitwidth_decode(const tsr_filter_context *context, tsr_input *metadat
   if (width == 0) return TSR_OK;
   uint32_t size = tsr__input_u32(metadata), windows = tsr__input_u32(metadata);
   if (metadata->failed || !tsr__input_fits(metadata, windows, width + 5))
-    return tsr__fail(error, TSR_CORRUPT, "%u windows are named in %llu bytes of metadata", windows,
+    return tsr__fail(error, TSR_CORRUPT, "%u windows are listed in %llu bytes of metadata", windows,
                      (unsigned long long)metadata->size);
   uint8_t *out;
   TSR_TRY(tsr__filter_room(context, size, &out, error));

@@ -41,7 +41,7 @@ static int checksum_decode(const kind *k, tsr_input *metadata, tsr_input data, t
   uint32_t metadata_parts = tsr__input_u32(metadata), data_parts = tsr__input_u32(metadata);
   uint64_t parts = (uint64_t)metadata_parts + data_parts;
   if (metadata->failed || !tsr__input_fits(metadata, parts, 8 + k->digest_size))
-    return tsr__fail(error, TSR_CORRUPT, "%llu checksums are named in %llu bytes of metadata",
+    return tsr__fail(error, TSR_CORRUPT, "%llu checksums are listed in %llu bytes of metadata",
                      (unsigned long long)parts, (unsigned long long)metadata->size);
   uint64_t size = parts * (8 + k->digest_size);
   tsr_input records = tsr__input(tsr__input_take(metadata, size), size);

@@ -32,7 +32,7 @@ static int read_sizes(const tsr_filter_context *context, tsr_input *metadata, co
   uint32_t metadata_parts = tsr__input_u32(metadata), data_parts = tsr__input_u32(metadata);
   uint64_t parts = (uint64_t)metadata_parts + data_parts, compressed = 0;
   if (metadata->failed || !tsr__input_fits(metadata, parts, 8))
-    return tsr__fail(error, TSR_CORRUPT, "%llu parts of metadata and data are named in %llu bytes of metadata",
+    return tsr__fail(error, TSR_CORRUPT, "%llu parts of metadata and data are listed in %llu bytes of metadata",
                      (unsigned long long)parts, (unsigned long long)metadata->size);
   *records = *metadata;
   *sizes = (part_sizes){metadata_parts, (uint32_t)parts, 0, 0};
@@ -42,10 +42,10 @@ static int read_sizes(const tsr_filter_context *context, tsr_input *metadata, co
     *(i < metadata_parts ? &sizes->metadata : &sizes->data) += original;
   }
   if (compressed != tsr__input_left(data))
-    return tsr__fail(error, TSR_CORRUPT, "%llu compressed bytes are named, %llu are there",
-                     (unsigned long long)compressed, (unsigned long long)tsr__input_left(data));
+    return tsr__fail(error, TSR_CORRUPT, "expected %llu compressed bytes, found %llu", (unsigned long long)compressed,
+                     (unsigned long long)tsr__input_left(data));
   if (sizes->metadata > context->most)
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes of metadata are named: at most %llu make sense",
+    return tsr__fail(error, TSR_CORRUPT, "metadata size %llu exceeds the limit of %llu",
                      (unsigned long long)sizes->metadata, (unsigned long long)context->most);
   return TSR_OK;
 }
@@ -311,7 +311,7 @@ static int zstd_decompress(const tsr_filter_context *context, const uint8_t *in,
                                          size); /* even after a failed decode_in_steps, to find the cause */
   if (ZSTD_isError(got)) return fail_zstd(got, TSR_CORRUPT, error);
   if (got != out_size)
-    return tsr__fail(error, TSR_CORRUPT, "zstd gives %llu bytes, %llu are named", (unsigned long long)got,
+    return tsr__fail(error, TSR_CORRUPT, "zstd decoded %llu bytes, expected %llu", (unsigned long long)got,
                      (unsigned long long)out_size);
   return TSR_OK;
 }

@@ -96,7 +96,7 @@ static int decompress_delta(const tsr_filter_context *context, const uint8_t *in
   uint64_t count = tsr__input_u64(&input), left = tsr__input_left(&input);
   if (input.failed || count != out_size / width || out_size % width != 0 ||
       (left != out_size && left != tsr__add_sat(out_size, width)))
-    return tsr__fail(error, TSR_CORRUPT, "%llu values of %u bytes in %llu bytes: %llu bytes should come out",
+    return tsr__fail(error, TSR_CORRUPT, "%llu values of %u bytes in %llu bytes: expected %llu decoded bytes",
                      (unsigned long long)count, width, (unsigned long long)size, (unsigned long long)out_size);
   sums(width, in + input.at, count, 0, out);
   return TSR_OK;
@@ -165,7 +165,7 @@ static int decompress_double_delta(const tsr_filter_context *context, const uint
   if (input.failed || count != out_size / width || (!plain && out_size % width != 0) ||
       left != (plain ? out_size : packed_size(count, width, magnitude)))
     return tsr__fail(
-        error, TSR_CORRUPT, "%llu values of %u bytes, %u bits each, in %llu bytes: %llu bytes should come out",
+        error, TSR_CORRUPT, "%llu values of %u bytes, %u bits each, in %llu bytes: expected %llu decoded bytes",
         (unsigned long long)count, width, magnitude, (unsigned long long)size, (unsigned long long)out_size);
   in += DOUBLE_DELTA_HEADER;
   memcpy(out, in, plain ? out_size : TSR_MIN(count, 2) * width);

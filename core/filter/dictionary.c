@@ -54,7 +54,7 @@ static int read_header(const tsr_filter_context *context, tsr_input *metadata, c
   if (h->data != data->size || h->data % h->number_width != 0 || h->data / h->number_width != cells ||
       (context->strings && h->offsets != tsr__mul_sat(cells, 8)))
     return tsr__fail(error, TSR_CORRUPT,
-                     "%u bytes of numbers and %u of offsets are named: %llu bytes for %llu cells are there", h->data,
+                     "expected %u bytes of numbers and %u of offsets, found %llu bytes for %llu cells", h->data,
                      h->offsets, (unsigned long long)data->size, (unsigned long long)cells);
   return TSR_OK;
 }
@@ -107,7 +107,7 @@ static int dictionary_decode(const tsr_filter_context *context, tsr_input *metad
     at += d.sizes[number];
   }
   if (at != h.text)
-    return tsr__fail(error, TSR_CORRUPT, "the cells give %llu bytes of text, %u are named", (unsigned long long)at,
+    return tsr__fail(error, TSR_CORRUPT, "the cells decode to %llu bytes of text, expected %u", (unsigned long long)at,
                      h.text);
   if (offsets) offsets[cells] = at;
   *data_out = (tsr_part){out, h.text};

@@ -158,13 +158,13 @@ static tsr_filter_context context_of(filter_run *r, uint32_t i, uint8_t *target)
 int tsr__filter_room(const tsr_filter_context *context, uint64_t size, uint8_t **data, tsr_error *error) {
   if (context->target) {
     if (size != context->most)
-      return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: the chunk has %llu", (unsigned long long)size,
+      return tsr__fail(error, TSR_CORRUPT, "decoded size %llu, but the chunk has %llu bytes", (unsigned long long)size,
                        (unsigned long long)context->most);
     *data = context->target;
     return TSR_OK;
   }
   if (size > context->most)
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: at most %llu make sense", (unsigned long long)size,
+    return tsr__fail(error, TSR_CORRUPT, "decoded size %llu exceeds the limit of %llu", (unsigned long long)size,
                      (unsigned long long)context->most);
   TSR_TRY(TSR_ARENA_RAW(context->arena, size, data, error));
   return TSR_OK;
@@ -245,8 +245,8 @@ static int read_chunk_count(tsr_input *in, uint64_t *count, tsr_error *error) {
 
 static int check_chunk_end(const stored_chunk *chunk, tsr_error *error) {
   if (chunk->data.size != chunk->original)
-    return tsr__fail(error, TSR_CORRUPT, "%llu bytes come out: the chunk has %u", (unsigned long long)chunk->data.size,
-                     chunk->original);
+    return tsr__fail(error, TSR_CORRUPT, "decoded size %llu, but the chunk has %u bytes",
+                     (unsigned long long)chunk->data.size, chunk->original);
   if (tsr__input_left(&chunk->metadata) > 0)
     return tsr__fail(error, TSR_CORRUPT, "%llu of %llu bytes of metadata belong to no filter",
                      (unsigned long long)tsr__input_left(&chunk->metadata), (unsigned long long)chunk->metadata.size);

@@ -301,7 +301,7 @@ int tsr__parts_read(tsr_input *metadata, uint64_t data_size, const uint8_t **siz
   uint32_t parts = tsr__input_u32(metadata);
   const uint8_t *list = tsr__input_take(metadata, 4 * (uint64_t)parts);
   if (!list)
-    return tsr__fail(error, TSR_CORRUPT, "%u data parts are named in %llu bytes of metadata", parts,
+    return tsr__fail(error, TSR_CORRUPT, "%u data parts are listed in %llu bytes of metadata", parts,
                      (unsigned long long)metadata->size);
   uint64_t sum = 0;
   for (uint32_t i = 0; i < parts; i++) sum += tsr__load32(list + 4 * (uint64_t)i);

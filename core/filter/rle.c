@@ -62,7 +62,7 @@ static int rle_decompress(const tsr_filter_context *context, const uint8_t *in, 
     poll_at = at + RLE_POLL_BYTES;
   }
   if (at != out_size)
-    return tsr__fail(error, TSR_CORRUPT, "the runs give %llu bytes, %llu are named", (unsigned long long)at,
+    return tsr__fail(error, TSR_CORRUPT, "the runs decode to %llu bytes, expected %llu", (unsigned long long)at,
                      (unsigned long long)out_size);
   return TSR_OK;
 }
@@ -139,8 +139,8 @@ static int decode_strings(const tsr_filter_context *context, tsr_input *metadata
     return tsr__fail(error, TSR_CORRUPT, "strings in %u + %u parts with lengths of %u and %u bytes", metadata_parts,
                      parts, run_width, size_width);
   if (compressed != data.size || (s.strings && offsets != tsr__mul_sat(s.strings->cells, 8)))
-    return tsr__fail(error, TSR_CORRUPT, "%u bytes of runs and %u of offsets are named, %llu and %llu are there",
-                     compressed, offsets, (unsigned long long)data.size,
+    return tsr__fail(error, TSR_CORRUPT, "expected %u bytes of runs and %u of offsets, found %llu and %llu", compressed,
+                     offsets, (unsigned long long)data.size,
                      (unsigned long long)(s.strings ? s.strings->cells * 8 : 0));
   TSR_TRY(tsr__filter_room(context, s.size, &s.out, error));
   uint64_t poll_at = RLE_POLL_BYTES;

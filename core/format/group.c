@@ -20,7 +20,7 @@ static int group_read_text(tsr_input *in, uint64_t size, tsr_arena *arena, char 
   const uint8_t *bytes = tsr__input_take(in, size);
   TSR_TRY(tsr__input_check(in, "it", error));
   if (memchr(bytes, 0, size))
-    return tsr__fail(error, TSR_CORRUPT, "a NUL byte stands before byte %llu", (unsigned long long)in->at);
+    return tsr__fail(error, TSR_CORRUPT, "NUL byte before byte %llu", (unsigned long long)in->at);
   TSR_TRY(TSR_ARENA_COPY(arena, bytes, size, text, error));
   return TSR_OK;
 }

@@ -434,7 +434,7 @@ static int check_fields(schema_decoder *d) {
   const tsr_schema *s = d->schema;
   TSR_TRY(check_names(d));
   if (s->dense) return check_dense(d);
-  if (!s->capacity) return tsr__fail(d->error, TSR_CORRUPT, "a sparse array with tiles of no cells");
+  if (!s->capacity) return tsr__fail(d->error, TSR_CORRUPT, "sparse array has capacity 0");
   if (s->cell_order == TSR_ORDER_HILBERT && s->dimension_count > TSR_HILBERT_DIMENSIONS_MAX)
     return tsr__fail(d->error, TSR_CORRUPT, "Hilbert order over %u dimensions", s->dimension_count);
   return TSR_OK;

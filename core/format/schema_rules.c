@@ -31,7 +31,7 @@ int tsr__schema_write_version(const tsr_schema *schema, uint32_t *version, tsr_e
 
 static int needs(const tsr_schema *schema, uint32_t since, const char *what, tsr_error *error) {
   if (schema->version >= since) return TSR_OK;
-  return tsr__fail(error, TSR_UNSUPPORTED, "%s need format version %u; this array is to have %u", what, since,
+  return tsr__fail(error, TSR_UNSUPPORTED, "%s need format version %u, but this array has %u", what, since,
                    schema->version);
 }
 
@@ -62,7 +62,7 @@ static int check_filter_version(const tsr_schema *schema, const tsr_filter *filt
   default: break;
   }
   if (schema->version >= since) return TSR_OK;
-  return tsr__fail(error, TSR_UNSUPPORTED, "filter %s needs format version %u; this array is to have %u",
+  return tsr__fail(error, TSR_UNSUPPORTED, "filter %s needs format version %u, but this array has %u",
                    tsr__filter_name(filter->type), since, schema->version);
 }
 
@@ -243,7 +243,7 @@ static int check_ordered(const tsr_schema *schema, const tsr_field *field, tsr_e
 
 static int check_fill(const tsr_schema *schema, const tsr_field *field, tsr_error *error) {
   if (!field->fill_size)
-    return tsr__fail(error, TSR_CONSTRAINT, "its fill value has no bytes: TileDB wants one at least");
+    return tsr__fail(error, TSR_CONSTRAINT, "its fill value has no bytes: TileDB needs at least one");
   if (field->cell_size && field->fill_size != field->cell_size)
     return tsr__fail(error, TSR_CONSTRAINT, "its fill value has %llu bytes, its cells %llu",
                      (unsigned long long)field->fill_size, (unsigned long long)field->cell_size);

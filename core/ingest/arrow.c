@@ -398,7 +398,7 @@ static int ingest_arrow_string(const ingest_arrow *a, uint64_t i, const char *na
   const uint8_t *sizes = a->array->buffers[a->array->n_buffers - 1];
   int64_t room;
   if (view[2] < 0 || view[2] >= count || view[3] < 0 || !sizes)
-    return ingest_arrow_broken(name, "a string that lies in no buffer", error);
+    return ingest_arrow_broken(name, "a string outside of all buffers", error);
   memcpy(&room, sizes + (uint64_t)view[2] * 8, 8);
   if ((int64_t)view[3] + view[0] > room || !a->array->buffers[2 + view[2]])
     return ingest_arrow_broken(name, "a string past the end of its buffer", error);
@@ -442,7 +442,7 @@ static int ingest_arrow_convert(const tsr_ingest_kept *c, tsr_datatype from, uin
   tsr_error ignored = {0};
   const int length = tsr_datetime_print(from, (int64_t)*word, text);
   if (length == 0 || tsr_datetime_parse(c->datatype, text, (uint64_t)length, &value, &ignored) < 0)
-    return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is no %s", c->given->name, (long long)*word,
+    return tsr__fail(error, TSR_RANGE, "column '%s': %lld of %s is not a valid %s", c->given->name, (long long)*word,
                      tsr_datatype_name(from), tsr_datatype_name(c->datatype));
   *word = (uint64_t)value;
   return TSR_OK;

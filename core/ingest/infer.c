@@ -418,7 +418,8 @@ int tsr__ingest_decide(tsr_ingest *g, bool must, tsr_error *error) {
       if (c->class == TSR_INGEST_INTEGERS) continue;
     }
     if (c->class == TSR_INGEST_NONE && must)
-      return tsr__fail(error, TSR_MISMATCH, "column '%s': no value decides its type: say types", c->given->name);
+      return tsr__fail(error, TSR_MISMATCH, "column '%s': no value determines its type: give it in types",
+                       c->given->name);
     c->datatype = c->class == TSR_INGEST_NONE && c->given->has_empty ? c->given->empty : datatypes[c->class];
     const tsr_kind kind = tsr_datatype_kind(c->datatype);
     c->values_per_cell = kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES ? TSR_VARIABLE : 1;

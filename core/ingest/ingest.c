@@ -246,8 +246,9 @@ static int ingest_fill_up(tsr_ingest_kept *c, uint64_t rows, tsr_error *error) {
 /* Converts the integers of the growing part to reals. */
 static int ingest_to_reals(tsr_ingest_kept *c, tsr_error *error) {
   if (c->seen.wide)
-    return tsr__fail(error, TSR_MISMATCH, "column '%s': REAL beside an integer past 2^53 (row %llu): say types",
-                     c->given->name, (unsigned long long)c->seen.wide_row);
+    return tsr__fail(error, TSR_MISMATCH,
+                     "column '%s': REAL beside an integer past 2^53 (row %llu): give the type in types", c->given->name,
+                     (unsigned long long)c->seen.wide_row);
   for (uint64_t i = 0; i < c->growing.values.size / 8; i++) {
     int64_t integer;
     memcpy(&integer, c->growing.values.data + i * 8, 8);
@@ -268,9 +269,9 @@ static int ingest_meet(tsr_ingest *g, tsr_ingest_kept *c, tsr_ingest_class class
   if (c->class == class) return TSR_OK;
   if (c->class == TSR_INGEST_INTEGERS && class == TSR_INGEST_REALS) return ingest_to_reals(c, error);
   if (c->class != TSR_INGEST_NONE)
-    return tsr__fail(error, TSR_MISMATCH, "column '%s': %s beside %s, which came first, in row %llu: say types",
-                     c->given->name, ingest_class_name(class), ingest_class_name(c->class),
-                     (unsigned long long)c->seen.first_row);
+    return tsr__fail(error, TSR_MISMATCH,
+                     "column '%s': %s beside %s, which came first, in row %llu: give the type in types", c->given->name,
+                     ingest_class_name(class), ingest_class_name(c->class), (unsigned long long)c->seen.first_row);
   if (c->is_dimension && class == TSR_INGEST_BLOBS)
     return tsr__fail(error, TSR_CONSTRAINT, "column '%s': a BLOB cannot be a dimension", c->given->name);
   c->class = class;
@@ -340,8 +341,8 @@ int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_er
     return put_word(c, &value, error);
   } else if (past)
     return tsr__fail(error, TSR_MISMATCH,
-                     "column '%s': the integer %lld is past 2^53, and the column has REALs: say types", c->given->name,
-                     (long long)value);
+                     "column '%s': the integer %lld is past 2^53, and the column has REALs: give the type in types",
+                     c->given->name, (long long)value);
   const double real = (double)value;
   return put_word(c, &real, error);
 }
@@ -375,8 +376,8 @@ static int parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t si
     value = value * 10 + digit;
   }
   if (i != size || size == (uint64_t)negative)
-    return tsr__fail(error, TSR_MISMATCH, "column '%s': '%.*s' is no %s", c->given->name, (int)TSR_MIN(size, 40), text,
-                     tsr_datatype_name(c->datatype));
+    return tsr__fail(error, TSR_MISMATCH, "column '%s': '%.*s' is not a valid %s", c->given->name,
+                     (int)TSR_MIN(size, 40), text, tsr_datatype_name(c->datatype));
   fits &= c->is_unsigned ? !negative || !value : value <= (uint64_t)INT64_MAX + negative;
   if (!fits)
     return tsr__fail(error, TSR_RANGE, "column '%s': %.*s does not fit %s", c->given->name, (int)TSR_MIN(size, 40),
@@ -439,7 +440,7 @@ int tsr__ingest_set_unsigned(tsr_ingest *g, uint32_t column, uint64_t value, tsr
 static int check_cell(const tsr_ingest_kept *c, uint64_t size, tsr_error *error) {
   const uint64_t each = tsr_datatype_size(c->datatype);
   if (c->values_per_cell == TSR_VARIABLE ? size % each == 0 : size == each * c->values_per_cell) return TSR_OK;
-  return tsr__fail(error, TSR_MISMATCH, "column '%s': %llu bytes are no cell of %s", c->given->name,
+  return tsr__fail(error, TSR_MISMATCH, "column '%s': %llu bytes are not a cell of %s", c->given->name,
                    (unsigned long long)size, tsr_datatype_name(c->datatype));
 }
 
@@ -544,7 +545,7 @@ static int check_known(const tsr_ingest_kept *c, tsr_error *error) {
   const int found = tsr_label_coordinate_of(c->given->label, text ? bytes : value,
                                             c->growing.values.size - c->growing.before, coordinate, error);
   if (found != 0) return TSR_MIN(found, TSR_OK);
-  return tsr__fail(error, TSR_RANGE, "column '%s': its value is none of the label's", c->given->name);
+  return tsr__fail(error, TSR_RANGE, "column '%s': value not found in dimension label", c->given->name);
 }
 
 /* Ends the current row in one column: null if it was not set. */

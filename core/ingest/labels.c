@@ -168,7 +168,7 @@ static int find_values(const ingest_different *v, const tsr_label_index *index, 
     const int found = tsr_label_coordinate_of(index, v->is_text ? bytes : value, size, coordinate, error);
     if (found < 0) return found;
     if (!found)
-      return tsr__fail(error, TSR_RANGE, "column '%s': number %llu of its values is none of the label's",
+      return tsr__fail(error, TSR_RANGE, "column '%s': value number %llu not found in dimension label",
                        v->column->given->name, (unsigned long long)i + 1);
     memcpy(&v->places[i], coordinate, 8);
   }

@@ -103,7 +103,7 @@ static int read_lease(leasing *l, const tsr_entry *entry) {
   int rc = tsr__store_read_all(l->store, entry->name, LEASE_SIZE, &text, l->error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&text, 0, l->error);
   if (rc >= 0 && !lease_decode((const char *)text.data, holder, &seconds))
-    rc = tsr__fail(l->error, TSR_CORRUPT, "%s is no lease of this version", entry->name);
+    rc = tsr__fail(l->error, TSR_CORRUPT, "%s is not a lease of this version", entry->name);
   tsr__buffer_release(&text);
   if (rc < 0) return rc;
   l->own = strcmp(holder, l->environment->lease_holder) == 0;

@@ -24,7 +24,7 @@ static int axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t co
   const tsr_schema *schema = run->snapshot->schema;
   if (key->field >= run->input.field_count || schema->fields[key->field].values_per_cell != 1 ||
       tsr_datatype_kind(schema->fields[key->field].datatype) == TSR_KIND_FLOAT)
-    return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could say a key", key->field);
+    return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", key->field);
   for (key->axis = 0; key->axis < run->grouping.axis_count; ++key->axis) {
     const query_axis *a = &run->grouping.axes[key->axis];
     if (a->field == key->field && (uint64_t)a->low == low && a->count == count && a->plain == key->plain) return TSR_OK;
@@ -109,7 +109,7 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
       continue;
     }
     if (made->field >= run->input.field_count)
-      return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could say a key", made->field);
+      return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", made->field);
     made->has_null = !made->plain && (!schema->dense || !schema->fields[key->field].is_dimension);
     if (made->plain) run->grouping.grid = run->grouping.grid && find_range(run, made);
     else made->extent = (uint64_t)key->number_count + made->has_null;

@@ -268,7 +268,7 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
   if (node->operand_count < limits[0] || (limits[1] < 9 && node->operand_count > limits[1]))
     return tsr__fail(error, TSR_ERROR, "node %u: %u operands", n, node->operand_count);
   for (uint32_t i = 0; i < node->operand_count; i++)
-    if (node->operands[i] >= n) return tsr__fail(error, TSR_ERROR, "node %u: an operand is no earlier node", n);
+    if (node->operands[i] >= n) return tsr__fail(error, TSR_ERROR, "node %u: an operand is not an earlier node", n);
   if (node->operation == TSR_OP_FIELD && node->field >= fields)
     return tsr__fail(error, TSR_ERROR, "node %u: no field %u", n, node->field);
   if (node->operation == TSR_OP_CONSTANT &&
@@ -282,7 +282,7 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
   if (!table || table->field >= fields) return tsr__fail(error, TSR_ERROR, "node %u: a table without a field", n);
   const tsr_value_type type = field_type(&schema->fields[table->field]).type;
   if (type != TSR_VALUE_INTEGER && type != TSR_VALUE_UNSIGNED && type != TSR_VALUE_INSTANT)
-    return tsr__fail(error, TSR_ERROR, "node %u: a table of %s, which is no integer", n,
+    return tsr__fail(error, TSR_ERROR, "node %u: a table of %s, which is not an integer", n,
                      schema->fields[table->field].name);
   if (table->type != TSR_VALUE_INTEGER && table->type != TSR_VALUE_REAL && table->type != TSR_VALUE_TEXT &&
       table->type != TSR_VALUE_NUMBER && table->type != TSR_VALUE_NULL)

@@ -159,7 +159,7 @@ static int query_at_make(tsr_query_run *run, tsr_error *error) {
     if (aggregate->function != TSR_AGGREGATE_AT) continue;
     of = aggregate->of < run->query.aggregate_count ? &run->query.aggregates[aggregate->of] : NULL;
     if (!of || !of->has_argument || (of->function != TSR_AGGREGATE_MIN && of->function != TSR_AGGREGATE_MAX))
-      return tsr__fail(error, TSR_ERROR, "aggregate %u is no minimum or maximum", aggregate->of);
+      return tsr__fail(error, TSR_ERROR, "aggregate %u is not a minimum or maximum", aggregate->of);
     query_at *at = &run->extremes.list[run->extremes.count++];
     *at = (query_at){
         .aggregate = a, .measure = run->layout.measure_of[aggregate->of], .value = run->extremes.value_of[a]};

@@ -241,7 +241,7 @@ static int find_box(tsr_snapshot *snapshot, uint32_t f, tsr_arena *arena, tsr_pl
     const uint64_t a = tsr__key(datatype, fragment->metadata.non_empty_domain[d].low),
                    b = tsr__key(datatype, fragment->metadata.non_empty_domain[d].high);
     if (a < grid->low_key[d] || a > b || b - grid->low_key[d] > grid->last[d])
-      return tsr__fail(error, TSR_CORRUPT, "fragment %s: its non-empty domain lies outside the domain on %s",
+      return tsr__fail(error, TSR_CORRUPT, "fragment %s: its non-empty domain is outside the domain on %s",
                        fragment->name, snapshot->schema->fields[d].name);
     low[d] = a - grid->low_key[d];
     high[d] = b - grid->low_key[d];

@@ -382,7 +382,7 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *response, tsr_cred
   int64_t expires = INT64_MAX;
   char time[64];
   if (!read_json_object((char *)response->data, members, sizeof members / sizeof *members))
-    return tsr__fail(error, TSR_DENIED, "the answer is no JSON object");
+    return tsr__fail(error, TSR_DENIED, "the answer is not a JSON object");
   const tsr_text_part when = members[3].text;
   if (when.size > 0) {
     if (when.size >= sizeof time) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");

@@ -103,7 +103,7 @@ static int check_key(const tsr_s3_scope *scope, const char *key, bool listing, t
   const bool below = prefix == 0 || (listing ? strncmp(key, scope->prefix, prefix) == 0 && key[prefix] == '/'
                                              : tsr__s3_key_is_below(key, scope->prefix));
   return below ? TSR_OK
-               : tsr__fail(error, TSR_PERM, "s3://%s/%.300s lies outside the scope %.200s", scope->bucket, key,
+               : tsr__fail(error, TSR_PERM, "s3://%s/%.300s is outside the scope %.200s", scope->bucket, key,
                            scope->name);
 }
 

@@ -244,7 +244,7 @@ static tsr_s3_outcome s3_judge(tsr_s3_state *state, const tsr_s3_failure *failur
     return tsr__s3_fail(state, TSR_NOT_FOUND, code, "no such upload");
   case MEANS_DENIED: return tsr__s3_fail(state, TSR_DENIED, code, "refused");
   case MEANS_MET: return tsr__s3_fail(state, TSR_EXISTS, code, "it exists already");
-  case MEANS_RANGE: return tsr__s3_fail(state, TSR_CORRUPT, code, "the range lies outside the object");
+  case MEANS_RANGE: return tsr__s3_fail(state, TSR_CORRUPT, code, "the range is outside the object");
   case MEANS_REFUSED: break;
   }
   if (status == 400 && *state->http.response.bucket_region &&
@@ -329,7 +329,7 @@ static int s3_get_prepare(tsr_s3_state *state, tsr_error *error) {
     return tsr__fail(error, TSR_TOOBIG, "%" PRIu64 " bytes requested, room for %" PRIu64, call->get.size, limit);
   if (call->get.range != TSR_S3_WHOLE && call->get.size == 0) return tsr__fail(error, TSR_RANGE, "a range of 0 bytes");
   if (call->get.range == TSR_S3_RANGE && !tsr__add(call->get.offset, call->get.size, &last))
-    return tsr__fail(error, TSR_CORRUPT, "the range lies outside the object");
+    return tsr__fail(error, TSR_CORRUPT, "the range is outside the object");
   state->http.most = limit - state->got.have;
   if (call->get.into) {
     state->http.into = (uint8_t *)call->get.into + state->got.have;
@@ -526,7 +526,7 @@ static int check_pages(const tsr_s3_objects *objects, uint64_t from, tsr_error *
   const char *last = objects->at[from - 1].key; /* the greatest of its page: each page is sorted on arrival */
   for (uint64_t i = from; i < objects->count; i++)
     if (strcmp(objects->at[i].key, last) <= 0)
-      return tsr__fail(error, TSR_CORRUPT, "a key of an earlier page once more");
+      return tsr__fail(error, TSR_CORRUPT, "the listing repeated a key from an earlier page");
   return TSR_OK;
 }
 

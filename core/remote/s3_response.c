@@ -135,7 +135,7 @@ static int s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_ar
     pass_space(xml);
     TSR_TRY(rc = pass_remark(xml, error));
   } while (rc > 0);
-  if (!xml_has(xml, "<")) return s3_xml_fail(xml, "it is no XML", error);
+  if (!xml_has(xml, "<")) return s3_xml_fail(xml, "it is not XML", error);
   if (xml_has(xml, "<!")) return s3_xml_fail(xml, "a document type is not allowed", error);
   xml->at++;
   return open_element(xml, name, error);
@@ -345,7 +345,7 @@ static int read_fields(tsr_s3_xml *xml, const answer_field *fields, unsigned cou
       if (s3_xml_is(name, fields[i].name)) field = &fields[i];
     if (!field) TSR_TRY(s3_xml_skip(xml, error));
     else if (!field->text) TSR_TRY(field->read(xml, field->into, error));
-    else if (*field->text) return s3_xml_fail(xml, "an element stands twice", error);
+    else if (*field->text) return s3_xml_fail(xml, "duplicate element", error);
     else TSR_TRY(s3_xml_text(xml, field->text, error));
   }
   return rc;
@@ -358,7 +358,7 @@ static int parse_size(const tsr_s3_xml *xml, const char *text, uint64_t *size, t
   if (!text || !*text) return s3_xml_fail(xml, "an object without a size", error);
   for (; *text; text++)
     if (*text < '0' || *text > '9' || !tsr__mul(sum, 10, &sum) || !tsr__add(sum, (uint64_t)(*text - '0'), &sum))
-      return s3_xml_fail(xml, "a size that is no number", error);
+      return s3_xml_fail(xml, "a size that is not a number", error);
   if (sum > INT64_MAX) return s3_xml_fail(xml, "a size that no object can have", error);
   *size = sum;
   return TSR_OK;
@@ -396,7 +396,7 @@ static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
                                  {"Region", &read.region, NULL, NULL},
                                  {"Endpoint", &read.endpoint, NULL, NULL},
                                  {"Key", &read.key, NULL, NULL}};
-  if (failure->code) return s3_xml_fail(xml, "an element stands twice", error);
+  if (failure->code) return s3_xml_fail(xml, "duplicate element", error);
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
   if (!read.code || !*read.code) return s3_xml_fail(xml, "an error without a code", error);
   *failure = (tsr_s3_failure){read.code,
@@ -427,7 +427,7 @@ static int open_answer(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_ar
   if (wanted && s3_xml_is(root, wanted)) return 0;
   if (s3_xml_is(root, "Error")) TSR_TRY(read_failure(xml, failure, error));
   else if (s3_xml_is(root, "ErrorResponse")) TSR_TRY(read_wrapped_failure(xml, failure, error));
-  else return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is no <%s>", wanted ? wanted : "Error");
+  else return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is not a <%s>", wanted ? wanted : "Error");
   TSR_TRY(s3_xml_close(xml, error));
   return 1;
 }

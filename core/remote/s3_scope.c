@@ -111,7 +111,7 @@ static int keep_texts(tsr_s3_scope *scope, tsr_error *error) {
   TSR_TRY(keep_option(scope, &o->storage_class, "storage_class", error));
   o->provider = o->key_id = o->secret = o->session_token = NULL; /* the provider keeps them */
   if (o->region && !has_only(o->region, "-", sizeof scope->signing.region - 1))
-    return tsr__fail(error, TSR_ERROR, "region: '%.64s' is none", o->region);
+    return tsr__fail(error, TSR_ERROR, "'%.64s' is not a region", o->region);
   if (o->sse && strcmp(o->sse, "AES256") && strcmp(o->sse, "aws:kms"))
     return tsr__fail(error, TSR_ERROR, "sse: '%.64s' is neither 'AES256' nor 'aws:kms'", o->sse);
   if (o->kms_key_id && (!o->sse || strcmp(o->sse, "aws:kms")))
@@ -165,7 +165,7 @@ static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
 static int open_scope_provider(tsr_s3_scope *scope, const tsr_s3_options *given, tsr_error *error) {
   tsr_provider_kind kind = given->key_id && *given->key_id ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
   if (given->provider && *given->provider && !tsr__provider_kind_of(given->provider, &kind))
-    return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is none of keys, env, profile, anonymous, auto",
+    return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is not one of keys, env, profile, anonymous, auto",
                      given->provider);
   const bool has_keys = (given->key_id && *given->key_id) || (given->secret && *given->secret);
   if (has_keys && kind != TSR_PROVIDER_KEYS)

@@ -136,7 +136,7 @@ typedef struct posix_place {
 static int fail_place(const posix_place *p, int number, const char *what, tsr_error *error) {
   if (!p->bound || number != ELOOP) return posix_fail_system(number, what, error);
   return tsr__fail(error, TSR_PERM,
-                   "is a symbolic link, or lies behind one; tessera_restrict has bound this connection, and it "
+                   "is a symbolic link or is reached through one; tessera_restrict has bound this connection, and it "
                    "follows none within arrays");
 }
 

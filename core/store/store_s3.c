@@ -429,7 +429,7 @@ static int s3_list_many(tsr_store *store, const char *const *paths, uint64_t cou
 static int s3_list(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
   tsr_stamp stamp;
   TSR_TRY(s3_list_many(store, &path, 1, listing, &stamp, error));
-  return listing->missing ? tsr__fail(error, TSR_NOT_FOUND, "nothing lies below this prefix") : TSR_OK;
+  return listing->missing ? tsr__fail(error, TSR_NOT_FOUND, "nothing exists under this prefix") : TSR_OK;
 }
 
 static int s3_stamp_many(tsr_store *store, const char *const *paths, uint64_t count, tsr_stamp *stamps,
@@ -589,7 +589,8 @@ static int s3_make_directory(tsr_store *store, const char *path, tsr_error *erro
       .kind = TSR_S3_LIST, .key = key.text, .list.delimiter = '/', .list.most = TREE_MAX, .list.objects = &entries};
   int rc = one_call(s, &call, error);
   for (uint64_t i = 0; rc >= 0 && i < entries.count; i++)
-    if (!is_proof(&key, entries.at[i].key)) rc = tsr__fail(error, TSR_EXISTS, "something lies below this prefix");
+    if (!is_proof(&key, entries.at[i].key))
+      rc = tsr__fail(error, TSR_EXISTS, "something already exists under this prefix");
   tsr__s3_objects_release(&entries);
   if (rc >= 0) rc = tsr__random(random, sizeof random, error);
   for (int i = 0; rc >= 0 && i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);

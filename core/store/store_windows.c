@@ -129,7 +129,7 @@ static DWORD windows_number(NTSTATUS status) {
 
 static int windows_fail_link(tsr_error *error) {
   return tsr__fail(error, TSR_PERM,
-                   "is a symbolic link, or lies behind one; tessera_restrict has bound this connection, and it "
+                   "is a symbolic link or is reached through one; tessera_restrict has bound this connection, and it "
                    "follows none within arrays");
 }
 
@@ -856,7 +856,7 @@ int tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **
   void *block;
   if (!*path) return tsr__fail(error, TSR_ERROR, "the path of a directory is empty");
   const char *wrong = tsr__wide_full(path, &full);
-  if (wrong) return tsr__fail(error, TSR_NOT_FOUND, "%s is no path of a directory: %s", path, wrong);
+  if (wrong) return tsr__fail(error, TSR_NOT_FOUND, "%s is not the path of a directory: %s", path, wrong);
   char *root = tsr__wide_form(full.text);
   if (!root) return tsr__fail(error, TSR_NOMEM, "no memory for a path");
   const size_t size = strlen(root) + 1;

@@ -74,7 +74,7 @@ static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, 
     const tsr_field *field = &schema->fields[d];
     uint64_t low = tsr__key(field->datatype, intervals[d].low), high = tsr__key(field->datatype, intervals[d].high);
     if (low > high || low < grid->low_key[d] || high - grid->low_key[d] > grid->last[d])
-      return tsr__fail(error, TSR_RANGE, "dimension '%s': the box is no part of the domain", field->name);
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': the box is not inside the domain", field->name);
     b->low[d] = low - grid->low_key[d];
     b->count[d] = high - low + 1;
     b->tile_low[d] = b->low[d] / grid->extent[d];

@@ -76,7 +76,7 @@ def test_columns_of_mixed_types_are_refused():
     db = database()
     refused(db, "row 2: column 'column1': TEXT beside INTEGER, which came first, in row 1", "SELECT * FROM (VALUES(1), ('x'))")
     refused(db, "row 2: column 'column1': REAL beside TEXT", "SELECT * FROM (VALUES('x'), (2.5))")
-    refused(db, "column 'b': no value decides its type: say types", "SELECT 1 AS a, NULL AS b")
+    refused(db, "column 'b': no value determines its type: give it in types", "SELECT 1 AS a, NULL AS b")
     refused(db, "REAL beside an integer past 2^53 (row 1)", "SELECT * FROM (VALUES(9007199254740993), (0.5))")
     refused(db, "row 2: column 'column1': the integer 9007199254740993 is past 2^53", "SELECT * FROM (VALUES(0.5), (9007199254740993))")
     same(make(db, "exact", "SELECT * FROM (VALUES(9007199254740992), (0.5))"), 2)
@@ -567,7 +567,7 @@ def test_replace_in_the_database():
     same(db.query("SELECT * FROM t"), [("a", 1)])
     db.query("ROLLBACK")
     same(db.query("SELECT count(*), sum(v) FROM t"), [(6, 153)])
-    not_replaced(db, "db:t", "no value decides", "SELECT NULL AS a")
+    not_replaced(db, "db:t", "no value determines", "SELECT NULL AS a")
     not_replaced(db, "db:t", "coordinates of an earlier row", "SELECT 0.5 AS a, 1 AS v UNION ALL SELECT 0.5, 2", dimensions=["a"])
     same(db.query("SELECT count(*), sum(v) FROM t"), [(6, 153)], "an error takes the drop back")
     same(replace(db, "db:t", "SELECT x, v FROM t WHERE y = 5", dimensions=["x"]), 3)
@@ -615,7 +615,7 @@ def test_statements_that_are_refused():
     db = database()
     db.query("CREATE TABLE plain(a)")
     for sql, part in (("DELETE FROM plain", "expected a SELECT"), ("SELECT 1; SELECT 2", "another follows"), ("SELECT 1; -- c\n; SELECT 2", "another follows at '-- c"), ("SELECT 1; /* c */ nothing", "another follows"), ("SELECT ?", "parameters"), ("SELEC", "syntax error"), ("", "expected a SELECT"), ("-- c", "expected a SELECT"),
-                      ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value decides")):
+                      ("SELECT 1 AS a, 2 AS A", "two columns are called 'A'"), ("SELECT abs(-9223372036854775808)", "integer overflow"), ("SELECT 1 AS a WHERE 0", "no value determines")):
         refused(db, part, sql)
     for options, part in (('{"x":1}', "no option is called 'x': if_exists"), ('{"if_exists":"drop"}', "expected fail, append or replace"), ('{"kind":"dense","kind":"dense"}', "given twice"), ('{"kind":"thin"}', "expected dense or sparse"), ('{"capacity":0}', "from 1 to"),
                           ('{"labels":{"a":"b"}}', "needs an attribute"), ('{"explain":1}', "expected true or false"), ("[]", ""), ('{"filters":{"a":"none, zstd"}}', "none cannot be combined with other filters")):

@@ -101,7 +101,7 @@ def test_lines_that_are_not_sound():
                        ('a,b\n1,x"y\n', "line 2: a quote within a field"), ('a,b\n"1\n2",3\n4,"x\n', "line 4: a quote that is opened and not closed"), ("", "is empty"), ("a,,b\n1,2,3\n", "column 2 has no name"),
                        ("a,A\n1,2\n", "two columns are called 'A'")):
         refused(db, part, text)
-    refused(db, "line 3: column 'a': 'x' is no INT8", "a\n1\nx\n", types={"a": "INT8"})
+    refused(db, "line 3: column 'a': 'x' is not a valid INT8", "a\n1\nx\n", types={"a": "INT8"})
     refused(db, "line 2: column 'a': 'x' is not a number", "a\nx\n", types={"a": "FLOAT32"})
     got = json.loads(make(db, 'a,b\n1,2\nbad\n3,4\n5,"x"y\n6,"7\n8,9\n', on_error="skip"))
     same((got["rows"], got["skipped"], got["lines"]), (3, 3, [3, 5, 6]))

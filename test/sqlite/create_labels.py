@@ -169,7 +169,7 @@ def test_append():
         same(make(db, path, "SELECT 2 AS y, 6.0 AS lon, -3.0 AS v", if_exists="append"), 1)
         same(make(db, path, "SELECT 47.5 AS lat, 7.0 AS lon, -4.0 AS v", if_exists="append", labels=BOTH), 1)
         same(db.query(f"SELECT lat, lon FROM {table} WHERE v < -2 ORDER BY y"), [(47.5, 7.0), (46.75, 6.0)])
-        for select, part in (("SELECT 47.0 AS lat, 8.0 AS lon, 1.0 AS v", "row 1: column 'lat': its value is none of the label's"), ("SELECT 47.5 AS lat, 1 AS y, 8.0 AS lon, 1.0 AS v", "another column"),
+        for select, part in (("SELECT 47.0 AS lat, 8.0 AS lon, 1.0 AS v", "row 1: column 'lat': value not found in dimension label"), ("SELECT 47.5 AS lat, 1 AS y, 8.0 AS lon, 1.0 AS v", "another column"),
                              ("SELECT 1 AS y, 47.5 AS lat, 8.0 AS lon, 1.0 AS v", "another column gives the dimension 'y'"), ("SELECT 'x' AS lat, 8.0 AS lon, 1.0 AS v", "column 'lat'"), ("SELECT 47.5 AS lat, 1.0 AS v, 2.0 AS w", "")):
             db.error("SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (path, select))
             check_contains(db.error("SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (path, select)).text, part)

@@ -209,7 +209,7 @@ def test_units_of_instants():
             give(db, [("x", "l", 1, [None, packed("q", 60)]), ("t", form, 1, [None, packed("q", value)])], 1, if_exists="append")
             raise AssertionError(f"{form} {value} was taken")
         except host.Error as e:
-            check_contains(e.text, "is no DATETIME_MS")
+            check_contains(e.text, "is not a valid DATETIME_MS")
     same(give(db, [("d", "tDs", 1, [None, packed("q", 7)])], 1, "times", types={"d": "TIME_MS"}), 1)
     same(rows(db, "times"), [(0, "00:00:07.000")])
 
@@ -238,7 +238,7 @@ def test_structures_that_contradict_each_other():
                           ("offsets are not in order", [("a", "u", 2, [None, packed("i", -1, 0, 1), b"ab"])]), ("it has no bytes", [("a", "u", 2, text[:2] + [None])]),
                           ("an index past its dictionary", [("a", "i", 2, good, None, ("u", 1, [None, packed("i", 0, 1), b"p"]))]),
                           ("an index past its dictionary", [("a", "i", 2, [None, packed("i", -1, 0)], None, ("u", 1, [None, packed("i", 0, 1), b"p"]))]),
-                          ("the length of its dictionary", [("a", "i", 2, good, None, ("u", -5, text))]), ("in no buffer", [("a", "vu", 1, [None, packed("i", 20, 0, 3, 0), b"x", packed("q", 1)])]),
+                          ("the length of its dictionary", [("a", "i", 2, good, None, ("u", -5, text))]), ("outside of all buffers", [("a", "vu", 1, [None, packed("i", 20, 0, 3, 0), b"x", packed("q", 1)])]),
                           ("past the end of its buffer", [("a", "vu", 1, [None, packed("i", 20, 0, 0, 0), b"x", packed("q", 1)])]), ("the length of a string", [("a", "vu", 1, [None, packed("i", -20, 0, 0, 0), b"x", packed("q", 1)])])):
         refused(db, part, columns, 1 if columns[0][1] == "vu" else 2)
     refused(db, "other columns", None, None, Given([("a", "i", 2, good)], 2, n_children=0))
@@ -247,7 +247,7 @@ def test_structures_that_contradict_each_other():
     refused(db, "the stream: it broke (5)", None, None, Given([("a", "i", 2, good)], 2, b"it broke"))
     for form, name in (("+l", "list '+l'"), ("+s", "struct '+s'"), ("d:10,2", "decimal 'd:10,2'"), ("+us:1", "union '+us:1'"), ("w:4", "fixed_size_binary 'w:4'"), ("x", "'x'"), ("", "''")):
         refused(db, f"Arrow type {name}: cast it first", [("a", form, 2, good)], 2)
-    refused(db, "column 'a': no value decides its type: say types", [("a", "n", 2, [])], 2)
+    refused(db, "column 'a': no value determines its type: give it in types", [("a", "n", 2, [])], 2)
     refused(db, "shorter than the batch", [("a", "n", 1, [])], 2)
     refused(db, "row 1: column 'a': NULL in a dimension", [("a", "n", 2, [])], 2, dimensions=["a"], types={"a": "INT32"})
     refused(db, "row 1: column 'a': NULL", [("a", "n", 2, [])], 2, types={"a": "INT32"}, not_null=["a"])

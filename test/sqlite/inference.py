@@ -86,7 +86,7 @@ def test_1_type_of_a_column_of_a_select():
           ("SELECT day, at FROM plain", {}, "day DATETIME_DAY", "at DATETIME_MS"), ("SELECT day || '' AS day FROM plain", {}, "day UTF8"), ("SELECT t FROM plain", {}, "t UTF8"),
           ("SELECT day FROM plain UNION ALL SELECT 'noon'", {}, "day UTF8")],
          [(values(1, "a"), {}, "row 2: column 'x': TEXT beside INTEGER, which came first, in row 1"), (values(2**53 + 1, 0.5), {}, "REAL beside an integer past 2^53 (row 1)"),
-          (values(None, None), {}, "no value decides its type: say types"), (values(200), {"types": {"x": "INT8"}}, "200 does not fit INT8"),
+          (values(None, None), {}, "no value determines its type: give it in types"), (values(200), {"types": {"x": "INT8"}}, "200 does not fit INT8"),
           (values("noon"), {"types": {"x": "DATETIME_SEC"}}, "column 'x'"), ("SELECT x'00' AS x UNION ALL SELECT 5", {}, "INTEGER beside BLOB")])
 
 

@@ -202,7 +202,7 @@ def test_what_an_authorizer_denies_or_hides_no_query_shows():
     check_contains(db.error("SELECT * FROM q").text, "the authorizer hides _tessera_query_rows.i0")
     guard(IGNORE, [("t", "temp")])
     e = db.error("SELECT tessera_create_as('hidden', 'SELECT day, lat, lon, n, temp FROM t', '{\"dimensions\":[\"day\",\"lat\",\"lon\"]}')")
-    check_contains(e.text, "column 'temp': no value decides its type")   # it is NULL in all rows
+    check_contains(e.text, "column 'temp': no value determines its type")   # it is NULL in all rows
 
 
 def test_an_authorizer_that_ignores_the_select_gives_an_error():

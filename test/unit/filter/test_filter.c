@@ -92,7 +92,7 @@ static void test_wrong_sizes_are_damage(void **state) {
        "1 chunks hold 2 bytes, not 3"},
       {"0100000000000000030000000200000000000000"
        "6162",
-       "chunk 0: 2 bytes come out: the chunk has 3"},
+       "chunk 0: decoded size 2, but the chunk has 3 bytes"},
       {"0100000000000000030000000300000000000000"
        "61626300",
        "and end at byte 23 of 24"},

@@ -302,7 +302,7 @@ static void test_broken_schemas_are_refused(void **state) {
       {false, 22, AT(cell_order_at), 0, 1, 3, TSR_CORRUPT, "cell order 3"},
       {true, 22, AT(cell_order_at), 0, 1, 4, TSR_CORRUPT, "Hilbert"},
       {false, 22, AT(cell_order_at), 0, 1, 4, TSR_OK, ""},
-      {false, 22, AT(capacity_at), 0, 8, 0, TSR_CORRUPT, "no cells"},
+      {false, 22, AT(capacity_at), 0, 8, 0, TSR_CORRUPT, "capacity 0"},
       {true, 22, AT(capacity_at), 0, 8, 0, TSR_OK, ""},
       {false, 22, AT(dimensions_at), 0, 4, 0, TSR_CORRUPT, "no dimension"},
       {false, 22, AT(dimensions_at), 0, 4, UINT32_MAX, TSR_CORRUPT, "do not fit into"},

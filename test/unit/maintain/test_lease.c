@@ -165,7 +165,7 @@ static void wrong_files_are_refused(void **state) {
     array_with_two();
     put_lease(".lease_1", wrong[i]);
     assert_int_equal(tsr_lease(environment, path, 60, &error), TSR_CORRUPT);
-    assert_non_null(strstr(error.message, ".lease_1 is no lease"));
+    assert_non_null(strstr(error.message, ".lease_1 is not a lease"));
     tsr_environment_close(other);
   }
   assert_int_equal(tsr_lease(environment, path, TSR_LEASE_MAX + 1, &error), TSR_RANGE);
