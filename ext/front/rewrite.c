@@ -448,7 +448,7 @@ static int rewrite_all(rewriter *r, bool explains) {
     else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
     if (code < 0) return code;
     for (uint32_t inside = i + 1; code > 0 && inside < s->selects[i].next; inside++) {
-      r->out->parts[inside].how = TSX_HOW_ONCE;
+      r->out->parts[inside].how = s->selects[inside].place == TSX_PLACE_FROM ? TSX_HOW_COLUMNS : TSX_HOW_ONCE;
     }
     i = code > 0 ? s->selects[i].next : i + 1;
   }
