@@ -65,6 +65,8 @@ typedef struct tsx_script { /* the arena of the caller owns the lists */
   tsx_script_select *selects; /* [select_count], each before those inside it */
   uint32_t select_count;
   uint32_t *with; /* [with_count]: tokens that name CTEs */
+  uint32_t *bodies; /* [with_count]: the parenthesis of the CTE's SELECT, if every SELECT behind it sees the CTE, and it
+                       has no list of columns; else TSX_SCRIPT_NONE */
   uint32_t with_count;
   uint32_t target, target_schema; /* of INSERT INTO: the tokens of the table and its schema, or TSX_SCRIPT_NONE */
   const char *writes; /* "INSERT" or "CREATE", or NULL */
@@ -80,6 +82,9 @@ bool tsx_script_begins(const tsx_script *script, uint32_t i);
 
 /* Returns true if a CTE of the statement has this name. */
 bool tsx_script_has_with(const tsx_script *script, const char *name);
+
+/* Returns true if the token is a name, in quotes or not, that equals `name`. */
+bool tsx_script_names(const tsx_script *script, uint32_t token, const char *name);
 
 static inline const char *tsx_script_begin(const tsx_script *script, uint32_t token) {
   return script->tokens[token].token.text;

@@ -161,12 +161,12 @@ static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place
 /* Returns true if some name in the words of a SELECT, which has subqueries, is that of a CTE. */
 static bool rewrite_names_with(const rewriter *r, const tsx_script_select *select) {
   const tsx_script *s = &r->out->script;
-  for (uint32_t i = select->first; i < select->end && s->with_count; i++) {
-    const tsx_token *token = &s->tokens[i].token;
-    if (token->kind != TSX_TOKEN_WORD && token->kind != TSX_TOKEN_NAME && token->kind != TSX_TOKEN_STRING) continue;
+  for (uint32_t w = 0; w < s->with_count; w++) {
+    const tsx_token *token = &s->tokens[s->with[w]].token;
     char *name = sqlite3_malloc64(token->size + 1);
+    bool found = !name;
     if (name) tsx_token_copy(token, name);
-    const bool found = !name || tsx_script_has_with(s, name);
+    for (uint32_t i = select->first; i < select->end && !found; i++) found = tsx_script_names(s, i, name);
     sqlite3_free(name);
     if (found) return true;
   }
@@ -236,6 +236,33 @@ static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query)
   return code < 0 ? code : 1;
 }
 
+/* Returns the text of a SELECT whose FROM is a CTE, with the CTE's SELECT in its place; NULL if its FROM is something
+ * else, or if memory is exhausted. tessera_query takes it if the CTE only renames, computes or filters. */
+static char *rewrite_in_place(rewriter *r, const tsx_script_select *select, const tsx_front_part *part) {
+  const tsx_script *s = &r->out->script;
+  const uint32_t at = select->from + 1;
+  uint32_t body = TSX_SCRIPT_NONE, count = 0;
+  if (select->from >= select->end || at >= select->end) return NULL;
+  const tsx_token *token = &s->tokens[at].token;
+  char *name = tsx_arena_take(&r->out->arena, token->size + 1);
+  if (!name || token->kind == TSX_TOKEN_MARK) return NULL;
+  tsx_token_copy(token, name);
+  for (uint32_t i = 0; i < s->with_count; i++)
+    if (tsx_script_names(s, s->with[i], name) && count++ == 0) body = s->bodies[i];
+  if (count != 1 || body == TSX_SCRIPT_NONE || s->tokens[body].match > select->first) return NULL;
+  if (tsx_token_is(&s->tokens[at + 1].token, ".") || tsx_token_is(&s->tokens[at + 1].token, "(")) return NULL;
+  const tsx_token *next = &s->tokens[at + 1].token;
+  const bool alias = tsx_token_is(next, "AS") || next->kind == TSX_TOKEN_NAME || next->kind == TSX_TOKEN_STRING ||
+                     (next->kind == TSX_TOKEN_WORD && !tsx_token_reserved(next));
+  const char *behind = token->text + token->size, *first = tsx_script_begin(s, body);
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_append(out, part->begin, (int)(token->text - part->begin));
+  sqlite3_str_append(out, first, (int)(tsx_script_end(s, s->tokens[body].match + 1) - first));
+  if (!alias) sqlite3_str_appendf(out, " AS \"%w\"", name);
+  sqlite3_str_append(out, behind, (int)(part->end - behind));
+  return rewrite_keep(r, sqlite3_str_finish(out));
+}
+
 /* Tries to take a SELECT. Returns 1 if it is taken, else 0. */
 static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   const tsx_script_select *select = &r->out->script.selects[number];
@@ -252,6 +279,12 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   if (!text) return tsx_out_of_memory(r->error);
   tsx_query query = {0};
   int code = rewrite_compile(r, text, select->place, &query, &part->detail);
+  const char *why = part->detail, *in_place = code == 0 ? rewrite_in_place(r, select, part) : NULL;
+  if (in_place) {
+    tsx_query_release(&query);
+    code = rewrite_compile(r, in_place, select->place, &query, &part->detail);
+    if (code == 0) part->detail = why;
+  }
   const bool compiled = code > 0;
   if (compiled) code = rewrite_inside(r, number, &part->detail);
   if (code > 0) code = rewrite_replace(r, number, &query);
@@ -448,7 +481,7 @@ static int rewrite_all(rewriter *r, bool explains) {
     else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
     if (code < 0) return code;
     for (uint32_t inside = i + 1; code > 0 && inside < s->selects[i].next; inside++) {
-      r->out->parts[inside].how = TSX_HOW_ONCE;
+      r->out->parts[inside].how = s->selects[inside].place == TSX_PLACE_FROM ? TSX_HOW_COLUMNS : TSX_HOW_ONCE;
     }
     i = code > 0 ? s->selects[i].next : i + 1;
   }

@@ -144,12 +144,16 @@ static uint32_t script_with(script_reader *r, uint32_t i, uint32_t end, uint32_t
   tsx_script *s = r->script;
   if (script_is(s, ++i, "RECURSIVE") && !script_is(s, i + 1, "AS") && !script_opens(s, i + 1)) i++;
   for (; i < end && script_is_name(s, i); i++) {
-    s->with[s->with_count++] = i++;
-    if (script_opens(s, i)) i = s->tokens[i].match + 1;
+    const uint32_t number = s->with_count++;
+    s->with[number] = i++;
+    s->bodies[number] = TSX_SCRIPT_NONE;
+    const bool listed = script_opens(s, i);
+    if (listed) i = s->tokens[i].match + 1;
     if (script_is(s, i, "AS")) i++;
     if (script_is(s, i, "NOT")) i++;
     if (script_is(s, i, "MATERIALIZED")) i++;
     if (!script_opens(s, i)) return i;
+    if (parent == TSX_SCRIPT_NONE && r->depth == 1 && !listed) s->bodies[number] = i;
     script_query(r, i + 1, s->tokens[i].match, parent, TSX_PLACE_WITH);
     i = s->tokens[i].match + 1;
     if (!script_is(s, i, ",")) return i;
@@ -235,7 +239,8 @@ int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *s, tsr_error
   s->tokens = tsx_arena_take(arena, room * sizeof *s->tokens);
   s->selects = tsx_arena_take(arena, room * sizeof *s->selects);
   s->with = tsx_arena_take(arena, room * sizeof *s->with);
-  if (!s->tokens || !s->selects || !s->with) return tsx_out_of_memory(error);
+  s->bodies = tsx_arena_take(arena, room * sizeof *s->bodies);
+  if (!s->tokens || !s->selects || !s->with || !s->bodies) return tsx_out_of_memory(error);
   const char *more = script_tokens(s, &sound);
   sound &= script_match(s);
   const uint32_t begin = script_prefix(s), first = script_behind_with(s, begin);
@@ -247,14 +252,18 @@ int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *s, tsr_error
   return TSR_OK;
 }
 
+bool tsx_script_names(const tsx_script *script, uint32_t i, const char *name) {
+  if (!script_is_name(script, i)) return false;
+  const tsx_token *token = &script->tokens[i].token;
+  char *own = sqlite3_malloc64(token->size + 1);
+  if (own) tsx_token_copy(token, own);
+  const bool same = !own || !sqlite3_stricmp(own, name); /* without memory, take it for a CTE: then it is no array */
+  sqlite3_free(own);
+  return same;
+}
+
 bool tsx_script_has_with(const tsx_script *script, const char *name) {
-  for (uint32_t i = 0; i < script->with_count; i++) {
-    const tsx_token *token = &script->tokens[script->with[i]].token;
-    char *own = sqlite3_malloc64(token->size + 1);
-    if (own) tsx_token_copy(token, own);
-    const bool same = !own || !sqlite3_stricmp(own, name); /* without memory, take it for one: then it is no array */
-    sqlite3_free(own);
-    if (same) return true;
-  }
+  for (uint32_t i = 0; i < script->with_count; i++)
+    if (tsx_script_names(script, script->with[i], name)) return true;
   return false;
 }

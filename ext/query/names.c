@@ -135,6 +135,7 @@ typedef struct names_scope {
   const tsx_table *table;
   uint32_t joins; /* how many joined tables are visible */
   bool aliases; /* aliases of items are visible */
+  bool outside; /* of the subquery in FROM: its items are the table's columns */
   tsr_error *error;
 } names_scope;
 
@@ -156,8 +157,28 @@ static tsx_expr *names_alias(const tsx_select *select, const char *name) {
   return NULL;
 }
 
-static bool names_table(const tsx_select *select, const char *name) {
-  return !sqlite3_stricmp(name, tsx_source_name(&select->source));
+static bool names_table(const names_scope *scope, const char *name) {
+  const char *own = scope->outside ? scope->select->inner.name : tsx_source_name(&scope->select->source);
+  return own && !sqlite3_stricmp(name, own);
+}
+
+/* Returns the name of a column of the subquery in FROM; "" if it has only its words. */
+static const char *names_inner_name(const tsx_item *item) {
+  if (item->name) return item->name;
+  const tsx_expr *tree = tsx_expr_likely(item->tree);
+  return tree == item->tree && tsx_expr_is_column(tree) ? tree->name : "";
+}
+
+/* Makes a name stand for an item of the subquery in FROM. Returns false if none has this name. */
+static bool names_inner(const names_scope *scope, tsx_expr *tree) {
+  const tsx_inner *inner = &scope->select->inner;
+  for (uint32_t i = 0; i < inner->item_count; i++)
+    if (!sqlite3_stricmp(names_inner_name(&inner->items[i]), tree->name)) {
+      tree->alias = inner->items[i].tree;
+      tree->field = tree->alias->field;
+      return true;
+    }
+  return false;
 }
 
 /* Resolves a name to a column of a joined table. Returns false if none has such a column. */
@@ -206,7 +227,9 @@ static bool names_label(const names_scope *scope, tsx_expr *tree) {
 /* Resolves one name: a column of the table, a label, a column of a joined table, then an alias. */
 static int names_find(const names_scope *scope, tsx_expr *tree) {
   const tsx_select *s = scope->select;
-  if (!tree->table || names_table(s, tree->table)) {
+  if (scope->outside && (!tree->table || names_table(scope, tree->table))) {
+    if (names_inner(scope, tree)) return TSR_OK;
+  } else if (!tree->table || names_table(scope, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
     tree->field = tree->column;
     if (tree->column >= 0) scope->select->meaning.used[tree->column] = true;
@@ -274,7 +297,16 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   tsx_select *s = scope->select;
   bool any = false;
   int code = TSR_OK;
-  if (!*star->star || names_table(s, star->star)) {
+  if (scope->outside && (!*star->star || names_table(scope, star->star))) {
+    any = true;
+    for (uint32_t i = 0; i < s->inner.item_count && code == TSR_OK; i++) {
+      const tsx_item *item = &s->inner.items[i];
+      tsx_expr column = {.kind = TSX_EXPR_NAME, .column = -1, .alias = item->tree, .field = item->tree->field};
+      const char *name = names_inner_name(item);
+      column.name = (char *)(uintptr_t)(*name ? name : "?"); /* the view names it after its words */
+      code = expand_one(scope, star, &column, &out[(*count)++]);
+    }
+  } else if (!*star->star || names_table(scope, star->star)) {
     any = true;
     const int shown = tsx_column_sql(scope->table, TSX_AS_OF(scope->table));
     for (int i = 0; i < shown && code == TSR_OK; i++) {
@@ -308,6 +340,7 @@ static int names_items(names_scope *scope) {
   tsx_select *s = scope->select;
   uint64_t room = 0, all = (uint64_t)scope->table->column_count + scope->table->label_count;
   for (uint32_t j = 0; j < s->join_count; j++) all += s->joins[j].column_count;
+  all += s->inner.item_count;
   for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : all;
   tsx_item *items = tsx_arena_take(&s->arena, (room + 1) * sizeof *items);
   if (!items) return tsx_out_of_memory(scope->error);
@@ -537,12 +570,35 @@ static int names_joins(names_scope *scope) {
   return TSR_OK;
 }
 
+/* Resolves the items of the subquery in FROM. */
+static int names_inside(names_scope *scope) {
+  tsx_select *s = scope->select;
+  tsx_item *items = s->items;
+  const uint32_t count = s->item_count;
+  if (!s->inner.begin) return TSR_OK;
+  s->items = s->inner.items;
+  s->item_count = s->inner.item_count;
+  int code = names_items(scope);
+  s->inner.items = s->items;
+  s->inner.item_count = s->item_count;
+  s->items = items;
+  s->item_count = count;
+  for (uint32_t i = 0; i < s->inner.item_count && code == TSR_OK; i++)
+    if (s->inner.items[i].tree->has_aggregate)
+      code = tsx_expr_fail(s, s->inner.items[i].begin, s->inner.items[i].end, "not evaluated over columns: ",
+                           "subqueries in FROM that do more than rename, compute and filter", scope->error);
+  if (code == TSR_OK && s->inner.where) code = names_resolve(scope, s->inner.where);
+  scope->outside = true;
+  return code;
+}
+
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
   names_scope scope = {.select = select, .table = table, .error = error};
   select->meaning.used = tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) *
                                                             sizeof *select->meaning.used);
   if (!select->meaning.used) return tsx_out_of_memory(error);
-  int code = names_joins(&scope), item;
+  int code = names_inside(&scope), item;
+  if (code == TSR_OK) code = names_joins(&scope);
   if (code == TSR_OK) code = names_items(&scope);
   scope.aliases = true;
   if (code == TSR_OK && select->where) code = names_resolve(&scope, select->where);

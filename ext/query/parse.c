@@ -865,9 +865,56 @@ static int parse_joins(query_parser *p) {
   return p->error->code;
 }
 
+/* Makes the condition of the inner SELECT one of WHERE. */
+static int parse_both(query_parser *p, tsx_expr *inner) {
+  tsx_select *s = p->select;
+  if (inner && s->where) s->where = parse_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, inner->begin, inner, s->where);
+  else if (inner) s->where = inner;
+  return !inner || s->where ? TSR_OK : p->error->code;
+}
+
+/* Parses (SELECT items FROM table [WHERE condition]) [AS name]. The condition becomes s->where. */
+static int parse_inner(query_parser *p) {
+  tsx_select *s = p->select;
+  tsx_item *items = s->items;
+  const uint32_t count = s->item_count;
+  const char *begin = p->token.text;
+  const bool nested = s->inner.begin != NULL;
+  s->inner.begin = begin;
+  parse_advance(p);
+  parse_advance(p);
+  int code = TSR_OK;
+  bool plain = !nested && !at(p, "DISTINCT");
+  if (plain) take(p, "ALL");
+  s->items = NULL;
+  s->item_count = 0;
+  p->subqueries = true;
+  while (plain && (code = parse_item(p)) == TSR_OK && take(p, ",")) continue;
+  p->subqueries = false;
+  s->inner.items = s->items;
+  s->inner.item_count = s->item_count;
+  s->items = items;
+  s->item_count = count;
+  if (code == TSR_OK && plain) plain = take(p, "FROM") && !at(p, "(");
+  if (code == TSR_OK && plain) code = parse_table(p, &s->source);
+  p->subqueries = true;
+  if (code == TSR_OK && plain && take(p, "WHERE") && !(s->where = parse_expression(p))) code = p->error->code;
+  p->subqueries = false;
+  if (code < 0) return code;
+  if (!plain || !take(p, ")")) {
+    parse_subquery(p, begin);
+    return p->error->code;
+  }
+  return parse_alias(p, &s->inner.name);
+}
+
 static int parse_source(query_parser *p) {
   tsx_select *s = p->select;
   const char *begin = p->token.text;
+  if (at(p, "(") && parse_follows(p, "SELECT")) {
+    const int inner = parse_inner(p);
+    return inner < 0 ? inner : parse_joins(p);
+  }
   if (at(p, "(")) {
     parse_advance(p);
     parse_subquery(p, begin);
@@ -905,9 +952,13 @@ static int parse_order(query_parser *p) {
 static int parse_tail(query_parser *p) {
   tsx_select *s = p->select;
   static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", "WINDOW", NULL};
+  tsx_expr *inner = s->where;
+  s->where = NULL;
   p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
+  s->inner.where = inner;
+  if (parse_both(p, inner) < 0) return p->error->code;
   if (parse_commas(p) < 0) return p->error->code;
   if (at(p, "GROUP") && parse_follows(p, "BY")) {
     parse_advance(p);

@@ -164,6 +164,16 @@ typedef struct tsx_meaning { /* names.c sets it */
   const tsx_expr *extreme; /* the only min or max, whose row supplies the bare columns; or NULL */
 } tsx_meaning;
 
+/* A subquery in FROM that only renames, computes or filters: FROM (SELECT items FROM source WHERE where) AS name. Its
+ * items stand for their expressions, and its WHERE is a part of the query's. */
+typedef struct tsx_inner {
+  const char *begin; /* the parenthesis; NULL: there is none */
+  char *name; /* or NULL */
+  tsx_item *items;
+  uint32_t item_count;
+  tsx_expr *where; /* a part of the query's WHERE, or NULL */
+} tsx_inner;
+
 /* A SELECT, clause by clause. */
 typedef struct tsx_select {
   tsx_arena arena;
@@ -172,7 +182,8 @@ typedef struct tsx_select {
   bool distinct;
   tsx_item *items;
   uint32_t item_count;
-  tsx_source source;
+  tsx_source source; /* the array; within `inner`, if there is one */
+  tsx_inner inner;
   tsx_join joins[TSX_JOINS_MAX];
   uint32_t join_count;
   tsx_expr *where, *having, *limit, *offset;

@@ -99,6 +99,16 @@ def shaped(r, q, text):
         (f"WITH c({names}) AS ({text}\n) SELECT {names} FROM c UNION ALL SELECT {names} FROM c WHERE {first} IS NOT NULL", False),
         (f"WITH c({names}) AS ({text}\n) SELECT {names} FROM c WHERE {first} > 3 OR {first} = '5' OR {first} BETWEEN '2020' AND '2021'", False),
         (f"WITH c({names}) AS ({text}\n) SELECT * FROM c WHERE {first} = CAST(7 AS TEXT) OR CAST('7' AS INTEGER) = {first}", False)]
+    if not (q.groups or q.star or q.distinct or q.order) and all(i.how == "exact" for i in q.items):   # a subquery that only renames, computes and filters
+        renamed = "SELECT " + ", ".join(f"{i.sql} AS a{m}" for m, i in enumerate(q.items)) + f" FROM {q.source}" + (f" WHERE {q.where}" if q.where else "")
+        other = f"a{r.randrange(n)}"
+        q.groups = True
+        if r.random() < 0.3:
+            return f"WITH c AS ({renamed}) SELECT s.{first}, count(*), min({other}) FROM c AS s WHERE {other} IS NOT NULL GROUP BY 1", False
+        return r.choice([f"SELECT {first}, count(*), min({other}), max({other}) FROM ({renamed}) GROUP BY 1",
+                         f"SELECT DISTINCT s.{other}, {first} FROM ({renamed}) AS s WHERE {first} >= '2020-02' OR {other} IS NULL",
+                         f"SELECT count({first}), count(*) FROM ({renamed}) WHERE {other} > '2020-02-03' AND {first} IS NOT NULL",
+                         f"SELECT count(*), {first} AS b FROM ({renamed}) WHERE {other} <= 3 GROUP BY {first} HAVING count(*) > 1 ORDER BY {first} IS NULL"]), False
     if n == 1 and not q.order:
         shapes.append((f"SELECT label FROM ordinary WHERE any IN ({text}\n)", False))
         shapes.append((f"{text}\nUNION ALL SELECT i FROM ordinary", False))
@@ -357,6 +367,49 @@ def test_scalar_subqueries():
         if "random" not in text:
             same_rows(db, text)
     check_contains(db.error("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(n) FROM cube WHERE n > (SELECT max(load_extension('x')) FROM cube))").text, "load_extension() is not among the functions")
+
+
+def test_subqueries_that_only_rename():
+    """A subquery in FROM that renames, computes or filters is a part of the query around it."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT k, sum(w) FROM (SELECT day / 3 AS k, n * 2 AS w FROM cube WHERE v > 1) GROUP BY k", "SELECT s.k, count(*), max(s.n) FROM (SELECT day % 4 AS k, n FROM cube c WHERE c.x > 2) AS s WHERE s.n > 30 AND k < 3 GROUP BY s.k ORDER BY 1 DESC",
+                 "SELECT * FROM (SELECT day AS d, v * 2 AS w FROM cube) WHERE w + d > 8", "SELECT sum(n) FROM (SELECT * FROM cube) WHERE v > 1", "SELECT day, sum(n) FROM (SELECT *, n AS m FROM cube WHERE x < 5) q WHERE m > 7 GROUP BY day",
+                 "SELECT label, sum(w) FROM (SELECT x AS place, n + 1 AS w FROM cube) s JOIN towns ON towns.x = s.place GROUP BY label", "SELECT k, sum(n) FROM (SELECT 5 AS k, n, day FROM cube) GROUP BY k, day",
+                 "SELECT sum(n) FROM (SELECT n FROM cube WHERE n > (SELECT avg(n) FROM cube)) WHERE n < 100", "SELECT max(n) AS n FROM (SELECT v AS n, n AS v FROM cube) WHERE v > 3", "SELECT day FROM (SELECT day / 2 AS day, n FROM cube) WHERE day = 3 AND n % 2 = 0",
+                 "SELECT k + 1, count(*) FROM (SELECT day / 3 AS k, n * 2 FROM cube) GROUP BY k + 1", "SELECT s.*, count(*) FROM (SELECT day, x AS \"a b\" FROM cube) AS s GROUP BY 1, \"a b\""):
+        same(explain(db, text)[0][1], "columns", text)
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        db.query(f"CREATE VIRTUAL TABLE main.q USING tessera_query({text})")
+        same(sorted(map(repr, db.query("SELECT * FROM q"))), sorted(map(repr, wanted[0])), text)
+        same([row[1] for row in db.query("PRAGMA table_info(q)")], wanted[1] or [row[1] for row in db.query("PRAGMA table_info(q)")], text)
+        db.query("DROP TABLE q")
+    for text, why in [("SELECT sum(n) FROM (SELECT n FROM cube LIMIT 5)", "'(SELECT n FROM cube LIMIT 5)' (character 20): subqueries"), ("SELECT sum(n) FROM (SELECT DISTINCT n FROM cube)", "subqueries"), ("SELECT sum(m) FROM (SELECT max(n) AS m FROM cube)", "do more than rename, compute and filter"),
+                      ("SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
+                      ("SELECT k, n, max(v) FROM (SELECT day k, n, v FROM cube) GROUP BY k", "a column beside min or max"), ("SELECT sum(n) FROM (SELECT n FROM cube JOIN towns USING(x))", "subqueries")]:
+        row = explain(db, text)[0]
+        same(row[1], "rows", text)
+        check_contains(row[2], why)
+        same_rows(db, text)
+    for text, message in [("SELECT v FROM (SELECT n FROM cube) GROUP BY 1", "no such column: v"), ("SELECT cube.n, count(*) FROM (SELECT n FROM cube) GROUP BY 1", "no such column: cube.n"), ("SELECT sum(n) FROM (SELECT n FROM cube", "incomplete input"),
+                          ("SELECT rowid FROM (SELECT n FROM cube) GROUP BY 1", "")]:
+        if message:
+            check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+
+
+def test_ctes_that_only_rename():
+    """So is a CTE of the statement, wherever it stands in FROM; names that hide it, lists of columns and recursion stay."""
+    db = Database()
+    cube(db)
+    for text, count in [("WITH c AS (SELECT day / 3 AS k, n * 2 AS w FROM cube WHERE v > 1) SELECT k, sum(w) FROM c GROUP BY k", 1), ("WITH c AS (SELECT * FROM cube), d AS (SELECT max(n) AS m FROM c) SELECT c.day, count(*) FROM c WHERE c.n > 3 GROUP BY 1 UNION ALL SELECT m, 1 FROM d", 2),
+                        ("WITH c AS (SELECT n FROM cube) SELECT sum(n) FROM c AS z WHERE z.n > 5", 1), ("WITH c AS MATERIALIZED (SELECT x, n FROM cube) SELECT label, sum(n) FROM \"C\" JOIN towns USING(x) GROUP BY 1", 1),
+                        ("WITH c AS (SELECT n FROM cube WHERE x > 2) SELECT (SELECT max(n) FROM c), n FROM c WHERE n * 2 > 190", 1), ("WITH c AS (SELECT n FROM cube), e AS (SELECT n + 1 AS n FROM c) SELECT sum(n) FROM e", 0),
+                        ("WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT sum(n) FROM c", 0), ("WITH c AS (SELECT n FROM cube) SELECT max(n) FROM (WITH c AS (SELECT 3 AS n) SELECT n FROM c)", 0), ("WITH c(q) AS (SELECT n FROM cube) SELECT max(q) FROM c", 0),
+                        ("WITH c AS (SELECT day, n FROM cube) SELECT a.day, sum(a.n) FROM c a JOIN c b ON a.day = b.day GROUP BY 1", 0), ("WITH cube2 AS (SELECT n FROM cube), cube AS (SELECT 5 AS n) SELECT sum(n) FROM cube2", 0)]:
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        same(sql(db, text).count('"tessera:'), count, sql(db, text))
 
 
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
