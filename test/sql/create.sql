@@ -210,7 +210,7 @@ BEGIN;
 CREATE VIRTUAL TABLE x USING tessera('x', x INT DIMENSION, a TEXT ENUM('a'));
 SELECT count(*) FROM x;
 SELECT label FROM tessera_enumeration('db:x', 'a');
-SELECT * FROM tessera_objects('.') WHERE path LIKE '%/x';
+SELECT * FROM tessera_objects('.') WHERE path GLOB '*/x';
 SELECT count(*) FROM tessera_array('x');
 CREATE VIRTUAL TABLE y USING tessera('x', x INT DIMENSION);
 ROLLBACK;
