@@ -40,7 +40,8 @@
  * The sections below follow the source files:
  *   torn_read.c              reads files that another program may still be writing
  *   timestamped_directory.c  reads and writes __meta, __group and __schema
- *   prepared.c               markers of prepared commits, publication, late records; how a database is identified
+ *   owner.c                  how a database is identified (tessera_host.h)
+ *   prepared.c               markers of prepared commits, publication, late records
  *   commit_files.c           decoded .con, .ign, .vac and .meta files; which of their entries count
  *   listing.c                lists the array's directories: the committed names
  *   replaced.c               finishes merges whose process died; finds cells that are visible twice
