@@ -53,8 +53,10 @@ void tsr__commit_release(tsr_commit_state *commit) {
  * savepoint of the host may have undone an earlier withdrawal. */
 static int withdraw_published(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
-  if (c->reopened && *c->path) TSR_TRY(tsr__buffer_append(&c->withdrawn, c->path, TSR_COMMIT_PATH, error));
-  c->reopened = false;
+  if (c->stage == TSR_COMMIT_REOPENED) {
+    if (*c->path) TSR_TRY(tsr__buffer_append(&c->withdrawn, c->path, TSR_COMMIT_PATH, error));
+    c->stage = TSR_COMMIT_COLLECTING;
+  }
   for (uint64_t i = 0; i < c->withdrawn.size; i += TSR_COMMIT_PATH) {
     const char *commit = (const char *)c->withdrawn.data + i, *name = strrchr(commit, '/');
     uint64_t stem;
@@ -90,7 +92,7 @@ static int withdraw_staged(tsr_writer *w, tsr_error *error) {
 int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_commit_state *c = &writer->commit;
-  if (c->published) return TSR_OK;
+  if (c->stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
   tsr__commit_mark_dirty(c);
   c->boxes = 0;
   int rc = tsr__pieces_remove(writer, 0, error);
@@ -420,11 +422,11 @@ static int restore_provisional_names(tsr_writer *w, tsr_error *error) {
 static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
-  const bool reuse = c->reusable && !w->schema->dense;
+  const bool reuse = c->stage == TSR_COMMIT_REUSABLE && !w->schema->dense;
   if (!reuse) TSR_TRY(tsr__pieces_remove(w, c->boxes, error));
   TSR_TRY(restore_provisional_names(w, error));
   TSR_TRY(withdraw_staged(w, error)); /* removes the marker, after everything that it names */
-  c->reusable = false;
+  c->stage = TSR_COMMIT_COLLECTING;
   if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
   TSR_TRY(make_deletes(p, error));
   if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
@@ -433,13 +435,13 @@ static int prepare_all(preparation *p, tsr_error *error) {
     TSR_TRY(mark_pending(p, error));
     TSR_TRY(name_pieces(p, error));
   }
-  c->prepared = true;
+  c->stage = TSR_COMMIT_PREPARED;
   return TSR_OK;
 }
 
 static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
   TSR_TRY(tsr__writer_check_open(w, error));
-  if (w->commit.prepared) return TSR_OK;
+  if (w->commit.stage == TSR_COMMIT_PREPARED) return TSR_OK;
   preparation p = {.w = w};
   tsr_work work;
   p.deletes.bytes.memory = p.deletes.ends.memory = &w->memory;
@@ -523,8 +525,8 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
   const tsr_commit_options *o = &c->options;
   tsr_store *store = w->array->store;
   char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
-  if (c->published) return TSR_OK;
-  if (!c->prepared) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
+  if (c->stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
+  if (c->stage != TSR_COMMIT_PREPARED) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
   if (*c->path) {
     if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_settle(&w->memory, o->owner_file, error));
     const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
@@ -541,7 +543,7 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
         return error->code = TSR_NOT_FOUND; /* no other failure has this code: by it the caller recognizes the loss */
       }
     }
-    c->published = true;
+    c->stage = TSR_COMMIT_PUBLISHED;
     if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
     tsr__turn_end(&c->turn);
     tsr__prepared_paths(c->path, marker, staged);
@@ -550,17 +552,16 @@ static int write_commit_publish(tsr_writer *w, tsr_error *error) {
     memcpy(w->array->log.own_commit, c->path, sizeof c->path);
     w->array->log.own_commit_unlisted = store->commits_in_turns;
   }
-  c->published = true;
+  c->stage = TSR_COMMIT_PUBLISHED;
   return TSR_OK;
 }
 
 /* A savepoint may undo changes to an array in the database, so nothing of such an array can be reused. */
 void tsr_writer_reopen(tsr_writer *writer) {
   tsr_commit_state *c = &writer->commit;
-  const bool reusable = c->prepared && !c->published && !writer->array->store->is_one_file;
-  c->reopened |= c->published;
-  c->reusable |= reusable;
-  c->published = c->prepared = false;
+  if (c->stage == TSR_COMMIT_PUBLISHED) c->stage = TSR_COMMIT_REOPENED;
+  else if (c->stage == TSR_COMMIT_PREPARED)
+    c->stage = writer->array->store->is_one_file ? TSR_COMMIT_COLLECTING : TSR_COMMIT_REUSABLE;
 }
 
 int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {

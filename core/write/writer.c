@@ -302,7 +302,9 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
 const tsr_schema *tsr_writer_schema(const tsr_writer *writer) { return writer->schema; }
 
 int tsr__writer_check_open(const tsr_writer *writer, tsr_error *error) {
-  return writer->commit.published ? tsr__fail(error, TSR_ERROR, "the writer has published its commit") : TSR_OK;
+  return writer->commit.stage == TSR_COMMIT_PUBLISHED
+             ? tsr__fail(error, TSR_ERROR, "the writer has published its commit")
+             : TSR_OK;
 }
 
 void tsr__writer_drop(tsr_writer *writer) {
@@ -322,7 +324,7 @@ void tsr__writer_drop(tsr_writer *writer) {
 
 void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
-  if (!writer->commit.prepared && !writer->commit.published &&
+  if (writer->commit.stage != TSR_COMMIT_PREPARED && writer->commit.stage != TSR_COMMIT_PUBLISHED &&
       (tsr__piece_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
   tsr__commit_unlock(&writer->commit);
@@ -382,7 +384,8 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
 /* Appends one cell if this only requires copying its values. Returns false and does nothing otherwise. */
 static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   uint64_t bytes;
-  if (w->commit.published || w->commit.boxes > 0 || w->cells.unweighed > UNWEIGHED_MAX) return false;
+  if (w->commit.stage == TSR_COMMIT_PUBLISHED || w->commit.boxes > 0 || w->cells.unweighed > UNWEIGHED_MAX)
+    return false;
   if (!tsr__buffered_append_cell(w->cells.limits, w->field_count, w->cells.columns, columns, &bytes)) return false;
   w->cells.unweighed += bytes;
   w->cells.count++;
@@ -467,6 +470,6 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
 
 int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  if (writer->commit.published) return TSR_OK;
+  if (writer->commit.stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
   return tsr__writer_wrap(writer, writer_rewind_to(writer, mark, error), error);
 }

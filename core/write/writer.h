@@ -366,8 +366,30 @@ typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_o
   const tsr_commits *carried; /* delete conditions to commit unchanged, under their own names; NULL: none */
 } tsr_commit_options;
 
+/* The stages of a commit. A change (a cell, a removed row, a rewind) leads from PREPARED and REUSABLE to COLLECTING; a
+ * failure of prepare or publish leaves the stage as it is, or COLLECTING once prepare has begun to replace files.
+ *
+ *                 prepare               publish
+ *   COLLECTING ------------> PREPARED ------------> PUBLISHED
+ *     ^    ^                   |  ^                     |
+ *     |    |           reopen  |  | prepare             | reopen: a savepoint of the host
+ *     |    | a change          v  | keeps the pieces    v was rolled back
+ *     |    +---------------- REUSABLE                REOPENED
+ *     +-------------------------------------------------+
+ *                 prepare withdraws the published commit first, and goes on to PREPARED
+ *
+ * Stores in one file (is_one_file) have no REUSABLE: their savepoints may take files back, too. */
+typedef enum tsr_commit_stage {
+  TSR_COMMIT_COLLECTING, /* the pieces on disk do not hold all changes */
+  TSR_COMMIT_PREPARED, /* all files have their final names, and nothing has changed since */
+  TSR_COMMIT_REUSABLE, /* a prepared commit has failed, and nothing has changed since: the pieces hold all cells */
+  TSR_COMMIT_PUBLISHED,
+  TSR_COMMIT_REOPENED /* like COLLECTING, but the commit `path` was published and must be withdrawn */
+} tsr_commit_stage;
+
 typedef struct tsr_commit_state {
   tsr_commit_options options;
+  tsr_commit_stage stage;
   /* tsr_piece for each fragment on disk: first `boxes` pieces that were appended as boxes, then pieces made from cells
    */
   tsr_buffer pieces;
@@ -376,16 +398,15 @@ typedef struct tsr_commit_state {
   char path[TSR_COMMIT_PATH]; /* the file whose creation publishes the commit; "": none */
   tsr_file *lock; /* the marker of `path`, locked by this writer; NULL: none */
   struct tsr_turn *turn; /* of the prepared commit; NULL: none */
-  bool prepared; /* all files have their final names, and nothing has changed since */
-  bool reusable; /* a prepared commit has failed, and nothing has changed since: the pieces hold all cells */
-  bool published;
   bool refused; /* publishing has failed before, so others may have removed the pieces since */
-  bool reopened; /* the commit `path` was published and must be withdrawn */
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH]: withdrawn commits; a savepoint of the host may bring one back */
 } tsr_commit_state;
 
 /* Notes a change: the pieces on disk no longer hold all cells to be committed. */
-static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) { commit->prepared = commit->reusable = false; }
+static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) {
+  if (commit->stage == TSR_COMMIT_PREPARED || commit->stage == TSR_COMMIT_REUSABLE)
+    commit->stage = TSR_COMMIT_COLLECTING;
+}
 
 /* Frees the state. The files of a prepared commit stay: recovery finds them by the marker. */
 void tsr__commit_release(tsr_commit_state *commit);
