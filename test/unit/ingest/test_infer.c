@@ -83,5 +83,5 @@ static void test_two_append_at_one_time(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_go_on), cmocka_unit_test(test_two_append_at_one_time)};
-  return cmocka_run_group_tests(tests, setup, teardown_empty);
+  return cmocka_run_group_tests(tests, setup, teardown);
 }
