@@ -91,6 +91,9 @@ static void test_pair_is_made_in_either_order(void **state) {
       assert_string_equal(cells_of(array, TSR_TIME_NOW), THREE);
       assert_string_equal(cells_of(array, 20), "1=1001 2=2002 ");
       check(0);
+      uint64_t again = 0; /* the commits that the .con names count as consolidated while they are there, too */
+      ok(tsr_array_consolidate(array, TSR_MAINTAIN_COMMITS, NULL, &again, &error));
+      assert_int_equal(again, 0);
       vacuum(array, TSR_MAINTAIN_ALL);
     }
     /* Consolidating once more changes nothing. */
