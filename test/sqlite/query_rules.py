@@ -1075,6 +1075,25 @@ def test_a_join_that_is_not_by_one_dimension_or_finds_two_rows_is_refused():
     db.close()
 
 
+def test_a_join_may_compare_more_columns_than_it_binds():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 10), v INT32)")
+    for i in range(10):
+        db.query("INSERT INTO t VALUES(?, ?)", (i, 2 * i))
+    for count in (15, 16, 17, 18, 40):
+        columns = [f"c{i}" for i in range(count)]
+        db.query(f"CREATE TABLE j{count}({', '.join(columns)})")
+        for i in range(6):
+            db.query(f"INSERT INTO j{count} VALUES({', '.join('?' * count)})", [i] * (count - 1) + [i if i < 5 else 9])
+        text = f"SELECT count(*), sum(v), max(c1) FROM t JOIN j{count} ON {' AND '.join(f'{column} = x' for column in columns)}"
+        db.query(f"CREATE VIRTUAL TABLE q{count} USING tessera_query({text})")
+        same(db.query(f"SELECT * FROM q{count}"), db.query(text))
+        same(db.query(f"SELECT * FROM q{count}"), [(5, 20, 4)])
+    db.close()
+
+
 def test_joined_arrays_of_numbers_are_read_without_rows():
     """Their values are those of the view; rows of SQLite's are read where the engine gives other values, or where only SQLite can hide a column."""
     if absent():
