@@ -158,6 +158,17 @@ static void check_array(tsr_array *array, bool dense, bool nullable) {
 
 static const uint8_t secret[TSR_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
 
+static int no_finding(void *argument, const tsr_finding *finding) {
+  fail_msg("%s: %s", finding->file, finding->message);
+  return 0;
+}
+
+/* Nothing is in the array's files that its format version does not have. */
+static void check_files(const uint8_t *key) {
+  const tsr_check_options options = {.key = key, .threads = 1};
+  ok(tsr_array_check(environment, path, &options, no_finding, NULL, &error));
+}
+
 /* ---- Sparse --------------------------------------------------------------------------------- */
 
 static void test_sparse_cells_are_read_back(void **state) {
@@ -195,6 +206,7 @@ static void test_sparse_cells_are_read_back(void **state) {
         check_array(array, false, nullable);
       }
       tsr_array_close(array);
+      check_files(key);
     }
 }
 
@@ -459,6 +471,7 @@ static void test_dense_boxes_are_read_back(void **state) {
         check_array(array, true, nullable);
       }
       tsr_array_close(array);
+      check_files(key);
     }
 }
 
