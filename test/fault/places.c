@@ -9,8 +9,6 @@
 
 #include "base/memory.h"
 
-#define PLACES_MAX 8192 /* a power of 2; the table is never full */
-
 extern const char __executable_start; /* of the linker */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

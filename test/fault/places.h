@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#define PLACES_MAX 8192 /* a power of 2; there are fewer places */
+
 /* Notes the places that are passed from now on. */
 void places_watch(void);
 
