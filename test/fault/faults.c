@@ -1,5 +1,6 @@
-/* faults.c: the n-th allocation fails, or the n-th call to the disk, either once or from then on. Each scenario (scenarios.c)
- * runs with a fault for every n up to the number of calls, and the test checks that
+/* faults.c: the n-th allocation fails, or the n-th call to the disk, either once or from then on; or a place in the sources that allocates
+ * (places.h) fails once, or each time. Each scenario (scenarios.c) runs with a fault for every n up to the number of calls, and the test
+ * checks that
  *   - a statement fails with a clear error or gives the right rows
  *   - the arrays are then as before the statement or as after it, at all times
  *   - the same connection can go on; another one is not locked out and sees the same
@@ -7,6 +8,7 @@
  *   - no memory and no open file is left when everything is closed.
  *
  * usage: faults CORPUS [SAMPLES [SEED [SCENARIO]]]      about SAMPLES faults of each kind in each scenario; 0: all of them
+ *        faults CORPUS places                            each place, in the first two scenarios that pass it; with 0 samples in all
  *        faults CORPUS SCENARIO KIND N once|on          this fault only
  */
 #include <stdatomic.h>
@@ -14,13 +16,16 @@
 #include <string.h>
 #include <stdio.h>
 
+#include "places.h"
 #include "scenario.h"
 
 int sqlite3_tessera_init(sqlite3 *db, char **message, const void *api);
 
 /* ---- Faults ------------------------------------------------------------------------------------------------------ */
 
-#define MEMORY 0 /* the kind of a fault; all others are those of disk_fault */
+/* Kinds of faults; all others are those of disk_fault. */
+#define MEMORY 0
+#define PLACE  DISK_FAULTS
 
 static sqlite3_mem_methods real;
 static atomic_long allocations, memory_from, memory_to, memory_failed;
@@ -42,7 +47,9 @@ typedef struct fault {
   bool on; /* all calls from the n-th on fail; otherwise the n-th only */
 } fault;
 
-static const char *kind_name(int kind) { return kind == MEMORY ? "out of memory" : disk_fault_names[kind]; }
+static const char *kind_name(int kind) {
+  return kind == MEMORY ? "out of memory" : kind == PLACE ? "no memory at a place" : disk_fault_names[kind];
+}
 
 static void arm(const fault *f) {
   const long to = f->on ? 1L << 60 : f->n + 1;
@@ -50,17 +57,22 @@ static void arm(const fault *f) {
   atomic_store(&memory_failed, 0);
   atomic_store(&memory_from, f->kind == MEMORY ? f->n : 0);
   atomic_store(&memory_to, f->kind == MEMORY ? to : 0);
-  disk_arm((disk_fault)f->kind, f->n, f->kind == MEMORY ? 0 : to);
+  disk_arm(f->kind == PLACE ? 0 : (disk_fault)f->kind, f->n, f->kind == MEMORY || f->kind == PLACE ? 0 : to);
+  if (f->kind == PLACE && !f->n) places_watch();
+  else places_arm(f->kind == PLACE ? f->n : 0, f->on);
 }
 
 /* Returns the number of calls that were counted, failed or not. */
 static long disarm(int kind) {
   const long calls = disk_disarm();
   atomic_store(&memory_to, 0);
+  if (kind == PLACE) places_end();
   return kind == MEMORY ? atomic_load(&allocations) : calls;
 }
 
-static long failures(int kind) { return kind == MEMORY ? atomic_load(&memory_failed) : disk_failed(); }
+static long failures(int kind) {
+  return kind == MEMORY ? atomic_load(&memory_failed) : kind == PLACE ? places_failed() : disk_failed();
+}
 
 /* ---- One run ----------------------------------------------------------------------------------------------------- */
 
@@ -83,14 +95,16 @@ static void tell(trial *t, const char *what, const char *detail) {
   printf("%s, %s at %ld%s, step %d %.60s", s->name, kind_name(t->f.kind), t->f.n, t->f.on ? " and from then on" : "",
          t->step, t->step < 0 ? "(open)" : s->steps[t->step]);
   if (t->code) printf(" (%d %s)", t->code, t->message ? t->message : "");
-  printf(": %s%s%s\n", what, detail ? ": " : "", detail ? detail : "");
+  printf(": %s%s%s", what, detail ? ": " : "", detail ? detail : "");
+  if (t->f.kind == PLACE && t->f.n) printf(" (addr2line -ife PROGRAM %#lx)", places_address(t->f.n));
+  printf("\n");
 }
 
 /* Error messages that are too vague to be allowed. */
 static bool is_clear(const trial *t) {
   static const char *const empty[] = {"not an error", "SQL logic error", "unknown error", "constraint failed"};
   const int code = t->code & 0xff;
-  if (t->f.kind == MEMORY)
+  if (t->f.kind == MEMORY || t->f.kind == PLACE)
     return code == SQLITE_NOMEM || t->code == SQLITE_IOERR_NOMEM || (t->message && strstr(t->message, "memory"));
   if (!t->message || !*t->message) return false;
   for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
@@ -300,11 +314,30 @@ static void run_kind(const course *c, int kind, unsigned samples, uint64_t *seed
   printf("%s, %s: %ld calls, %ld runs, %zu disks\n", c->scenario->name, kind_name(kind), total, runs, known.count);
 }
 
-static void run_scenario(const scenario *s, const char *corpus, unsigned samples, uint64_t seed) {
+/* Lets each place fail that the scenario passes; without `all`, only in the first two scenarios that pass it. */
+static void run_places(const course *c, bool all) {
+  static unsigned char tried[PLACES_MAX]; /* the number of scenarios in which a place has failed */
+  const fault none = {.kind = PLACE};
+  long calls, runs = 0;
+  run(c, &none, &calls);
+  for (long n = 1; n <= places_count(); n++) {
+    if (!places_met(n) || (!all && tried[n] == 2)) continue;
+    tried[n]++;
+    for (int on = 0; on < 2 && problems < 20; on++, runs++) {
+      const fault f = {.kind = PLACE, .n = n, .on = on};
+      run(c, &f, &calls);
+    }
+  }
+  printf("%s, %s: %ld runs, %zu disks\n", c->scenario->name, kind_name(PLACE), runs, known.count);
+}
+
+/* `places`: only the places fail. */
+static void run_scenario(const scenario *s, const char *corpus, bool places, unsigned samples, uint64_t seed) {
   static course c;
   if (course_run(&c, s, corpus)) {
     idle = sqlite3_memory_used();
-    for (int kind = 0; kind < DISK_FAULTS; kind++) run_kind(&c, kind, samples, &seed);
+    for (int kind = 0; kind < DISK_FAULTS && !places; kind++) run_kind(&c, kind, samples, &seed);
+    if (places || samples == 0) run_places(&c, !places);
   } else {
     problems++;
   }
@@ -326,6 +359,7 @@ static void run_one(const scenario *s, char **words) {
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0); /* sanitizers end the process without flushing stdout */
+  const bool places = argc > 2 && !strcmp(argv[2], "places");
   const unsigned samples = argc > 2 ? (unsigned)atoi(argv[2]) : 4;
   const uint64_t seed = argc > 3 ? (uint64_t)atoll(argv[3]) : 1;
   sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real);
@@ -339,7 +373,7 @@ int main(int argc, char **argv) {
   for (int i = 0; scenarios[i]; i++) {
     if (argc == 6 && !strcmp(scenarios[i]->name, argv[2])) run_one(scenarios[i], argv);
     if (argc == 6 || (argc == 5 && !strstr(scenarios[i]->name, argv[4]))) continue;
-    run_scenario(scenarios[i], argv[1], samples, seed + (uint64_t)i);
+    run_scenario(scenarios[i], argv[1], places, samples, seed + (uint64_t)i);
   }
   sqlite3_reset_auto_extension();
   printf("%d problems\n", problems);

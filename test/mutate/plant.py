@@ -47,8 +47,8 @@ __attribute__((constructor)) static void choose_mutant(void) {
 class Site:
     """A range of a source, and what stands there instead. `build` gets the number and a function that renders a range of the original."""
 
-    def __init__(self, first, end, line, kind, before, after, build):
-        self.first, self.end, self.line, self.kind, self.before, self.after, self.build = first, end, line, kind, before, after, build
+    def __init__(self, first, end, line, function, kind, before, after, build):
+        self.first, self.end, self.line, self.function, self.kind, self.before, self.after, self.build = first, end, line, function, kind, before, after, build
 
 
 class Finder:
@@ -63,6 +63,7 @@ class Finder:
             if cursor.kind == KIND.FUNCTION_DECL and cursor.is_definition() and own(cursor):
                 body = list(cursor.get_children())[-1]
                 if body.kind == KIND.COMPOUND_STMT and not self.in_macro(body):
+                    self.function = cursor.spelling
                     self.visit(body)
                     self.find_tries(body)
 
@@ -74,7 +75,7 @@ class Finder:
         return any(m[0] <= first and end <= m[1] for m in self.macros)
 
     def add(self, cursor, kind, before, after, build, end=None):
-        self.sites.append(Site(cursor.extent.start.offset, end or cursor.extent.end.offset, cursor.extent.start.line, kind, before, after, build))
+        self.sites.append(Site(cursor.extent.start.offset, end or cursor.extent.end.offset, cursor.extent.start.line, self.function, kind, before, after, build))
 
     def visit(self, cursor):
         children = list(cursor.get_children())
@@ -157,7 +158,7 @@ class Finder:
             if b"#define" in self.source[self.source.rfind(b"\n", 0, at):at]:
                 continue
             before = self.source[at:self.source.find(b"\n", at)].decode()
-            self.sites.append(Site(at, at + len("TSR_TRY("), self.source.count(b"\n", 0, at) + 1, "ignore code", before, "goes on",
+            self.sites.append(Site(at, at + len("TSR_TRY("), self.source.count(b"\n", 0, at) + 1, self.function, "ignore code", before, "goes on",
                                    lambda n, render: f"TSR_TRY_UNLESS({n}, "))
 
     def rewrite(self):
@@ -182,7 +183,7 @@ class Finder:
             return "".join([*out, self.text(at, end)])
 
         flat = lambda text: " ".join(text.split())
-        return render(0, len(self.source)), [{"number": i + 1, "file": self.path, "line": s.line, "kind": s.kind, "before": flat(s.before), "after": flat(s.after)}
+        return render(0, len(self.source)), [{"number": i + 1, "file": self.path, "line": s.line, "function": s.function, "kind": s.kind, "before": flat(s.before), "after": flat(s.after)}
                                              for i, s in enumerate(kept)]
 
 

@@ -53,3 +53,14 @@ SELECT tessera_consolidate('db:kept', 'fragments', '{"memory_mb": -1}');
 SELECT tessera_consolidate('nothing');
 CREATE VIEW later AS SELECT tessera_vacuum('kept') AS n;
 SELECT * FROM later;
+
+-- A fragment alone is written again only if something in it is to be purged.
+CREATE VIRTUAL TABLE purged USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32);
+INSERT INTO purged VALUES(1, 1);
+SELECT tessera_consolidate('db:purged', 'fragments', '{"purge_deleted": true}') AS one;
+INSERT INTO purged VALUES(2, 1);
+SELECT tessera_consolidate('db:purged') AS two;
+SELECT tessera_consolidate('db:purged', 'fragments', '{"purge_deleted": true}') AS merged;
+DELETE FROM purged WHERE x = 1;
+SELECT tessera_consolidate('db:purged', 'fragments', '{"purge_deleted": true}') AS deleted;
+SELECT tessera_consolidate('db:purged', 'fragments', '{"purge_deleted": true}') AS again;

@@ -23,3 +23,8 @@ SELECT * FROM tessera_partitions('sql/data/relief');
 SELECT count(*) FROM tessera_partitions('sql/data/relief', 2.0);                    -- as JavaScript binds 2
 SELECT count(*) FROM tessera_partitions('sql/data/relief', 2.5);
 SELECT count(*) FROM tessera_partitions('nowhere', 2);
+
+-- No cut lies within texts that are equal up to a NUL, which SQL cannot write in a text.
+CREATE VIRTUAL TABLE nul USING tessera(s TEXT DIMENSION, v INT32, capacity=2);
+INSERT INTO nul WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 19) SELECT CAST(CAST(iif(i < 15, 'a', 'b') AS BLOB) || x'00' || char(65 + i) AS TEXT), i FROM n;
+SELECT slice, condition, cells FROM tessera_partitions('db:nul', 4);

@@ -15,6 +15,19 @@ def many_fragments(db):
         db.execute("INSERT INTO t VALUES(?, 1)", (i,))
 
 
+def enough_fragments(db):
+    """As many as need no merge for their number. Their tiles hold a tenth of what they have room for."""
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32, capacity=10)")
+    for i in range(16):
+        db.execute("INSERT INTO t VALUES(?, 1)", (i,))
+
+
+def few_tiles(db):
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32, capacity=100)")
+    for i in range(4):
+        db.execute("INSERT INTO t VALUES(?, 1)", (i,))
+
+
 def empty_tiles(db):
     db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32, capacity=100)")
     for i in range(5):
@@ -25,6 +38,13 @@ def deletes(db):
     db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32)")
     db.execute("INSERT INTO t SELECT value, 1 FROM generate(100)")
     for i in range(9):
+        db.execute("DELETE FROM t WHERE x = ?", (3 * i,))
+
+
+def few_deletes(db):
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32)")
+    db.execute("INSERT INTO t SELECT value, 1 FROM generate(100)")
+    for i in range(8):
         db.execute("DELETE FROM t WHERE x = ?", (3 * i,))
 
 
@@ -45,6 +65,16 @@ def delete_of_thousands(db):
 def debris(db):
     many_fragments(db)
     db.execute("SELECT tessera_consolidate('db:t')").fetchall()
+
+
+def debris_of_two_kinds(db):
+    """One merge whose sources are still there, and one fragment that was not committed."""
+    db.execute("CREATE VIRTUAL TABLE t USING tessera('a', x INT32 DIMENSION(0, 999, 10), v INT32)")
+    for i in range(2):
+        db.execute("INSERT INTO t VALUES(?, 1)", (i,))
+    db.execute("SELECT tessera_consolidate('db:t')").fetchall()
+    os.mkdir(f"a/__fragments/__1_1_{7:032x}_22")
+    os.utime(f"a/__fragments/__1_1_{7:032x}_22", (0, 0))
 
 
 def statistics(db):
@@ -89,11 +119,15 @@ def plain_blobs(db):
 
 CASES = {
     many_fragments: "too many fragments",
+    enough_fragments: None,
+    few_tiles: None,
     empty_tiles: "tiles that are mostly empty",
     deletes: "deletes that cost",
+    few_deletes: None,
     deletes_of_many: "deletes that cost",
     delete_of_thousands: "deletes that cost",
     debris: "debris",
+    debris_of_two_kinds: "debris",
     statistics: "statistics missing",
     small_sparse: "tiles too small",
     small_dense: "tiles too small",

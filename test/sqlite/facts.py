@@ -898,6 +898,27 @@ def test_vacuum_copies_and_reopening():
     check_contains(repr(db.query("SELECT name FROM pragma_table_list WHERE type = 'virtual'")), "'t'")
 
 
+def test_integrity_check_names_what_is_damaged():
+    """From SQLite 3.44 on, PRAGMA integrity_check asks virtual tables."""
+    db = Database(os.path.join(host.FOLDER, "i.db"))
+    array = os.path.join(host.FOLDER, "damaged")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{array}', x INT32 DIMENSION(0, 9, 10), v INT32)")
+    for i in range(3):
+        db.query("INSERT INTO t VALUES(?, ?)", (i, i))
+    same(db.query("PRAGMA integrity_check"), [("ok",)])
+    fragments = os.path.join(array, "__fragments")
+    for name in os.listdir(fragments):
+        os.remove(os.path.join(fragments, name, "a0.tdb"))
+    found = "\n".join(row[0] for row in db.query("PRAGMA integrity_check"))
+    if db.version() < (3, 44, 0):
+        same(found, "ok")
+        return
+    lines = [line for line in found.split("\n") if "a0.tdb" in line]
+    same(len(lines), 3, found)
+    for line in lines:
+        check_contains(line, "main.t: ")
+
+
 def test_rollback_of_create_and_drop():
     db = Database(os.path.join(host.FOLDER, "r.db"))
     db.query("BEGIN")

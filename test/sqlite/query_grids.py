@@ -7,6 +7,7 @@ import ast
 import math
 import os
 import random
+import sqlite3
 import struct
 import sys
 
@@ -210,6 +211,22 @@ def test_a_table_may_be_called_select():
     for name in ("select", "select.tdb", "Selected", "select-2"):
         for call, more in (("tessera_npy", ()), ("tessera_png", ())):
             refused(db, "not found", name, "a", *more, name=call)
+    db.close()
+
+
+def test_a_grid_has_at_most_the_bytes_of_a_value():
+    db = Database()
+    if not hasattr(db.raw, "setlimit"):
+        return
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, y INT32 DIMENSION(0, 9, 5), x INT32 DIMENSION(0, 9, 5), v INT32)")
+    db.query("INSERT INTO g WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99) SELECT i / 10, i % 10, i FROM n")
+    for text in ("SELECT tessera_npy('SELECT y, x, sum(v) FROM g GROUP BY y, x')", "SELECT tessera_npy('db:g', 'v')"):
+        whole = db.value(text)
+        db.raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, len(whole))
+        same(db.value(text), whole)
+        db.raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, len(whole) - 1)
+        check_contains(db.error(text).text, "more than a value of SQLite holds")
+        db.raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000000)
     db.close()
 
 

@@ -892,6 +892,32 @@ def test_tiles_that_are_taken_whole_count_what_their_cells_say():
         assert taken > 0, "no tile was decided by its statistics"
 
 
+def test_statistics_of_tiles_compare_integers_with_reals():
+    """Each tile has one value, so its statistics decide; the constant may be of the other type."""
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99, 10), v INT32, r FLOAT64, capacity=10)")
+    db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99) SELECT i, i / 10, i / 10 FROM n")
+    for operation in ("=", "<", "<=", ">", ">=", "<>"):
+        for left, right in (("v", "5.0"), ("r", "5"), ("5.0", "v"), ("5", "r"), ("v", "5.5"), ("v", "0.0"), ("r", "9"), ("v", "-9223372036854775808.0")):
+            text = f"SELECT count(*), sum(v) FROM t WHERE {left} {operation} {right}"
+            db.query("DROP TABLE IF EXISTS q")
+            db.query(f"CREATE VIRTUAL TABLE q USING tessera_query({text})")
+            same(db.query("SELECT * FROM q"), db.query(text), text)
+    db.close()
+
+
+def test_columns_are_spelled_as_in_the_table():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(Low INT32 DIMENSION(0, 9, 10), High INT32)")
+    db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT LOW, high, count(*), low AS LoW FROM t GROUP BY 1, 2)")
+    same([row[1] for row in db.query("PRAGMA table_info(q)")], ["Low", "High", "count(*)", "LoW:1"])
+    db.close()
+
+
 def test_conditions_with_or_find_each_group():
     """SQLite may answer OR by several scans, and takes rows of equal rowids for one row."""
     if absent():
@@ -1072,6 +1098,25 @@ def test_a_join_that_is_not_by_one_dimension_or_finds_two_rows_is_refused():
     db.query("INSERT INTO limits VALUES(2, 7)")
     check_contains(db.error("SELECT n FROM q").text, "'l.lat = t.day' (character 51): a joined table has more than one row for a coordinate")
     db.query("DELETE FROM limits WHERE lat = 2")
+    db.close()
+
+
+def test_a_join_may_compare_more_columns_than_it_binds():
+    if absent():
+        return
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 10), v INT32)")
+    for i in range(10):
+        db.query("INSERT INTO t VALUES(?, ?)", (i, 2 * i))
+    for count in (15, 16, 17, 18, 40):
+        columns = [f"c{i}" for i in range(count)]
+        db.query(f"CREATE TABLE j{count}({', '.join(columns)})")
+        for i in range(6):
+            db.query(f"INSERT INTO j{count} VALUES({', '.join('?' * count)})", [i] * (count - 1) + [i if i < 5 else 9])
+        text = f"SELECT count(*), sum(v), max(c1) FROM t JOIN j{count} ON {' AND '.join(f'{column} = x' for column in columns)}"
+        db.query(f"CREATE VIRTUAL TABLE q{count} USING tessera_query({text})")
+        same(db.query(f"SELECT * FROM q{count}"), db.query(text))
+        same(db.query(f"SELECT * FROM q{count}"), [(5, 20, 4)])
     db.close()
 
 

@@ -75,7 +75,14 @@ static void test_paths_and_uris(void **state) {
   snprintf(text, sizeof text, "file://%s/%s/a%%00", here, root);
   expect_open(text, TSR_ERROR, "array file://", "%25");
   expect_open("file://elsewhere/x", TSR_NOT_FOUND, "array not found: file://elsewhere/x", "host");
-  expect_open("gs://bucket/x", TSR_UNSUPPORTED, "array gs://bucket/x", "file://");
+  static const char *const schemes[] = {"gs", "x-y", "x+y", "x.y", "h2"}; /* all that RFC 3986 lets a scheme have */
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    snprintf(text, sizeof text, "%s://bucket/x", schemes[i]);
+    expect_open(text, TSR_UNSUPPORTED, "array ", "file://");
+  }
+  expect_open("x_y://bucket/x", TSR_NOT_FOUND, "array not found: x_y:", ""); /* directories, whatever their names */
+  expect_open("://bucket/x", TSR_NOT_FOUND, "array not found: :/", "");
+  expect_open("gs:/bucket/x", TSR_NOT_FOUND, "array not found: gs:/", "");
   expect_open("s3://bucket/x", TSR_NOT_FOUND, "no scope for s3://bucket/x", "tessera_configure");
   expect_open("", TSR_NOT_FOUND, "array not found: ", "empty");
   snprintf(text, sizeof text, "%s/nothing", root);

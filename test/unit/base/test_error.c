@@ -105,6 +105,18 @@ static void test_messages_are_printable_utf8(void **state) {
   }
 }
 
+/* The message of a host's callback may be any bytes, without an end. */
+static void test_messages_of_hosts_become_printable(void **state) {
+  tsr_error error = {.code = TSR_IO, .message = "bell\x07 \xff"};
+  assert_int_equal(tsr__wrap(&error, "store"), TSR_IO);
+  assert_string_equal(error.message, "store: bell? ?");
+  error = (tsr_error){.code = TSR_IO};
+  memset(error.message, 'x', sizeof error.message);
+  tsr__wrap(&error, "store");
+  assert_in_range(strlen(error.message), TSR_MESSAGE_SIZE - 10, TSR_MESSAGE_SIZE - 1);
+  assert_memory_equal(error.message, "store: xxx", 10);
+}
+
 /* Returns true if the text consists of whole characters of `cycle`, except for the "..." in its middle. */
 static void check_cut(const char *message, const char *text, size_t size) {
   size_t length = strlen(message), front = 0;
@@ -171,6 +183,7 @@ int main(void) {
       cmocka_unit_test(test_wrap_puts_the_context_in_front),
       cmocka_unit_test(test_the_subject_lasts_until_the_next_failure),
       cmocka_unit_test(test_messages_are_printable_utf8),
+      cmocka_unit_test(test_messages_of_hosts_become_printable),
       cmocka_unit_test(test_long_messages_lose_whole_characters_in_the_middle),
       cmocka_unit_test(test_messages_of_every_length_near_the_limit_fit),
   };

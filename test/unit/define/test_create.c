@@ -77,6 +77,26 @@ static void test_prepared_array_is_invisible_until_published(void **state) {
   }
 }
 
+/* Each format version has its directories from the beginning, and none of later versions. */
+static void test_arrays_have_the_directories_of_their_version(void **state) {
+  static const struct {
+    const char *name;
+    uint32_t since;
+  } directories[] = {{"__meta", 4},     {"__schema", 10},        {"__fragments", 12},
+                     {"__commits", 12}, {"__fragment_meta", 12}, {"__labels", 18}};
+  for (uint32_t version = 3; version <= 22; version = version == 3 ? 12 : version + 1) { /* others are only read */
+    tsr_creation *creation = prepare(version);
+    ok(tsr_creation_publish(creation, &error));
+    tsr_creation_close(creation);
+    for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
+      char text[700];
+      snprintf(text, sizeof text, "%s/%s", path, directories[i].name);
+      if ((access(text, F_OK) == 0) != (version >= directories[i].since))
+        fail_msg("version %d: %s", (int)version, directories[i].name);
+    }
+  }
+}
+
 static void test_enumeration_of_prepared_array_can_be_read(void **state) {
   tsr_creation *creation = prepare(22);
   const tsr_array_options options = {.creation = creation};
@@ -317,6 +337,7 @@ static void test_recovery_does_not_publish_prepared_cells(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_prepared_array_is_invisible_until_published),
+      cmocka_unit_test(test_arrays_have_the_directories_of_their_version),
       cmocka_unit_test(test_enumeration_of_prepared_array_can_be_read),
       cmocka_unit_test(test_abandon_removes_parents_it_has_made),
       cmocka_unit_test(test_a_creation_is_found_by_name),

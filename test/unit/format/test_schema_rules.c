@@ -205,6 +205,36 @@ static void test_rules_of_domains(void **state) {
   refused(&p, TSR_CONSTRAINT, "dimension 'x'", "needs a domain");
 }
 
+/* Extents at both sides of what a domain and 64 bits have room for. */
+static void test_extents_at_the_limits_of_a_domain(void **state) {
+  static const struct {
+    tsr_datatype datatype;
+    int64_t low, high, extent;
+    const char *rule; /* why it is refused; NULL: it is accepted */
+  } cases[] = {
+      {TSR_INT32, 0, 9, 10, NULL},
+      {TSR_INT32, 0, 9, 11, "larger than its domain"},
+      {TSR_INT32, 7, 7, 1, NULL},
+      {TSR_INT32, 7, 7, 2, "larger than its domain"},
+      {TSR_UINT64, 0, -2, 2, NULL}, /* the last tile ends at the greatest value */
+      {TSR_UINT64, 1, -1, 2, "rounded up"}, /* one behind it */
+      {TSR_UINT64, 1, -1, 3, NULL},
+      {TSR_UINT64, 1, -1, 4, "rounded up"},
+      {TSR_UINT64, 1, -1, 5, NULL},
+      {TSR_INT64, INT64_MIN, INT64_MAX - 1, 2, NULL},
+      {TSR_INT64, INT64_MIN + 1, INT64_MAX, 2, "rounded up"},
+      {TSR_DATETIME_NS, INT64_MIN + 1, INT64_MAX, 5, NULL},
+      {TSR_DATETIME_NS, INT64_MIN + 1, INT64_MAX, 7, "rounded up"},
+      {TSR_UINT8, 0, 254, 100, NULL}, /* only tile arithmetic has limits, and it has 64 bits */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plain p;
+    reset(&p, false), set_dimension(&p.fields[0], cases[i].datatype, cases[i].low, cases[i].high, cases[i].extent);
+    if (cases[i].rule) refused(&p, TSR_RANGE, "dimension 'x'", cases[i].rule);
+    else accepted(&p);
+  }
+}
+
 static void test_rules_of_dimensions(void **state) {
   static const tsr_datatype never[] = {TSR_CHAR, TSR_UTF8, TSR_BOOL, TSR_BLOB, TSR_ANY, TSR_GEOM_WKB};
   plain p;
@@ -448,6 +478,7 @@ int main(void) {
       cmocka_unit_test(test_rules_of_the_array),
       cmocka_unit_test(test_rules_of_labels),
       cmocka_unit_test(test_rules_of_domains),
+      cmocka_unit_test(test_extents_at_the_limits_of_a_domain),
       cmocka_unit_test(test_rules_of_dimensions),
       cmocka_unit_test(test_rules_of_attributes),
       cmocka_unit_test(test_rules_of_enumerations),

@@ -134,6 +134,20 @@ static void test_merge_that_died_in_its_rename(void **state) {
   check_merge(array, true);
 }
 
+/* Another process has finished its vacuum file, too, or has removed it already. */
+static void test_merge_whose_vacuum_file_is_not_staged(void **state) {
+  for (int renamed = 0; renamed < 2; renamed++) {
+    tsr_array *array = make_dead_merge("", "commit\n");
+    char from[1200], to[1200];
+    snprintf(from, sizeof from, "%s/__commits/.%s.vac.new", path, merged);
+    snprintf(to, sizeof to, "%s/__commits/%s.vac", path, merged);
+    assert_int_equal(renamed ? rename(from, to) : remove(from), 0);
+    finish(array);
+    assert_string_equal(left_of_merge(), renamed ? ".wrt .vac " : ".wrt ");
+    check_merge(array, true);
+  }
+}
+
 /* It has gone on, and its fragment was merged and vacuumed: nothing commits the name again. */
 static void test_merge_whose_fragment_is_gone(void **state) {
   tsr_array *array = make_dead_merge("", "commit\n");
@@ -307,6 +321,7 @@ int main(void) {
                                      cmocka_unit_test(test_other_decisions_commit_nothing),
                                      cmocka_unit_test(test_merge_that_has_committed_itself),
                                      cmocka_unit_test(test_merge_that_died_in_its_rename),
+                                     cmocka_unit_test(test_merge_whose_vacuum_file_is_not_staged),
                                      cmocka_unit_test(test_merge_whose_fragment_is_gone),
                                      cmocka_unit_test(test_lesser_name_cancels),
                                      cmocka_unit_test(test_greater_name_waits),

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/datatype.h"
 #include "tessera_host.h"
 
 /* numpy's str(datetime64(value, unit)), with a blank instead of T, and with minutes where numpy prints only hours */
@@ -413,6 +414,14 @@ static void test_messages_say_what_is_wrong(void **state) {
   assert_string_equal(
       error.message,
       "'2024-01-31' is not a valid DATETIME_WEEK: it is not on the grid of weeks, which begin on Thursdays");
+  tsr_datetime_parse(TSR_DATETIME_WEEK, "2024-01-31 00:00:00.5", 21, &value, &error);
+  assert_string_equal(error.message, "'2024-01-31 00:00:00.5' is not a valid DATETIME_WEEK: it is finer than the unit");
+  tsr_datetime_parse(TSR_DATETIME_WEEK, "2024-01-31 00:00:01", 19, &value, &error);
+  assert_string_equal(error.message, "'2024-01-31 00:00:01' is not a valid DATETIME_WEEK: it is finer than the unit");
+  tsr_datetime_parse(TSR_DATETIME_WEEK, "2024-01-31 00:00:00.0000000000000000001", 39, &value, &error);
+  assert_string_equal(
+      error.message,
+      "'2024-01-31 00:00:00.0000000000000000001' is not a valid DATETIME_WEEK: it is finer than the unit");
   tsr_datetime_parse(TSR_DATETIME_AS, "9999", 4, &value, &error);
   assert_string_equal(error.message, "'9999' is not a valid DATETIME_AS: it is outside the range of the type");
   char longer[200];
@@ -468,6 +477,48 @@ static void test_a_text_between_two_values_has_a_place(void **state) {
   }
 }
 
+/* Days since 1970 for Arrow's date32, at both ends of what each unit has. */
+static void test_values_have_a_day(void **state) {
+  (void)state;
+  static const struct {
+    tsr_datatype datatype;
+    int64_t value;
+    bool has_day;
+    int32_t day;
+  } cases[] = {
+      {TSR_DATETIME_YEAR, -1971, false, 0},
+      {TSR_DATETIME_YEAR, -1970, true, -719528},
+      {TSR_DATETIME_YEAR, -1, true, -365},
+      {TSR_DATETIME_YEAR, 0, true, 0},
+      {TSR_DATETIME_YEAR, 8029, true, 2932532},
+      {TSR_DATETIME_YEAR, 8030, false, 0},
+      {TSR_DATETIME_YEAR, INT64_MIN, false, 0},
+      {TSR_DATETIME_MONTH, -23641, false, 0},
+      {TSR_DATETIME_MONTH, -23640, true, -719528},
+      {TSR_DATETIME_MONTH, -1, true, -31},
+      {TSR_DATETIME_MONTH, 1, true, 31},
+      {TSR_DATETIME_MONTH, 96359, true, 2932866},
+      {TSR_DATETIME_MONTH, 96360, false, 0},
+      {TSR_DATETIME_MONTH, INT64_MAX, false, 0},
+      {TSR_DATETIME_WEEK, INT32_MIN / 7 - 1, false, 0},
+      {TSR_DATETIME_WEEK, INT32_MIN / 7, true, INT32_MIN / 7 * 7},
+      {TSR_DATETIME_WEEK, -1, true, -7},
+      {TSR_DATETIME_WEEK, INT32_MAX / 7, true, INT32_MAX / 7 * 7},
+      {TSR_DATETIME_WEEK, INT32_MAX / 7 + 1, false, 0},
+      {TSR_DATETIME_WEEK, INT64_MAX, false, 0},
+      {TSR_DATETIME_DAY, INT64_C(-2147483649), false, 0},
+      {TSR_DATETIME_DAY, INT32_MIN, true, INT32_MIN},
+      {TSR_DATETIME_DAY, INT32_MAX, true, INT32_MAX},
+      {TSR_DATETIME_DAY, INT64_C(2147483648), false, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int32_t day = 0;
+    if (tsr__datetime_day(cases[i].datatype, cases[i].value, &day) != cases[i].has_day ||
+        (cases[i].has_day && day != cases[i].day))
+      fail_msg("%lld of %s: day %d", (long long)cases[i].value, tsr_datatype_name(cases[i].datatype), (int)day);
+  }
+}
+
 static void test_an_instant_is_a_part_of_the_unit_behind_a_value(void **state) {
   (void)state;
   static const struct {
@@ -498,6 +549,7 @@ static void test_an_instant_is_a_part_of_the_unit_behind_a_value(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts_match_those_of_numpy),
                                      cmocka_unit_test(test_a_text_between_two_values_has_a_place),
+                                     cmocka_unit_test(test_values_have_a_day),
                                      cmocka_unit_test(test_an_instant_is_a_part_of_the_unit_behind_a_value),
                                      cmocka_unit_test(test_every_day_matches_a_slow_calendar),
                                      cmocka_unit_test(test_values_come_back_from_their_text),

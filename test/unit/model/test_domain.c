@@ -613,6 +613,130 @@ static void test_impossible_grids_are_refused(void **state) {
   refuse(state, f, 0, TSR_CORRUPT, "a dense array cannot have 0 dimensions");
 }
 
+/* ---- Clipping ---- */
+
+/* Spans that have been made by hand: those behind `count` must not be looked at. */
+static void test_spans_are_clipped_to_an_interval(void **state) {
+  fixture *f = *state;
+  const tsr_field field = dimension(TSR_UINT8);
+  tsr_span list[] = {{10, 20}, {30, 40}, {50, 60}};
+  static const struct {
+    uint64_t low, high, listed, count, first, last; /* `count` spans from `first` to `last` */
+  } cases[] = {
+      {0, 100, 1, 1, 10, 20}, {0, 100, 2, 2, 10, 40},  {0, 100, 0, 0, 0, 0}, {0, 15, 1, 1, 10, 15},
+      {15, 15, 1, 1, 15, 15}, {20, 30, 2, 2, 20, 30},  {21, 29, 2, 0, 0, 0}, {0, 9, 2, 0, 0, 0},
+      {41, 300, 2, 0, 0, 0},  {40, 300, 2, 1, 40, 40}, {12, 11, 2, 0, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const tsr_spans spans = {.spans = list, .count = cases[i].listed};
+    tsr_spans out;
+    assert_int_equal(tsr__spans_clip(&field, &spans, cases[i].low, cases[i].high, &f->arena, &out, NULL), TSR_OK);
+    if (out.count != cases[i].count ||
+        (out.count && (out.spans[0].low != cases[i].first || out.spans[out.count - 1].high != cases[i].last)))
+      fail_msg("case %d: %d spans", (int)i, (int)out.count);
+  }
+  const tsr_spans all = {.all = true};
+  tsr_spans out;
+  assert_int_equal(tsr__spans_clip(&field, &all, 0, 300, &f->arena, &out, NULL), TSR_OK);
+  assert_true(out.count == 1 && out.spans[0].low == 0 && out.spans[0].high == UINT8_MAX);
+}
+
+static void test_spans_of_strings_are_clipped_to_a_range(void **state) {
+  fixture *f = *state;
+  const tsr_field field = dimension(TSR_ASCII);
+  tsr_text_span list[2] = {{.low = (uint8_t *)"b", .low_size = 1, .high = (uint8_t *)"d", .high_size = 1},
+                           {.low = (uint8_t *)"m", .low_size = 1, .high = (uint8_t *)"p", .high_size = 1}};
+  static const struct {
+    const char *low, *high;
+    uint64_t listed, count;
+  } cases[] = {{"a", "z", 1, 1}, {"a", "z", 2, 2}, {"a", "z", 0, 0}, {"a", "c", 1, 1}, {"e", "l", 2, 0},
+               {"d", "m", 2, 2}, {"a", "a", 2, 0}, {"q", "z", 2, 0}, {"p", "z", 2, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const tsr_spans spans = {.text = true, .texts = list, .count = cases[i].listed};
+    const tsr_range range = {.low = cases[i].low, .low_size = 1, .high = cases[i].high, .high_size = 1};
+    tsr_spans out;
+    assert_int_equal(tsr__spans_clip_text(&field, &spans, &range, &f->arena, &out, NULL), TSR_OK);
+    if (out.count != cases[i].count) fail_msg("case %d: %d spans", (int)i, (int)out.count);
+  }
+}
+
+/* ---- Sets of boxes ---- */
+
+/* Adds boxes to a set, cuts others from it, and compares it with a bitmap of a small grid: no cell is lost, none is in
+ * two boxes. */
+static void test_sets_of_boxes_have_the_cells_of_a_bitmap(void **state) {
+  enum { SIDE_OF_GRID = 6, STEPS = 400 };
+  fixture *f = *state;
+  uint32_t random = 4711;
+  tsr_box_set set = {.dimensions = 2, .ends.memory = &f->memory};
+  bool expected[SIDE_OF_GRID][SIDE_OF_GRID] = {{false}};
+  for (int step = 0; step < STEPS; step++) {
+    uint64_t low[2], high[2];
+    for (int d = 0; d < 2; d++) {
+      random = random * 1664525 + 1013904223;
+      low[d] = (random >> 16) % SIDE_OF_GRID;
+      high[d] = low[d] + (random >> 24) % (SIDE_OF_GRID - low[d]);
+    }
+    const bool add = step % 3 != 2;
+    bool had = false;
+    for (uint64_t y = low[0]; y <= high[0]; y++)
+      for (uint64_t x = low[1]; x <= high[1]; x++) {
+        had |= expected[y][x];
+        expected[y][x] = add;
+      }
+    if (add) assert_int_equal(tsr__box_set_add(&set, low, high, NULL), TSR_OK);
+    else assert_int_equal(tsr__box_set_cut(&set, low, high, NULL), had);
+
+    int cells[SIDE_OF_GRID][SIDE_OF_GRID] = {{0}};
+    uint64_t count = 0;
+    const uint64_t *box = (const uint64_t *)(const void *)set.ends.data;
+    for (uint64_t i = 0; i < tsr__box_set_count(&set); i++, box += 4)
+      for (uint64_t y = box[0]; y <= box[1]; y++)
+        for (uint64_t x = box[2]; x <= box[3]; x++) cells[y][x]++;
+    for (int y = 0; y < SIDE_OF_GRID; y++)
+      for (int x = 0; x < SIDE_OF_GRID; x++) {
+        if (cells[y][x] != expected[y][x]) fail_msg("step %d: cell %d, %d is in %d boxes", step, y, x, cells[y][x]);
+        count += (uint64_t)expected[y][x];
+      }
+    assert_int_equal(tsr__box_set_cells(&set), count);
+    if (step % 50 == 49) set.ends.size = 0, memset(expected, 0, sizeof expected); /* begin again with an empty set */
+  }
+  tsr__buffer_release(&set.ends);
+}
+
+/* Boxes that touch in one dimension, and are equal in the others, become one; boxes at the ends of 64 bits count. */
+static void test_boxes_that_touch_are_joined(void **state) {
+  fixture *f = *state;
+  static const struct {
+    uint64_t a[4], b[4]; /* low and high, for each of two dimensions */
+    uint64_t count;
+  } cases[] = {
+      {{0, 3, 0, 1}, {4, 9, 0, 1}, 1},
+      {{4, 9, 0, 1}, {0, 3, 0, 1}, 1},
+      {{0, 3, 0, 1}, {5, 9, 0, 1}, 2},
+      {{5, 9, 0, 1}, {0, 3, 0, 1}, 2},
+      {{0, 3, 0, 1}, {4, 9, 0, 2}, 2},
+      {{0, 3, 0, 1}, {0, 3, 2, 2}, 1},
+      {{0, 0, 0, 0}, {UINT64_MAX, UINT64_MAX, 0, 0}, 2},
+      {{UINT64_MAX, UINT64_MAX, 0, 0}, {0, 0, 0, 0}, 2},
+      {{0, 3, 0, 1}, {0, 3, 0, 1}, 1},
+      {{0, 3, 0, 1}, {1, 2, 0, 0}, 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_box_set set = {.dimensions = 2, .ends.memory = &f->memory};
+    const uint64_t *a = cases[i].a, *b = cases[i].b;
+    assert_int_equal(tsr__box_set_add(&set, (uint64_t[]){a[0], a[2]}, (uint64_t[]){a[1], a[3]}, NULL), TSR_OK);
+    assert_int_equal(tsr__box_set_add(&set, (uint64_t[]){b[0], b[2]}, (uint64_t[]){b[1], b[3]}, NULL), TSR_OK);
+    if (tsr__box_set_count(&set) != cases[i].count)
+      fail_msg("case %d: %d boxes", (int)i, (int)tsr__box_set_count(&set));
+    tsr__buffer_release(&set.ends);
+  }
+  tsr_box_set set = {.dimensions = 2, .ends.memory = &f->memory};
+  assert_int_equal(tsr__box_set_add(&set, (uint64_t[]){0, 0}, (uint64_t[]){UINT64_MAX, UINT64_MAX}, NULL), TSR_OK);
+  assert_true(tsr__box_set_cells(&set) == UINT64_MAX);
+  tsr__buffer_release(&set.ends);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -643,6 +767,10 @@ int main(void) {
                                      TEST(test_spans_past_the_budget_fail),
                                      TEST(test_grids_number_cells_in_tiles),
                                      TEST(test_impossible_grids_are_refused),
+                                     TEST(test_spans_are_clipped_to_an_interval),
+                                     TEST(test_spans_of_strings_are_clipped_to_a_range),
+                                     TEST(test_sets_of_boxes_have_the_cells_of_a_bitmap),
+                                     TEST(test_boxes_that_touch_are_joined),
                                      TEST(test_cells_of_every_width_are_selected)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,15 @@ static void test_environment(void **state) {
   setenv("AWS_REGION", "evil.example/", 1);
   expect(&provider, 2, "ID HIDDEN TOKEN ");
   tsr__provider_release(&provider);
+  provider = provider_of(TSR_PROVIDER_ENV);
+  setenv("AWS_REGION", "", 1); /* an empty variable is a missing one */
+  setenv("AWS_SESSION_TOKEN", "", 1);
+  expect(&provider, 0, "ID HIDDEN  eu-west-1");
+  tsr__provider_release(&provider);
+  provider = provider_of(TSR_PROVIDER_ENV);
+  setenv("AWS_SECRET_ACCESS_KEY", "", 1);
+  expect_failure(&provider, TSR_DENIED, "AWS_SECRET_ACCESS_KEY is not set");
+  tsr__provider_release(&provider);
 }
 
 static void test_profiles(void **state) {

@@ -96,7 +96,11 @@ static void test_answers_make_way(void **state) {
 
 static void test_readers_from_front_to_back_are_led(void **state) {
   fake_put_pattern("a", 4 * MIB);
-  for (uint64_t at = 0; at < 4 * MIB; at += 32 * KIB) assert_int_equal(read_part("a", at, 32 * KIB), 1);
+  for (uint64_t at = 0; at < 4 * MIB; at += 32 * KIB) {
+    assert_int_equal(read_part("a", at, 32 * KIB), 1);
+    const bool led = at >= 64 * KIB && at < 4032 * KIB; /* the next request is sent before its bytes are asked for */
+    assert_int_equal(fake.under_way, led);
+  }
   assert_true(fake.requests <= 10); /* each twice as long as the last one */
   assert_int_equal(fake.cancelled, 0); /* none behind the end */
 }

@@ -392,6 +392,33 @@ static void locks(tsr_store *s) {
   tsr__store_close_file(file);
   assert_false(is_locked(s, "locked"));
   assert_int_equal(tsr__store_remove(s, "locked", NULL), TSR_OK);
+
+  /* A child that closes its copy of the file leaves the parent's lock; one that keeps it does not prolong the lock. */
+  for (int keeps = 0; keeps < 2; keeps++) {
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(tsr__store_create_exclusive(s, "locked", &file, NULL), TSR_OK);
+    assert_int_equal(tsr__store_lock(file, NULL), TSR_OK);
+    const pid_t child = fork();
+    if (child == 0) {
+      close(ends[1]);
+      if (!keeps) tsr__store_close_file(file);
+      _exit(read(ends[0], &byte, 1) != 0); /* until the parent has looked */
+    }
+    close(ends[0]);
+    if (keeps) tsr__store_close_file(file);
+    assert_int_equal(is_locked(s, "locked"), !keeps);
+    close(ends[1]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!keeps) {
+      assert_true(is_locked(s, "locked"));
+      tsr__store_close_file(file);
+    }
+    assert_false(is_locked(s, "locked"));
+    assert_int_equal(tsr__store_remove(s, "locked", NULL), TSR_OK);
+  }
 }
 
 /* Calls that a store may answer in one request. */

@@ -158,6 +158,17 @@ static void check_array(tsr_array *array, bool dense, bool nullable) {
 
 static const uint8_t secret[TSR_KEY_SIZE] = "0123456789abcdef0123456789abcdef";
 
+static int no_finding(void *argument, const tsr_finding *finding) {
+  fail_msg("%s: %s", finding->file, finding->message);
+  return 0;
+}
+
+/* Nothing is in the array's files that its format version does not have. */
+static void check_files(const uint8_t *key) {
+  const tsr_check_options options = {.key = key, .threads = 1};
+  ok(tsr_array_check(environment, path, &options, no_finding, NULL, &error));
+}
+
 /* ---- Sparse --------------------------------------------------------------------------------- */
 
 static void test_sparse_cells_are_read_back(void **state) {
@@ -195,6 +206,7 @@ static void test_sparse_cells_are_read_back(void **state) {
         check_array(array, false, nullable);
       }
       tsr_array_close(array);
+      check_files(key);
     }
 }
 
@@ -459,7 +471,77 @@ static void test_dense_boxes_are_read_back(void **state) {
         check_array(array, true, nullable);
       }
       tsr_array_close(array);
+      check_files(key);
     }
+}
+
+/* Boxes in three dimensions begin and end within tiles in each of them, in every combination of orders. */
+static void test_boxes_of_three_dimensions(void **state) {
+  enum { EDGE = 11 };
+  static const int32_t extents[] = {4, 3, 5};
+  for (unsigned variant = 0; variant < 4; variant++) {
+    int32_t wanted[EDGE][EDGE][EDGE];
+    tsr_field fields[4];
+    memset(wanted, 0xff, sizeof wanted);
+    for (int d = 0; d < 3; d++) fields[d] = int32_dimension(d == 0 ? "x" : d == 1 ? "y" : "z", 0, EDGE - 1, extents[d]);
+    fields[3] = (tsr_field){.name = "a", .datatype = TSR_INT32, .values_per_cell = 1};
+    const made m = {.schema = {.version = 22,
+                               .dense = true,
+                               .cell_order = variant % 2 ? TSR_ORDER_COL : TSR_ORDER_ROW,
+                               .tile_order = variant > 1 ? TSR_ORDER_COL : TSR_ORDER_ROW,
+                               .capacity = 16,
+                               .dimension_count = 3,
+                               .attribute_count = 1,
+                               .fields = fields}};
+    create(&m, NULL);
+    tsr_array *array = open_array(NULL);
+    for (int commit = 0; commit < 8; commit++) {
+      tsr_interval box[3];
+      memset(box, 0, sizeof box);
+      int32_t low[3], high[3], count = 0;
+      for (int d = 0; d < 3; d++) {
+        low[d] = (int32_t)chance(EDGE), high[d] = low[d] + (int32_t)chance((uint64_t)(EDGE - low[d]));
+        memcpy(box[d].low, &low[d], 4), memcpy(box[d].high, &high[d], 4);
+      }
+      int32_t *values =
+          malloc(sizeof *values * (size_t)((high[0] - low[0] + 1) * (high[1] - low[1] + 1) *
+                                           (high[2] - low[2] + 1))); /* no more: sanitizers see its ends */
+      for (int32_t x = low[0]; x <= high[0]; x++)
+        for (int32_t y = low[1]; y <= high[1]; y++)
+          for (int32_t z = low[2]; z <= high[2]; z++)
+            wanted[x][y][z] = values[count++] = 10000 * commit + 121 * x + 11 * y + z;
+      const tsr_column columns[] = {{0}, {0}, {0}, {.values = values}};
+      tsr_writer *writer = open_writer(array, 0);
+      ok(tsr_writer_append_box(writer, box, false, columns, &error));
+      ok(tsr_writer_prepare(writer, &error));
+      ok(tsr_writer_publish(writer, &error));
+      tsr_writer_close(writer);
+      free(values);
+    }
+    tsr_snapshot *snapshot = NULL;
+    tsr_reader *reader = NULL;
+    const tsr_batch *got;
+    const tsr_request request = {0};
+    ok(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+    ok(tsr_reader_open(snapshot, &reader, &error));
+    ok(tsr_reader_start(reader, &request, &error));
+    int code;
+    while ((code = tsr_reader_next(reader, &got, &error)) > 0)
+      for (uint64_t r = 0; r < got->count; r++) {
+        const uint64_t i = got->selection ? got->selection[r] : got->first + r;
+        const tsr_column *columns[4];
+        for (uint32_t f = 0; f < 4; f++) ok(tsr_reader_column(reader, f, &columns[f], &error));
+        int32_t *cell = &wanted[int_at(columns[0], i)][int_at(columns[1], i)][int_at(columns[2], i)];
+        if (got->written) assert_int_equal(int_at(columns[3], i), *cell);
+        else assert_int_equal(*cell, -1);
+        *cell = -1; /* found */
+      }
+    ok(code);
+    for (int i = 0; i < EDGE * EDGE * EDGE; i++) assert_int_equal((&wanted[0][0][0])[i], -1);
+    tsr_reader_close(reader);
+    tsr_snapshot_close(snapshot);
+    tsr_array_close(array);
+  }
 }
 
 /* Several boxes become visible at once, by one consolidated commits file. */
@@ -581,6 +663,7 @@ int main(void) {
       cmocka_unit_test(test_removed_rows_stay_when_memory_ends),
       cmocka_unit_test(test_kept_cells_stay_in_memory),
       cmocka_unit_test(test_dense_boxes_are_read_back),
+      cmocka_unit_test(test_boxes_of_three_dimensions),
       cmocka_unit_test(test_boxes_appear_at_once),
       cmocka_unit_test(test_array_exists_from_publish_on),
       cmocka_unit_test(test_enumerations_are_read_back),
