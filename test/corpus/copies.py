@@ -90,7 +90,7 @@ def retiled(description):
 def check_copy(db, path, keys, key, before, copy, options, checked):
     cells, = db.execute("SELECT tessera_copy(?, ?, ?)", (path, copy, json.dumps(options))).fetchone()
     after = views(db, copy, keys, key, before[1] is not None)
-    faults = db.execute("SELECT * FROM tessera_check(?1) WHERE key IS ?2", (copy, key)).fetchall() if checked else []
+    faults = db.execute("SELECT * FROM tessera_check(?1) WHERE array_key IS ?2", (copy, key)).fetchall() if checked else []
     shutil.rmtree(copy)
     if cells != len(before[0]):
         return f"{options}: {cells} cells, expected {len(before[0])}"

@@ -349,7 +349,7 @@ def check_array(look):
     for read in look.description["reads"]:
         if read["timestamp"] and "metadata" in read:
             look.metadata(read["metadata"], read["timestamp"])
-    statement = look.db.execute("SELECT tessera_ddl(?, ?)", (look.directory, look.key)).fetchone()[0]
+    statement = look.db.execute("SELECT tessera_ddl(?1, json_object('array_key', iif(?2 IS NULL, NULL, hex(?2))))", (look.directory, look.key)).fetchone()[0]
     if not statement.startswith(b"CREATE VIRTUAL TABLE "):
         raise Wrong(f"tessera_ddl gives {statement[:80]}")
 

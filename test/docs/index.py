@@ -36,7 +36,7 @@ GONE = {
     r"(?<!key = ')tessera_overviews(\(|\]|', '\{|$)|#tessera_overviews\b": "tessera_make_overviews",
     r"tessera_s3\b": "tessera_configure",
     r"tessera_recover\([^()]*, ?'disown'": "tessera_recover(path, '{\"disown\":true}')",
-    r"\barg[1-4] (BLOB|=)|\bWHERE _(key|schema)\b": "attribute, array_key ...: the names of hidden columns",
+    r"\barg[1-4] (BLOB|=)|\bWHERE _(key|schema)\b|tessera_(array|schema|fragments|tiles|check|aggregate)\([^()]*\) WHERE (key|schema) ": "attribute, array_key ...: the names of hidden columns",
     r"\"enums\\?\": ?\[[\\\"]|\benums=\[": "enumerate",
     r"\"header\\?\": ?\[|\bheader=\[": "names",
 }

@@ -1,8 +1,8 @@
-"""Runs a test that needs TileDB, the newest SQLite (the package apsw), libraries of Arrow (with pyarrow or without it) or a server of objects (moto) in a virtual environment, which is made on
+"""Runs a test that needs TileDB, the newest SQLite (the package apsw), libraries of Arrow (with pyarrow or without it), a server of objects (moto) or tools of SQLite (Datasette and others) in a virtual environment, which is made on
 first use. If it cannot be made (no network, no wheel for this Python), the exit code is 77, which ctest takes for
 "skipped".
 
-usage: run.py [--apsw | --arrow | --bare | --files | --moto] ENVIRONMENT SCRIPT ARGUMENT...
+usage: run.py [--apsw | --arrow | --bare | --files | --moto | --tools] ENVIRONMENT SCRIPT ARGUMENT...
 """
 import fcntl
 import glob
@@ -16,6 +16,7 @@ ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["p
                                                                               for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
 FILES = "pyarrow, pandas, xarray", [["netCDF4", "zarr", "rioxarray", "laspy", "cyvcf2", "anndata", "scipy"], ["netCDF4", "rioxarray", "anndata", "scipy"], ["xarray"]]   # files.py names what is missing
 BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
+TOOLS = "datasette, sqlalchemy, sqlite_utils", [["datasette", "sqlalchemy", "sqlite-utils"]]
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[s3]==5.2.5", "flask", "flask-cors"]]  # 5.2.1 names an answer wrongly; moto[server] brings all services
 
 
@@ -80,7 +81,7 @@ def make_alone(folder, modules, wanted, below=()):
 
 def main():
     arguments = sys.argv[1:]
-    kinds = {"--apsw": APSW, "--arrow": ARROW, "--bare": BARE, "--files": FILES, "--moto": MOTO}
+    kinds = {"--apsw": APSW, "--arrow": ARROW, "--bare": BARE, "--files": FILES, "--moto": MOTO, "--tools": TOOLS}
     kind = arguments.pop(0) if arguments[0] in kinds else None
     modules, wanted = kinds.get(kind, TILEDB)
     folder, script = arguments[:2]
