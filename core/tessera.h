@@ -129,6 +129,7 @@ TSR_API int tsr_environment_confine(tsr_environment *environment, const char *di
   X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
   X(commits_listed) X(directories_listed) X(tiles_ahead) \
+  X(fragments_listed) \
   X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
   X(store_round_trips) X(store_bytes_sent) \
   X(cells_computed) X(coordinates_evaluated) X(groups_made)
