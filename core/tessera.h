@@ -139,9 +139,11 @@ TSR_API int tsr_environment_confine(tsr_environment *environment, const char *di
   X(tiles_skipped_by_domain) X(tiles_skipped_by_value) X(tiles_read) X(tiles_cached) \
   X(bytes_read) X(bytes_decoded) X(cells_decoded) X(rows_returned) \
   X(commits_listed) X(directories_listed) X(tiles_ahead) \
+  X(fragments_listed) \
   X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
   X(store_round_trips) X(store_bytes_sent) \
-  X(cells_computed) X(coordinates_evaluated) X(groups_made) X(parts_by_columns) X(parts_by_rows)
+  X(cells_computed) X(coordinates_evaluated) X(groups_made) X(parts_by_columns) X(parts_by_rows) \
+  X(auto_merges) X(auto_merge_ms)
 /* clang-format on */
 typedef struct tsr_counters {
 #define X(name) uint64_t name;
@@ -741,6 +743,7 @@ TSR_API int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options 
 typedef struct tsr_vacuum_options { /* `= {0}` is the default */
   size_t size; /* sizeof the structure, or 0: see "Options" */
   uint64_t grace; /* in milliseconds: files replaced more recently than this stay, for readers that have listed them */
+  uint64_t most; /* about so many replaced fragments are removed, those of whole merges, the rest stays; 0: all */
 } tsr_vacuum_options;
 TSR_API int tsr_array_vacuum(tsr_array *array, tsr_maintenance what, const tsr_vacuum_options *options,
                              uint64_t *removed, tsr_error *error);

@@ -51,6 +51,44 @@ TSR_API void tsr_work_begin(tsr_environment *environment, tsr_work *work, const 
 TSR_API void tsr_work_done(tsr_environment *environment, uint64_t more);
 TSR_API void tsr_work_end(tsr_environment *environment, tsr_work *work);
 
+/* ---- Upkeep ------------------------------------------------------------------------------------------------------ */
+
+typedef enum tsr_upkeep_vacuum {
+  TSR_UPKEEP_VACUUM_NEVER,
+  TSR_UPKEEP_VACUUM_HARMLESS, /* unless it takes states of the past away (tsr_array_keeps_times) */
+  TSR_UPKEEP_VACUUM_ALWAYS
+} tsr_upkeep_vacuum;
+
+typedef struct tsr_upkeep_options { /* `= {0}` merges everything that is worth it, and removes nothing */
+  uint64_t fanout; /* neighbours of about the same size that become one fragment; 0: 16 */
+  uint64_t max_fragment_bytes; /* no larger fragments are made; 0: 1 GiB */
+  uint64_t memory_bytes; /* limit of working memory; 0: 1 GiB */
+  unsigned threads; /* 0: the array's */
+  uint64_t most_bytes; /* limit of the stored bytes that are read; 0: none */
+  uint64_t most_merges; /* 0: no limit */
+  uint64_t milliseconds; /* after which no merge begins, except the first; 0: no limit */
+  bool files; /* join the files of commits, and footers, even if there are few */
+  bool automatic; /* count the merges as auto_merges, the time as auto_merge_ms */
+  bool count_only; /* change nothing: `left` counts all merges */
+  tsr_upkeep_vacuum vacuum;
+  uint64_t grace, most_removed; /* of the vacuum (tsr_vacuum_options) */
+} tsr_upkeep_options;
+
+typedef struct tsr_upkeep {
+  uint64_t merges, merged, removed; /* merges; fragments that they replaced; files that the vacuum removed */
+  uint64_t left; /* merges that a limit, or another process that has the lease, has kept from being done */
+} tsr_upkeep;
+
+/* Merges neighbours of about the same size, in tiers, so that an array has few fragments although each commit adds one;
+ * then removes what was replaced. Holds the lease of the array meanwhile (tsr_lease): if another environment has it,
+ * nothing is merged. Each merge is one commit: if the call fails, *result says what was done. No writer of the array
+ * may be open. */
+TSR_API int tsr_array_upkeep(tsr_array *array, const tsr_upkeep_options *options, tsr_upkeep *result, tsr_error *error);
+
+/* Returns 1 if merged fragments keep the times of all cells, so that a vacuum takes no state of the past away; else 0:
+ * dense arrays, and format versions below 15. */
+TSR_API int tsr_array_keeps_times(tsr_array *array, tsr_error *error);
+
 /* ---- Stores of the host ------------------------------------------------------------------------------------------ */
 
 /* A host can keep arrays somewhere other than in directories. It registers a store under a scheme; paths that begin
@@ -124,6 +162,8 @@ TSR_API int tsr_array_codes_end(tsr_array *array, const tsr_field *attribute, ui
  * tsr_snapshot_open. */
 TSR_API int tsr_snapshot_recent(tsr_array *array, const tsr_schema *schema, uint64_t since, uint64_t as_of,
                                 tsr_snapshot **snapshot);
+/* Returns how many fragments in view have a single time, as those that no merge has made; `most` if there are more. */
+TSR_API uint64_t tsr_snapshot_unmerged(const tsr_snapshot *snapshot, uint64_t most);
 /* Returns the largest number of delete conditions that are evaluated for the cells of any one fragment. */
 TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
 /* Returns the largest number of comparisons in these conditions for any one fragment. */

@@ -349,10 +349,21 @@ typedef struct tsr_writer_view {
   void (*release)(struct tsr_writer *writer);
 } tsr_writer_view;
 
+/* The fragments of snapshots that were made one from another: each shows the first ones, and only the latest of them may
+ * append. So what a snapshot shows never changes, and a snapshot costs what was added since the one before. */
+typedef struct tsr_snapshot_list {
+  uint32_t references; /* held by snapshots */
+  tsr_snapshot_fragment *items; /* each has a reference to its fragment; in the arena */
+  uint64_t count, capacity; /* of `items` */
+  tsr_arena arena; /* also of the items' slots, boxes and conditions */
+} tsr_snapshot_list;
+
 typedef struct tsr_snapshot_request { /* which requests may share the snapshot, and until when (snapshot.c) */
   uint64_t as_of; /* may be TSR_TIME_NOW */
   const tsr_schema *schema; /* NULL: the schema in force at as_of */
   uint64_t generation; /* of the listing from which the snapshot was made */
+  uint64_t listed; /* number of fragments in that listing */
+  bool grows; /* a snapshot of a longer listing may be made from this one */
   uint64_t next_change; /* first time after the snapshot's as_of at which a committed name comes into view */
 } tsr_snapshot_request;
 
@@ -374,8 +385,10 @@ struct tsr_snapshot {
   uint32_t references;
   uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: of the clock if TSR_TIME_NOW was requested */
   const tsr_schema *schema; /* whose fields the snapshot shows */
+  tsr_snapshot_list *list; /* the snapshot has a reference */
   uint64_t fragment_count;
-  tsr_snapshot_fragment *fragments; /* oldest first: by (start time, name); at equal coordinates the last one wins */
+  tsr_snapshot_fragment
+      *fragments; /* the items of `list`, oldest first: by (start time, name); at equal coordinates the last one wins */
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */

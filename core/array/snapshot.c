@@ -14,6 +14,11 @@
  * times while the listing is the same. A snapshot that was opened "as of now" may be shared until `next_change`, the
  * first later time at which something that is already committed comes into view.
  *
+ * Growing. A commit by which the listing has only become longer at its end makes no new snapshot necessary, only a
+ * longer one: it shares the list of fragments with a kept snapshot, appends what is new (find_base, grow), and takes
+ * over the rest. Whatever else may have changed what is in view makes a new one: a late commit, a vacuum file, a
+ * delete, a prepared commit, a time that has come.
+ *
  * Prepared commits. A prepared commit that its database has committed is visible to readers of that database before it
  * is published, at its own time. Another process, which does not know of the commit, may have written the same cells
  * later and merged them with older ones. The merged fragment then begins before the commit, so the older commit would
@@ -104,7 +109,7 @@ static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error 
     const uint64_t *ends = (const uint64_t *)(const void *)n->set.ends.data + b * 2 * dimensions;
     tsr_snapshot_fragment part = *item;
     uint64_t *low;
-    TSR_TRY(TSR_ARENA_ARRAY(&n->snapshot->arena, 2 * (uint64_t)dimensions, &low, error));
+    TSR_TRY(TSR_ARENA_ARRAY(&n->snapshot->list->arena, 2 * (uint64_t)dimensions, &low, error));
     uint64_t *high = low + dimensions;
     for (uint32_t d = 0; d < dimensions; d++) {
       low[d] = ends[2 * d];
@@ -120,15 +125,16 @@ static int add_parts(narrowing *n, const tsr_snapshot_fragment *item, tsr_error 
 /* Replaces the items of the snapshot. Each item has a reference to its fragment. */
 static int replace_items(narrowing *n, tsr_error *error) {
   tsr_snapshot *snapshot = n->snapshot;
-  const uint64_t count = n->items.size / sizeof *snapshot->fragments;
+  tsr_snapshot_list *list = snapshot->list;
+  const uint64_t count = n->items.size / sizeof *list->items;
   tsr_snapshot_fragment *items;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, count, &items, error));
-  tsr_snapshot_fragment *old = snapshot->fragments;
-  const uint64_t old_count = snapshot->fragment_count;
+  TSR_TRY(TSR_ARENA_ARRAY(&list->arena, count, &items, error));
+  tsr_snapshot_fragment *old = list->items;
+  const uint64_t old_count = list->count;
   if (count) memcpy(items, n->items.data, n->items.size);
   for (uint64_t i = 0; i < count; i++) items[i].fragment->references++;
-  snapshot->fragments = items;
-  snapshot->fragment_count = count;
+  list->items = snapshot->fragments = items;
+  list->count = list->capacity = snapshot->fragment_count = count;
   for (uint64_t i = 0; i < old_count; i++) tsr__array_fragment_drop(snapshot->array, old[i].fragment);
   return TSR_OK;
 }
@@ -277,7 +283,7 @@ static int find_condition(tsr_array *array, const tsr_committed *item, const tsr
 static int select_conditions(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_list *deletes = &s->array->log.listing->deletes;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, deletes->count, &snapshot->conditions, s->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, deletes->count, &snapshot->conditions, s->error));
   for (uint64_t i = 0; i < deletes->count; i++) {
     const tsr_committed *item = &deletes->items[i];
     if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
@@ -318,7 +324,7 @@ static int give_conditions(selection *s, tsr_snapshot_fragment *item) {
   if (m->processed.count == 0) return TSR_OK;
 
   const tsr_condition **left;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, item->condition_count, &left, s->error));
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, item->condition_count, &left, s->error));
   uint32_t count = 0;
   memcpy(left, item->conditions, item->condition_count * sizeof *left);
   TSR_TRY(number_conditions(s));
@@ -442,8 +448,8 @@ static int select_fragments(selection *s) {
   return TSR_OK;
 }
 
-static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
-  for (uint64_t i = 0; i < list->count; i++) {
+static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list, uint64_t first) {
+  for (uint64_t i = first; i < list->count; i++) {
     const tsr_name *name = &list->items[i].parsed;
     if (name->start > snapshot->as_of)
       snapshot->request.next_change = TSR_MIN(snapshot->request.next_change, name->start);
@@ -454,13 +460,39 @@ static void note_change(tsr_snapshot *snapshot, const tsr_commit_list *list) {
 
 static void find_next_change(tsr_snapshot *snapshot, const tsr_commit_listing *listing) {
   snapshot->request.next_change = UINT64_MAX;
-  note_change(snapshot, &listing->fragments);
-  note_change(snapshot, &listing->deletes);
-  note_change(snapshot, &listing->vacuums);
-  note_change(snapshot, &listing->schemas);
+  note_change(snapshot, &listing->fragments, 0);
+  note_change(snapshot, &listing->deletes, 0);
+  note_change(snapshot, &listing->vacuums, 0);
+  note_change(snapshot, &listing->schemas, 0);
 }
 
 /* ---- Fragments --------------------------------------------------------------------------------------------------- */
+
+#define LIST_SPARE(count) ((count) / 4 + 16) /* fragments that later snapshots may append */
+
+static int list_make(tsr_array *array, tsr_snapshot_list **list, tsr_error *error) {
+  tsr_snapshot_list *made;
+  TSR_TRY(TSR_ALLOC(&array->memory, &made, error));
+  made->references = 1;
+  tsr__arena_init(&made->arena, &array->memory);
+  *list = made;
+  return TSR_OK;
+}
+
+static int list_reserve(tsr_snapshot *snapshot, uint64_t capacity, tsr_error *error) {
+  tsr_snapshot_list *list = snapshot->list;
+  TSR_TRY(TSR_ARENA_ARRAY(&list->arena, capacity, &list->items, error));
+  list->capacity = capacity;
+  snapshot->fragments = list->items;
+  return TSR_OK;
+}
+
+static void list_drop(tsr_array *array, tsr_snapshot_list *list) {
+  if (!list || --list->references > 0) return;
+  for (uint64_t i = 0; i < list->count; i++) tsr__array_fragment_drop(array, list->items[i].fragment);
+  tsr__arena_release(&list->arena);
+  tsr__free(list);
+}
 
 static const tsr_footer *find_footer(const selection *s, const tsr_committed *item, const uint8_t **bytes) {
   for (uint64_t i = 0; i < s->footer_files; i++) {
@@ -545,7 +577,7 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
     if (!exists) return TSR_OK;
   }
   TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
-  snapshot->fragment_count++; /* the snapshot now owns the reference */
+  snapshot->list->count = ++snapshot->fragment_count; /* the list now owns the reference */
   item->cut = is_cut(snapshot, &committed->parsed);
   item->prepared = committed->prepared;
   item->time = committed->parsed.start;
@@ -556,7 +588,7 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   if (last && same_slots(last->fragment, item->fragment)) item->slots = last->slots;
   else {
     uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
-    TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, fields, &item->slots, s->error));
+    TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, fields, &item->slots, s->error));
     TSR_TRY(map_slots(s, item->fragment, item->slots));
   }
   return give_conditions(s, item);
@@ -581,8 +613,8 @@ static int read_unread(selection *s) {
 }
 
 static int add_fragments(selection *s) {
-  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->count, &s->snapshot->fragments, s->error));
   TSR_TRY(read_unread(s));
+  tsr__count(s->array->environment, TSR_COUNT_fragments_listed, s->count);
   for (uint64_t i = 0; i < s->count; i++) {
     if (i % 64 == 63) TSR_TRY(tsr__cancelled(&s->array->environment->memory, s->error));
     TSR_TRY(add_fragment(s, s->visible[i]));
@@ -609,12 +641,15 @@ static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const
   if (tsr__key(datatype, box->high) > tsr__key(datatype, hull->high)) memcpy(hull->high, box->high, 8);
 }
 
-/* Computes the non-empty domain. Its strings are borrowed from the fragments, which the snapshot holds. */
-static int find_domain(selection *s) {
+/* Computes the non-empty domain. Its strings are borrowed from the fragments, which the snapshot holds. `base`: its
+ * domain is that of the first fragments; or NULL. */
+static int find_domain(selection *s, const tsr_snapshot *base) {
   tsr_snapshot *snapshot = s->snapshot;
   uint32_t n = snapshot->schema->dimension_count;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, n, &snapshot->domain.intervals, s->error));
-  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
+  snapshot->domain.exists = base && base->domain.exists;
+  for (uint32_t d = 0; d < n && snapshot->domain.exists; d++) snapshot->domain.intervals[d] = base->domain.intervals[d];
+  for (uint64_t i = base ? base->fragment_count : 0; i < snapshot->fragment_count; i++) {
     const tsr_fragment_metadata *m = &snapshot->fragments[i].fragment->metadata;
     if (m->empty_domain || m->tile_count == 0) continue;
     for (uint32_t d = 0; d < n; d++) {
@@ -656,19 +691,87 @@ static int number_unwritten(selection *s) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-static int snapshot_fill(selection *s) {
+typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
+  const tsr_schema *schema;
+  uint64_t since, as_of;
+} snapshot_request;
+
+static bool same_request(const tsr_snapshot *snapshot, const tsr_snapshot *other) {
+  return snapshot->since == other->since && snapshot->request.as_of == other->request.as_of &&
+         snapshot->request.schema == other->request.schema;
+}
+
+/* Returns true if a vacuum file may name one of the listing's fragments from number `first` on. */
+static bool may_be_replaced(const tsr_commit_listing *listing, uint64_t first) {
+  for (uint64_t v = 0; v < listing->vacuums.count; v++) {
+    const tsr_name *merged = &listing->vacuums.items[v].parsed;
+    for (uint64_t i = first; i < listing->fragments.count; i++) {
+      const tsr_name *name = &listing->fragments.items[i].parsed;
+      if (name->start <= merged->end && name->end >= merged->start) return true;
+    }
+  }
+  return false;
+}
+
+/* Returns a kept snapshot of the same request that shows everything this one shall, except fragments that were listed
+ * since and are newer than all others; or NULL. Since then nothing else has come into view, and no fragment has been
+ * replaced or taken away: that would have renewed the listing. */
+static const tsr_snapshot *find_base(const selection *s) {
+  const tsr_snapshot *snapshot = s->snapshot;
+  const tsr_commit_listing *listing = s->array->log.listing;
+  if (!snapshot->request.grows) return NULL;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
+    const tsr_snapshot *base = s->array->snapshots.recent[i];
+    if (!base || !base->request.grows || !same_request(base, snapshot)) continue;
+    if (base->request.generation < listing->appended_since || base->list->count != base->fragment_count) continue;
+    if (base->as_of > snapshot->as_of || base->request.next_change <= snapshot->as_of) continue;
+    if (base->list->capacity - base->list->count < listing->fragments.count - base->request.listed) continue;
+    if (!may_be_replaced(listing, base->request.listed)) return base;
+  }
+  return NULL;
+}
+
+/* Makes a snapshot that shows what `base` shows and the fragments that were listed since. */
+static int grow(selection *s, const tsr_snapshot *base) {
   tsr_snapshot *snapshot = s->snapshot;
-  snapshot->schema = snapshot->request.schema;
-  if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
-  else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
+  const tsr_commit_list *fragments = &s->array->log.listing->fragments;
+  list_drop(s->array, snapshot->list);
+  snapshot->list = base->list;
+  snapshot->list->references++;
+  snapshot->fragments = base->fragments;
+  snapshot->fragment_count = base->fragment_count;
+  snapshot->conditions = base->conditions;
+  snapshot->condition_count = base->condition_count;
+  snapshot->request.next_change = base->request.next_change;
+  note_change(snapshot, fragments, base->request.listed);
+  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, fragments->count - base->request.listed, &s->visible, s->error));
+  for (uint64_t i = base->request.listed; i < fragments->count; i++)
+    if (snapshot_in_view(snapshot, &fragments->items[i].parsed)) s->visible[s->count++] = &fragments->items[i];
+  TSR_TRY(select_footers(s));
+  return add_fragments(s);
+}
+
+static int choose_all(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
   find_next_change(snapshot, s->array->log.listing);
   if (s->vacuum_cut) TSR_TRY(tsr__log_covered(&s->array->log, s->array->log.listing, &s->covered, s->error));
   TSR_TRY(select_fragments(s));
   TSR_TRY(select_conditions(s));
   TSR_TRY(select_footers(s));
+  TSR_TRY(list_reserve(snapshot, s->count + LIST_SPARE(s->count), s->error));
   TSR_TRY(add_fragments(s));
-  if (s->array->log.listing->prepared.counted) TSR_TRY(late_place(snapshot, s->error));
-  TSR_TRY(find_domain(s));
+  return s->array->log.listing->prepared.counted ? late_place(snapshot, s->error) : TSR_OK;
+}
+
+static int snapshot_fill(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  snapshot->schema = snapshot->request.schema;
+  if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
+  else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
+  const tsr_snapshot *base = find_base(s);
+  if (base) TSR_TRY(grow(s, base));
+  else TSR_TRY(choose_all(s));
+  TSR_TRY(find_domain(s, base));
   snapshot->unwritten_row_base = -1;
   if (!snapshot->schema->dense) return TSR_OK;
   const tsr_grid *grid;
@@ -677,11 +780,6 @@ static int snapshot_fill(selection *s) {
   TSR_TRY(find_box(s));
   return number_unwritten(s);
 }
-
-typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
-  const tsr_schema *schema;
-  uint64_t since, as_of;
-} snapshot_request;
 
 static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
                          tsr_snapshot **snapshot, tsr_error *error) {
@@ -696,9 +794,13 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->request.as_of = request->as_of;
   s.snapshot->request.schema = request->schema;
   s.snapshot->request.generation = array->log.listing->generation;
+  s.snapshot->request.listed = array->log.listing->fragments.count;
+  s.snapshot->request.grows =
+      request->as_of == TSR_TIME_NOW && !vacuum_cut && array->log.listing->prepared.markers.count == 0;
   s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
-  int rc = snapshot_fill(&s);
+  int rc = list_make(array, &s.snapshot->list, error);
+  if (rc >= 0) rc = snapshot_fill(&s);
   tsr__map_release(&s.numbers);
   tsr__map_release(&s.covered);
   tsr__map_release(&s.undone);
@@ -774,25 +876,31 @@ static tsr_snapshot *take_recent(tsr_array_snapshots *kept, int i) {
   return snapshot;
 }
 
+/* Keeps a snapshot in place of one of the same request, or else of the least recently used one. */
 static void keep_recent(tsr_array_snapshots *kept, tsr_snapshot *snapshot) {
-  tsr_snapshot_close(kept->recent[TSR_SNAPSHOTS_KEPT - 1]);
-  memmove(&kept->recent[1], &kept->recent[0], (TSR_SNAPSHOTS_KEPT - 1) * sizeof kept->recent[0]);
+  int place = TSR_SNAPSHOTS_KEPT - 1;
+  for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++)
+    if (kept->recent[i] && same_request(kept->recent[i], snapshot)) place = i;
+  tsr_snapshot_close(take_recent(kept, place));
   kept->recent[0] = snapshot;
   tsr__snapshot_hold(snapshot);
 }
 
-/* Drops kept snapshots and registered fragments of older listings. */
+/* Drops kept snapshots and registered fragments of older listings. If fragments have only been added since, it keeps
+ * them: the next snapshots are made from the kept ones. */
 static void forget_outdated(tsr_array *array) {
   tsr_array_snapshots *kept = &array->snapshots;
-  if (kept->pruned == array->log.listing->generation) return;
+  const tsr_commit_listing *listing = array->log.listing;
+  if (kept->pruned == listing->generation) return;
   for (int i = 0; i < TSR_SNAPSHOTS_KEPT; i++) {
-    if (kept->recent[i] && kept->recent[i]->request.generation != array->log.listing->generation) {
-      tsr_snapshot_close(kept->recent[i]);
-      kept->recent[i] = NULL;
-    }
+    const tsr_snapshot *snapshot = kept->recent[i];
+    if (!snapshot || snapshot->request.generation == listing->generation) continue;
+    if (snapshot->request.grows && snapshot->request.generation >= listing->appended_since) continue;
+    tsr_snapshot_close(kept->recent[i]);
+    kept->recent[i] = NULL;
   }
-  tsr__array_fragments_prune(array);
-  kept->pruned = array->log.listing->generation;
+  if (kept->pruned < listing->appended_since) tsr__array_fragments_prune(array);
+  kept->pruned = listing->generation;
 }
 
 /* Returns true if the listing is younger than the store's refresh interval, and neither this environment nor its host
@@ -883,15 +991,16 @@ bool tsr_array_needs_recovery(tsr_array *array) {
 /* ---- Sorted runs on top ------------------------------------------------------------------------------------------ */
 
 static int stack_run(selection *s, const tsr_snapshot_run *run) {
-  tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count++];
+  tsr_snapshot_fragment *item = &s->snapshot->fragments[s->snapshot->fragment_count];
   const tsr_schema *schema = s->snapshot->schema;
   item->fragment = run->fragment;
   item->cut = run->cut;
   item->run_first = run->first;
   item->run_end = run->end;
   run->fragment->references++;
-  TSR_TRY(
-      TSR_ARENA_ARRAY(&s->snapshot->arena, schema->dimension_count + schema->attribute_count, &item->slots, s->error));
+  s->snapshot->list->count = ++s->snapshot->fragment_count;
+  TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->list->arena, schema->dimension_count + schema->attribute_count, &item->slots,
+                          s->error));
   return map_slots(s, item->fragment, item->slots);
 }
 
@@ -899,15 +1008,14 @@ static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_snapshot *base = snapshot->view.base;
   const uint64_t below = alone ? 0 : base->fragment_count;
-  TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, below + count, &snapshot->fragments, s->error));
+  TSR_TRY(list_reserve(snapshot, below + count, s->error));
   for (uint64_t i = 0; i < below; i++) {
     snapshot->fragments[i] = base->fragments[i];
     snapshot->fragments[i].fragment->references++;
   }
-  snapshot->fragment_count = below;
+  snapshot->list->count = snapshot->fragment_count = below;
   for (uint64_t i = 0; i < count; i++) TSR_TRY(stack_run(s, &runs[i]));
-  snapshot->domain.exists = false;
-  TSR_TRY(find_domain(s));
+  TSR_TRY(find_domain(s, alone ? NULL : base));
   return snapshot->schema->dense ? find_box(s) : TSR_OK;
 }
 
@@ -918,13 +1026,15 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
   selection s = {.array = base->array, .snapshot = block, .error = error};
   *s.snapshot = *base;
   s.snapshot->references = 1;
+  s.snapshot->list = NULL;
   s.snapshot->fragment_count = 0;
   s.snapshot->view.base = base;
   s.snapshot->view.writer = NULL;
   s.snapshot->view.functions = NULL;
   tsr__snapshot_hold(base);
   tsr__arena_init(&s.snapshot->arena, &base->array->memory);
-  const int rc = snapshot_stack(&s, alone, runs, count);
+  int rc = list_make(base->array, &s.snapshot->list, error);
+  if (rc >= 0) rc = snapshot_stack(&s, alone, runs, count);
   if (rc < 0) tsr_snapshot_close(s.snapshot);
   else *snapshot = s.snapshot;
   return rc;
@@ -934,8 +1044,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
 
 void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;
-  for (uint64_t i = 0; i < snapshot->fragment_count; i++)
-    tsr__array_fragment_drop(snapshot->array, snapshot->fragments[i].fragment);
+  list_drop(snapshot->array, snapshot->list);
   if (snapshot->view.functions) snapshot->view.functions->release(snapshot->view.writer);
   tsr_snapshot *base = snapshot->view.base;
   tsr__arena_release(&snapshot->arena);

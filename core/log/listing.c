@@ -240,10 +240,19 @@ static int newest_first(const void *a, const void *b) {
   return strcmp(y->name, x->name);
 }
 
+/* Sorts a list whose first `sorted` items are in order. Returns false if these items were moved. */
+static bool sort_behind(tsr_commit_list *list, uint64_t sorted, int (*compare)(const void *, const void *)) {
+  uint64_t end = sorted; /* a list of fragments is in order, because directories are listed by name */
+  while (end < list->count && (end == 0 || compare(&list->items[end - 1], &list->items[end]) <= 0)) end++;
+  if (end == list->count) return true;
+  if (sorted < list->count) qsort(list->items + sorted, list->count - sorted, sizeof *list->items, compare);
+  if (sorted == 0 || compare(&list->items[sorted - 1], &list->items[sorted]) <= 0) return true;
+  qsort(list->items, list->count, sizeof *list->items, compare);
+  return false;
+}
+
 static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
-  bool sorted = true; /* a list of fragments is, because directories are listed by name */
-  for (uint64_t i = 1; i < list->count && sorted; i++) sorted = compare(&list->items[i - 1], &list->items[i]) <= 0;
-  if (!sorted) qsort(list->items, list->count, sizeof *list->items, compare);
+  (void)sort_behind(list, 0, compare);
 }
 
 /* Parses the directory entry STEM<suffix> into `item`. Returns 1; 0 if the entry has another suffix; TSR_CORRUPT if the
@@ -392,6 +401,7 @@ static int note_entry(tsr_renewal *r, const char *text) {
   static const char present;
   const char *name;
   if (tsr__name_ends_in(text, TSR_SUFFIX_WRITE)) return r->listing->written++, TSR_OK;
+  r->listing->staged_vacuum |= tsr__name_ends_in(text, TSR_SUFFIX_STAGED_VACUUM);
   TSR_TRY(tsr__renewal_copy_text(r, text, strlen(text), &name));
   return tsr__map_put(&r->listing->others, name, (void *)(uintptr_t)&present, r->error);
 }
@@ -764,7 +774,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
       r.gone.memory = memory;
   listing->names.memory = listing->others.memory = memory;
   tsr__arena_init(&listing->arena, memory);
-  listing->generation = log->listing ? log->listing->generation + 1 : 1;
+  listing->generation = listing->appended_since = log->listing ? log->listing->generation + 1 : 1;
   listing->complete = commits;
   listing->moment.listed = tsr__moment();
   listing->moment.changes = log->store->changes;
@@ -836,14 +846,7 @@ static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories
 static bool may_extend(const tsr_log *log) {
   const tsr_commit_listing *l = log->listing;
   return l && l->complete && l->pending.count == 0 && l->prepared.markers.count == 0 && l->truncated_con.count == 0 &&
-         !log->host.unpublished;
-}
-
-/* Returns true if a staged vacuum file is listed: a new .wrt could make it count. */
-static bool has_staged_vacuum(const tsr_commit_listing *listing) {
-  for (uint64_t i = 0; i < listing->others.count; i++)
-    if (tsr__name_ends_in(listing->others.entries[i].key, TSR_SUFFIX_STAGED_VACUUM)) return true;
-  return false;
+         !l->staged_vacuum && !log->host.unpublished;
 }
 
 /* Finds the .wrt files in __commits that the listing lacks. Returns false if there are more than `most`, or if anything
@@ -881,6 +884,7 @@ static int add_writes(tsr_log *log, const tsr_array_directories *directories, co
                       tsr_error *error) {
   tsr_commit_listing *l = log->listing;
   tsr_renewal r = {.log = log, .listing = l, .future = tsr__environment_now() + TSR_TIME_AHEAD, .error = error};
+  const uint64_t before = l->fragments.count;
   int rc = TSR_OK;
   l->generation++;
   l->moment.stamps[TSR_IN_COMMITS].known = false;
@@ -888,7 +892,7 @@ static int add_writes(tsr_log *log, const tsr_array_directories *directories, co
     rc = list_commit(&r, &directories->lists[TSR_IN_COMMITS], added[i]);
     l->written += rc >= 0;
   }
-  listing_sort(&l->fragments, listing_by_time);
+  if (!sort_behind(&l->fragments, before, listing_by_time)) l->appended_since = l->generation;
   if (rc >= 0) l->moment.stamps[TSR_IN_COMMITS] = directories->stamps[TSR_IN_COMMITS];
   return rc;
 }
@@ -899,7 +903,7 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   static const tsr_directory commits = TSR_IN_COMMITS;
   const char *added[ADDED];
   uint64_t count;
-  if (!may_extend(log) || !is_new_layout(log) || has_staged_vacuum(log->listing)) return 0;
+  if (!may_extend(log) || !is_new_layout(log)) return 0;
   const uint64_t listed = tsr__moment(), changes = log->store->changes;
   int rc = has_changed_directory(log, false, directories, error);
   if (rc == 0) rc = tsr__commit_files_changed(log, error);

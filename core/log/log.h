@@ -351,6 +351,7 @@ typedef struct tsr_prepared_commits {
 typedef struct tsr_commit_listing {
   tsr_arena arena;
   uint64_t generation; /* 1 for the first listing of the array, then 2, 3, ... */
+  uint64_t appended_since; /* since this generation, `fragments` has only got longer at its end, and nothing else new */
   bool complete; /* false: only schemas are listed */
   tsr_listing_moment moment;
   uint64_t newest; /* latest time in the names of __commits, or 0; ignores times two seconds or more ahead of the
@@ -371,6 +372,7 @@ typedef struct tsr_commit_listing {
   tsr_prepared_commits prepared;
   uint64_t written; /* how many entries of __commits are .wrt files */
   tsr_map others; /* names of the other entries of __commits; a set */
+  bool staged_vacuum; /* one of them is a staged vacuum file: a new .wrt could make it count */
   tsr_commit_list truncated_con; /* `path` of .con files that are cut without any loss (commit_files.c) */
 } tsr_commit_listing;
 

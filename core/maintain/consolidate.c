@@ -41,6 +41,7 @@ typedef struct consolidate_item { /* a committed fragment that no vacuum file na
   bool prepared; /* a prepared commit, left for its database to publish */
   int64_t index; /* in the snapshot's fragments if it may be merged, else -1 */
   uint64_t latest; /* the greatest end time of this item and all before it */
+  uint64_t cells;
   uint64_t bytes; /* of its files */
   uint64_t tile_bytes; /* of one tile, with all fields, in memory */
 } consolidate_item;
@@ -59,6 +60,7 @@ typedef struct consolidation {
   bool split; /* the memory budget has cut a sequence short: another pass may continue */
   bool full; /* max_fragment_bytes has cut a sequence short */
   bool planning; /* merge nothing: `merged` counts the fragments that would be merged */
+  tsr_tiers *tiers; /* which runs of a sequence are merged (upkeep.c); NULL: whole sequences */
   uint64_t merged; /* fragments */
 } consolidation;
 
@@ -127,6 +129,9 @@ static int consolidate_measure(consolidation *c, consolidate_item *one, tsr_erro
     one->tile_bytes = tsr__add_sat(one->tile_bytes, cost);
   }
   tsr__array_files_done(c->array);
+  tsr_fragment_info info;
+  TSR_TRY(tsr_fragment_describe(c->snapshot, (uint64_t)one->index, &info, error));
+  one->cells = info.cells;
   uint64_t rows = 8 * (2 * (uint64_t)m->schema->dimension_count + 3);
   one->tile_bytes = tsr__add_sat(one->tile_bytes, tsr__mul_sat(fragment->cells_per_tile, rows));
   return TSR_OK;
@@ -499,6 +504,53 @@ static int check_named(const consolidation *c, const fragment_sequence *sequence
                    "their fields differ, or their boxes do not join");
 }
 
+/* Returns true if a run of items may be merged by itself. A run of a dense array may be shortened. */
+static int may_merge_run(consolidation *c, fragment_sequence *run, tsr_error *error) {
+  uint64_t tile_bytes = 0;
+  for (uint64_t i = run->first; i < run->first + run->count; i++)
+    tile_bytes = tsr__add_sat(tile_bytes, consolidate_item_at(c, i)->tile_bytes);
+  if (tile_bytes > c->memory.limit / 2 || overlaps_others(c, run)) return 0;
+  if (c->dense) TSR_TRY(cut_dense(c, run, error));
+  return run->count >= 2;
+}
+
+/* Merges the runs of a sequence that make a tier, the newest first. */
+static int merge_runs(consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
+  tsr_tiers *tiers = c->tiers;
+  tsr_tier_fragment *fragments;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, sequence->count, &fragments, error));
+  for (uint64_t i = 0; i < sequence->count; i++) {
+    const consolidate_item *item = consolidate_item_at(c, sequence->first + i);
+    fragments[i] = (tsr_tier_fragment){item->cells, item->bytes};
+  }
+  uint64_t count = sequence->count, end = count;
+  while (tsr__tier_choose(fragments, count, &tiers->rules, &end, &tiers->waits)) {
+    fragment_sequence run = {sequence->first + end - tiers->rules.fanout, tiers->rules.fanout};
+    const int may = may_merge_run(c, &run, error);
+    if (may < 0) return may;
+    if (!may) {
+      end--;
+      continue;
+    }
+    end -= tiers->rules.fanout;
+    if (tiers->merges_left == 0 || (tiers->merges > 0 && tiers->deadline && tsr__moment() >= tiers->deadline)) {
+      tiers->waits++;
+      continue;
+    }
+    TSR_TRY(tsr__cancelled(&c->array->environment->memory, error));
+    for (uint64_t i = run.first; i < run.first + run.count; i++)
+      tiers->rules.bytes -= TSR_MIN(tiers->rules.bytes, consolidate_item_at(c, i)->bytes);
+    TSR_TRY(merge_sequence(c, &run, error));
+    tiers->merges_left--;
+    tiers->merges++;
+    tiers->merged += run.count;
+    /* fragments[end] becomes the merged one; this pass looks only at those before it */
+    memmove(&fragments[end + 1], &fragments[end + run.count], (count - end - run.count) * sizeof *fragments);
+    count -= run.count - 1;
+  }
+  return TSR_OK;
+}
+
 /* Goes over all fragments once and merges each sequence it finds. *merged: number of fragments merged by this pass. */
 static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *error) {
   const bool named = c->options->fragment_count > 0;
@@ -517,6 +569,11 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
     }
     TSR_TRY(tsr__cancelled(&c->array->environment->memory, error));
     fragment_sequence sequence = find_sequence(c, i);
+    if (c->tiers) {
+      TSR_TRY(merge_runs(c, &sequence, error));
+      i += TSR_MAX(sequence.count, 1);
+      continue;
+    }
     if (c->dense && sequence.count) TSR_TRY(cut_dense(c, &sequence, error));
     if (named) TSR_TRY(check_named(c, &sequence, error));
     if (sequence.count < least) {
@@ -557,7 +614,7 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
     tsr_snapshot_close(c->snapshot);
     c->snapshot = NULL;
     tsr__arena_release(&c->arena);
-    if (!c->split || c->planning) break;
+    if (!c->split || c->planning || c->tiers) break;
   }
   tsr__buffer_release(&c->items);
   return rc;
@@ -628,6 +685,19 @@ int tsr_array_consolidate(tsr_array *array, tsr_maintenance what, const tsr_cons
   if (!named) TSR_TRY(tsr__label_arrays_each(array, consolidate_array, &call, error));
   *merged = call.merged;
   return TSR_OK;
+}
+
+int tsr__consolidate_tiers(tsr_array *array, const tsr_consolidate_options *options, tsr_tiers *tiers,
+                           tsr_error *error) {
+  consolidation c;
+  consolidate_begin(&c, array, options);
+  c.tiers = tiers;
+  c.planning = tiers->merges_left == 0;
+  tsr_work work;
+  tsr_work_begin(array->environment, &work, "consolidate", array->path, 0);
+  const int rc = consolidate(&c, TSR_MAINTAIN_FRAGMENTS, error);
+  tsr_work_end(array->environment, &work);
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 int tsr_array_mergeable(tsr_array *array, const tsr_consolidate_options *options, uint64_t *fragments,

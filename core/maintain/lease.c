@@ -185,6 +185,11 @@ static int lease(leasing *l, uint64_t seconds) {
   return rc < 0 ? rc : rc && seconds > 0;
 }
 
+int tsr__lease_take(tsr_environment *environment, tsr_store *store, uint64_t seconds, tsr_error *error) {
+  leasing l = {.environment = environment, .store = store, .error = error};
+  return lease(&l, seconds);
+}
+
 int tsr_lease(tsr_environment *environment, const char *path, uint64_t seconds, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_store *store;
@@ -193,8 +198,7 @@ int tsr_lease(tsr_environment *environment, const char *path, uint64_t seconds, 
     return tsr__fail(error, TSR_RANGE, "a lease of %llu seconds: expected 0 to %d", (unsigned long long)seconds,
                      TSR_LEASE_MAX);
   TSR_TRY(tsr__path_open(environment, "array or group", path, &directory, &store, error));
-  leasing l = {.environment = environment, .store = store, .error = error};
-  const int rc = lease(&l, seconds);
+  const int rc = tsr__lease_take(environment, store, seconds, error);
   tsr__store_close(store);
   if (rc < 0) tsr__wrap(error, "lease of %s", directory);
   tsr__free(directory);

@@ -197,6 +197,7 @@ typedef struct tsr_vacuum { /* pointers are borrowed */
   uint64_t removed; /* files and fragments */
   bool listed; /* the array has been listed since this vacuum last removed a commit */
   uint64_t grace; /* in milliseconds, see tsr_vacuum_options */
+  uint64_t most; /* fragments, see tsr_vacuum_options; 0: no limit */
 } tsr_vacuum;
 
 typedef struct tsr_vacuum_file { /* a .vac */
@@ -282,10 +283,45 @@ int tsr__merge_conflict_fail(tsr_error *error);
 /* Carries out the decisions about merges whose processes have died since. */
 int tsr__merge_conflict_finish(tsr_array *array, tsr_memory *memory, uint32_t version, tsr_error *error);
 
+/* ---- consolidate.c and upkeep.c: merges by tiers (tsr_array_upkeep) ---------------------------------------------- */
+
+typedef struct tsr_tier_fragment { /* one of several neighbours that may be merged */
+  uint64_t cells, bytes; /* bytes: as stored */
+} tsr_tier_fragment;
+
+typedef struct tsr_tier_rules {
+  uint64_t fanout; /* neighbours that become one fragment: 2 or more */
+  uint64_t max_fragment_bytes; /* no larger fragment is made */
+  bool bytes_limited; /* larger runs than `bytes` wait */
+  uint64_t bytes;
+} tsr_tier_rules;
+
+/* Finds the newest run of `fanout` neighbours that are worth merging among `fragments`, oldest first, that ends at or
+ * before *end: sets *end to the end of the run (exclusive) and returns true; false if there is none. The caller begins
+ * with *end = count. Adds to *waits the runs that it skips because they are too large for `bytes`. */
+bool tsr__tier_choose(const tsr_tier_fragment *fragments, uint64_t count, const tsr_tier_rules *rules, uint64_t *end,
+                      uint64_t *waits);
+
+typedef struct tsr_tiers { /* the merges of one call of tsr_array_upkeep */
+  tsr_tier_rules rules; /* rules.bytes: what may still be read */
+  uint64_t merges_left; /* how many merges may still begin */
+  uint64_t deadline; /* tsr__moment after which none but the first begins; 0: none */
+  uint64_t merges, merged; /* so far: merges, and the fragments that they have replaced */
+  uint64_t waits; /* runs that were not merged because of these limits */
+} tsr_tiers;
+
+/* Goes over the fragments of the array once, and merges the runs that tsr__tier_choose finds. Fragments that this call
+ * makes are candidates of the next call. */
+int tsr__consolidate_tiers(tsr_array *array, const tsr_consolidate_options *options, tsr_tiers *tiers,
+                           tsr_error *error);
+
 /* ---- lease.c: the files of advisory leases (tsr_lease) ----------------------------------------------------------- */
 
 /* Returns true if `name`, a file in the root of an array or a group, is the name of a lease, and sets its generation,
  * at least 1. */
 bool tsr__lease_parse(const char *name, uint64_t *generation);
+
+/* tsr_lease on the array or group whose store this is. */
+int tsr__lease_take(tsr_environment *environment, tsr_store *store, uint64_t seconds, tsr_error *error);
 
 #endif

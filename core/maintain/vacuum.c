@@ -256,6 +256,12 @@ typedef struct replaced { /* the sources of all .vac files that may be removed *
   bool at_once; /* the sources must stop being committed in one step */
 } replaced;
 
+/* Returns true if the sources of this .vac are left to a later vacuum (tsr_vacuum_options.most). */
+static bool is_enough(const tsr_vacuum *v, const tsr_vacuum_file *file, const replaced *all) {
+  const uint64_t chosen = all->sources.size / sizeof(char *);
+  return v->most > 0 && chosen > 0 && tsr__add_sat(chosen, file->names.count) > v->most;
+}
+
 static int add_replaced(tsr_vacuum *v, tsr_vacuum_file *file, const tsr_map *covered, replaced *all, tsr_error *error) {
   bool goes, timed;
   const int recent = tsr__vacuum_is_recent(v, file->path, error);
@@ -277,7 +283,8 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
   tsr_vacuum_file *file;
   int rc = vacuum_files_map(files, &waiting, error);
   if (rc >= 0) rc = find_covered(v, files, &covered, error);
-  while (rc >= 0 && (file = vacuum_files_next(files, &waiting))) rc = add_replaced(v, file, &covered, &all, error);
+  while (rc >= 0 && (file = vacuum_files_next(files, &waiting)) && !is_enough(v, file, &all))
+    rc = add_replaced(v, file, &covered, &all, error);
   if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
   const tsr_vacuum_file *const *done = (const tsr_vacuum_file *const *)(const void *)all.files.data;
   for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++) rc = vacuum_file_remove(v, done[i], error);
@@ -620,6 +627,7 @@ static int vacuum_array(void *argument, tsr_array *array, tsr_error *error) {
   vacuum_call *call = argument;
   tsr_vacuum v = {.environment = array->environment, .store = array->store, .array = array};
   v.grace = call->options.grace;
+  v.most = call->options.most;
   if (vacuum_run(&v, call->what, array->path, error) < 0) return tsr__wrap(error, "array %s", array->path);
   call->removed += v.removed;
   return TSR_OK;

@@ -148,6 +148,11 @@ void tsx_wipe(void *p, uint64_t size) {
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
+#define FANOUT_LEAST 4
+#define FANOUT_MOST  256
+#define FANOUT_YES   16
+#define VACUUM_S_MAX 1000000000000 /* as the grace_s of tessera_vacuum */
+
 static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_AS_OF] = {.name = "as_of"},
     [TSX_OPTION_SINCE] = {.name = "since"},
@@ -165,6 +170,8 @@ static const tsx_option_spec option_specs[TSX_OPTION_COUNT] = {
     [TSX_OPTION_ON_CONFLICT] = {"on_conflict", TSX_TAKES_WORD, 0, 0, TSX_WORDS("replace", "abort")},
     [TSX_OPTION_IF_EXISTS] = {"if_exists", TSX_TAKES_WORD, 0, 0, TSX_WORDS("fail", "open")},
     [TSX_OPTION_THREADS] = TSX_SPEC_THREADS,
+    [TSX_OPTION_AUTO_CONSOLIDATE] = {.name = "auto_consolidate"},
+    [TSX_OPTION_AUTO_VACUUM_S] = {"auto_vacuum_s", TSX_TAKES_WHOLE, 0, VACUUM_S_MAX, NULL},
     [TSX_OPTION_KIND] = {"kind", TSX_TAKES_WORD, 0, 0, TSX_WORDS("sparse", "dense")},
     [TSX_OPTION_CELL_ORDER] = {"cell_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col", "hilbert")},
     [TSX_OPTION_TILE_ORDER] = {"tile_order", TSX_TAKES_WORD, 0, 0, TSX_WORDS("row", "col")},
@@ -315,6 +322,21 @@ static int parse_labels(const char *text, tsx_options *options, tsr_error *error
   }
 }
 
+/* Reads yes, no, 0 or a number of fragments. */
+static int parse_fanout(const char *text, uint64_t *fanout, tsr_error *error) {
+  static const tsx_option_spec spec = {"auto_consolidate", TSX_TAKES_WHOLE, 0, FANOUT_MOST, NULL};
+  const bool off = !sqlite3_stricmp(text, "no") || !sqlite3_stricmp(text, "false") || !sqlite3_stricmp(text, "off");
+  const bool on = !sqlite3_stricmp(text, "yes") || !sqlite3_stricmp(text, "true") || !sqlite3_stricmp(text, "on");
+  tsx_option_value value = {.whole = on ? FANOUT_YES : 0};
+  tsr_error unseen;
+  const int code = off || on ? TSR_OK : tsx_option_of_text(&spec, text, &value, &unseen);
+  if (code < 0 || (value.whole > 0 && value.whole < FANOUT_LEAST))
+    return tsx_fail(error, TSR_ERROR, "'auto_consolidate': expected yes, no or an integer from %d to %d, not %.60s",
+                    FANOUT_LEAST, FANOUT_MOST, *text ? text : "nothing");
+  *fanout = (uint64_t)value.whole;
+  return TSR_OK;
+}
+
 static int set_option(tsx_option which, const char *text, bool quoted, tsx_options *options, tsr_error *error) {
   tsx_option_value value;
   TSX_TRY(tsx_option_of_text(&option_specs[which], text, &value, error));
@@ -343,6 +365,11 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   case TSX_OPTION_CACHE_MB: options->limits.cache_bytes = (uint64_t)value.whole << 20; break;
   case TSX_OPTION_MEMORY_MB: options->limits.memory_bytes = (uint64_t)value.whole << 20; break;
   case TSX_OPTION_THREADS: options->limits.threads = (unsigned)value.whole; break;
+  case TSX_OPTION_AUTO_CONSOLIDATE: return parse_fanout(text, &options->upkeep.fanout, error);
+  case TSX_OPTION_AUTO_VACUUM_S:
+    options->upkeep.vacuum = true;
+    options->upkeep.vacuum_ms = (uint64_t)value.whole * 1000;
+    break;
   default: /* of a new array: define.c reads those that are not one of several words */
     options->creation[which] = sqlite3_mprintf("%s", text);
     return options->creation[which] ? TSR_OK : tsx_out_of_memory(error);
@@ -439,6 +466,11 @@ int tsx_options_parse(int count, const char *const *arguments, tsx_options *opti
     return tsx_fail(error, TSR_ERROR,
                     "expected the path of an array first, in quotes: tessera('path', ...); or columns, for a new array "
                     "in this database");
+  if (options->upkeep.vacuum && !options->upkeep.fanout)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "'auto_vacuum_s' removes what auto_consolidate has replaced: the option auto_consolidate is needed, "
+        "too");
   return check_creation(options, error);
 }
 

@@ -25,6 +25,8 @@ typedef enum tsx_option { /* from TSX_OPTION_KIND on: options of a new array; be
                           TSX_OPTION_ON_CONFLICT,
                           TSX_OPTION_IF_EXISTS,
                           TSX_OPTION_THREADS,
+                          TSX_OPTION_AUTO_CONSOLIDATE,
+                          TSX_OPTION_AUTO_VACUUM_S,
                           TSX_OPTION_KIND, /* from here on: of a new array */
                           TSX_OPTION_CELL_ORDER,
                           TSX_OPTION_TILE_ORDER,
@@ -77,6 +79,12 @@ typedef struct tsx_option_limits {
   unsigned threads; /* 0: not given */
 } tsx_option_limits;
 
+typedef struct tsx_option_upkeep { /* what a COMMIT merges and removes (table/auto_upkeep.c) */
+  uint64_t fanout; /* 0: nothing */
+  bool vacuum;
+  uint64_t vacuum_ms; /* what was replaced longer ago is removed */
+} tsx_option_upkeep;
+
 typedef struct tsx_options {
   /* as the user wrote it, without quotes: of a directory or a bucket, or db:TABLE; NULL: the array is in the database */
   char *path;
@@ -86,6 +94,7 @@ typedef struct tsx_options {
   tsx_option_times times;
   tsx_option_shows shows;
   tsx_option_limits limits;
+  tsx_option_upkeep upkeep;
   char *creation[TSX_OPTION_COUNT]; /* by option: the text of an option of a new array, or NULL */
   int choice[TSX_OPTION_COUNT]; /* by option: for one of several words, the word's index; 0 without the option */
   const char **definitions; /* text of column definitions; SQLite owns it until xCreate or xConnect returns */

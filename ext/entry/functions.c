@@ -109,6 +109,8 @@ static const function functions[] = {
     {"tessera_vacuum", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
     {"tessera_vacuum", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
     {"tessera_vacuum", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
+    {"tessera_upkeep", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_upkeep},
+    {"tessera_upkeep", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_upkeep},
     {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
     {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
     {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},

@@ -460,6 +460,25 @@ static int advise_prepared(table_advise_state *s, const char *path, tsr_error *e
   return code;
 }
 
+/* Findings on the option auto_consolidate of this connection's tables. */
+static int advise_upkeep(table_advise_state *s, const char *path, tsr_error *error) {
+  const tsx_upkeep_state *state = &s->in.address.array->upkeep;
+  int code = TSR_OK;
+  if (state->failure)
+    code = table_advise_add(s, "auto_consolidate failed",
+                            sqlite3_mprintf("the last merge after a COMMIT failed, the next one is tried after %llu "
+                                            "commits: %s",
+                                            (unsigned long long)(state->wait - state->commits), state->failure),
+                            sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error);
+  if (code == TSR_OK && state->waiting > 0)
+    code =
+        table_advise_add(s, "merges that wait",
+                         sqlite3_mprintf("merges that are too large for a COMMIT: %llu; auto_consolidate leaves them",
+                                         (unsigned long long)state->waiting),
+                         sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error);
+  return code;
+}
+
 /* Counts leftovers, by a quick check of the array. */
 static int find_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
   const tsr_check_options options = {.key = s->in.address.has_key ? s->in.address.key : NULL, .quick = true};
@@ -484,6 +503,7 @@ static int advise_open(tsx_scan *scan, tsr_error *error) {
   if (code == TSR_OK) code = advise_tiles(s, path, error);
   if (code == TSR_OK) code = advise_filters(s, path, error);
   if (code == TSR_OK) code = advise_prepared(s, path, error);
+  if (code == TSR_OK) code = advise_upkeep(s, path, error);
   return code;
 }
 

@@ -1,6 +1,6 @@
-/* upkeep.c: tessera_consolidate, tessera_vacuum and tessera_lease.
+/* upkeep.c: tessera_consolidate, tessera_vacuum, tessera_upkeep and tessera_lease.
  *
- * The first two act immediately, outside of SQLite's transaction, so they fail while the open transaction has rows for
+ * The first three act immediately, outside of SQLite's transaction, so they fail while the open transaction has rows for
  * the array. This file only reads arguments and options; the work is done by the core (core/maintain). */
 #include "maintain/upkeep.h"
 
@@ -14,7 +14,8 @@
 #include "table/table.h"
 #include "call/function.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define MIB     (UINT64_C(1) << 20)
+#define GRACE_S 600 /* of tessera_upkeep: readers that have listed the replaced files are given so many seconds */
 
 typedef struct maintenance_call { /* the arguments of one call */
   tsx_connection *connection;
@@ -212,6 +213,66 @@ void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
   else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);
+}
+
+/* ---- tessera_upkeep ---------------------------------------------------------------------------------------------- */
+
+enum {
+  UPKEEP_OPTION_fanout,
+  UPKEEP_OPTION_grace_s,
+  UPKEEP_OPTION_max_fragment_mb,
+  UPKEEP_OPTION_memory_mb,
+  UPKEEP_OPTION_seconds,
+  UPKEEP_OPTION_vacuum
+};
+
+static int upkeep_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  tsr_upkeep_options *options = argument;
+  (void)error;
+  switch (option) {
+  case UPKEEP_OPTION_fanout: options->fanout = (uint64_t)value->whole; break;
+  case UPKEEP_OPTION_grace_s: options->grace = (uint64_t)(value->number * 1000); break;
+  case UPKEEP_OPTION_max_fragment_mb: options->max_fragment_bytes = megabytes(value->number); break;
+  case UPKEEP_OPTION_memory_mb: options->memory_bytes = (uint64_t)value->whole << 20; break;
+  case UPKEEP_OPTION_seconds:
+    options->milliseconds = (uint64_t)(value->number * 1000) ? (uint64_t)(value->number * 1000) : 1;
+    break;
+  default: options->vacuum = value->whole ? TSR_UPKEEP_VACUUM_ALWAYS : TSR_UPKEEP_VACUUM_NEVER;
+  }
+  return TSR_OK;
+}
+
+static int upkeep_read_options(sqlite3 *db, sqlite3_value *json, tsr_upkeep_options *options, tsr_error *error) {
+  static const tsx_option_spec specs[] = {
+      [UPKEEP_OPTION_fanout] = {"fanout", TSX_TAKES_WHOLE, 4, 256, NULL},
+      [UPKEEP_OPTION_grace_s] = {"grace_s", TSX_TAKES_NUMBER, 0, 1000000000000, NULL},
+      [UPKEEP_OPTION_max_fragment_mb] = {"max_fragment_mb", TSX_TAKES_ABOVE, 0, TSX_MEGABYTES_MAX, NULL},
+      [UPKEEP_OPTION_memory_mb] = TSX_SPEC_MEMORY_MB,
+      [UPKEEP_OPTION_seconds] = {"seconds", TSX_TAKES_ABOVE, 0, 1000000000, NULL},
+      [UPKEEP_OPTION_vacuum] = {"vacuum", TSX_TAKES_FLAG, 0, 0, NULL}};
+  static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  return tsx_options_read(db, json, &list, upkeep_take_option, options, error);
+}
+
+void tsx_upkeep(sqlite3_context *context, int count, sqlite3_value **values) {
+  maintenance_call m = {.connection = sqlite3_user_data(context)};
+  tsr_upkeep_options options = {.vacuum = TSR_UPKEEP_VACUUM_HARMLESS, .grace = GRACE_S * 1000};
+  tsr_upkeep done = {0};
+  tsr_error error = {0};
+  int code = open_target(&m, values[0], &error);
+  options.memory_bytes = m.target.address.memory_bytes;
+  if (code == TSR_OK && count > 1) code = upkeep_read_options(m.connection->db, values[1], &options, &error);
+  if (code == TSR_OK && m.target.group)
+    code = tsx_fail(&error, TSR_ERROR, "%s is a group: name one of its arrays", m.target.address.path);
+  if (code == TSR_OK) code = tsr_array_upkeep(m.target.address.array->core, &options, &done, &error);
+  char *text =
+      code < 0 ? NULL
+               : sqlite3_mprintf("{\"merged\":%llu,\"removed\":%llu,\"left\":%llu}", (unsigned long long)done.merged,
+                                 (unsigned long long)done.removed, (unsigned long long)done.left);
+  if (code >= 0 && !text) code = tsx_out_of_memory(&error);
+  tsx_target_close(&m.target);
+  if (text) sqlite3_result_text(context, text, -1, sqlite3_free);
+  tsx_function_end(context, "tessera_upkeep", code, &error);
 }
 
 /* tessera_lease(path, seconds) */

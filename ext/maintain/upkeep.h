@@ -13,6 +13,7 @@
 
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values); /* (path[, what[, options]]) */
+void tsx_upkeep(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_upkeep(path[, options]) */
 void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values); /* (path, seconds) */
 
 /* ---- change.c: changes of metadata, schemas and groups, and tessera_drop ----------------------------------------- */

@@ -447,7 +447,7 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
 
 static int open_array(tsx_table *table, bool create, tsr_error *error) {
   int code = open_or_make_array(table, create, error);
-  if (code == TSR_OK && (code = make_columns(table, error)) < 0) {
+  if (code == TSR_OK && ((code = make_columns(table, error)) < 0 || (code = tsx_upkeep_check(table, error)) < 0)) {
     free_columns(table);
     tsx_creation_fail(table);
     tsx_array_release(table->connection, table->array);

@@ -149,6 +149,7 @@ static void close_array(tsx_array *array) {
   sqlite3_free(array->path);
   sqlite3_free(array->making.name);
   sqlite3_free(array->making.schema);
+  sqlite3_free(array->upkeep.failure);
   sqlite3_free(array);
 }
 

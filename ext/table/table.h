@@ -48,6 +48,14 @@ typedef struct tsx_array_creation { /* an array that the open transaction create
   unsigned data_version; /* of the database file at xSync */
 } tsx_array_creation;
 
+typedef struct tsx_upkeep_state { /* the merges after COMMITs, for the option auto_consolidate (auto_upkeep.c) */
+  uint64_t commits; /* since the last attempt */
+  uint64_t wait; /* that many commits make the next attempt; 0: the array has not been looked at yet */
+  uint64_t since_files; /* commits since their files were joined */
+  uint64_t waiting; /* merges that the last attempt left, because they are too large */
+  char *failure; /* message of the last attempt, from sqlite3_malloc; NULL: it did not fail */
+} tsx_upkeep_state;
+
 struct tsx_array { /* an array that this connection has open */
   struct tsx_array *next;
   char *path; /* identifies the array, see tsx_array_key */
@@ -64,6 +72,7 @@ struct tsx_array { /* an array that this connection has open */
   tsx_array_creation making;
   bool gone; /* its creation was taken back: no path leads to it any more */
   struct tsx_transaction *transaction; /* the uncommitted changes, or NULL (transaction.c) */
+  tsx_upkeep_state upkeep;
 };
 
 /* What connection.h needs from this folder when a connection opens, becomes idle and closes. */
@@ -258,6 +267,7 @@ typedef struct tsx_table_cursors { /* cursor.c; by these numbers, update.c knows
 typedef struct tsx_table_commit { /* the table's part in the connection's transactions (transaction.c, journal.c) */
   char id[TSX_ID_SIZE]; /* unique to this table, from NAME_config; "" until tsx_journal_find_id */
   bool begun; /* xBegin was called in this transaction */
+  bool published; /* xCommit has published rows, and auto_consolidate has not seen it yet */
   uint64_t attempt; /* the connection's count of attempts at the last xSync */
 } tsx_table_commit;
 
@@ -716,6 +726,22 @@ int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, 
 
 /* Sets the error: SQLite has rolled the transaction back. Returns TSR_NOMEM or TSR_IO. */
 int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error);
+
+/* ---- auto_upkeep.c: what a COMMIT merges ------------------------------------------------------------------------- */
+
+typedef struct tsx_table tsx_table;
+
+/* Refuses the option auto_vacuum_s for an array whose vacuum takes states of the past away. The array must be open. */
+int tsx_upkeep_check(const tsx_table *table, tsr_error *error);
+
+/* Call it when xSync has published a commit with rows of an array in the database. Merges fragments if the table's
+ * option auto_consolidate asks for it and enough commits have come. An error of the merge is kept in array->upkeep.
+ * Returns an error only if SQLite has rolled the transaction back meanwhile. */
+int tsx_upkeep_in_sync(tsx_table *table, tsr_error *error);
+
+/* The same at the end of xCommit, for the tables of arrays in directories that have published rows (commit.published).
+ * Does nothing while xCommit of other tables of the transaction is yet to come: they publish first. */
+void tsx_upkeep_in_commit(tsx_connection *connection);
 
 /* The methods xBegin, xSync, xCommit, xRollback, xSavepoint, xRelease and xRollbackTo. */
 int tsx_begin(sqlite3_vtab *vtab);

@@ -783,7 +783,7 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   if (!array->in_database) return tsx_journal_write(table, error);
   code = tsr_writer_publish(transaction->writer, error);
   transaction->sync.published = code >= 0;
-  return code;
+  return code < 0 ? code : tsx_upkeep_in_sync(table, error);
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {
@@ -811,14 +811,18 @@ int tsx_commit(sqlite3_vtab *vtab) {
   if (array && array->transaction) {
     bool discard = array->making.creation && !array->making.table_exists;
     tsr_error error = {0};
-    if (!discard && tsr_writer_changed(array->transaction->writer) &&
-        tsr_writer_publish(array->transaction->writer, &error) < 0 && tsx_journal_unpublished(table, &error) &&
+    const bool changed = !discard && tsr_writer_changed(array->transaction->writer);
+    const bool published = changed && tsr_writer_publish(array->transaction->writer, &error) >= 0;
+    if (changed && !published && tsx_journal_unpublished(table, &error) &&
         (!array->transaction->owner.id || array->making.creation))
       tsx_defer_commit(table->connection, array, &error);
     transaction_end(array, discard);
     tsx_array_changed(array); /* a cursor that opens now sees the commit, although other cursors may still be open */
+    table->commit.published = published && !array->in_database;
   }
-  return creation_commit(vtab);
+  const int code = creation_commit(vtab);
+  tsx_upkeep_in_commit(table->connection);
+  return code;
 }
 
 int tsx_rollback(sqlite3_vtab *vtab) {

@@ -23,6 +23,7 @@ CALLS = {
     "tessera_create_as": ("SELECT tessera_create_as('db:x', 'SELECT 1 AS a', '%s')", "functions.md", ("tessera_create_as",), ()),
     "tessera_create_csv": ("SELECT tessera_create_csv('db:x', 'sql/data/airports.csv', '%s')", "functions.md", ("tessera_create_as", "tessera_create_csv"), ()),
     "tessera_consolidate": ("SELECT tessera_consolidate('db:made', 'fragments', '%s')", "functions.md", ("tessera_consolidate",), ()),
+    "tessera_upkeep": ("SELECT tessera_upkeep('db:made', '%s')", "functions.md", ("tessera_upkeep",), ()),
     "tessera_vacuum": ("SELECT tessera_vacuum('db:made', 'fragments', '%s')", "functions.md", ("tessera_vacuum",), ()),
     "tessera_drop": ("SELECT tessera_drop('nothing', '%s')", "functions.md", ("tessera_drop",), ()),
     "tessera_recover": ("SELECT tessera_recover('db:made', '%s')", "functions.md", ("tessera_recover",), ()),

@@ -16,7 +16,7 @@ NOMEM = 7
 LIMITS = [100_000, 300_000, 700_000, 1_500_000, 3_000_000, 8_000_000, 20_000_000]   # bytes above the memory in use
 WORK = [
     "INSERT INTO s SELECT x + 20000, y, a FROM s", "UPDATE d SET a = 3 WHERE y < 50", "DELETE FROM s WHERE a % 3 = 1", "INSERT INTO i SELECT x + 20000, y, a FROM s",
-    "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_sync('db:i', 'new')",
+    "SELECT tessera_consolidate('s')", "SELECT tessera_consolidate('db:i')", "SELECT tessera_vacuum('s')", "SELECT tessera_upkeep('s', '{\"fanout\":4}')", "SELECT tessera_copy('s', 'new')", "SELECT tessera_sync('db:i', 'new')",
     "SELECT tessera_sync('s', 'db:n')", "SELECT count(*) FROM tessera_check('s')", "SELECT length(tessera_npy('d', 'a'))", "SELECT length(tessera_png('d', 'a'))",
     "SELECT sum(sum) FROM tessera_aggregate('s', 'a', NULL, 'y')", "SELECT count(*) FROM (SELECT * FROM s ORDER BY y, x)",
     "CREATE VIRTUAL TABLE n USING tessera('new', x INT32 DIMENSION(0, 9, 5), a TEXT)", "SELECT tessera_set_metadata('s', 'k', zeroblob(100000))",

@@ -107,7 +107,7 @@ def statements(path, other):
             f"SELECT tessera_set_metadata({p}, 'k', 2)", f"SELECT tessera_set_metadata({p}, 'k', NULL)", f"SELECT tessera_add_attribute({p}, 'z INT')",
             f"SELECT tessera_extend_enumeration({p}, 'e', 'c')", f"SELECT tessera_recover({p})", f"SELECT tessera_recover({p}, '{{\"disown\":true}}')",
             f"SELECT tessera_consolidate({p}, 'commits')", f"SELECT tessera_consolidate({p}, 'fragment_meta')", f"SELECT tessera_consolidate({p}, 'array_meta')",
-            f"SELECT tessera_consolidate({p})", f"SELECT tessera_vacuum({p})", "DROP TABLE t", f"SELECT tessera_drop({p})"]
+            f"SELECT tessera_consolidate({p})", f"SELECT tessera_vacuum({p})", f"SELECT tessera_upkeep({p}, '{{\"fanout\":4}}')", "DROP TABLE t", f"SELECT tessera_drop({p})"]
 
 
 def check_nothing_leads_out(source, inside, path, what):

@@ -27,8 +27,8 @@ T, G, LABELLED = "k INT32 DIMENSION(0, 99, 10) CURRENT(0, 49), v INT64, e TEXT E
 MADE = '\'{"dimensions":["k"],"kind":"sparse","domains":{"k":[0,99]}}\''
 REPLACED = MADE.replace("}}", '},"if_exists":"replace"}')
 CHANGES = [
-    "tessera_consolidate('db:t')", "tessera_consolidate('db:t', 'commits')", "tessera_vacuum('db:u')", "tessera_set_metadata('db:t', 'm', 1)",
-    "tessera_set_metadata('db:t', 'n', NULL)", "tessera_add_attribute('db:t', 'b FLOAT32')", "tessera_drop_attribute('db:t', 'v')",
+    "tessera_consolidate('db:t')", "tessera_consolidate('db:t', 'commits')", "tessera_vacuum('db:u')", "tessera_upkeep('db:f', '{\"fanout\":4,\"grace_s\":0}')",
+    "tessera_set_metadata('db:t', 'm', 1)", "tessera_set_metadata('db:t', 'n', NULL)", "tessera_add_attribute('db:t', 'b FLOAT32')", "tessera_drop_attribute('db:t', 'v')",
     "tessera_extend_enumeration('db:t', 'e', 'r')", "tessera_expand_domain('db:t', '{\"k\":[0,79]}')", "tessera_lease('db:t', 5)",
     "tessera_write_npy('db:g', 'a', x'%s')", "tessera_write_label('db:l', 'lat', '[1, 2, 3]')", "tessera_sync('d', 'db:n')", "tessera_copy('db:t', 'db:n')",
     "tessera_copy('db:t', 'db:b.n', '{\"capacity\":2}')", "tessera_create_as('db:n', 'SELECT k, v FROM t', %s)" % MADE,
@@ -55,6 +55,9 @@ def make():
         for k in range(3):
             db.query(f"INSERT INTO {name} VALUES({k}, {k}, 'p'), ({k + 7}, {k}, 'q')")
     db.query("SELECT tessera_set_metadata('db:t', 'n', 1), tessera_consolidate('db:u')")
+    db.query(f"CREATE VIRTUAL TABLE f USING tessera({T})")
+    for k in range(4):
+        db.query(f"INSERT INTO f VALUES({k}, {k}, 'p')")
     for name in ("g", "o"):
         db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({G})")
         db.query(f"SELECT tessera_write_npy('db:{name}', 'a', ?)", (npy(),))

@@ -94,7 +94,7 @@ def test_a_transaction_looks_once():
     other = again(path)
     other.query("SELECT count(*) FROM t")
 
-    def transaction(first, readings, listed):
+    def transaction(first, readings, listed, added):
         time.sleep(0.1)   # where the file system's clock is coarse, a directory that has just changed is read again
         db.query("SELECT tessera_reset_stats()")
         db.query("BEGIN")
@@ -103,19 +103,20 @@ def test_a_transaction_looks_once():
         db.query("COMMIT")
         stats = dict(db.query("SELECT name, value FROM tessera_stats"))
         same((stats["directories_listed"], stats["commits_listed"]), (readings, listed), f"directories and names that the transaction at {first} has read")
-    transaction(1000, 1, MANY)   # its own last commit has changed the directory
-    transaction(2000, 1, MANY + 1)
+        same(stats["fragments_listed"], added, f"fragments that the transaction at {first} has put into a snapshot")
+    transaction(1000, 1, MANY, 1)   # its own last commit has changed the directory
+    transaction(2000, 1, MANY + 1, 1)
     time.sleep(0.1)
     db.query("SELECT count(*) FROM t")
-    transaction(3000, 0, 0)
+    transaction(3000, 0, 0, 0)
     other.query("INSERT INTO t VALUES(1000, -1)")   # what others commit is seen all the same
-    transaction(4000, 1, MANY + 4)
+    transaction(4000, 1, MANY + 4, 2)
     same(db.query("SELECT count(*), sum(a < 0) FROM t"), [(MANY + 400, 1)])
     same(other.query("SELECT count(*), sum(a < 0) FROM t"), [(MANY + 400, 1)])
     other.query("DELETE FROM t WHERE x = 1000")
     time.sleep(0.1)
     same(db.query("SELECT count(*), sum(a < 0) FROM t"), [(MANY + 399, 0)])
-    transaction(5000, 0, 0)
+    transaction(5000, 0, 0, 0)
     sound(db)
     other.close()
     db.close()

@@ -45,6 +45,19 @@ def outside(bucket, uri, columns="x, a"):
 
 # ---- One process
 
+def test_merges_after_commits(bucket):
+    """auto_consolidate in a bucket: at least 64 fragments become one, in one merge of a COMMIT; others see all rows at every time."""
+    uri = ARRAY + "merged"
+    db = bucket.connect(database(bucket, "merged"))
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', auto_consolidate=4, x INT32 DIMENSION(0, 999, 10), a INT32)")
+    for i in range(70):
+        db.execute("INSERT INTO t VALUES (?, ?)", (i, -i))
+        assert i < 63 or rows(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == [(i - 62,)], i
+    assert rows(db, "SELECT value FROM tessera_stats WHERE name = 'auto_merges'") == [(1,)]
+    assert outside(bucket, uri) == [(i, -i) for i in range(70)]
+    db.close()
+
+
 def test_together(bucket):
     """The array and the tables commit together or not at all; statements in the transaction see its own cells."""
     path, uri = database(bucket, "together"), ARRAY + "together"
@@ -512,7 +525,7 @@ def test_race_to_consolidate(bucket):
         assert not found and outside(bucket, uri) == cells, (what, found)
 
 
-TESTS = (test_together, test_two_stores, test_a_server_that_is_away_for_a_while, test_an_array_that_is_dropped_meanwhile, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
+TESTS = (test_together, test_merges_after_commits, test_two_stores, test_a_server_that_is_away_for_a_while, test_an_array_that_is_dropped_meanwhile, test_spilling, test_lost_answers, test_last_step, test_race_to_create, test_race_to_commit, test_race_of_large_commits,
          test_race_to_consolidate,
          test_deaths_of_commits, test_deaths_of_deletes, test_deaths_of_creates, test_deaths_of_upkeep)
 

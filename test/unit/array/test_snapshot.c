@@ -244,6 +244,68 @@ static void test_snapshots_are_shared(void **state) {
   tsr_snapshot_close(d);
 }
 
+static uint64_t fragments_listed(void) {
+  tsr_counters counters;
+  tsr_environment_counters(environment, &counters);
+  tsr_environment_reset_counters(environment);
+  return counters.fragments_listed;
+}
+
+/* Writes a committed fragment. In this store a change has changed the stamps of all directories; in a file system it
+ * leaves that of __schema as it was. */
+static void add_fragment_alone(const char *name, int32_t low, int32_t high) {
+  write_fragment(name, false, false, low, high);
+  tsr_stamp *stamps = array->log.listing->moment.stamps;
+  assert_int_equal(tsr__store_stamp(store, "", &stamps[TSR_IN_ROOT], NULL), TSR_OK);
+  assert_int_equal(tsr__store_stamp(store, "__schema", &stamps[TSR_IN_SCHEMAS], NULL), TSR_OK);
+}
+
+/* A snapshot costs what was added since the last one, as long as the additions are the newest; else it is made anew. */
+static void test_snapshots_grow(void **state) {
+  char name[128];
+  write_fragment("__10_10" U "_22", false, false, 0, 4);
+  write_fragment("__20_20" U "_22", false, false, 0, 4);
+  tsr_snapshot *first = open_at(0, TSR_TIME_NOW), *last = open_at(0, TSR_TIME_NOW);
+  fragments_listed();
+  add_fragment_alone("__40_40" U "_22", 2, 9);
+  tsr_snapshot *grown = open_at(0, TSR_TIME_NOW);
+  assert_int_equal(fragments_listed(), 1);
+  assert_ptr_equal(grown->list, first->list);
+  assert_int_equal(first->fragment_count, 2);
+  assert_int_equal(grown->fragment_count, 3);
+  assert_int_equal(first->domain.intervals[0].high[0], 4);
+  assert_int_equal(grown->domain.intervals[0].high[0], 9);
+  tsr_snapshot_close(grown);
+
+  add_fragment_alone("__30_30" U "_22", 0, 9); /* a late commit: between those that are listed */
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 30-30 40-40 ");
+  assert_int_equal(fragments_listed(), 4);
+  add_fragment_alone("__50_50" U "_22", 0, 9);
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 30-30 40-40 50-50 ");
+  assert_int_equal(fragments_listed(), 1);
+  uncommit("__50_50" U "_22");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 30-30 40-40 ");
+  add_fragment_alone("__60_60" U "_22", 0, 9);
+  tiny_text(store, "__commits/__60_60" U "_22.vac", "__fragments/__30_30" U "_22\n");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 40-40 60-60 ");
+  fragments_listed();
+
+  for (int i = 100; i < 300; i++) {
+    snprintf(name, sizeof name, "__%d_%d" U "_22", i, i);
+    add_fragment_alone(name, 0, 9);
+    tsr_snapshot_close(last);
+    last = open_at(0, TSR_TIME_NOW);
+    assert_int_equal(last->fragment_count, 4 + i - 99);
+  }
+  assert_true(fragments_listed() <= 200 * 6); /* an array with room for a quarter more is made a few times */
+  for (uint64_t i = 1; i < last->fragment_count; i++)
+    assert_true(last->fragments[i - 1].fragment->parsed.start < last->fragments[i].fragment->parsed.start);
+  assert_int_equal(first->fragment_count, 2);
+  assert_int_equal(first->fragments[1].fragment->parsed.start, 20);
+  tsr_snapshot_close(first);
+  tsr_snapshot_close(last);
+}
+
 /* A fragment with a time in the future comes into view at that time without a change on disk. */
 static void test_future_comes_into_view(void **state) {
   char name[128];
@@ -412,6 +474,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_non_empty_domain, setup_dense, teardown),
       cmocka_unit_test_setup_teardown(test_fields_map_to_slots, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_snapshots_are_shared, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_snapshots_grow, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_future_comes_into_view, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_missing_fragment_is_corrupt, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_vacuum_meanwhile_is_survived, setup_sparse, teardown),

@@ -1,0 +1,141 @@
+/* test_upkeep.c: which neighbours tsr_array_upkeep merges: tiers, their bounds, and what it costs to keep them. */
+#include <math.h>
+#include <string.h>
+
+#include "maintain/maintain.h"
+#include "small_array.h"
+
+#define MANY 20000
+
+static tsr_tier_fragment list[MANY];
+static uint64_t count;
+
+/* Makes the list of fragments; each has as many bytes as cells. */
+#define LIST(...)                                                                                                      \
+  do {                                                                                                                 \
+    const uint64_t cells[] = {__VA_ARGS__};                                                                            \
+    count = sizeof cells / sizeof *cells;                                                                              \
+    for (uint64_t i = 0; i < count; i++) list[i] = (tsr_tier_fragment){cells[i], cells[i]};                            \
+  } while (0)
+
+static tsr_tier_rules rules_of(uint64_t fanout) {
+  return (tsr_tier_rules){.fanout = fanout, .max_fragment_bytes = UINT64_MAX};
+}
+
+/* Returns the end of the run that is chosen, 0 if there is none; *waits: the runs that were skipped. */
+static uint64_t choose(const tsr_tier_rules *rules, uint64_t *waits) {
+  uint64_t end = count;
+  *waits = 0;
+  return tsr__tier_choose(list, count, rules, &end, waits) ? end : 0;
+}
+
+static void the_newest_full_tier_is_chosen(void **state) {
+  const tsr_tier_rules four = rules_of(4);
+  uint64_t waits;
+  LIST(1, 1, 1);
+  assert_int_equal(choose(&four, &waits), 0);
+  LIST(1, 1, 1, 1);
+  assert_int_equal(choose(&four, &waits), 4);
+  LIST(1, 1, 1, 1, 1, 1); /* the newest four */
+  assert_int_equal(choose(&four, &waits), 6);
+  LIST(4, 4, 4, 4, 1, 1, 1); /* the newest tier has too few */
+  assert_int_equal(choose(&four, &waits), 4);
+  LIST(16, 4, 4, 4, 1, 1, 1);
+  assert_int_equal(choose(&four, &waits), 0);
+  LIST(1, 3, 2, 3); /* about the same size: less than a factor of four */
+  assert_int_equal(choose(&four, &waits), 4);
+  LIST(1, 4, 2, 3);
+  assert_int_equal(choose(&four, &waits), 0);
+  LIST(1, 5, 1, 5, 1, 5, 1, 5); /* two tiers have at most six: then no fragment may have most of the cells */
+  assert_int_equal(choose(&four, &waits), 8);
+  LIST(1, 9, 1, 1, 1, 9, 1, 1);
+  assert_int_equal(choose(&four, &waits), 0);
+  for (count = 0; count < 64; count++) { /* of any four one has most of the cells: 1 4 1 16 1 4 1 64 ... */
+    list[count] = (tsr_tier_fragment){1, 1};
+    for (uint64_t n = count + 1; n % 2 == 0; n /= 2) list[count].cells *= 4;
+  }
+  assert_int_equal(choose(&four, &waits), 63); /* twice as many as the tiers allow: the fewest cells */
+  count = 40;
+  assert_int_equal(choose(&four, &waits), 0);
+  LIST(100, 1, 1, 1);
+  assert_int_equal(choose(&four, &waits), 0);
+  LIST(0, 0, 0, 0); /* fragments without cells count as one */
+  assert_int_equal(choose(&four, &waits), 4);
+}
+
+static void large_runs_wait(void **state) {
+  tsr_tier_rules rules = rules_of(4);
+  uint64_t waits;
+  rules.bytes_limited = true;
+  rules.bytes = 8;
+  LIST(1, 1, 1, 1, 4, 4, 4, 4, 40, 50, 60, 70);
+  assert_int_equal(choose(&rules, &waits), 4);
+  assert_int_equal(waits, 2);
+  rules.bytes = 16;
+  assert_int_equal(choose(&rules, &waits), 8);
+  assert_int_equal(waits, 1);
+  rules.bytes_limited = false;
+  assert_int_equal(choose(&rules, &waits), 12);
+  rules.max_fragment_bytes = 16; /* larger fragments are not wanted, so they do not wait either */
+  assert_int_equal(choose(&rules, &waits), 8);
+  assert_int_equal(waits, 0);
+}
+
+/* Makes `commits` fragments of sizes that `size_of` says, one after the other, and merges whatever is chosen. *written:
+ * all cells that merges have written. Returns the most fragments that there were after a commit. */
+static uint64_t grow(const tsr_tier_rules *rules, uint64_t commits, uint64_t (*size_of)(uint64_t), uint64_t *cells,
+                     uint64_t *written) {
+  uint64_t most = 0;
+  count = *cells = *written = 0;
+  for (uint64_t i = 0; i < commits; i++) {
+    list[count++] = (tsr_tier_fragment){size_of(i), size_of(i)};
+    *cells += size_of(i);
+    for (uint64_t waits, end; (end = choose(rules, &waits)) > 0;) {
+      const uint64_t first = end - rules->fanout;
+      for (uint64_t k = first + 1; k < end; k++) {
+        list[first].cells += list[k].cells;
+        list[first].bytes += list[k].bytes;
+      }
+      *written += list[first].cells;
+      memmove(&list[first + 1], &list[end], (count - end) * sizeof *list);
+      count -= rules->fanout - 1;
+    }
+    if (count > most) most = count;
+  }
+  return most;
+}
+
+static uint64_t equal(uint64_t i) {
+  (void)i;
+  return 100;
+}
+static uint64_t by_turns(uint64_t i) { return i % 2 ? 1 : 5000; }
+static uint64_t anything(uint64_t i) { return 1 + i * 2654435761u % 4294967296u % 3000 * (i % 7) * (i % 3); }
+static uint64_t rising(uint64_t i) { return i + 1; }
+static uint64_t falling(uint64_t i) { return MANY - i; }
+
+static void few_fragments_stay_for_a_bounded_cost(void **state) {
+  uint64_t (*const sizes[])(uint64_t) = {equal, by_turns, anything, rising, falling};
+  static const uint64_t fanouts[] = {4, 16, 64};
+  for (unsigned f = 0; f < 3; f++)
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+      const tsr_tier_rules rules = rules_of(fanouts[f]);
+      uint64_t cells, written;
+      const uint64_t most = grow(&rules, 10000, sizes[s], &cells, &written);
+      const double base = log((double)fanouts[f]), tiers = ceil(log((double)cells) / base) + 1;
+      if ((double)most > (double)fanouts[f] * tiers * (s == 0 ? 1 : 2))
+        fail_msg("fanout %d, sizes %u: %d fragments", (int)fanouts[f], s, (int)most);
+      if ((double)written > (double)cells * (s == 0 ? ceil(log(10000.0) / base) : 14))
+        fail_msg("fanout %d, sizes %u: each cell is written %.1f times", (int)fanouts[f], s,
+                 (double)written / (double)cells);
+    }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_newest_full_tier_is_chosen),
+      cmocka_unit_test(large_runs_wait),
+      cmocka_unit_test(few_fragments_stay_for_a_bounded_cost),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
