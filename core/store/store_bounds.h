@@ -1,7 +1,7 @@
 /* store_bounds.h: the bound of an environment, a directory that its stores may not leave (tsr_environment_confine). An
  * environment has one tsr_bounds; each of its stores reads the current bound in every call and opens files through it.
  *
- * Implemented in store.c, and for each operating system in store_posix.c and store_windows.c. */
+ * Implemented in store_bounds.c, and for each operating system in store_posix.c and store_windows.c. */
 #ifndef TSR_STORE_STORE_BOUNDS_H
 #define TSR_STORE_STORE_BOUNDS_H
 
