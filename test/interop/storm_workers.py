@@ -236,7 +236,7 @@ class Tessera:
         def make(db):
             db.execute("CREATE TABLE IF NOT EXISTS log(owner INTEGER, seq INTEGER, PRIMARY KEY(owner, seq))")
             for array in ARRAYS:
-                db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {array} USING tessera('{self.config['folder']}/{array}')")
+                db.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {array} USING tessera('{self.config['folder']}/{array}', auto_consolidate={random.choice([0, 4])})")
         self.again(make)
 
     def rows(self, owner):
