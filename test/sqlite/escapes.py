@@ -34,12 +34,12 @@ def main():
         found = told(db, "SELECT count, sum FROM tessera_aggregate('db:t', 'v', ?)", f'{{"s":["{text}","{text}"]}}')
         if found != [(1, point)]:
             wrong.append(f"a slice with {text}: {found}")
-        found = told(db, "SELECT tessera_s3('s3://abc', ?)", f'{{"region":"{text}"}}')  # refuses a region, and quotes it
+        found = told(db, "SELECT tessera_configure('s3://abc', ?)", f'{{"region":"{text}"}}')  # refuses a region, and quotes it
         shown = chr(point) if point != 0x80 else "?" * len(chr(point).encode())  # a control character
         if f"region: '{shown}' is none" not in found:
             wrong.append(f"a region with {text}: {found}")
     for text in HALVES:
-        found = told(db, "SELECT tessera_s3('s3://abc', ?)", f'{{"region":"{text}"}}')
+        found = told(db, "SELECT tessera_configure('s3://abc', ?)", f'{{"region":"{text}"}}')
         if "not a JSON object" not in found:
             wrong.append(f"a region with {text}: {found}")
     print("\n".join([*wrong, f"{len(wrong)} wrong"]))
