@@ -82,7 +82,8 @@ tsr_memory *tsr__memory_process(void) {
 }
 
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name) {
-  memory_init(memory, parent, limit, name);
+  memory_init(memory, parent, UINT64_MAX, name);
+  tsr__memory_set_limit(memory, limit);
 }
 
 /* ---- The budget ------------------------------------------------------------------------------ */
@@ -146,6 +147,7 @@ void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(mem
 
 #define SPARE_LEAST (UINT64_C(64) << 10) /* bytes of the smallest block that is kept; a smaller one costs few faults */
 #define SPARE_BYTES (UINT64_C(32) << 20) /* kept at most, in all slots together */
+#define SPARE_PART  8 /* and at most this part of the limit of a statement */
 #define SPARE_FIT   8 /* a block may be larger than its size, which is what is charged, by this part of it */
 
 /* A size fits 48 bits: no machine has more address space. The other 16 bits tell the capacity, the bytes that the
@@ -212,20 +214,25 @@ static void fill_slot(tsr_memory *root, memory_block *b) {
   free_spare(root, atomic_exchange_explicit(&spares->slots[victim], b, memory_order_acq_rel));
 }
 
+/* Gives blocks back until at most `most` bytes are kept. */
+static void trim_spares(tsr_memory *root, uint64_t most) {
+  tsr_spare_blocks *spares = root->spares;
+  for (unsigned i = 0; i < TSR_SPARE_SLOTS && atomic_load_explicit(&spares->bytes, memory_order_relaxed) > most; i++) {
+    const unsigned victim = atomic_fetch_add_explicit(&spares->next, 1, memory_order_relaxed) % TSR_SPARE_SLOTS;
+    free_spare(root, take_slot(spares, victim));
+  }
+}
+
 /* Keeps a block that was freed. Returns false if the caller must free it. */
 static bool keep_spare(tsr_memory *root, memory_block *b) {
   const uint64_t capacity = block_capacity(b);
-  if (!root->spares || capacity < SPARE_LEAST || capacity > SPARE_BYTES / 2) return false;
-  if (tsr__memory_charge(root, capacity + sizeof *b, NULL) < 0) return false;
+  if (!root->spares || capacity < SPARE_LEAST) return false;
+  const uint64_t most = atomic_load_explicit(&root->spares->most, memory_order_relaxed);
+  if (capacity > most / 2 || tsr__memory_charge(root, capacity + sizeof *b, NULL) < 0) return false;
+  trim_spares(root, most - capacity);
   use_block(b, NULL, capacity, capacity);
   POISON(b + 1, capacity);
-  const uint64_t before = atomic_fetch_add_explicit(&root->spares->bytes, capacity, memory_order_relaxed);
-  for (unsigned i = 0; i < TSR_SPARE_SLOTS && before > SPARE_BYTES - capacity &&
-                       atomic_load_explicit(&root->spares->bytes, memory_order_relaxed) > SPARE_BYTES;
-       i++) {
-    const unsigned victim = atomic_fetch_add_explicit(&root->spares->next, 1, memory_order_relaxed) % TSR_SPARE_SLOTS;
-    free_spare(root, take_slot(root->spares, victim));
-  }
+  atomic_fetch_add_explicit(&root->spares->bytes, capacity, memory_order_relaxed);
   fill_slot(root, b);
   return true;
 }
@@ -245,6 +252,15 @@ static memory_block *take_spare(tsr_memory *root, uint64_t size) {
     fill_slot(root, b);
   }
   return NULL;
+}
+
+void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit) {
+  tsr_memory *root = tsr__memory_root(memory);
+  memory->limit = limit;
+  if (!root->spares || limit == UINT64_MAX) return;
+  const uint64_t most = TSR_MIN(SPARE_BYTES, limit / SPARE_PART);
+  atomic_store_explicit(&root->spares->most, most, memory_order_relaxed);
+  trim_spares(root, most);
 }
 
 bool tsr__spare_blocks_release(tsr_memory *root) {

@@ -56,6 +56,10 @@ tsr_memory *tsr__memory_process(void);
 /* Makes a budget of `limit` bytes below `parent`, with the parent's allocator. `name` is borrowed. */
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
 
+/* Changes the limit, in bytes. The spare blocks of the root follow it: they never hold more than an eighth of the limit
+ * that was set last, so a statement that may use little memory leaves little behind. */
+void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit);
+
 /* Charges `size` bytes to the budget without allocating them: for memory that another owner holds on behalf of this
  * budget, such as a pinned tile or a library's context. Release the same number of bytes later.
  * Errors: TSR_BUDGET if a limit would be passed; then nothing is charged. */
@@ -120,7 +124,8 @@ void tsr__free(void *pointer);
 
 struct tsr_spare_blocks {
   _Atomic(void *) slots[TSR_SPARE_SLOTS]; /* a free block, or NULL */
-  _Atomic uint64_t bytes; /* of the blocks in all slots, at most SPARE_BYTES (memory.c) */
+  _Atomic uint64_t bytes; /* of the blocks in all slots */
+  _Atomic uint64_t most; /* at most so many; set by the budget that was made last, an eighth of its limit */
   _Atomic unsigned next; /* the slot that gives way when all are taken */
 };
 

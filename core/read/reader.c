@@ -299,7 +299,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   if (!request) request = &everything;
   tsr_snapshot *snapshot = reader->snapshot;
   rewind_reader(reader);
-  reader->memory.limit = request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY;
+  tsr__memory_set_limit(&reader->memory, request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY);
   reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
   reader->progress.limit = request->limit;
   reader->request.times = request->times;

@@ -56,7 +56,7 @@ static sqlite3_value *find_options(maintenance_call *m, int count, sqlite3_value
   const char *text = type == SQLITE_NULL ? NULL : (const char *)sqlite3_value_text(values[1]);
   if (type == SQLITE_TEXT && count == 2 && text && text[strspn(text, " \t\r\n")] == '{') return values[1];
   if (type != SQLITE_NULL) {
-    *code = parse_what(type == SQLITE_TEXT && text ? text : "", &m->what, error);
+    *code = parse_what(text ? text : "", &m->what, error);
     m->has_what = true;
   }
   return count > 2 ? values[2] : NULL;

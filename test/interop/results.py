@@ -133,7 +133,7 @@ def test_results():
         tessera.sql("SELECT n FROM a").show(3)
     assert "columns:" in shown.getvalue() and shown.getvalue().rstrip().endswith("..."), shown.getvalue()
     same(tessera.sql("SELECT avg(n) FROM a", columnar="require").fetchone(), (29.5,), "columnar")
-    fails(tessera.Unsupported, "no part of this runs over columns", lambda: tessera.sql("SELECT n FROM a LIMIT 1", columnar="require"))
+    fails(tessera.Unsupported, "no part of this runs over columns", lambda: tessera.sql("SELECT n FROM a LIMIT 1", columnar="require", a=a))
     fails(tessera.Denied, "run this with connection.execute: 'DELETE FROM x'", lambda: tessera.sql("DELETE FROM x"))
     fails(tessera.Error, "one statement only", lambda: tessera.sql("SELECT 1; SELECT 2"))
     fails(TypeError, "not int", lambda: tessera.sql(3))
