@@ -28,7 +28,8 @@ typedef struct maintenance_call { /* the arguments of one call */
   bool nothing; /* the option as_of is before all times: no fragment is consolidated */
 } maintenance_call;
 
-static int parse_what(const char *text, tsr_maintenance *what, tsr_error *error) {
+/* Parses a kind of files. `text` is NULL if the value is no text, or memory is lacking; `shown` is for the message. */
+static int parse_what(const char *text, const char *shown, tsr_maintenance *what, tsr_error *error) {
   static const struct {
     const char *name;
     tsr_maintenance what;
@@ -37,12 +38,13 @@ static int parse_what(const char *text, tsr_maintenance *what, tsr_error *error)
                {"fragment_meta", TSR_MAINTAIN_FRAGMENT_META},
                {"array_meta", TSR_MAINTAIN_METADATA},
                {"group_meta", TSR_MAINTAIN_METADATA}};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+  for (size_t i = 0; text && i < sizeof kinds / sizeof *kinds; i++)
     if (!sqlite3_stricmp(text, kinds[i].name)) {
       *what = kinds[i].what;
       return TSR_OK;
     }
-  return tsx_fail(error, TSR_ERROR, "'%s': expected fragments, commits, fragment_meta or array_meta", text);
+  return tsx_fail(error, TSR_ERROR, "'%s': expected fragments, commits, fragment_meta or array_meta",
+                  shown ? shown : "");
 }
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -56,7 +58,7 @@ static sqlite3_value *find_options(maintenance_call *m, int count, sqlite3_value
   const char *text = type == SQLITE_NULL ? NULL : (const char *)sqlite3_value_text(values[1]);
   if (type == SQLITE_TEXT && count == 2 && text && text[strspn(text, " \t\r\n")] == '{') return values[1];
   if (type != SQLITE_NULL) {
-    *code = parse_what(text ? text : "", &m->what, error);
+    *code = parse_what(type == SQLITE_TEXT ? text : NULL, text, &m->what, error);
     m->has_what = true;
   }
   return count > 2 ? values[2] : NULL;
@@ -64,7 +66,7 @@ static sqlite3_value *find_options(maintenance_call *m, int count, sqlite3_value
 
 static int read_what(maintenance_call *m, const char *text, tsr_error *error) {
   if (m->has_what) return tsx_fail(error, TSR_ERROR, "'what' is given twice: as an argument and as an option");
-  return parse_what(text, &m->what, error);
+  return parse_what(text, text, &m->what, error);
 }
 
 static int read_fragment(void *argument, const tsx_json_option *o, tsr_error *error) {

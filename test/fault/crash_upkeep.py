@@ -224,11 +224,12 @@ def examine(folder, scenario, times, before, after, wanted):
             assert "what the directory holds can be deleted" in e.text or not os.listdir(out), f"once more: {e.text}"
             shutil.rmtree(out)
             execute(db, folder, scenario.then)
-        elif "drop_array" in scenario.then and os.path.exists(os.path.join(folder, "a")) and not os.listdir(os.path.join(folder, "a")):
+        elif "tessera_drop(" in scenario.then and os.path.exists(os.path.join(folder, "a")) and not os.listdir(os.path.join(folder, "a")):
             os.rmdir(os.path.join(folder, "a"))
         else:
             assert scenario.twice and scenario.twice in e.text, f"once more: {e.text}"
-            assert seen == after, f"once more: {e.text}, but it was not done"
+            # it was done; or the dead process had claimed to, and this call has first finished that (evolve.c, "Publishing a schema")
+            assert after == (seen if seen == after else look(folder, times)), f"once more: {e.text}, but it was not done"
     db.close()
     last = look(folder, times)
     for key in after:

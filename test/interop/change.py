@@ -152,7 +152,7 @@ def check_codes_without_labels(s):
         path = s.path(f"codes_{dtype}_{stray}_{sparse}")
         labels = tiledb.Enumeration("labels", False, numpy.array(["a", "b"]))
         domain = tiledb.Domain(tiledb.Dim("x", domain=(0, 9), tile=5, dtype="int32"))
-        tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("e", dtype=dtype, enum_label="labels")], sparse=sparse, enums=[labels]))
+        tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("e", dtype=dtype, enum_label="labels")], sparse=sparse, **{"enums": [labels]}))
         write(path, [0, 1], [0, 1], dtype, sparse)
         table, not_null = f"CREATE VIRTUAL TABLE t USING tessera('{path}')", "SELECT \"notnull\" AS n FROM pragma_table_info('t') WHERE name = 'e'"
         equal("proven", s(table, not_null), [{"n": int(sparse)}])

@@ -135,7 +135,7 @@ def test_refusals(client, boto, strict):
     for name, says in (("s3://", "not the name of a bucket"), ("s3:/bucket", "is not s3://"), ("s3://bucket/a//c", "part of the path"),
                        ("s3://bucket/../x", "part of the path"), ("s3://bu?ket", "not the name of a bucket")):
         client.bad("ERROR", "scope", name, "provider=anonymous", says=says)
-    for option, says in (("provider=other", "is not one of keys"), ("provider=keys", "empty"), ("endpoint=ftp://x", "neither https"), ("region=a/b", "is none"),
+    for option, says in (("provider=other", "is not one of keys"), ("provider=keys", "empty"), ("endpoint=ftp://x", "neither https"), ("region=a/b", "is not a region"),
                          ("endpoint=http://store.example", "in the clear"), ("endpoint=https://", "is not https://host"), ("sse=none", "neither"),
                          ("kms_key_id=x", "aws:kms"), ("parallel=1000", "at most"), ("part_mb=4", "5 to")):
         client.bad("ERROR", "scope", "s3://bucket3", option, says=says)
