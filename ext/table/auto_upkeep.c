@@ -26,9 +26,10 @@
 
 static bool is_in_bucket(const tsx_table *table) { return !strncmp(table->path, "s3://", 5); }
 
+/* Returns how many fragments one merge takes; 0: the table merges none by itself. */
 static uint64_t fanout_of(const tsx_table *table) {
   const uint64_t asked = table->options.upkeep.fanout;
-  return is_in_bucket(table) && asked < BUCKET_FANOUT ? BUCKET_FANOUT : asked;
+  return asked > 0 && asked < BUCKET_FANOUT && is_in_bucket(table) ? BUCKET_FANOUT : asked;
 }
 
 int tsx_upkeep_check(const tsx_table *table, tsr_error *error) {
