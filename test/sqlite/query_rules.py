@@ -1259,5 +1259,77 @@ def test_queries_that_join_themselves_after_a_rename_are_refused():
     db.close()
 
 
+def test_a_text_is_compiled_once_until_a_schema_changes():
+    """Compiling a text looks its tables up in sqlite_schema, which the authorizer sees; each run asks it for the columns."""
+    if absent():
+        return
+    db = opened(place=True)
+    reads, watch = [], getattr(db.raw, "set_authorizer", None)
+    db.query("CREATE TABLE c(day INTEGER PRIMARY KEY, value TEXT)")
+    db.query("INSERT INTO c SELECT DISTINCT day, 'v' || day % 3 FROM t")
+
+    def seen(sql, *values):
+        """Returns the rows, whether a text was compiled, and whether the authorizer was asked for t.temp."""
+        if not watch:
+            return db.query(sql, values), None, None
+        reads.clear()
+        rows = db.query(sql, values)
+        return rows, any(table in ("sqlite_master", "sqlite_schema", "sqlite_temp_master") for table, column in reads), ("t", "temp") in reads
+
+    if watch:
+        watch(lambda action, a, b, *others: reads.append((a, b)) or 0 if action == READ else 0)
+    texts = {"main.q": "SELECT day, max(temp) AS m FROM t GROUP BY day", "temp.p": "SELECT day, max(temp) AS m FROM t GROUP BY day",
+             "main.j": "SELECT t.day AS day, max(temp) AS m FROM t JOIN c ON c.day = t.day GROUP BY t.day", "temp.f": "SELECT day, max(temp) AS m FROM './t' GROUP BY day"}
+    for name, text in texts.items():
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera_query({text})")
+        want = dict(db.query("SELECT day, max(temp) FROM t GROUP BY day"))
+        path = name == "temp.f"
+        seen(f"SELECT m FROM {name} WHERE day = 1")
+        for day in range(5):
+            sql = f"SELECT m FROM {name} WHERE day = {day}"
+            found, compiled, asked = seen(sql)
+            same((found, bool(compiled)), ([(want[day],)], False), sql)
+            same(asked, None if not watch else not path, "the authorizer is asked each time: for a path, by another name")
+        db.query("CREATE TABLE later(x)")
+        found, compiled, asked = seen(f"SELECT m FROM {name} WHERE day = 7")
+        same((found, compiled), ([(want[7],)], True if watch else None), "after a schema change")
+        db.query("DROP TABLE later")
+    db.query("BEGIN")
+    db.query("DROP TABLE c")
+    db.query("CREATE TABLE c(d INTEGER PRIMARY KEY, value TEXT)")
+    check_contains(db.error("SELECT m FROM j WHERE day = 1").text, "no such column: c.day")
+    db.query("ROLLBACK")
+    same(db.query("SELECT m FROM j WHERE day = 1"), [(want[1],)], "the change was rolled back")
+    db.query("DROP TABLE c")
+    db.query("CREATE TABLE c(d INTEGER PRIMARY KEY, value TEXT)")
+    check_contains(db.error("SELECT m FROM j WHERE day = 1").text, "no such column: c.day")
+    db.query("CREATE TEMP TABLE t(day, temp)")
+    check_contains(db.error("SELECT m FROM temp.p WHERE day = 1").text, "'t' is")
+    same(db.query("SELECT m FROM q WHERE day = 1"), [(want[1],)], "a query in main does not see temp")
+    db.query("DROP TABLE temp.t")
+    same(db.query("SELECT m FROM temp.p WHERE day = 1"), [(want[1],)])
+    db.query("SELECT tessera_drop_attribute('t', 'temp')")
+    check_contains(db.error("SELECT m FROM temp.f WHERE day = 1").text, "no such column: temp")
+    check_contains(db.error("SELECT m FROM temp.p WHERE day = 1").text, "temp has been dropped")
+    if watch:
+        watch(None)
+    db.close()
+
+
+def test_a_kept_text_does_not_keep_the_table_of_a_path():
+    """A connection has at most 512 registered tables. The tables of texts that are kept may go, and come again."""
+    if absent():
+        return
+    db = opened(place=True)
+    copies = 520   # more than the registry has room for
+    for i in range(copies):
+        shutil.copytree("t", f"many/{i}")
+        db.query(f"CREATE VIRTUAL TABLE temp.q{i} USING tessera_query(SELECT max(n) AS m FROM 'many/{i}')")
+    for i in (0, 1, copies - 1, 0):
+        same(db.query(f"SELECT * FROM temp.q{i}"), [(1199,)], i)
+    same(db.value("SELECT count(*) FROM pragma_module_list WHERE name GLOB 'tessera:*'") <= 512, True, "the registry is not pinned")
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])
