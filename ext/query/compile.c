@@ -174,17 +174,15 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
 
 /* Refuses a FROM that does not name an array; the message says what the name is. */
 static int refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
-  static const char *const kinds[] = {"a table of SQLite's", "an array that is not open",
+  static const char *const kinds[] = {"an SQLite table", "an array that is not open",
                                       "a tessera_query: join it, or select from it in a view",
                                       "a table of another module"};
   const char *table = query->select.source.table;
   tsx_table_kind kind = TSX_TABLE_OTHER;
   const int code = found && !view ? tsx_table_kind_find(query, schema, table, &kind, error) : TSR_OK;
   if (code < 0) return code;
-  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", table,
-                  !found ? "none"
-                  : view ? "a view"
-                         : kinds[kind]);
+  if (!found) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
+  return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
 }
 
 int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name,
@@ -253,9 +251,10 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     int code = join->source.path ? 1
                                  : compile_find(query->connection, home, join->source.schema, join->source.table,
                                                 &schema, &view, error);
-    if (code >= 0 && (!code || view))
-      code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is %s",
-                      join->source.table, view ? "a view" : "none");
+    if (!code) code = tsx_fail(error, TSR_ERROR, "no such table: %s", join->source.table);
+    if (code > 0 && view)
+      code = tsx_fail(error, TSR_ERROR, "JOIN needs an SQLite table, an array or a tessera_query: '%s' is a view",
+                      join->source.table);
     if (code > 0 && join->source.path) {
       code = tsx_join_look(query, join, error);
     } else if (code > 0) {
@@ -284,7 +283,7 @@ static int compile_depth(const tsx_connection *connection, const char *home, con
     if (!strcmp(c->text, text) && !sqlite3_stricmp(c->home, home))
       return tsx_fail(error, TSR_ERROR, "the query reads itself");
   if (depth < COMPILE_DEPTH_MAX) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "more than %d queries, of which each joins the next", COMPILE_DEPTH_MAX);
+  return tsx_fail(error, TSR_ERROR, "more than %d queries that join one another", COMPILE_DEPTH_MAX);
 }
 
 static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
@@ -359,7 +358,7 @@ static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
     code = fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
   const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
   for (uint32_t i = 0; i < 4 && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_replaced(constants[i]), "a constant is wanted here", error);
+    code = fail_aggregate(s, compile_replaced(constants[i]), "expected a constant", error);
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++)
     code = fail_aggregate(s, compile_nested(s->items[i].tree), within, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
@@ -375,8 +374,8 @@ static int syntax_error(const tsx_query *query, const char *text, const tsx_pars
   if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
   else if (doubt->begin)
     tsx_expr_fail(&query->select, doubt->begin, doubt->end, "not evaluated over columns: ",
-                  doubt->word ? "as a name it stands in double quotes"
-                              : "a part of SQLite's grammar that tessera_query lacks",
+                  doubt->word ? "put it in double quotes to use it as a name"
+                              : "tessera_query lacks this part of SQLite's grammar",
                   error);
   return error->code;
 }
@@ -721,7 +720,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   sqlite3_finalize(statement);
   *declaration = sqlite3_str_finish(out);
   if (!*declaration || !known) return tsx_out_of_memory(error);
-  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "the number of columns is not the one that SQLite finds");
+  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "SQLite finds a different number of columns");
 }
 
 /* ---- Constants and values ---------------------------------------------------------------------------------------- */

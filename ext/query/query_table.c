@@ -111,10 +111,10 @@ static int query_arguments(tsx_query_table *table, int count, const char *const 
     const int known = read_option(table, arguments[i], &seen, error);
     if (known < 0) return known;
     if (known) continue;
-    return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+    return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT, not '%.*s'",
                     (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
   }
-  if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted");
+  if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT");
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (int first = i; i < count; i++) sqlite3_str_appendf(out, "%s%s", i > first ? ", " : "", arguments[i]);
   table->text = sqlite3_str_finish(out);
