@@ -489,9 +489,9 @@ TSR_API const tsr_schema *tsr_label_schema(const tsr_label_index *index);
  * those of the last call. TSR_CORRUPT: they do not increase or decrease as the label's array promises. After an error
  * the index has no values. */
 TSR_API int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
-/* tsr_label_read in two steps. tsr_label_look reads no values; until tsr_label_load, only tsr_label_find and
- * tsr_label_nearest may be called. */
-TSR_API int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
+/* tsr_label_read in two steps. tsr_label_set_times says which times the index shows, and reads no values; until
+ * tsr_label_load, only tsr_label_find and tsr_label_nearest may be called. */
+TSR_API int tsr_label_set_times(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error);
 TSR_API int tsr_label_load(tsr_label_index *index, tsr_error *error);
 /* Returns true if all coordinates from `low` to `high` have values. */
 TSR_API bool tsr_label_covers(const tsr_label_index *index, const void *low, const void *high);

@@ -533,7 +533,7 @@ static int load_label(tsr_label_index *index, tsr_error *error) {
   return order_label_values(index, error);
 }
 
-int tsr_label_look(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
+int tsr_label_set_times(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_snapshot *snapshot;
   if (tsr_snapshot_open(index->values, index->schema, since, as_of, &snapshot, error) < 0)
@@ -561,7 +561,7 @@ int tsr_label_load(tsr_label_index *index, tsr_error *error) {
 
 int tsr_label_read(tsr_label_index *index, uint64_t since, uint64_t as_of, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  TSR_TRY(tsr_label_look(index, since, as_of, error));
+  TSR_TRY(tsr_label_set_times(index, since, as_of, error));
   return tsr_label_load(index, error);
 }
 

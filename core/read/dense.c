@@ -207,8 +207,8 @@ static int offer_whole_tile(tsr_dense_windows *w, const tsr_space_tile *tile, ts
   return w->reader->shortcut.take(w->reader->shortcut.argument, &whole, error);
 }
 
-/* Offers the tiles before the next one that a cover meets, or some of them, to the whole-tile shortcut as one box.
- * Returns 1 if they are taken, and moves the walk past them; 0 if not; or < 0. */
+/* Offers the tiles before the next one that a written box meets, or some of them, to the whole-tile shortcut as one
+ * box. Returns 1 if they are taken, and moves the walk past them; 0 if not; or < 0. */
 static int offer_gap(tsr_dense_windows *w, tsr_error *error) {
   tsr_whole_tile whole = {.fragment = TSR_NO_FRAGMENT, .low = w->gap_box, .high = w->gap_box + w->dimensions};
   if (!tsr__reader_offers(w->reader)) return 0;

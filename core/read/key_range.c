@@ -1,9 +1,9 @@
 /* key_range.c: cuts an ordered request into key ranges (ordered.c says why).
  *
  * A key range should have about `target` rows. In a dense array the number of rows is that of the selected cells, or of
- * those within the covers if cells that were never written are left out; the range ends at a space tile's border if it
- * can. In a sparse array the number of rows is predicted from where the tiles of the plan begin. A value that alone has
- * too many cells, or is better streamed, is cut along the next level: the next dimension of the order.
+ * those within the written boxes if cells that were never written are left out; the range ends at a space tile's border
+ * if it can. In a sparse array the number of rows is predicted from where the tiles of the plan begin. A value that
+ * alone has too many cells, or is better streamed, is cut along the next level: the next dimension of the order.
  *
  * Tile starts. For numbers, cells are assumed to be spread evenly over their tile's MBR, so a key range gets a slice of
  * the rows of each tile that it meets. If that is wrong, key ranges have more rows or fewer; nothing else depends on
@@ -267,7 +267,7 @@ static void tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const
 #define ROWS_GROWTH     4u /* factor by which key ranges grow, and shrink if memory runs out */
 #define ROWS_FEW        64u /* a key range with less than 1/ROWS_FEW of its target has few rows */
 #define TEXT_GUESS      40u /* expected bytes of a variable value */
-#define COVER_STEPS_MAX 64u /* most steps from cover to cover for one key range */
+#define BOXES_STEPS_MAX 64u /* most steps from one written box to the next for one key range */
 #define STREAM_CELLS    256u /* a value needs so many cells to be worth a stream, which starts the inner reader */
 
 static const tsr_schema *key_range_schema(const tsr_key_ranges *r) { return r->reader->snapshot->schema; }
@@ -468,61 +468,61 @@ static bool key_range_take_values(const tsr_key_ranges *r, tsr_key_level *v, uin
   return true;
 }
 
-/* Returns true if a cover contains the single values of the levels above. */
-static bool meets_single_values(const tsr_key_ranges *r, const tsr_cover *cover) {
+/* Returns true if a written box contains the single values of the levels above. */
+static bool meets_single_values(const tsr_key_ranges *r, const tsr_written_box *written) {
   for (uint32_t k = 0; k < r->depth; k++) {
     const tsr_key_level *v = &r->levels[k];
     const uint64_t ordinal = tsr__directed_key(v, v->end) - r->reader->snapshot->grid.low_key[v->dimension];
-    if (ordinal < cover->low[v->dimension] || ordinal > cover->high[v->dimension]) return false;
+    if (ordinal < written->low[v->dimension] || ordinal > written->high[v->dimension]) return false;
   }
   return true;
 }
 
-/* Returns the number of selected cells that a cover has for one value of the current level. */
-static uint64_t cells_of_cover(const tsr_key_ranges *r, const tsr_cover *cover) {
+/* Returns the number of selected cells that a written box has for one value of the current level. */
+static uint64_t cells_of_written_box(const tsr_key_ranges *r, const tsr_written_box *written) {
   uint64_t cells = 1;
   for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
     bool fixed = false;
     for (uint32_t k = 0; k <= r->depth; k++) fixed |= r->levels[k].dimension == d;
     if (!fixed)
-      cells = tsr__mul_sat(
-          cells, tsr__dimension_selection_values_within(&r->reader->plan.selections[d], cover->low[d], cover->high[d]));
+      cells = tsr__mul_sat(cells, tsr__dimension_selection_values_within(&r->reader->plan.selections[d],
+                                                                         written->low[d], written->high[d]));
   }
   return cells;
 }
 
-/* What the covers hold on the current level, from a directed key on. */
-typedef struct covered {
-  bool any; /* some cover holds this key, or a later one */
-  uint64_t next; /* the first such key that a cover holds */
-  uint64_t cells; /* cells that the covers hold at the starting key */
+/* What the written boxes hold on the current level, from a directed key on. */
+typedef struct written_cells {
+  bool any; /* some written box holds this key, or a later one */
+  uint64_t next; /* the first such key that a written box holds */
+  uint64_t cells; /* cells that the written boxes hold at the starting key */
   uint64_t until; /* `cells` is the same up to this directed key */
-} covered;
+} written_cells;
 
-static covered key_range_find_covered(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
+static written_cells key_range_find_written(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
   const tsr_plan *plan = &r->reader->plan;
   const uint64_t base = r->reader->snapshot->grid.low_key[v->dimension];
-  covered found = {.next = UINT64_MAX, .until = UINT64_MAX};
-  for (uint64_t i = 0; i < plan->cover_count; i++) {
-    const tsr_cover *cover = &plan->covers[i];
-    const uint64_t low = base + cover->low[v->dimension], high = base + cover->high[v->dimension];
+  written_cells found = {.next = UINT64_MAX, .until = UINT64_MAX};
+  for (uint64_t i = 0; i < plan->written_box_count; i++) {
+    const tsr_written_box *written = &plan->written_boxes[i];
+    const uint64_t low = base + written->low[v->dimension], high = base + written->high[v->dimension];
     const uint64_t from = tsr__directed_key(v, v->descending ? high : low),
                    to = tsr__directed_key(v, v->descending ? low : high);
-    if (to < at || !meets_single_values(r, cover)) continue;
+    if (to < at || !meets_single_values(r, written)) continue;
     found.any = true;
     found.next = TSR_MIN(found.next, TSR_MAX(from, at));
     found.until = TSR_MIN(found.until, from > at ? from - 1 : to);
-    if (from <= at) found.cells = tsr__add_sat(found.cells, cells_of_cover(r, cover));
+    if (from <= at) found.cells = tsr__add_sat(found.cells, cells_of_written_box(r, written));
   }
-  found.cells = TSR_MIN(found.cells, cells_of_value(r)); /* covers may overlap */
+  found.cells = TSR_MIN(found.cells, cells_of_value(r)); /* written boxes may overlap */
   return found;
 }
 
 /* Returns the last directed key of a key range that begins at `at` and has about r->target rows; at most v->end. */
 static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
   uint64_t rows = 0, end = at;
-  for (uint32_t steps = 0; steps < COVER_STEPS_MAX; steps++) {
-    const covered here = key_range_find_covered(r, v, at);
+  for (uint32_t steps = 0; steps < BOXES_STEPS_MAX; steps++) {
+    const written_cells here = key_range_find_written(r, v, at);
     const uint64_t fit = here.cells > 0 ? (r->target - rows) / here.cells : UINT64_MAX;
     if (!here.any || fit == 0) break;
     end = TSR_MIN(here.until, tsr__add_sat(at, fit - 1));
@@ -535,13 +535,13 @@ static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64
 
 /* Chooses the next key range if cells that were never written are left out. Returns as tsr__key_ranges_choose does. */
 static int choose_covered(const tsr_key_ranges *r, tsr_key_level *v) {
-  covered here;
+  written_cells here;
   do {
-    here = key_range_find_covered(r, v, v->from);
+    here = key_range_find_written(r, v, v->from);
     v->from = here.next;
     if (!here.any || !key_range_take_values(r, v, UINT64_MAX)) return 0;
   } while (v->from != here.next); /* the request selects nothing there: go on from its next value */
-  if (key_range_find_covered(r, v, v->from).cells > r->target) {
+  if (key_range_find_written(r, v, v->from).cells > r->target) {
     v->end = v->from;
     return 2;
   }

@@ -196,14 +196,14 @@ static void rewind_reader(tsr_reader *reader) {
   reader->request.distinct = false;
 }
 
-/* Makes covers if the reader can skip space tiles without any written cell, because the request selects no such cell or
- * because the whole-tile shortcut takes them as boxes. */
-static int make_covers(tsr_reader *reader, tsr_error *error) {
+/* Makes written boxes if the reader can skip space tiles without any written cell, because the request selects no such
+ * cell or because the whole-tile shortcut takes them as boxes. */
+static int make_written_boxes(tsr_reader *reader, tsr_error *error) {
   tsr_plan *plan = &reader->plan;
   if (!reader->snapshot->schema->dense || plan->empty || (reader->request.gives_unwritten && !reader->shortcut.take))
     return TSR_OK;
-  TSR_TRY(tsr__covers_make(reader->snapshot, &reader->arena, plan, error));
-  plan->empty = plan->cover_count == 0 && !reader->request.gives_unwritten;
+  TSR_TRY(tsr__written_boxes_make(reader->snapshot, &reader->arena, plan, error));
+  plan->empty = plan->written_box_count == 0 && !reader->request.gives_unwritten;
   return TSR_OK;
 }
 
@@ -224,7 +224,7 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   reader->tests.count = parent->tests.count;
   note_fields(reader);
   TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
-  TSR_TRY(make_covers(reader, error));
+  TSR_TRY(make_written_boxes(reader, error));
   if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
   reader->done = reader->plan.empty;
   return TSR_OK;
@@ -320,7 +320,7 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   for (uint32_t i = 0; rc >= 0 && i < reader->tests.count; i++) reader->plan.empty |= reader->tests.list[i].never;
   if (rc >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
     rc = start_distinct(reader, request, error);
-  if (rc >= 0) rc = make_covers(reader, error);
+  if (rc >= 0) rc = make_written_boxes(reader, error);
   if (rc >= 0 && !reader->plan.empty)
     rc = request->order_count == 0 || is_ordered(reader, request)
              ? open_iterator(reader, error)

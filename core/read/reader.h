@@ -2,7 +2,7 @@
  *
  * A request becomes a plan; an iterator loads the plan's tiles in windows and hands out batches of cells. The sections:
  *
- * - plan.c: the plan: which fragments, tiles and ordinals the request selects; and covers of dense arrays
+ * - plan.c: the plan: which fragments, tiles and ordinals the request selects; and written boxes of dense arrays
  * - space_tiles.c: walks the space tiles of a dense plan, and cuts each into subtiles
  * - tile_loader.c: loads and decodes tiles on the thread pool
  * - predicate.c: tests predicates against statistics and cells
@@ -47,9 +47,9 @@ typedef struct tsr_plan_box { /* a fragment of a dense array whose box meets the
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
 } tsr_plan_box;
 
-typedef struct tsr_cover { /* a box of a dense array that may hold written cells: see tsr__covers_make */
+typedef struct tsr_written_box { /* a box of a dense array that may hold written cells: see tsr__written_boxes_make */
   const uint64_t *low, *high; /* ordinals by dimension, inclusive */
-} tsr_cover;
+} tsr_written_box;
 
 typedef struct tsr_plan {
   bool empty; /* no cell can satisfy the request */
@@ -62,8 +62,8 @@ typedef struct tsr_plan {
   tsr_dimension_selection *selections; /* one per dimension */
   uint64_t box_count;
   tsr_plan_box *boxes; /* oldest fragment first */
-  uint64_t cover_count;
-  tsr_cover *covers; /* set by tsr__covers_make */
+  uint64_t written_box_count;
+  tsr_written_box *written_boxes; /* set by tsr__written_boxes_make */
 } tsr_plan;
 
 /* Plans a request for ranges of the dimensions (one per dimension, or NULL: all cells). The plan's memory is in
@@ -85,41 +85,42 @@ uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high);
 
-/* Covers: boxes of a dense array that together hold every cell that was ever written.
+/* Written boxes: boxes of a dense array that together hold every cell that was ever written.
  *
- * A plan gets covers if the reader may skip space tiles without any written cell. The walk over space tiles and the key
- * ranges of an ordered read then jump over everything between covers.
+ * A plan gets written boxes if the reader may skip space tiles without any written cell. The walk over space tiles and
+ * the key ranges of an ordered read then jump over everything between written boxes.
  */
 
-/* Sets plan->covers, allocated from `arena`: each cell that a fragment of the plan wrote lies in at least one cover.
- * Covers may overlap. Loads the R-trees of sparse fragments. */
-int tsr__covers_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
+/* Sets plan->written_boxes, allocated from `arena`: each cell that a fragment of the plan wrote lies in at least one
+ * written box. Written boxes may overlap. Loads the R-trees of sparse fragments. */
+int tsr__written_boxes_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 
 /* Returns how many selected values lie in low..high. */
 uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
 
 /* ---- space_tiles.c: the walk over the space tiles of a dense plan ----------------------------------------------- */
 /* Visits the space tiles in tile order. A dense plan may select far more space tiles than any fragment meets, so the
- * walk can skip tiles that no cover meets, or offer all tiles between two covers as one box: a gap.
+ * walk can skip tiles that no written box meets, or offer all tiles between two written boxes as one box: a gap.
  */
 
 typedef struct tsr_walk {
   const tsr_plan *plan; /* borrowed */
   const tsr_grid *grid; /* borrowed */
   bool ended;
-  bool gaps; /* visit tiles that no cover meets, too */
+  bool gaps; /* visit tiles that no written box meets, too */
   uint64_t *at, *first; /* by dimension: the tile's coordinates; the first span of the selection that meets the tile */
   /* Lists of indices in plan->boxes. lists[k] has the boxes that meet the tile in the k slowest dimensions; the last
    * list has the boxes that meet the tile in all dimensions, oldest fragment first. */
   uint32_t **lists, *list_counts;
-  uint32_t **covers, *cover_counts; /* the same lists of plan->covers; NULL if the walk needs no covers */
+  uint32_t **written_boxes,
+      *written_box_counts; /* the same lists of plan->written_boxes; NULL if the walk needs no written boxes */
   uint32_t gap_at; /* of the last gap: the dimension, in tile order, along which it ends */
   uint64_t gap_end; /* the last ordinal of the gap in that dimension */
 } tsr_walk;
 
-/* Moves the walk to the first tile, or ends it. `gaps`: visit tiles that no cover meets, too. `gaps_offered`: the
- * caller will call tsr__walk_gap. The plan must have covers if `gaps` is false or `gaps_offered` is true. Allocates
- * only from `arena`. */
+/* Moves the walk to the first tile, or ends it. `gaps`: visit tiles that no written box meets, too. `gaps_offered`: the
+ * caller will call tsr__walk_gap. The plan must have written boxes if `gaps` is false or `gaps_offered` is true.
+ * Allocates only from `arena`. */
 int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool gaps_offered, tsr_arena *arena,
                    tsr_walk *walk, tsr_error *error);
 
@@ -127,8 +128,8 @@ int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool g
 void tsr__walk_next(tsr_walk *walk);
 
 /* Returns true if a gap begins at the current tile: a box low..high (ordinals by dimension) of fully selected cells in
- * tiles that no cover meets. Sets *cells to its number of cells, saturated at UINT64_MAX. tsr__walk_pass then skips the
- * gap. */
+ * tiles that no written box meets. Sets *cells to its number of cells, saturated at UINT64_MAX. tsr__walk_pass then
+ * skips the gap. */
 bool tsr__walk_gap(tsr_walk *walk, uint64_t *low, uint64_t *high, uint64_t *cells);
 
 /* Steps to the first tile after the gap that tsr__walk_gap last returned. */

@@ -5,8 +5,8 @@
  * rebuilt.
  *
  * There may be 10^10 tiles that no fragment meets, too many to visit. If the request excludes cells that were never
- * written, the walk jumps from one tile that a cover meets (plan.c) to the next. If such cells can be taken at once,
- * the tiles between two covers are offered as boxes: gaps.
+ * written, the walk jumps from one tile that a written box meets (plan.c) to the next. If such cells can be taken at
+ * once, the tiles between two written boxes are offered as boxes: gaps.
  *
  * Invariants: k numbers the dimensions in tile order, 0 being the slowest. lists[k] has the boxes that meet the tile in
  * the dimensions before k. first[d] is the first span of the selection that meets the tile in dimension d.
@@ -27,7 +27,7 @@ static int open_lists(uint64_t count, uint32_t dimensions, tsr_arena *arena, uin
   return TSR_OK;
 }
 
-/* Makes list k + 1 from list k: keeps the boxes, and covers, that meet the current tile in dimension k. */
+/* Makes list k + 1 from list k: keeps the boxes, and written boxes, that meet the current tile in dimension k. */
 static void walk_narrow(tsr_walk *walk, uint32_t k) {
   const tsr_plan *plan = walk->plan;
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
@@ -38,28 +38,30 @@ static void walk_narrow(tsr_walk *walk, uint32_t k) {
     if (plan->boxes[box].low[d] <= high && plan->boxes[box].high[d] >= low) walk->lists[k + 1][n++] = box;
   }
   walk->list_counts[k + 1] = n;
-  if (!walk->covers) return;
+  if (!walk->written_boxes) return;
   n = 0;
-  for (uint32_t i = 0; i < walk->cover_counts[k]; i++) {
-    const uint32_t cover = walk->covers[k][i];
-    if (plan->covers[cover].low[d] <= high && plan->covers[cover].high[d] >= low) walk->covers[k + 1][n++] = cover;
+  for (uint32_t i = 0; i < walk->written_box_counts[k]; i++) {
+    const uint32_t written = walk->written_boxes[k][i];
+    if (plan->written_boxes[written].low[d] <= high && plan->written_boxes[written].high[d] >= low)
+      walk->written_boxes[k + 1][n++] = written;
   }
-  walk->cover_counts[k + 1] = n;
+  walk->written_box_counts[k + 1] = n;
 }
 
-/* Returns the first ordinal of dimension k, from `from` on, that lies in a cover of list k; UINT64_MAX if none does. */
+/* Returns the first ordinal of dimension k, from `from` on, that lies in a written box of list k; UINT64_MAX if none
+ * does. */
 static uint64_t next_covered(const tsr_walk *walk, uint32_t k, uint64_t from) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
   uint64_t next = UINT64_MAX;
-  for (uint32_t i = 0; i < walk->cover_counts[k]; i++) {
-    const tsr_cover *cover = &walk->plan->covers[walk->covers[k][i]];
-    if (cover->high[d] >= from) next = TSR_MIN(next, TSR_MAX(cover->low[d], from));
+  for (uint32_t i = 0; i < walk->written_box_counts[k]; i++) {
+    const tsr_written_box *written = &walk->plan->written_boxes[walk->written_boxes[k][i]];
+    if (written->high[d] >= from) next = TSR_MIN(next, TSR_MAX(written->low[d], from));
   }
   return next;
 }
 
 /* Moves dimension k to the first tile, from the ordinal `from` on, in which the request selects values, and which a
- * cover meets if the walk skips gaps. Returns false if there is none. */
+ * written box meets if the walk skips gaps. Returns false if there is none. */
 static bool seek(tsr_walk *walk, uint32_t k, uint64_t from) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
   const tsr_dimension_selection *selected = &walk->plan->selections[d];
@@ -104,7 +106,8 @@ int tsr__walk_open(const tsr_plan *plan, const tsr_grid *grid, bool gaps, bool g
   walk->first = walk->at + grid->dimensions;
   TSR_TRY(open_lists(plan->box_count, grid->dimensions, arena, &walk->lists, &walk->list_counts, error));
   if (!gaps || gaps_offered)
-    TSR_TRY(open_lists(plan->cover_count, grid->dimensions, arena, &walk->covers, &walk->cover_counts, error));
+    TSR_TRY(open_lists(plan->written_box_count, grid->dimensions, arena, &walk->written_boxes,
+                       &walk->written_box_counts, error));
   walk_step(walk, 0, true);
   return TSR_OK;
 }
@@ -114,7 +117,7 @@ void tsr__walk_next(tsr_walk *walk) { walk_step(walk, walk->grid->dimensions, fa
 /* ---- Gaps ------------------------------------------------------------------------------------------------------- */
 
 /* Finds the gap's range in dimension k: the request's values from the current tile up to the last tile before the next
- * cover. Returns false if they do not form one range. */
+ * written box. Returns false if they do not form one range. */
 static bool find_gap(const tsr_walk *walk, uint32_t k, uint64_t *low, uint64_t *high) {
   const uint32_t d = tsr__grid_slowest(walk->grid, k);
   const tsr_dimension_selection *selected = &walk->plan->selections[d];
@@ -134,7 +137,7 @@ static bool find_gap(const tsr_walk *walk, uint32_t k, uint64_t *low, uint64_t *
 bool tsr__walk_gap(tsr_walk *walk, uint64_t *low, uint64_t *high, uint64_t *cells) {
   const uint32_t n = walk->grid->dimensions;
   uint32_t k = 0;
-  while (k < n && walk->cover_counts[k + 1] > 0) k++;
+  while (k < n && walk->written_box_counts[k + 1] > 0) k++;
   if (k == n) return false;
   *cells = 1;
   for (uint32_t i = 0; i < n; i++) {

@@ -136,50 +136,47 @@ static const uint8_t *ingest_key(const tsx_ingest_call *call) {
   return call->array.address.has_key ? call->array.address.key : NULL;
 }
 
-/* Stores the time zones of Arrow columns as metadata. */
-static int put_zones(const tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < call->options.column_count && code == TSR_OK; i++) {
-    const tsr_ingest_column *column = &call->columns[i];
-    if (!column->zone || call->array.append) continue;
-    char *key = sqlite3_mprintf("__tiledb_attr.%s.time_zone", column->name);
-    if (!key) return tsx_out_of_memory(error);
-    const tsr_metadatum entry = {.key = key,
-                                 .key_size = strlen(key),
-                                 .datatype = TSR_UTF8,
-                                 .count = strlen(column->zone),
-                                 .value = (const uint8_t *)column->zone,
-                                 .value_size = strlen(column->zone)};
-    code = tsr_array_set_metadata(array, &entry, error);
-    sqlite3_free(key);
-  }
+static int put_zone(const tsr_ingest_column *column, tsr_array *array, tsr_error *error) {
+  char *key = sqlite3_mprintf("__tiledb_attr.%s.time_zone", column->name);
+  if (!key) return tsx_out_of_memory(error);
+  const tsr_metadatum entry = {.key = key,
+                               .key_size = strlen(key),
+                               .datatype = TSR_UTF8,
+                               .count = strlen(column->zone),
+                               .value = (const uint8_t *)column->zone,
+                               .value_size = strlen(column->zone)};
+  const int code = tsr_array_set_metadata(array, &entry, error);
+  sqlite3_free(key);
   return code;
 }
 
+/* Writes the rows, the metadata, and for a new array the time zones of Arrow columns as metadata. */
 static int ingest_fill(tsx_ingest_call *call, tsr_array *array, tsr_error *error) {
-  int code = tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error);
-  if (code == TSR_OK && call->given.metadata)
-    code = tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", put_metadatum, array, error);
-  if (code == TSR_OK) code = put_zones(call, array, error);
-  return code;
+  TSX_TRY(tsr_ingest_write(call->ingest, array, !call->array.append, &call->result.rows, error));
+  if (call->given.metadata)
+    TSX_TRY(tsx_options_each(call->connection->db, call->given.metadata, "'metadata'", put_metadatum, array, error));
+  for (uint32_t i = 0; i < call->options.column_count && !call->array.append; i++)
+    if (call->columns[i].zone) TSX_TRY(put_zone(&call->columns[i], array, error));
+  return TSR_OK;
 }
 
 /* ---- A new array ------------------------------------------------------------------------------------------------- */
 
+static int drop_table_named(tsx_ingest_call *call, const char *schema, const char *table, tsr_error *error) {
+  sqlite3 *db = call->connection->db;
+  TSX_TRY(tsx_savepoint_begin(call->connection, call->array.address.path, error));
+  char *sql = sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema ? schema : "main", table);
+  if (!sql) return tsx_out_of_memory(error);
+  const int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+  sqlite3_free(sql);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "replace: %s", sqlite3_errmsg(db));
+}
+
 /* Drops the table that is replaced, within the savepoint in which the new one is made. */
 static int drop_table(tsx_ingest_call *call, tsr_error *error) {
-  sqlite3 *db = call->connection->db;
   char *schema = NULL, *table = NULL;
-  const char *name = call->array.path + 3; /* behind "db:" */
-  int code = tsx_table_name_parse(name, &schema, &table, error);
-  if (code == TSR_OK) code = tsx_savepoint_begin(call->connection, call->array.address.path, error);
-  char *sql = code == TSR_OK ? sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema ? schema : "main", table) : NULL;
-  if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) {
-    const int answer = sqlite3_exec(db, sql, NULL, NULL, NULL);
-    if (answer != SQLITE_OK) code = tsx_fail(error, tsx_core_code(answer), "replace: %s", sqlite3_errmsg(db));
-  }
-  sqlite3_free(sql);
+  int code = tsx_table_name_parse(call->array.path + strlen("db:"), &schema, &table, error);
+  if (code == TSR_OK) code = drop_table_named(call, schema, table, error);
   sqlite3_free(schema);
   sqlite3_free(table);
   return code;
@@ -189,36 +186,52 @@ static int make_in_database(tsx_ingest_call *call, const tsr_schema *schema, tsr
   tsr_array *array = NULL;
   char *path = NULL;
   const tsr_array_options options = {.key = ingest_key(call)};
-  int code = call->array.replace ? drop_table(call, error) : TSR_OK;
-  if (code == TSR_OK)
-    code = tsx_database_create(call->connection, call->array.path, &call->array.address, schema, &path, error);
-  if (code == TSR_OK) code = tsr_array_open(call->connection->environment, path, &options, &array, error);
+  if (call->array.replace) TSX_TRY(drop_table(call, error));
+  TSX_TRY(tsx_database_create(call->connection, call->array.path, &call->array.address, schema, &path, error));
+  int code = tsr_array_open(call->connection->environment, path, &options, &array, error);
   if (code == TSR_OK) code = ingest_fill(call, array, error);
   tsr_array_close(array);
   sqlite3_free(path);
   return code;
 }
 
-/* Makes the array in a directory or bucket. */
-static int ingest_make_at(tsx_ingest_call *call, const char *path, const tsr_schema *schema, tsr_error *error) {
-  tsr_environment *environment = call->connection->environment;
-  tsr_creation *creation = NULL;
-  tsr_array *array = NULL;
-  const tsr_create_options create = {.key = ingest_key(call)};
-  int code = tsr_creation_prepare(environment, path, schema, &create, &creation, error);
-  const tsr_array_options options = {.creation = creation, .key = create.key};
-  if (code == TSR_OK) code = tsr_array_open(environment, path, &options, &array, error);
-  if (code == TSR_OK) code = ingest_fill(call, array, error);
+static int fill_creation(tsx_ingest_call *call, const char *path, tsr_creation *creation, tsr_error *error) {
+  tsr_array *array;
+  const tsr_array_options options = {.creation = creation, .key = ingest_key(call)};
+  TSX_TRY(tsr_array_open(call->connection->environment, path, &options, &array, error));
+  int code = ingest_fill(call, array, error);
   if (code == TSR_OK) code = tsr_creation_publish(creation, error);
   tsr_array_close(array);
-  if (code < 0 && creation) (void)tsr_creation_abandon(creation, NULL);
+  return code;
+}
+
+/* Makes the array in a directory or bucket. */
+static int ingest_make_at(tsx_ingest_call *call, const char *path, const tsr_schema *schema, tsr_error *error) {
+  tsr_creation *creation = NULL;
+  const tsr_create_options create = {.key = ingest_key(call)};
+  TSX_TRY(tsr_creation_prepare(call->connection->environment, path, schema, &create, &creation, error));
+  const int code = fill_creation(call, path, creation, error);
+  if (code < 0) (void)tsr_creation_abandon(creation, NULL);
   tsr_creation_close(creation);
+  return code;
+}
+
+/* Exchanges the array at old->path with the new one at `beside`, and drops the old one. */
+static int exchange(tsx_ingest_call *call, tsx_address *old, const char *beside, tsr_error *error) {
+  tsr_environment *environment = call->connection->environment;
+  int code = tsx_drop_overviews(old, error);
+  if (code == TSR_OK) code = tsr_array_exchange(environment, old->path, beside, error);
+  tsx_path_changed(call->connection, call->array.address.path);
+  tsr_error why = *error;
+  /* drops the old array, or the new one if the exchange failed */
+  const int dropped = tsr_array_drop(environment, beside, error);
+  if (code < 0) *error = why;
+  else if (dropped < 0) code = tsx_fail_in("the new array is there, but the old one could not be removed", error);
   return code;
 }
 
 /* Makes the array beside the one that it replaces, exchanges the two, and drops the old one. */
 static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_error *error) {
-  tsr_environment *environment = call->connection->environment;
   tsx_address old = {.connection = call->connection, .has_key = call->array.address.has_key};
   uint64_t random;
   size_t length = strlen(call->array.address.path);
@@ -227,18 +240,9 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
   old.path = sqlite3_mprintf("%.*s", (int)length, call->array.address.path);
   char *beside = old.path ? sqlite3_mprintf("%s.%016llx", old.path, (unsigned long long)random) : NULL;
   old.given = sqlite3_mprintf("%s", call->array.path);
-  int code = beside && old.path && old.given ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = ingest_make_at(call, beside, schema, error);
-  if (code == TSR_OK) {
-    code = tsx_drop_overviews(&old, error);
-    if (code == TSR_OK) code = tsr_array_exchange(environment, old.path, beside, error);
-    tsx_path_changed(call->connection, call->array.address.path);
-    tsr_error why = *error;
-    const int dropped =
-        tsr_array_drop(environment, beside, error); /* the old array, or the new one if the exchange failed */
-    if (code < 0) *error = why;
-    else if (dropped < 0) code = tsx_fail_in("the new array is there, but the old one could not be removed", error);
-  }
+  const bool made = beside && old.given;
+  int code = made ? ingest_make_at(call, beside, schema, error) : tsx_out_of_memory(error);
+  if (code == TSR_OK) code = exchange(call, &old, beside, error);
   tsx_address_close(&old);
   sqlite3_free(beside);
   return code;
@@ -481,19 +485,18 @@ static int open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *er
 }
 
 static int open_target(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
-  const tsr_schema *schema = NULL;
-  int code = open_append(call, path, error);
-  if (code == TSR_OK && call->array.target.group)
-    code = tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->array.target.address.path);
-  if (code == TSR_OK) code = tsr_array_schema(call->array.target.address.array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0) return code;
+  const tsr_schema *schema;
+  TSX_TRY(open_append(call, path, error));
+  if (call->array.target.group)
+    return tsx_fail(error, TSR_EXISTS, "%s is a group, not an array", call->array.target.address.path);
+  TSX_TRY(tsr_array_schema(call->array.target.address.array->core, TSR_TIME_NOW, &schema, error));
   call->array.append = true;
   call->options.dimension_count = schema->dimension_count;
   call->options.kind = schema->dense ? TSR_INGEST_DENSE : TSR_INGEST_SPARSE;
   for (uint32_t d = 0; d < schema->dimension_count; d++) call->dimensions[d] = UINT32_MAX;
-  for (uint32_t i = 0; code == TSR_OK && i < call->options.column_count; i++) code = take_field(call, schema, i, error);
-  if (code == TSR_OK) code = check_missing(call, schema, error);
-  return code == TSR_OK ? tsx_ingest_options_agree(call, json, schema, error) : code;
+  for (uint32_t i = 0; i < call->options.column_count; i++) TSX_TRY(take_field(call, schema, i, error));
+  TSX_TRY(check_missing(call, schema, error));
+  return tsx_ingest_options_agree(call, json, schema, error);
 }
 
 static int fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_error *error) {
@@ -511,10 +514,10 @@ static int fail_exists(const tsx_ingest_call *call, tsr_object_kind kind, tsr_er
 int tsx_ingest_options(tsx_ingest_call *call, sqlite3_value *path, sqlite3_value *json, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   tsr_environment *environment = call->connection->environment;
-  int code = check_names(call, error);
-  if (code == TSR_OK) code = tsx_ingest_options_read(call, json, error);
-  if (code == TSR_OK) code = tsr_object_find(environment, call->array.address.path, &kind, error);
-  if (code < 0 || kind == TSR_OBJECT_NONE) return code;
+  TSX_TRY(check_names(call, error));
+  TSX_TRY(tsx_ingest_options_read(call, json, error));
+  TSX_TRY(tsr_object_find(environment, call->array.address.path, &kind, error));
+  if (kind == TSR_OBJECT_NONE) return TSR_OK;
   if (call->given.if_exists == TSX_INGEST_FAIL && call->given.explain) return TSR_OK;
   if (call->given.if_exists == TSX_INGEST_FAIL || kind == TSR_OBJECT_GROUP) return fail_exists(call, kind, error);
   if (call->given.if_exists == TSX_INGEST_APPEND) return open_target(call, path, json, error);
@@ -595,11 +598,11 @@ static int ingest_explain(tsx_ingest_call *call, const tsr_schema *schema, sqlit
 
 int tsx_ingest_finish(tsx_ingest_call *call, sqlite3_context *context, tsr_error *error) {
   const tsr_schema *schema;
-  int code = tsr_ingest_schema(call->ingest, &schema, error);
-  if (code == TSR_OK && call->given.explain) return ingest_explain(call, schema, context, error);
-  if (code == TSR_OK) code = call->array.append ? ingest_append(call, schema, error) : ingest_make(call, schema, error);
-  if (code == TSR_OK) ingest_result(call, context);
-  return code;
+  TSX_TRY(tsr_ingest_schema(call->ingest, &schema, error));
+  if (call->given.explain) return ingest_explain(call, schema, context, error);
+  TSX_TRY(call->array.append ? ingest_append(call, schema, error) : ingest_make(call, schema, error));
+  ingest_result(call, context);
+  return TSR_OK;
 }
 
 void tsx_ingest_end(tsx_ingest_call *call) {

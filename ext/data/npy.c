@@ -64,7 +64,8 @@ static int npy_describe(const tsr_field *field, element *e, tsr_error *error) {
       snprintf(e->descr, DESCR_SIZE, "|S%llu", (unsigned long long)n);
     else if (size == 1) snprintf(e->descr, DESCR_SIZE, "|V%llu", (unsigned long long)n);
     else if (size == 4) snprintf(e->descr, DESCR_SIZE, "<U%llu", (unsigned long long)n);
-    else { /* numpy has no strings of 16-bit units */ snprintf(e->descr, DESCR_SIZE, "<u2");
+    else {
+      snprintf(e->descr, DESCR_SIZE, "<u2"); /* numpy has no strings of 16-bit units */
       e->axis = n;
     }
   }
@@ -188,11 +189,11 @@ static int fill_lent(const npy_block *b, const npy_request *request, tsr_error *
     return tsx_fail(error, TSR_MISMATCH, "'nulls': the block has %llu cells, the memory %llu bytes",
                     (unsigned long long)b->cells, (unsigned long long)nulls.size);
   if (!tsx_lent_take(request->into, &lent)) return npy_lent_missing("into", error);
-  int code = TSR_OK;
-  if (lent.size != b->bytes || strcmp(lent.header, b->header) != 0)
-    code = tsx_fail(error, TSR_MISMATCH, "'into': the block is %.200s, the memory has %llu bytes for %.200s", b->header,
-                    (unsigned long long)lent.size, lent.header);
-  if (code == TSR_OK) code = read_values(b, lent.memory, nulls.memory, error);
+  const bool fits = lent.size == b->bytes && !strcmp(lent.header, b->header);
+  const int code =
+      fits ? read_values(b, lent.memory, nulls.memory, error)
+           : tsx_fail(error, TSR_MISMATCH, "'into': the block is %.200s, the memory has %llu bytes for %.200s",
+                      b->header, (unsigned long long)lent.size, lent.header);
   sqlite3_free(lent.header);
   return code;
 }
@@ -214,22 +215,28 @@ static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *er
   return code;
 }
 
-static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *request, bool empty, tsr_error *error) {
+/* `counts` has room for the cells of each dimension. b->header is the caller's to free. */
+static int give_block(sqlite3_context *context, npy_block *b, const npy_request *request, bool empty, uint64_t *counts,
+                      tsr_error *error) {
   const tsr_schema *schema = tsr_snapshot_schema(b->snapshot);
-  uint64_t *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
-  element e;
-  int code = counts ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = npy_describe(&schema->fields[b->field], &e, error);
-  if (code == TSR_OK && !empty) code = tsr_block_cells(b->snapshot, b->box, counts, &b->cells, error);
-  if (code == TSR_OK) b->header = npy_header(&e, schema->dimension_count, empty ? NULL : counts, &b->header_size);
-  if (code == TSR_OK && !b->header) code = tsx_out_of_memory(error);
   const uint64_t cell_size = schema->fields[b->field].cell_size;
-  if (code == TSR_OK && b->cells > INT64_MAX / cell_size) code = tsx_fail(error, TSR_TOOBIG, "the block is too large");
+  element e;
+  TSX_TRY(npy_describe(&schema->fields[b->field], &e, error));
+  if (!empty) TSX_TRY(tsr_block_cells(b->snapshot, b->box, counts, &b->cells, error));
+  b->header = npy_header(&e, schema->dimension_count, empty ? NULL : counts, &b->header_size);
+  if (!b->header) return tsx_out_of_memory(error);
+  if (b->cells > INT64_MAX / cell_size) return tsx_fail(error, TSR_TOOBIG, "the block is too large");
   b->bytes = b->cells * cell_size;
-  if (code == TSR_OK && request->into[0]) code = fill_lent(b, request, error);
-  if (code == TSR_OK && (request->into[0] || request->header))
-    sqlite3_result_text(context, b->header, -1, SQLITE_TRANSIENT);
-  else if (code == TSR_OK) code = make_file(context, b, error);
+  if (request->into[0]) TSX_TRY(fill_lent(b, request, error));
+  if (!request->into[0] && !request->header) return make_file(context, b, error);
+  sqlite3_result_text(context, b->header, -1, SQLITE_TRANSIENT);
+  return TSR_OK;
+}
+
+static int make_npy(sqlite3_context *context, npy_block *b, const npy_request *request, bool empty, tsr_error *error) {
+  uint64_t *counts = sqlite3_malloc64(tsr_snapshot_schema(b->snapshot)->dimension_count * sizeof *counts);
+  if (!counts) return tsx_out_of_memory(error);
+  const int code = give_block(context, b, request, empty, counts, error);
   sqlite3_free(b->header);
   sqlite3_free(counts);
   return code;
@@ -308,30 +315,37 @@ static int make_label(sqlite3_context *context, const npy_label *label, uint64_t
   return code;
 }
 
-/* Makes the file of a label: its values for the coordinates that its dimension has in the box. */
+/* Finds the coordinates that a label's dimension has in the box. */
+static int label_coordinates(const tsr_snapshot *snapshot, uint32_t dimension, const tsr_interval *box,
+                             npy_label *label, tsr_error *error) {
+  uint64_t cells, *counts = sqlite3_malloc64(tsr_snapshot_schema(snapshot)->dimension_count * sizeof *counts);
+  if (!counts) return tsx_out_of_memory(error);
+  const int code = tsr_block_cells(snapshot, box, counts, &cells, error);
+  if (code == TSR_OK) {
+    label->along = box[dimension];
+    label->count = counts[dimension];
+  }
+  sqlite3_free(counts);
+  return code;
+}
+
+/* Makes the file of a label: its values for the coordinates that its dimension has in the box, or none if it is NULL. */
 static int npy_of_label(sqlite3_context *context, const tsx_address *address, const tsr_snapshot *snapshot,
                         uint32_t number, const tsr_interval *box, const npy_request *request, tsr_error *error) {
   const tsr_schema *schema = tsr_snapshot_schema(snapshot);
   const uint32_t dimension = schema->labels[number].dimension;
   const uint64_t memory = request->limits.memory_bytes ? request->limits.memory_bytes : address->memory_bytes;
-  tsr_label_index *index = NULL;
   npy_label label = {0};
   if (request->into[0])
     return tsx_fail(error, TSR_UNSUPPORTED, "'into': the values of a label can only be returned as a BLOB");
-  uint64_t cells, *counts = sqlite3_malloc64(schema->dimension_count * sizeof *counts);
-  int code = counts ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK && box) code = tsr_block_cells(snapshot, box, counts, &cells, error);
-  if (code == TSR_OK && box) {
-    label.along = box[dimension];
-    label.count = counts[dimension];
-  }
-  if (code == TSR_OK) code = tsr_label_open(address->array->core, schema, number, memory, &index, error);
-  if (code == TSR_OK) code = tsr_label_read(index, address->since, address->as_of, error);
+  if (box) TSX_TRY(label_coordinates(snapshot, dimension, box, &label, error));
+  tsr_label_index *index;
+  TSX_TRY(tsr_label_open(address->array->core, schema, number, memory, &index, error));
   label.index = index;
+  int code = tsr_label_read(index, address->since, address->as_of, error);
   if (code == TSR_OK)
     code = make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
   tsr_label_close(index);
-  sqlite3_free(counts);
   return code;
 }
 
@@ -348,6 +362,23 @@ static uint32_t npy_label_find(const tsr_schema *schema, const char *name) {
   return i;
 }
 
+/* Gives the slice of the label, or if `label` is label_count of block->field. *snapshot and *slice are the caller's to
+ * release. */
+static int give_slice(sqlite3_context *context, tsx_address *address, const tsr_schema *schema, uint32_t label,
+                      sqlite3_value *json, const npy_request *request, npy_block *block, tsx_snapshot **snapshot,
+                      tsx_slice *slice, tsr_error *error) {
+  const tsx_label_source labels = tsx_address_labels(address);
+  bool empty = false;
+  TSX_TRY(tsx_slice_parse(address->connection->db, json, schema, &labels, address->uint64_signed, slice, error));
+  TSX_TRY(tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
+                             snapshot, error));
+  TSX_TRY(tsx_slice_complete((*snapshot)->core, slice, &empty, error));
+  block->snapshot = (*snapshot)->core;
+  block->box = slice->box;
+  if (label == schema->label_count) return make_npy(context, block, request, empty, error);
+  return npy_of_label(context, address, block->snapshot, label, empty ? NULL : slice->box, request, error);
+}
+
 static int read_slice(sqlite3_context *context, tsx_address *address, const char *name, sqlite3_value *json,
                       const npy_request *request, tsr_error *error) {
   const tsr_schema *schema;
@@ -356,46 +387,35 @@ static int read_slice(sqlite3_context *context, tsx_address *address, const char
   const tsx_read_limits *limits = &request->limits;
   npy_block block = {.memory_bytes = limits->memory_bytes ? limits->memory_bytes : address->memory_bytes,
                      .threads = limits->threads};
-  bool empty = false;
-  uint32_t label = 0;
-  int code = tsx_address_expect(address, request->seen, error);
-  if (code == TSR_OK) code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
-  if (code == TSR_OK) tsx_read_limits_apply(limits, address->array->core);
-  const bool is_label = code == TSR_OK && (label = npy_label_find(schema, name)) < schema->label_count;
-  if (code == TSR_OK && !is_label) code = tsx_attribute_find(schema, address->given, name, &block.field, error);
-  if (code == TSR_OK && !schema->dense)
-    code = tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
-  if (code == TSR_OK) {
-    const tsx_label_source labels = tsx_address_labels(address);
-    code = tsx_slice_parse(address->connection->db, json, schema, &labels, address->uint64_signed, &slice, error);
-  }
-  if (code == TSR_OK)
-    code = tsx_array_snapshot(address->connection, address->array, schema, address->since, address->as_of, false,
-                              &snapshot, error);
-  if (code == TSR_OK) code = tsx_slice_complete(snapshot->core, &slice, &empty, error);
-  if (code == TSR_OK) {
-    block.snapshot = snapshot->core;
-    block.box = slice.box;
-    code = is_label ? npy_of_label(context, address, snapshot->core, label, empty ? NULL : slice.box, request, error)
-                    : make_npy(context, &block, request, empty, error);
-  }
+  TSX_TRY(tsx_address_expect(address, request->seen, error));
+  TSX_TRY(tsx_address_array(address, error));
+  TSX_TRY(tsx_address_schema(address, &schema, error));
+  tsx_read_limits_apply(limits, address->array->core);
+  const uint32_t label = npy_label_find(schema, name);
+  if (label == schema->label_count) TSX_TRY(tsx_attribute_find(schema, address->given, name, &block.field, error));
+  if (!schema->dense)
+    return tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have blocks", address->path);
+  const int code = give_slice(context, address, schema, label, json, request, &block, &snapshot, &slice, error);
   tsx_snapshot_release(snapshot);
   tsx_slice_release(&slice);
   return code;
 }
 
-static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+/* `address` and `request` are the caller's to close and to release. */
+static int read_array(sqlite3_context *context, int count, sqlite3_value **values, tsx_address *address,
+                      npy_request *request, tsr_error *error) {
   tsx_connection *connection = sqlite3_user_data(context);
+  if (count < 2) return tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute");
+  if (count > 3) TSX_TRY(read_options(connection->db, values[3], request, error));
+  TSX_TRY(tsx_address_open(connection, values[0], request->key, request->as_of, request->since, address, error));
+  return read_slice(context, address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
+                    request, error);
+}
+
+static int npy_of_array(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   tsx_address address = {0};
   npy_request request = {0};
-  int code = count < 2 ? tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute") : TSR_OK;
-  if (code == TSR_OK && count > 3) code = read_options(connection->db, values[3], &request, error);
-  if (code == TSR_OK)
-    code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, &address, error);
-  if (code == TSR_OK)
-    code = read_slice(context, &address, (const char *)sqlite3_value_text(values[1]), count > 2 ? values[2] : NULL,
-                      &request, error);
+  const int code = read_array(context, count, values, &address, &request, error);
   if (request.into[0]) tsx_take_back(request.into); /* a failed call uses up its tokens, too */
   if (request.nulls[0]) tsx_take_back(request.nulls);
   tsx_address_close(&address);
@@ -638,13 +658,13 @@ int tsx_npy_vector(sqlite3_value *value, const tsr_field *field, const void **ce
   element e;
   bool swap;
   *copy = NULL;
-  int code = npy_describe(field, &e, error);
-  if (code == TSR_OK) code = parse_npy(value, &n, error);
-  if (code == TSR_OK) code = check_type(&n, field, &e, &swap, error);
-  if (code == TSR_OK) code = check_shape(&n, &line, field, &e, count, true, error);
-  if (code == TSR_OK) code = convert_values(&n, field, swap, copy, error);
-  if (code == TSR_OK) *cells = *copy ? *copy : n.data;
-  return code;
+  TSX_TRY(npy_describe(field, &e, error));
+  TSX_TRY(parse_npy(value, &n, error));
+  TSX_TRY(check_type(&n, field, &e, &swap, error));
+  TSX_TRY(check_shape(&n, &line, field, &e, count, true, error));
+  TSX_TRY(convert_values(&n, field, swap, copy, error));
+  *cells = *copy ? *copy : n.data;
+  return TSR_OK;
 }
 
 typedef struct blocks { /* the arguments of tessera_write_npy: one block for each attribute */
@@ -714,14 +734,18 @@ static int npy_place(blocks *b, sqlite3 *db, sqlite3_value *origin, bool uint64_
   return code;
 }
 
+static int commit_box(tsr_writer *writer, const blocks *b, tsr_error *error) {
+  TSX_TRY(tsr_writer_append_box(writer, b->box, false, b->columns, error));
+  TSX_TRY(tsr_writer_prepare(writer, error));
+  return tsr_writer_publish(writer, error);
+}
+
 static int write_box(tsx_address *address, const blocks *b, tsr_error *error) {
   const tsr_writer_options options = {.memory_bytes = address->memory_bytes};
-  tsr_writer *writer = NULL;
-  int code = tsr_writer_open(address->array->core, &options, &writer, error);
-  if (code == TSR_OK) code = tsr_writer_append_box(writer, b->box, false, b->columns, error);
-  if (code == TSR_OK) code = tsr_writer_prepare(writer, error);
-  if (code == TSR_OK) code = tsr_writer_publish(writer, error);
-  if (code < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+  tsr_writer *writer;
+  TSX_TRY(tsr_writer_open(address->array->core, &options, &writer, error));
+  const int code = commit_box(writer, b, error);
+  if (code < 0) (void)tsr_writer_abandon(writer, NULL);
   tsr_writer_close(writer);
   return code;
 }
@@ -732,10 +756,8 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
   const bool has_origin = count % 2 != 0;
   if (!schema->dense)
     return tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones take blocks", address->path);
-  int code = TSR_OK;
-  for (int i = 0; i + 1 < count && code == TSR_OK; i += 2)
-    code = add_block(b, (const char *)sqlite3_value_text(values[i]), values[i + 1], i == 0, error);
-  if (code < 0) return code;
+  for (int i = 0; i + 1 < count; i += 2)
+    TSX_TRY(add_block(b, (const char *)sqlite3_value_text(values[i]), values[i + 1], i == 0, error));
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++)
     if (!b->columns[f].values)
       return tsx_fail(error, TSR_ERROR, "attribute '%s' is missing: expected a block for each attribute",
@@ -743,8 +765,8 @@ static int write_blocks(tsx_address *address, blocks *b, int count, sqlite3_valu
   *cells = 1;
   for (uint32_t d = 0; d < schema->dimension_count; d++) *cells *= b->shape[d];
   if (!*cells) return TSR_OK;
-  code = npy_place(b, address->connection->db, has_origin ? values[count - 1] : NULL, address->uint64_signed, error);
-  return code == TSR_OK ? write_box(address, b, error) : code;
+  TSX_TRY(npy_place(b, address->connection->db, has_origin ? values[count - 1] : NULL, address->uint64_signed, error));
+  return write_box(address, b, error);
 }
 
 static int write_npy(tsx_address *address, int count, sqlite3_value **values, uint64_t *cells, tsr_error *error) {
@@ -770,6 +792,19 @@ static int write_npy(tsx_address *address, int count, sqlite3_value **values, ui
   return code;
 }
 
+static int write_npy_at(tsx_connection *connection, int count, sqlite3_value **values, tsx_address *address,
+                        uint64_t *cells, tsr_error *error) {
+  if (count < 3) return tsx_fail(error, TSR_ERROR, "expected a path, an attribute and a block");
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
+  for (int i = 1; i + 1 < count; i += 2)
+    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
+      return tsx_fail(error, TSR_MISMATCH, "argument %d: expected the name of an attribute", i + 1);
+  TSX_TRY(tsx_address_open_to_write(connection, values[0], address, error));
+  TSX_TRY(tsx_function_begin_at(address, values[0], error));
+  TSX_TRY(tsx_address_array(address, error));
+  return write_npy(address, count - 1, values + 1, cells, error);
+}
+
 /* tessera_write_npy(path, attribute, npy[, attribute, npy ...][, origin]): returns the number of cells written. */
 void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
@@ -777,15 +812,7 @@ void tsx_write_npy(sqlite3_context *context, int count, sqlite3_value **values) 
   tsx_address address = {0};
   uint64_t cells = 0;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, an attribute and a block")
-                       : tsx_arguments_check(count, values, 2, &error);
-  for (int i = 1; i + 1 < count && code == TSR_OK; i += 2)
-    if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
-      code = tsx_fail(&error, TSR_MISMATCH, "argument %d: expected the name of an attribute", i + 1);
-  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
-  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
-  if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = write_npy(&address, count - 1, values + 1, &cells, &error);
+  const int code = write_npy_at(connection, count, values, &address, &cells, &error);
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
   tsx_function_end(context, "tessera_write_npy", code, &error);

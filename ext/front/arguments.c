@@ -129,7 +129,7 @@ static void bind_all(binder *b, const char *text) {
 
 int tsx_front_bind(sqlite3_value *value, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
                    tsr_error *error) {
-  if (sqlite3_value_type(value) != SQLITE_TEXT) return tsx_fail(error, TSR_MISMATCH, "a text is wanted: a SELECT");
+  if (sqlite3_value_type(value) != SQLITE_TEXT) return tsx_fail(error, TSR_MISMATCH, "expected a text: a SELECT");
   const char *text = (const char *)sqlite3_value_text(value);
   if (!text) return tsx_out_of_memory(error);
   if (memchr(text, 0, (size_t)sqlite3_value_bytes(value)))

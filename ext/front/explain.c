@@ -75,8 +75,7 @@ static int explain_filter(sqlite3_vtab_cursor *cursor, int number, const char *t
   (void)number, (void)text;
   tsx_rewritten_release(&c->rewritten);
   c->row = 0;
-  int code =
-      count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "a text is wanted: tessera_explain(text[, value ...])");
+  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: tessera_explain(text[, value ...])");
   if (code == TSR_OK)
     code = tsx_rewrite(table->connection, values[0], count - 1, values + 1, true, &c->rewritten, &error);
   if (code == TSR_OK) return SQLITE_OK;

@@ -460,7 +460,7 @@ static int rewrite_target(const rewriter *r) {
   int code = TSR_OK;
   for (const tsx_table *t = r->connection->tables.arrays; t && code == TSR_OK; t = t->next)
     if (!sqlite3_stricmp(t->name, name))
-      code = tsx_fail(r->error, TSR_ERROR, "a SELECT is wanted, not 'INSERT' into the array %s", name);
+      code = tsx_fail(r->error, TSR_ERROR, "expected a SELECT, not 'INSERT' into the array %s", name);
   sqlite3_free(name);
   return code;
 }

@@ -185,10 +185,10 @@ static void script_query(script_reader *r, uint32_t i, uint32_t end, uint32_t pa
 /* ---- The statement ----------------------------------------------------------------------------------------------- */
 
 static int script_wanted(const tsx_script *s, uint32_t i, tsr_error *error) {
-  if (i >= s->token_count) return tsx_fail(error, TSR_ERROR, "a SELECT is wanted");
+  if (i >= s->token_count) return tsx_fail(error, TSR_ERROR, "expected a SELECT");
   const tsx_token *token = &s->tokens[i].token;
   const int size = (int)(token->size < SCRIPT_SHOWN ? token->size : SCRIPT_SHOWN);
-  return tsx_fail(error, TSR_ERROR, "a SELECT is wanted, not '%.*s'", size, token->text);
+  return tsx_fail(error, TSR_ERROR, "expected a SELECT, not '%.*s'", size, token->text);
 }
 
 /* Reads [schema.]name at token i. Returns the token after it. */

@@ -134,7 +134,7 @@ static int select_filter(sqlite3_vtab_cursor *cursor, int number, const char *te
   c->row = 0;
   for (; c->count < count; c->count++)
     if (!(c->arguments[c->count] = sqlite3_value_dup(values[c->count]))) return SQLITE_NOMEM;
-  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "a text is wanted: tessera_select(text[, value ...])");
+  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: tessera_select(text[, value ...])");
   if (code == TSR_OK && connection->selecting == SELECT_DEPTH_MAX)
     code = tsx_fail(&error, TSR_ERROR, "tessera_select calls itself");
   connection->selecting++;

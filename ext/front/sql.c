@@ -11,7 +11,7 @@ static void front_sql(sqlite3_context *context, int count, sqlite3_value **value
   tsx_rewritten rewritten = {0};
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "a text is wanted: a SELECT");
+  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: a SELECT");
   if (code == TSR_OK) code = tsx_rewrite(connection, values[0], count - 1, values + 1, false, &rewritten, &error);
   if (code == TSR_OK) sqlite3_result_text(context, rewritten.sql, -1, SQLITE_TRANSIENT);
   else tsx_result_error_of(context, "tessera_sql", &error);

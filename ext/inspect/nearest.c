@@ -65,7 +65,7 @@ static int open_nearest(tsx_address *address, const char *name, nearest_label *l
   if (code == TSR_OK) code = tsx_label_named(address, schema, name, &number, error);
   if (code == TSR_OK)
     code = tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error);
-  if (code == TSR_OK) code = tsr_label_look(label->index, address->since, address->as_of, error);
+  if (code == TSR_OK) code = tsr_label_set_times(label->index, address->since, address->as_of, error);
   if (code == TSR_OK)
     label->dimension =
         tsx_datatype_shown(schema->fields[schema->labels[number].dimension].datatype, address->uint64_signed);

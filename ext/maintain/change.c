@@ -39,14 +39,13 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, address, error));
-  int code = tsx_function_begin_at(address, path, error);
-  return code < 0 ? code : tsx_address_array(address, error);
+  TSX_TRY(tsx_function_begin_at(address, path, error));
+  return tsx_address_array(address, error);
 }
 
 static int open_group(sqlite3_context *context, sqlite3_value *path, tsx_target *t, tsr_error *error) {
-  int code = tsx_target_open(sqlite3_user_data(context), path, t, error);
-  if (code == TSR_OK && !t->group) code = tsx_fail(error, TSR_ERROR, "%s is an array, not a group", t->address.path);
-  return code;
+  TSX_TRY(tsx_target_open(sqlite3_user_data(context), path, t, error));
+  return t->group ? TSR_OK : tsx_fail(error, TSR_ERROR, "%s is an array, not a group", t->address.path);
 }
 
 /* ---- Metadata ---------------------------------------------------------------------------------------------------- */
@@ -102,32 +101,40 @@ static int take_key(tsx_target *t, const char *key, uint64_t size, int *found, t
                   : tsr_array_delete_metadata(t->address.array->core, key, size, error);
 }
 
+/* Sets the key to the value, or takes it away if the value is NULL. *bytes, the value's, and *t are the caller's to free
+ * and to close. */
+static int change_metadata(sqlite3_context *context, int count, sqlite3_value **values, tsx_target *t, uint8_t **bytes,
+                           int *taken, tsr_error *error) {
+  const bool takes = sqlite3_value_type(values[2]) == SQLITE_NULL;
+  tsr_datatype datatype = default_datatype(values[2]);
+  TSX_TRY(check_text(values[1], "the key", error));
+  if (count == 4 && sqlite3_value_type(values[3]) != SQLITE_NULL) {
+    TSX_TRY(check_text(values[3], "the datatype", error));
+    TSX_TRY(find_datatype(text_of(values[3]), &datatype, error));
+  }
+  uint64_t size = 0;
+  if (!takes) TSX_TRY(tsx_bytes_convert(values[2], datatype, bytes, &size, error));
+  const tsr_metadatum entry = {.key = text_of(values[1]),
+                               .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
+                               .datatype = datatype,
+                               .count = size / tsr_datatype_size(datatype),
+                               .value = *bytes,
+                               .value_size = size};
+  TSX_TRY(tsx_target_open(sqlite3_user_data(context), values[0], t, error));
+  return takes ? take_key(t, entry.key, entry.key_size, taken, error) : set_key(t, &entry, error);
+}
+
 /* tessera_set_metadata(path, key, value[, datatype]). A NULL value takes the key away: returns 1, or 0 if there is no
  * such key. */
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
   uint8_t *bytes = NULL;
-  const bool takes = sqlite3_value_type(values[2]) == SQLITE_NULL;
-  const bool typed = count == 4 && sqlite3_value_type(values[3]) != SQLITE_NULL;
-  tsr_datatype datatype = default_datatype(values[2]);
-  int code = check_text(values[1], "the key", &error), taken = 0;
-  if (code == TSR_OK && typed) code = check_text(values[3], "the datatype", &error);
-  if (code == TSR_OK && typed) code = find_datatype(text_of(values[3]), &datatype, &error);
-  uint64_t size = 0;
-  if (code == TSR_OK && !takes) code = tsx_bytes_convert(values[2], datatype, &bytes, &size, &error);
-  const tsr_metadatum entry = {.key = text_of(values[1]),
-                               .key_size = (uint64_t)sqlite3_value_bytes(values[1]),
-                               .datatype = datatype,
-                               .count = size / tsr_datatype_size(datatype),
-                               .value = bytes,
-                               .value_size = size};
-  if (code == TSR_OK) code = tsx_target_open(sqlite3_user_data(context), values[0], &t, &error);
-  if (code == TSR_OK)
-    code = takes ? take_key(&t, entry.key, entry.key_size, &taken, &error) : set_key(&t, &entry, &error);
+  int taken = 0;
+  const int code = change_metadata(context, count, values, &t, &bytes, &taken, &error);
   tsx_target_close(&t);
   sqlite3_free(bytes);
-  if (code >= 0 && takes) sqlite3_result_int(context, taken);
+  if (code >= 0 && sqlite3_value_type(values[2]) == SQLITE_NULL) sqlite3_result_int(context, taken);
   tsx_function_end(context, "tessera_set_metadata", code, &error);
 }
 
@@ -136,8 +143,8 @@ void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **value
 /* Checks that no column has this name yet. SQL compares column names case-insensitively. */
 static int check_free_name(tsx_address *address, const char *name, tsr_error *error) {
   const tsr_schema *schema;
-  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0) return code;
+  int code = TSR_OK;
+  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count && code == TSR_OK; i++)
@@ -148,6 +155,14 @@ static int check_free_name(tsx_address *address, const char *name, tsr_error *er
   return code;
 }
 
+static int add_attribute(sqlite3_context *context, sqlite3_value *path, const tsr_schema *one, tsx_address *address,
+                         tsr_error *error) {
+  TSX_TRY(open_array(context, path, address, error));
+  TSX_TRY(check_free_name(address, one->fields->name, error));
+  return tsr_array_add_attribute(address->array->core, one->fields, one->enumeration_count ? one->enumerations : NULL,
+                                 error);
+}
+
 /* tessera_add_attribute(path, definition) */
 void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
@@ -155,13 +170,8 @@ void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **valu
   tsx_definition definition = {0};
   int code = check_text(values[1], "the definition", &error);
   if (code == TSR_OK) code = tsx_define_attribute(text_of(values[1]), &definition, &error);
-  bool defined = code == TSR_OK;
-  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
-  const tsr_schema *one = &definition.schema;
-  if (code == TSR_OK) code = check_free_name(&address, one->fields->name, &error);
-  if (code == TSR_OK)
-    code = tsr_array_add_attribute(address.array->core, one->fields, one->enumeration_count ? one->enumerations : NULL,
-                                   &error);
+  const bool defined = code == TSR_OK;
+  if (defined) code = add_attribute(context, values[0], &definition.schema, &address, &error);
   tsx_address_close(&address);
   if (defined) tsx_definition_release(&definition);
   tsx_function_end(context, "tessera_add_attribute", code, &error);
@@ -181,23 +191,27 @@ static int stored_name(tsx_address *address, const char *shown, const char **nam
   return TSR_OK;
 }
 
+static int drop_attribute(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
+  const char *name = NULL;
+  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(open_array(context, values[0], address, error));
+  TSX_TRY(stored_name(address, text_of(values[1]), &name, error));
+  return tsr_array_drop_attribute(address->array->core, name, error);
+}
+
 /* tessera_drop_attribute(path, name) */
 void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  const char *name = NULL;
-  int code = check_text(values[1], "the name", &error);
-  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
-  if (code == TSR_OK) code = stored_name(&address, text_of(values[1]), &name, &error);
-  if (code == TSR_OK) code = tsr_array_drop_attribute(address.array->core, name, &error);
+  const int code = drop_attribute(context, values, &address, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_attribute", code, &error);
 }
 
 static int find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found, tsr_error *error) {
   const tsr_schema *schema;
-  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
-  return code < 0 ? code : tsx_enumeration_find(address, schema, name, found, error);
+  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  return tsx_enumeration_find(address, schema, name, found, error);
 }
 
 /* Writes the bytes of a label to `out`, which has room for 4 bytes per byte of the value's text, and 64 more. */
@@ -215,10 +229,21 @@ static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t
   return code;
 }
 
+/* Appends the labels' bytes to more->data and their offsets to more->offsets, which have room. */
+static int append_labels(tsr_enumeration *more, sqlite3_value **labels, tsr_error *error) {
+  more->offsets[0] = 0;
+  for (uint64_t i = 0; i < more->count; i++) {
+    uint64_t size = 0;
+    TSX_TRY(convert_label(labels[i], more, more->data + more->data_size, &size, error));
+    more->data_size += size;
+    more->offsets[i + 1] = more->data_size;
+  }
+  return TSR_OK;
+}
+
 static int change_extend(tsx_address *address, int count, sqlite3_value **labels, const char *name, tsr_error *error) {
   const tsr_enumeration *old;
-  int code = find_enumeration(address, name, &old, error);
-  if (code < 0) return code;
+  TSX_TRY(find_enumeration(address, name, &old, error));
   uint64_t room = 8;
   for (int i = 0; i < count; i++) room += 4 * (uint64_t)sqlite3_value_bytes(labels[i]) + 64;
   tsr_enumeration more = *old;
@@ -226,48 +251,36 @@ static int change_extend(tsx_address *address, int count, sqlite3_value **labels
   more.data_size = 0;
   more.data = sqlite3_malloc64(room);
   more.offsets = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *more.offsets);
-  if (!more.data || !more.offsets) code = tsx_out_of_memory(error);
-  else more.offsets[0] = 0;
-  for (int i = 0; i < count && code == TSR_OK; i++) {
-    uint64_t size = 0;
-    code = convert_label(labels[i], old, more.data + more.data_size, &size, error);
-    more.data_size += size;
-    more.offsets[i + 1] = more.data_size;
-  }
+  int code = more.data && more.offsets ? append_labels(&more, labels, error) : tsx_out_of_memory(error);
   if (code == TSR_OK) code = tsr_array_extend_enumeration(address->array->core, &more, error);
   sqlite3_free(more.data);
   sqlite3_free(more.offsets);
   return code;
 }
 
+static int extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values, tsx_address *address,
+                              tsr_error *error) {
+  if (count < 3) return tsx_fail(error, TSR_ERROR, "expected a path, a name and at least one label");
+  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(open_array(context, values[0], address, error));
+  return change_extend(address, count - 2, values + 2, text_of(values[1]), error);
+}
+
 /* tessera_extend_enumeration(path, name, label, ...): returns the number of labels that were added. */
 void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = count < 3 ? tsx_fail(&error, TSR_ERROR, "expected a path, a name and at least one label") : TSR_OK;
-  if (code == TSR_OK) code = check_text(values[1], "the name", &error);
-  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
-  if (code == TSR_OK) code = change_extend(&address, count - 2, values + 2, text_of(values[1]), &error);
+  const int code = extend_enumeration(context, count, values, &address, &error);
   tsx_address_close(&address);
   if (code >= 0) sqlite3_result_int(context, count - 2);
   tsx_function_end(context, "tessera_extend_enumeration", code, &error);
 }
 
-static int change_expand(tsx_address *address, sqlite3_value *json, tsr_error *error) {
-  const tsr_schema *schema;
-  tsx_slice slice = {0};
-  int code = tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error);
-  if (code == TSR_OK && !schema->current_domain)
-    code = tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
-                    address->path);
-  if (code == TSR_OK)
-    code = tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN, address->uint64_signed, &slice, error);
-  bool any = false;
-  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) any |= slice.bounds[d].given;
-  if (code == TSR_OK && !any) code = tsx_fail(error, TSR_ERROR, "the domain names no dimension: nothing would grow");
-  for (uint32_t d = 0; code == TSR_OK && d < schema->dimension_count; d++) {
-    tsx_bound *bound = &slice.bounds[d];
-    tsr_interval *interval = &slice.box[d];
+/* Completes the box of the new current domain: bounds that are not given stay as they are. */
+static void keep_other_bounds(const tsr_schema *schema, tsx_slice *slice) {
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsx_bound *bound = &slice->bounds[d];
+    tsr_interval *interval = &slice->box[d];
     const tsr_interval *now = &schema->current_domain[d];
     if (!bound->low_given) {
       memcpy(interval->low, now->low, sizeof now->low);
@@ -280,7 +293,28 @@ static int change_expand(tsx_address *address, sqlite3_value *json, tsr_error *e
       interval->high_size = now->high_size;
     }
   }
-  if (code == TSR_OK) code = tsr_array_expand_domain(address->array->core, slice.box, error);
+}
+
+/* `slice` is the caller's to release. */
+static int change_expand(tsx_address *address, sqlite3_value *json, tsx_slice *slice, tsr_error *error) {
+  const tsr_schema *schema;
+  bool any = false;
+  TSX_TRY(tsr_array_schema(address->array->core, TSR_TIME_NOW, &schema, error));
+  if (!schema->current_domain)
+    return tsx_fail(error, TSR_CONSTRAINT, "array %s has no current domain: all of its domain can be written",
+                    address->path);
+  TSX_TRY(tsx_slice_parse_as(address->connection->db, json, schema, TSX_DOMAIN, address->uint64_signed, slice, error));
+  for (uint32_t d = 0; d < schema->dimension_count; d++) any |= slice->bounds[d].given;
+  if (!any) return tsx_fail(error, TSR_ERROR, "the domain names no dimension: nothing would grow");
+  keep_other_bounds(schema, slice);
+  return tsr_array_expand_domain(address->array->core, slice->box, error);
+}
+
+static int expand_domain(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
+  tsx_slice slice = {0};
+  TSX_TRY(check_text(values[1], "the box", error));
+  TSX_TRY(open_array(context, values[0], address, error));
+  const int code = change_expand(address, values[1], &slice, error);
   tsx_slice_release(&slice);
   return code;
 }
@@ -289,9 +323,7 @@ static int change_expand(tsx_address *address, sqlite3_value *json, tsr_error *e
 void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = check_text(values[1], "the box", &error);
-  if (code == TSR_OK) code = open_array(context, values[0], &address, &error);
-  if (code == TSR_OK) code = change_expand(&address, values[1], &error);
+  const int code = expand_domain(context, values, &address, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_expand_domain", code, &error);
 }
@@ -303,13 +335,17 @@ static int refuse_table(const tsx_address *address, const char *advice, tsr_erro
   return tsx_fail(error, TSR_ERROR, "'%s' is a table: %s", address->given, advice);
 }
 
+static int create_group(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
+  TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, address, error));
+  TSX_TRY(refuse_table(address, "expected the path of a directory", error));
+  return tsr_group_create(address->connection->environment, address->path, error);
+}
+
 /* tessera_create_group(path) */
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  int code = tsx_address_open_to_write(sqlite3_user_data(context), values[0], &address, &error);
-  if (code == TSR_OK) code = refuse_table(&address, "expected the path of a directory", &error);
-  if (code == TSR_OK) code = tsr_group_create(address.connection->environment, address.path, &error);
+  const int code = create_group(context, values[0], &address, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_create_group", code, &error);
 }
@@ -344,26 +380,28 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   return code;
 }
 
-static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *path, sqlite3_value *name,
-                      tsr_error *error) {
-  tsx_address member = {0};
+/* Checks that there is an array or a group at a path that a group can refer to. */
+static int check_member(const tsx_address *member, tsr_object_kind *kind, tsr_error *error) {
+  TSX_TRY(tsr_object_find(member->connection->environment, member->path, kind, error));
+  if (*kind == TSR_OBJECT_NONE) return tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member->path);
+  if (!tsx_store_is(member->path)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR,
+                  "%s is in the database, but members must be directories: tessera_sync copies it to one",
+                  member->path);
+}
+
+/* `member` is the caller's to close. */
+static int add_member(const tsx_target *t, sqlite3_context *context, sqlite3_value *path, const char *name,
+                      tsx_address *member, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   char *uri = NULL;
   bool relative = false;
-  int code = check_text(path, "the member's path", error);
-  if (code == TSR_OK) code = tsx_address_open_to_write(sqlite3_user_data(context), path, &member, error);
-  if (code == TSR_OK) code = tsr_object_find(member.connection->environment, member.path, &kind, error);
-  if (code >= 0 && kind == TSR_OBJECT_NONE)
-    code = tsx_fail(error, TSR_NOT_FOUND, "array or group not found: %s", member.path);
-  if (code >= 0 && tsx_store_is(member.path))
-    code =
-        tsx_fail(error, TSR_ERROR,
-                 "%s is in the database, but members must be directories: tessera_sync copies it to one", member.path);
-  if (code >= 0) code = member_uri(t->address.path, member.path, &uri, &relative, error);
-  bool named = name && sqlite3_value_type(name) != SQLITE_NULL;
-  if (code >= 0) code = tsr_group_add(t->group, named ? text_of(name) : NULL, uri, relative, kind, error);
+  TSX_TRY(check_text(path, "the member's path", error));
+  TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, member, error));
+  TSX_TRY(check_member(member, &kind, error));
+  TSX_TRY(member_uri(t->address.path, member->path, &uri, &relative, error));
+  const int code = tsr_group_add(t->group, name, uri, relative, kind, error);
   sqlite3_free(uri);
-  tsx_address_close(&member);
   return code;
 }
 
@@ -371,19 +409,26 @@ static int add_member(tsx_target *t, sqlite3_context *context, sqlite3_value *pa
 void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
+  tsx_address member = {0};
+  const bool named = count == 3 && sqlite3_value_type(values[2]) != SQLITE_NULL;
   int code = open_group(context, values[0], &t, &error);
-  if (code == TSR_OK) code = add_member(&t, context, values[1], count == 3 ? values[2] : NULL, &error);
+  if (code == TSR_OK) code = add_member(&t, context, values[1], named ? text_of(values[2]) : NULL, &member, &error);
+  tsx_address_close(&member);
   tsx_target_close(&t);
   tsx_function_end(context, "tessera_add_member", code, &error);
+}
+
+static int drop_member(sqlite3_context *context, sqlite3_value **values, tsx_target *t, tsr_error *error) {
+  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(open_group(context, values[0], t, error));
+  return tsr_group_remove(t->group, text_of(values[1]), error);
 }
 
 /* tessera_drop_member(group, name) */
 void tsx_drop_member(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_target t = {0};
-  int code = check_text(values[1], "the name", &error);
-  if (code == TSR_OK) code = open_group(context, values[0], &t, &error);
-  if (code == TSR_OK) code = tsr_group_remove(t.group, text_of(values[1]), &error);
+  const int code = drop_member(context, values, &t, &error);
   tsx_target_close(&t);
   tsx_function_end(context, "tessera_drop_member", code, &error);
 }
@@ -527,20 +572,22 @@ static int take_drop_option(void *argument, unsigned option, const tsx_option_va
   return TSR_OK;
 }
 
-/* tessera_drop(path[, options]): returns the number of arrays and groups that were dropped. */
-void tsx_drop(sqlite3_context *context, int count, sqlite3_value **values) {
+static int drop_what_is_at(dropping *d, int count, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   static const tsx_option_spec specs[] = {{"members", TSX_TAKES_FLAG, 0, 0, NULL}};
   static const tsx_option_list list = TSX_OPTION_LIST(specs);
+  TSX_TRY(tsx_address_open(d->connection, values[0], NULL, NULL, NULL, address, error));
+  TSX_TRY(refuse_table(address, "DROP TABLE drops it; for an array in a directory expected its path", error));
+  if (count > 1) TSX_TRY(tsx_options_read(d->connection->db, values[1], &list, take_drop_option, d, error));
+  return drop_at(d, address->path, error);
+}
+
+/* tessera_drop(path[, options]): returns the number of arrays and groups that were dropped. */
+void tsx_drop(sqlite3_context *context, int count, sqlite3_value **values) {
   dropping d = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   tsx_address address = {0};
   tsx_connection_add_table(d.connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_open(d.connection, values[0], NULL, NULL, NULL, &address, &error);
-  if (code == TSR_OK)
-    code = refuse_table(&address, "DROP TABLE drops it; for an array in a directory expected its path", &error);
-  if (code == TSR_OK && count > 1)
-    code = tsx_options_read(d.connection->db, values[1], &list, take_drop_option, &d, &error);
-  if (code == TSR_OK) code = drop_at(&d, address.path, &error);
+  const int code = drop_what_is_at(&d, count, values, &address, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)d.dropped);
   forget_found(&d);
   sqlite3_free(d.paths);

@@ -6,8 +6,8 @@
  * can evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
  * compile_depth stops a query that reads itself.
  *
- * Sections: the text for SQLite's parser, the table in FROM, the query, what the authorizer hides, columns, constants
- * and values. */
+ * Sections: the text for SQLite's parser, the table in FROM, the query, compiled texts that are kept, what the
+ * authorizer hides, columns, constants and values. */
 #include "query/query_internal.h"
 
 #include <limits.h>
@@ -174,17 +174,15 @@ static int compile_find(const tsx_connection *connection, const char *home, cons
 
 /* Refuses a FROM that does not name an array; the message says what the name is. */
 static int refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
-  static const char *const kinds[] = {"a table of SQLite's", "an array that is not open",
+  static const char *const kinds[] = {"an SQLite table", "an array that is not open",
                                       "a tessera_query: join it, or select from it in a view",
                                       "a table of another module"};
   const char *table = query->select.source.table;
   tsx_table_kind kind = TSX_TABLE_OTHER;
   const int code = found && !view ? tsx_table_kind_find(query, schema, table, &kind, error) : TSR_OK;
   if (code < 0) return code;
-  return tsx_fail(error, TSR_ERROR, "FROM wants a table of tessera's: '%s' is %s", table,
-                  !found ? "none"
-                  : view ? "a view"
-                         : kinds[kind]);
+  if (!found) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
+  return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
 }
 
 int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name,
@@ -253,9 +251,10 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     int code = join->source.path ? 1
                                  : compile_find(query->connection, home, join->source.schema, join->source.table,
                                                 &schema, &view, error);
-    if (code >= 0 && (!code || view))
-      code = tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is %s",
-                      join->source.table, view ? "a view" : "none");
+    if (!code) code = tsx_fail(error, TSR_ERROR, "no such table: %s", join->source.table);
+    if (code > 0 && view)
+      code = tsx_fail(error, TSR_ERROR, "JOIN needs an SQLite table, an array or a tessera_query: '%s' is a view",
+                      join->source.table);
     if (code > 0 && join->source.path) {
       code = tsx_join_look(query, join, error);
     } else if (code > 0) {
@@ -284,7 +283,7 @@ static int compile_depth(const tsx_connection *connection, const char *home, con
     if (!strcmp(c->text, text) && !sqlite3_stricmp(c->home, home))
       return tsx_fail(error, TSR_ERROR, "the query reads itself");
   if (depth < COMPILE_DEPTH_MAX) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "more than %d queries, of which each joins the next", COMPILE_DEPTH_MAX);
+  return tsx_fail(error, TSR_ERROR, "more than %d queries that join one another", COMPILE_DEPTH_MAX);
 }
 
 static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
@@ -359,7 +358,7 @@ static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
     code = fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
   const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
   for (uint32_t i = 0; i < 4 && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_replaced(constants[i]), "a constant is wanted here", error);
+    code = fail_aggregate(s, compile_replaced(constants[i]), "expected a constant", error);
   for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++)
     code = fail_aggregate(s, compile_nested(s->items[i].tree), within, error);
   for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
@@ -375,8 +374,8 @@ static int syntax_error(const tsx_query *query, const char *text, const tsx_pars
   if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
   else if (doubt->begin)
     tsx_expr_fail(&query->select, doubt->begin, doubt->end, "not evaluated over columns: ",
-                  doubt->word ? "as a name it stands in double quotes"
-                              : "a part of SQLite's grammar that tessera_query lacks",
+                  doubt->word ? "put it in double quotes to use it as a name"
+                              : "tessera_query lacks this part of SQLite's grammar",
                   error);
   return error->code;
 }
@@ -404,13 +403,11 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
 
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error) {
-  *query = (tsx_query){.connection = connection};
-  int code = compile_depth(connection, home, text, error);
-  if (code < 0) return code;
+  *query = (tsx_query){.connection = connection, .home = home};
+  TSX_TRY(compile_depth(connection, home, text, error));
   const tsx_compiling compiling = {.outer = connection->compiling, .home = home, .text = text};
-  query->home = home;
   connection->compiling = &compiling;
-  code = compile_select(query, home, text, error);
+  const int code = compile_select(query, home, text, error);
   connection->compiling = compiling.outer;
   return code;
 }
@@ -419,7 +416,197 @@ void tsx_query_release(tsx_query *query) {
   tsx_joined_release(query);
   if (query->held) query->held->cursors--;
   tsx_select_free(&query->select);
+  tsx_compiled_drop(query->compiled);
   *query = (tsx_query){0};
+}
+
+/* ---- Compiled texts that are kept -------------------------------------------------------------------------------- */
+
+/* A tessera_query is compiled at each xBestIndex and xFilter, so its table keeps what does not change: the trees with
+ * their names resolved. A query of a kept text has a copy of the tsx_select with an arena of its own: everything that a
+ * run allocates goes there, and the trees are only read. What a kept text depends on:
+ *
+ *   - the tables that its names mean: the schema versions of the databases in which they are looked up. That is the
+ *     home; for temp it is every database, but only temp and main if nothing is attached, and with attached databases
+ *     nothing is kept. A rolled back version may come again with another schema. So nothing is kept or used again
+ *     while a write transaction is open.
+ *   - the columns of its arrays: each is still the same connected table, and shows the same schema.
+ *   - what is at a path: it still leads to the same registered table, which stands for its array's newest schema.
+ *
+ * A kept text does not hold the registered table of a path (only queries do), so the registry may remove it at any
+ * time. Scalar subqueries put the value of each run into the tree, so a text that has any is not kept. */
+
+#define COMPILED_SOURCES  (1 + TSX_JOINS_MAX)
+#define COMPILED_VERSIONS 2
+
+typedef struct compiled_version { /* of a database's schema */
+  sqlite3_stmt *read;
+  int64_t seen;
+} compiled_version;
+
+typedef struct compiled_array { /* of FROM or JOIN; serial 0: not an array */
+  uint64_t serial;
+  const tsr_schema *schema;
+} compiled_array;
+
+struct tsx_compiled {
+  uint32_t references; /* the table's, and one of each query */
+  tsx_select select;
+  bool over_groups, as_declared;
+  compiled_version versions[COMPILED_VERSIONS];
+  compiled_array arrays[COMPILED_SOURCES]; /* the one in FROM, then those of the joins */
+};
+
+void tsx_compiled_drop(tsx_compiled *compiled) {
+  if (!compiled || --compiled->references) return;
+  for (int i = 0; i < COMPILED_VERSIONS; i++) sqlite3_finalize(compiled->versions[i].read);
+  tsx_select_free(&compiled->select);
+  sqlite3_free(compiled);
+}
+
+bool tsx_query_is_as_declared(const tsx_query *query) { return query->compiled && query->compiled->as_declared; }
+
+void tsx_query_set_as_declared(tsx_query *query) {
+  if (query->compiled) query->compiled->as_declared = true;
+}
+
+/* Returns false if a schema version does not tell which tables the names of a query mean. */
+static bool versions_suffice(const tsx_connection *connection, const char *home) {
+  if (sqlite3_txn_state(connection->db, NULL) == SQLITE_TXN_WRITE) return false;
+  if (sqlite3_stricmp(home, "temp") != 0) return true;
+#if SQLITE_VERSION_NUMBER >= 3039000
+  return sqlite3_libversion_number() >= 3039000 && !sqlite3_db_name(connection->db, 2);
+#else
+  return false;
+#endif
+}
+
+/* Reads a schema version. Returns false if the host does not let us, or on any other error. */
+static bool version_read(const compiled_version *version, int64_t *now) {
+  const bool known = sqlite3_step(version->read) == SQLITE_ROW;
+  if (known) *now = sqlite3_column_int64(version->read, 0);
+  return sqlite3_reset(version->read) == SQLITE_OK && known;
+}
+
+static bool version_open(const tsx_connection *connection, const char *database, compiled_version *version) {
+  char *text = sqlite3_mprintf("PRAGMA \"%w\".schema_version", database);
+  const int code = text ? sqlite3_prepare_v3(connection->db, text, -1, SQLITE_PREPARE_PERSISTENT, &version->read, NULL)
+                        : SQLITE_NOMEM;
+  sqlite3_free(text);
+  return code == SQLITE_OK && version_read(version, &version->seen);
+}
+
+/* Begins to keep a text that is about to be compiled. Returns NULL if that is not possible now. */
+static tsx_compiled *compiled_begin(const tsx_connection *connection, const char *home) {
+  tsx_compiled *compiled = versions_suffice(connection, home) ? sqlite3_malloc64(sizeof *compiled) : NULL;
+  if (!compiled) return NULL;
+  memset(compiled, 0, sizeof *compiled);
+  compiled->references = 1;
+  bool known = version_open(connection, home, &compiled->versions[0]);
+  if (known && !sqlite3_stricmp(home, "temp")) known = version_open(connection, "main", &compiled->versions[1]);
+  if (known) return compiled;
+  tsx_compiled_drop(compiled);
+  return NULL;
+}
+
+static bool compiled_versions_hold(const tsx_compiled *compiled, const tsx_connection *connection, const char *home) {
+  bool same = versions_suffice(connection, home);
+  for (int i = 0; i < COMPILED_VERSIONS && same; i++) {
+    int64_t now;
+    if (compiled->versions[i].read)
+      same = version_read(&compiled->versions[i], &now) && now == compiled->versions[i].seen;
+  }
+  return same;
+}
+
+/* Moves the trees of a query that has just been compiled to `compiled`, which the query then shares. */
+static void compiled_finish(tsx_compiled *compiled, tsx_query *query) {
+  const tsx_select *s = &query->select;
+  compiled->arrays[0] = (compiled_array){query->table->serial, query->table->schema};
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    const tsx_source *source = &s->joins[j].source;
+    const tsx_table *table =
+        s->joins[j].is_array ? tsx_table_connected(query->connection, source->schema, source->table) : NULL;
+    if (table) compiled->arrays[1 + j] = (compiled_array){table->serial, table->schema};
+  }
+  compiled->over_groups = query->over_groups;
+  compiled->select = query->select;
+  query->select.arena = (tsx_arena){0};
+  query->compiled = compiled;
+  compiled->references++;
+}
+
+/* Finds the table of an array. Returns 1 if it is the same as when the text was compiled, else 0. */
+static int compiled_array_find(const tsx_connection *connection, const compiled_array *array, tsx_table **table,
+                               tsr_error *error) {
+  tsx_table *t = connection->tables.arrays;
+  while (t && t->serial != array->serial) t = t->next;
+  *table = t;
+  if (!t) return 0;
+  TSX_TRY(tsx_table_ready(t, error));
+  return t->schema == array->schema;
+}
+
+/* Returns 1 if the source is no path, or a path that still leads to the same table; else 0. */
+static int compiled_path_holds(tsx_connection *connection, const char *home, const tsx_source *source,
+                               tsr_error *error) {
+  const char *name = NULL;
+  if (!source->path) return 1;
+  const int code = tsx_path_table(connection, home, source->path, &name, error);
+  return code <= 0 ? code : !strcmp(name, source->table);
+}
+
+/* Makes a query of a kept text. Returns 1; 0 if the text must be compiled again. */
+static int compiled_use(tsx_compiled *compiled, const char *home, tsx_query *query, tsr_error *error) {
+  tsx_connection *connection = query->connection;
+  const tsx_select *s = &compiled->select;
+  tsx_table *table = NULL, *joined;
+  int code = compiled_versions_hold(compiled, connection, home);
+  if (code > 0) code = compiled_path_holds(connection, home, &s->source, error);
+  for (uint32_t j = 0; j < s->join_count && code > 0; j++)
+    code = compiled_path_holds(connection, home, &s->joins[j].source, error);
+  if (code <= 0) return code;
+  TSX_TRY(compile_prepare(connection, s->prepared, NULL, error));
+  code = compiled_array_find(connection, &compiled->arrays[0], &table, error);
+  for (uint32_t j = 0; j < s->join_count && code > 0; j++)
+    if (compiled->arrays[1 + j].serial)
+      code = compiled_array_find(connection, &compiled->arrays[1 + j], &joined, error);
+  if (code <= 0) return code;
+  query->select = *s;
+  query->select.arena = (tsx_arena){0};
+  query->compiled = compiled;
+  compiled->references++;
+  query->table = table;
+  query->over_groups = compiled->over_groups;
+  if (s->source.path && (query->held = table->registered)) query->held->cursors++;
+  return 1;
+}
+
+/* Compiles the text, and keeps it in *kept if that is possible. */
+static int compile_and_keep(tsx_query *query, const char *home, const char *text, tsx_compiled **kept,
+                            tsr_error *error) {
+  tsx_compiled *fresh = compiled_begin(query->connection, home);
+  const int code = compile_select(query, home, text, error);
+  if (fresh && code == TSR_OK && !query->select.subquery_count) {
+    compiled_finish(fresh, query);
+    tsx_compiled_drop(*kept);
+    *kept = fresh;
+  } else {
+    tsx_compiled_drop(fresh);
+  }
+  return code;
+}
+
+int tsx_query_compile_kept(tsx_connection *connection, const char *home, const char *text, tsx_compiled **kept,
+                           tsx_query *query, tsr_error *error) {
+  *query = (tsx_query){.connection = connection, .home = home};
+  TSX_TRY(compile_depth(connection, home, text, error));
+  const tsx_compiling compiling = {.outer = connection->compiling, .home = home, .text = text};
+  connection->compiling = &compiling;
+  int code = *kept ? compiled_use(*kept, home, query, error) : 0;
+  if (code == 0) code = compile_and_keep(query, home, text, kept, error);
+  connection->compiling = compiling.outer;
+  return code < 0 ? code : TSR_OK;
 }
 
 /* ---- What the host's authorizer hides ---------------------------------------------------------------------------- */
@@ -533,7 +720,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   sqlite3_finalize(statement);
   *declaration = sqlite3_str_finish(out);
   if (!*declaration || !known) return tsx_out_of_memory(error);
-  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "the number of columns is not the one that SQLite finds");
+  return same ? TSR_OK : tsx_fail(error, TSR_ERROR, "SQLite finds a different number of columns");
 }
 
 /* ---- Constants and values ---------------------------------------------------------------------------------------- */

@@ -74,7 +74,8 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   join->is_query = kind == TSX_TABLE_QUERY;
   join->is_array = kind == TSX_TABLE_ARRAY;
   if (kind != TSX_TABLE_OTHER) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "JOIN wants a table of SQLite's, an array or a tessera_query: '%s' is another",
+  return tsx_fail(error, TSR_ERROR,
+                  "JOIN needs an SQLite table, an array or a tessera_query: '%s' is a table of another module",
                   join->source.table);
 }
 

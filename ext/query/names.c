@@ -238,8 +238,9 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
     static const char *const rowids[] = {"rowid", "oid", "_rowid_"};
     for (int i = 0; i < 3; i++)
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, rowids[i]))
-        return tsx_expr_fail(s, tree->begin, tree->end, "not evaluated over columns: ",
-                             "hidden columns; a time is written as in FROM t('2024-06-01')", scope->error);
+        return tsx_expr_fail(s, tree->begin, tree->end,
+                             "not evaluated over columns: ", "hidden columns; write a time as in FROM t('2024-06-01')",
+                             scope->error);
   }
   if (names_joined(scope, tree)) return names_collated(scope, tree);
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
@@ -616,7 +617,7 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
     code = names_resolve(&scope, constants[i]);
     if (code == TSR_OK && (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate))
       code = tsx_expr_fail(select, constants[i]->begin, constants[i]->end,
-                           "not evaluated over columns: ", "a constant is wanted here", error);
+                           "not evaluated over columns: ", "expected a constant", error);
   }
   return code == TSR_OK ? names_groups(&scope) : code;
 }

@@ -1008,7 +1008,7 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   parse_merge(&p);
   const char *begin = p.last_end = p.token.text;
   if (!take(&p, "SELECT"))
-    return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+    return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT, not '%.*s'",
                     (int)(p.token.size < 40 ? p.token.size : 40), p.token.text);
   select->distinct = take(&p, "DISTINCT");
   if (!select->distinct) take(&p, "ALL");

@@ -1,5 +1,5 @@
-/* query_internal.h: what the files of tessera_query share. A query is a SELECT over an array, compiled for each
- * statement:
+/* query_internal.h: what the files of tessera_query share. A query is a SELECT over an array. Its text is compiled
+ * once; each statement then plans and runs it:
  *
  *   parse.c         text -> expression trees
  *   names.c         resolves names, and finds which columns each tree depends on
@@ -320,10 +320,14 @@ typedef struct tsx_compiling { /* a query that is being compiled or evaluated; `
   const char *home, *text;
 } tsx_compiling;
 
+/* A compiled text that later statements use again (compile.c). Its trees never change. */
+typedef struct tsx_compiled tsx_compiled;
+
 typedef struct tsx_query {
   tsx_connection *connection;
   const char *home; /* the argument of tsx_query_compile; borrowed */
-  tsx_select select;
+  tsx_select select; /* its arena has all memory of this run; the trees may belong to `compiled` */
+  tsx_compiled *compiled; /* one reference, or NULL */
   const tsx_snapshot *shown; /* the snapshot that is read; borrowed; NULL in tsx_run_check */
   tsx_table *table; /* the table in FROM; borrowed: valid while the statement runs */
   struct tsx_registered *held; /* the table, if it is a path: stays registered until the query is released */
@@ -378,6 +382,17 @@ static inline const tsx_expr *tsx_expr_meaning(const tsx_expr *tree) {
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error);
 void tsx_query_release(tsx_query *query);
+
+/* Like tsx_query_compile, for the same home and text each time. Uses the compiled text in *kept again if nothing that
+ * it depends on has changed, and replaces it otherwise; *kept is NULL at first. SQLite prepares the text each time, so
+ * the host's authorizer is always asked. The caller calls tsx_compiled_drop for *kept. */
+int tsx_query_compile_kept(tsx_connection *connection, const char *home, const char *text, tsx_compiled **kept,
+                           tsx_query *query, tsr_error *error);
+void tsx_compiled_drop(tsx_compiled *compiled); /* NULL is allowed */
+
+/* Whether the columns of the query's compiled text are known to be the ones that its table has declared. */
+bool tsx_query_is_as_declared(const tsx_query *query);
+void tsx_query_set_as_declared(tsx_query *query);
 
 /* Gives the registered table of a path, as tsx_path_table does. Returns 0, too, if a table or view has this name. */
 int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name, tsr_error *error);

@@ -1,8 +1,8 @@
 /* query_table.c: the virtual table module tessera_query: CREATE VIRTUAL TABLE q USING tessera_query(SELECT ...).
  *
  * The shadow table NAME_config keeps the column declaration made at CREATE, so that a table whose array is missing
- * still connects and can be dropped. The query is compiled again for each statement, since arrays and tables may have
- * changed; if its columns have changed, the scan fails.
+ * still connects and can be dropped. The table keeps the compiled query for the next statements, and compiles it again
+ * when arrays or tables have changed; if its columns have changed, the scan fails.
  *
  * xBestIndex collects the outer statement's constraints that can be pushed down into a plan. idxNum is the number of
  * the plan in the table's list; idxStr describes for EXPLAIN QUERY PLAN what is evaluated where.
@@ -50,6 +50,7 @@ typedef struct tsx_query_table {
   tsx_connection *connection;
   char *schema_name, *name;
   char *text; /* the SELECT */
+  tsx_compiled *compiled; /* of `text`, or NULL */
   char *declaration;
   uint64_t memory_bytes;
   unsigned threads;
@@ -110,10 +111,10 @@ static int query_arguments(tsx_query_table *table, int count, const char *const 
     const int known = read_option(table, arguments[i], &seen, error);
     if (known < 0) return known;
     if (known) continue;
-    return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted, not '%.*s'",
+    return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT, not '%.*s'",
                     (int)strcspn(arguments[i], " \t\r\n"), arguments[i]);
   }
-  if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: a SELECT is wanted");
+  if (i >= count) return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT");
   sqlite3_str *out = sqlite3_str_new(NULL);
   for (int first = i; i < count; i++) sqlite3_str_appendf(out, "%s%s", i > first ? ", " : "", arguments[i]);
   table->text = sqlite3_str_finish(out);
@@ -126,6 +127,7 @@ static int query_disconnect(sqlite3_vtab *vtab) {
   tsx_query_table *table = (tsx_query_table *)vtab, **link = &table->connection->tables.queries;
   while (*link && *link != table) link = &(*link)->next;
   if (*link) *link = table->next;
+  tsx_compiled_drop(table->compiled);
   tsx_connection_remove_table(table->connection);
   tsx_connection_drop(table->connection);
   sqlite3_free(table->schema_name);
@@ -419,7 +421,8 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_query query;
   outer_plan plan;
   memset(&plan, 0, sizeof plan);
-  const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &query, &error);
+  const int code =
+      tsx_query_compile_kept(table->connection, table->schema_name, table->text, &table->compiled, &query, &error);
   for (int i = 0; i < info->nConstraint && code == TSR_OK && plan.count < TERMS_MAX; i++)
     plan_take(&plan, info, i, &query);
   info->idxStr = code == TSR_OK ? explain(&plan, &query) : sqlite3_mprintf("");
@@ -527,9 +530,10 @@ static int query_next(sqlite3_vtab_cursor *cursor) {
                                                         : SQLITE_OK;
 }
 
-/* Checks, once per cursor, that the columns are still as declared. */
+/* Checks, once per cursor and compilation, that the columns are still as declared. */
 static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error *error) {
   char *now = NULL;
+  c->checked |= tsx_query_is_as_declared(&c->query);
   if (c->checked) return TSR_OK;
   int code = tsx_query_declare(&c->query, &now, error);
   if (code == TSR_OK && strcmp(now, table->declaration) != 0 && table->part)
@@ -539,12 +543,14 @@ static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error 
     code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.source.table,
                     table->name);
   c->checked = code == TSR_OK;
+  if (c->checked) tsx_query_set_as_declared(&c->query);
   sqlite3_free(now);
   return code;
 }
 
 static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *error) {
-  const int code = tsx_query_compile(table->connection, table->schema_name, table->text, &c->query, error);
+  const int code =
+      tsx_query_compile_kept(table->connection, table->schema_name, table->text, &table->compiled, &c->query, error);
   c->query.exact = table->part != NULL;
   c->query.memory_bytes = table->memory_bytes;
   c->query.threads = table->threads;

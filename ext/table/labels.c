@@ -485,7 +485,7 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
   if (state->users == 0) {
     state->since = since;
     state->as_of = as_of;
-    code = tsr_label_look(state->index, since, as_of, error);
+    code = tsr_label_set_times(state->index, since, as_of, error);
     if (code == TSR_OK && label->other) code = renew_label(table, label, error);
   }
   if (code < 0) return code;

@@ -601,6 +601,7 @@ static int make_table(tsx_connection *connection, int count, const char *const *
   tsx_connection_add_table(connection);
   table->next = connection->tables.arrays;
   connection->tables.arrays = table;
+  table->serial = ++connection->tables.serial;
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);

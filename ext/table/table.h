@@ -281,6 +281,7 @@ typedef struct tsx_table {
   sqlite3_vtab base;
   struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
+  uint64_t serial; /* no other table that this connection has connected has the same; from 1 */
   char *schema_name, *name; /* database and name of the SQL table */
   char *home; /* the database that relative paths are relative to: schema_name, or SCHEMA for the path db:SCHEMA.NAME */
   char *path; /* of the array: from tsx_path_resolve, or db:SCHEMA.NAME in the database */

@@ -379,7 +379,7 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
   slice->nothing |= is_json_nothing(row, TSX_SLICE);
   if (slice->nothing) return TSR_OK;
   int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
-  if (code == TSR_OK) code = tsr_label_look(index, labels->since, labels->as_of, error);
+  if (code == TSR_OK) code = tsr_label_set_times(index, labels->since, labels->as_of, error);
   if (code == TSR_OK) {
     const tsr_field *field = tsr_label_field(index);
     if (!field->cell_size)

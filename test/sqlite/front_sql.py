@@ -267,7 +267,7 @@ def test_what_stays_with_rows():
             ("SELECT day, max(v) FROM cube", "a column beside min or max: SQLite may take it from another row"),
             ("SELECT count(*) FROM big WHERE u > '5'", "a UINT64 in WHERE may compare with text as a number"),
             ("SELECT group_concat(n) FROM cube", "group_concat() is not among the functions of tessera_query"),
-            ("SELECT count(*) FROM towns", "FROM wants a table of tessera's: 'towns' is a table of SQLite's"),
+            ("SELECT count(*) FROM towns", "not a tessera table: 'towns' is an SQLite table"),
             ("SELECT max(n) FROM cube WHERE day = :d", "has parameters, and no values were given")]:
         found = explain(db, text)
         same(len(found), 1, text)
@@ -355,7 +355,7 @@ def test_scalar_subqueries():
     parts(db)
     same_rows(db, "SELECT sum(n) FROM cube WHERE n * 2 > (SELECT max(n * 9223372036854775807) FROM cube)")
     same(parts(db), (0, 1), "the subquery leaves 64 bits")
-    for text, why in [("SELECT sum(n) FROM cube c WHERE n = (SELECT max(n) FROM cube WHERE day = c.day)", "no such column: c.day"), ("SELECT sum(n) FROM cube WHERE n < (SELECT x FROM towns)", "FROM wants a table of tessera's"),
+    for text, why in [("SELECT sum(n) FROM cube c WHERE n = (SELECT max(n) FROM cube WHERE day = c.day)", "no such column: c.day"), ("SELECT sum(n) FROM cube WHERE n < (SELECT x FROM towns)", "not a tessera table"),
                       ("SELECT sum(n) FROM cube WHERE n > (SELECT CAST(max(n) / 2 AS TEXT) FROM cube)", "a scalar subquery with CAST"), ("SELECT sum(n) FROM cube WHERE n > (SELECT n FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
                       ("SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM cube GROUP BY day)", "a scalar subquery is an aggregate without GROUP BY"), ("SELECT sum(n) FROM cube WHERE n > (SELECT x + 0 * max(v) FROM cube)", "a scalar subquery is an aggregate without GROUP BY"),
                       ("SELECT sum(n) FILTER (WHERE n > (SELECT 1 FROM cube)) FROM cube", "subqueries"), ("WITH c AS (SELECT 5 AS n) SELECT sum(n) FROM cube WHERE n > (SELECT max(n) FROM c)", "no such table: c"),
@@ -492,18 +492,18 @@ def test_texts_that_are_refused():
     cube(db)
     db.query("CREATE TABLE t(a)")
     for text, message in [
-            ("DELETE FROM t", "tessera_sql: a SELECT is wanted, not 'DELETE'"), ("", "tessera_sql: a SELECT is wanted"), (" -- x\n;", "tessera_sql: a SELECT is wanted"),
-            ("WITH c AS (SELECT 1) DELETE FROM t", "tessera_sql: a SELECT is wanted, not 'DELETE'"), ("PRAGMA x", "tessera_sql: a SELECT is wanted, not 'PRAGMA'"),
+            ("DELETE FROM t", "tessera_sql: expected a SELECT, not 'DELETE'"), ("", "tessera_sql: expected a SELECT"), (" -- x\n;", "tessera_sql: expected a SELECT"),
+            ("WITH c AS (SELECT 1) DELETE FROM t", "tessera_sql: expected a SELECT, not 'DELETE'"), ("PRAGMA x", "tessera_sql: expected a SELECT, not 'PRAGMA'"),
             ("SELECT 1; SELECT 2", "tessera_sql: one statement only: 'SELECT 2'"), ("SELECT count(*) FROM cube;;DROP TABLE t", "tessera_sql: one statement only: 'DROP TABLE t'"),
             ("SELECT * FROM nosuch", "no such table: nosuch"), ("SELECT nosuch(n) FROM cube", "no such function: nosuch"), ("SELECT (1", "incomplete input"),
-            ("SELECT 'a", "unrecognized token: \"'a\""), ("SELECT count(*) FROM cube GROUP BY", "incomplete input"), ("CREATE TABLE t2(a)", "a SELECT is wanted, not 'CREATE'"),
-            ("INSERT INTO t VALUES(1)", None), ("INSERT INTO cube SELECT 1, 1, 1, 1", "a SELECT is wanted, not 'INSERT' into the array cube"), ("EXPLAIN DELETE FROM t", "a SELECT is wanted, not 'DELETE'"),
-            ("(SELECT 1)", "a SELECT is wanted, not '('")]:
+            ("SELECT 'a", "unrecognized token: \"'a\""), ("SELECT count(*) FROM cube GROUP BY", "incomplete input"), ("CREATE TABLE t2(a)", "expected a SELECT, not 'CREATE'"),
+            ("INSERT INTO t VALUES(1)", None), ("INSERT INTO cube SELECT 1, 1, 1, 1", "expected a SELECT, not 'INSERT' into the array cube"), ("EXPLAIN DELETE FROM t", "expected a SELECT, not 'DELETE'"),
+            ("(SELECT 1)", "expected a SELECT, not '('")]:
         if message:
             check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
-    for value, message in [(None, "a text is wanted: a SELECT"), (5, "a text is wanted: a SELECT"), (b"SELECT 1", "a text is wanted"), ("SELECT 1\0; DROP TABLE t", "the text has a NUL after 8 bytes")]:
+    for value, message in [(None, "expected a text: a SELECT"), (5, "expected a text: a SELECT"), (b"SELECT 1", "expected a text"), ("SELECT 1\0; DROP TABLE t", "the text has a NUL after 8 bytes")]:
         check_contains(db.error("SELECT tessera_sql(?)", (value,)).text, message)
-    check_contains(db.error("SELECT tessera_sql()").text, "a text is wanted")
+    check_contains(db.error("SELECT tessera_sql()").text, "expected a text")
     db.query("CREATE VIEW w AS SELECT tessera_sql('SELECT 1')")
     check_contains(db.error("SELECT * FROM w").text, "unsafe use of tessera_sql")
     db.query("CREATE VIEW w2 AS SELECT * FROM tessera_select('SELECT 1')")
@@ -681,11 +681,11 @@ def test_select():
     same(db.query("SELECT c1 FROM tessera_select('WITH RECURSIVE n(n) AS (VALUES(1) UNION ALL SELECT n + 1 FROM n) SELECT n FROM n') LIMIT 3"), [(1,), (2,), (3,)], "LIMIT stops it")
     same(db.query("SELECT t.label, s.c1 FROM towns t, tessera_select('SELECT max(n) FROM cube WHERE x = ?', t.x) s ORDER BY 2"), [("one", 111), ("2", 112), (None, 113)])
     for text, message in [("INSERT INTO towns SELECT 1, 2", "tessera_select: 'INSERT' writes"), ("CREATE TABLE a AS SELECT 1", "tessera_select: 'CREATE' writes"), ("SELECT ?", "tessera_select: 1 parameters, 0 values"),
-                          ("DROP TABLE towns", "tessera_select: a SELECT is wanted, not 'DROP'"), ("SELECT 1; SELECT 2", "tessera_select: one statement only"), ("SELECT * FROM nosuch", "tessera_select: no such table: nosuch")]:
+                          ("DROP TABLE towns", "tessera_select: expected a SELECT, not 'DROP'"), ("SELECT 1; SELECT 2", "tessera_select: one statement only"), ("SELECT * FROM nosuch", "tessera_select: no such table: nosuch")]:
         check_contains(db.error("SELECT row FROM tessera_select(?)", (text,)).text, message)
     check_contains(db.error("SELECT c2 FROM tessera_select('SELECT 1')").text, "tessera_select: no column c2: the text has 1")
     check_contains(db.error("SELECT c65 FROM tessera_select('SELECT 1')").text, "no such column: c65")
-    check_contains(db.error("SELECT * FROM tessera_select").text, "tessera_select: a text is wanted")
+    check_contains(db.error("SELECT * FROM tessera_select").text, "tessera_select: expected a text")
     nested = "SELECT 1"
     for _ in range(8):
         nested = "SELECT c1 FROM tessera_select(" + host.literal(nested) + ")"

@@ -36,8 +36,8 @@ MOST = 6   # failures that a test collects before it gives up
 
 OVERFLOW = re.compile(r"integer overflow|INTEGER (past 2\^53 )?in one branch|past the integers of SQL|a year outside")
 JOIN_REFUSED = re.compile(r"more than one row for a coordinate|compares a number with text|in one branch, |INTEGER in one row, REAL or TEXT in another|many coordinates|more than \d+ coordinates|the combinations of the values by which .* do not fit into memory_mb")
-REFUSED = re.compile(r"not evaluated over columns: |neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |FROM wants a table of tessera's|"
-                     r"a SELECT is wanted|has values that cannot be compared|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
+REFUSED = re.compile(r"not evaluated over columns: |neither a key of GROUP BY nor in an aggregate|compares a number with text|in one branch, |not a tessera table|no such tessera table|"
+                     r"expected a SELECT|has values that cannot be compared|parameters are not allowed in tessera_query|nested deeper than|more than \d+ |too many |no such column: |no such function: ")
 
 
 def attempt(db, sql):

@@ -644,12 +644,12 @@ CASE(tsr_label_open_array) {
     tsr_label_close(index);                                                                                            \
   }
 CASE_OF_LABEL(tsr_label_read, false, 0, TSR_TIME_NOW)
-CASE_OF_LABEL(tsr_label_look, false, 0, TSR_TIME_NOW)
+CASE_OF_LABEL(tsr_label_set_times, false, 0, TSR_TIME_NOW)
 CASE_OF_LABEL(tsr_label_coordinate_of, true, "c", 1, (uint8_t[8]){0})
 
 CASE(tsr_label_load) {
   tsr_label_index *index = index_of(false);
-  ok(tsr_label_look(index, 0, TSR_TIME_NOW, &error));
+  ok(tsr_label_set_times(index, 0, TSR_TIME_NOW, &error));
   TELL(tsr_label_load(index, e));
   tsr_label_close(index);
 }
@@ -1068,7 +1068,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \
   X(tsr_reader_find) X(tsr_reader_column) X(tsr_block_cells) X(tsr_block_read) X(tsr_block_read_nulls) X(tsr_arrow_open) X(tsr_arrow_open_path) X(tsr_arrow_schema) X(tsr_aggregate_open) X(tsr_expression_types) X(tsr_query_start) \
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
-  X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_look) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
+  X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_set_times) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
