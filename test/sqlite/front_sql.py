@@ -274,6 +274,12 @@ def test_what_stays_with_rows():
         same(found[0][:2], (text, "rows"), text)
         check_contains(found[0][2], why)
         same(sql(db, text), text)
+    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2)")
+    db.query("CREATE TABLE digits(t)")
+    db.query("INSERT INTO digits VALUES('5'), (7), (NULL)")
+    for text in ("SELECT * FROM digits LEFT JOIN (SELECT u FROM big WHERE n + 1 > 1) s ON s.u = t", "SELECT * FROM (SELECT u, count(*) FROM big GROUP BY u) WHERE u = '5'"):   # the array, which SQLite may ask, compares a UINT64 with digits
+        check_contains(explain(db, text)[1][2], "a UINT64 may compare with text as a number in the statement around")
+        same_rows(db, text)
     text = "SELECT 'é', (SELECT count(*) FROM cube c WHERE c.x = towns.x), (SELECT day FROM cube GROUP BY day) FROM towns"
     same([row[1] for row in explain(db, text)], ["rows"] * 3)
     check_contains(explain(db, text)[1][2], "no such column: towns.x")
