@@ -267,3 +267,16 @@ bool tsx_script_has_with(const tsx_script *script, const char *name) {
     if (tsx_script_names(script, script->with[i], name)) return true;
   return false;
 }
+
+bool tsx_script_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
+  static const char *const words[] = {"END", "NULL", "ISNULL", "NOTNULL", "TRUE", "FALSE", NULL};
+  if (end - first < 2) return false;
+  const tsx_token *last = &s->tokens[end - 1].token, *before = &s->tokens[end - 2].token;
+  if (tsx_token_is(before, "AS")) return true;
+  if (last->kind != TSX_TOKEN_WORD && last->kind != TSX_TOKEN_NAME && last->kind != TSX_TOKEN_STRING) return false;
+  for (const char *const *word = words; *word; word++)
+    if (tsx_token_is(last, *word)) return false;
+  if (before->kind == TSX_TOKEN_WORD && !tsx_token_reserved(before)) return true;
+  return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
+         before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
+}

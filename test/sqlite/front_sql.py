@@ -11,8 +11,8 @@ import random
 import host
 from host import Database, Error, check_contains, same
 from queries import OVERFLOW, arrays, attempt
-from query_arrays import own_rows
-from query_texts import Writer, dressed
+from query_arrays import INT, REAL, own_rows
+from query_texts import Writer, bare_number, dressed
 
 ROUNDS = int(os.environ.get("ROUNDS", 1))
 TEXTS = int(os.environ.get("TEXTS", 25))
@@ -81,9 +81,42 @@ def of_json(text):
 # ---- Texts -----------------------------------------------------------------------------------------------------------------
 
 
+def windowed(r, q):
+    """Returns the grouped query with window functions, and whether its rows have an order; None if it has too little for them. What they order by is exact, and a
+    window in which rows are counted is ordered by all keys: ties and the last digits of sums must not decide."""
+    keys = [i.sql for i in q.items[:len(q.keys)]]
+    exact = [i.sql for i in q.items if i.how == "exact" and not bare_number(i.sql)] + ["count(*)"]
+    numbers = [i.sql for i in q.items if i.how == "exact" and i.kind in (INT, REAL)] + ["count(*)"]
+    if not (q.groups and keys) or any(bare_number(k) for k in keys) or any(i.how == "libm" for i in q.items):
+        return None
+    total = ", ".join(r.sample(keys, len(keys)))
+    terms = ", ".join(r.choice(exact) + r.choice(["", " DESC", " ASC"]) for _ in range(r.randrange(1, 3)))
+    part = r.choice(["", f"PARTITION BY {r.choice(keys)} ", f"PARTITION BY {r.choice(exact)}, {r.choice(keys)} "])
+    frame = r.choice(["", " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", " ROWS UNBOUNDED PRECEDING", " GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES"])
+    number = r.choice(numbers)
+    windows = [f"{r.choice(['rank()', 'dense_rank()', 'percent_rank()', 'cume_dist()'])} OVER ({part}ORDER BY {terms})", f"count(*) OVER ({part.strip()})", f"max({number}) OVER ({part}ORDER BY {terms})",
+               f"row_number() OVER ({part}ORDER BY {total}{frame})", f"{r.choice(['lag', 'lead', 'first_value', 'last_value'])}({r.choice(exact)}) OVER ({part}ORDER BY {total}{frame})", f"min({number}) FILTER (WHERE {r.choice(exact)} IS NOT NULL) OVER ({part}ORDER BY {total}{frame})",
+               f"ntile({r.randrange(1, 5)}) OVER w", f"CASE WHEN count(*) > avg(count(*)) OVER ({part.strip()}) THEN 1 ELSE {number} END", f"sum(count(*)) OVER (w{r.choice(['', ' ROWS 3 PRECEDING', ' GROUPS CURRENT ROW'])}) * 2"]
+    chosen = [window + r.choice(["", f" AS w{n}"]) for n, window in enumerate(r.sample(windows, r.randrange(1, 4)))]
+    items = [i.text() for i in q.items] + chosen
+    if r.random() < 0.3 and all(not k.strip().isdigit() for k in q.keys):   # between the items
+        r.shuffle(items)
+        q.order, q.limit, q.ordered = [], "", False
+    parts = ["SELECT " + ", ".join(items)] + [part for part in q.parts()[2:] if not part.startswith(("ORDER BY", "LIMIT"))]
+    if "w" in "".join(chosen):
+        parts.append(f"WINDOW w AS (ORDER BY {total})")
+    if q.order:
+        parts.append("ORDER BY " + ", ".join(q.order))
+    return " ".join(parts + ([q.limit] if q.limit else [])), q.ordered
+
+
 def shaped(r, q, text):
     """Returns a statement around the text of a query, and whether its rows have an order."""
     n = len(q.items)
+    around = windowed(r, q) if r.random() < 0.3 else None
+    q.windows = around is not None
+    if around:
+        return (dressed(r, around[0]), around[1]) if r.random() < 0.7 else (f"WITH c AS ({dressed(r, around[0])}\n) SELECT * FROM c", False)
     names = ", ".join(f"a{i}" for i in range(n))
     first = f"a{r.randrange(n)}"
     shapes = [
@@ -118,7 +151,7 @@ def shaped(r, q, text):
 
 class Tally:
     def __init__(self):
-        self.texts = self.grouped = self.taken = self.errors = 0
+        self.texts = self.grouped = self.taken = self.windows = self.split = self.errors = 0
         self.failures = []
 
 
@@ -131,6 +164,8 @@ def wrong_with(db, q, text, ordered, tally):
     rewritten = rewritten[0][0][0]
     tally.grouped += q.groups
     tally.taken += q.groups and "tessera:" in rewritten
+    tally.windows += q.windows
+    tally.split += q.windows and "tessera:" in rewritten
     got = attempt(db, rewritten)
     if isinstance(wanted, Error):
         tally.errors += 1
@@ -191,11 +226,11 @@ def differential(name, transaction=False, read_only=False):
             if transaction:
                 db.query("ROLLBACK")
         db.close()
-    print(f"  {name}: {tally.texts} texts with SEED={SEED}; {100 * tally.taken // max(tally.grouped, 1)} % of {tally.grouped} grouped ones run over columns, {tally.errors} errors of SQLite")
+    print(f"  {name}: {tally.texts} texts with SEED={SEED}; {100 * tally.taken // max(tally.grouped, 1)} % of {tally.grouped} grouped ones run over columns, {tally.split} of {tally.windows} with windows, {tally.errors} errors of SQLite")
     if tally.failures:
         raise AssertionError(f"{len(tally.failures)} failures\n" + "\n".join(tally.failures[:6]))
-    if tally.taken * 100 < tally.grouped * 60:
-        raise AssertionError("less than 60 % of the grouped texts run over columns")
+    if tally.taken * 100 < tally.grouped * 60 or tally.split * 100 < tally.windows * 45:
+        raise AssertionError("less than 60 % of the grouped texts, or 45 % of those with windows, run over columns")
 
 
 def test_differential():
@@ -416,6 +451,39 @@ def test_ctes_that_only_rename():
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
         same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
         same(sql(db, text).count('"tessera:'), count, sql(db, text))
+
+
+def test_windows_around_groups():
+    """Window functions of a grouped SELECT: the groups run over columns, the windows are SQLite's."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT day, count(*) AS k, rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day", "SELECT day, sum(n), rank() OVER (ORDER BY sum(n) DESC) AS r FROM cube GROUP BY day ORDER BY r LIMIT 3",
+                 "SELECT day / 3, x % 2 AS odd, sum(n) AS s, dense_rank() OVER (PARTITION BY x % 2 ORDER BY sum(n), day / 3) FROM cube GROUP BY 1, odd", "SELECT day, sum(sum(n)) OVER (ORDER BY day ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM cube GROUP BY day",
+                 "SELECT day, lag(max(v), 1, -1) OVER w AS before, lead(min(v)) OVER w, first_value(day) OVER (w ROWS UNBOUNDED PRECEDING) FROM cube GROUP BY day WINDOW w AS (ORDER BY day)",
+                 "SELECT day, count(*) FILTER (WHERE v > 2) AS c, sum(count(*) FILTER (WHERE v > 2)) FILTER (WHERE day % 2) OVER (ORDER BY day) AS run FROM cube GROUP BY day HAVING count(*) > 3 ORDER BY run DESC, day",
+                 "SELECT DISTINCT ntile(3) OVER (ORDER BY day) AS t FROM cube GROUP BY day ORDER BY t", "SELECT row_number() OVER () FROM cube GROUP BY day, x", "SELECT rank() OVER (ORDER BY sum(n)) FROM cube", "SELECT max(n), sum(max(n)) OVER () + 1 FROM cube WHERE v > 1",
+                 "SELECT c.day AS d, round(100.0 * sum(c.n) / sum(sum(c.n)) OVER (), 2) AS share FROM cube AS c WHERE c.x > 2 GROUP BY c.day ORDER BY share DESC, d", "SELECT label, sum(n), row_number() OVER (ORDER BY sum(n) DESC) FROM cube JOIN towns USING(x) GROUP BY label",
+                 "SELECT day % 4 k, avg(v) a, percent_rank() OVER (PARTITION BY day % 4 ORDER BY x) p FROM cube GROUP BY day % 4, x ORDER BY k, x", "SELECT * FROM (SELECT day, rank() OVER (ORDER BY sum(n)) AS r, sum(n) FROM cube GROUP BY day) WHERE r < 4",
+                 "WITH w AS (SELECT day AS d, cume_dist() OVER (ORDER BY count(*), day DESC) AS c FROM cube WHERE n > 20 GROUP BY day) SELECT d, c FROM w WHERE c > 0.5 UNION ALL SELECT 1, 2", "SELECT day, sum(v) - lag(sum(v)) OVER (ORDER BY day) FROM cube GROUP BY day ORDER BY 2",
+                 "WITH c AS (SELECT day / 2 AS k, n * 2 AS w FROM cube WHERE v > 1) SELECT k, sum(w), rank() OVER (ORDER BY sum(w) DESC) FROM c GROUP BY k", "SELECT day, count(*) AS k, sum(n) OVER (ORDER BY day) FROM (SELECT day, n FROM cube) GROUP BY day, n",
+                 "SELECT day, CASE WHEN sum(n) > avg(sum(n)) OVER () THEN 'high' ELSE 'low' END, CAST(count(*) AS TEXT) || rank() OVER (ORDER BY day) FROM cube GROUP BY day", "SELECT n, v, count(*) OVER (PARTITION BY day) FROM cube GROUP BY n, v, day",
+                 "SELECT day, sum(n), sum(max(sum(n), 500)) OVER (ORDER BY day) FROM cube GROUP BY day HAVING avg(v) > (SELECT avg(v) FROM cube)", "SELECT day AS \"a b\", max(n) AS m, max(max(n)) OVER (PARTITION BY day > 5 ORDER BY \"day\" RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) FROM cube GROUP BY \"a b\" ORDER BY m DESC"):
+        check_contains(same_rows(db, text), '"tessera:')
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same(got[1], wanted[1], sql(db, text))
+        if "ORDER BY" in text.rsplit(")", 1)[-1]:
+            same(got[0], wanted[0], text)
+    for text in ("SELECT n, rank() OVER (ORDER BY n) FROM cube", "SELECT day, max(x), n, rank() OVER (ORDER BY n) FROM cube GROUP BY day", "SELECT day, group_concat(day) AS g, rank() OVER (ORDER BY group_concat(day)) FROM cube GROUP BY day",
+                 "SELECT day, rank() OVER (ORDER BY (SELECT max(n) FROM cube)) FROM cube GROUP BY day", "SELECT *, rank() OVER (ORDER BY day) FROM cube GROUP BY day, x", "SELECT day, rank() OVER (ORDER BY sum(n)) FROM cube GROUP BY day LIMIT 2", "SELECT day, rank() OVER (ORDER BY x) FROM cube GROUP BY day",
+                 "SELECT label, (SELECT rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day) FROM towns", "SELECT day AS row, sum(n), rank() OVER (ORDER BY sum(n) ROWS CURRENT ROW) FROM cube GROUP BY day", "SELECT n AS day, sum(v), rank() OVER (ORDER BY day) FROM cube GROUP BY n, cube.day"):
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        same("rank() OVER (ORDER BY" in sql(db, text), True, text)
+    found = explain(db, "SELECT day, count(*) AS k, rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day")
+    same([found[0][1], "windows" in found[0][2]], ["columns", True], found)
+    for text, message in [("SELECT day, rank() OVER (ORDER BY nosuch) FROM cube GROUP BY day", "no such column: nosuch"), ("SELECT day, rank() OVER w FROM cube GROUP BY day", "no such window: w"), ("SELECT day, rank() OVER () AS r FROM cube GROUP BY r", "misuse of aliased window function r"),
+                          ("SELECT rank() OVER (ORDER BY day", "incomplete input"), ("SELECT day, nosuch() OVER () FROM cube GROUP BY 1", "no such function: nosuch")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
 
 
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
