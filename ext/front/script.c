@@ -54,22 +54,30 @@ static const char *script_tokens(tsx_script *s, bool *sound) {
 }
 
 /* Matches the parentheses; an open one keeps the one before it in its match meanwhile. Returns false if some do not
- * match. */
+ * match: these have none. */
 static bool script_match(tsx_script *s) {
   uint32_t open = TSX_SCRIPT_NONE;
+  bool sound = true;
   for (uint32_t i = 0; i < s->token_count; i++) {
     if (script_is(s, i, "(")) {
       s->tokens[i].match = open;
       open = i;
     } else if (script_is(s, i, ")")) {
-      if (open == TSX_SCRIPT_NONE) return false;
+      sound &= open != TSX_SCRIPT_NONE;
+      if (open == TSX_SCRIPT_NONE) continue;
       const uint32_t before = s->tokens[open].match;
       s->tokens[open].match = i;
       s->tokens[i].match = open;
       open = before;
     }
   }
-  return open == TSX_SCRIPT_NONE;
+  sound &= open == TSX_SCRIPT_NONE;
+  while (open != TSX_SCRIPT_NONE) {
+    const uint32_t before = s->tokens[open].match;
+    s->tokens[open].match = TSX_SCRIPT_NONE;
+    open = before;
+  }
+  return sound;
 }
 
 /* ---- SELECTs ----------------------------------------------------------------------------------------------------- */

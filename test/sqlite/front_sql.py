@@ -572,7 +572,7 @@ def test_texts_that_are_refused():
             ("SELECT * FROM nosuch", "no such table: nosuch"), ("SELECT nosuch(n) FROM cube", "no such function: nosuch"), ("SELECT (1", "incomplete input"),
             ("SELECT 'a", "unrecognized token: \"'a\""), ("SELECT count(*) FROM cube GROUP BY", "incomplete input"), ("CREATE TABLE t2(a)", "a SELECT is wanted, not 'CREATE'"),
             ("INSERT INTO t VALUES(1)", None), ("INSERT INTO cube SELECT 1, 1, 1, 1", "a SELECT is wanted, not 'INSERT' into the array cube"), ("EXPLAIN DELETE FROM t", "a SELECT is wanted, not 'DELETE'"),
-            ("(SELECT 1)", "a SELECT is wanted, not '('")]:
+            ("(SELECT 1)", "a SELECT is wanted, not '('"), ("WITH c(a) AS (JELECT -(1 SELECT (2)) SELECT a FROM c", "near"), ("WITH c AS (SELECT (1)))) SELECT ((1)", "near"), ("SELECT (((1) + (2)", "incomplete input")]:
         if message:
             check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
     for value, message in [(None, "a text is wanted: a SELECT"), (5, "a text is wanted: a SELECT"), (b"SELECT 1", "a text is wanted"), ("SELECT 1\0; DROP TABLE t", "the text has a NUL after 8 bytes")]:
