@@ -527,7 +527,13 @@ def test_paths_in_from():
                           ("SELECT nosuch FROM 'sub/cube'", "no such column: nosuch")]:
         check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
     db.query("SELECT tessera_create_group('group')")
-    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: name one of its arrays")
+    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: attach it")
+    db.query("SELECT tessera_create_group('group/inside'), tessera_add_member('group', 'group/inside', 'deep'), tessera_add_member('group/inside', 'sub/cube', 'c'), tessera_add_member('group/inside', 'group', 'around')")
+    db.query("SELECT tessera_add_member('group', 'bare', 'bé')")
+    same(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "tessera_sql: 'group' is a group: attach it, or name one of its arrays: bé, deep/c")
+    for n in range(12):
+        db.query("SELECT tessera_add_member('group/inside', 'sub/cube', ?)", (f"d{n:02}",))
+    check_contains(db.error("SELECT tessera_npy('SELECT sum(n) FROM ''group''')").text, "'group' is a group: attach it, or name one of its arrays: bé, deep/c, " + ", ".join(f"deep/d{n:02}" for n in range(8)) + ", ...")
     db.query(f"SELECT tessera_restrict('{os.path.join(host.FOLDER, 'group')}')")
     check_contains(db.error("SELECT tessera_sql('SELECT max(n) FROM ''sub/cube''')").text, "group")
     os.chdir("/")
