@@ -66,8 +66,9 @@ typedef struct tsx_script { /* the arena of the caller owns the lists */
   tsx_script_select *selects; /* [select_count], each before those inside it */
   uint32_t select_count;
   uint32_t *with; /* [with_count]: tokens that name CTEs */
-  uint32_t *bodies; /* [with_count]: the parenthesis of the CTE's SELECT, if every SELECT behind it sees the CTE, and it
-                       has no list of columns; else TSX_SCRIPT_NONE */
+  uint32_t *bodies; /* [with_count]: the parenthesis of the CTE's SELECT, if every SELECT behind it sees the CTE; else
+                       TSX_SCRIPT_NONE */
+  uint32_t *lists; /* [with_count]: the parenthesis of its list of columns, or TSX_SCRIPT_NONE */
   uint32_t with_count;
   uint32_t target, target_schema; /* of INSERT INTO: the tokens of the table and its schema, or TSX_SCRIPT_NONE */
   const char *writes; /* "INSERT" or "CREATE", or NULL */

@@ -287,26 +287,86 @@ static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query,
   return code < 0 ? code : 1;
 }
 
+#define WITH_DEPTH 8u /* CTEs of CTEs */
+
+static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char **behind);
+
+/* Appends the items of a CTE's SELECT with the names in the list of columns that begins at the token `list`. Returns
+ * false if they cannot be renamed one by one. */
+static bool rewrite_rename(const rewriter *r, const tsx_script_select *select, uint32_t list, sqlite3_str *out) {
+  const tsx_script *s = &r->out->script;
+  uint32_t name = list + 1, first = select->first + 1;
+  if (tsx_token_is(&s->tokens[first].token, "DISTINCT")) return false;
+  for (uint32_t i = first; i <= select->from; i++) {
+    const bool last = i == select->from;
+    if (s->tokens[i].match != TSX_SCRIPT_NONE && s->tokens[i].match > i && !last) i = s->tokens[i].match;
+    if (!last && !tsx_token_is(&s->tokens[i].token, ",")) continue;
+    uint32_t stop = i;
+    if (i == first || name >= s->tokens[list].match || tsx_token_is(&s->tokens[i - 1].token, "*")) return false;
+    if (tsx_script_has_alias(s, first, i)) stop = tsx_token_is(&s->tokens[i - 2].token, "AS") ? i - 2 : i - 1;
+    const char *begin = tsx_script_begin(s, first), *end = tsx_script_end(s, stop);
+    sqlite3_str_appendf(out, "%s%.*s AS %.*s", first == select->first + 1 ? "" : ", ", (int)(end - begin), begin,
+                        (int)s->tokens[name].token.size, s->tokens[name].token.text);
+    if (!last && !tsx_token_is(&s->tokens[name + 1].token, ",")) return false;
+    name += 2;
+    first = i + 1;
+  }
+  return name == s->tokens[list].match + 1;
+}
+
+/* Appends the SELECT of a CTE, with CTEs that it reads in place, and with the names of its list of columns. Returns false
+ * if it has a list, and no items that can be renamed. */
+static bool rewrite_body(rewriter *r, uint32_t body, uint32_t list, uint32_t depth, sqlite3_str *out) {
+  const tsx_script *s = &r->out->script;
+  const char *begin = tsx_script_begin(s, body + 1), *end = tsx_script_end(s, s->tokens[body].match);
+  const tsx_script_select *select = NULL;
+  for (uint32_t i = 0; i < s->select_count && !select; i++)
+    if (s->selects[i].first == body + 1 && s->selects[i].end == s->tokens[body].match) select = &s->selects[i];
+  if (!select || select->from + 1 >= select->end) {
+    sqlite3_str_append(out, begin, (int)(end - begin));
+    return list == TSX_SCRIPT_NONE;
+  }
+  const char *at = tsx_script_begin(s, select->from + 1), *behind = at, *from = tsx_script_begin(s, select->from);
+  const char *source = rewrite_source(r, select->from + 1, depth + 1, &behind);
+  if (list == TSX_SCRIPT_NONE) {
+    sqlite3_str_append(out, begin, (int)(at - begin));
+  } else {
+    sqlite3_str_appendall(out, "SELECT ");
+    if (!rewrite_rename(r, select, list, out)) return false;
+    sqlite3_str_appendchar(out, 1, ' ');
+    sqlite3_str_append(out, from, (int)(at - from));
+  }
+  if (source) sqlite3_str_appendall(out, source);
+  sqlite3_str_append(out, behind, (int)(end - behind));
+  return true;
+}
+
 /* Returns the SELECT of the CTE that token `at` of FROM names, with parentheses and a name behind them; NULL if it names
  * something else, or if memory is exhausted. *behind: what follows the name. */
-static char *rewrite_source(rewriter *r, uint32_t at, const char **behind) {
+static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char **behind) {
   const tsx_script *s = &r->out->script;
-  uint32_t body = TSX_SCRIPT_NONE, count = 0;
+  uint32_t with = TSX_SCRIPT_NONE, count = 0;
   const tsx_token *token = &s->tokens[at].token, *next = &s->tokens[at + 1].token;
   char *name = tsx_arena_take(&r->out->arena, token->size + 1);
   if (!name) tsx_out_of_memory(r->error);
-  if (!name || token->kind == TSX_TOKEN_MARK) return NULL;
+  if (!name || token->kind == TSX_TOKEN_MARK || depth == WITH_DEPTH) return NULL;
   tsx_token_copy(token, name);
   for (uint32_t i = 0; i < s->with_count; i++)
-    if (tsx_script_names(s, s->with[i], name) && count++ == 0) body = s->bodies[i];
-  if (count != 1 || body == TSX_SCRIPT_NONE || s->tokens[body].match > at) return NULL;
+    if (tsx_script_names(s, s->with[i], name) && count++ == 0) with = i;
+  const uint32_t body = count == 1 ? s->bodies[with] : TSX_SCRIPT_NONE;
+  if (body == TSX_SCRIPT_NONE || s->tokens[body].match > at) return NULL;
   if (tsx_token_is(next, ".") || tsx_token_is(next, "(")) return NULL;
   const bool alias = tsx_token_is(next, "AS") || next->kind == TSX_TOKEN_NAME || next->kind == TSX_TOKEN_STRING ||
                      (next->kind == TSX_TOKEN_WORD && !tsx_token_reserved(next));
-  const char *first = tsx_script_begin(s, body), *end = tsx_script_end(s, s->tokens[body].match + 1);
   sqlite3_str *out = sqlite3_str_new(NULL);
   *behind = token->text + token->size;
-  sqlite3_str_append(out, first, (int)(end - first));
+  sqlite3_str_appendchar(out, 1, '(');
+  if (!rewrite_body(r, body, s->lists[with], depth, out)) {
+    sqlite3_free(sqlite3_str_finish(out));
+    *behind = token->text;
+    return NULL;
+  }
+  sqlite3_str_appendchar(out, 1, ')');
   if (!alias) sqlite3_str_appendf(out, " AS \"%w\"", name);
   return rewrite_keep(r, sqlite3_str_finish(out));
 }
@@ -320,7 +380,7 @@ static char *rewrite_spell(rewriter *r, const tsx_script_select *select, const t
   const bool from = select->from + 1 < select->end;
   if (!from && in_place) return NULL;
   const char *at = from ? tsx_script_begin(s, select->from + 1) : end, *behind = at;
-  if (in_place && !(source = rewrite_source(r, select->from + 1, &behind))) return NULL;
+  if (in_place && !(source = rewrite_source(r, select->from + 1, 0, &behind))) return NULL;
   sqlite3_str *out = sqlite3_str_new(NULL);
   if (windows->head) {
     sqlite3_str_appendf(out, "%s ", windows->head);

@@ -155,13 +155,13 @@ static uint32_t script_with(script_reader *r, uint32_t i, uint32_t end, uint32_t
     const uint32_t number = s->with_count++;
     s->with[number] = i++;
     s->bodies[number] = TSX_SCRIPT_NONE;
-    const bool listed = script_opens(s, i);
-    if (listed) i = s->tokens[i].match + 1;
+    s->lists[number] = script_opens(s, i) ? i : TSX_SCRIPT_NONE;
+    if (script_opens(s, i)) i = s->tokens[i].match + 1;
     if (script_is(s, i, "AS")) i++;
     if (script_is(s, i, "NOT")) i++;
     if (script_is(s, i, "MATERIALIZED")) i++;
     if (!script_opens(s, i)) return i;
-    if (parent == TSX_SCRIPT_NONE && r->depth == 1 && !listed) s->bodies[number] = i;
+    if (parent == TSX_SCRIPT_NONE && r->depth == 1) s->bodies[number] = i;
     script_query(r, i + 1, s->tokens[i].match, parent, TSX_PLACE_WITH);
     i = s->tokens[i].match + 1;
     if (!script_is(s, i, ",")) return i;
@@ -248,7 +248,8 @@ int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *s, tsr_error
   s->selects = tsx_arena_take(arena, room * sizeof *s->selects);
   s->with = tsx_arena_take(arena, room * sizeof *s->with);
   s->bodies = tsx_arena_take(arena, room * sizeof *s->bodies);
-  if (!s->tokens || !s->selects || !s->with || !s->bodies) return tsx_out_of_memory(error);
+  s->lists = tsx_arena_take(arena, room * sizeof *s->lists);
+  if (!s->tokens || !s->selects || !s->with || !s->bodies || !s->lists) return tsx_out_of_memory(error);
   const char *more = script_tokens(s, &sound);
   sound &= script_match(s);
   const uint32_t begin = script_prefix(s), first = script_behind_with(s, begin);

@@ -136,6 +136,12 @@ def shaped(r, q, text):
         renamed = "SELECT " + ", ".join(f"{i.sql} AS a{m}" for m, i in enumerate(q.items)) + f" FROM {q.source}" + (f" WHERE {q.where}" if q.where else "")
         other = f"a{r.randrange(n)}"
         q.groups = True
+        choice = r.random()
+        if choice < 0.2:
+            renamed = f"SELECT {other} AS {first}, {first} AS {other} FROM ({renamed}) AS i WHERE i.{other} IS NOT NULL OR {first} > 1" if first != other else f"SELECT * FROM ({renamed}) WHERE {first} IS NOT NULL"
+        elif choice < 0.35:
+            bare = "SELECT " + ", ".join(i.text() for i in q.items) + f" FROM {q.source}" + (f" WHERE {q.where}" if q.where else "")
+            return f"WITH c({', '.join(f'a{m}' for m in range(n))}) AS ({bare}), d AS (SELECT *, {first} AS z FROM c WHERE {other} <> 7) SELECT {first}, count(*), max(z) FROM d GROUP BY {first}", False
         if r.random() < 0.3:
             return f"WITH c AS ({renamed}) SELECT s.{first}, count(*), min({other}) FROM c AS s WHERE {other} IS NOT NULL GROUP BY 1", False
         return r.choice([f"SELECT {first}, count(*), min({other}), max({other}) FROM ({renamed}) GROUP BY 1",
@@ -418,6 +424,8 @@ def test_subqueries_that_only_rename():
                  "SELECT * FROM (SELECT day AS d, v * 2 AS w FROM cube) WHERE w + d > 8", "SELECT sum(n) FROM (SELECT * FROM cube) WHERE v > 1", "SELECT day, sum(n) FROM (SELECT *, n AS m FROM cube WHERE x < 5) q WHERE m > 7 GROUP BY day",
                  "SELECT label, sum(w) FROM (SELECT x AS place, n + 1 AS w FROM cube) s JOIN towns ON towns.x = s.place GROUP BY label", "SELECT k, sum(n) FROM (SELECT 5 AS k, n, day FROM cube) GROUP BY k, day",
                  "SELECT sum(n) FROM (SELECT n FROM cube WHERE n > (SELECT avg(n) FROM cube)) WHERE n < 100", "SELECT max(n) AS n FROM (SELECT v AS n, n AS v FROM cube) WHERE v > 3", "SELECT day FROM (SELECT day / 2 AS day, n FROM cube) WHERE day = 3 AND n % 2 = 0",
+                 "SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "SELECT k, sum(w), max(q.w) FROM (SELECT a + 1 AS k, b * 2 AS w FROM (SELECT day / 2 AS a, n + x AS b FROM (SELECT * FROM cube WHERE v > 1) WHERE n < 100) AS i WHERE i.a > 0) AS q WHERE w > 30 GROUP BY k",
+                 "SELECT label, sum(s.n) FROM (SELECT * FROM cube) s JOIN towns ON towns.x = s.x GROUP BY label", "SELECT n, count(*) FROM (SELECT v AS n, n AS v FROM (SELECT n AS v, v AS n FROM cube c WHERE c.n > 3 AND c.v < 90) WHERE n > 1) WHERE v > 2 GROUP BY n",
                  "SELECT k + 1, count(*) FROM (SELECT day / 3 AS k, n * 2 FROM cube) GROUP BY k + 1", "SELECT s.*, count(*) FROM (SELECT day, x AS \"a b\" FROM cube) AS s GROUP BY 1, \"a b\""):
         same(explain(db, text)[0][1], "columns", text)
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
@@ -427,11 +435,14 @@ def test_subqueries_that_only_rename():
         same([row[1] for row in db.query("PRAGMA table_info(q)")], wanted[1] or [row[1] for row in db.query("PRAGMA table_info(q)")], text)
         db.query("DROP TABLE q")
     for text, why in [("SELECT sum(n) FROM (SELECT n FROM cube LIMIT 5)", "'(SELECT n FROM cube LIMIT 5)' (character 20): subqueries"), ("SELECT sum(n) FROM (SELECT DISTINCT n FROM cube)", "subqueries"), ("SELECT sum(m) FROM (SELECT max(n) AS m FROM cube)", "do more than rename, compute and filter"),
-                      ("SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
+                      ("SELECT sum(n) FROM (SELECT n FROM (SELECT DISTINCT n FROM cube))", "subqueries"), ("SELECT sum(a) FROM " + "(SELECT a + 1 AS a FROM " * 9 + "(SELECT n AS a FROM cube)" + ")" * 9, "subqueries"),
+                      ("SELECT sum(a) FROM " + "(SELECT a = a AND a = a AND a = a AND a = a AS a FROM " * 5 + "(SELECT n % 2 AS a FROM cube)" + ")" * 5, "with what its names stand for, it is too large"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
                       ("SELECT k, n, max(v) FROM (SELECT day k, n, v FROM cube) GROUP BY k", "a column beside min or max"), ("SELECT sum(n) FROM (SELECT n FROM cube JOIN towns USING(x))", "subqueries")]:
         row = explain(db, text)[0]
         same(row[1], "rows", text)
         check_contains(row[2], why)
+        same_rows(db, text)
+    for text in ("SELECT \"?\", count(*) FROM (SELECT * FROM (SELECT n + 1 FROM cube)) GROUP BY 1", "SELECT \"n + 1\", count(*) FROM (SELECT * FROM (SELECT n + 1 FROM cube)) GROUP BY 1"):   # a string, and a column named after its words
         same_rows(db, text)
     for text, message in [("SELECT v FROM (SELECT n FROM cube) GROUP BY 1", "no such column: v"), ("SELECT cube.n, count(*) FROM (SELECT n FROM cube) GROUP BY 1", "no such column: cube.n"), ("SELECT sum(n) FROM (SELECT n FROM cube", "incomplete input"),
                           ("SELECT rowid FROM (SELECT n FROM cube) GROUP BY 1", "")]:
@@ -440,17 +451,21 @@ def test_subqueries_that_only_rename():
 
 
 def test_ctes_that_only_rename():
-    """So is a CTE of the statement, wherever it stands in FROM; names that hide it, lists of columns and recursion stay."""
+    """So is a CTE of the statement, wherever it stands in FROM, also in another CTE; names that hide it and recursion stay."""
     db = Database()
     cube(db)
     for text, count in [("WITH c AS (SELECT day / 3 AS k, n * 2 AS w FROM cube WHERE v > 1) SELECT k, sum(w) FROM c GROUP BY k", 1), ("WITH c AS (SELECT * FROM cube), d AS (SELECT max(n) AS m FROM c) SELECT c.day, count(*) FROM c WHERE c.n > 3 GROUP BY 1 UNION ALL SELECT m, 1 FROM d", 2),
                         ("WITH c AS (SELECT n FROM cube) SELECT sum(n) FROM c AS z WHERE z.n > 5", 1), ("WITH c AS MATERIALIZED (SELECT x, n FROM cube) SELECT label, sum(n) FROM \"C\" JOIN towns USING(x) GROUP BY 1", 1),
-                        ("WITH c AS (SELECT n FROM cube WHERE x > 2) SELECT (SELECT max(n) FROM c), n FROM c WHERE n * 2 > 190", 1), ("WITH c AS (SELECT n FROM cube), e AS (SELECT n + 1 AS n FROM c) SELECT sum(n) FROM e", 0),
-                        ("WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT sum(n) FROM c", 0), ("WITH c AS (SELECT n FROM cube) SELECT max(n) FROM (WITH c AS (SELECT 3 AS n) SELECT n FROM c)", 0), ("WITH c(q) AS (SELECT n FROM cube) SELECT max(q) FROM c", 0),
+                        ("WITH c AS (SELECT n FROM cube WHERE x > 2) SELECT (SELECT max(n) FROM c), n FROM c WHERE n * 2 > 190", 1), ("WITH c AS (SELECT n FROM cube), e AS (SELECT n + 1 AS n FROM c) SELECT sum(n) FROM e", 1), ("WITH a AS (SELECT * FROM cube WHERE v > 1), b AS (SELECT day / 3 AS k, n * 2 AS w FROM a AS i WHERE i.x > 2), c AS (SELECT k, w - 1 AS w FROM b) SELECT k, count(*), rank() OVER (ORDER BY sum(w)) FROM c GROUP BY k", 1),
+                        ("WITH c(k, \"a b\") AS (SELECT day / 2, n AS m FROM cube WHERE n > 5), d(q) AS (SELECT \"a b\" + k FROM c) SELECT (SELECT max(q) FROM d), k, sum(\"a b\") FROM c GROUP BY k", 1), ("WITH c(a, b) AS (SELECT n AS b, v AS a FROM cube WHERE a > 1) SELECT sum(a), sum(b) FROM c", 0), ("WITH c(a, b) AS (SELECT * FROM towns) SELECT max(a) FROM c", 0), ("WITH c(a, b, c, d) AS (SELECT * FROM cube) SELECT max(d) FROM c", 0),
+                        ("WITH c(a, b) AS (SELECT max(n, x), coalesce(v, 1.5) FROM cube) SELECT sum(b) FROM c WHERE a > 4", 1), ("WITH a(n) AS (SELECT x FROM cube), b(x) AS (SELECT n FROM a) SELECT x, count(*) FROM b GROUP BY x", 1), ("WITH a AS (SELECT n FROM b), b AS (SELECT n FROM cube) SELECT sum(n) FROM a", None),
+                        ("WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT sum(n) FROM c", 0), ("WITH c AS (SELECT n FROM cube) SELECT max(n) FROM (WITH c AS (SELECT 3 AS n) SELECT n FROM c)", 0), ("WITH c(q) AS (SELECT n FROM cube) SELECT max(q) FROM c", 1), ("WITH c(q) AS (SELECT DISTINCT n FROM cube) SELECT max(q) FROM c", 1),
                         ("WITH c AS (SELECT day, n FROM cube) SELECT a.day, sum(a.n) FROM c a JOIN c b ON a.day = b.day GROUP BY 1", 0), ("WITH cube2 AS (SELECT n FROM cube), cube AS (SELECT 5 AS n) SELECT sum(n) FROM cube2", 0)]:
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
         same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
-        same(sql(db, text).count('"tessera:'), count, sql(db, text))
+        same(sql(db, text).count('"tessera:') if count is not None else None, count, sql(db, text))
+    for text, message in [("WITH c(a, b) AS (SELECT n FROM cube) SELECT max(a) FROM c", "table c has 1 values for 2 columns"), ("WITH c(a) AS (SELECT n, v FROM cube) SELECT max(a) FROM c", "table c has 2 values for 1 columns"), ("WITH a AS (SELECT n FROM b), b AS (SELECT n FROM a) SELECT max(n) FROM a", "circular reference")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
 
 
 def test_windows_around_groups():
