@@ -394,7 +394,8 @@ static char *rewrite_spell(rewriter *r, const tsx_script_select *select, const t
   return rewrite_keep(r, sqlite3_str_finish(out));
 }
 
-/* Compiles a SELECT, or what stands for it. Returns 1, or 0 with *why, the reason of the first spelling. */
+/* Compiles a SELECT, or what stands for it. Returns 1, or 0 with *why: the reason of the first spelling; or, if the SELECT
+ * has windows, that of the grouped one, unless it counts the characters of that text. */
 static int rewrite_spellings(rewriter *r, uint32_t number, tsx_query *query, tsx_windows *windows, const char **why) {
   const tsx_script_select *select = &r->out->script.selects[number];
   const tsx_windows none = {0};
@@ -418,6 +419,7 @@ static int rewrite_spellings(rewriter *r, uint32_t number, tsx_query *query, tsx
     }
   }
   if (code > 0) *why = NULL;
+  else if (split && ignored && !strstr(ignored, "(character ")) *why = ignored;
   return code;
 }
 
@@ -440,7 +442,8 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   if (compiled) code = rewrite_inside(r, number, &part->detail);
   if (code > 0) code = rewrite_replace(r, number, &query, &windows);
   tsx_query_release(&query);
-  if (code == 0 && explains && !compiled) code = rewrite_reason(r, part, select->place, &part->detail);
+  const bool counts = part->detail && strstr(part->detail, "(character ");
+  if (code == 0 && explains && !compiled && counts) code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
 }
 

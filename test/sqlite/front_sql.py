@@ -319,6 +319,7 @@ def test_what_stays_with_rows():
     db.query("CREATE TABLE digits(t)")
     db.query("INSERT INTO digits VALUES('5'), (7), (NULL)")
     for text in ("SELECT * FROM digits LEFT JOIN (SELECT u FROM big WHERE n + 1 > 1) s ON s.u = t", "SELECT * FROM (SELECT u, count(*) FROM big GROUP BY u) WHERE u = '5'"):   # the array, which SQLite may ask, compares a UINT64 with digits
+        same(explain(db, "SELECT n, rank() OVER (ORDER BY n) FROM big WHERE u > '5' GROUP BY n")[0][2], "a UINT64 in WHERE may compare with text as a number")
         check_contains(explain(db, text)[1][2], "a UINT64 may compare with text as a number in the statement around")
         same_rows(db, text)
     text = "SELECT 'é', (SELECT count(*) FROM cube c WHERE c.x = towns.x), (SELECT day FROM cube GROUP BY day) FROM towns"
