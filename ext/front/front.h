@@ -3,6 +3,7 @@
  *   arguments.c   the text and the values of a call: writes the values into the text as literals
  *   script.c      finds the SELECTs of a statement, from its tokens
  *   suit.c        which compiled SELECTs are worth taking, and surely give SQLite's rows
+ *   windows.c     takes the window functions off a grouped SELECT
  *   rewrite.c     replaces these SELECTs by tables that evaluate them over columns
  *   sql.c         tessera_sql: returns the statement
  *   select.c      tessera_select: runs it
@@ -65,8 +66,9 @@ typedef struct tsx_script { /* the arena of the caller owns the lists */
   tsx_script_select *selects; /* [select_count], each before those inside it */
   uint32_t select_count;
   uint32_t *with; /* [with_count]: tokens that name CTEs */
-  uint32_t *bodies; /* [with_count]: the parenthesis of the CTE's SELECT, if every SELECT behind it sees the CTE, and it
-                       has no list of columns; else TSX_SCRIPT_NONE */
+  uint32_t *bodies; /* [with_count]: the parenthesis of the CTE's SELECT, if every SELECT behind it sees the CTE; else
+                       TSX_SCRIPT_NONE */
+  uint32_t *lists; /* [with_count]: the parenthesis of its list of columns, or TSX_SCRIPT_NONE */
   uint32_t with_count;
   uint32_t target, target_schema; /* of INSERT INTO: the tokens of the table and its schema, or TSX_SCRIPT_NONE */
   const char *writes; /* "INSERT" or "CREATE", or NULL */
@@ -86,6 +88,9 @@ bool tsx_script_has_with(const tsx_script *script, const char *name);
 /* Returns true if the token is a name, in quotes or not, that equals `name`. */
 bool tsx_script_names(const tsx_script *script, uint32_t token, const char *name);
 
+/* Returns true if the tokens [first, end) of an item of a SELECT end with an alias. */
+bool tsx_script_has_alias(const tsx_script *script, uint32_t first, uint32_t end);
+
 static inline const char *tsx_script_begin(const tsx_script *script, uint32_t token) {
   return script->tokens[token].token.text;
 }
@@ -103,6 +108,40 @@ const char *tsx_front_inexact(const tsx_query *query);
 
 /* Returns NULL if the compiled SELECT surely gives the rows that SQLite gives, and faster; else the reason. */
 const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place);
+
+/* ---- windows.c: window functions around groups ------------------------------------------------------------------- */
+
+typedef struct tsx_windows_column { /* an item of the SELECT, or a column of the grouped one; in tokens */
+  uint32_t first, stop, end; /* its expression is [first, stop), with the alias [first, end); stop 0: count(*) */
+  bool windows; /* an item: it has window functions */
+  bool own; /* it is no item, and gets an alias of its own */
+} tsx_windows_column;
+
+typedef struct tsx_windows_piece { /* words for which a column of the grouped SELECT stands */
+  const char *begin, *end;
+  uint32_t column;
+} tsx_windows_piece;
+
+typedef struct tsx_windows { /* the arena of the caller owns the lists */
+  const char
+      *head; /* of the grouped SELECT: SELECT and its columns; the words from FROM to the token `behind` follow */
+  const char *order; /* and this; or "" */
+  uint32_t behind;
+  tsx_windows_column *items, *columns; /* [item_count], [column_count]; column i is item i, if it has no windows */
+  uint32_t item_count, column_count;
+  tsx_windows_piece *pieces; /* [piece_count], in order of the text */
+  uint32_t piece_count;
+} tsx_windows;
+
+/* Splits a SELECT with window functions into a SELECT without them and the words around it. Returns 1; 0 if it has none,
+ * or words that this cannot split. */
+int tsx_windows_split(const tsx_script *script, const tsx_script_select *select, tsx_arena *arena, tsx_windows *windows,
+                      tsr_error *error);
+
+/* Returns the SELECT around the table that evaluates the grouped one, from sqlite3_malloc. `columns`: how each of its
+ * columns is spelled; `names`: those of the result's columns. */
+char *tsx_windows_around(const tsx_script *script, const tsx_script_select *select, const tsx_windows *windows,
+                         char *const *columns, char *const *names, const char *table);
 
 /* ---- rewrite.c: statements whose parts run over columns ---------------------------------------------------------- */
 

@@ -369,9 +369,23 @@ static int vcf_rename(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
   return TSR_OK;
 }
 
+/* Adds the table of the headers' fields. */
+static int vcf_add_fields(tsx_attachment *all, const char *path, tsr_error *error) {
+  const int code = tsx_members_add(all, sqlite3_mprintf("data/vcf_fields"), path, false, error);
+  if (code < 0) return code;
+  tsx_attach_table *fields = &all->tables[all->count - 1];
+  fields->module = "tessera_vcf_fields";
+  fields->semantics = "vcf";
+  fields->name = sqlite3_mprintf("vcf_fields");
+  return fields->name ? TSR_OK : tsx_out_of_memory(error);
+}
+
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
+  if (!find_table(all, "data"))
+    return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
+  int code = vcf_add_fields(all, find_table(all, "data")->path, error);
+  if (code < 0) return code;
   tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
-  if (!data) return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
   data->module = "tessera_vcf";
   data->semantics = "vcf";
   data->name = sqlite3_mprintf("variants");
@@ -379,9 +393,9 @@ static int vcf_apply(tsx_attachment *all, tsr_error *error) {
     headers->semantics = "vcf";
     headers->name = sqlite3_mprintf("samples");
   }
-  int code = data->name && (!headers || headers->name) ? TSR_OK : tsx_out_of_memory(error);
+  if (!data->name || (headers && !headers->name)) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < all->count && code == TSR_OK; i++)
-    if (!all->tables[i].missing && &all->tables[i] != data && &all->tables[i] != headers)
+    if (!all->tables[i].missing && !all->tables[i].module && &all->tables[i] != headers)
       code = vcf_rename(all, &all->tables[i], error);
   return code;
 }

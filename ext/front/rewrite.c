@@ -4,7 +4,8 @@
  *
  *   SELECT "k" AS "k", +"n" AS "n" FROM "tessera:9f0c2b7a51e04d38"
  *
- * and is not searched further. The rest of the text stays as it is, byte for byte, but for names: a column of a result
+ * and is not searched further. If a grouped SELECT has window functions, the table evaluates the groups, and SQLite the
+ * windows (windows.c). The rest of the text stays as it is, byte for byte, but for names: a column of a result
  * that has no alias is named after its words, and gets these words as an alias if they change.
  *
  * The + takes the affinity from a column that was an expression before. It also hides the column from pushdown, so it
@@ -99,13 +100,17 @@ static bool declared_next(tsx_tokens *tokens) {
   return false;
 }
 
+/* Returns true if the names of the columns of SELECT `number` are those of the statement's. */
+static bool rewrite_owns_names(const rewriter *r, uint32_t number, uint32_t items) {
+  return r->out->script.selects[number].place == TSX_PLACE_STATEMENT && r->plain && !r->out->script.writes &&
+         !sqlite3_stmt_isexplain(r->plain) && sqlite3_column_count(r->plain) == (int)items;
+}
+
 /* Makes the SELECT that takes the place of the SELECT `number`. */
 static char *rewrite_replacement(rewriter *r, uint32_t number, const tsx_query *query, const char *declaration,
                                  const char *name) {
   const tsx_script_select *select = &r->out->script.selects[number];
-  const bool own_names = select->place == TSX_PLACE_STATEMENT && r->plain && !r->out->script.writes &&
-                         !sqlite3_stmt_isexplain(r->plain) &&
-                         sqlite3_column_count(r->plain) == (int)query->select.item_count;
+  const bool own_names = rewrite_owns_names(r, number, query->select.item_count);
   const bool whole = select->place == TSX_PLACE_STATEMENT && !select->arm && !r->out->script.writes;
   const bool plus = !whole && (rewrite_is_compared(r, number) || rewrite_has_text(query));
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -121,6 +126,46 @@ static char *rewrite_replacement(rewriter *r, uint32_t number, const tsx_query *
   }
   sqlite3_str_appendf(out, " FROM \"%w\"", name);
   return rewrite_keep(r, sqlite3_str_finish(out));
+}
+
+/* Gives the name of item `i` of a SELECT with windows: the statement's, its alias, the column's, or its words. */
+static char *rewrite_windows_name(rewriter *r, uint32_t number, const tsx_windows *windows, uint32_t i,
+                                  const tsx_token *declared) {
+  const tsx_script *s = &r->out->script;
+  const tsx_windows_column *item = &windows->items[i];
+  if (rewrite_owns_names(r, number, windows->item_count))
+    return rewrite_keep(r, sqlite3_mprintf("%s", sqlite3_column_name(r->plain, (int)i)));
+  const tsx_token *token = item->end > item->stop ? &s->tokens[item->end - 1].token : item->windows ? NULL : declared;
+  if (!token) {
+    const char *begin = tsx_script_begin(s, item->first), *end = tsx_script_end(s, item->stop);
+    return rewrite_keep(r, sqlite3_mprintf("%.*s", (int)(end - begin), begin));
+  }
+  char *name = tsx_arena_take(&r->out->arena, token->size + 1);
+  if (name) tsx_token_copy(token, name);
+  else tsx_out_of_memory(r->error);
+  return name;
+}
+
+/* Makes the SELECT with windows around the table `name`, which evaluates the grouped SELECT. */
+static char *rewrite_around(rewriter *r, uint32_t number, const tsx_query *query, const tsx_windows *windows,
+                            const char *declaration, const char *name) {
+  char **columns = tsx_arena_take(&r->out->arena, 2 * (windows->column_count + UINT64_C(1)) * sizeof *columns);
+  char **names = columns ? columns + windows->column_count : NULL;
+  tsx_tokens tokens = tsx_tokens_of(declaration);
+  if (!columns) {
+    tsx_out_of_memory(r->error);
+    return NULL;
+  }
+  while (tokens.token.kind != TSX_TOKEN_END && !tsx_token_is(&tokens.token, "(")) tsx_tokens_next(&tokens);
+  for (uint32_t i = 0; i < windows->column_count && declared_next(&tokens); i++, tsx_tokens_next(&tokens)) {
+    const bool plus = rewrite_is_expression(query, &query->select.items[i]);
+    const int size = (int)tokens.token.size;
+    columns[i] = rewrite_keep(r, sqlite3_mprintf(plus ? "(+%.*s)" : "%.*s", size, tokens.token.text));
+    if (i < windows->item_count) names[i] = rewrite_windows_name(r, number, windows, i, &tokens.token);
+    if (!columns[i] || (i < windows->item_count && !names[i])) return NULL;
+  }
+  return rewrite_keep(
+      r, tsx_windows_around(&r->out->script, &r->out->script.selects[number], windows, columns, names, name));
 }
 
 /* Returns true if a table of FROM has the name of a CTE. */
@@ -212,16 +257,22 @@ static bool rewrite_has_parameters(const tsx_script *s, const tsx_script_select 
   return false;
 }
 
-/* Replaces a compiled SELECT. Returns 1. */
-static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query) {
+/* Replaces a compiled SELECT, the grouped one if there are windows. Returns 1. */
+static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query, const tsx_windows *windows) {
   tsx_front_part *part = &r->out->parts[number];
   char *declaration = NULL;
   const char *name, *replacement = NULL;
   int code = tsx_query_declare(query, &declaration, r->error);
   if (code == TSR_OK) code = tsx_query_part(query, declaration, &name, r->error);
-  if (code == TSR_OK && !(replacement = rewrite_replacement(r, number, query, declaration, name))) code = TSR_NOMEM;
+  if (code == TSR_OK)
+    replacement = windows->head ? rewrite_around(r, number, query, windows, declaration, name)
+                                : rewrite_replacement(r, number, query, declaration, name);
+  if (code == TSR_OK && !replacement) code = TSR_NOMEM;
   sqlite3_free(declaration);
   if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(query)))) code = TSR_NOMEM;
+  if (code == TSR_OK && windows->head &&
+      !(part->detail = rewrite_keep(r, sqlite3_mprintf("%s; then SQLite's windows", part->detail))))
+    code = TSR_NOMEM;
   if (code == TSR_OK) code = rewrite_edit_add(r, part->begin, part->end, replacement);
   bool path = query->select.source.path != NULL;
   for (uint32_t j = 0; j < query->select.join_count; j++) path |= query->select.joins[j].source.path != NULL;
@@ -236,31 +287,140 @@ static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query)
   return code < 0 ? code : 1;
 }
 
-/* Returns the text of a SELECT whose FROM is a CTE, with the CTE's SELECT in its place; NULL if its FROM is something
- * else, or if memory is exhausted. tessera_query takes it if the CTE only renames, computes or filters. */
-static char *rewrite_in_place(rewriter *r, const tsx_script_select *select, const tsx_front_part *part) {
+#define WITH_DEPTH 8u /* CTEs of CTEs */
+
+static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char **behind);
+
+/* Appends the items of a CTE's SELECT with the names in the list of columns that begins at the token `list`. Returns
+ * false if they cannot be renamed one by one. */
+static bool rewrite_rename(const rewriter *r, const tsx_script_select *select, uint32_t list, sqlite3_str *out) {
   const tsx_script *s = &r->out->script;
-  const uint32_t at = select->from + 1;
-  uint32_t body = TSX_SCRIPT_NONE, count = 0;
-  if (select->from >= select->end || at >= select->end) return NULL;
-  const tsx_token *token = &s->tokens[at].token;
+  uint32_t name = list + 1, first = select->first + 1;
+  if (tsx_token_is(&s->tokens[first].token, "DISTINCT")) return false;
+  for (uint32_t i = first; i <= select->from; i++) {
+    const bool last = i == select->from;
+    if (s->tokens[i].match != TSX_SCRIPT_NONE && s->tokens[i].match > i && !last) i = s->tokens[i].match;
+    if (!last && !tsx_token_is(&s->tokens[i].token, ",")) continue;
+    uint32_t stop = i;
+    if (i == first || name >= s->tokens[list].match || tsx_token_is(&s->tokens[i - 1].token, "*")) return false;
+    if (tsx_script_has_alias(s, first, i)) stop = tsx_token_is(&s->tokens[i - 2].token, "AS") ? i - 2 : i - 1;
+    const char *begin = tsx_script_begin(s, first), *end = tsx_script_end(s, stop);
+    sqlite3_str_appendf(out, "%s%.*s AS %.*s", first == select->first + 1 ? "" : ", ", (int)(end - begin), begin,
+                        (int)s->tokens[name].token.size, s->tokens[name].token.text);
+    if (!last && !tsx_token_is(&s->tokens[name + 1].token, ",")) return false;
+    name += 2;
+    first = i + 1;
+  }
+  return name == s->tokens[list].match + 1;
+}
+
+/* Appends the SELECT of a CTE, with CTEs that it reads in place, and with the names of its list of columns. Returns false
+ * if it has a list, and no items that can be renamed. */
+static bool rewrite_body(rewriter *r, uint32_t body, uint32_t list, uint32_t depth, sqlite3_str *out) {
+  const tsx_script *s = &r->out->script;
+  const char *begin = tsx_script_begin(s, body + 1), *end = tsx_script_end(s, s->tokens[body].match);
+  const tsx_script_select *select = NULL;
+  for (uint32_t i = 0; i < s->select_count && !select; i++)
+    if (s->selects[i].first == body + 1 && s->selects[i].end == s->tokens[body].match) select = &s->selects[i];
+  if (!select || select->from + 1 >= select->end) {
+    sqlite3_str_append(out, begin, (int)(end - begin));
+    return list == TSX_SCRIPT_NONE;
+  }
+  const char *at = tsx_script_begin(s, select->from + 1), *behind = at, *from = tsx_script_begin(s, select->from);
+  const char *source = rewrite_source(r, select->from + 1, depth + 1, &behind);
+  if (list == TSX_SCRIPT_NONE) {
+    sqlite3_str_append(out, begin, (int)(at - begin));
+  } else {
+    sqlite3_str_appendall(out, "SELECT ");
+    if (!rewrite_rename(r, select, list, out)) return false;
+    sqlite3_str_appendchar(out, 1, ' ');
+    sqlite3_str_append(out, from, (int)(at - from));
+  }
+  if (source) sqlite3_str_appendall(out, source);
+  sqlite3_str_append(out, behind, (int)(end - behind));
+  return true;
+}
+
+/* Returns the SELECT of the CTE that token `at` of FROM names, with parentheses and a name behind them; NULL if it names
+ * something else, or if memory is exhausted. *behind: what follows the name. */
+static char *rewrite_source(rewriter *r, uint32_t at, uint32_t depth, const char **behind) {
+  const tsx_script *s = &r->out->script;
+  uint32_t with = TSX_SCRIPT_NONE, count = 0;
+  const tsx_token *token = &s->tokens[at].token, *next = &s->tokens[at + 1].token;
   char *name = tsx_arena_take(&r->out->arena, token->size + 1);
-  if (!name || token->kind == TSX_TOKEN_MARK) return NULL;
+  if (!name) tsx_out_of_memory(r->error);
+  if (!name || token->kind == TSX_TOKEN_MARK || depth == WITH_DEPTH) return NULL;
   tsx_token_copy(token, name);
   for (uint32_t i = 0; i < s->with_count; i++)
-    if (tsx_script_names(s, s->with[i], name) && count++ == 0) body = s->bodies[i];
-  if (count != 1 || body == TSX_SCRIPT_NONE || s->tokens[body].match > select->first) return NULL;
-  if (tsx_token_is(&s->tokens[at + 1].token, ".") || tsx_token_is(&s->tokens[at + 1].token, "(")) return NULL;
-  const tsx_token *next = &s->tokens[at + 1].token;
+    if (tsx_script_names(s, s->with[i], name) && count++ == 0) with = i;
+  const uint32_t body = count == 1 ? s->bodies[with] : TSX_SCRIPT_NONE;
+  if (body == TSX_SCRIPT_NONE || s->tokens[body].match > at) return NULL;
+  if (tsx_token_is(next, ".") || tsx_token_is(next, "(")) return NULL;
   const bool alias = tsx_token_is(next, "AS") || next->kind == TSX_TOKEN_NAME || next->kind == TSX_TOKEN_STRING ||
                      (next->kind == TSX_TOKEN_WORD && !tsx_token_reserved(next));
-  const char *behind = token->text + token->size, *first = tsx_script_begin(s, body);
   sqlite3_str *out = sqlite3_str_new(NULL);
-  sqlite3_str_append(out, part->begin, (int)(token->text - part->begin));
-  sqlite3_str_append(out, first, (int)(tsx_script_end(s, s->tokens[body].match + 1) - first));
+  *behind = token->text + token->size;
+  sqlite3_str_appendchar(out, 1, '(');
+  if (!rewrite_body(r, body, s->lists[with], depth, out)) {
+    sqlite3_free(sqlite3_str_finish(out));
+    *behind = token->text;
+    return NULL;
+  }
+  sqlite3_str_appendchar(out, 1, ')');
   if (!alias) sqlite3_str_appendf(out, " AS \"%w\"", name);
-  sqlite3_str_append(out, behind, (int)(part->end - behind));
   return rewrite_keep(r, sqlite3_str_finish(out));
+}
+
+/* Spells a SELECT for tessera_query: the grouped one, if it has windows; `in_place`: if its FROM is a CTE, with the CTE's
+ * SELECT in its place, which tessera_query takes if it only renames, computes or filters. Returns NULL if its FROM is
+ * something else, or if memory is exhausted. */
+static char *rewrite_spell(rewriter *r, const tsx_script_select *select, const tsx_windows *windows, bool in_place) {
+  const tsx_script *s = &r->out->script;
+  const char *begin = tsx_script_begin(s, select->first), *end = tsx_script_end(s, select->end), *source = "";
+  const bool from = select->from + 1 < select->end;
+  if (!from && in_place) return NULL;
+  const char *at = from ? tsx_script_begin(s, select->from + 1) : end, *behind = at;
+  if (in_place && !(source = rewrite_source(r, select->from + 1, 0, &behind))) return NULL;
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  if (windows->head) {
+    sqlite3_str_appendf(out, "%s ", windows->head);
+    begin = tsx_script_begin(s, select->from);
+    end = tsx_script_end(s, windows->behind);
+  }
+  sqlite3_str_append(out, begin, (int)(at - begin));
+  sqlite3_str_appendall(out, source);
+  sqlite3_str_append(out, behind, (int)(end - behind));
+  if (windows->head) sqlite3_str_appendall(out, windows->order);
+  return rewrite_keep(r, sqlite3_str_finish(out));
+}
+
+/* Compiles a SELECT, or what stands for it. Returns 1, or 0 with *why: the reason of the first spelling; or, if the SELECT
+ * has windows, that of the grouped one, unless it counts the characters of that text. */
+static int rewrite_spellings(rewriter *r, uint32_t number, tsx_query *query, tsx_windows *windows, const char **why) {
+  const tsx_script_select *select = &r->out->script.selects[number];
+  const tsx_windows none = {0};
+  const char *ignored = NULL, *text = rewrite_spell(r, select, &none, false);
+  if (!text) return TSR_NOMEM;
+  int code = rewrite_compile(r, text, select->place, query, why);
+  if (code) return code;
+  const int split = select->place == TSX_PLACE_SCALAR
+                        ? 0
+                        : tsx_windows_split(&r->out->script, select, &r->out->arena, windows, r->error);
+  if (split < 0) return split;
+  if (split == 0) *windows = none;
+  for (int in_place = split ? 0 : 1; in_place < 2 && code == 0; in_place++) {
+    if (!(text = rewrite_spell(r, select, windows, in_place)) && r->error->code) return r->error->code;
+    if (!text) continue;
+    tsx_query_release(query);
+    code = rewrite_compile(r, text, select->place, query, &ignored);
+    if (code > 0 && split && !query->over_groups) {
+      *why = "window functions without groups";
+      return 0;
+    }
+  }
+  if (code > 0) *why = NULL;
+  else if (split && ignored && !strstr(ignored, "(character ")) *why = ignored;
+  return code;
 }
 
 /* Tries to take a SELECT. Returns 1 if it is taken, else 0. */
@@ -275,21 +435,15 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
     part->detail = "has parameters, and no values were given";
     return 0;
   }
-  char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
-  if (!text) return tsx_out_of_memory(r->error);
   tsx_query query = {0};
-  int code = rewrite_compile(r, text, select->place, &query, &part->detail);
-  const char *why = part->detail, *in_place = code == 0 ? rewrite_in_place(r, select, part) : NULL;
-  if (in_place) {
-    tsx_query_release(&query);
-    code = rewrite_compile(r, in_place, select->place, &query, &part->detail);
-    if (code == 0) part->detail = why;
-  }
+  tsx_windows windows = {0};
+  int code = rewrite_spellings(r, number, &query, &windows, &part->detail);
   const bool compiled = code > 0;
   if (compiled) code = rewrite_inside(r, number, &part->detail);
-  if (code > 0) code = rewrite_replace(r, number, &query);
+  if (code > 0) code = rewrite_replace(r, number, &query, &windows);
   tsx_query_release(&query);
-  if (code == 0 && explains && !compiled) code = rewrite_reason(r, part, select->place, &part->detail);
+  const bool counts = part->detail && strstr(part->detail, "(character ");
+  if (code == 0 && explains && !compiled && counts) code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
 }
 
@@ -342,19 +496,6 @@ static int rewrite_paths(rewriter *r, const tsx_script_select *select) {
 
 /* ---- Names of columns -------------------------------------------------------------------------------------------- */
 
-/* Returns true if the tokens [first, end) of an item end with an alias. */
-static bool item_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
-  static const char *const words[] = {"END", "NULL", "ISNULL", "NOTNULL", "TRUE", "FALSE", NULL};
-  if (end - first < 2) return false;
-  const tsx_token *last = &s->tokens[end - 1].token, *before = &s->tokens[end - 2].token;
-  if (tsx_token_is(before, "AS")) return true;
-  if (last->kind != TSX_TOKEN_WORD && last->kind != TSX_TOKEN_NAME && last->kind != TSX_TOKEN_STRING) return false;
-  for (const char *const *word = words; *word; word++)
-    if (tsx_token_is(last, *word)) return false;
-  return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
-         before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
-}
-
 /* Gives the item of `select` that has the token `inside` its words as an alias, unless it has an alias. */
 static int rewrite_name_item(rewriter *r, const tsx_script_select *select, uint32_t inside) {
   const tsx_script *s = &r->out->script;
@@ -369,7 +510,7 @@ static int rewrite_name_item(rewriter *r, const tsx_script_select *select, uint3
   if (first == select->first + 1 &&
       (tsx_token_is(&s->tokens[first].token, "DISTINCT") || tsx_token_is(&s->tokens[first].token, "ALL")))
     first++;
-  if (item_has_alias(s, first, end)) return TSR_OK;
+  if (tsx_script_has_alias(s, first, end)) return TSR_OK;
   const char *begin = tsx_script_begin(s, first), *stop = tsx_script_end(s, end);
   for (uint32_t i = 0; i < r->edit_count; i++)
     if (r->edits[i].begin == stop && r->edits[i].end == stop) return TSR_OK; /* it was named before */

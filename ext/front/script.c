@@ -54,22 +54,30 @@ static const char *script_tokens(tsx_script *s, bool *sound) {
 }
 
 /* Matches the parentheses; an open one keeps the one before it in its match meanwhile. Returns false if some do not
- * match. */
+ * match: these have none. */
 static bool script_match(tsx_script *s) {
   uint32_t open = TSX_SCRIPT_NONE;
+  bool sound = true;
   for (uint32_t i = 0; i < s->token_count; i++) {
     if (script_is(s, i, "(")) {
       s->tokens[i].match = open;
       open = i;
     } else if (script_is(s, i, ")")) {
-      if (open == TSX_SCRIPT_NONE) return false;
+      sound &= open != TSX_SCRIPT_NONE;
+      if (open == TSX_SCRIPT_NONE) continue;
       const uint32_t before = s->tokens[open].match;
       s->tokens[open].match = i;
       s->tokens[i].match = open;
       open = before;
     }
   }
-  return open == TSX_SCRIPT_NONE;
+  sound &= open == TSX_SCRIPT_NONE;
+  while (open != TSX_SCRIPT_NONE) {
+    const uint32_t before = s->tokens[open].match;
+    s->tokens[open].match = TSX_SCRIPT_NONE;
+    open = before;
+  }
+  return sound;
 }
 
 /* ---- SELECTs ----------------------------------------------------------------------------------------------------- */
@@ -147,13 +155,13 @@ static uint32_t script_with(script_reader *r, uint32_t i, uint32_t end, uint32_t
     const uint32_t number = s->with_count++;
     s->with[number] = i++;
     s->bodies[number] = TSX_SCRIPT_NONE;
-    const bool listed = script_opens(s, i);
-    if (listed) i = s->tokens[i].match + 1;
+    s->lists[number] = script_opens(s, i) ? i : TSX_SCRIPT_NONE;
+    if (script_opens(s, i)) i = s->tokens[i].match + 1;
     if (script_is(s, i, "AS")) i++;
     if (script_is(s, i, "NOT")) i++;
     if (script_is(s, i, "MATERIALIZED")) i++;
     if (!script_opens(s, i)) return i;
-    if (parent == TSX_SCRIPT_NONE && r->depth == 1 && !listed) s->bodies[number] = i;
+    if (parent == TSX_SCRIPT_NONE && r->depth == 1) s->bodies[number] = i;
     script_query(r, i + 1, s->tokens[i].match, parent, TSX_PLACE_WITH);
     i = s->tokens[i].match + 1;
     if (!script_is(s, i, ",")) return i;
@@ -240,7 +248,8 @@ int tsx_script_read(const char *text, tsx_arena *arena, tsx_script *s, tsr_error
   s->selects = tsx_arena_take(arena, room * sizeof *s->selects);
   s->with = tsx_arena_take(arena, room * sizeof *s->with);
   s->bodies = tsx_arena_take(arena, room * sizeof *s->bodies);
-  if (!s->tokens || !s->selects || !s->with || !s->bodies) return tsx_out_of_memory(error);
+  s->lists = tsx_arena_take(arena, room * sizeof *s->lists);
+  if (!s->tokens || !s->selects || !s->with || !s->bodies || !s->lists) return tsx_out_of_memory(error);
   const char *more = script_tokens(s, &sound);
   sound &= script_match(s);
   const uint32_t begin = script_prefix(s), first = script_behind_with(s, begin);
@@ -266,4 +275,17 @@ bool tsx_script_has_with(const tsx_script *script, const char *name) {
   for (uint32_t i = 0; i < script->with_count; i++)
     if (tsx_script_names(script, script->with[i], name)) return true;
   return false;
+}
+
+bool tsx_script_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
+  static const char *const words[] = {"END", "NULL", "ISNULL", "NOTNULL", "TRUE", "FALSE", NULL};
+  if (end - first < 2) return false;
+  const tsx_token *last = &s->tokens[end - 1].token, *before = &s->tokens[end - 2].token;
+  if (tsx_token_is(before, "AS")) return true;
+  if (last->kind != TSX_TOKEN_WORD && last->kind != TSX_TOKEN_NAME && last->kind != TSX_TOKEN_STRING) return false;
+  for (const char *const *word = words; *word; word++)
+    if (tsx_token_is(last, *word)) return false;
+  if (before->kind == TSX_TOKEN_WORD && !tsx_token_reserved(before)) return true;
+  return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
+         before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
 }

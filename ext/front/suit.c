@@ -88,6 +88,13 @@ static void suit_terms(const tsx_query *query, const tsx_expr *tree, suit_where 
   if (column && column->description->is_dimension && column->field < 64) found->bound |= UINT64_C(1) << column->field;
 }
 
+/* Returns true if a column of the result is a UINT64: SQLite may hand a comparison around the SELECT to the array. */
+static bool suit_shows_unsigned(const tsx_query *query) {
+  for (uint32_t i = 0; i < query->select.item_count; i++)
+    if (suit_unsigned(query, tsx_expr_meaning(query->select.items[i].tree))) return true;
+  return false;
+}
+
 const char *tsx_front_inexact(const tsx_query *query) {
   const tsx_select *s = &query->select;
   if (suit_has_bare(query)) return "a column beside min or max: SQLite may take it from another row";
@@ -104,6 +111,8 @@ const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place) {
   if (s->where) suit_terms(query, s->where, &where);
   const char *inexact = tsx_front_inexact(query);
   if (inexact) return inexact;
+  if (place != TSX_PLACE_STATEMENT && suit_shows_unsigned(query))
+    return "a UINT64 may compare with text as a number in the statement around";
   if (s->limit && !s->meaning.has_aggregate && !query->over_groups) return "LIMIT without an aggregate";
   const bool one = query->over_groups && s->group_count == 0; /* row */
   if (s->limit && !one && !s->order_count) return "LIMIT without ORDER BY";

@@ -338,8 +338,7 @@ static char *declaration(const vcf_table *t) {
   return sqlite3_str_finish(out);
 }
 
-static int vcf_disconnect(sqlite3_vtab *vtab) {
-  vcf_table *t = (vcf_table *)vtab;
+static void free_table(vcf_table *t) {
   tsx_array_release(t->connection, t->array);
   tsx_options_release(&t->options);
   tsx_vcf_headers_free(&t->headers);
@@ -349,9 +348,15 @@ static int vcf_disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(t->typed);
   sqlite3_free(t->path);
   sqlite3_free(t->failure);
-  tsx_connection_remove_table(t->connection);
-  tsx_connection_drop(t->connection);
+}
+
+static int vcf_disconnect(sqlite3_vtab *vtab) {
+  vcf_table *t = (vcf_table *)vtab;
+  tsx_connection *connection = t->connection;
+  free_table(t);
   sqlite3_free(t);
+  tsx_connection_remove_table(connection);
+  tsx_connection_drop(connection);
   return SQLITE_OK;
 }
 
@@ -382,6 +387,17 @@ static int open_dataset(vcf_table *t, const char *schema_name, tsr_error *error)
   if (code == TSR_OK) code = read_metadata(t, error);
   if (code == TSR_OK) code = read_headers(t, error);
   return code == TSR_OK ? choose_typed(t, error) : code;
+}
+
+int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
+                         tsr_error *error) {
+  vcf_table t = {.connection = connection};
+  int code = tsx_options_parse(count - 3, arguments + 3, &t.options, error);
+  if (code == TSR_OK) code = open_dataset(&t, arguments[1], error);
+  *headers = t.headers;
+  t.headers = (tsx_vcf_headers){0};
+  free_table(&t);
+  return code;
 }
 
 /* Makes the table. With `always`, a table whose dataset cannot be opened connects, so that it can be dropped; each
@@ -1101,5 +1117,7 @@ static const sqlite3_module vcf_module = {.iVersion = 1,
 
 int tsx_register_vcf(tsx_connection *connection) {
   tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
-  return sqlite3_create_module_v2(connection->db, "tessera_vcf", &vcf_module, connection, tsx_connection_drop);
+  const int code =
+      sqlite3_create_module_v2(connection->db, "tessera_vcf", &vcf_module, connection, tsx_connection_drop);
+  return code == SQLITE_OK ? tsx_register_vcf_fields(connection) : code;
 }

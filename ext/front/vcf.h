@@ -1,5 +1,6 @@
 /* vcf.h: the module tessera_vcf: the records of a TileDB-VCF dataset as rows.
  *
+ *   vcf_fields.c   the table of the headers' fields
  *   vcf_header.c   the headers of a dataset: fields, contigs, filters, samples
  *   vcf_value.c    values of INFO and FORMAT, as TileDB-VCF stores them
  *   vcf.c          the table */
@@ -18,7 +19,7 @@ typedef struct tsx_vcf_field { /* a field of INFO or FORMAT */
   bool info;
   bool single; /* Number=1: a value, not a list */
   tsx_vcf_type type;
-  char *id; /* from sqlite3_malloc */
+  char *id, *number, *description; /* from sqlite3_malloc */
 } tsx_vcf_field;
 
 typedef struct tsx_vcf_names { /* the names of one header, by the numbers that filters have: PASS is 0 */
@@ -85,5 +86,14 @@ bool tsx_vcf_genotype(sqlite3_str *out, const tsx_vcf_value *value);
 /* ---- vcf.c ------------------------------------------------------------------------------------------------------- */
 
 int tsx_register_vcf(tsx_connection *connection); /* returns SQLite's code */
+
+/* Reads the headers of the dataset that the arguments of CREATE VIRTUAL TABLE name. The caller frees them, also after an
+ * error. */
+int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
+                         tsr_error *error);
+
+/* ---- vcf_fields.c ------------------------------------------------------------------------------------------------ */
+
+int tsx_register_vcf_fields(tsx_connection *connection); /* returns SQLite's code */
 
 #endif

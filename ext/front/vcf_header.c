@@ -77,6 +77,23 @@ static int add_name(tsx_vcf_names *names, part id, part number, tsr_error *error
   return copy(id, &names->names[place], error);
 }
 
+/* Copies the value of Description, without its quotes; in it a backslash quotes a quote. */
+static int copy_description(part line, char **out, tsr_error *error) {
+  part found;
+  sqlite3_str *text = sqlite3_str_new(NULL);
+  const char *end = line.text + line.size;
+  if (find_key(line, "Description", &found)) {
+    const bool quoted = found.text < end && *found.text == '"';
+    for (const char *at = found.text + quoted; at < end && *at != (quoted ? '"' : ','); at++) {
+      if (quoted && *at == '\\' && at + 1 < end) at++;
+      sqlite3_str_appendchar(text, 1, *at);
+    }
+  }
+  const bool empty = sqlite3_str_length(text) == 0 && sqlite3_str_errcode(text) == SQLITE_OK;
+  *out = sqlite3_str_finish(text);
+  return *out || empty ? TSR_OK : tsx_out_of_memory(error);
+}
+
 static int add_field(tsx_vcf_headers *headers, bool info, part id, part line, tsr_error *error) {
   part number = {"", 0}, type = {"", 0};
   for (uint32_t i = 0; i < headers->field_count; i++)
@@ -92,9 +109,10 @@ static int add_field(tsx_vcf_headers *headers, bool info, part id, part line, ts
                                    : part_is(type, "Float") ? TSX_VCF_FLOAT
                                    : part_is(type, "Flag")  ? TSX_VCF_FLAG
                                                             : TSX_VCF_TEXT};
+  headers->field_count++;
   code = copy(id, &field->id, error);
-  headers->field_count += code == TSR_OK;
-  return code;
+  if (code == TSR_OK) code = copy(number, &field->number, error);
+  return code == TSR_OK ? copy_description(line, &field->description, error) : code;
 }
 
 static int add_line(tsx_vcf_headers *headers, tsx_vcf_names *names, part line, tsr_error *error) {
@@ -164,7 +182,11 @@ void tsx_vcf_headers_sort(tsx_vcf_headers *headers) {
 }
 
 void tsx_vcf_headers_free(tsx_vcf_headers *headers) {
-  for (uint32_t i = 0; i < headers->field_count; i++) sqlite3_free(headers->fields[i].id);
+  for (uint32_t i = 0; i < headers->field_count; i++) {
+    sqlite3_free(headers->fields[i].id);
+    sqlite3_free(headers->fields[i].number);
+    sqlite3_free(headers->fields[i].description);
+  }
   for (uint32_t i = 0; i < headers->names_count; i++) free_texts(headers->names[i].names, headers->names[i].count);
   for (uint32_t i = 0; i < headers->sample_count; i++) sqlite3_free(headers->samples[i].name);
   free_texts(headers->contigs, headers->contig_count);

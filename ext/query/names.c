@@ -135,7 +135,7 @@ typedef struct names_scope {
   const tsx_table *table;
   uint32_t joins; /* how many joined tables are visible */
   bool aliases; /* aliases of items are visible */
-  bool outside; /* of the subquery in FROM: its items are the table's columns */
+  const tsx_inner *inner; /* the subquery in FROM whose items are the columns; NULL: the table's are */
   tsr_error *error;
 } names_scope;
 
@@ -158,20 +158,24 @@ static tsx_expr *names_alias(const tsx_select *select, const char *name) {
 }
 
 static bool names_table(const names_scope *scope, const char *name) {
-  const char *own = scope->outside ? scope->select->inner.name : tsx_source_name(&scope->select->source);
+  const char *own = scope->inner ? scope->inner->name : tsx_source_name(&scope->select->source);
   return own && !sqlite3_stricmp(name, own);
 }
+
+#define NAMES_NONE "?" /* a column of * that has only its words */
 
 /* Returns the name of a column of the subquery in FROM; "" if it has only its words. */
 static const char *names_inner_name(const tsx_item *item) {
   if (item->name) return item->name;
   const tsx_expr *tree = tsx_expr_likely(item->tree);
-  return tree == item->tree && tsx_expr_is_column(tree) ? tree->name : "";
+  return tree == item->tree && (tree->alias || tsx_expr_is_column(tree)) && strcmp(tree->name, NAMES_NONE) != 0
+             ? tree->name
+             : "";
 }
 
 /* Makes a name stand for an item of the subquery in FROM. Returns false if none has this name. */
 static bool names_inner(const names_scope *scope, tsx_expr *tree) {
-  const tsx_inner *inner = &scope->select->inner;
+  const tsx_inner *inner = scope->inner;
   for (uint32_t i = 0; i < inner->item_count; i++)
     if (!sqlite3_stricmp(names_inner_name(&inner->items[i]), tree->name)) {
       tree->alias = inner->items[i].tree;
@@ -227,7 +231,7 @@ static bool names_label(const names_scope *scope, tsx_expr *tree) {
 /* Resolves one name: a column of the table, a label, a column of a joined table, then an alias. */
 static int names_find(const names_scope *scope, tsx_expr *tree) {
   const tsx_select *s = scope->select;
-  if (scope->outside && (!tree->table || names_table(scope, tree->table))) {
+  if (scope->inner && (!tree->table || names_table(scope, tree->table))) {
     if (names_inner(scope, tree)) return TSR_OK;
   } else if (!tree->table || names_table(scope, tree->table)) {
     tree->column = names_column(scope->table, tree->name);
@@ -298,13 +302,13 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
   tsx_select *s = scope->select;
   bool any = false;
   int code = TSR_OK;
-  if (scope->outside && (!*star->star || names_table(scope, star->star))) {
+  if (scope->inner && (!*star->star || names_table(scope, star->star))) {
     any = true;
-    for (uint32_t i = 0; i < s->inner.item_count && code == TSR_OK; i++) {
-      const tsx_item *item = &s->inner.items[i];
+    for (uint32_t i = 0; i < scope->inner->item_count && code == TSR_OK; i++) {
+      const tsx_item *item = &scope->inner->items[i];
       tsx_expr column = {.kind = TSX_EXPR_NAME, .column = -1, .alias = item->tree, .field = item->tree->field};
       const char *name = names_inner_name(item);
-      column.name = (char *)(uintptr_t)(*name ? name : "?"); /* the view names it after its words */
+      column.name = (char *)(uintptr_t)(*name ? name : NAMES_NONE); /* the view names it after its words */
       code = expand_one(scope, star, &column, &out[(*count)++]);
     }
   } else if (!*star->star || names_table(scope, star->star)) {
@@ -320,7 +324,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
       code = expand_one(scope, star, &column, &out[(*count)++]);
     }
   }
-  for (uint32_t j = 0; j < s->join_count; j++) {
+  for (uint32_t j = 0; j < scope->joins; j++) {
     const tsx_join *join = &s->joins[j];
     if (*star->star && sqlite3_stricmp(star->star, tsx_source_name(&join->source)) != 0) continue;
     any = true;
@@ -341,7 +345,7 @@ static int names_items(names_scope *scope) {
   tsx_select *s = scope->select;
   uint64_t room = 0, all = (uint64_t)scope->table->column_count + scope->table->label_count;
   for (uint32_t j = 0; j < s->join_count; j++) all += s->joins[j].column_count;
-  all += s->inner.item_count;
+  if (scope->inner) all += scope->inner->item_count;
   for (uint32_t i = 0; i < s->item_count; i++) room += s->items[i].tree ? 1 : all;
   tsx_item *items = tsx_arena_take(&s->arena, (room + 1) * sizeof *items);
   if (!items) return tsx_out_of_memory(scope->error);
@@ -571,25 +575,49 @@ static int names_joins(names_scope *scope) {
   return TSR_OK;
 }
 
-/* Resolves the items of the subquery in FROM. */
-static int names_inside(names_scope *scope) {
+#define INNER_NODES 1000u /* of an item, with what its names stand for */
+
+/* Counts down *left for each node of a tree, with what its names stand for. Returns false at 0. */
+static bool names_weigh(const tsx_expr *tree, uint32_t *left) {
+  if (*left == 0) return false;
+  --*left;
+  if (tree->alias && !names_weigh(tree->alias, left)) return false;
+  if (tree->base && !names_weigh(tree->base, left)) return false;
+  if (tree->call.filter && !names_weigh(tree->call.filter, left)) return false;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (!names_weigh(tree->operands[i], left)) return false;
+  return true;
+}
+
+/* Checks an item of a subquery in FROM. Items of items may double at each level, so their size is bounded. */
+static int names_inner_item(const names_scope *scope, const tsx_inner *inner, const tsx_item *item) {
+  uint32_t left = INNER_NODES;
+  if (item->tree->has_aggregate)
+    return tsx_expr_fail(scope->select, item->begin, item->end, "not evaluated over columns: ",
+                         "subqueries in FROM that do more than rename, compute and filter", scope->error);
+  if (!inner->within || names_weigh(item->tree, &left)) return TSR_OK;
+  return tsx_expr_fail(scope->select, item->begin, item->end,
+                       "not evaluated over columns: ", "with what its names stand for, it is too large", scope->error);
+}
+
+/* Resolves the items of a subquery in FROM, and those of the ones within it before. */
+static int names_inside(names_scope *scope, tsx_inner *inner) {
   tsx_select *s = scope->select;
   tsx_item *items = s->items;
   const uint32_t count = s->item_count;
-  if (!s->inner.begin) return TSR_OK;
-  s->items = s->inner.items;
-  s->item_count = s->inner.item_count;
-  int code = names_items(scope);
-  s->inner.items = s->items;
-  s->inner.item_count = s->item_count;
+  int code = inner->within ? names_inside(scope, inner->within) : TSR_OK;
+  if (code < 0) return code;
+  s->items = inner->items;
+  s->item_count = inner->item_count;
+  code = names_items(scope);
+  inner->items = s->items;
+  inner->item_count = s->item_count;
   s->items = items;
   s->item_count = count;
-  for (uint32_t i = 0; i < s->inner.item_count && code == TSR_OK; i++)
-    if (s->inner.items[i].tree->has_aggregate)
-      code = tsx_expr_fail(s, s->inner.items[i].begin, s->inner.items[i].end, "not evaluated over columns: ",
-                           "subqueries in FROM that do more than rename, compute and filter", scope->error);
-  if (code == TSR_OK && s->inner.where) code = names_resolve(scope, s->inner.where);
-  scope->outside = true;
+  for (uint32_t i = 0; i < inner->item_count && code == TSR_OK; i++)
+    code = names_inner_item(scope, inner, &inner->items[i]);
+  if (code == TSR_OK && inner->where) code = names_resolve(scope, inner->where);
+  scope->inner = inner;
   return code;
 }
 
@@ -598,7 +626,7 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
   select->meaning.used = tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) *
                                                             sizeof *select->meaning.used);
   if (!select->meaning.used) return tsx_out_of_memory(error);
-  int code = names_inside(&scope), item;
+  int code = select->inner.begin ? names_inside(&scope, &select->inner) : TSR_OK, item;
   if (code == TSR_OK) code = names_joins(&scope);
   if (code == TSR_OK) code = names_items(&scope);
   scope.aliases = true;

@@ -865,7 +865,7 @@ static int parse_joins(query_parser *p) {
   return p->error->code;
 }
 
-/* Makes the condition of the inner SELECT one of WHERE. */
+/* Makes the condition of an inner SELECT one of WHERE. */
 static int parse_both(query_parser *p, tsx_expr *inner) {
   tsx_select *s = p->select;
   if (inner && s->where) s->where = parse_pair(p, TSX_EXPR_BINARY, TSR_OP_AND, inner->begin, inner, s->where);
@@ -873,46 +873,63 @@ static int parse_both(query_parser *p, tsx_expr *inner) {
   return !inner || s->where ? TSR_OK : p->error->code;
 }
 
-/* Parses (SELECT items FROM table [WHERE condition]) [AS name]. The condition becomes s->where. */
-static int parse_inner(query_parser *p) {
+#define INNER_MAX 8u /* subqueries in FROM within one another */
+
+static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level);
+
+/* Parses what a subquery in FROM reads. Sets *plain to false if it is more than a table, or such a subquery. */
+static int parse_inner_source(query_parser *p, tsx_inner *inner, uint32_t level, bool *plain) {
+  tsx_select *s = p->select;
+  *plain = take(p, "FROM") && (!at(p, "(") || parse_follows(p, "SELECT")) && level < INNER_MAX;
+  if (!*plain) return TSR_OK;
+  if (!at(p, "(")) return parse_table(p, &s->source);
+  if (!(inner->within = tsx_arena_take(&s->arena, sizeof *inner->within))) return tsx_out_of_memory(p->error);
+  return parse_inner(p, inner->within, level + 1);
+}
+
+/* Parses (SELECT items FROM table [WHERE condition]) [AS name], or with such a subquery in place of the table. The
+ * conditions become s->where. */
+static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   tsx_select *s = p->select;
   tsx_item *items = s->items;
   const uint32_t count = s->item_count;
   const char *begin = p->token.text;
-  const bool nested = s->inner.begin != NULL;
-  s->inner.begin = begin;
+  inner->begin = begin;
   parse_advance(p);
   parse_advance(p);
   int code = TSR_OK;
-  bool plain = !nested && !at(p, "DISTINCT");
+  bool plain = !at(p, "DISTINCT");
   if (plain) take(p, "ALL");
   s->items = NULL;
   s->item_count = 0;
   p->subqueries = true;
   while (plain && (code = parse_item(p)) == TSR_OK && take(p, ",")) continue;
   p->subqueries = false;
-  s->inner.items = s->items;
-  s->inner.item_count = s->item_count;
+  inner->items = s->items;
+  inner->item_count = s->item_count;
   s->items = items;
   s->item_count = count;
-  if (code == TSR_OK && plain) plain = take(p, "FROM") && !at(p, "(");
-  if (code == TSR_OK && plain) code = parse_table(p, &s->source);
+  if (code == TSR_OK && plain) code = parse_inner_source(p, inner, level, &plain);
+  tsx_expr *within = s->where;
+  s->where = NULL;
   p->subqueries = true;
   if (code == TSR_OK && plain && take(p, "WHERE") && !(s->where = parse_expression(p))) code = p->error->code;
   p->subqueries = false;
+  inner->where = s->where;
+  if (code == TSR_OK) code = parse_both(p, within);
   if (code < 0) return code;
   if (!plain || !take(p, ")")) {
     parse_subquery(p, begin);
     return p->error->code;
   }
-  return parse_alias(p, &s->inner.name);
+  return parse_alias(p, &inner->name);
 }
 
 static int parse_source(query_parser *p) {
   tsx_select *s = p->select;
   const char *begin = p->token.text;
   if (at(p, "(") && parse_follows(p, "SELECT")) {
-    const int inner = parse_inner(p);
+    const int inner = parse_inner(p, &s->inner, 0);
     return inner < 0 ? inner : parse_joins(p);
   }
   if (at(p, "(")) {
@@ -957,7 +974,6 @@ static int parse_tail(query_parser *p) {
   p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
-  s->inner.where = inner;
   if (parse_both(p, inner) < 0) return p->error->code;
   if (parse_commas(p) < 0) return p->error->code;
   if (at(p, "GROUP") && parse_follows(p, "BY")) {

@@ -165,13 +165,14 @@ typedef struct tsx_meaning { /* names.c sets it */
 } tsx_meaning;
 
 /* A subquery in FROM that only renames, computes or filters: FROM (SELECT items FROM source WHERE where) AS name. Its
- * items stand for their expressions, and its WHERE is a part of the query's. */
+ * items stand for their expressions, and its WHERE is a part of the query's. Its source may be another one. */
 typedef struct tsx_inner {
   const char *begin; /* the parenthesis; NULL: there is none */
   char *name; /* or NULL */
   tsx_item *items;
   uint32_t item_count;
   tsx_expr *where; /* a part of the query's WHERE, or NULL */
+  struct tsx_inner *within; /* in its FROM, or NULL */
 } tsx_inner;
 
 /* A SELECT, clause by clause. */

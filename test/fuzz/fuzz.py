@@ -48,7 +48,7 @@ def seeds(fuzz, dev):
         os.makedirs(os.path.join(folder, target), exist_ok=True)
     if not os.path.exists(os.path.join(folder, "made")):
         subprocess.run([os.path.join(dev, "test/fuzz/fuzz_seeds"), os.path.join(dev, "arrays"), folder], check=True)
-        subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT, os.path.join(folder, "create"), os.path.join(folder, "query")], check=True)
+        subprocess.run([sys.executable, os.path.join(HERE, "texts.py"), ROOT] + [os.path.join(folder, target) for target in ("create", "query", "front")], check=True)
         open(os.path.join(folder, "made"), "w").close()
     return folder
 

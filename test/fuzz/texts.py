@@ -1,7 +1,8 @@
 """Makes inputs for the fuzz target `create` from the SQL in tests and documents: the arguments of tessera(...), and
-texts that functions take; and for the target `query` from the texts of test/sqlite/query_texts.py.
+texts that functions take; for the target `query` from the texts of test/sqlite/query_texts.py; and for the target `front`
+statements around those.
 
-usage: texts.py ROOT OUT QUERIES
+usage: texts.py ROOT OUT QUERIES FRONTS
 """
 import glob
 import os
@@ -117,8 +118,31 @@ def queries(root):
         yield "SELECT count(*) FROM " + source
 
 
+# Statements around a text {q} whose first column is a, and texts of their own
+AROUND = ["SELECT * FROM ({q}) AS s", "WITH c(a) AS ({q}) SELECT a, count(*) OVER () FROM c", "WITH c AS ({q}), d AS (SELECT * FROM c) SELECT count(*) FROM d", "SELECT label FROM towns WHERE x IN ({q})", "SELECT (SELECT count(*) FROM ({q})), label FROM towns",
+          "{q} UNION ALL SELECT x FROM towns", "EXPLAIN QUERY PLAN {q}", "CREATE TABLE t AS {q}", "INSERT INTO towns SELECT 1, * FROM ({q})", "SELECT x FROM towns WHERE EXISTS ({q})", "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n, ({q}) FROM r"]
+FRONTS = ["SELECT y, count(*) AS k, rank() OVER (ORDER BY count(*) DESC, y) FROM plane GROUP BY y ORDER BY k LIMIT 3", "SELECT y % 3 AS b, sum(sum(n)) OVER (PARTITION BY y % 3 ORDER BY x ROWS 2 PRECEDING EXCLUDE TIES) FROM plane GROUP BY 1, x",
+          "SELECT wind, lag(max(lat), 1, 'a') OVER w, ntile(2) OVER (w) FROM stations GROUP BY wind WINDOW w AS (ORDER BY wind NULLS LAST), v AS ()", "SELECT day, sum(count(*) FILTER (WHERE lat > 1)) FILTER (WHERE 1) OVER () FROM stations GROUP BY day HAVING count(*) > (SELECT 0)",
+          "WITH c(k, w) AS (SELECT y / 2, n FROM plane), d AS (SELECT k + 1 AS k, w FROM c WHERE w > 0) SELECT k, max(w) FROM d GROUP BY k", "SELECT sum(a) FROM (SELECT b + 1 AS a FROM (SELECT x AS b FROM plane WHERE x > 0) WHERE b < 9)", "SELECT count(*) FROM plane, towns WHERE towns.x = plane.x",
+          "SELECT DISTINCT CASE WHEN count(*) > avg(count(*)) OVER () THEN CAST(y AS TEXT) ELSE 'b' END c FROM plane GROUP BY y", "SELECT y AS row, sum(x) OVER (ORDER BY row ROWS CURRENT ROW) FROM plane GROUP BY row", "SELECT max(n) FROM 'no/such/path'", "VALUES((SELECT max(n) FROM plane)), (2)"]
+
+
+def fronts(root):
+    """Returns statements: the texts of columnar queries, and such texts within others."""
+    found = list(queries(root))
+    yield from FRONTS
+    for n, text in enumerate(found[::2]):
+        yield text
+        yield AROUND[n % len(AROUND)].replace("{q}", text)
+    for n, text in enumerate(FRONTS):
+        yield AROUND[n % len(AROUND)].replace("{q}", text)
+
+
 def main():
-    root, out, out_queries = sys.argv[1:4]
+    root, out, out_queries, out_fronts = sys.argv[1:5]
+    for n, text in enumerate(sorted(set(fronts(root)))):
+        with open(os.path.join(out_fronts, f"text-{n}"), "wb") as f:
+            f.write(text.encode())
     for n, text in enumerate(sorted(set(queries(root)))):
         with open(os.path.join(out_queries, f"text-{n}"), "wb") as f:
             f.write(text.encode())

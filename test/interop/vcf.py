@@ -28,7 +28,7 @@ HEADER = """##fileformat=VCFv4.2
 ##FILTER=<ID=q10,Description="low">
 ##INFO=<ID=AF,Number=A,Type=Float,Description="x">
 ##INFO=<ID=DB,Number=0,Type=Flag,Description="x">
-##INFO=<ID=GENE,Number=1,Type=String,Description="x">
+##INFO=<ID=GENE,Number=1,Type=String,Description="the \\"gene\\">">
 ##INFO=<ID=TAGS,Number=.,Type=String,Description="x">
 ##FORMAT=<ID=GT,Number=1,Type=String,Description="x">
 ##FORMAT=<ID=AD,Number=R,Type=Integer,Description="x">
@@ -187,6 +187,8 @@ def check(folder, shell, extension, version, extracted):
     write(place, version, rows, extracted)
     s = Session(shell, extension, folder)
     equal("all", shown(s, "1"), expected(rows, lambda r: True))
+    fields = s(f"CREATE VIRTUAL TABLE f USING tessera_vcf_fields('{place}/data')", "SELECT group_concat(kind || ' ' || id || ' ' || number || ' ' || type || ' ' || description, '; ') AS f FROM f")
+    equal("fields", fields, [{"f": "INFO DP 1 Integer Depth, ID=no; INFO AF A Float x; INFO DB 0 Flag x; INFO GENE 1 String the \"gene\">; INFO TAGS . String x; FORMAT GT 1 String x; FORMAT AD R Integer x; FORMAT GQ 1 Float x"}])
     for _ in range(25):
         contig, low = chance.choice(CONTIGS), chance.randrange(1, LENGTH - 5000)
         high = low + chance.choice((0, 10, 999, 1000, 4000))
@@ -225,7 +227,9 @@ def check_attach(folder, shell, extension):
     equal("positions from 0", s(f"SELECT tessera_attach('{place}')", "SELECT contig, pos0, ac FROM variant_stats"), [{"contig": "1", "pos0": rows[0]["pos"] - 1, "ac": 3}])
     got = s(f"SELECT tessera_attach('{place}')", "SELECT (SELECT group_concat(name || ' ' || semantics) FROM (SELECT * FROM tessera_attached ORDER BY 1)) AS names, "
             "(SELECT count(*) FROM variants) AS variants, (SELECT count(*) FROM samples) AS samples")
-    equal("tables", got, [{"names": "samples vcf,variant_stats vcf,variants vcf", "variants": 50, "samples": len(SAMPLES)}])
+    equal("tables", got, [{"names": "samples vcf,variant_stats vcf,variants vcf,vcf_fields vcf", "variants": 50, "samples": len(SAMPLES)}])
+    equal("fields", s(f"SELECT tessera_attach('{place}')", "SELECT id FROM vcf_fields WHERE type = 'Flag'"), [{"id": "DB"}])
+    s.fails(f"CREATE VIRTUAL TABLE f USING tessera_vcf_fields('{place}')", "tessera_vcf_fields: ")
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/data', columns='pos')", "options columns, labels and rename")
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/metadata/vcf_headers')", "is not a TileDB-VCF data array: it has no attribute real_start_pos")
 
@@ -258,7 +262,10 @@ def check_gone(folder, shell, extension):
     file = s.path("file.db")
     s(f"ATTACH '{file}' AS f", f"CREATE VIRTUAL TABLE f.v USING tessera_vcf('{place}/data')")
     equal("there", s(f"ATTACH '{file}' AS f", "SELECT count(*) AS n FROM v"), [{"n": 3}])
+    s(f"ATTACH '{file}' AS f", f"CREATE VIRTUAL TABLE f.w USING tessera_vcf_fields('{place}/data')")
     os.rename(place, place + "-gone")
+    s.fails(f"ATTACH '{file}' AS f; SELECT * FROM w", "tessera_vcf_fields: ")
+    s(f"ATTACH '{file}' AS f", "DROP TABLE f.w")
     try:
         s(f"ATTACH '{file}' AS f", "SELECT count(*) AS n FROM v")
     except Failed as e:

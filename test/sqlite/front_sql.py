@@ -11,8 +11,8 @@ import random
 import host
 from host import Database, Error, check_contains, same
 from queries import OVERFLOW, arrays, attempt
-from query_arrays import own_rows
-from query_texts import Writer, dressed
+from query_arrays import INT, REAL, own_rows
+from query_texts import Writer, bare_number, dressed
 
 ROUNDS = int(os.environ.get("ROUNDS", 1))
 TEXTS = int(os.environ.get("TEXTS", 25))
@@ -81,9 +81,42 @@ def of_json(text):
 # ---- Texts -----------------------------------------------------------------------------------------------------------------
 
 
+def windowed(r, q):
+    """Returns the grouped query with window functions, and whether its rows have an order; None if it has too little for them. What they order by is exact, and a
+    window in which rows are counted is ordered by all keys: ties and the last digits of sums must not decide."""
+    keys = [i.sql for i in q.items[:len(q.keys)]]
+    exact = [i.sql for i in q.items if i.how == "exact" and not bare_number(i.sql)] + ["count(*)"]
+    numbers = [i.sql for i in q.items if i.how == "exact" and i.kind in (INT, REAL)] + ["count(*)"]
+    if not (q.groups and keys) or any(bare_number(k) for k in keys) or any(i.how == "libm" for i in q.items):
+        return None
+    total = ", ".join(r.sample(keys, len(keys)))
+    terms = ", ".join(r.choice(exact) + r.choice(["", " DESC", " ASC"]) for _ in range(r.randrange(1, 3)))
+    part = r.choice(["", f"PARTITION BY {r.choice(keys)} ", f"PARTITION BY {r.choice(exact)}, {r.choice(keys)} "])
+    frame = r.choice(["", " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", " ROWS UNBOUNDED PRECEDING", " GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES"])
+    number = r.choice(numbers)
+    windows = [f"{r.choice(['rank()', 'dense_rank()', 'percent_rank()', 'cume_dist()'])} OVER ({part}ORDER BY {terms})", f"count(*) OVER ({part.strip()})", f"max({number}) OVER ({part}ORDER BY {terms})",
+               f"row_number() OVER ({part}ORDER BY {total}{frame})", f"{r.choice(['lag', 'lead', 'first_value', 'last_value'])}({r.choice(exact)}) OVER ({part}ORDER BY {total}{frame})", f"min({number}) FILTER (WHERE {r.choice(exact)} IS NOT NULL) OVER ({part}ORDER BY {total}{frame})",
+               f"ntile({r.randrange(1, 5)}) OVER w", f"CASE WHEN count(*) > avg(count(*)) OVER ({part.strip()}) THEN 1 ELSE {number} END", f"sum(count(*)) OVER (w{r.choice(['', ' ROWS 3 PRECEDING', ' GROUPS CURRENT ROW'])}) * 2"]
+    chosen = [window + r.choice(["", f" AS w{n}"]) for n, window in enumerate(r.sample(windows, r.randrange(1, 4)))]
+    items = [i.text() for i in q.items] + chosen
+    if r.random() < 0.3 and all(not k.strip().isdigit() for k in q.keys):   # between the items
+        r.shuffle(items)
+        q.order, q.limit, q.ordered = [], "", False
+    parts = ["SELECT " + ", ".join(items)] + [part for part in q.parts()[2:] if not part.startswith(("ORDER BY", "LIMIT"))]
+    if "w" in "".join(chosen):
+        parts.append(f"WINDOW w AS (ORDER BY {total})")
+    if q.order:
+        parts.append("ORDER BY " + ", ".join(q.order))
+    return " ".join(parts + ([q.limit] if q.limit else [])), q.ordered
+
+
 def shaped(r, q, text):
     """Returns a statement around the text of a query, and whether its rows have an order."""
     n = len(q.items)
+    around = windowed(r, q) if r.random() < 0.3 else None
+    q.windows = around is not None
+    if around:
+        return (dressed(r, around[0]), around[1]) if r.random() < 0.7 else (f"WITH c AS ({dressed(r, around[0])}\n) SELECT * FROM c", False)
     names = ", ".join(f"a{i}" for i in range(n))
     first = f"a{r.randrange(n)}"
     shapes = [
@@ -103,6 +136,12 @@ def shaped(r, q, text):
         renamed = "SELECT " + ", ".join(f"{i.sql} AS a{m}" for m, i in enumerate(q.items)) + f" FROM {q.source}" + (f" WHERE {q.where}" if q.where else "")
         other = f"a{r.randrange(n)}"
         q.groups = True
+        choice = r.random()
+        if choice < 0.2:
+            renamed = f"SELECT {other} AS {first}, {first} AS {other} FROM ({renamed}) AS i WHERE i.{other} IS NOT NULL OR {first} > 1" if first != other else f"SELECT * FROM ({renamed}) WHERE {first} IS NOT NULL"
+        elif choice < 0.35:
+            bare = "SELECT " + ", ".join(i.text() for i in q.items) + f" FROM {q.source}" + (f" WHERE {q.where}" if q.where else "")
+            return f"WITH c({', '.join(f'a{m}' for m in range(n))}) AS ({bare}), d AS (SELECT *, {first} AS z FROM c WHERE {other} <> 7) SELECT {first}, count(*), max(z) FROM d GROUP BY {first}", False
         if r.random() < 0.3:
             return f"WITH c AS ({renamed}) SELECT s.{first}, count(*), min({other}) FROM c AS s WHERE {other} IS NOT NULL GROUP BY 1", False
         return r.choice([f"SELECT {first}, count(*), min({other}), max({other}) FROM ({renamed}) GROUP BY 1",
@@ -118,7 +157,7 @@ def shaped(r, q, text):
 
 class Tally:
     def __init__(self):
-        self.texts = self.grouped = self.taken = self.errors = 0
+        self.texts = self.grouped = self.taken = self.windows = self.split = self.errors = 0
         self.failures = []
 
 
@@ -131,6 +170,8 @@ def wrong_with(db, q, text, ordered, tally):
     rewritten = rewritten[0][0][0]
     tally.grouped += q.groups
     tally.taken += q.groups and "tessera:" in rewritten
+    tally.windows += q.windows
+    tally.split += q.windows and "tessera:" in rewritten
     got = attempt(db, rewritten)
     if isinstance(wanted, Error):
         tally.errors += 1
@@ -191,11 +232,11 @@ def differential(name, transaction=False, read_only=False):
             if transaction:
                 db.query("ROLLBACK")
         db.close()
-    print(f"  {name}: {tally.texts} texts with SEED={SEED}; {100 * tally.taken // max(tally.grouped, 1)} % of {tally.grouped} grouped ones run over columns, {tally.errors} errors of SQLite")
+    print(f"  {name}: {tally.texts} texts with SEED={SEED}; {100 * tally.taken // max(tally.grouped, 1)} % of {tally.grouped} grouped ones run over columns, {tally.split} of {tally.windows} with windows, {tally.errors} errors of SQLite")
     if tally.failures:
         raise AssertionError(f"{len(tally.failures)} failures\n" + "\n".join(tally.failures[:6]))
-    if tally.taken * 100 < tally.grouped * 60:
-        raise AssertionError("less than 60 % of the grouped texts run over columns")
+    if tally.taken * 100 < tally.grouped * 60 or tally.split * 100 < tally.windows * 45:
+        raise AssertionError("less than 60 % of the grouped texts, or 45 % of those with windows, run over columns")
 
 
 def test_differential():
@@ -274,6 +315,13 @@ def test_what_stays_with_rows():
         same(found[0][:2], (text, "rows"), text)
         check_contains(found[0][2], why)
         same(sql(db, text), text)
+    db.query("INSERT INTO big VALUES(1, 5, 1), (2, 7, 1), (3, 7, 2)")
+    db.query("CREATE TABLE digits(t)")
+    db.query("INSERT INTO digits VALUES('5'), (7), (NULL)")
+    for text in ("SELECT * FROM digits LEFT JOIN (SELECT u FROM big WHERE n + 1 > 1) s ON s.u = t", "SELECT * FROM (SELECT u, count(*) FROM big GROUP BY u) WHERE u = '5'"):   # the array, which SQLite may ask, compares a UINT64 with digits
+        same(explain(db, "SELECT n, rank() OVER (ORDER BY n) FROM big WHERE u > '5' GROUP BY n")[0][2], "a UINT64 in WHERE may compare with text as a number")
+        check_contains(explain(db, text)[1][2], "a UINT64 may compare with text as a number in the statement around")
+        same_rows(db, text)
     text = "SELECT 'é', (SELECT count(*) FROM cube c WHERE c.x = towns.x), (SELECT day FROM cube GROUP BY day) FROM towns"
     same([row[1] for row in explain(db, text)], ["rows"] * 3)
     check_contains(explain(db, text)[1][2], "no such column: towns.x")
@@ -377,6 +425,8 @@ def test_subqueries_that_only_rename():
                  "SELECT * FROM (SELECT day AS d, v * 2 AS w FROM cube) WHERE w + d > 8", "SELECT sum(n) FROM (SELECT * FROM cube) WHERE v > 1", "SELECT day, sum(n) FROM (SELECT *, n AS m FROM cube WHERE x < 5) q WHERE m > 7 GROUP BY day",
                  "SELECT label, sum(w) FROM (SELECT x AS place, n + 1 AS w FROM cube) s JOIN towns ON towns.x = s.place GROUP BY label", "SELECT k, sum(n) FROM (SELECT 5 AS k, n, day FROM cube) GROUP BY k, day",
                  "SELECT sum(n) FROM (SELECT n FROM cube WHERE n > (SELECT avg(n) FROM cube)) WHERE n < 100", "SELECT max(n) AS n FROM (SELECT v AS n, n AS v FROM cube) WHERE v > 3", "SELECT day FROM (SELECT day / 2 AS day, n FROM cube) WHERE day = 3 AND n % 2 = 0",
+                 "SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "SELECT k, sum(w), max(q.w) FROM (SELECT a + 1 AS k, b * 2 AS w FROM (SELECT day / 2 AS a, n + x AS b FROM (SELECT * FROM cube WHERE v > 1) WHERE n < 100) AS i WHERE i.a > 0) AS q WHERE w > 30 GROUP BY k",
+                 "SELECT label, sum(s.n) FROM (SELECT * FROM cube) s JOIN towns ON towns.x = s.x GROUP BY label", "SELECT n, count(*) FROM (SELECT v AS n, n AS v FROM (SELECT n AS v, v AS n FROM cube c WHERE c.n > 3 AND c.v < 90) WHERE n > 1) WHERE v > 2 GROUP BY n",
                  "SELECT k + 1, count(*) FROM (SELECT day / 3 AS k, n * 2 FROM cube) GROUP BY k + 1", "SELECT s.*, count(*) FROM (SELECT day, x AS \"a b\" FROM cube) AS s GROUP BY 1, \"a b\""):
         same(explain(db, text)[0][1], "columns", text)
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
@@ -386,11 +436,14 @@ def test_subqueries_that_only_rename():
         same([row[1] for row in db.query("PRAGMA table_info(q)")], wanted[1] or [row[1] for row in db.query("PRAGMA table_info(q)")], text)
         db.query("DROP TABLE q")
     for text, why in [("SELECT sum(n) FROM (SELECT n FROM cube LIMIT 5)", "'(SELECT n FROM cube LIMIT 5)' (character 20): subqueries"), ("SELECT sum(n) FROM (SELECT DISTINCT n FROM cube)", "subqueries"), ("SELECT sum(m) FROM (SELECT max(n) AS m FROM cube)", "do more than rename, compute and filter"),
-                      ("SELECT sum(n) FROM (SELECT n FROM (SELECT n FROM cube))", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
+                      ("SELECT sum(n) FROM (SELECT n FROM (SELECT DISTINCT n FROM cube))", "subqueries"), ("SELECT sum(a) FROM " + "(SELECT a + 1 AS a FROM " * 9 + "(SELECT n AS a FROM cube)" + ")" * 9, "subqueries"),
+                      ("SELECT sum(a) FROM " + "(SELECT a = a AND a = a AND a = a AND a = a AS a FROM " * 5 + "(SELECT n % 2 AS a FROM cube)" + ")" * 5, "with what its names stand for, it is too large"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
                       ("SELECT k, n, max(v) FROM (SELECT day k, n, v FROM cube) GROUP BY k", "a column beside min or max"), ("SELECT sum(n) FROM (SELECT n FROM cube JOIN towns USING(x))", "subqueries")]:
         row = explain(db, text)[0]
         same(row[1], "rows", text)
         check_contains(row[2], why)
+        same_rows(db, text)
+    for text in ("SELECT \"?\", count(*) FROM (SELECT * FROM (SELECT n + 1 FROM cube)) GROUP BY 1", "SELECT \"n + 1\", count(*) FROM (SELECT * FROM (SELECT n + 1 FROM cube)) GROUP BY 1"):   # a string, and a column named after its words
         same_rows(db, text)
     for text, message in [("SELECT v FROM (SELECT n FROM cube) GROUP BY 1", "no such column: v"), ("SELECT cube.n, count(*) FROM (SELECT n FROM cube) GROUP BY 1", "no such column: cube.n"), ("SELECT sum(n) FROM (SELECT n FROM cube", "incomplete input"),
                           ("SELECT rowid FROM (SELECT n FROM cube) GROUP BY 1", "")]:
@@ -399,17 +452,54 @@ def test_subqueries_that_only_rename():
 
 
 def test_ctes_that_only_rename():
-    """So is a CTE of the statement, wherever it stands in FROM; names that hide it, lists of columns and recursion stay."""
+    """So is a CTE of the statement, wherever it stands in FROM, also in another CTE; names that hide it and recursion stay."""
     db = Database()
     cube(db)
     for text, count in [("WITH c AS (SELECT day / 3 AS k, n * 2 AS w FROM cube WHERE v > 1) SELECT k, sum(w) FROM c GROUP BY k", 1), ("WITH c AS (SELECT * FROM cube), d AS (SELECT max(n) AS m FROM c) SELECT c.day, count(*) FROM c WHERE c.n > 3 GROUP BY 1 UNION ALL SELECT m, 1 FROM d", 2),
                         ("WITH c AS (SELECT n FROM cube) SELECT sum(n) FROM c AS z WHERE z.n > 5", 1), ("WITH c AS MATERIALIZED (SELECT x, n FROM cube) SELECT label, sum(n) FROM \"C\" JOIN towns USING(x) GROUP BY 1", 1),
-                        ("WITH c AS (SELECT n FROM cube WHERE x > 2) SELECT (SELECT max(n) FROM c), n FROM c WHERE n * 2 > 190", 1), ("WITH c AS (SELECT n FROM cube), e AS (SELECT n + 1 AS n FROM c) SELECT sum(n) FROM e", 0),
-                        ("WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT sum(n) FROM c", 0), ("WITH c AS (SELECT n FROM cube) SELECT max(n) FROM (WITH c AS (SELECT 3 AS n) SELECT n FROM c)", 0), ("WITH c(q) AS (SELECT n FROM cube) SELECT max(q) FROM c", 0),
+                        ("WITH c AS (SELECT n FROM cube WHERE x > 2) SELECT (SELECT max(n) FROM c), n FROM c WHERE n * 2 > 190", 1), ("WITH c AS (SELECT n FROM cube), e AS (SELECT n + 1 AS n FROM c) SELECT sum(n) FROM e", 1), ("WITH a AS (SELECT * FROM cube WHERE v > 1), b AS (SELECT day / 3 AS k, n * 2 AS w FROM a AS i WHERE i.x > 2), c AS (SELECT k, w - 1 AS w FROM b) SELECT k, count(*), rank() OVER (ORDER BY sum(w)) FROM c GROUP BY k", 1),
+                        ("WITH c(k, \"a b\") AS (SELECT day / 2, n AS m FROM cube WHERE n > 5), d(q) AS (SELECT \"a b\" + k FROM c) SELECT (SELECT max(q) FROM d), k, sum(\"a b\") FROM c GROUP BY k", 1), ("WITH c(a, b) AS (SELECT n AS b, v AS a FROM cube WHERE a > 1) SELECT sum(a), sum(b) FROM c", 0), ("WITH c(a, b) AS (SELECT * FROM towns) SELECT max(a) FROM c", 0), ("WITH c(a, b, c, d) AS (SELECT * FROM cube) SELECT max(d) FROM c", 0),
+                        ("WITH c(a, b) AS (SELECT max(n, x), coalesce(v, 1.5) FROM cube) SELECT sum(b) FROM c WHERE a > 4", 1), ("WITH a(n) AS (SELECT x FROM cube), b(x) AS (SELECT n FROM a) SELECT x, count(*) FROM b GROUP BY x", 1), ("WITH a AS (SELECT n FROM b), b AS (SELECT n FROM cube) SELECT sum(n) FROM a", None),
+                        ("WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 3) SELECT sum(n) FROM c", 0), ("WITH c AS (SELECT n FROM cube) SELECT max(n) FROM (WITH c AS (SELECT 3 AS n) SELECT n FROM c)", 0), ("WITH c(q) AS (SELECT n FROM cube) SELECT max(q) FROM c", 1), ("WITH c(q) AS (SELECT DISTINCT n FROM cube) SELECT max(q) FROM c", 1),
                         ("WITH c AS (SELECT day, n FROM cube) SELECT a.day, sum(a.n) FROM c a JOIN c b ON a.day = b.day GROUP BY 1", 0), ("WITH cube2 AS (SELECT n FROM cube), cube AS (SELECT 5 AS n) SELECT sum(n) FROM cube2", 0)]:
         wanted, got = attempt(db, text), attempt(db, sql(db, text))
         same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
-        same(sql(db, text).count('"tessera:'), count, sql(db, text))
+        same(sql(db, text).count('"tessera:') if count is not None else None, count, sql(db, text))
+    for text, message in [("WITH c(a, b) AS (SELECT n FROM cube) SELECT max(a) FROM c", "table c has 1 values for 2 columns"), ("WITH c(a) AS (SELECT n, v FROM cube) SELECT max(a) FROM c", "table c has 2 values for 1 columns"), ("WITH a AS (SELECT n FROM b), b AS (SELECT n FROM a) SELECT max(n) FROM a", "circular reference")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
+
+
+def test_windows_around_groups():
+    """Window functions of a grouped SELECT: the groups run over columns, the windows are SQLite's."""
+    db = Database()
+    cube(db)
+    for text in ("SELECT day, count(*) AS k, rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day", "SELECT day, sum(n), rank() OVER (ORDER BY sum(n) DESC) AS r FROM cube GROUP BY day ORDER BY r LIMIT 3",
+                 "SELECT day / 3, x % 2 AS odd, sum(n) AS s, dense_rank() OVER (PARTITION BY x % 2 ORDER BY sum(n), day / 3) FROM cube GROUP BY 1, odd", "SELECT day, sum(sum(n)) OVER (ORDER BY day ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM cube GROUP BY day",
+                 "SELECT day, lag(max(v), 1, -1) OVER w AS before, lead(min(v)) OVER w, first_value(day) OVER (w ROWS UNBOUNDED PRECEDING) FROM cube GROUP BY day WINDOW w AS (ORDER BY day)",
+                 "SELECT day, count(*) FILTER (WHERE v > 2) AS c, sum(count(*) FILTER (WHERE v > 2)) FILTER (WHERE day % 2) OVER (ORDER BY day) AS run FROM cube GROUP BY day HAVING count(*) > 3 ORDER BY run DESC, day",
+                 "SELECT DISTINCT ntile(3) OVER (ORDER BY day) AS t FROM cube GROUP BY day ORDER BY t", "SELECT row_number() OVER () FROM cube GROUP BY day, x", "SELECT rank() OVER (ORDER BY sum(n)) FROM cube", "SELECT max(n), sum(max(n)) OVER () + 1 FROM cube WHERE v > 1",
+                 "SELECT c.day AS d, round(100.0 * sum(c.n) / sum(sum(c.n)) OVER (), 2) AS share FROM cube AS c WHERE c.x > 2 GROUP BY c.day ORDER BY share DESC, d", "SELECT label, sum(n), row_number() OVER (ORDER BY sum(n) DESC) FROM cube JOIN towns USING(x) GROUP BY label",
+                 "SELECT day % 4 k, avg(v) a, percent_rank() OVER (PARTITION BY day % 4 ORDER BY x) p FROM cube GROUP BY day % 4, x ORDER BY k, x", "SELECT * FROM (SELECT day, rank() OVER (ORDER BY sum(n)) AS r, sum(n) FROM cube GROUP BY day) WHERE r < 4",
+                 "WITH w AS (SELECT day AS d, cume_dist() OVER (ORDER BY count(*), day DESC) AS c FROM cube WHERE n > 20 GROUP BY day) SELECT d, c FROM w WHERE c > 0.5 UNION ALL SELECT 1, 2", "SELECT day, sum(v) - lag(sum(v)) OVER (ORDER BY day) FROM cube GROUP BY day ORDER BY 2",
+                 "WITH c AS (SELECT day / 2 AS k, n * 2 AS w FROM cube WHERE v > 1) SELECT k, sum(w), rank() OVER (ORDER BY sum(w) DESC) FROM c GROUP BY k", "SELECT day, count(*) AS k, sum(n) OVER (ORDER BY day) FROM (SELECT day, n FROM cube) GROUP BY day, n",
+                 "SELECT day, CASE WHEN sum(n) > avg(sum(n)) OVER () THEN 'high' ELSE 'low' END, CAST(count(*) AS TEXT) || rank() OVER (ORDER BY day) FROM cube GROUP BY day", "SELECT n, v, count(*) OVER (PARTITION BY day) FROM cube GROUP BY n, v, day",
+                 "SELECT day, sum(n), sum(max(sum(n), 500)) OVER (ORDER BY day) FROM cube GROUP BY day HAVING avg(v) > (SELECT avg(v) FROM cube)", "SELECT day AS \"a b\", max(n) AS m, max(max(n)) OVER (PARTITION BY day > 5 ORDER BY \"day\" RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING) FROM cube GROUP BY \"a b\" ORDER BY m DESC"):
+        check_contains(same_rows(db, text), '"tessera:')
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same(got[1], wanted[1], sql(db, text))
+        if "ORDER BY" in text.rsplit(")", 1)[-1]:
+            same(got[0], wanted[0], text)
+    for text in ("SELECT n, rank() OVER (ORDER BY n) FROM cube", "SELECT day, max(x), n, rank() OVER (ORDER BY n) FROM cube GROUP BY day", "SELECT day, group_concat(day) AS g, rank() OVER (ORDER BY group_concat(day)) FROM cube GROUP BY day",
+                 "SELECT day, rank() OVER (ORDER BY (SELECT max(n) FROM cube)) FROM cube GROUP BY day", "SELECT *, rank() OVER (ORDER BY day) FROM cube GROUP BY day, x", "SELECT day, rank() OVER (ORDER BY sum(n)) FROM cube GROUP BY day LIMIT 2", "SELECT day, rank() OVER (ORDER BY x) FROM cube GROUP BY day",
+                 "SELECT label, (SELECT rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day) FROM towns", "SELECT day AS row, sum(n), rank() OVER (ORDER BY sum(n) ROWS CURRENT ROW) FROM cube GROUP BY day", "SELECT n AS day, sum(v), rank() OVER (ORDER BY day) FROM cube GROUP BY n, cube.day"):
+        wanted, got = attempt(db, text), attempt(db, sql(db, text))
+        same((sorted(map(repr, got[0])), got[1]), (sorted(map(repr, wanted[0])), wanted[1]), text)
+        same("rank() OVER (ORDER BY" in sql(db, text), True, text)
+    found = explain(db, "SELECT day, count(*) AS k, rank() OVER (ORDER BY count(*)) FROM cube GROUP BY day")
+    same([found[0][1], "windows" in found[0][2]], ["columns", True], found)
+    for text, message in [("SELECT day, rank() OVER (ORDER BY nosuch) FROM cube GROUP BY day", "no such column: nosuch"), ("SELECT day, rank() OVER w FROM cube GROUP BY day", "no such window: w"), ("SELECT day, rank() OVER () AS r FROM cube GROUP BY r", "misuse of aliased window function r"),
+                          ("SELECT rank() OVER (ORDER BY day", "incomplete input"), ("SELECT day, nosuch() OVER () FROM cube GROUP BY 1", "no such function: nosuch")]:
+        check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
 
 
 # ---- Paths -----------------------------------------------------------------------------------------------------------------
@@ -453,7 +543,13 @@ def test_paths_in_from():
                           ("SELECT nosuch FROM 'sub/cube'", "no such column: nosuch")]:
         check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
     db.query("SELECT tessera_create_group('group')")
-    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: name one of its arrays")
+    check_contains(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "'group' is a group: attach it")
+    db.query("SELECT tessera_create_group('group/inside'), tessera_add_member('group', 'group/inside', 'deep'), tessera_add_member('group/inside', 'sub/cube', 'c'), tessera_add_member('group/inside', 'group', 'around')")
+    db.query("SELECT tessera_add_member('group', 'bare', 'bé')")
+    same(db.error("SELECT tessera_sql('SELECT * FROM ''group''')").text, "tessera_sql: 'group' is a group: attach it, or name one of its arrays: bé, deep/c")
+    for n in range(12):
+        db.query("SELECT tessera_add_member('group/inside', 'sub/cube', ?)", (f"d{n:02}",))
+    check_contains(db.error("SELECT tessera_npy('SELECT sum(n) FROM ''group''')").text, "'group' is a group: attach it, or name one of its arrays: bé, deep/c, " + ", ".join(f"deep/d{n:02}" for n in range(8)) + ", ...")
     db.query(f"SELECT tessera_restrict('{os.path.join(host.FOLDER, 'group')}')")
     check_contains(db.error("SELECT tessera_sql('SELECT max(n) FROM ''sub/cube''')").text, "group")
     os.chdir("/")
@@ -498,7 +594,7 @@ def test_texts_that_are_refused():
             ("SELECT * FROM nosuch", "no such table: nosuch"), ("SELECT nosuch(n) FROM cube", "no such function: nosuch"), ("SELECT (1", "incomplete input"),
             ("SELECT 'a", "unrecognized token: \"'a\""), ("SELECT count(*) FROM cube GROUP BY", "incomplete input"), ("CREATE TABLE t2(a)", "expected a SELECT, not 'CREATE'"),
             ("INSERT INTO t VALUES(1)", None), ("INSERT INTO cube SELECT 1, 1, 1, 1", "expected a SELECT, not 'INSERT' into the array cube"), ("EXPLAIN DELETE FROM t", "expected a SELECT, not 'DELETE'"),
-            ("(SELECT 1)", "expected a SELECT, not '('")]:
+            ("(SELECT 1)", "expected a SELECT, not '('"), ("WITH c(a) AS (JELECT -(1 SELECT (2)) SELECT a FROM c", "near"), ("WITH c AS (SELECT (1)))) SELECT ((1)", "near"), ("SELECT (((1) + (2)", "incomplete input")]:
         if message:
             check_contains(db.error("SELECT tessera_sql(?)", (text,)).text, message)
     for value, message in [(None, "expected a text: a SELECT"), (5, "expected a text: a SELECT"), (b"SELECT 1", "expected a text"), ("SELECT 1\0; DROP TABLE t", "the text has a NUL after 8 bytes")]:
