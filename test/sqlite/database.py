@@ -816,6 +816,26 @@ def test_export_that_fails_leaves_nothing():
     same(os.path.exists(path("x")), False)
 
 
+def test_fragments_are_found_by_few_statements():
+    """Opening many fragments takes three statements each: the fragment, its metadata file, and the length of that file's last chunk."""
+    if host.binding != "sqlite3":
+        return
+    file = path("many.db")
+    db = Database(file)
+    made(db, rows=0)
+    for x in range(80):
+        fill(db, "t", x, 1)
+    wanted = db.query("SELECT * FROM t ORDER BY 1")
+    db.close()
+    db, statements = Database(file), []
+    db.raw.set_trace_callback(statements.append)
+    same(db.query("SELECT * FROM t WHERE x = 5"), [row for row in wanted if row[0] == 5])
+    db.raw.set_trace_callback(None)
+    found = [s for s in statements if "t_files" in s or "t_chunks" in s]
+    same(3 * 80 <= len(found) < 5 * 80, True, len(found))
+    same(db.query("SELECT * FROM t ORDER BY 1"), wanted)
+
+
 def test_keys():
     key = bytes(range(32))
     with open(path("key"), "wb") as f:
