@@ -642,6 +642,27 @@ TSR_API void tsr_creation_close(tsr_creation *creation); /* changes nothing on d
 TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced,
                                  uint64_t *files, tsr_error *error);
 
+typedef struct tsr_sync_options { /* `= {0}`: the copy has no commits of its own */
+  bool merge; /* keep the copy's own commits, so that it becomes the union of both */
+  /* Texts by which a later sync knows both places again; NULL: the paths. Borrowed during the call. */
+  const char *from_identity, *to_identity;
+} tsr_sync_options;
+
+typedef struct tsr_sync_result { /* what a sync did, also if it failed */
+  uint64_t copied; /* files */
+  uint64_t removed; /* files, and fragments as one each */
+  uint64_t bytes; /* in the copied files */
+} tsr_sync_result;
+
+/* Makes the array `to` the same as `from`, with all states and times, by copying the commits, metadata and schemas that
+ * it lacks; and removes the fragments that a vacuum has removed from `from`. An empty place gets a whole copy. Only what
+ * is new travels, new commits of format version 12 or later appear in one step, and a sync that was cut off goes on in
+ * the next one. Needs no key. `options` and `result` may be NULL. TSR_NOT_FOUND: there is no array at `from`.
+ * TSR_EXISTS: `to` is another array, or something else. TSR_ERROR: `to` has commits of its own, or with `merge` one side
+ * has merged over times in which the other has commits of its own; nothing is changed then. */
+TSR_API int tsr_array_sync(tsr_environment *environment, const char *from, const char *to,
+                           const tsr_sync_options *options, tsr_sync_result *result, tsr_error *error);
+
 /* A writer collects the cells and deletes of one commit. Order of use: append and remove any number of times, prepare,
  * publish, close; tsr_writer_abandon at any time before publish. More cells can be appended after prepare; the next
  * prepare then replaces the prepared commit. No reader sees any of a commit before publish, and every reader sees all

@@ -674,7 +674,9 @@ static int check_root(tsr_checker *c) {
       belongs = tsr__name_suffix(entry->name, suffixes[s], &stem) && tsr__name_parse(entry->name, stem, &parsed);
     }
     uint64_t generation;
-    if (entry->kind == TSR_ENTRY_FILE) belongs = belongs || tsr__lease_parse(entry->name, &generation);
+    if (entry->kind == TSR_ENTRY_FILE)
+      belongs = belongs || tsr__lease_parse(entry->name, &generation) ||
+                strncmp(entry->name, TSR_PREFIX_SYNCED, strlen(TSR_PREFIX_SYNCED)) == 0;
     if (!belongs) TSR_TRY(tsr__check_stray(c, entry->name, entry->kind, "an array's directory"));
   }
   return TSR_OK;

@@ -21,7 +21,6 @@
 #include "define/define.h"
 
 #define TREE_COPY_DEPTH_MAX 16 /* nested directories: dimension labels are arrays within an array */
-#define TREE_COPY_BLOCK     (UINT64_C(1) << 20) /* bytes read at once */
 
 /* The names that make a directory an array, in the order in which the copy publishes them. An old array whose schema
  * was evolved has both a file and __schema, and is complete with the last of them. */
@@ -40,12 +39,13 @@ typedef struct copying {
   tsr_memory memory;
   tsr_arena arena;
   tsr_buffer items; /* of tree_copy_item: a directory comes before its entries */
-  uint8_t *block; /* TREE_COPY_BLOCK bytes */
+  uint8_t *block; /* TSR_COPY_BLOCK bytes */
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
   unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
   bool durable;
   uint64_t made; /* how many items, from the first on, exist in the copy */
   uint64_t files; /* how many of those are files */
+  uint64_t bytes; /* in those files */
   tsr_error *error;
 } copying;
 
@@ -124,15 +124,31 @@ static int target_of(copying *c, const tree_copy_item *one, tsr_buffer *path) {
   return tsr__buffer_append_u8(path, 0, c->error);
 }
 
-static int copy_bytes(copying *c, tsr_file *from, tsr_file *to) {
-  for (uint64_t at = 0; at < from->size; at += TREE_COPY_BLOCK) {
-    uint64_t part = TSR_MIN(from->size - at, TREE_COPY_BLOCK);
-    TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
-    TSR_TRY(tsr__store_read_at(from, at, c->block, part, c->error));
-    TSR_TRY(tsr__store_append(to, c->block, part, c->error));
-    tsr_work_done(c->environment, part);
+static int copy_bytes(tsr_environment *environment, tsr_file *from, tsr_file *to, uint8_t *block, tsr_error *error) {
+  for (uint64_t at = 0; at < from->size; at += TSR_COPY_BLOCK) {
+    const uint64_t part = TSR_MIN(from->size - at, TSR_COPY_BLOCK);
+    TSR_TRY(tsr__cancelled(&environment->memory, error));
+    TSR_TRY(tsr__store_read_at(from, at, block, part, error));
+    TSR_TRY(tsr__store_append(to, block, part, error));
+    tsr_work_done(environment, part);
   }
-  return to->syncs ? tsr__store_sync(to, c->error) : TSR_OK;
+  return to->syncs ? tsr__store_sync(to, error) : TSR_OK;
+}
+
+int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *path, tsr_store *to, const char *target,
+                   bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error) {
+  tsr_file *source = NULL, *copy = NULL;
+  TSR_TRY(tsr__store_open_file(from, path, &source, error));
+  int rc = tsr__store_create_exclusive(to, target, &copy, error);
+  if (made) *made = rc >= 0;
+  if (rc >= 0) {
+    copy->syncs = durable || to->renames_in_steps;
+    rc = copy_bytes(environment, source, copy, block, error);
+  }
+  *bytes = source->size;
+  tsr__store_close_file(copy);
+  tsr__store_close_file(source);
+  return rc;
 }
 
 /* Adds the sizes of all files, in bytes, to the operation's total for the progress display. */
@@ -149,17 +165,13 @@ static int tree_copy_measure(copying *c) {
 }
 
 static int copy_file(copying *c, const tree_copy_item *one, const char *target) {
-  tsr_file *from = NULL, *to = NULL;
-  TSR_TRY(tsr__store_open_file(c->from, one->path, &from, c->error));
-  int rc = tsr__store_create_exclusive(c->to, target, &to, c->error);
-  if (rc >= 0) {
-    c->made++;
-    c->files++;
-    to->syncs = c->durable || c->to->renames_in_steps;
-    rc = copy_bytes(c, from, to);
-  }
-  tsr__store_close_file(to);
-  tsr__store_close_file(from);
+  uint64_t bytes = 0;
+  bool made = false;
+  const int rc =
+      tsr__file_copy(c->environment, c->from, one->path, c->to, target, c->durable, c->block, &made, &bytes, c->error);
+  c->made += made;
+  c->files += made;
+  c->bytes += bytes;
   return rc;
 }
 
@@ -208,7 +220,7 @@ static int copy_all(copying *c) {
   for (unsigned m = 0; m < SCHEMA_NAMES; m++) is_array |= c->has_schema[m];
   if (!is_array) return tsr__fail(c->error, TSR_ABORT, "%s: the array was removed while it was copied", c->from->name);
   TSR_TRY(tree_copy_measure(c));
-  TSR_TRY(TSR_ALLOC_RAW(&c->memory, TREE_COPY_BLOCK, &c->block, c->error));
+  TSR_TRY(TSR_ALLOC_RAW(&c->memory, TSR_COPY_BLOCK, &c->block, c->error));
   int rc = tsr__store_make_directory(c->to, "", c->error);
   if (rc == TSR_EXISTS) return tsr__creation_in_the_way(c->to, c->error), tsr__wrap(c->error, "%s", c->to->name);
   TSR_TRY(rc);
@@ -218,9 +230,8 @@ static int copy_all(copying *c) {
   return rc;
 }
 
-int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
-                         tsr_error *error) {
-  TSR_OWN_ERROR(error);
+int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                    uint64_t *bytes, tsr_error *error) {
   char *paths[2] = {NULL, NULL};
   copying c = {.environment = environment, .durable = !unsynced, .error = error};
   tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
@@ -228,13 +239,9 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   c.items.memory = &c.memory;
   int rc = tsr__path_open(environment, "array", from, &paths[0], &c.from, error);
   if (rc >= 0) rc = tsr__path_open(environment, "array", to, &paths[1], &c.to, error);
-  if (rc >= 0) {
-    tsr_work work;
-    tsr_work_begin(environment, &work, "sync", from, 0);
-    rc = copy_all(&c);
-    tsr_work_end(environment, &work);
-  }
-  if (rc >= 0 && files) *files = c.files;
+  if (rc >= 0) rc = copy_all(&c);
+  if (rc >= 0) *files = c.files;
+  if (rc >= 0) *bytes = c.bytes;
   tsr__store_close(c.from);
   tsr__store_close(c.to);
   tsr__free(paths[0]);
@@ -242,5 +249,17 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   tsr__free(c.block);
   tsr__buffer_release(&c.items);
   tsr__arena_release(&c.arena);
+  return rc;
+}
+
+int tsr_array_copy_files(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                         tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  tsr_work work;
+  uint64_t copied = 0, bytes;
+  tsr_work_begin(environment, &work, "sync", from, 0);
+  const int rc = tsr__array_copy(environment, from, to, unsynced, &copied, &bytes, error);
+  tsr_work_end(environment, &work);
+  if (rc >= 0 && files) *files = copied;
   return rc;
 }

@@ -1,7 +1,7 @@
 /* define.h: creates, evolves, copies and drops arrays; changes metadata and groups. The public functions are in
  * tessera.h (tsr_array_create, tsr_creation_*, tsr_array_add_attribute and others, tsr_group_*); this header has what
- * the files of this folder share: create.c (arrays from schemas) and evolve.c (publishing a changed schema). copy.c,
- * drop.c and metadata.c have only public functions. */
+ * the files of this folder share: create.c (arrays from schemas) and evolve.c (publishing a changed schema); and what
+ * maintain/sync.c shares with copy.c. drop.c and metadata.c have only public functions. */
 #ifndef TSR_DEFINE_DEFINE_H
 #define TSR_DEFINE_DEFINE_H
 
@@ -20,6 +20,19 @@ int tsr__schema_complete(const tsr_schema *given, tsr_arena *arena, tsr_schema *
 /* Fails with TSR_EXISTS. The message describes what is in the way of a new array in the root of `store`: an array, a
  * group, an unfinished creation or copy, or something else. */
 int tsr__creation_in_the_way(tsr_store *store, tsr_error *error);
+
+/* ---- copy.c ------------------------------------------------------------------------------------------------------ */
+
+#define TSR_COPY_BLOCK (UINT64_C(1) << 20) /* bytes read at once */
+
+/* Copies a file of one store to a new file of another. `block` has room for TSR_COPY_BLOCK bytes. *made (may be NULL):
+ * set once the new file exists, also if the copy fails. *bytes: its size. */
+int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *path, tsr_store *to, const char *target,
+                   bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error);
+
+/* tsr_array_copy_files, which also counts the bytes. Reports its progress to the innermost operation. */
+int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
+                    uint64_t *bytes, tsr_error *error);
 
 /* ---- evolve.c ---------------------------------------------------------------------------------------------------- */
 

@@ -52,6 +52,7 @@
 #define TSR_PREFIX_CREATED       ".pending" /* of __schema or __array_schema.tdb until the array is published */
 #define TSR_PREFIX_DROPPED       ".dropped" /* of the schemas of an array that is being dropped */
 #define TSR_PREFIX_COPYING       ".copying" /* of the schemas of an array that is being copied */
+#define TSR_PREFIX_SYNCED        ".synced_" /* of a copy's record of a sync (maintain/sync.c) */
 #define TSR_PREFIX_LEASE         ".lease_" /* of a lease, followed by its generation */
 
 /* ---- Format versions --------------------------------------------------------------------------------------------- */

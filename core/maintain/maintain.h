@@ -209,6 +209,10 @@ typedef struct tsr_vacuum_file { /* a .vac */
   bool stays; /* it was written too recently */
 } tsr_vacuum_file;
 
+/* Uncommits and removes fragments (names, const char *), whose cells are in merged ones. `at_once`: all of them are
+ * uncommitted in one step. Uses of v->array only its log. */
+int tsr__vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error);
+
 /* Removes a file, without counting it in `removed`. Returns 1 if it existed, 0 if not, < 0 on error. */
 int tsr__vacuum_remove(tsr_vacuum *v, const char *name, tsr_error *error);
 

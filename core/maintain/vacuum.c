@@ -203,8 +203,7 @@ static int vacuum_has_times(tsr_vacuum *v, const tsr_vacuum_file *file, bool *ti
   return TSR_OK;
 }
 
-/* Uncommits and removes the sources of all .vac files. */
-static int vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
+int tsr__vacuum_sources(tsr_vacuum *v, bool at_once, const tsr_buffer *sources, tsr_error *error) {
   bool root = false;
   v->listed = false;
   TSR_TRY(tsr__vacuum_uncommit(v, sources, at_once, error));
@@ -285,7 +284,7 @@ static int vacuum_replaced(tsr_vacuum *v, const tsr_buffer *files, tsr_error *er
   if (rc >= 0) rc = find_covered(v, files, &covered, error);
   while (rc >= 0 && (file = vacuum_files_next(files, &waiting)) && !is_enough(v, file, &all))
     rc = add_replaced(v, file, &covered, &all, error);
-  if (rc >= 0 && all.files.size) rc = vacuum_sources(v, all.at_once, &all.sources, error);
+  if (rc >= 0 && all.files.size) rc = tsr__vacuum_sources(v, all.at_once, &all.sources, error);
   const tsr_vacuum_file *const *done = (const tsr_vacuum_file *const *)(const void *)all.files.data;
   for (uint64_t i = 0; i < all.files.size / sizeof *done && rc >= 0; i++) rc = vacuum_file_remove(v, done[i], error);
   tsr__map_release(&waiting);

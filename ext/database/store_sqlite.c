@@ -95,18 +95,43 @@ static int find_child(tsx_tree *tree, sqlite3_int64 parent, const char *name, si
   return tsx_tree_take(tree, statement, found, error);
 }
 
+/* Returns true if a directory of the root, `size` bytes of a path, is known from the last search. */
+static bool knows_way(const tsx_tree *tree, const char *path, size_t size) {
+  return tree->blob && !tree->connection->quiet && path[size] == '/' && size < sizeof tree->way.name &&
+         !tree->way.name[size] && !memcmp(tree->way.name, path, size) &&
+         tree->way.epoch == tree->connection->database_arrays.epoch;
+}
+
+/* Notes the directory of the root that the first `size` bytes of a path name. */
+static void note_way(tsx_tree *tree, const char *path, size_t size, sqlite3_int64 id) {
+  tree->way.name[0] = 0;
+  if (!tree->blob || path[size] != '/' || !size || size >= sizeof tree->way.name) return;
+  memcpy(tree->way.name, path, size);
+  tree->way.name[size] = 0;
+  tree->way.id = id;
+  tree->way.epoch = tree->connection->database_arrays.epoch;
+}
+
 /* Finds the entry at a path. Returns 1, 0 if there is none, or an error. */
 static int sqlite_find(tsx_tree *tree, const char *path, tsx_entry *found, tsr_error *error) {
   sqlite3_stmt *statement;
-  int code = tsx_tree_root(tree, error);
-  if (code <= 0) return code;
-  code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
-  if (code < 0) return code;
-  code = tsx_tree_take(tree, statement, found, error);
-  for (int depth = 0; code > 0 && *path; depth++) {
+  const size_t first = strcspn(path, "/");
+  int code, depth = 0;
+  if (knows_way(tree, path, first)) {
+    *found = (tsx_entry){.id = tree->way.id, .directory = true};
+    path += first + 1;
+    code = depth = 1;
+  } else {
+    if ((code = tsx_tree_root(tree, error)) <= 0) return code;
+    code = tsx_tree_prepare(tree, TSX_TREE_GET, TSX_TREE_ROOT, &statement, error);
+    if (code < 0) return code;
+    code = tsx_tree_take(tree, statement, found, error);
+  }
+  for (; code > 0 && *path; depth++) {
     size_t size = strcspn(path, "/");
     if (!found->directory || depth == SQLITE_DEPTH_MAX) return 0;
     code = find_child(tree, found->id, path, size, found, error);
+    if (code > 0 && depth == 0 && found->directory) note_way(tree, path, size, found->id);
     path += size + (path[size] == '/');
   }
   return code;
@@ -279,7 +304,8 @@ static int sqlite_read_at(void *it, uint64_t offset, void *buffer, uint64_t size
     offset += part;
     size -= part;
   }
-  if (!f->tree->connection->statement.cursors) tsx_tree_close_blob(f->tree);
+  if (!f->tree->connection->statement.cursors && !f->tree->connection->database_arrays.holders)
+    tsx_tree_close_blob(f->tree);
   return code;
 }
 
@@ -470,6 +496,7 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
   sqlite3_bind_int64(statement, 2, parents[1].id);
   sqlite3_bind_text(statement, 3, names[1], -1, SQLITE_STATIC);
   code = tsx_tree_change(tree, statement, NULL, error);
+  tree->connection->database_arrays.epoch++; /* it is not on its old way any more */
   if (code == TSR_OK) code = touch(tree, parents[0].id, error);
   if (code == TSR_OK && parents[1].id != parents[0].id) code = touch(tree, parents[1].id, error);
   return code;

@@ -63,6 +63,14 @@ struct tsx_tree {
    * tsx_store_release. */
   unsigned busy;
   bool stale; /* forget statements and names as soon as no call is running */
+  /* The directory of the root on the way to the last path, such as __fragments, so that the next path below it is found
+   * from there. It counts while `blob` is open, which keeps the read transaction, and the connection's
+   * database_arrays.epoch is the same. */
+  struct {
+    char name[24]; /* "": none */
+    sqlite3_int64 id;
+    uint64_t epoch;
+  } way;
   tsr_error failure; /* of a file whose last bytes could not be written at its close; code 0: none */
 };
 
@@ -94,6 +102,11 @@ int tsx_store_identity(tsx_connection *connection, const char *path, char **iden
 /* Closes the blobs of all trees, which ends the read transaction that they hold open. With `all`, also forgets the
  * trees' statements and the names of their tables: tables have been renamed, or the connection has no more tables. */
 void tsx_store_release(tsx_connection *connection, bool all);
+
+/* Between these calls blobs stay open, as while a statement runs: many files are found and read, from one state of the
+ * database. */
+void tsx_store_hold(tsx_connection *connection);
+void tsx_store_let(tsx_connection *connection);
 
 /* After a rollback: tsx_store_release with `all`; also forgets failures to write files, which are rolled back, too. */
 void tsx_store_rolled_back(tsx_connection *connection);

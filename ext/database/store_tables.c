@@ -404,6 +404,12 @@ void tsx_store_release(tsx_connection *connection, bool all) {
   }
 }
 
+void tsx_store_hold(tsx_connection *connection) { connection->database_arrays.holders++; }
+
+void tsx_store_let(tsx_connection *connection) {
+  if (!--connection->database_arrays.holders && !connection->statement.cursors) tsx_store_release(connection, false);
+}
+
 void tsx_store_rolled_back(tsx_connection *connection) {
   for (tsx_tree *tree = connection->database_arrays.trees; tree; tree = tree->next)
     tree->failure.code = 0; /* the rollback has removed the file */

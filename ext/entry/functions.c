@@ -98,6 +98,7 @@ static const function functions[] = {
     {"tessera_write_label", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
     {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
     {"tessera_sync", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_sync_array},
+    {"tessera_sync", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_sync_array},
     {"tessera_configure", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_configure},
     {"tessera_hide", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_hide},
     {"tessera_show", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_show},

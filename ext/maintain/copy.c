@@ -1,5 +1,5 @@
 /* copy.c: tessera_copy(from, to[, options]), which makes a new array with the cells of another one, but other tile
- * extents, filters or orders; and tessera_sync(from, to), which copies the files of an array to another place.
+ * extents, filters or orders; and tessera_sync(from, to[, options]), which makes another place the same array.
  *
  * The new array of a tessera_copy is prepared under a name that readers do not see, gets its cells, labels and
  * metadata, and is published by one rename; so it appears complete or not at all. An array in the database is made by
@@ -757,37 +757,104 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
 
 /* ---- The same array in another place ----------------------------------------------------------------------------- */
 
-/* Copies to a directory or a bucket; *files: how many. Opens nothing, so it needs no key. */
-static int sync_files(tsx_address *from, const char *to, uint64_t *files, tsr_error *error) {
+enum { SYNC_OPTION_merge };
+
+static const tsx_option_spec sync_specs[] = {[SYNC_OPTION_merge] = {"merge", TSX_TAKES_FLAG, 0, 0, NULL}};
+
+static int sync_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  tsr_sync_options *options = argument;
+  (void)option, (void)error;
+  options->merge = value->whole;
+  return TSR_OK;
+}
+
+/* Gives the text by which a later sync knows a place again; NULL if nothing is there yet. From sqlite3_malloc. */
+static int sync_identity(tsx_connection *connection, const char *path, char **identity, tsr_error *error) {
+  tsr_error one = {0};
+  *identity = NULL;
+  const int code = tsx_array_key(connection, path, identity, &one);
+  if (code < 0 && code != TSR_NOT_FOUND) return *error = one, code;
+  if (code < 0 || !tsx_store_is(path)) return TSR_OK;
+  /* "db:SCHEMA#ROOT": the schema's name depends on the connection, so its file takes its place */
+  const char *root = strrchr(*identity, '#');
+  char *schema = root ? sqlite3_mprintf("%.*s", (int)(root - *identity) - 3, *identity + 3) : NULL;
+  const char *file = schema ? sqlite3_db_filename(connection->db, schema) : NULL;
+  char *whole = schema ? sqlite3_mprintf("db:%s%s", file ? file : "", root) : NULL;
+  sqlite3_free(schema);
+  sqlite3_free(*identity);
+  *identity = whole;
+  return whole ? TSR_OK : tsx_out_of_memory(error);
+}
+
+/* Syncs to a place that has an array, or to an empty directory or prefix. Opens nothing, so it needs no key. */
+static int sync_files(tsx_address *from, const char *to, const tsr_sync_options *options, tsr_sync_result *done,
+                      tsr_error *error) {
   tsx_connection *connection = from->connection;
+  if (tsx_transaction_open_on(connection, to))
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", to);
+  TSX_TRY(tsx_savepoint_begin(connection, to, error));
+  return tsr_array_sync(connection->environment, from->path, to, options, done, error);
+}
+
+static int sync_into_table(tsx_address *from, const char *to, const tsr_sync_options *options, tsr_sync_result *done,
+                           tsr_error *error) {
+  const int code = tsx_address_array(from, error);
+  return code < 0 ? code : tsx_database_sync(from, to, options, done, error);
+}
+
+/* Syncs to the place `to`, whose resolved path is `path`. */
+static int sync_to(tsx_address *from, const char *to, const char *path, const tsr_sync_options *options,
+                   tsr_sync_result *done, tsr_error *error) {
+  tsx_connection *connection = from->connection;
+  tsr_object_kind kind = TSR_OBJECT_NONE;
   if (tsx_transaction_open_on(connection, from->path))
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", from->path);
-  const int code = tsr_array_copy_files(connection->environment, from->path, to, false, files, error);
-  if (code == TSR_EXISTS) return tsx_fail_in("only an empty place can be synced to", error);
+  if (options->to_identity && options->from_identity && !strcmp(options->from_identity, options->to_identity))
+    return tsx_fail(error, TSR_ERROR, "%s and %s are the same array", from->path, to);
+  if (!tsx_store_is(path)) return sync_files(from, path, options, done, error);
+  if (options->to_identity) TSX_TRY(tsr_object_find(connection->environment, path, &kind, error));
+  if (kind == TSR_OBJECT_NONE) return sync_into_table(from, to, options, done, error);
+  return sync_files(from, path, options, done, error);
+}
+
+static int sync_call(tsx_address *from, const char *to, tsr_sync_options *options, tsr_sync_result *done,
+                     tsr_error *error) {
+  char *path = NULL, *identities[2] = {NULL, NULL};
+  int code = tsx_address_path(from->connection, to, &path, error);
+  if (code == TSR_OK) code = sync_identity(from->connection, from->path, &identities[0], error);
+  if (code == TSR_OK) code = sync_identity(from->connection, path, &identities[1], error);
+  options->from_identity = identities[0];
+  options->to_identity = identities[1];
+  if (code == TSR_OK) code = sync_to(from, to, path, options, done, error);
   if (code == TSR_NOT_FOUND) tsx_address_hint(from, error);
+  for (int i = 0; i < 2; i++) sqlite3_free(identities[i]);
+  sqlite3_free(path);
   return code;
 }
 
-static int sync_into_table(tsx_address *from, const char *to, tsr_error *error) {
-  const int code = tsx_address_array(from, error);
-  return code < 0 ? code : tsx_database_create(from->connection, to, from, NULL, NULL, error);
-}
-
-/* tessera_sync(from, to): returns the number of files that were copied; NULL if `to` is a table, which is made. */
+/* tessera_sync(from, to[, options]): returns {"copied":files,"removed":files,"bytes":bytes}. */
 void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values) {
+  static const tsx_option_list list = TSX_OPTION_LIST(sync_specs);
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address from = {0};
+  tsr_sync_options options = {0};
+  tsr_sync_result done = {0};
   tsr_error error = {0};
-  uint64_t files = 0;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = tsx_arguments_check(count, values, 2, &error);
   const char *to = (const char *)sqlite3_value_text(values[1]);
   if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
-  const bool is_table = code == TSR_OK && !sqlite3_strnicmp(to, "db:", 3);
+  if (code == TSR_OK && count > 2)
+    code = tsx_options_read(connection->db, values[2], &list, sync_take_option, &options, &error);
   if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &from, &error);
-  if (code == TSR_OK) code = is_table ? sync_into_table(&from, to, &error) : sync_files(&from, to, &files, &error);
+  if (code == TSR_OK) code = sync_call(&from, to, &options, &done, &error);
   tsx_address_close(&from);
-  if (code >= 0 && !is_table) sqlite3_result_int64(context, (sqlite3_int64)files);
+  char *text = code < 0
+                   ? NULL
+                   : sqlite3_mprintf("{\"copied\":%llu,\"removed\":%llu,\"bytes\":%llu}", (sqlite3_uint64)done.copied,
+                                     (sqlite3_uint64)done.removed, (sqlite3_uint64)done.bytes);
+  if (code >= 0 && !text) code = tsx_out_of_memory(&error);
+  if (text) sqlite3_result_text(context, text, -1, sqlite3_free);
   tsx_function_end(context, "tessera_sync", code, &error);
   tsx_connection_remove_table(connection);
 }

@@ -45,6 +45,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "database/store_sqlite.h"
 #include "values/compare.h"
 
 static const char *const operators[] = {[TSX_EQ] = "=?",
@@ -781,7 +782,7 @@ static bool has_unlabelled(const choice *c, tsr_error *error) {
   return checked && code == TSR_ERROR;
 }
 
-int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+static int choose_plan(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   tsx_table *table = (tsx_table *)vtab;
   choice c = {.table = table, .info = info, .utf16 = tsx_connection_utf16(table->connection), .null_time = -1};
   tsr_error error = {0};
@@ -823,4 +824,12 @@ int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   info->estimatedCost = cost_of_plan(&c, as_of, total);
   info->estimatedRows = total.rows < 1 ? 1 : tsx_int64_from_double(fmin(total.rows, 4e18));
   return SQLITE_OK;
+}
+
+int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
+  tsx_connection *connection = ((tsx_table *)vtab)->connection;
+  tsx_store_hold(connection); /* the estimate may open all fragments */
+  const int code = choose_plan(vtab, info);
+  tsx_store_let(connection);
+  return code;
 }

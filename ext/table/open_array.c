@@ -25,6 +25,8 @@
 
 struct tsx_database_source {
   const char *files; /* the array to copy the files of, or NULL */
+  const tsr_sync_options *options; /* of `files` */
+  tsr_sync_result *done; /* what was copied */
   const tsr_schema *schema; /* else the schema of the empty array */
 };
 
@@ -36,8 +38,8 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   int code = tsx_store_create(table->connection->db, table->schema_name, table->name, error);
   if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
   else if (code == TSR_OK)
-    code = tsr_array_copy_files(connection->environment, connection->database_arrays.making->files, table->path, false,
-                                NULL, error);
+    code = tsr_array_sync(connection->environment, connection->database_arrays.making->files, table->path,
+                          connection->database_arrays.making->options, connection->database_arrays.making->done, error);
   if (code == TSR_OK)
     code = tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
                           &table->array, error);
@@ -69,21 +71,33 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   return code;
 }
 
-int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
-                        const tsr_schema *schema, char **path, tsr_error *error) {
-  const struct tsx_database_source making = {.files = schema ? NULL : source->path, .schema = schema};
+/* Makes the table `name` and its array. If `path` is not NULL, *path becomes the array's path, from sqlite3_malloc. */
+static int create_table(tsx_connection *connection, const char *name, const tsx_address *source,
+                        const struct tsx_database_source *making, char **path, tsr_error *error) {
   char *database = NULL, *table = NULL, *made_path = NULL;
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
   int code = tsx_table_name_parse(name, &database, &table, error);
   if (code == TSR_OK && !(made_path = tsx_store_path(database ? database : "main", table)))
     code = tsx_out_of_memory(error);
   if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, made_path, source->key, error);
-  if (code == TSR_OK) code = run_create(connection, database, table, source, &making, error);
+  if (code == TSR_OK) code = run_create(connection, database, table, source, making, error);
   sqlite3_free(database);
   sqlite3_free(table);
   if (code == TSR_OK && path) *path = made_path;
   else sqlite3_free(made_path);
   return code;
+}
+
+int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
+                        const tsr_schema *schema, char **path, tsr_error *error) {
+  const struct tsx_database_source making = {.schema = schema};
+  return create_table(connection, name, source, &making, path, error);
+}
+
+int tsx_database_sync(const tsx_address *source, const char *name, const tsr_sync_options *options,
+                      tsr_sync_result *done, tsr_error *error) {
+  const struct tsx_database_source making = {.files = source->path, .options = options, .done = done};
+  return create_table(source->connection, name, source, &making, NULL, error);
 }
 
 int tsx_database_adopt(tsx_connection *connection, const char *sql, tsr_error *error) {

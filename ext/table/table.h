@@ -148,13 +148,16 @@ typedef struct tsx_table tsx_table;
  * NULL: tsx_database_create runs this CREATE and has said what to make. `key` is 32 bytes or NULL. */
 int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t *key, tsr_error *error);
 
-/* Runs CREATE VIRTUAL TABLE for a new array in the database. `name` is the table's, with or without "db:". If `schema`
- * is NULL, the array gets all files of the array `source`; else it is empty and has this schema, which may differ from
- * the schema of `source` as tsx_ddl_arguments says. The new array has the source's key. If `path` is not NULL, *path
- * becomes the new array's path, from sqlite3_malloc. With a schema, a savepoint is open afterwards, which the caller
- * ends by tsx_savepoint_end, also after a failure. */
+/* Runs CREATE VIRTUAL TABLE for a new, empty array in the database. `name` is the table's, with or without "db:". The
+ * array has this schema, which may differ from the schema of `source` as tsx_ddl_arguments says, and the source's key.
+ * If `path` is not NULL, *path becomes the new array's path, from sqlite3_malloc. A savepoint is open afterwards, which
+ * the caller ends by tsx_savepoint_end, also after a failure. */
 int tsx_database_create(tsx_connection *connection, const char *name, const tsx_address *source,
                         const tsr_schema *schema, char **path, tsr_error *error);
+
+/* The same for a new array with all files of the array `source`; opens no savepoint. */
+int tsx_database_sync(const tsx_address *source, const char *name, const tsr_sync_options *options,
+                      tsr_sync_result *done, tsr_error *error);
 
 /* Runs a CREATE VIRTUAL TABLE for an array that exists: its columns are those of the array, whatever the text says, and
  * nothing is made but the declaration. The text must be one statement. The caller has opened a savepoint. */

@@ -754,6 +754,7 @@ int tsx_release(sqlite3_vtab *vtab, int number) {
 int tsx_rollback_to(sqlite3_vtab *vtab, int number) {
   tsx_transaction *transaction = transaction_of(vtab);
   tsr_error error = {0};
+  ((tsx_table *)vtab)->connection->database_arrays.epoch++; /* readers survive it, and renames are undone */
   if (!transaction) return SQLITE_OK;
   tsr_mark mark = {0};
   uint32_t keep = transaction->savepoints.count;

@@ -68,7 +68,7 @@ def check_database(db, path, keys, key, before, copy):
     if key:
         db.execute("SELECT tessera_set_key('db:inside', ?)", (key.encode(),)).fetchall()
     filled = sorted(db.execute("SELECT * FROM inside WHERE written_at IS NOT NULL").fetchall(), key=repr)
-    count, = db.execute("SELECT tessera_sync('db:inside', ?)", (copy,)).fetchone()
+    count, = db.execute("SELECT tessera_sync('db:inside', ?) ->> 'copied'", (copy,)).fetchone()
     db.execute("DROP TABLE inside")
     after = views(db, copy, keys, key, before[1] is not None)
     if len(filled) != len(before[0]):

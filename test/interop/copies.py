@@ -48,7 +48,7 @@ def compare(folder, shell, extension, path, key):
         return {"not read": 1}
     copy, export = os.path.join(folder, "copy"), os.path.join(folder, "export")
     keys = [f"SELECT tessera_set_key({literal(p)}, {literal(key)}) IS NULL" for p in (path, copy, export)] if key else []
-    sql(shell, extension, keys + [f"SELECT tessera_copy({literal(path)}, {literal(copy)}) AS cells", f"SELECT tessera_sync({literal(path)}, 'db:t') IS NULL",
+    sql(shell, extension, keys + [f"SELECT tessera_copy({literal(path)}, {literal(copy)}) AS cells", f"SELECT tessera_sync({literal(path)}, 'db:t') > 0",
                                   f"SELECT tessera_sync('db:t', {literal(export)}) AS files"])
     for what, place in (("copy", copy), ("export", export)):
         after = contents(place, key)

@@ -78,24 +78,27 @@ def test_drop_does_nothing_while_rows_wait():
     same(os.path.isdir(where + "/a/__schema"), True, "nothing was dropped")
 
 
-def test_sync_goes_from_anywhere_into_an_empty_place():
+def test_sync_goes_from_anywhere_to_anywhere():
     db = Database(path("sync.db"))
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99), v TEXT)")
     db.query("INSERT INTO t VALUES(1, 'a')")
     db.query("INSERT INTO t VALUES(2, 'b')")
     rows = db.query("SELECT * FROM t")
-    same(db.value("SELECT tessera_sync('db:t', ?)", (path("out"),)) > 3, True)
-    same(db.value("SELECT tessera_sync(?, 'db:back')", (path("out"),)), None)
-    same(db.value("SELECT tessera_sync(?, ?)", (path("out"), path("again"))) > 3, True)
-    same(db.value("SELECT tessera_sync('db:t', 'DB:copy')"), None)
+    copied = lambda *places: json.loads(db.value("SELECT tessera_sync(?, ?)", places))["copied"]
+    same(copied("db:t", path("out")) > 3, True)
+    same(copied(path("out"), "db:back") > 3, True)
+    same(copied(path("out"), path("again")) > 3, True)
+    same(copied("db:t", "DB:copy") > 3, True)
     for where in ("db:back", path("again"), "db:copy"):
         same(db.value("SELECT fragments FROM tessera_array(?)", (where,)), 2, where)
     same(db.query("SELECT * FROM back"), rows)
-    for to in (path("out"), path("again")):
-        error = db.error("SELECT tessera_sync('db:t', ?)", (to,))
-        check_contains(error.text, "only an empty place")
-        same(error.code in (None, ERROR), True)
-    check_contains(db.error("SELECT tessera_sync('db:t', 'db:back')").text, "already exists")
+    for to in (path("out"), path("again"), "db:back"):
+        same(copied("db:t", to), 0)
+    db.query("CREATE TABLE ordinary(x)")
+    check_contains(db.error("SELECT tessera_sync('db:t', 'db:ordinary')").text, "already exists")
+    os.mkdir(path("full"))
+    with open(path("full/file"), "w"):
+        check_contains(db.error("SELECT tessera_sync('db:t', ?)", (path("full"),)).text, "already")
     check_contains(db.error("SELECT tessera_sync('t', ?)", (path("new"),)).text, "the table t is 'db:t'")
     same(db.error("SELECT tessera_sync('db:t', NULL)").code in (None, MISMATCH), True)
     same(db.error("SELECT tessera_sync(NULL, 'db:new')").code in (None, MISMATCH), True)

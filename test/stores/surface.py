@@ -289,6 +289,22 @@ def reopen(bucket, uri, table, direct=False):
     return db
 
 
+def follow_bucket(db, folder, columns):
+    """A copy follows an array in a bucket, and one in a bucket follows an array in a directory: merges and vacuums, too."""
+    uri, away = f"s3://{NAME}/follow/a", f"{folder}/follow"
+    for place, table, copy in ((uri, "leads", away), (away + "_a", "walks", uri + "_copy")):
+        db.execute(f"CREATE VIRTUAL TABLE {table} USING tessera('{place}', {columns})")
+        for x in range(3):
+            db.execute(f"INSERT INTO {table} VALUES (?, 1, 'a')", (x,))
+            value(db, "SELECT tessera_sync(?, ?)", (place, copy))
+        value(db, "SELECT tessera_consolidate(?) + tessera_vacuum(?, '{\"grace_s\":0}')", (place, place))
+        assert value(db, "SELECT tessera_sync(?, ?) ->> 'removed'", (place, copy)) >= 3
+        assert value(db, "SELECT tessera_sync(?, ?)", (place, copy)) == '{"copied":0,"removed":0,"bytes":0}'
+        for array in (place, copy):
+            assert rows(db, "SELECT fragments, cells FROM tessera_array(?)", (array,)) == [(1, 3)], array
+            assert not [row for row in rows(db, "SELECT * FROM tessera_check(?)", (array,)) if row[0] != "note"], array
+
+
 def test_copies(bucket):
     """tessera_copy and tessera_sync between directory, database and bucket."""
     db = bucket.connect()
@@ -314,10 +330,11 @@ def test_copies(bucket):
             found = [row for row in rows(db, "SELECT * FROM tessera_check(?)", (target,)) if row[0] == "error"]
             assert not found, (origin, goal, found)
     for table, name in (("inside", "database"), ("directory_table", "directory"), ("bucket_table", "bucket")):
-        assert value(db, "SELECT tessera_sync(?, ?)", (f"db:{table}", f"s3://{NAME}/exported/{name}")) > 0, name
+        assert value(db, "SELECT tessera_sync(?, ?) ->> 'copied'", (f"db:{table}", f"s3://{NAME}/exported/{name}")) > 0, name
         assert rows(load_open(bucket, f"s3://{NAME}/exported/{name}"), "SELECT * FROM t ORDER BY x") == cells, name
-        raises(db, "SELECT tessera_sync(?, ?)", (f"db:{table}", f"s3://{NAME}/exported/{name}"))
-    assert value(db, "SELECT tessera_sync('db:bucket_table', ?)", (f"{folder}/exported",)) > 0
+        assert value(db, "SELECT tessera_sync(?, ?) ->> 'copied'", (f"db:{table}", f"s3://{NAME}/exported/{name}")) == 0, name
+    assert value(db, "SELECT tessera_sync('db:bucket_table', ?) ->> 'copied'", (f"{folder}/exported",)) > 0
+    follow_bucket(db, folder, columns)
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{folder}/exported')")
     assert rows(db, "SELECT * FROM t ORDER BY x") == cells
     db.execute("SELECT tessera_sync(?, 'db:imported')", (places["bucket"],)).fetchall()

@@ -317,6 +317,12 @@ CASE(tsr_array_copy_files) {
   TELL(tsr_array_copy_files(environment, from, within(wrong ? "dense" : "new"), true, NULL, e));
 }
 
+CASE(tsr_array_sync) {
+  char from[600];
+  snprintf(from, sizeof from, "%s", within("sparse"));
+  TELL(tsr_array_sync(environment, from, within(wrong ? "dense" : "new"), NULL, NULL, e));
+}
+
 CASE(tsr_array_exchange) {
   char place[600];
   snprintf(place, sizeof place, "%s/dense", world);
@@ -1062,7 +1068,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_environment_add_store) X(tsr_listing_add) X(tsr_object_find) \
   X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \
   X(tsr_array_has_schema) X(tsr_array_enumeration) X(tsr_schema_check) X(tsr_filters_check) W(tsr_array_create) W(tsr_creation_prepare) \
-  W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_find) W(tsr_array_copy_files) W(tsr_array_exchange) W(tsr_array_drop) W(tsr_group_drop) \
+  W(tsr_creation_publish) W(tsr_creation_abandon) W(tsr_creation_find) W(tsr_array_copy_files) W(tsr_array_sync) W(tsr_array_exchange) W(tsr_array_drop) W(tsr_group_drop) \
   W(tsr_lease) \
   X(tsr_array_check) X(tsr_snapshot_open) X(tsr_array_freeze) X(tsr_snapshot_non_empty_domain) X(tsr_fragment_describe) \
   X(tsr_tiles_open) X(tsr_tiles_describe) X(tsr_request_estimate) X(tsr_reader_open) X(tsr_reader_start) X(tsr_reader_next) \

@@ -1,0 +1,272 @@
+"""tessera_sync: copies that follow an array, copies that diverged and are merged, and what it refuses. Both sides are
+compared row by row, at each time at which either has a commit.
+
+usage: sync.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import json
+import os
+import random
+import re
+import shutil
+import sys
+
+import host
+from host import Database, check_contains, literal, same
+
+HISTORIES = int(os.environ.get("HISTORIES", 6))
+STEPS = 14
+NOTHING = {"copied": 0, "removed": 0, "bytes": 0}
+COLUMNS = {
+    "sparse": "x INT32 DIMENSION(0, 99, 10), v INT32, s TEXT",
+    "dense": "kind=dense, x INT32 DIMENSION(0, 39, 10), v INT32, s TEXT",
+    "duplicates": "x INT32 DIMENSION(0, 99, 10), v INT32, s TEXT, duplicates=yes",
+}
+
+
+def path(name):
+    return os.path.join(host.FOLDER, name)
+
+
+def sync(db, source, target, **options):
+    return json.loads(db.value("SELECT tessera_sync(?, ?, ?)", (source, target, json.dumps(options))))
+
+
+def commits(db, place):
+    """The names of committed fragments and deletes, with their times."""
+    names = {name for name, in db.query("SELECT name FROM tessera_fragments(?)", (place,))}
+    times = {int(t) for name in names for t in re.findall(r"__(\d+)_(\d+)_", name)[0]}
+    return names, times
+
+
+def state(db, place, times):
+    """Everything that readers see, at each time."""
+    table = place[3:] if place.startswith("db:") else "temp.look"
+    if table == "temp.look":
+        db.query("DROP TABLE IF EXISTS temp.look")
+        db.query(f"CREATE VIRTUAL TABLE temp.look USING tessera({literal(place)})")
+    seen = {t: sorted(db.query(f"SELECT *, written_at FROM {table} WHERE as_of IS ? AND written_at IS NOT NULL", (t,)), key=repr) for t in (None, *sorted(times))}
+    seen["metadata"] = db.query("SELECT key, value FROM tessera_metadata(?)", (place,))
+    seen["check"] = db.query("SELECT severity, message FROM tessera_check(?) WHERE severity <> 'note'", (place,))
+    return seen
+
+
+def same_arrays(db, one, other, what=""):
+    (names, times), (others, more) = commits(db, one), commits(db, other)
+    same(names, others, what)
+    same(state(db, other, times | more), state(db, one, times | more), what)
+
+
+def place_of(kind, name):
+    return f"db:{name}" if kind == "db" else path(name)
+
+
+def make(db, kind, name, columns):
+    where = place_of(kind, name)
+    db.query(f"CREATE VIRTUAL TABLE {name} USING tessera({columns if kind == 'db' else literal(where) + ', ' + columns})")
+    return where
+
+
+def look_at(db, name, where):
+    """Gives the copy a table of its name, so that rows can be written to it."""
+    if not where.startswith("db:"):
+        db.query(f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING tessera({literal(where)})")
+
+
+def write(db, rng, name, columns):
+    """One commit: rows, or a delete, or both."""
+    cells = 40 if "dense" in columns else 100
+    for _ in range(rng.randint(1, 3)):
+        x = rng.randrange(cells)
+        db.query(f"INSERT OR REPLACE INTO {name}(x, v, s) VALUES(?, ?, ?)", (x, rng.randrange(1000), rng.choice("abc")))
+    if "dense" not in columns and rng.random() < .3:
+        low = rng.randrange(cells)
+        db.query(f"DELETE FROM {name} WHERE x BETWEEN {low} AND {low + 5}")
+
+
+def maintain(db, rng, where):
+    """What housekeeping does, vacuums included."""
+    db.query("SELECT tessera_consolidate(?, ?)", (where, rng.choice(("fragments", "commits", "fragment_meta", "array_meta"))))
+    if rng.random() < .6:
+        db.query("SELECT tessera_vacuum(?, '{\"grace_s\":0}')", (where,))
+
+
+def step(db, rng, name, where, columns):
+    action = rng.random()
+    if action < .6:
+        write(db, rng, name, columns)
+    elif action < .75:
+        db.query("SELECT tessera_set_metadata(?, ?, ?)", (where, rng.choice("kl"), rng.randrange(99)))
+    else:
+        maintain(db, rng, where)
+
+
+def pairs():
+    return [(a, b) for a in ("directory", "db") for b in ("directory", "db")]
+
+
+def test_a_copy_follows():
+    """Whatever happens to the array, a sync makes the copy the same, and the next one copies nothing."""
+    for seed in range(HISTORIES):
+        rng = random.Random(seed)
+        what = list(COLUMNS)[seed % len(COLUMNS)]
+        source, target = pairs()[seed % 4]
+        db = Database(path(f"f{seed}.db"))
+        db.query("PRAGMA synchronous = OFF")
+        a = make(db, source, f"a{seed}", COLUMNS[what])
+        b = place_of(target, f"b{seed}")
+        write(db, rng, f"a{seed}", COLUMNS[what])
+        same(sync(db, a, b)["copied"] > 2, True)
+        for number in range(STEPS):
+            step(db, rng, f"a{seed}", a, COLUMNS[what])
+            if rng.random() < .6:
+                sync(db, a, b)
+                same_arrays(db, a, b, f"{what} {source} {target}, seed {seed}, step {number}")
+        sync(db, a, b)
+        same_arrays(db, a, b, f"{what}, seed {seed}")
+        same(sync(db, a, b), NOTHING)
+        db.close()
+
+
+def test_copies_that_diverged_become_equal():
+    """Each side is written on its own, and housekept while both are equal; two syncs make them equal again."""
+    for seed in range(HISTORIES):
+        rng = random.Random(100 + seed)
+        what = list(COLUMNS)[seed % len(COLUMNS)]
+        kinds = pairs()[seed % 4]
+        db = Database(path(f"d{seed}.db"))
+        db.query("PRAGMA synchronous = OFF")
+        names = f"a{seed}", f"b{seed}"
+        places = make(db, kinds[0], names[0], COLUMNS[what]), place_of(kinds[1], names[1])
+        write(db, rng, names[0], COLUMNS[what])
+        sync(db, *places)
+        look_at(db, names[1], places[1])
+        for number in range(5):
+            for _ in range(4):
+                side = rng.randrange(2)
+                write(db, rng, names[side], COLUMNS[what])
+            sync(db, *places, merge=True)
+            sync(db, *places[::-1], merge=True)
+            same_arrays(db, *places, f"{what} {kinds}, seed {seed}, round {number}")
+            same(sync(db, *places), NOTHING)
+            if rng.random() < .6: # both ways again: what was vacuumed on one side goes on the other
+                side = rng.randrange(2)
+                maintain(db, rng, places[side])
+                sync(db, places[side], places[1 - side], merge=True)
+                sync(db, places[1 - side], places[side], merge=True)
+                same_arrays(db, *places, f"{what}, seed {seed}, merged in round {number}")
+        db.close()
+
+
+def test_only_what_is_new_travels():
+    db = Database(path("new.db"))
+    a = make(db, "directory", "a", COLUMNS["sparse"])
+    for x in range(5):
+        db.query("INSERT INTO a VALUES(?, 1, 'a')", (x,))
+    first = sync(db, a, path("b"))
+    db.query("INSERT INTO a VALUES(7, 1, 'a')")
+    one = sync(db, a, path("b"))
+    same(one["copied"] < first["copied"] / 3 and one["bytes"] < first["bytes"] / 3 and one["removed"] == 0, True, (first, one))
+    db.query("SELECT tessera_consolidate(?), tessera_vacuum(?, '{\"grace_s\":0}')", (a, a))
+    same(sync(db, a, path("b"))["removed"] >= 6, True)
+    same(len(os.listdir(path("b/__fragments"))), 1)
+
+
+def test_what_is_refused_changes_nothing():
+    db = Database(path("refused.db"))
+    a = make(db, "directory", "a", COLUMNS["duplicates"])
+    db.query("INSERT INTO a VALUES(1, 1, 'a')")
+    b = path("b")
+    sync(db, a, b)
+    look_at(db, "b", b)
+    db.query("INSERT INTO b VALUES(2, 2, 'b')")
+    before = tree_of(b)
+    check_contains(db.error("SELECT tessera_sync(?, ?)", (a, b)).text, "has 1 commits that")
+    db.query("INSERT INTO a VALUES(3, 3, 'c')")
+    db.query("SELECT tessera_consolidate(?), tessera_vacuum(?, '{\"grace_s\":0}')", (a, a))
+    check_contains(db.error("SELECT tessera_sync(?, ?, '{\"merge\":true}')", (a, b)).text, "has merged over times in which")
+    other = make(db, "directory", "other", COLUMNS["duplicates"])
+    check_contains(db.error("SELECT tessera_sync(?, ?)", (other, b)).text, "is another array")
+    check_contains(db.error("SELECT tessera_sync(?, ?)", (b, b)).text, "the same array")
+    check_contains(db.error("SELECT tessera_sync(?, ?, '{\"mirror\":true}')", (a, b)).text, "mirror")
+    db.query("BEGIN")
+    db.query("INSERT INTO b VALUES(5, 5, 'e')")
+    check_contains(db.error("SELECT tessera_sync(?, ?, '{\"merge\":true}')", (a, b)).text, "commit first")
+    db.query("ROLLBACK")
+    same(tree_of(b), before)
+
+
+def tree_of(root):
+    return {os.path.relpath(os.path.join(folder, name), root) for folder, _, names in os.walk(root) for name in names}
+
+
+def test_a_sync_into_the_database_belongs_to_the_transaction():
+    db = Database(path("inside.db"))
+    a = make(db, "directory", "a", COLUMNS["sparse"])
+    db.query("INSERT INTO a VALUES(1, 1, 'a')")
+    sync(db, a, "db:b")
+    db.query("INSERT INTO a VALUES(2, 2, 'b')")
+    db.query("BEGIN")
+    sync(db, a, "db:b")
+    same(db.value("SELECT count(*) FROM b"), 2)
+    db.query("ROLLBACK")
+    same(db.value("SELECT count(*) FROM b"), 1)
+    sync(db, a, "db:b")
+    same_arrays(db, a, "db:b")
+
+
+def test_schemas_and_labels_follow():
+    db = Database(path("evolved.db"))
+    a = make(db, "directory", "a", "x INT32 DIMENSION(0, 9, 5), v INT32, e TEXT ENUM('a', 'b')")
+    db.query("INSERT INTO a VALUES(1, 1, 'a')")
+    sync(db, a, path("b"))
+    db.query("SELECT tessera_add_attribute(?, 'w INT32')", (a,))
+    db.query("SELECT tessera_extend_enumeration(?, 'e', 'c')", (a,))
+    db.query("DROP TABLE a")
+    db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(a)})")
+    db.query("INSERT INTO a(x, v, e, w) VALUES(2, 2, 'c', 3)")
+    sync(db, a, path("b"))
+    same_arrays(db, a, path("b"))
+    same(db.query("SELECT e, w FROM temp.look WHERE x = 2"), [("c", 3)])
+
+
+def test_an_encrypted_array_needs_no_key():
+    db = Database(path("secret.db"))
+    key = bytes(range(32))
+    a, b = path("a"), path("b")
+    db.query("SELECT tessera_set_key(?, ?)", (a, key))
+    db.query(f"CREATE VIRTUAL TABLE a USING tessera({literal(a)}, x INT32 DIMENSION(0, 99, 10), v INT32, encryption=aes_256_gcm)")
+    blind = Database(path("blind.db"))
+    for x in range(4):
+        db.query("INSERT INTO a VALUES(?, ?)", (x, x))
+        if x == 2:
+            db.query("DELETE FROM a WHERE x = 0")
+            db.query("SELECT tessera_consolidate(?), tessera_vacuum(?, '{\"grace_s\":0}')", (a, a))
+        sync(blind, a, b)
+        other = Database(path(f"reader{x}.db"))
+        other.query("SELECT tessera_set_key(?, ?)", (b, key))
+        other.query(f"CREATE VIRTUAL TABLE b USING tessera({literal(b)})")
+        same(other.query("SELECT x, v FROM b ORDER BY x"), db.query("SELECT x, v FROM a ORDER BY x"))
+        other.close()
+
+
+def test_a_sync_that_was_cut_off_goes_on():
+    """Files that a cut-off sync has left are taken if they are whole, and replaced if they are not."""
+    db = Database(path("cut.db"))
+    a, b = make(db, "directory", "a", COLUMNS["sparse"]), path("b")
+    db.query("INSERT INTO a VALUES(1, 1, 'a')")
+    sync(db, a, b)
+    for x in range(3, 6):
+        db.query("INSERT INTO a VALUES(?, 3, 'c')", (x,))
+    new = sorted(set(os.listdir(a + "/__fragments")) - set(os.listdir(b + "/__fragments")))
+    for name in new[:2]:
+        shutil.copytree(f"{a}/__fragments/{name}", f"{b}/__fragments/{name}")
+    torn = f"{b}/__fragments/{new[1]}"
+    with open(os.path.join(torn, sorted(os.listdir(torn))[-1]), "ab") as f:
+        f.truncate(1)
+    whole, = {len(os.listdir(f"{a}/__fragments/{name}")) for name in new}
+    same(sync(db, a, b)["copied"], 2 * whole + 1, "one fragment was whole; three commits are one file")
+    same_arrays(db, a, b)
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
