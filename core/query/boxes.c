@@ -8,7 +8,7 @@
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/pool.h"
 #include "model/datatype.h"
@@ -83,10 +83,16 @@ static uint64_t choose_buckets(query_boxes *boxes, int64_t high, uint64_t most) 
   return entries;
 }
 
+static int compare_boxes(const void *a, const void *b) {
+  const query_box *x = a, *y = b;
+  return x->low != y->low ? (x->low > y->low) - (x->low < y->low) : (x->row > y->row) - (x->row < y->row);
+}
+
 static int fill_buckets(tsr_query_run *run, uint64_t entries, tsr_error *error) {
   query_boxes *boxes = &run->boxes;
   const tsr_query_boxes *given = boxes->given;
   const int64_t(*ends)[2] = given->ranges[boxes->by].ends;
+  const int64_t(*along)[2] = boxes->along == QUERY_NONE ? NULL : given->ranges[boxes->along].ends;
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, boxes->bucket_count + 2, &boxes->starts, error));
   TSR_TRY(TSR_ARENA_RAW(&run->arena, entries + 1, &boxes->rows, error));
   uint64_t *next = boxes->starts + 1; /* counts, then starts, then ends: the starts of the next buckets */
@@ -95,10 +101,15 @@ static int fill_buckets(tsr_query_run *run, uint64_t entries, tsr_error *error) 
       for (uint64_t b = bucket_of(boxes, ends[i][0]), last = bucket_of(boxes, ends[i][1]); b <= last; b++)
         next[b + 1]++;
   for (uint64_t b = 1; b <= boxes->bucket_count; b++) next[b] += next[b - 1];
-  for (uint64_t i = 0; i < given->row_count; i++)
+  for (uint64_t i = 0; i < given->row_count; i++) {
+    query_box box = {.low = INT64_MIN, .high = INT64_MAX, .row = (uint32_t)i};
+    if (along) box.low = along[i][0], box.high = along[i][1];
     if (!is_empty(ends[i]))
       for (uint64_t b = bucket_of(boxes, ends[i][0]), last = bucket_of(boxes, ends[i][1]); b <= last; b++)
-        boxes->rows[next[b]++] = (uint32_t)i;
+        boxes->rows[next[b]++] = box;
+  }
+  for (uint64_t b = 0; b < boxes->bucket_count && along; b++)
+    qsort(boxes->rows + boxes->starts[b], boxes->starts[b + 1] - boxes->starts[b], sizeof *boxes->rows, compare_boxes);
   return TSR_OK;
 }
 
@@ -165,8 +176,13 @@ static void load_numbers(const tsr_query_run *run, const tsr_query_range *range,
   }
 }
 
-/* Returns the first index from `from` to `end` whose number is not below `least`; `end` if there is none. */
+/* Returns the first index from `from` to `end` whose number is not below `least`; `end` if there is none. In most
+ * stretches the numbers are consecutive, so that it looks there first. */
 static uint32_t first_from(const int64_t *numbers, uint32_t from, uint32_t end, int64_t least) {
+  const uint64_t ahead = (uint64_t)least - (uint64_t)numbers[from];
+  if (least > numbers[from] && ahead < end - from && numbers[from + ahead] == least &&
+      numbers[from + ahead - 1] < least)
+    return from + (uint32_t)ahead;
   while (from < end) {
     const uint32_t middle = from + (end - from) / 2;
     if (numbers[middle] < least) from = middle + 1;
@@ -212,12 +228,14 @@ static int pairs_flush(query_part *part, pairs_add add, tsr_error *error) {
   return add(part, &rows, error);
 }
 
-/* Returns true if the cells of a stretch meet the row in all ranges but the one along it. */
+/* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by` if
+ * it has a single number. */
 static bool row_meets(const query_part *part, uint32_t row, uint32_t cell) {
   const query_boxes *boxes = &part->run->boxes;
   for (uint32_t r = 0; r < boxes->given->range_count; r++) {
+    if (r == boxes->along || (r == boxes->by && boxes->shift == 0)) continue;
     const int64_t number = part->pairs.numbers[r][cell], *ends = boxes->given->ranges[r].ends[row];
-    if (r != boxes->along && (number < ends[0] || number > ends[1])) return false;
+    if (number < ends[0] || number > ends[1]) return false;
   }
   return true;
 }
@@ -246,18 +264,15 @@ static int pair_stretch(query_part *part, const query_rows *block, uint32_t from
   if (number < boxes->low || bucket_of(boxes, number) >= boxes->bucket_count) return TSR_OK;
   const uint64_t bucket = bucket_of(boxes, number), first = boxes->starts[bucket], last = boxes->starts[bucket + 1];
   TSR_TRY(tsr__cancelled_after(&part->run->snapshot->array->environment->memory, 0, last - first, error));
+  const int64_t *numbers = boxes->along == QUERY_NONE ? NULL : part->pairs.numbers[boxes->along];
   for (uint64_t i = first; i < last; i++) {
-    const uint32_t row = boxes->rows[i];
+    const query_box *box = &boxes->rows[i];
     uint32_t begin = from, stop = end;
-    if (!row_meets(part, row, from)) continue;
-    if (boxes->along != QUERY_NONE) {
-      const int64_t *ends = boxes->given->ranges[boxes->along].ends[row];
-      const int64_t *numbers = part->pairs.numbers[boxes->along];
-      if (is_empty(ends)) continue;
-      begin = first_from(numbers, from, end, ends[0]);
-      stop = ends[1] == INT64_MAX ? end : first_from(numbers, begin, end, ends[1] + 1);
-    }
-    TSR_TRY(pair_cells(part, block, row, begin, stop, add, error));
+    if (numbers && box->low > numbers[end - 1]) break;
+    if ((numbers && box->high < numbers[from]) || box->low > box->high || !row_meets(part, box->row, from)) continue;
+    if (numbers && box->low > numbers[from]) begin = first_from(numbers, from, end, box->low);
+    if (numbers && box->high < numbers[end - 1]) stop = first_from(numbers, begin, end, box->high + 1);
+    TSR_TRY(pair_cells(part, block, box->row, begin, stop, add, error));
   }
   return TSR_OK;
 }

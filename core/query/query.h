@@ -197,6 +197,11 @@ typedef struct query_fault { /* the node that an error is about */
 
 /* ---- boxes.c: which rows of a joined table, each a box of coordinates, the cells of a block meet ---------------- */
 
+typedef struct query_box { /* a row of a bucket, with its interval along a stretch */
+  int64_t low, high;
+  uint32_t row;
+} query_box;
+
 typedef struct query_boxes { /* the rows, sorted into buckets by their intervals in one range */
   const tsr_query_boxes *given; /* NULL: the query has none */
   uint32_t along; /* the range whose number may rise within a stretch of cells, or QUERY_NONE */
@@ -205,7 +210,7 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
   uint32_t shift;
   uint64_t bucket_count;
   uint64_t *starts; /* [bucket_count + 1]: in `rows` */
-  uint32_t *rows; /* by bucket, ascending: the rows whose intervals meet it */
+  query_box *rows; /* by bucket: the rows whose intervals meet it, by `low`, then in their order */
 } query_boxes;
 
 typedef struct query_pairs { /* of a part: the pairs of the current block that have not been counted yet */
