@@ -609,7 +609,9 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
       sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
                           join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
   }
-  return tsx_rows_prepare(query->connection, text, NULL, statement, error);
+  if (join->on.span_count) tsx_pushdown_rows_append(query, text);
+  const int code = tsx_rows_prepare(query->connection, text, NULL, statement, error);
+  return code == TSR_OK && join->on.span_count ? tsx_pushdown_rows_bind(query, *statement, error) : code;
 }
 
 static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {

@@ -349,6 +349,8 @@ typedef struct tsx_query {
   tsx_value_use *uses;
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings or spans */
   struct tsx_boxes *boxes; /* of the join with spans */
+  const struct tsx_outer_constraint *outer; /* [outer_count]: those of tsx_pushdown_bounds; borrowed */
+  uint32_t outer_count;
 } tsx_query;
 
 /* ---- names.c: the functions that a query may call, and name resolution ------------------------------------------- */
@@ -688,6 +690,11 @@ bool tsx_pushdown_decides(const tsx_query *query, uint32_t item, int op, bool in
 /* Adds the constraints on dimensions to the query's bounds. Call before tsx_axes_find, which narrows the axes by
  * them. */
 int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
+
+/* Writes the constraints on columns of a table that is joined by ranges as conditions on its rows, each after " AND ";
+ * binds their values to the statement that has them, and to no other. */
+void tsx_pushdown_rows_append(const tsx_query *query, sqlite3_str *out);
+int tsx_pushdown_rows_bind(const tsx_query *query, sqlite3_stmt *statement, tsr_error *error);
 
 /* Requests the axis values that the other constraints compare. Call after tsx_axes_find. */
 int tsx_pushdown_request(tsx_query *query, tsx_outer_constraint *outer, uint32_t count, tsr_error *error);

@@ -112,6 +112,32 @@ def test_the_engine_pairs_cells_with_rows():
     stats = dict(db.query("SELECT name, value FROM tessera_stats"))
     same(stats["cells_paired"], 132, "11 steps x 2 rows x 3 columns, twice")
     same(stats["cells_computed"], 11 * 3 * 4, "cells of the box that the rows span")
+    check_contains(db.plan("SELECT * FROM q WHERE name = 'a'"), "name=?")
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query("SELECT * FROM q WHERE name = 'a'"), [("a", 66)])
+    stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+    same((stats["cells_computed"], stats["cells_paired"]), (66, 66), "the rows are tested before anything is read")
+
+
+def test_terms_around_on_rows_convert_as_in_a_view():
+    """A term on a column of the joined table may compare a text with a number, whichever of them SQLite converts."""
+    db = Database()
+    make(db, 1)
+    db.query("CREATE TABLE c(plain, words TEXT, whole INTEGER, y1, y2)")
+    db.query("INSERT INTO c VALUES(5, '5', 5, 1, 3), ('5', '05', 6, 2, 9), (5.0, '5.0', 5, 4, 4), ('x', 'x', 'x', 1, 12), (NULL, NULL, NULL, 1, 12)")
+    db.query("CREATE TABLE d(text TEXT, number INTEGER, any)")
+    db.query("INSERT INTO d VALUES('5', 5, 5), ('05', 6, '5'), ('x', 'x', NULL)")
+    for column in ("words", "whole"):
+        db.query("DROP TABLE IF EXISTS temp.q")
+        db.query("DROP VIEW IF EXISTS temp.v")
+        words = f"SELECT c.{column} AS k, count(*) AS n FROM g JOIN c ON y BETWEEN c.y1 AND c.y2 AND x < 9 GROUP BY 1"
+        if column == "whole":
+            db.query("UPDATE c SET whole = 7 WHERE whole = 'x'")
+        for term in ("k = 5", "k = '5'", "k = '05'", "k IS NULL", "k IN (5, 6)", "k > 5", "k = 5.0"):
+            compare(db, words, f"WHERE {term}")
+        for other in ("text", "number", "any"):
+            rows = [db.query(f"SELECT d.rowid, q.k, q.n FROM d JOIN temp.{name} q ON q.k = d.{other} ORDER BY 1, 2, 3") for name in ("v", "q")]
+            same(rows[1], rows[0], (column, other))
 
 
 def test_results_do_not_depend_on_threads_or_memory():

@@ -517,7 +517,8 @@ def plans_of(db):
     return {"keys": "SELECT day/4 AS part, lat, avg(temp) AS mean, count(*) AS n FROM t WHERE temp > 271 GROUP BY 1, 2", "hashed": "SELECT floor(temp/3)*3 AS bin, sum(n) AS s FROM t GROUP BY 1",
             "cells": "SELECT day, lat, temp - 273.15 AS c FROM t WHERE lat < lon", "labels": "SELECT upper(wind) AS w, strftime('%m', day) AS month, max(v) AS most FROM s GROUP BY 1, 2",
             "sets": "SELECT lat, count(DISTINCT name), sum(DISTINCT n % 7) FROM t GROUP BY lat HAVING count(*) > 1 ORDER BY 2, 1", "extremes": "SELECT lat, max(temp), day, name FROM t WHERE lon <> 2 GROUP BY lat",
-            "joined": "SELECT a.day AS day, max(a.temp + b.temp) AS most, count(b.n) AS n FROM t a LEFT JOIN t b ON b.day = a.day / 2 AND b.lat = a.lat AND b.lon = a.lon GROUP BY 1"}
+            "joined": "SELECT a.day AS day, max(a.temp + b.temp) AS most, count(b.n) AS n FROM t a LEFT JOIN t b ON b.day = a.day / 2 AND b.lat = a.lat AND b.lon = a.lon GROUP BY 1",
+            "ranged": "SELECT b.name AS name, a.lat AS lat, sum(a.temp * b.n) AS s, max(b.n) AS m FROM t a JOIN t b ON a.day BETWEEN b.day AND b.day + 1 AND a.lat >= b.lat AND b.n % 7 = 0 GROUP BY 1, 2"}
 
 
 def test_numbers_in_a_list_beside_a_datetime_are_texts():
