@@ -576,7 +576,8 @@ static bool names_span(const names_scope *scope, uint32_t j, const tsx_expr *tre
   return true;
 }
 
-/* Divides ON into spans and filters. Returns 1; 0 if a term has another form. *ranges counts what is not an equality. */
+/* Divides ON into spans and filters. Returns 1; 0 if a term has another form. *ranges counts those whose ends are of the
+ * joined table, and no equality. */
 static int names_divide(const names_scope *scope, uint32_t j, const tsx_expr *tree, uint32_t *ranges) {
   tsx_join_on *on = &scope->select->joins[j].on;
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
@@ -589,7 +590,9 @@ static int names_divide(const names_scope *scope, uint32_t j, const tsx_expr *tr
   }
   if (on->span_count == TSX_SPANS_MAX || !names_span(scope, j, tree, &on->spans[on->span_count])) return 0;
   const tsx_span *span = &on->spans[on->span_count++];
-  *ranges += span->ends[0] != span->ends[1];
+  const bool joined =
+      (span->ends[0] && names_uses(span->ends[0], j)) || (span->ends[1] && names_uses(span->ends[1], j));
+  *ranges += joined && span->ends[0] != span->ends[1];
   return 1;
 }
 
