@@ -46,7 +46,7 @@ typedef struct tsr_value {
 /* name, minimum and maximum number of operands (9: any number) */
 /* clang-format off */
 #define TSR_OPERATIONS(X) \
-  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) X(LOOKUP, 1, 1) \
+  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) X(LOOKUP, 1, 1) X(ROW, 0, 0) \
   X(ADD, 2, 2) X(SUBTRACT, 2, 2) X(MULTIPLY, 2, 2) X(DIVIDE, 2, 2) X(REMAINDER, 2, 2) X(NEGATE, 1, 1) \
   X(BIT_AND, 2, 2) X(BIT_OR, 2, 2) X(SHIFT_LEFT, 2, 2) X(SHIFT_RIGHT, 2, 2) X(BIT_NOT, 1, 1) \
   X(AND, 2, 2) X(OR, 2, 2) X(NOT, 1, 1) \
@@ -95,6 +95,8 @@ typedef struct tsr_value_list {
   const uint8_t *whole; /* [count], NUMBER: 1: the value is an INTEGER */
   bool is_identity; /* INTEGER without nulls: each value is its own index, so `values` need not be read */
 } tsr_value_list;
+
+/* TSR_OP_ROW, an INTEGER: in a query with boxes, the number of the row that the cell meets. */
 
 typedef struct tsr_interval_list { /* the union of closed intervals of instants */
   const int64_t (*intervals)[2]; /* low, high; sorted and disjoint */
@@ -177,6 +179,26 @@ typedef struct tsr_query_aggregate {
   uint32_t of; /* AT */
 } tsr_query_aggregate;
 
+/* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the row's. */
+typedef struct tsr_query_range {
+  uint32_t field; /* a dimension of one integer, datetime or time for each cell, but not of UINT64 */
+  /* [count]: the number of each coordinate from `low` on, UINT32_MAX: it meets no row; NULL: the coordinate itself */
+  const uint32_t *numbers;
+  int64_t low;
+  uint64_t count;
+  const int64_t (*ends)[2]; /* [row_count]: the first and the last number; an interval whose first is above its last is
+                               empty. With `numbers`, neither is negative */
+} tsr_query_range;
+#define TSR_QUERY_RANGES 16u
+
+/* Rows that are boxes of coordinates. A cell counts once for each row that it meets in all ranges, with TSR_OP_ROW as
+ * the number of this row. */
+typedef struct tsr_query_boxes {
+  uint64_t row_count; /* below UINT32_MAX */
+  uint32_t range_count; /* 1 to TSR_QUERY_RANGES */
+  const tsr_query_range *ranges;
+} tsr_query_boxes;
+
 typedef struct tsr_query {
   const tsr_ranges *dimensions; /* one for each dimension; NULL: all cells */
   bool has_where, fill_unwritten; /* fill_unwritten: an unwritten cell reads as the fill value; otherwise as null */
@@ -186,6 +208,7 @@ typedef struct tsr_query {
   uint32_t key_count, aggregate_count;
   const tsr_query_key *keys;
   const tsr_query_aggregate *aggregates;
+  const tsr_query_boxes *boxes; /* groups: count pairs of a cell and a row instead of cells; NULL: count cells */
   uint32_t column_count; /* cells: the values to return */
   const tsr_expression *columns;
   uint64_t limit; /* cells: a hint of how many the caller will take; 0: all */

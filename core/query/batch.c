@@ -31,15 +31,17 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   if (run->expressions.where) TSR_TRY(tsr__scratch_make(run->expressions.where, &part->arena, &part->where, error));
   if (run->expressions.program)
     TSR_TRY(tsr__scratch_make(run->expressions.program, &part->arena, &part->scratch, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count, &part->inputs, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + UINT64_C(1), &part->inputs, error));
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
   const uint32_t words = TSR_MAX(run->grouping.width, 1);
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->buffers.words[0], error));
   for (uint32_t w = 1; w < words; w++) part->buffers.words[w] = part->buffers.words[0] + w * QUERY_BLOCK;
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->buffers.cells, error));
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 4 * QUERY_BLOCK, &part->buffers.cells, error));
+  part->buffers.joined = part->buffers.cells + 3 * QUERY_BLOCK;
   part->buffers.numbers = part->buffers.cells + QUERY_BLOCK;
   part->buffers.ends = part->buffers.numbers + QUERY_BLOCK;
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, 3 * QUERY_BLOCK, &part->buffers.mask, error));
+  if (run->boxes.given) TSR_TRY(tsr__query_pairs_make(part, error));
   return TSR_ALLOC_RAW(&run->memory, QUERY_BLOCK, &part->buffers.values, error);
 }
 
@@ -95,6 +97,7 @@ static void point_inputs(query_part *part, const query_rows *rows) {
     part->inputs[f].selection = rows->cells;
     part->inputs[f].first = rows->first;
   }
+  part->inputs[run->input.field_count].column.values = rows->joined;
 }
 
 int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error) {
@@ -121,6 +124,8 @@ int tsr__query_select(query_part *part, const query_rows *block, query_rows *row
     part->fault.expression = &run->query.where;
   TSR_TRY(rc);
   if (count == block->count) return TSR_OK;
+  for (uint32_t r = 0; r < count && block->joined; r++) part->buffers.joined[r] = block->joined[part->buffers.cells[r]];
+  if (block->joined) rows->joined = part->buffers.joined;
   for (uint32_t r = 0; r < count; r++)
     part->buffers.cells[r] =
         block->cells ? block->cells[part->buffers.cells[r]] : (uint32_t)block->first + part->buffers.cells[r];
@@ -309,7 +314,7 @@ static int add_measure(query_part *part, uint32_t number, const query_rows *rows
   return TSR_OK;
 }
 
-static int part_add_block(query_part *part, const query_rows *block, tsr_error *error) {
+static int part_add_rows(query_part *part, const query_rows *block, tsr_error *error) {
   const tsr_query_run *run = part->run;
   query_rows rows = *block;
   tsr_spread spread;
@@ -324,6 +329,11 @@ static int part_add_block(query_part *part, const query_rows *block, tsr_error *
   return TSR_OK;
 }
 
+static int part_add_block(query_part *part, const query_rows *block, tsr_error *error) {
+  return part->run->boxes.given ? tsr__query_pair(part, block, part_add_rows, error)
+                                : part_add_rows(part, block, error);
+}
+
 /* Adds the cells of one part, on a worker thread. */
 static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   query_part *part = ((query_part **)argument)[index];
@@ -331,6 +341,7 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   const tsr_batch *batch = run->input.batch;
   tsr__collected_groups_clear(&part->collected);
   part->fault.expression = NULL;
+  part->pairs.counted = 0;
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);
     const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
@@ -507,7 +518,10 @@ int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
         tsr__parallel_for(tsr__reader_threads(run->input.reader), parts, part_add_cells, run->parts.list, error);
     if (rc < 0) note_fault(run, parts);
     TSR_TRY(rc);
-    for (uint64_t p = 0; p < parts; p++) TSR_TRY(merge_part(run, run->parts.list[p], error));
+    for (uint64_t p = 0; p < parts; p++) {
+      TSR_TRY(merge_part(run, run->parts.list[p], error));
+      tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_paired, run->parts.list[p]->pairs.counted);
+    }
   }
   return TSR_OK;
 }

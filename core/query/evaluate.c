@@ -149,6 +149,13 @@ static void run_input(const tsr_program *program, tsr_call *call, const tsr_bloc
   else tsr__load_field(call, program->schema, &input);
 }
 
+/* Gives the numbers of the rows that the cells meet. */
+static void run_row(const tsr_program *program, const tsr_call *call, const tsr_block_input *inputs) {
+  const tsr_schema *schema = program->schema;
+  const uint32_t *rows = (const uint32_t *)inputs[schema->dimension_count + schema->attribute_count].column.values;
+  for (uint32_t i = 0; i < call->count; i++) call->reg->as.integers[i] = rows[i];
+}
+
 static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,
                     const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   tsr_lane *operands[3] = {NULL, NULL, NULL}, *out = &scratch->lanes[step->number];
@@ -161,7 +168,8 @@ static int run_step(const tsr_program *program, tsr_block_scratch *scratch, cons
   tsr_call call = {.step = step, .a = operands[0], .b = operands[1], .c = operands[2], .out = out, .reg = reg};
   call.count = out->constant ? 1 : count;
   if (step->operand_count == 0) {
-    run_input(program, &call, inputs);
+    if (step->operation == TSR_OP_ROW) run_row(program, &call, inputs);
+    else run_input(program, &call, inputs);
     return TSR_OK;
   }
   if (step->operation != TSR_STEP_CHOOSE)

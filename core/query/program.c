@@ -219,6 +219,7 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   case TSR_OP_CONSTANT: return constant_type(&node->value);
   case TSR_OP_FIELD: return node_field_type(t, node);
   case TSR_OP_TABLE: return plain_type(node->table->type);
+  case TSR_OP_ROW: return plain_type(TSR_VALUE_INTEGER);
   case TSR_OP_LOOKUP:
     if (a.type != TSR_VALUE_INTEGER && a.type != TSR_VALUE_NULL) return type_refused(t, TSR_FAULT_TYPE);
     return plain_type(node->list->type);
@@ -555,6 +556,12 @@ static uint32_t add_field(program_maker *m, const tsr_node *node, tsr_form form)
   return add_step(m, step);
 }
 
+static uint32_t add_row(program_maker *m) {
+  tsr_step step = {.operation = TSR_OP_ROW, .form = TSR_VALUE_INTEGER};
+  step.interval.high = UINT32_MAX;
+  return add_step(m, step);
+}
+
 static uint32_t add_constant(program_maker *m, const tsr_node *node) {
   tsr_step step = {.operation = TSR_OP_CONSTANT, .form = node->value.type, .source = node};
   if (node->value.type == TSR_VALUE_INTEGER) step.interval.low = step.interval.high = node->value.as.integer;
@@ -715,6 +722,7 @@ static uint32_t add_node(program_maker *m, const tsr_node *node, tsr_form form, 
   case TSR_OP_FIELD: return add_field(m, node, form);
   case TSR_OP_TABLE: return add_table(m, node);
   case TSR_OP_LOOKUP: return add_lookup(m, node, a);
+  case TSR_OP_ROW: return add_row(m);
   case TSR_OP_ADD:
   case TSR_OP_SUBTRACT:
   case TSR_OP_MULTIPLY:

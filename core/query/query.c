@@ -601,7 +601,9 @@ static int query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
-  run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
+  run->input.subtile = !run->input.batch->selection && !run->boxes.given && iterator->subtile
+                           ? iterator->subtile(iterator)
+                           : NULL; /* pairs are not in the order of a tile's cells */
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
   for (uint32_t f = 0; f < run->input.field_count; f++) {
@@ -767,6 +769,7 @@ static int query_plan(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, run->input.field_count, &run->input.columns, error));
   TSR_TRY(plan_expressions(run, error));
   TSR_TRY(plan_keys(run, error));
+  if (run->query.boxes) TSR_TRY(tsr__query_boxes_make(run, error));
   return place_measures(run, error);
 }
 

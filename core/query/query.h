@@ -8,7 +8,7 @@
  * A record has the words of all measures of one group (accumulate.h); groups are numbered by groups.h, or by their
  * place in a grid if every key has a small range (keys.c).
  *
- * Sections: values in rows of extremes; what is collected; keys; the query itself; parts; statistics.
+ * Sections: values in rows of extremes; what is collected; keys; boxes; the query itself; parts; statistics.
  */
 #ifndef TSR_QUERY_QUERY_H
 #define TSR_QUERY_QUERY_H
@@ -135,6 +135,7 @@ typedef struct query_cells query_cells;
 /* Rows of the current batch: the indices `cells`, or first..first+count-1. */
 struct query_rows {
   const uint32_t *cells;
+  const uint32_t *joined; /* the row that each cell meets, in a query with boxes; then `cells` is set, too */
   uint64_t first;
   uint32_t count; /* at most QUERY_BLOCK */
 };
@@ -194,6 +195,41 @@ typedef struct query_fault { /* the node that an error is about */
   uint32_t node;
 } query_fault;
 
+/* ---- boxes.c: which rows of a joined table, each a box of coordinates, the cells of a block meet ---------------- */
+
+typedef struct query_box { /* a row of a bucket, with its interval along a stretch */
+  int64_t low, high;
+  uint32_t row;
+} query_box;
+
+typedef struct query_boxes { /* the rows, sorted into buckets by their intervals in one range */
+  const tsr_query_boxes *given; /* NULL: the query has none */
+  uint32_t along; /* the range whose number may rise within a stretch of cells, or QUERY_NONE */
+  uint32_t by; /* the range of the buckets */
+  int64_t low; /* bucket b has the numbers from low + (b << shift) on */
+  uint32_t shift;
+  uint64_t bucket_count;
+  uint64_t *starts; /* [bucket_count + 1]: in `rows` */
+  query_box *rows; /* by bucket: the rows whose intervals meet it, by `low`, then in their order */
+} query_boxes;
+
+typedef struct query_pairs { /* of a part: the pairs of the current block that have not been counted yet */
+  int64_t *numbers[TSR_QUERY_RANGES]; /* [QUERY_BLOCK]: of the block's cells */
+  uint32_t *cells, *rows; /* [QUERY_BLOCK] */
+  uint32_t count;
+  uint64_t counted; /* since the part began */
+} query_pairs;
+
+/* Checks the query's boxes and sorts them into buckets. */
+int tsr__query_boxes_make(tsr_query_run *run, tsr_error *error);
+
+int tsr__query_pairs_make(query_part *part, tsr_error *error);
+
+/* Pairs each cell of a block with the rows that it meets, and calls `add` for blocks of pairs. Pairs of a stretch of
+ * cells that differ only in their number `along` come row by row. */
+int tsr__query_pair(query_part *part, const query_rows *block,
+                    int (*add)(query_part *part, const query_rows *rows, tsr_error *error), tsr_error *error);
+
 struct tsr_query_run {
   tsr_snapshot *snapshot;
   tsr_query query;
@@ -204,6 +240,7 @@ struct tsr_query_run {
   query_expressions expressions;
   query_input input;
   query_grouping grouping;
+  query_boxes boxes;
   query_layout layout;
   query_extremes extremes;
   query_parts parts;
@@ -239,7 +276,7 @@ int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
 
 typedef struct part_scratch { /* scratch for one block */
   uint64_t *words[TSR_QUERY_KEYS + 1]; /* the words of its keys */
-  uint32_t *cells; /* the rows that satisfy the WHERE */
+  uint32_t *cells, *joined; /* the rows that satisfy the WHERE, and what they meet */
   uint32_t *numbers, *ends; /* the groups of its rows, or of its runs of rows, and where the runs end */
   uint8_t *mask; /* rows that a filter leaves out; then nulls and `whole` of an expanded constant */
   tsr_text_value *values; /* an expanded constant, or REALs masked by a filter */
@@ -251,10 +288,11 @@ struct query_part { /* a part of a batch; one thread works on it */
   bool straight; /* counts directly in the query's records */
   tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
-  tsr_block_input *inputs; /* by field: the current rows */
+  tsr_block_input *inputs; /* by field, then TSR_OP_ROW: the current rows */
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
   part_scratch buffers;
+  query_pairs pairs;
   query_fault fault;
   bool outside; /* a coordinate was outside the range that the grid has for its dimension */
 };

@@ -535,7 +535,8 @@ static bool key_can_be_known(const tsr_query_run *run, const query_key *key, con
 }
 
 void tsr__query_tiles_take(tsr_query_run *run) {
-  if (run->query.read_all || run->extremes.count > 0 || (run->query.key_count == 0 && run->query.aggregate_count == 0))
+  if (run->query.read_all || run->boxes.given || run->extremes.count > 0 ||
+      (run->query.key_count == 0 && run->query.aggregate_count == 0))
     return;
   for (uint32_t k = 0; k < run->query.key_count; k++)
     if (!key_can_be_known(run, &run->grouping.keys[k], &run->query.keys[k])) return;

@@ -251,9 +251,10 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
     int code = join->source.path ? 1
                                  : compile_find(query->connection, home, join->source.schema, join->source.table,
                                                 &schema, &view, error);
-    if (!code) code = tsx_fail(error, TSR_ERROR, "no such table: %s", join->source.table);
-    if (code > 0 && view)
-      code = tsx_fail(error, TSR_ERROR, "JOIN needs an SQLite table, an array or a tessera_query: '%s' is a view",
+    join->is_query = join->is_view = view;
+    if (!code)
+      code = tsx_fail(error, TSR_ERROR,
+                      "JOIN needs an SQLite table or view, an array or a tessera_query: no such table: %s",
                       join->source.table);
     if (code > 0 && join->source.path) {
       code = tsx_join_look(query, join, error);
@@ -313,13 +314,15 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
-    bool possible = join->on.binding_count > 0 || tsx_axis_possible(&query->table->columns[join->on.field]);
+    bool possible = join->on.field == TSX_FIELD_MANY || tsx_axis_possible(&query->table->columns[join->on.field]);
     for (uint32_t b = 0; b < join->on.binding_count; b++)
       possible &= tsx_axis_possible(&query->table->columns[join->on.bindings[b].left->field]);
+    for (uint32_t i = 0; i < join->on.span_count; i++)
+      possible &= tsx_axis_possible(&query->table->columns[join->on.spans[i].left->field]);
     if (!possible)
       return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end, "not evaluated over columns: ",
                            "a join binds its table to dimensions of integers or datetimes", error);
-    const int code = compile_all_bound(s, join, error);
+    const int code = join->on.span_count ? TSR_OK : compile_all_bound(s, join, error);
     if (code < 0) return code;
   }
   return TSR_OK;

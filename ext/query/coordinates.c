@@ -38,8 +38,7 @@ static int64_t axis_load(const tsr_field *field, const void *bytes) {
                                                                  : tsx_load_signed(bytes, size);
 }
 
-/* Narrows low..high to the hull of its intersection with the ranges. Returns false if nothing is left. */
-static bool axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high) {
+bool tsx_axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high) {
   if (ranges->all) return true;
   int64_t first = INT64_MAX, last = INT64_MIN;
   for (uint64_t i = 0; i < ranges->count; i++) {
@@ -76,7 +75,7 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
           high = axis_load(shows->description, domain[shows->field].high);
   if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* above INT64_MAX: not usable */
   for (const tsx_bound_range *b = query->bounds; b; b = b->next)
-    if (b->column == axis->column && !axis_narrow(shows->description, &b->set, &low, &high)) return 0;
+    if (b->column == axis->column && !tsx_axis_narrow(shows->description, &b->set, &low, &high)) return 0;
   axis->low = low;
   axis->count = (uint64_t)high - (uint64_t)low + 1;
   axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;

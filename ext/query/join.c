@@ -13,6 +13,8 @@
  *      place is the sum of its coordinates' places times strides. There the engine finds the row number in the box,
  *      and with that the values in one list for each column. Two rows at one place are an error.
  *
+ * If ON has spans, the rows are boxes of coordinates: joined_ranges.c makes these, and the rows' values are read here.
+ *
  * Rows, values and box count against the memory budget. The columns of joined arrays that are plain numbers are read as
  * blocks by the engine instead of as rows by SQLite.
  *
@@ -68,14 +70,14 @@ int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *
 static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table_kind kind;
   join->is_array = join->source.path != NULL;
-  if (join->is_array) return TSR_OK;
+  if (join->is_array || join->is_view) return TSR_OK;
   const int code = tsx_table_kind_find(query, join->source.schema, join->source.table, &kind, error);
   if (code < 0) return code;
   join->is_query = kind == TSX_TABLE_QUERY;
   join->is_array = kind == TSX_TABLE_ARRAY;
   if (kind != TSX_TABLE_OTHER) return TSR_OK;
   return tsx_fail(error, TSR_ERROR,
-                  "JOIN needs an SQLite table, an array or a tessera_query: '%s' is a table of another module",
+                  "JOIN needs an SQLite table or view, an array or a tessera_query: '%s' is a table of another module",
                   join->source.table);
 }
 
@@ -102,6 +104,7 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
         join->source.path ? tsx_table_connected(query->connection, "main", join->source.table) : NULL;
     int code = SQLITE_OK;
     if (path) declared = join_declared(path, name);
+    else if (join->is_view) declared = sqlite3_column_decltype(statement, i);
     else
       code = sqlite3_table_column_metadata(query->connection->db, join->source.schema, join->source.table, name,
                                            &declared, &collation, NULL, NULL, NULL);
@@ -113,6 +116,27 @@ static int join_columns(tsx_query *query, tsx_join *join, sqlite3_stmt *statemen
   }
   join->column_count = (uint32_t)count;
   return TSR_OK;
+}
+
+/* Finds out which columns of a view have a collation that is not BINARY: SQLite compares 'a' and 'A ' with 'A'. */
+static int join_collations(const tsx_query *query, tsx_join *join, tsr_error *error) {
+  static const char *const probes[] = {"'a'", "'A '"};
+  sqlite3_stmt *statement = NULL;
+  sqlite3_str *text = sqlite3_str_new(query->connection->db);
+  for (uint32_t c = 0; c < join->column_count; c++)
+    sqlite3_str_appendf(text, "%smax(\"%w\" = 'A')", c ? ", " : "SELECT ", join->columns[c].name);
+  sqlite3_str_appendf(text, " FROM (SELECT * FROM \"%w\".\"%w\" WHERE 0", join->source.schema, join->source.table);
+  for (int p = 0; p < 2; p++)
+    for (uint32_t c = 0; c < join->column_count; c++)
+      sqlite3_str_appendf(text, "%s%s", c ? ", " : " UNION ALL SELECT ", probes[p]);
+  sqlite3_str_appendchar(text, 1, ')');
+  int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
+  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code == 0) code = tsx_rows_none(error);
+  for (uint32_t c = 0; code > 0 && c < join->column_count; c++)
+    join->columns[c].plain = sqlite3_column_int(statement, (int)c) == 0;
+  sqlite3_finalize(statement);
+  return code < 0 ? code : TSR_OK;
 }
 
 static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **statement, tsr_error *error) {
@@ -160,6 +184,7 @@ int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
   if (code == TSR_OK) code = join_columns(query, join, all ? all : statement, error);
   sqlite3_finalize(all);
   sqlite3_finalize(statement);
+  if (code == TSR_OK && join->is_view) code = join_collations(query, join, error);
   return code;
 }
 
@@ -358,6 +383,7 @@ static int joined_grow(void **array, uint64_t count, uint64_t size, tsr_error *e
 }
 
 void tsx_joined_release(tsx_query *query) {
+  tsx_boxes_release(query);
   for (uint32_t j = 0; j < query->select.join_count; j++) {
     tsx_joined *joined = query->joined[j];
     if (!joined) continue;
@@ -565,8 +591,9 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
   sqlite3_str_appendall(text, "SELECT 0");
   for (uint32_t b = 0; b < join->on.binding_count; b++)
     sqlite3_str_appendf(text, ", \"%w\"", join->columns[join->on.bindings[b].column].name);
+  if (join->on.span_count) tsx_boxes_append(query, text);
   for (uint32_t c = 0; c < join->column_count; c++)
-    if (joined->columns[c]) sqlite3_str_appendf(text, ", \"%w\"", join->columns[c].name);
+    if (joined->columns[c]) sqlite3_str_appendf(text, ", _tessera_join%u.\"%w\"", j, join->columns[c].name);
   sqlite3_str_appendf(text, " FROM \"%w\".\"%w\"", join->source.schema, join->source.table);
   if (join->source.times_begin)
     sqlite3_str_append(text, join->source.times_begin, (int)(join->source.times_end - join->source.times_begin));
@@ -582,7 +609,9 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
       sqlite3_str_appendf(text, " AND _tessera_join%u.\"%w\" BETWEEN %lld AND %lld", j,
                           join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
   }
-  return tsx_rows_prepare(query->connection, text, NULL, statement, error);
+  if (join->on.span_count) tsx_pushdown_rows_append(query, text);
+  const int code = tsx_rows_prepare(query->connection, text, NULL, statement, error);
+  return code == TSR_OK && join->on.span_count ? tsx_pushdown_rows_bind(query, *statement, error) : code;
 }
 
 static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
@@ -590,6 +619,7 @@ static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   const uint64_t room = joined->room ? 2 * joined->room : 256;
   uint64_t size = join->on.binding_count * sizeof *joined->numbers;
+  if (join->on.span_count) size = tsx_boxes_row_size(query);
   for (uint32_t c = 0; c < join->column_count; c++) size += joined->columns[c] ? 9 : 0;
   int code = joined->room >= JOINED_NO_PLACE / 2 ? joined_budget(query, j, UINT64_MAX, error)
                                                  : joined_budget(query, j, (room - joined->room) * size, error);
@@ -651,9 +681,15 @@ static uint32_t joined_wanted(const tsx_query *query, uint32_t j, uint32_t *colu
 static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uint32_t count, tsr_value *values,
                       tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
+  const int first = 1 + 2 * (int)join->on.span_count;
   int code = TSR_OK;
+  if (join->on.span_count) {
+    if (query->joined[j]->row_count >= JOINED_NO_PLACE / 2) return joined_budget(query, j, UINT64_MAX, error);
+    const int meets = tsx_boxes_row(query, query->joined[j]->row_count, statement, 1, error);
+    if (meets <= 0) return meets;
+  }
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
-    sqlite3_value *value = sqlite3_column_value(statement, 1 + (int)i);
+    sqlite3_value *value = sqlite3_column_value(statement, first + (int)i);
     if (i < join->on.binding_count) code = value_bound(value, &values[i], error);
     else code = tsx_query_copy(query, value, &values[i], error);
   }
@@ -672,7 +708,7 @@ static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
   if (!columns || !values) return tsx_out_of_memory(error);
   const uint32_t count = joined_wanted(query, j, columns);
   int code = joined_prepare(query, j, &statement, error);
-  if (code == TSR_OK) code = joined_cells(query, j, statement, columns, count, error);
+  if (code == TSR_OK && !join->on.span_count) code = joined_cells(query, j, statement, columns, count, error);
   if (code == 0)
     while ((code = tsx_rows_step(query->connection, statement, error)) > 0)
       if ((code = joined_row(query, j, statement, count, values, error)) < 0) break;
@@ -684,8 +720,12 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
     const tsx_join *join = &query->select.joins[j];
-    if (join->on.binding_count == 0) continue;
+    if (join->on.binding_count == 0 && join->on.span_count == 0) continue;
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
+    if (join->on.span_count) {
+      code = joined_read(query, j, error);
+      continue;
+    }
     const int axis = tsx_axis_of(query, join->on.bindings[0].left);
     if (axis < 0 || query->axes[axis].count == 0) continue; /* there are no cells, or an error is reported later */
     for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) code = joined_bound(query, j, b, error);
@@ -897,9 +937,10 @@ int tsx_joined_finish(tsx_query *query, tsr_error *error) {
   int code = TSR_OK;
   for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
     if (!query->joined[j]) continue;
-    code = joined_box(query, j, error);
+    const bool ranges = query->select.joins[j].on.span_count > 0;
+    code = ranges ? tsx_boxes_finish(query, query->joined[j]->row_count, error) : joined_box(query, j, error);
     if (code == TSR_OK) code = joined_columns(query, j, error);
-    if (code == TSR_OK) code = joined_sort(query, j, error);
+    if (code == TSR_OK && !ranges) code = joined_sort(query, j, error);
   }
   return code;
 }

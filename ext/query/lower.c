@@ -296,11 +296,21 @@ static int lower_table(lowering *l, const tsx_expr *tree, uint32_t axis) {
   return node;
 }
 
+/* Looks up a column of a table that is joined by ranges: the engine knows the row that a cell is paired with. */
+static int lower_row(lowering *l, const tsx_expr *tree) {
+  const tsr_value_list *list = tsx_joined_column(l->query, tree->join, (uint32_t)tree->column);
+  if (!list) return tsx_out_of_memory(l->error);
+  const int row = lower_node(l, TSR_OP_ROW, tree, NULL, 0), node = lower_1(l, TSR_OP_LOOKUP, tree, row);
+  if (node >= 0) l->nodes[node].list = list;
+  return node;
+}
+
 /* Looks up a column of a joined table: the sum of the bindings' numbers is the place in the box, which gives the number
  * of the joined row, which gives the value. For a placeholder, only tests whether the cell has a joined row. */
 static int lower_joined(lowering *l, const tsx_expr *tree) {
   const tsx_join *join = &l->query->select.joins[tree->join];
   int node = -1;
+  if (join->on.span_count) return lower_row(l, tree);
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     const int axis = tsx_axis_of(l->query, join->on.bindings[b].number);
     if (axis < 0) return lower_refuse(l, join->on.bindings[b].left, "its dimension has more than 1048576 coordinates");

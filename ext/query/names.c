@@ -517,21 +517,24 @@ static bool bind_column(const names_scope *scope, uint32_t j, const tsx_expr *co
   return true;
 }
 
+/* Adds a filter on the joined table alone. */
+static int names_filter(const names_scope *scope, uint32_t j, const tsx_expr *tree) {
+  tsx_join *join = &scope->select->joins[j];
+  const tsx_expr **more = tsx_arena_take(&scope->select->arena, (join->on.filter_count + 1) * sizeof *more);
+  if (!more) return tsx_out_of_memory(scope->error);
+  for (uint32_t i = 0; i < join->on.filter_count; i++) more[i] = join->on.filters[i];
+  more[join->on.filter_count++] = tree;
+  join->on.filters = more;
+  return TSR_OK;
+}
+
 /* Divides ON into bindings and filters on the joined table alone. */
 static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree) {
-  tsx_join *join = &scope->select->joins[j];
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
     const int code = names_bind(scope, j, tree->operands[0]);
     return code < 0 ? code : names_bind(scope, j, tree->operands[1]);
   }
-  if (tree->field == TSX_FIELD_NONE) {
-    const tsx_expr **more = tsx_arena_take(&scope->select->arena, (join->on.filter_count + 1) * sizeof *more);
-    if (!more) return tsx_out_of_memory(scope->error);
-    for (uint32_t i = 0; i < join->on.filter_count; i++) more[i] = join->on.filters[i];
-    more[join->on.filter_count++] = tree;
-    join->on.filters = more;
-    return TSR_OK;
-  }
+  if (tree->field == TSX_FIELD_NONE) return names_filter(scope, j, tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL &&
       (bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
        bind_column(scope, j, tree->operands[1], tree->operands[0])))
@@ -553,6 +556,92 @@ static int names_bindings(const names_scope *scope, uint32_t j) {
   return join->on.row ? TSR_OK : tsx_out_of_memory(scope->error);
 }
 
+/* Makes the span of a term: BETWEEN, or a comparison of an expression of one dimension with one of the joined table.
+ * Returns false if the term has another form. */
+static bool names_span(const names_scope *scope, uint32_t j, const tsx_expr *tree, tsx_span *span) {
+  *span = (tsx_span){0};
+  if (tree->kind == TSX_EXPR_BETWEEN && !tree->negated) {
+    *span = (tsx_span){.left = tree->operands[0], .ends = {tree->operands[1], tree->operands[2]}};
+  } else if (tree->kind == TSX_EXPR_BINARY) {
+    const bool flipped = tree->operands[0]->field == TSX_FIELD_NONE;
+    const tsr_operation operation = flipped ? tsx_bound_flipped(tree->operation) : tree->operation;
+    const tsx_expr *end = tree->operands[flipped ? 0 : 1];
+    const bool low = operation == TSR_OP_GREATER || operation == TSR_OP_GREATER_EQUAL || operation == TSR_OP_EQUAL;
+    const bool high = operation == TSR_OP_LESS || operation == TSR_OP_LESS_EQUAL || operation == TSR_OP_EQUAL;
+    if (!low && !high) return false;
+    *span = (tsx_span){.left = tree->operands[flipped ? 1 : 0],
+                       .ends = {low ? end : NULL, high ? end : NULL},
+                       .outside = {operation == TSR_OP_GREATER, operation == TSR_OP_LESS}};
+  }
+  const tsx_expr *left = span->left;
+  if (!left || left->field < 0 || names_uses(left, j) || !scope->table->columns[left->field].description->is_dimension)
+    return false;
+  for (int i = 0; i < 2; i++)
+    if (span->ends[i] && span->ends[i]->field != TSX_FIELD_NONE) return false;
+  return true;
+}
+
+/* Divides ON into spans and filters. Returns 1; 0 if a term has another form. *ranges counts those whose ends are of the
+ * joined table, and no equality. */
+static int names_divide(const names_scope *scope, uint32_t j, const tsx_expr *tree, uint32_t *ranges) {
+  tsx_join_on *on = &scope->select->joins[j].on;
+  if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
+    const int code = names_divide(scope, j, tree->operands[0], ranges);
+    return code <= 0 ? code : names_divide(scope, j, tree->operands[1], ranges);
+  }
+  if (tree->field == TSX_FIELD_NONE) {
+    const int code = names_filter(scope, j, tree);
+    return code < 0 ? code : 1;
+  }
+  if (on->span_count == TSX_SPANS_MAX || !names_span(scope, j, tree, &on->spans[on->span_count])) return 0;
+  const tsx_span *span = &on->spans[on->span_count++];
+  const bool joined =
+      (span->ends[0] && names_uses(span->ends[0], j)) || (span->ends[1] && names_uses(span->ends[1], j));
+  *ranges += joined && span->ends[0] != span->ends[1];
+  return 1;
+}
+
+static bool names_aggregates(const tsx_expr *tree) {
+  if (!tree) return false;
+  if (tree->kind == TSX_EXPR_AGGREGATE || names_aggregates(tree->base)) return true;
+  for (uint32_t i = 0; i < tree->count; i++)
+    if (names_aggregates(tree->operands[i])) return true;
+  return false;
+}
+
+/* Returns true if the results are groups. Unlike select.meaning, it is known before names are resolved. */
+static bool names_will_group(const tsx_select *s) {
+  bool groups = s->group_count > 0 || s->distinct || names_aggregates(s->having);
+  for (uint32_t i = 0; i < s->item_count; i++) groups |= names_aggregates(s->items[i].tree);
+  for (uint32_t i = 0; i < s->order_count; i++) groups |= names_aggregates(s->order[i].tree);
+  return groups;
+}
+
+/* Makes the spans of a join by ranges. A join by one dimension, which SQLite evaluates on the coordinates, becomes one
+ * only if nothing else depends on that. Returns 1; 0 if the join is of another kind. */
+static int names_ranges(const names_scope *scope, uint32_t j) {
+  tsx_select *s = scope->select;
+  tsx_join_on *on = &s->joins[j].on;
+  const bool simple = on->tree->field >= 0 && !s->joins[j].is_array;
+  uint32_t ranges = 0;
+  if (simple && (s->join_count > 1 || s->joins[j].left || !names_will_group(s))) return 0;
+  int code = names_divide(scope, j, on->tree, &ranges);
+  if (code > 0 && ranges > 0 && (s->joins[j].left || !names_will_group(s)))
+    code = tsx_expr_fail(s, s->joins[j].begin, on->tree->end, "not evaluated over columns: ",
+                         "a join by ranges is an inner join, of a query with GROUP BY or aggregates", scope->error);
+  for (uint32_t i = 0; i < j && code > 0 && ranges > 0; i++)
+    if (s->joins[i].on.span_count)
+      code =
+          tsx_expr_fail(s, s->joins[j].begin, on->tree->end,
+                        "not evaluated over columns: ", "a second join by ranges: only one is possible", scope->error);
+  if (code > 0 && ranges > 0) {
+    on->field = TSX_FIELD_MANY;
+    return 1;
+  }
+  on->span_count = on->filter_count = 0;
+  return code < 0 ? code : 0;
+}
+
 /* Resolves the ON of each join, from left to right. */
 static int names_joins(names_scope *scope) {
   tsx_select *s = scope->select;
@@ -561,6 +650,9 @@ static int names_joins(names_scope *scope) {
     scope->joins = j + 1;
     const int code = names_resolve(scope, join->on.tree);
     if (code < 0) return code;
+    const int ranges = names_ranges(scope, j);
+    if (ranges < 0) return ranges;
+    if (ranges > 0) continue;
     if (join->on.tree->field == TSX_FIELD_MANY || (join->is_array && join->on.tree->field >= 0)) {
       const int bound = names_bindings(scope, j);
       if (bound < 0) return bound;

@@ -204,6 +204,7 @@ int tsx_plan_make(tsx_plan *a, tsr_error *error) {
   int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
   for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
     if (s->joins[j].on.row) code = plan_join(a, j, error);
+  if (code == TSR_OK) code = tsx_boxes_request(a->query, error);
   if (code == TSR_OK && a->condition_count)
     code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
   if (code < 0) return code;
@@ -445,6 +446,7 @@ int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
   if (code == TSR_OK) code = finish_columns(a, error);
   if (a->nothing) dimensions[0] = (tsr_ranges){0};
   a->request.dimensions = dimensions;
+  a->request.boxes = tsx_boxes_made(query);
   a->request.has_where = a->where.expression.count > 0;
   a->request.where = a->where.expression;
   a->request.fill_unwritten = query->table->options.shows.fill_unwritten;

@@ -447,10 +447,40 @@ bool tsx_pushdown_possible(const tsx_query *query) {
   return true;
 }
 
+/* Returns true if the item is a bare column of a table that is joined by ranges, so that its rows can be tested. */
+static bool outer_is_joined(const tsx_query *query, const tsx_expr *tree) {
+  return tree->kind == TSX_EXPR_JOINED && query->select.joins[tree->join].on.span_count > 0;
+}
+
+void tsx_pushdown_rows_append(const tsx_query *query, sqlite3_str *out) {
+  for (uint32_t i = 0; i < query->outer_count; i++) {
+    const tsx_outer_constraint *outer = &query->outer[i];
+    const tsx_expr *tree = outer_tree(query, outer);
+    if (!outer_is_joined(query, tree) || outer->in || outer->op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
+    const char *name = query->select.joins[tree->join].columns[tree->column].name;
+    /* of a text and a number, SQLite may convert either in the statement around */
+    sqlite3_str_appendf(
+        out,
+        " AND (_tessera_join%u.\"%w\" = ?%u OR (typeof(_tessera_join%u.\"%w\") = 'text') <> (typeof(?%u) = 'text'))",
+        tree->join, name, i + 1, tree->join, name, i + 1);
+  }
+}
+
+int tsx_pushdown_rows_bind(const tsx_query *query, sqlite3_stmt *statement, tsr_error *error) {
+  const int parameters = sqlite3_bind_parameter_count(statement);
+  for (uint32_t i = 0; i < query->outer_count && (int)i < parameters; i++) {
+    if (query->outer[i].in) continue;
+    const int code = sqlite3_bind_value(statement, (int)i + 1, query->outer[i].value);
+    if (code != SQLITE_OK) return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(query->connection->db));
+  }
+  return TSR_OK;
+}
+
 bool tsx_pushdown_takes(const tsx_query *query, uint32_t item) {
   const tsx_select *s = &query->select;
   if (!tsx_pushdown_possible(query)) return false;
   const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
+  if (outer_is_joined(query, tree)) return tsx_select_key(s, tree) >= 0;
   if (tree->field < 0 || tree->has_aggregate ||
       (!tsx_axis_possible(&query->table->columns[tree->field]) && !outer_is_range(query, tree)))
     return false;
@@ -549,6 +579,8 @@ static int outer_range(tsx_query *query, const tsx_outer_constraint *outer, cons
 
 int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   int code = TSR_OK;
+  query->outer = outer;
+  query->outer_count = count;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
     const tsx_expr *tree = outer_tree(query, &outer[i]);
     const bool range = outer_is_range(query, tree);

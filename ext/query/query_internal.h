@@ -7,6 +7,7 @@
  *   pushdown.c      turns comparisons of a dimension or label with constants into ranges of the dimension
  *   coordinates.c   what depends on one dimension or one enumerated attribute: SQLite evaluates it once per value
  *   join.c          joined tables: SQLite looks up the row of each coordinate, or the rows are read once into lists
+ *   joined_ranges.c joins by ranges: each row of the joined table is a box of coordinates
  *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
  *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
@@ -112,10 +113,20 @@ typedef struct tsx_binding {
 } tsx_binding;
 #define TSX_BINDINGS_MAX 16u
 
+/* ON confines an expression of one dimension to an interval, whose ends are expressions of the joined table. */
+typedef struct tsx_span {
+  const tsx_expr *left;
+  const tsx_expr *ends[2]; /* the low one and the high one; NULL: open */
+  bool outside[2]; /* the end itself is outside of the interval */
+} tsx_span;
+#define TSX_SPANS_MAX TSR_QUERY_RANGES
+
 /* The condition in ON. */
 typedef struct tsx_join_on {
   tsx_expr *tree;
-  int field; /* the dimension that it depends on; TSX_FIELD_MANY: the join has bindings */
+  int field; /* the dimension that it depends on; TSX_FIELD_MANY: the join has bindings or spans */
+  tsx_span spans[TSX_SPANS_MAX]; /* of a join by ranges, which has no bindings */
+  uint32_t span_count;
   tsx_binding bindings[TSX_BINDINGS_MAX];
   uint32_t binding_count;
   const tsx_expr **filters; /* terms that involve only the joined table */
@@ -143,9 +154,9 @@ static inline const char *tsx_source_name(const tsx_source *source) {
 }
 
 /* JOIN or LEFT JOIN. The joined table has at most one row for each coordinate of the dimension in ON; with bindings,
- * for each combination of coordinates of several dimensions. */
+ * for each combination of coordinates of several dimensions; with spans, any number of rows. */
 typedef struct tsx_join {
-  bool left, is_query, is_array; /* is_query: it is a tessera_query */
+  bool left, is_query, is_array, is_view; /* is_query: it is a tessera_query or a view */
   const char *begin; /* the word JOIN, INNER or LEFT, or the comma */
   bool comma; /* its condition is among the terms of WHERE */
   const char *const *same; /* [same_count]: the columns in USING */
@@ -341,7 +352,10 @@ typedef struct tsx_query {
   tsx_bound_range *bounds;
   tsx_decided *decided;
   tsx_value_use *uses;
-  struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings */
+  struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings or spans */
+  struct tsx_boxes *boxes; /* of the join with spans */
+  const struct tsx_outer_constraint *outer; /* [outer_count]: those of tsx_pushdown_bounds; borrowed */
+  uint32_t outer_count;
 } tsx_query;
 
 /* ---- names.c: the functions that a query may call, and name resolution ------------------------------------------- */
@@ -449,6 +463,9 @@ int tsx_axes_none(tsx_query *query, tsr_error *error);
 int tsx_axis_of(const tsx_query *query, const tsx_expr *tree);
 int tsx_axis_of_dimension(const tsx_query *query, const tsx_expr *tree);
 
+/* Narrows low..high to the hull of its intersection with ranges of the field. Returns false if nothing is left. */
+bool tsx_axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high);
+
 /* Registers an expression to be evaluated for each value. Returns its number among the axis's trees, or < 0. */
 int tsx_axis_request(tsx_query *query, uint32_t axis, const tsx_expr *tree, bool test, tsr_error *error);
 
@@ -502,6 +519,32 @@ int tsx_joined_finish(tsx_query *query, tsr_error *error);
 bool tsx_joined_complete(const tsx_query *query, uint32_t join);
 
 void tsx_joined_release(tsx_query *query);
+
+/* ---- joined_ranges.c: joins by ranges ---------------------------------------------------------------------------- */
+
+/* Returns the number of the join with spans, or -1. */
+int tsx_boxes_join(const tsx_query *query);
+
+/* Requests the values that the spans compare, before the axes are evaluated. */
+int tsx_boxes_request(tsx_query *query, tsr_error *error);
+
+/* Writes the ends of all spans as result columns, each after ", ". */
+void tsx_boxes_append(tsx_query *query, sqlite3_str *out);
+
+/* Takes the ends of a row from a statement's result columns, which begin with number `first`. Rows are taken in order;
+ * `row` is the number of rows so far. Returns 1; 0 if the row meets no cell: then it is not counted. */
+int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int first, tsr_error *error);
+
+/* Returns the bytes that a row takes. */
+uint64_t tsx_boxes_row_size(const tsx_query *query);
+
+/* After the axes have been evaluated: makes the ranges of `rows` rows, and narrows what is read. */
+int tsx_boxes_finish(tsx_query *query, uint64_t rows, tsr_error *error);
+
+/* Returns the boxes for the engine; NULL if the query has none. */
+const tsr_query_boxes *tsx_boxes_made(const tsx_query *query);
+
+void tsx_boxes_release(tsx_query *query);
 
 /* ---- lower.c: expressions that the engine evaluates over cells --------------------------------------------------- */
 
@@ -663,6 +706,11 @@ bool tsx_pushdown_decides(const tsx_query *query, uint32_t item, int op, bool in
 /* Adds the constraints on dimensions to the query's bounds. Call before tsx_axes_find, which narrows the axes by
  * them. */
 int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error);
+
+/* Writes the constraints on columns of a table that is joined by ranges as conditions on its rows, each after " AND ";
+ * binds their values to the statement that has them, and to no other. */
+void tsx_pushdown_rows_append(const tsx_query *query, sqlite3_str *out);
+int tsx_pushdown_rows_bind(const tsx_query *query, sqlite3_stmt *statement, tsr_error *error);
 
 /* Requests the axis values that the other constraints compare. Call after tsx_axes_find. */
 int tsx_pushdown_request(tsx_query *query, tsx_outer_constraint *outer, uint32_t count, tsr_error *error);

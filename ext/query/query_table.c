@@ -359,7 +359,10 @@ static void explain_query(sqlite3_str *out, const tsx_query *query) {
   bool any = false;
   sqlite3_str_appendall(out, s->source.path ? s->source.path : s->source.table);
   for (uint32_t j = 0; j < s->join_count; j++) {
-    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ", s->joins[j].on.binding_count ? "cells" : "coordinates",
+    sqlite3_str_appendf(out, "; %s %sJOIN %s ON ",
+                        s->joins[j].on.span_count      ? "ranges"
+                        : s->joins[j].on.binding_count ? "cells"
+                                                       : "coordinates",
                         s->joins[j].left ? "LEFT " : "",
                         s->joins[j].source.path ? s->joins[j].source.path : s->joins[j].source.table);
     explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);

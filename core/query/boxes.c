@@ -1,0 +1,290 @@
+/* boxes.c: pairs the cells of a block with the rows of a joined table, each of which is a box of coordinates.
+ *
+ * The rows are sorted into buckets by their intervals in one range. A block is cut into stretches of cells that agree
+ * in the numbers of all ranges but one, the fastest, whose number does not fall: a piece of a line of a dense tile is
+ * one. For a stretch, the bucket gives the rows that may meet it; a binary search in the fastest range gives the cells
+ * that a row meets.
+ *
+ * Sections: buckets; numbers of cells; pairs. */
+#include "query/query.h"
+
+#include <stdlib.h>
+
+#include "base/pool.h"
+#include "model/datatype.h"
+
+#define NUMBER_NONE (-1) /* a coordinate that meets no row; below all intervals of ranges with `numbers` */
+
+/* ---- Buckets ----------------------------------------------------------------------------------------------------- */
+
+static int check_boxes(const tsr_query_run *run, const tsr_query_boxes *boxes, tsr_error *error) {
+  if (run->query.key_count == 0 && run->query.aggregate_count == 0)
+    return tsr__fail(error, TSR_ERROR, "a query of cells has no boxes");
+  if (boxes->row_count >= UINT32_MAX || boxes->range_count == 0 || boxes->range_count > TSR_QUERY_RANGES)
+    return tsr__fail(error, TSR_ERROR, "boxes have 1 to %u ranges, and fewer than %u rows", TSR_QUERY_RANGES,
+                     UINT32_MAX);
+  for (uint32_t r = 0; r < boxes->range_count; r++) {
+    const uint32_t field = boxes->ranges[r].field;
+    const tsr_field *of = field < run->schema->dimension_count ? &run->schema->fields[field] : NULL;
+    const tsr_kind kind = of ? tsr_datatype_kind(of->datatype) : TSR_KIND_TEXT;
+    const bool suits =
+        kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+    if (!suits || of->values_per_cell != 1 || of->datatype == TSR_UINT64)
+      return tsr__fail(error, TSR_ERROR, "range %u is not of a dimension of integers or datetimes", r);
+  }
+  return TSR_OK;
+}
+
+/* Returns the range that changes fastest in the order of cells; QUERY_NONE if there is only one range. */
+static uint32_t fastest_range(const tsr_query_run *run, const tsr_query_boxes *boxes) {
+  uint32_t best = 0;
+  if (boxes->range_count == 1) return QUERY_NONE;
+  for (uint32_t r = 1; r < boxes->range_count; r++) {
+    const bool later = boxes->ranges[r].field > boxes->ranges[best].field;
+    if (later != run->snapshot->grid.col_major_cells && boxes->ranges[r].field != boxes->ranges[best].field) best = r;
+  }
+  return best;
+}
+
+static bool is_empty(const int64_t ends[2]) { return ends[0] > ends[1]; }
+
+/* Finds the least and the greatest number of a range. Returns the mean share of them that a row has, 0 to 1. */
+static double range_share(const tsr_query_boxes *boxes, uint32_t range, int64_t *low, int64_t *high) {
+  const int64_t(*ends)[2] = boxes->ranges[range].ends;
+  double sum = 0;
+  *low = INT64_MAX;
+  *high = INT64_MIN;
+  for (uint64_t i = 0; i < boxes->row_count; i++) {
+    if (is_empty(ends[i])) continue;
+    *low = TSR_MIN(*low, ends[i][0]);
+    *high = TSR_MAX(*high, ends[i][1]);
+    sum += (double)((uint64_t)ends[i][1] - (uint64_t)ends[i][0]) + 1;
+  }
+  return *low > *high ? 0 : sum / ((double)((uint64_t)*high - (uint64_t)*low) + 1) / (double)boxes->row_count;
+}
+
+static uint64_t bucket_of(const query_boxes *boxes, int64_t number) {
+  return ((uint64_t)number - (uint64_t)boxes->low) >> boxes->shift;
+}
+
+/* Chooses buckets so wide that their rows, counted once in each bucket, are at most `most`. Returns that count. */
+static uint64_t choose_buckets(query_boxes *boxes, int64_t high, uint64_t most) {
+  const tsr_query_boxes *given = boxes->given;
+  const int64_t(*ends)[2] = given->ranges[boxes->by].ends;
+  uint64_t entries = 0;
+  for (boxes->shift = 0; boxes->shift < 64; boxes->shift++) {
+    boxes->bucket_count = tsr__add_sat(bucket_of(boxes, high), 1);
+    if (boxes->bucket_count > most) continue;
+    entries = 0;
+    for (uint64_t i = 0; i < given->row_count && entries <= most; i++)
+      if (!is_empty(ends[i])) entries += bucket_of(boxes, ends[i][1]) - bucket_of(boxes, ends[i][0]) + 1;
+    if (entries <= most) break;
+  }
+  return entries;
+}
+
+static int compare_boxes(const void *a, const void *b) {
+  const query_box *x = a, *y = b;
+  return x->low != y->low ? (x->low > y->low) - (x->low < y->low) : (x->row > y->row) - (x->row < y->row);
+}
+
+static int fill_buckets(tsr_query_run *run, uint64_t entries, tsr_error *error) {
+  query_boxes *boxes = &run->boxes;
+  const tsr_query_boxes *given = boxes->given;
+  const int64_t(*ends)[2] = given->ranges[boxes->by].ends;
+  const int64_t(*along)[2] = boxes->along == QUERY_NONE ? NULL : given->ranges[boxes->along].ends;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, boxes->bucket_count + 2, &boxes->starts, error));
+  TSR_TRY(TSR_ARENA_RAW(&run->arena, entries + 1, &boxes->rows, error));
+  uint64_t *next = boxes->starts + 1; /* counts, then starts, then ends: the starts of the next buckets */
+  for (uint64_t i = 0; i < given->row_count; i++)
+    if (!is_empty(ends[i]))
+      for (uint64_t b = bucket_of(boxes, ends[i][0]), last = bucket_of(boxes, ends[i][1]); b <= last; b++)
+        next[b + 1]++;
+  for (uint64_t b = 1; b <= boxes->bucket_count; b++) next[b] += next[b - 1];
+  for (uint64_t i = 0; i < given->row_count; i++) {
+    query_box box = {.low = INT64_MIN, .high = INT64_MAX, .row = (uint32_t)i};
+    if (along) box.low = along[i][0], box.high = along[i][1];
+    if (!is_empty(ends[i]))
+      for (uint64_t b = bucket_of(boxes, ends[i][0]), last = bucket_of(boxes, ends[i][1]); b <= last; b++)
+        boxes->rows[next[b]++] = box;
+  }
+  for (uint64_t b = 0; b < boxes->bucket_count && along; b++)
+    qsort(boxes->rows + boxes->starts[b], boxes->starts[b + 1] - boxes->starts[b], sizeof *boxes->rows, compare_boxes);
+  return TSR_OK;
+}
+
+int tsr__query_boxes_make(tsr_query_run *run, tsr_error *error) {
+  query_boxes *boxes = &run->boxes;
+  const tsr_query_boxes *given = run->query.boxes;
+  double least = 2;
+  int64_t low, high, most = INT64_MIN;
+  TSR_TRY(check_boxes(run, given, error));
+  boxes->given = given;
+  boxes->along = fastest_range(run, given);
+  for (uint32_t r = 0; r < given->range_count; r++) {
+    run->input.fields[given->ranges[r].field] = true;
+    const double share = range_share(given, r, &low, &high);
+    if (r == boxes->along || share >= least) continue;
+    least = share;
+    boxes->by = r;
+    boxes->low = low;
+    most = high;
+  }
+  if (given->row_count == 0 || boxes->low > most) return TSR_OK;
+  return fill_buckets(run, choose_buckets(boxes, most, 4 * given->row_count + 1024), error);
+}
+
+/* ---- Numbers of cells -------------------------------------------------------------------------------------------- */
+
+#define DEFINE_LOAD(name, TYPE)                                                                                        \
+  static void load_##name(const void *from, const query_rows *rows, bool constant, int64_t *numbers) {                 \
+    const TYPE *values = from;                                                                                         \
+    if (constant)                                                                                                      \
+      for (uint32_t i = 0; i < rows->count; i++) numbers[i] = (int64_t)values[0];                                      \
+    else if (rows->cells)                                                                                              \
+      for (uint32_t i = 0; i < rows->count; i++) numbers[i] = (int64_t)values[rows->cells[i]];                         \
+    else                                                                                                               \
+      for (uint32_t i = 0; i < rows->count; i++) numbers[i] = (int64_t)values[rows->first + i];                        \
+  }
+DEFINE_LOAD(i8, int8_t)
+DEFINE_LOAD(i16, int16_t)
+DEFINE_LOAD(i32, int32_t)
+DEFINE_LOAD(i64, int64_t)
+DEFINE_LOAD(u8, uint8_t)
+DEFINE_LOAD(u16, uint16_t)
+DEFINE_LOAD(u32, uint32_t)
+
+/* Sets the numbers that the cells of a block have in a range. */
+static void load_numbers(const tsr_query_run *run, const tsr_query_range *range, const query_rows *rows,
+                         int64_t *numbers) {
+  const tsr_column *column = &run->input.columns[range->field].column;
+  void (*load)(const void *, const query_rows *, bool, int64_t *) = load_i64;
+  switch (tsr__datatype_physical(run->schema->fields[range->field].datatype)) {
+  case TSR_PHYSICAL_I8: load = load_i8; break;
+  case TSR_PHYSICAL_I16: load = load_i16; break;
+  case TSR_PHYSICAL_I32: load = load_i32; break;
+  case TSR_PHYSICAL_U8: load = load_u8; break;
+  case TSR_PHYSICAL_U16: load = load_u16; break;
+  case TSR_PHYSICAL_U32: load = load_u32; break;
+  default: break;
+  }
+  load(column->values, rows, column->constant, numbers);
+  if (!range->numbers) return;
+  for (uint32_t i = 0; i < rows->count; i++) {
+    const uint64_t at = (uint64_t)numbers[i] - (uint64_t)range->low;
+    numbers[i] = at < range->count && range->numbers[at] != UINT32_MAX ? (int64_t)range->numbers[at] : NUMBER_NONE;
+  }
+}
+
+/* Returns the first index from `from` to `end` whose number is not below `least`; `end` if there is none. In most
+ * stretches the numbers are consecutive, so that it looks there first. */
+static uint32_t first_from(const int64_t *numbers, uint32_t from, uint32_t end, int64_t least) {
+  const uint64_t ahead = (uint64_t)least - (uint64_t)numbers[from];
+  if (least > numbers[from] && ahead < end - from && numbers[from + ahead] == least &&
+      numbers[from + ahead - 1] < least)
+    return from + (uint32_t)ahead;
+  while (from < end) {
+    const uint32_t middle = from + (end - from) / 2;
+    if (numbers[middle] < least) from = middle + 1;
+    else end = middle;
+  }
+  return from;
+}
+
+/* Returns the end of the stretch that begins at `from`. */
+static uint32_t stretch_end(const query_part *part, uint32_t from, uint32_t count) {
+  const query_boxes *boxes = &part->run->boxes;
+  uint32_t end = count;
+  for (uint32_t r = 0; r < boxes->given->range_count; r++) {
+    const int64_t *numbers = part->pairs.numbers[r];
+    uint32_t i = from + 1;
+    if (r == boxes->along)
+      while (i < end && numbers[i] >= numbers[i - 1]) i++;
+    else
+      while (i < end && numbers[i] == numbers[from]) i++;
+    end = TSR_MIN(end, i);
+  }
+  return end;
+}
+
+/* ---- Pairs ------------------------------------------------------------------------------------------------------- */
+
+typedef int (*pairs_add)(query_part *part, const query_rows *rows, tsr_error *error);
+
+int tsr__query_pairs_make(query_part *part, tsr_error *error) {
+  query_pairs *pairs = &part->pairs;
+  for (uint32_t r = 0; r < part->run->boxes.given->range_count; r++)
+    TSR_TRY(TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->numbers[r], error));
+  TSR_TRY(TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->cells, error));
+  return TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->rows, error);
+}
+
+static int pairs_flush(query_part *part, pairs_add add, tsr_error *error) {
+  query_pairs *pairs = &part->pairs;
+  const query_rows rows = {.cells = pairs->cells, .joined = pairs->rows, .count = pairs->count};
+  if (pairs->count == 0) return TSR_OK;
+  pairs->counted += pairs->count;
+  pairs->count = 0;
+  return add(part, &rows, error);
+}
+
+/* Returns true if the cells of a stretch meet the row in all ranges but the one along it. The bucket decides for `by` if
+ * it has a single number. */
+static bool row_meets(const query_part *part, uint32_t row, uint32_t cell) {
+  const query_boxes *boxes = &part->run->boxes;
+  for (uint32_t r = 0; r < boxes->given->range_count; r++) {
+    if (r == boxes->along || (r == boxes->by && boxes->shift == 0)) continue;
+    const int64_t number = part->pairs.numbers[r][cell], *ends = boxes->given->ranges[r].ends[row];
+    if (number < ends[0] || number > ends[1]) return false;
+  }
+  return true;
+}
+
+/* Adds the pairs of a row with the cells from..end of a block. */
+static int pair_cells(query_part *part, const query_rows *block, uint32_t row, uint32_t from, uint32_t end,
+                      pairs_add add, tsr_error *error) {
+  query_pairs *pairs = &part->pairs;
+  while (from < end) {
+    const uint32_t n = TSR_MIN(end - from, QUERY_BLOCK - pairs->count);
+    for (uint32_t i = 0; i < n; i++) {
+      pairs->cells[pairs->count + i] = block->cells ? block->cells[from + i] : (uint32_t)block->first + from + i;
+      pairs->rows[pairs->count + i] = row;
+    }
+    pairs->count += n;
+    from += n;
+    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_flush(part, add, error));
+  }
+  return TSR_OK;
+}
+
+static int pair_stretch(query_part *part, const query_rows *block, uint32_t from, uint32_t end, pairs_add add,
+                        tsr_error *error) {
+  const query_boxes *boxes = &part->run->boxes;
+  const int64_t number = part->pairs.numbers[boxes->by][from];
+  if (number < boxes->low || bucket_of(boxes, number) >= boxes->bucket_count) return TSR_OK;
+  const uint64_t bucket = bucket_of(boxes, number), first = boxes->starts[bucket], last = boxes->starts[bucket + 1];
+  TSR_TRY(tsr__cancelled_after(&part->run->snapshot->array->environment->memory, 0, last - first, error));
+  const int64_t *numbers = boxes->along == QUERY_NONE ? NULL : part->pairs.numbers[boxes->along];
+  for (uint64_t i = first; i < last; i++) {
+    const query_box *box = &boxes->rows[i];
+    uint32_t begin = from, stop = end;
+    if (numbers && box->low > numbers[end - 1]) break;
+    if ((numbers && box->high < numbers[from]) || box->low > box->high || !row_meets(part, box->row, from)) continue;
+    if (numbers && box->low > numbers[from]) begin = first_from(numbers, from, end, box->low);
+    if (numbers && box->high < numbers[end - 1]) stop = first_from(numbers, begin, end, box->high + 1);
+    TSR_TRY(pair_cells(part, block, box->row, begin, stop, add, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
+  const query_boxes *boxes = &part->run->boxes;
+  if (boxes->bucket_count == 0) return TSR_OK;
+  for (uint32_t r = 0; r < boxes->given->range_count; r++)
+    load_numbers(part->run, &boxes->given->ranges[r], block, part->pairs.numbers[r]);
+  for (uint32_t from = 0, end; from < block->count; from = end) {
+    end = stretch_end(part, from, block->count);
+    TSR_TRY(pair_stretch(part, block, from, end, add, error));
+  }
+  return pairs_flush(part, add, error);
+}
