@@ -14,7 +14,7 @@
  * One thread at a time uses an environment and everything opened from it (tessera.h). Worker threads only read.
  *
  * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, kept.c, snapshot.c. inspect.c, which
- * describes fragments and tiles for the host, has only public functions.
+ * describes fragments and tiles for the host, and history.c, which lists commits, have public functions.
  */
 #ifndef TSR_ARRAY_ARRAY_H
 #define TSR_ARRAY_ARRAY_H
@@ -291,6 +291,9 @@ void tsr__fragment_file_drop(tsr_fragment *fragment, uint32_t slot, tsr_part_kin
 int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtree **rtree, tsr_error *error);
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
+
+/* Returns the number of a fragment's cells, deleted and replaced ones included (inspect.c). */
+uint64_t tsr__fragment_cells(const tsr_fragment *fragment);
 
 /* Returns the time of all cells in a fragment without times of cells: the end of its time range. */
 static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }

@@ -102,6 +102,44 @@ def test_purge():
                 db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
 
 
+def log(db):
+    return db.query("SELECT kind, fragments, cells, box, condition, whole FROM tessera_log('db:t')")
+
+
+def test_log():
+    db, times = points("")
+    db.query("SELECT tessera_reset_stats()")
+    rows = [("write", 1, 1, '{"x":[1,1]}', None, 1), ("write", 1, 1, '{"x":[2,2]}', None, 1), ("delete", 0, 0, None, '"x" = 1', 1), ("write", 1, 1, '{"x":[3,3]}', None, 1)]
+    same(log(db), rows, "each commit")
+    same(db.query("SELECT time, start FROM tessera_log('db:t')"), [(t, t) for t in times], "times")
+    same(db.query(f"SELECT time FROM tessera_log('db:t') WHERE as_of = {times[2]} AND since = {times[1]}"), [(times[1],), (times[2],)], "between two times")
+    same(db.query("SELECT value FROM tessera_stats WHERE name = 'tiles_read'"), [(0,)], "no cell is read")
+    db.query("SELECT tessera_consolidate('db:t')")
+    merge = ("merge", 1, 3, '{"x":[1,3]}', None, 1)
+    same(log(db), rows + [merge], "the merge beside its sources")
+    db.query("SELECT tessera_vacuum('db:t')")
+    same(log(db), [rows[2], merge], "vacuumed")
+    db.query("INSERT INTO t VALUES(7, 7)")
+    db.query("DELETE FROM t WHERE v IN (7, 8) AND x > 5")
+    same(log(db)[-1][0], "delete", "a condition on an attribute")
+
+
+def test_log_of_a_lost_past():
+    db, (far, first, second) = grid("")
+    same(db.query("SELECT time, start, kind, whole FROM tessera_log('db:t')"), [(far, far, "write", 1), (second, first, "merge", 0)], "a dense merge")
+    db, times = points("")
+    db.query("SELECT tessera_consolidate('db:t', 'fragments', '{\"purge_deleted\":true}'), tessera_vacuum('db:t')")
+    same(db.query("SELECT kind, whole FROM tessera_log('db:t')"), [("delete", 1), ("merge", 0)], "a purge")
+
+
+def test_log_texts():
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{new()}', n TEXT DIMENSION, at DATETIME_DAY, v FLOAT64)")
+    db.query("INSERT INTO t VALUES('it''s', '2024-06-01', 0.5), ('b', '2024-06-02', NULL)")
+    db.query("DELETE FROM t WHERE n = 'it''s'")
+    same(db.query("SELECT kind, condition FROM tessera_log('db:t')")[-1], ("delete", '"n" = \'it\'\'s\''), "quoted")
+
+
 def test_copies_start_whole():
     db, times = points("")
     db.query("SELECT tessera_consolidate('db:t', 'fragments', '{\"purge_deleted\":true}'), tessera_vacuum('db:t')")
