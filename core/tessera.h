@@ -265,7 +265,7 @@ TSR_API int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64
 TSR_API void tsr_snapshot_close(tsr_snapshot *snapshot);
 TSR_API const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot); /* borrowed until it is closed */
 /* Gives the box around all written cells, one interval for each dimension, borrowed until the snapshot is closed.
- * Returns 1; 0 if the snapshot is empty. */
+ * Returns 1; 0 if the snapshot is empty. TSR_ERROR: the snapshot lacks cells of the past (tsr_snapshot_open). */
 TSR_API int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error);
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */

@@ -169,6 +169,31 @@ TSR_API uint64_t tsr_snapshot_condition_count(const tsr_snapshot *snapshot);
 /* Returns the largest number of comparisons in these conditions for any one fragment. */
 TSR_API uint64_t tsr_snapshot_comparison_count(const tsr_snapshot *snapshot);
 
+/* ---- History ----------------------------------------------------------------------------------------------------- */
+
+typedef enum tsr_history_kind {
+  TSR_HISTORY_WRITE,
+  TSR_HISTORY_DELETE,
+  TSR_HISTORY_BOTH,
+  TSR_HISTORY_MERGE
+} tsr_history_kind;
+typedef struct tsr_history_entry { /* all commits of one time; a merge is an entry of its own */
+  tsr_history_kind kind;
+  uint64_t start, time; /* first and last time, in milliseconds since 1970; they differ only in merges */
+  uint64_t fragments, cells; /* cells: as in tsr_fragment_info */
+  const tsr_interval *box; /* one for each dimension of the newest schema; NULL: no cells */
+  const char *condition; /* of the first delete, as SQL, cut at 1,000 bytes; NULL: no delete */
+  const char *name; /* of the first fragment or delete */
+  int whole; /* 1: the states from `start` to `time` can be read as a whole; 0: not; -1: nobody can tell */
+} tsr_history_entry;
+typedef struct tsr_history tsr_history;
+/* Lists the commits between two times, inclusive, oldest first, from metadata only. Merged fragments are listed beside
+ * their sources until a vacuum removes these. The caller closes the history before the array. */
+TSR_API int tsr_history_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_history **history, tsr_error *error);
+TSR_API void tsr_history_close(tsr_history *history);
+/* Returns the entries, borrowed until the history is closed. */
+TSR_API const tsr_history_entry *tsr_history_entries(const tsr_history *history, uint64_t *count);
+
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
 
 /* Freezes the array, or unfreezes it. While it is frozen, all its snapshots show the state and the clock of the moment

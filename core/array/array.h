@@ -13,8 +13,8 @@
  *
  * One thread at a time uses an environment and everything opened from it (tessera.h). Worker threads only read.
  *
- * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, snapshot.c. inspect.c, which
- * describes fragments and tiles for the host, has only public functions.
+ * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, kept.c, snapshot.c. inspect.c, which
+ * describes fragments and tiles for the host, and history.c, which lists commits, have public functions.
  */
 #ifndef TSR_ARRAY_ARRAY_H
 #define TSR_ARRAY_ARRAY_H
@@ -292,14 +292,56 @@ int tsr__fragment_rtree(tsr_array *array, tsr_fragment *fragment, const tsr_rtre
 int tsr__fragment_load_slot(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_error *error);
 int tsr__fragment_processed(tsr_array *array, tsr_fragment *fragment, tsr_error *error);
 
+/* Returns the number of a fragment's cells, deleted and replaced ones included (inspect.c). */
+uint64_t tsr__fragment_cells(const tsr_fragment *fragment);
+
 /* Returns the time of all cells in a fragment without times of cells: the end of its time range. */
 static inline uint64_t tsr__fragment_time(const tsr_fragment *fragment) { return fragment->parsed.end; }
+
+/* ---- kept.c: which states of the past are whole ------------------------------------------------------------------ */
+
+typedef enum tsr_loss_kind {
+  TSR_LOSS_MERGED, /* cells were merged, do not record which of them are older, and their sources are vacuumed */
+  TSR_LOSS_PURGED /* a merge dropped deleted cells */
+} tsr_loss_kind;
+
+typedef struct tsr_loss { /* something that states of the past lack */
+  tsr_loss_kind kind;
+  tsr_fragment *fragment; /* a reference; its non-empty domain has the lost cells. NULL: they may be anywhere */
+  uint64_t from, until; /* the states of from <= time < until lack them */
+} tsr_loss;
+
+#define TSR_PURGED_KEY "tessera.purged" /* metadata of the array: two UINT64, `from` and `until` of all purges */
+
+/* *all: whether all sources of a merged fragment are still listed. False if it has no vacuum file. */
+int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
+
+/* Appends to `losses` (tsr_loss) what a state with the cells written from `since` to `as_of`, both inclusive, lacks;
+ * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. Reads the last listing, and metadata of merged fragments only. The
+ * caller calls tsr__losses_drop, also after an error. */
+int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, tsr_buffer *losses,
+                     tsr_error *error);
+void tsr__losses_drop(tsr_array *array, tsr_buffer *losses);
+
+/* Gives the range that purges have noted. Returns false if there is no such note. */
+bool tsr__purge_noted(const tsr_metadata *metadata, uint64_t range[2]);
+
+/* Fails with TSR_ERROR: the snapshot lacks cells that the caller has asked for. Says which, and from when on the past
+ * is whole. */
+int tsr__loss_fail(tsr_snapshot *snapshot, const tsr_loss *loss, tsr_error *error);
 
 /* ---- snapshot.c: what is visible between two times --------------------------------------------------------------- */
 
 /* A snapshot has the fragments and delete conditions of an array that are visible between two times. It is immutable
  * and shared by reference count. Readers plan on it; a transaction view (write/transaction_view.c) puts uncommitted
  * changes on top. */
+
+/* Gives a delete condition, decoding it on the first call. It is kept until the array is closed. */
+int tsr__array_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
+                         tsr_error *error);
+
+/* Widens `hull` so that it includes `box`; borrows the strings. */
+void tsr__interval_widen(const tsr_field *dimension, tsr_interval *hull, const tsr_interval *box);
 
 /* Frees the array's decoded delete conditions. */
 void tsr__array_conditions_release(tsr_array *array);
@@ -396,6 +438,7 @@ struct tsr_snapshot {
   int64_t unwritten_row_base; /* rowids of never-written dense cells, by row-major ordinal; -1: numbered on demand */
   tsr_snapshot_request request;
   tsr_snapshot_domain domain;
+  tsr_buffer losses; /* tsr_loss: what the snapshot lacks; a transaction view borrows those of its base */
   tsr_snapshot_view view;
 };
 

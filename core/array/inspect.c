@@ -72,7 +72,7 @@ uint64_t tsr_snapshot_replaced_count(const tsr_snapshot *snapshot) {
   return listing ? listing->vacuums.count : 0;
 }
 
-static uint64_t count_cells(const tsr_fragment *fragment) {
+uint64_t tsr__fragment_cells(const tsr_fragment *fragment) {
   const tsr_fragment_metadata *m = &fragment->metadata;
   if (m->tile_count == 0) return 0;
   if (!m->dense) return tsr__add_sat(tsr__mul_sat(m->tile_count - 1, m->schema->capacity), m->last_tile_cells);
@@ -111,7 +111,7 @@ int tsr_fragment_describe(tsr_snapshot *snapshot, uint64_t number, tsr_fragment_
                             .version = m->version,
                             .dense = m->dense,
                             .schema = m->schema,
-                            .cells = count_cells(fragment),
+                            .cells = tsr__fragment_cells(fragment),
                             .tiles = m->tile_count,
                             .non_empty_domain = m->tile_count > 0 ? m->non_empty_domain : NULL};
   TSR_TRY(count_bytes(snapshot->array, fragment, &made.bytes, error));

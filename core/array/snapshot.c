@@ -34,6 +34,8 @@
  *
  * Recovery publishes what readers see by these rules (maintain/recover.c).
  *
+ * A snapshot of the past also knows what merges and purges have taken from it (kept.c), so that a request for it fails.
+ *
  * Sections: prepared commits that a merge has spanned, in dense and sparse arrays; conditions; choosing the fragments
  * in view; fragments; non-empty domain, rowids; opening; sharing; sorted runs on top; closing.
  */
@@ -56,24 +58,6 @@
 
 bool tsr__late_spans(const tsr_name *merged, uint64_t time, bool dense) {
   return merged->start <= time && merged->end > time && (dense || !layout_has_timed_merges(merged->version));
-}
-
-/* *all: whether all sources of the merged fragment are still listed. False if it has no vacuum file. */
-static int has_all_sources(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
-  const tsr_commit_list *vacuums = &array->log.listing->vacuums;
-  *all = false;
-  for (uint64_t i = 0; i < vacuums->count; i++) {
-    const tsr_commit_file *file;
-    if (strcmp(vacuums->items[i].name, merged->name) != 0) continue;
-    tsr_error one;
-    const int rc = tsr__log_file(&array->log, vacuums->items[i].path, &file, &one);
-    if (rc == TSR_NOT_FOUND) return TSR_OK; /* then the sources are gone, too */
-    if (rc < 0) return *error = one, rc;
-    *all = true;
-    for (uint64_t n = 0; n < file->names.count; n++)
-      *all = *all && tsr__map_get(&array->log.listing->names, file->names.names[n]);
-  }
-  return TSR_OK;
 }
 
 /* ---- Prepared commits that a merge has spanned: dense arrays ----------------------------------------------------- */
@@ -261,9 +245,8 @@ static int decode_condition(tsr_array *array, const tsr_committed *item, conditi
   return try_decode_condition(array, item, entry, error);
 }
 
-/* Gives a delete condition, decoding it on the first call. It is kept until the array is closed. */
-static int find_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
-                          tsr_error *error) {
+int tsr__array_condition(tsr_array *array, const tsr_committed *item, const tsr_condition **condition,
+                         tsr_error *error) {
   condition_entry *entry = tsr__map_get(&array->snapshots.conditions, item->name);
   if (!entry) {
     TSR_TRY(TSR_ALLOC(&array->memory, &entry, error));
@@ -287,7 +270,7 @@ static int select_conditions(selection *s) {
   for (uint64_t i = 0; i < deletes->count; i++) {
     const tsr_committed *item = &deletes->items[i];
     if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
-    TSR_TRY(find_condition(s->array, item, &snapshot->conditions[snapshot->condition_count], s->error));
+    TSR_TRY(tsr__array_condition(s->array, item, &snapshot->conditions[snapshot->condition_count], s->error));
     snapshot->condition_count++;
   }
   return TSR_OK;
@@ -427,7 +410,7 @@ static int undo_merge(selection *s) {
     for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
       bool all;
       if (!tsr__late_spans(&s->visible[m]->parsed, s->visible[p]->parsed.start, dense)) continue;
-      TSR_TRY(has_all_sources(s->array, s->visible[m], &all, s->error));
+      TSR_TRY(tsr__sources_listed(s->array, s->visible[m], &all, s->error));
       if (!all) continue;
       TSR_TRY(tsr__map_put(&s->undone, s->visible[m]->name, (void *)(uintptr_t)s->visible[m], s->error));
       return 1;
@@ -624,7 +607,7 @@ static int add_fragments(selection *s) {
 
 /* ---- Non-empty domain, rowids ------------------------------------------------------------------------------------ */
 
-static void snapshot_widen(const tsr_field *dimension, tsr_interval *hull, const tsr_interval *box) {
+void tsr__interval_widen(const tsr_field *dimension, tsr_interval *hull, const tsr_interval *box) {
   if (dimension->values_per_cell == TSR_VARIABLE) {
     if (tsr__bytes_compare(box->low_text, box->low_size, hull->low_text, hull->low_size) < 0) {
       hull->low_text = box->low_text;
@@ -654,7 +637,7 @@ static int find_domain(selection *s, const tsr_snapshot *base) {
     if (m->empty_domain || m->tile_count == 0) continue;
     for (uint32_t d = 0; d < n; d++) {
       if (snapshot->domain.exists)
-        snapshot_widen(&snapshot->schema->fields[d], &snapshot->domain.intervals[d], &m->non_empty_domain[d]);
+        tsr__interval_widen(&snapshot->schema->fields[d], &snapshot->domain.intervals[d], &m->non_empty_domain[d]);
       else snapshot->domain.intervals[d] = m->non_empty_domain[d];
     }
     snapshot->domain.exists = true;
@@ -781,6 +764,14 @@ static int snapshot_fill(selection *s) {
   return number_unwritten(s);
 }
 
+/* Finds what the snapshot lacks because the past was merged away. The present lacks nothing. */
+static int find_losses(selection *s) {
+  tsr_snapshot *snapshot = s->snapshot;
+  if (snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN) return TSR_OK;
+  return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &snapshot->losses,
+                          s->error);
+}
+
 static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
                          tsr_snapshot **snapshot, tsr_error *error) {
   tsr_snapshot *block;
@@ -800,7 +791,9 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
   int rc = list_make(array, &s.snapshot->list, error);
+  s.snapshot->losses.memory = &array->memory;
   if (rc >= 0) rc = snapshot_fill(&s);
+  if (rc >= 0) rc = find_losses(&s);
   tsr__map_release(&s.numbers);
   tsr__map_release(&s.covered);
   tsr__map_release(&s.undone);
@@ -849,7 +842,7 @@ static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_erro
     bool all;
     if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
       continue;
-    TSR_TRY(has_all_sources(array, &fragments->items[i], &all, error));
+    TSR_TRY(tsr__sources_listed(array, &fragments->items[i], &all, error));
     if (!all)
       return tsr__fail(
           error, TSR_ABORT,
@@ -1045,6 +1038,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
 void tsr_snapshot_close(tsr_snapshot *snapshot) {
   if (!snapshot || --snapshot->references > 0) return;
   list_drop(snapshot->array, snapshot->list);
+  if (!snapshot->view.base) tsr__losses_drop(snapshot->array, &snapshot->losses);
   if (snapshot->view.functions) snapshot->view.functions->release(snapshot->view.writer);
   tsr_snapshot *base = snapshot->view.base;
   tsr__arena_release(&snapshot->arena);
@@ -1056,7 +1050,7 @@ const tsr_schema *tsr_snapshot_schema(const tsr_snapshot *snapshot) { return sna
 
 int tsr_snapshot_non_empty_domain(tsr_snapshot *snapshot, const tsr_interval **intervals, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  (void)error;
+  if (snapshot->losses.size) return tsr__loss_fail(snapshot, (const tsr_loss *)(void *)snapshot->losses.data, error);
   if (!snapshot->domain.exists) return 0;
   *intervals = snapshot->domain.intervals;
   return 1;

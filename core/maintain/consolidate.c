@@ -446,6 +446,38 @@ static int plan_merge(merging *m, tsr_error *error) {
   return tsr__merge_conditions(&m->plan, &c->arena, &m->conditions, error);
 }
 
+/* Returns the newest time among the deletes whose cells the merge drops; 0 if there is none. */
+static uint64_t newest_purged(const merging *m) {
+  uint64_t newest = 0;
+  for (uint32_t i = 0; i < m->conditions.count; i++) {
+    const char *slash = strrchr(m->conditions.names[i], '/'), *name = slash ? slash + 1 : m->conditions.names[i];
+    tsr_name parsed;
+    if (tsr__name_parse(name, strcspn(name, "."), &parsed)) newest = TSR_MAX(newest, parsed.end);
+  }
+  return newest;
+}
+
+/* Notes in the array's metadata which states have lost cells to purges: once other merges follow, nothing else shows
+ * it (array/kept.c). */
+static int note_purge(merging *m, tsr_error *error) {
+  tsr_array *array = m->c->array;
+  tsr_metadata *metadata;
+  uint64_t range[2] = {m->replacement.start, newest_purged(m)}, before[2];
+  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &metadata, error));
+  if (tsr__purge_noted(metadata, before)) {
+    range[0] = TSR_MIN(range[0], before[0]);
+    range[1] = TSR_MAX(range[1], before[1]);
+  }
+  tsr_metadata_close(metadata);
+  const tsr_metadatum note = {.key = TSR_PURGED_KEY,
+                              .key_size = strlen(TSR_PURGED_KEY),
+                              .datatype = TSR_UINT64,
+                              .count = 2,
+                              .value = range,
+                              .value_size = sizeof range};
+  return tsr_array_set_metadata(array, &note, error);
+}
+
 static int merge_sequence(consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
   merging m = {
       .c = c, .sequence = *sequence, .replacement = {.array = c->array, .memory = &c->memory, .version = c->version}};
@@ -458,6 +490,7 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
   if (rc >= 0 && useful && m.replacement.count) {
     rc = tsr__replacement_commit(&m.replacement, error);
     if (rc >= 0) c->merged += sequence->count;
+    if (rc >= 0 && m.plan.purge && m.conditions.has_deletes) rc = note_purge(&m, error);
   }
   tsr__replacement_end(&m.replacement);
   tsr__map_release(&m.conditions.numbers);

@@ -13,6 +13,8 @@
  */
 #include "model/datatype.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -203,7 +205,7 @@ uint64_t tsr__key_max(tsr_datatype datatype) {
   }
 }
 
-/* ---- Real numbers ------------------------------------------------------------------------------------------------ */
+/* ---- Values as text ---------------------------------------------------------------------------------------------- */
 
 int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]) {
   char local[TSR_REAL_SIZE + 16]; /* with the locale's decimal point, which may have several bytes */
@@ -215,4 +217,30 @@ int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]) {
   }
   text[size] = 0;
   return size;
+}
+
+static const char *print_real(double value, int digits, char text[TSR_REAL_SIZE]) {
+  if (isnan(value) || isinf(value)) return isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+  tsr_real_print(value, digits, text);
+  return text;
+}
+
+void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
+  char iso[48], real[TSR_REAL_SIZE];
+  uint64_t bits = 0;
+  tsr_kind kind = tsr_datatype_kind(datatype);
+  memcpy(&bits, value, tsr_datatype_size(datatype));
+  int64_t number = (int64_t)(tsr__key(datatype, value) ^ UINT64_C(1) << 63);
+  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && tsr_datetime_print(datatype, number, iso))
+    snprintf(text, size, "%s", iso);
+  else if (datatype == TSR_FLOAT64) {
+    double d;
+    memcpy(&d, value, 8);
+    snprintf(text, size, "%s", print_real(d, 17, real));
+  } else if (datatype == TSR_FLOAT32) {
+    float f;
+    memcpy(&f, value, 4);
+    snprintf(text, size, "%s", print_real((double)f, 9, real));
+  } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
+  else snprintf(text, size, "%" PRId64, number);
 }

@@ -108,6 +108,10 @@ static inline uint64_t tsr__text_prefix(const uint8_t *text, uint64_t size) {
   return key;
 }
 
+/* Writes one number, datetime or time as text for messages: ISO-8601 if it can be printed as a date. `size`: of `text`,
+ * in bytes; 64 are enough. */
+void tsr__value_print(tsr_datatype datatype, const uint8_t *value, char *text, size_t size);
+
 /* ---- datetime.c: datetimes, beyond the functions of the public headers ---- */
 
 /* Sets *day to the first day, counted since 1970-01-01, of a value of DATETIME_YEAR, _MONTH, _WEEK or _DAY. Returns

@@ -302,11 +302,22 @@ static int plan_make(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_p
   return TSR_OK;
 }
 
+/* Fails if the request meets cells that the snapshot lacks, because a merge or a purge took them from the past. */
+static int check_kept(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_error *error) {
+  const tsr_loss *losses = (const tsr_loss *)(const void *)snapshot->losses.data;
+  for (uint64_t i = 0; i < snapshot->losses.size / sizeof *losses; i++)
+    if (!losses[i].fragment || is_lossy(snapshot->schema) ||
+        fragment_meets(snapshot->schema, losses[i].fragment, spans))
+      return tsr__loss_fail(snapshot, &losses[i], error);
+  return TSR_OK;
+}
+
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error) {
   *plan = (tsr_plan){0};
   TSR_TRY(make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
   if (plan->empty) return TSR_OK;
+  TSR_TRY(check_kept(snapshot, plan->spans, error));
   return plan_make(snapshot, true, arena, plan, error);
 }
 

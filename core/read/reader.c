@@ -311,7 +311,8 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   int rc = tsr__tests_make(reader, request, error);
   reader->request.gives_unwritten = rc >= 0 && !reader->request.written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);
-  if (rc >= 0 && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
+  const bool whole = snapshot->losses.size == 0; /* else the plan looks whether the request meets what is lost */
+  if (rc >= 0 && whole && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
     reader->plan = (tsr_plan){0};
     reader->done = false;
     return TSR_OK;

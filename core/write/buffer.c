@@ -21,40 +21,14 @@ static inline uint64_t cell_of(const tsr_column *column, const uint32_t *selecti
   return column->constant ? 0 : selection ? selection[i] : i;
 }
 
-static const char *print_real(double value, int digits, char text[TSR_REAL_SIZE]) {
-  if (isnan(value) || isinf(value)) return isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
-  tsr_real_print(value, digits, text);
-  return text;
-}
-
-static void print_value(tsr_datatype datatype, const uint8_t *value, char *text, size_t size) {
-  char iso[48], real[TSR_REAL_SIZE];
-  uint64_t bits = 0;
-  tsr_kind kind = tsr_datatype_kind(datatype);
-  memcpy(&bits, value, tsr_datatype_size(datatype));
-  int64_t number = (int64_t)(tsr__key(datatype, value) ^ UINT64_C(1) << 63);
-  if ((kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME) && tsr_datetime_print(datatype, number, iso))
-    snprintf(text, size, "%s", iso);
-  else if (datatype == TSR_FLOAT64) {
-    double d;
-    memcpy(&d, value, 8);
-    snprintf(text, size, "%s", print_real(d, 17, real));
-  } else if (datatype == TSR_FLOAT32) {
-    float f;
-    memcpy(&f, value, 4);
-    snprintf(text, size, "%s", print_real((double)f, 9, real));
-  } else if (kind == TSR_KIND_UNSIGNED) snprintf(text, size, "%" PRIu64, bits);
-  else snprintf(text, size, "%" PRId64, number);
-}
-
 #define EXPAND " (tessera_expand_domain makes it larger)"
 
 static int write_buffer_outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high,
                                 bool current, tsr_error *error) {
   char text[3][64];
-  print_value(field->datatype, value, text[0], sizeof text[0]);
-  print_value(field->datatype, low, text[1], sizeof text[1]);
-  print_value(field->datatype, high, text[2], sizeof text[2]);
+  tsr__value_print(field->datatype, value, text[0], sizeof text[0]);
+  tsr__value_print(field->datatype, low, text[1], sizeof text[1]);
+  tsr__value_print(field->datatype, high, text[2], sizeof text[2]);
   return tsr__fail(error, TSR_RANGE, "dimension '%s': %s is outside the %sdomain, %s to %s%s", field->name, text[0],
                    current ? "current " : "", text[1], text[2], current ? EXPAND : "");
 }
@@ -145,7 +119,7 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
     const uint64_t size = f->cell_size ? f->cell_size : column->offsets[cell + 1] - column->offsets[cell];
     for (uint64_t at = 0; at + each <= size; at += each) {
       if (tsr__scale_fits(filter, each, p + at)) continue;
-      print_value(f->datatype, p + at, text, sizeof text);
+      tsr__value_print(f->datatype, p + at, text, sizeof text);
       return tsr__fail(
           error, TSR_RANGE,
           "%s '%s': %s does not fit its filter scale_float(%llu, %g, %g): (value - offset) / factor goes past "

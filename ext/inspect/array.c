@@ -1,5 +1,5 @@
 /* array.c: the tables that show what an array or group consists of: tessera_array, tessera_schema, tessera_enumeration,
- * tessera_fragments, tessera_tiles, tessera_metadata (of arrays and groups), tessera_members (of a group),
+ * tessera_fragments, tessera_log, tessera_tiles, tessera_metadata (of arrays and groups), tessera_members (of a group),
  * tessera_objects (below a directory) and tessera_check. All but tessera_check read only metadata and decode no cells.
  *
  * Each table has a section: its state, its columns, and the callbacks of its tsx_about (call/table_function.h). */
@@ -426,6 +426,74 @@ const tsx_about tsx_about_fragments = {
     .next = fragments_next,
     .column = fragments_column,
     .close = tsx_inside_close};
+
+/* ---- tessera_log ------------------------------------------------------------------------------------------------- */
+
+typedef struct log_state {
+  tsx_inside in;
+  tsr_history *history;
+  const tsr_history_entry *entries;
+  uint64_t count;
+} log_state;
+
+enum { LOG_TIME, LOG_KIND, LOG_FRAGMENTS, LOG_CELLS, LOG_BOX, LOG_CONDITION, LOG_NAME, LOG_WHOLE, LOG_START };
+
+static int log_open(tsx_scan *scan, tsr_error *error) {
+  log_state *state = scan->state;
+  tsx_address *address = &state->in.address;
+  int code = tsx_inside_open(scan, false, error);
+  if (code == TSR_OK)
+    code = tsr_history_open(address->array->core, address->since, address->as_of, &state->history, error);
+  if (code == TSR_OK) state->entries = tsr_history_entries(state->history, &state->count);
+  return code;
+}
+
+static int log_next(tsx_scan *scan, tsr_error *error) {
+  return (uint64_t)scan->row < ((const log_state *)scan->state)->count;
+}
+
+static int log_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
+  static const char *const kinds[] = {"write", "delete", "both", "merge"};
+  const log_state *state = scan->state;
+  const tsr_history_entry *entry = &state->entries[scan->row - 1];
+  switch (column) {
+  case LOG_TIME: tsx_result_unsigned(context, entry->time); break;
+  case LOG_KIND: tsx_result_text(context, kinds[entry->kind]); break;
+  case LOG_FRAGMENTS: tsx_result_unsigned(context, entry->fragments); break;
+  case LOG_CELLS: tsx_result_unsigned(context, entry->cells); break;
+  case LOG_BOX: result_box(context, &state->in, entry->box); break;
+  case LOG_CONDITION:
+    if (entry->condition) tsx_result_text(context, entry->condition);
+    break;
+  case LOG_NAME: tsx_result_text(context, entry->name); break;
+  case LOG_WHOLE:
+    if (entry->whole >= 0) sqlite3_result_int(context, entry->whole);
+    break;
+  default: tsx_result_unsigned(context, entry->start);
+  }
+  return TSR_OK;
+}
+
+static void log_close(tsx_scan *scan) {
+  log_state *state = scan->state;
+  tsr_history_close(state->history);
+  tsx_inside_close(scan);
+}
+
+const tsx_about tsx_about_log = {.name = "tessera_log",
+                                 .usage = "tessera_log(path)",
+                                 .columns = (const char *const[]){"time INTEGER", "kind TEXT", "fragments INTEGER",
+                                                                  "cells INTEGER", "box TEXT", "condition TEXT",
+                                                                  "name TEXT", "whole INTEGER", "start INTEGER", NULL},
+                                 .arguments = TSX_PATH_ONLY,
+                                 .required = 1,
+                                 .same = -1,
+                                 .rows = 20,
+                                 .state_size = sizeof(log_state),
+                                 .open = log_open,
+                                 .next = log_next,
+                                 .column = log_column,
+                                 .close = log_close};
 
 /* ---- tessera_tiles ----------------------------------------------------------------------------------------------- */
 

@@ -468,13 +468,13 @@ int tsx_slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, 
 
 int tsx_slice_complete(tsr_snapshot *snapshot, tsx_slice *slice, bool *empty, tsr_error *error) {
   const tsr_schema *schema = tsr_snapshot_schema(snapshot);
-  const tsr_interval *all;
-  int code = tsr_snapshot_non_empty_domain(snapshot, &all, error);
-  if (code < 0) return code;
+  const tsr_interval *all = NULL;
+  int code = 0;
   *empty = slice->nothing;
   for (uint32_t d = 0; d < slice->dimension_count; d++) {
     const tsx_bound *bound = &slice->bounds[d];
     if ((bound->low_given && bound->high_given) || !schema->fields[d].cell_size) continue;
+    if (!all && (code = tsr_snapshot_non_empty_domain(snapshot, &all, error)) < 0) return code;
     if (code == 0) *empty = true;
     else {
       if (!bound->low_given) memcpy(slice->box[d].low, all[d].low, sizeof all[d].low);

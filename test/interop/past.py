@@ -1,0 +1,111 @@
+"""States of the past that TileDB has taken away: tessera says that they are lost, tessera_log which ones, and what TileDB
+has kept reads as it was.
+
+usage: past.py SHELL EXTENSION      (77: the package `tiledb` is not installed)
+"""
+import sys
+
+from cases import Cases
+from change import Session, equal
+
+try:
+    import numpy
+    import tiledb
+except ImportError:
+    tiledb = None
+
+
+def write(path, time, **cells):
+    with tiledb.open(path, "w", timestamp=time) as a:
+        a[numpy.array(cells["x"], dtype="int32")] = {"v": numpy.array(cells["v"], dtype="int32")}
+
+
+def delete(path, time, condition):
+    with tiledb.open(path, "d", timestamp=time) as a:
+        a.query(cond=condition).submit()
+
+
+def merge(path, purge=False):
+    config = tiledb.Config({"sm.consolidation.purge_deleted_cells": str(purge).lower()})
+    tiledb.consolidate(path, config=config)
+
+
+def sparse(path, **options):
+    domain = tiledb.Domain(tiledb.Dim("x", domain=(0, 99), tile=10, dtype="int32"))
+    tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("v", dtype="int32")], sparse=True, **options))
+
+
+def whole(s, path):
+    return [(row["time"], row["kind"], row["whole"]) for row in s(f"SELECT time, kind, whole FROM tessera_log('{path}')")]
+
+
+def check_dense(s):
+    path = s.path("dense")
+    domain = tiledb.Domain(tiledb.Dim("x", domain=(0, 99), tile=10, dtype="int32"))
+    tiledb.Array.create(path, tiledb.ArraySchema(domain, [tiledb.Attr("v", dtype="int32")]))
+    for time, value in ((10, 1), (20, 2), (30, 3)):
+        with tiledb.open(path, "w", timestamp=time) as a:
+            a[0:5] = numpy.full(5, value, dtype="int32")
+    tiledb.consolidate(path)
+    table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+    equal("merged, not vacuumed", s(table, "SELECT v FROM t(20) WHERE x = 1"), [{"v": 2}])
+    equal("log before the vacuum", whole(s, path), [(10, "write", 1), (20, "write", 1), (30, "write", 1), (30, "merge", 1)])
+    tiledb.vacuum(path)
+    for time in (10, 20, 29):
+        s.fails(f"{table}; SELECT * FROM t({time}) WHERE x < 5", "is lost", '{"x":[0,4]}', "the past is whole")
+        equal("the box beside", s(table, f"SELECT v FROM t({time}) WHERE x > 50"), [])
+    equal("the end of the range", s(table, "SELECT v FROM t(30) WHERE x = 1"), [{"v": 3}])
+    equal("before", s(table, "SELECT v FROM t(9)"), [])
+    equal("log after the vacuum", whole(s, path), [(30, "merge", 0)])
+
+
+def check_sparse(s):
+    """Without a purge, TileDB keeps the past of a sparse array; with one, it loses the states before the delete."""
+    for duplicates in (False, True):
+        for purge in (False, True):
+            path = s.path(f"sparse{duplicates:d}{purge:d}")
+            sparse(path, allows_duplicates=duplicates)
+            table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+            write(path, 10, x=[1, 2], v=[1, 2])
+            write(path, 20, x=[3], v=[3])
+            delete(path, 30, "v == 2")
+            write(path, 40, x=[4], v=[4])
+            states = {time: s(table, f"SELECT x, v FROM t({time}) ORDER BY x") for time in (10, 20, 30, 40)}
+            merge(path, purge)
+            tiledb.vacuum(path)
+            for time in (10, 20, 30, 40):
+                if purge and time < 30:
+                    s.fails(f"{table}; SELECT * FROM t({time})", "is lost", "purged", "the past is whole")
+                else:
+                    equal(f"as of {time}, purge {purge}", s(table, f"SELECT x, v FROM t({time}) ORDER BY x"), states[time])
+            equal("log", whole(s, path), [(30, "delete", 1), (40, "merge", 0 if purge else None)])
+
+
+def check_our_note(s):
+    """After our purge, TileDB merges again: the note still tells what is lost."""
+    path = s.path("noted")
+    sparse(path)
+    table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+    write(path, 10, x=[1, 2], v=[1, 2])
+    delete(path, 20, "v == 2")
+    write(path, 30, x=[3], v=[3])
+    s(f"""SELECT tessera_consolidate('{path}', 'fragments', '{{"purge_deleted":true}}'), tessera_vacuum('{path}')""")
+    write(path, 40, x=[4], v=[4])
+    merge(path)
+    tiledb.vacuum(path)
+    s.fails(f"{table}; SELECT * FROM t(10)", "is lost", "purged")
+    equal("from the delete on", s(table, "SELECT x FROM t(20)"), [{"x": 1}])
+
+
+def main():
+    if tiledb is None:
+        print("skipped: the package tiledb is not installed")
+        return 77
+    tests = Cases("past")
+    for check in (check_dense, check_sparse, check_our_note):
+        tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
+    return tests.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
