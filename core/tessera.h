@@ -583,6 +583,28 @@ TSR_API int tsr_partitions_open(tsr_snapshot *snapshot, const tsr_ranges *dimens
                                 tsr_partitions **partitions, tsr_error *error);
 TSR_API void tsr_partitions_close(tsr_partitions *partitions);
 
+/* ---- Gaps: cells of a dense array that were never written -------------------------------------------------------- */
+
+#define TSR_GAPS_MAX   1000000u /* boxes, at most */
+#define TSR_GAPS_BOXES UINT32_MAX /* `by`: not by one dimension */
+typedef struct tsr_gap {
+  const tsr_interval *box; /* one interval for each dimension; borrowed until the gaps are closed */
+  uint64_t cells; /* of the box, saturated at UINT64_MAX */
+} tsr_gap;
+typedef struct tsr_gaps {
+  uint64_t count;
+  const tsr_gap *gaps; /* by their low ends, those of the first dimension first */
+} tsr_gaps;
+/* Finds the cells of a box that no fragment of the snapshot has written. `within` has one interval for each dimension,
+ * NULL: the current domain, or else the domain. The boxes found are disjoint, and no two of them form one. With a
+ * dimension as `by`, they are instead the maximal intervals of that dimension at which the box has no written cell, and
+ * reach over all of `within` on the others. Reads metadata only, except in arrays of format versions up to 10, where
+ * dense arrays may have sparse fragments. memory_bytes 0: 1 GiB. TSR_ERROR: the array is sparse; TSR_RANGE: `within` is
+ * not in the domain; TSR_TOOBIG: more than TSR_GAPS_MAX boxes. The caller closes the gaps. */
+TSR_API int tsr_gaps_open(tsr_snapshot *snapshot, const tsr_interval *within, uint32_t by, uint64_t memory_bytes,
+                          tsr_gaps **gaps, tsr_error *error);
+TSR_API void tsr_gaps_close(tsr_gaps *gaps);
+
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* A schema for a new array is a tsr_schema that the caller fills in and keeps until the call returns:

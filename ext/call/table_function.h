@@ -46,7 +46,7 @@ int tsx_register_tables(tsx_connection *connection); /* returns SQLite's code */
  * the address, also after an error. */
 int tsx_scan_address(tsx_scan *scan, tsx_address *address, tsr_error *error);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
-extern const tsx_about tsx_about_log;
+extern const tsx_about tsx_about_log, tsx_about_gaps;
 extern const tsx_about tsx_about_check, tsx_about_aggregate, tsx_about_partitions, tsx_about_advise;
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects, tsx_about_attached;
 

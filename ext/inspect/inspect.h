@@ -1,5 +1,5 @@
 /* inspect.h: what the tables that look inside an array share (tessera_array, tessera_schema, tessera_enumeration,
- * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_advise), and tessera_nearest. The
+ * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_gaps, tessera_advise), and tessera_nearest. The
  * tables themselves are declared in call/table_function.h. */
 #ifndef TSX_INSPECT_INSPECT_H
 #define TSX_INSPECT_INSPECT_H
