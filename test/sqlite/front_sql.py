@@ -713,6 +713,7 @@ def test_select():
     same(db.query("SELECT c1, c2 FROM tessera_select('SELECT day, sum(n) FROM cube GROUP BY 1') WHERE c1 > 9 ORDER BY c1 DESC"), [(11, 1145), (10, 1045)])
     text = "SELECT 9223372036854775807 AS a, 0.1 AS a, NULL AS \"b\"\"\", 9e999, x'00ff10' AS x, 'é\"\n\x01' AS t, 2.0 AS r"
     same(db.value("SELECT row FROM tessera_select(?)", (text,)), '{"a":9223372036854775807,"a_2":0.10000000000000001,"b\\"":null,"9e999":9e999,"x":"AP8Q","t":"é\\"\\u000a\\u0001","r":2.0}')
+    same(db.value("SELECT row FROM tessera_select('SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a, 5 AS a_2')"), '{"a":1,"a_3":2,"a_2":3,"a_4":4,"a_2_2":5}', "no key stands twice")
     same(db.value("SELECT count(*) FROM tessera_select('SELECT day FROM cube WHERE v * 3 > n UNION ALL VALUES(1)')") > 0, True)
     same(db.query("SELECT c1 FROM tessera_select('WITH RECURSIVE n(n) AS (VALUES(1) UNION ALL SELECT n + 1 FROM n) SELECT n FROM n') LIMIT 3"), [(1,), (2,), (3,)], "LIMIT stops it")
     same(db.query("SELECT t.label, s.c1 FROM towns t, tessera_select('SELECT max(n) FROM cube WHERE x = ?', t.x) s ORDER BY 2"), [("one", 111), ("2", 112), (None, 113)])
