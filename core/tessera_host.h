@@ -145,9 +145,9 @@ TSR_API int tsr_environment_add_store(tsr_environment *environment, const char *
 /* tsr_array_schema among the schemas listed already, for example by the newest snapshot: does not access the store. */
 TSR_API int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema **schema, tsr_error *error);
 /* Returns 1 if every listed schema has this attribute, with the same type and not nullable, so that each cell of a
- * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than 64 schemas. Reads the
- * schemas. */
-TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error);
+ * sparse array has a value for it. Otherwise returns 0, as it does for arrays with more than `most` schemas. Reads the
+ * schemas that have not been read yet, a file each. */
+TSR_API int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, uint64_t most, tsr_error *error);
 /* Bounds the codes of an enumerated attribute in a sparse array: *end is greater than the code of each committed cell
  * of the snapshot. UINT64_MAX: a code is negative, or the fragments' statistics prove nothing. Fragments that lack the
  * attribute do not count (tsr_array_always_has). Reads the statistics of fragments that are new. `field`: of the schema

@@ -373,8 +373,6 @@ int tsr_array_schema_listed(tsr_array *array, uint64_t as_of, const tsr_schema *
   return rc;
 }
 
-#define SCHEMAS_ASKED 64 /* each is a file */
-
 static bool schema_always_has(const tsr_schema *schema, const tsr_field *attribute) {
   for (uint32_t i = schema->dimension_count; i < schema->dimension_count + schema->attribute_count; i++) {
     const tsr_field *field = &schema->fields[i];
@@ -385,10 +383,10 @@ static bool schema_always_has(const tsr_schema *schema, const tsr_field *attribu
   return false;
 }
 
-int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, tsr_error *error) {
+int tsr_array_always_has(tsr_array *array, const tsr_field *attribute, uint64_t most, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_commit_list *list = &array->log.listing->schemas;
-  if (list->count > SCHEMAS_ASKED) return 0;
+  if (list->count > most) return 0;
   for (uint64_t i = 0; i < list->count; i++) {
     const tsr_schema *schema;
     int rc = tsr__array_schema_by_name(array, list->items[i].name, &schema, error);

@@ -64,29 +64,33 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *c
   return bound == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(bound), "%s", sqlite3_errmsg(db));
 }
 
-/* Returns the tessera table of which a result column is a plain column or label, and sets *column; else NULL. */
-static const tsx_table *select_origin(const tsx_connection *connection, sqlite3_stmt *statement, int i,
-                                      const tsx_column **column) {
+/* Finds the tessera table of which a result column is a plain column or label, and sets *column; else *table is NULL. */
+static int select_origin(const tsx_connection *connection, sqlite3_stmt *statement, int i, const tsx_table **table,
+                         const tsx_column **column, tsr_error *error) {
+  *table = NULL;
 #ifndef SQLITE_CORE
   if (!sqlite3_api->column_table_name || !sqlite3_api->column_origin_name || !sqlite3_api->column_database_name)
-    return NULL; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
+    return TSR_OK; /* SQLite was built without SQLITE_ENABLE_COLUMN_METADATA */
   const char *schema = sqlite3_column_database_name(statement, i), *name = sqlite3_column_table_name(statement, i),
              *origin = sqlite3_column_origin_name(statement, i);
-  if (!schema || !name || !origin) return NULL;
-  for (const tsx_table *t = connection->tables.arrays; t; t = t->next) {
-    if (sqlite3_stricmp(t->schema_name, schema) != 0 || sqlite3_stricmp(t->name, name) != 0) continue;
-    for (uint32_t c = 0; t->schema && c < t->column_count; c++) {
-      *column = &t->columns[c];
-      if (!sqlite3_stricmp((*column)->name, origin)) return t;
-    }
-    for (uint32_t l = 0; t->schema && l < t->label_count; l++) {
-      *column = &t->labels[l].column;
-      if (!sqlite3_stricmp(t->labels[l].name, origin)) /* label texts do not determine a type */
-        return (*column)->form == TSX_TEXT ? NULL : t;
-    }
+  if (!schema || !name || !origin) return TSR_OK;
+  const tsx_table *t = tsx_table_connected(connection, schema, name);
+  tsx_table_kind kind = TSX_TABLE_ARRAY;
+  if (!t || !t->schema) return TSR_OK;
+  if (!t->registered) TSX_TRY(tsx_table_kind_find(connection, schema, name, &kind, error));
+  if (kind != TSX_TABLE_ARRAY) return TSR_OK;
+  for (uint32_t c = 0; c < t->column_count && !*table; c++) {
+    *column = &t->columns[c];
+    if (!sqlite3_stricmp((*column)->name, origin)) *table = t;
+  }
+  for (uint32_t l = 0; l < t->label_count && !*table; l++) {
+    if (sqlite3_stricmp(t->labels[l].name, origin) != 0) continue;
+    *column = &t->labels[l].column;
+    if ((*column)->form == TSX_TEXT) break; /* label texts do not determine a type */
+    *table = t;
   }
 #endif
-  return NULL;
+  return TSR_OK;
 }
 
 /* Gives a column the exact type, enumeration and filters of a table's column. */
@@ -191,7 +195,8 @@ int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
     const tsx_column *shown = NULL;
     if (!name) return tsx_out_of_memory(error);
     code = tsx_ingest_name_column(call, i, name, error);
-    const tsx_table *table = select_origin(call->connection, statement, (int)i, &shown);
+    const tsx_table *table = NULL;
+    if (code == TSR_OK) code = select_origin(call->connection, statement, (int)i, &table, &shown, error);
     if (code == TSR_OK) select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
     if (code == TSR_OK && table) code = select_exact(table, shown, &call->columns[i], error);
   }

@@ -598,9 +598,12 @@ static int rewrite_target(const rewriter *r) {
   char *name = sqlite3_malloc64(token->size + 1);
   if (!name) return tsx_out_of_memory(r->error);
   tsx_token_copy(token, name);
+  tsx_table_kind kind;
   int code = TSR_OK;
   for (const tsx_table *t = r->connection->tables.arrays; t && code == TSR_OK; t = t->next)
-    if (!sqlite3_stricmp(t->name, name))
+    if (!sqlite3_stricmp(t->name, name) &&
+        (code = tsx_table_kind_find(r->connection, t->schema_name, name, &kind, r->error)) == TSR_OK &&
+        kind == TSX_TABLE_ARRAY)
       code = tsx_fail(r->error, TSR_ERROR, "expected a SELECT, not 'INSERT' into the array %s", name);
   sqlite3_free(name);
   return code;

@@ -189,15 +189,35 @@ static void json_value(sqlite3_str *out, sqlite3_stmt *statement, int i) {
   }
 }
 
-/* Writes the key of column i. The n-th column of a name gets the suffix _n. */
-static void json_key(sqlite3_str *out, sqlite3_stmt *statement, int i) {
-  const char *name = sqlite3_column_name(statement, i);
-  int number = 1;
-  for (int before = 0; before < i && name; before++) {
-    const char *other = sqlite3_column_name(statement, before);
-    number += other && !strcmp(other, name);
+static bool has_column(sqlite3_stmt *statement, const char *name) {
+  for (int i = 0; i < sqlite3_column_count(statement); i++) {
+    const char *other = sqlite3_column_name(statement, i);
+    if (other && !strcmp(other, name)) return true;
   }
-  char *key = number > 1 ? sqlite3_mprintf("%s_%d", name, number) : sqlite3_mprintf("%s", name);
+  return false;
+}
+
+/* Returns the key of column i, from sqlite3_malloc. The n-th column of a name gets the suffix _n; numbers that would
+ * make it the name of another column are left out. */
+static char *json_key(sqlite3_stmt *statement, int i) {
+  const char *name = sqlite3_column_name(statement, i);
+  int before = 0, number = 1;
+  if (!name) return NULL;
+  for (int j = 0; j < i; j++) {
+    const char *other = sqlite3_column_name(statement, j);
+    before += other && !strcmp(other, name);
+  }
+  char *key = sqlite3_mprintf("%s", name);
+  while (key && before > 0) {
+    sqlite3_free(key);
+    key = sqlite3_mprintf("%s_%d", name, ++number);
+    before -= key && !has_column(statement, key);
+  }
+  return key;
+}
+
+static void json_name(sqlite3_str *out, sqlite3_stmt *statement, int i) {
+  char *key = json_key(statement, i);
   if (key) json_text(out, key, strlen(key));
   else sqlite3_str_appendchar(out, INT32_MAX, ' '); /* no memory: puts `out` into its error state */
   sqlite3_free(key);
@@ -207,7 +227,7 @@ static void json_row(sqlite3_context *context, sqlite3_stmt *statement) {
   sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
   for (int i = 0; i < sqlite3_column_count(statement); i++) {
     sqlite3_str_appendchar(out, 1, i ? ',' : '{');
-    json_key(out, statement, i);
+    json_name(out, statement, i);
     sqlite3_str_appendchar(out, 1, ':');
     json_value(out, statement, i);
   }

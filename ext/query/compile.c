@@ -109,12 +109,6 @@ static int compile_prepare(const tsx_connection *connection, const char *text, s
 
 /* ---- The table in FROM ------------------------------------------------------------------------------------------- */
 
-tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name) {
-  for (tsx_table *t = connection->tables.arrays; t; t = t->next)
-    if (!sqlite3_stricmp(t->name, name) && !sqlite3_stricmp(t->schema_name, schema)) return t;
-  return NULL;
-}
-
 /* Looks up a table in one database. Returns 1 if it exists, else 0. */
 static int look_up(const tsx_connection *connection, const char *schema, const char *name, bool *view,
                    tsr_error *error) {
@@ -179,7 +173,7 @@ static int refuse_table(const tsx_query *query, const char *schema, bool found, 
                                       "a table of another module"};
   const char *table = query->select.source.table;
   tsx_table_kind kind = TSX_TABLE_OTHER;
-  const int code = found && !view ? tsx_table_kind_find(query, schema, table, &kind, error) : TSR_OK;
+  const int code = found && !view ? tsx_table_kind_find(query->connection, schema, table, &kind, error) : TSR_OK;
   if (code < 0) return code;
   if (!found) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
   return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
@@ -226,10 +220,13 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
     return query->table ? tsx_table_ready(query->table, error)
                         : tsx_fail(error, TSR_ERROR, "%s cannot be opened", s->source.path);
   }
-  int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
-  if (code > 0 && !view) query->table = tsx_table_connected(query->connection, schema, s->source.table);
+  tsx_table_kind kind = TSX_TABLE_OTHER;
+  const int found = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
+  int code = found > 0 && !view ? tsx_table_kind_find(query->connection, schema, s->source.table, &kind, error) : found;
+  if (code >= 0 && kind == TSX_TABLE_ARRAY)
+    query->table = tsx_table_connected(query->connection, schema, s->source.table);
   if (code >= 0)
-    code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, schema, code > 0, view, error);
+    code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, schema, found > 0, view, error);
   sqlite3_free(schema);
   return code;
 }

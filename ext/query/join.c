@@ -30,48 +30,11 @@
 
 /* ---- What a joined table is -------------------------------------------------------------------------------------- */
 
-/* Finds the module name in a CREATE VIRTUAL TABLE statement. Returns false for other statements. */
-static bool join_module(const char *sql, tsx_token *module) {
-  bool using = false;
-  tsx_tokens tokens = tsx_tokens_of(sql);
-  for (int i = 0; tokens.token.kind != TSX_TOKEN_END; i++, tsx_tokens_next(&tokens)) {
-    *module = tokens.token;
-    if (using || (i == 1 && !tsx_token_is(module, "VIRTUAL"))) return using;
-    using = tsx_token_is(module, "USING");
-  }
-  return false;
-}
-
-static bool join_module_is(const tsx_token *module, const char *name) {
-  return module->size == strlen(name) && !sqlite3_strnicmp(module->text, name, (int)module->size);
-}
-
-int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *table, tsx_table_kind *kind,
-                        tsr_error *error) {
-  sqlite3 *db = query->connection->db;
-  sqlite3_stmt *statement = NULL;
-  tsx_token module;
-  char *text = sqlite3_mprintf("SELECT sql FROM \"%w\".sqlite_schema WHERE type = 'table' AND name = %Q COLLATE NOCASE",
-                               schema, table);
-  if (!text) return tsx_out_of_memory(error);
-  int code = sqlite3_prepare_v2(db, text, -1, &statement, NULL);
-  sqlite3_free(text);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-  if (!sql) *kind = TSX_TABLE_OTHER;
-  else if (!join_module(sql, &module)) *kind = TSX_TABLE_SQLITE;
-  else if (join_module_is(&module, "tessera_query")) *kind = TSX_TABLE_QUERY;
-  else *kind = join_module_is(&module, "tessera") ? TSX_TABLE_ARRAY : TSX_TABLE_OTHER;
-  sqlite3_finalize(statement);
-  if (code == SQLITE_ROW || code == SQLITE_DONE) return TSR_OK;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
-}
-
 static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table_kind kind;
   join->is_array = join->source.path != NULL;
   if (join->is_array || join->is_view) return TSR_OK;
-  const int code = tsx_table_kind_find(query, join->source.schema, join->source.table, &kind, error);
+  const int code = tsx_table_kind_find(query->connection, join->source.schema, join->source.table, &kind, error);
   if (code < 0) return code;
   join->is_query = kind == TSX_TABLE_QUERY;
   join->is_array = kind == TSX_TABLE_ARRAY;

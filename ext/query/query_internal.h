@@ -436,9 +436,6 @@ int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value *
 /* Converts a value of SQLite; its text is copied into the query's arena. A BLOB is TSR_MISMATCH. */
 int tsx_query_copy(tsx_query *query, sqlite3_value *value, tsr_value *copy, tsr_error *error);
 
-/* Returns this connection's table of an array by name, or NULL if it is not connected. */
-tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name);
-
 /* Returns 1 if result column `i` is really the column `name`; 0 if an authorizer made SQLite substitute NULL for it:
  * the result column then has no declared type, and is named after the text of the expression. < 0 on error. */
 int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_error *error);
@@ -486,13 +483,6 @@ int tsx_axes_evaluate(tsx_query *query, tsr_error *error);
 int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
 
 /* ---- join.c: joined tables --------------------------------------------------------------------------------------- */
-
-typedef enum tsx_table_kind { TSX_TABLE_SQLITE, TSX_TABLE_ARRAY, TSX_TABLE_QUERY, TSX_TABLE_OTHER } tsx_table_kind;
-
-/* Classifies a table (not a view) by its CREATE statement. OTHER: a virtual table of another module, or no such
- * table. */
-int tsx_table_kind_find(const tsx_query *query, const char *schema, const char *table, tsx_table_kind *kind,
-                        tsr_error *error);
 
 /* Finds the kind and the columns of a joined table, in the database join->source.schema. */
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error);

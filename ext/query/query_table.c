@@ -754,9 +754,12 @@ int tsx_query_table_keys(tsx_connection *connection, const char *schema, const c
                          uint32_t room, tsr_error *error) {
   const tsx_query_table *table = connection->tables.queries;
   tsx_query query = {0};
+  tsx_table_kind kind = TSX_TABLE_QUERY;
   while (table && (sqlite3_stricmp(table->schema_name, schema) != 0 || sqlite3_stricmp(table->name, name) != 0))
     table = table->next;
   if (!table) return 0;
+  if (!table->part) TSX_TRY(tsx_table_kind_find(connection, schema, name, &kind, error));
+  if (kind != TSX_TABLE_QUERY) return 0; /* it was dropped, and a statement still holds it */
   int code = tsx_query_compile(connection, table->schema_name, table->text, &query, error);
   const uint32_t keys = code == TSR_OK ? query.select.group_count : 0;
   bool all = keys <= room;

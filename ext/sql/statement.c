@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sql/tokens.h"
+
 static int prepare(sqlite3 *db, char *sql, unsigned flags, sqlite3_stmt **statement) {
   *statement = NULL;
   const int code = sql ? sqlite3_prepare_v3(db, sql, -1, flags, statement, NULL) : SQLITE_NOMEM;
@@ -35,6 +37,43 @@ int tsx_schema_find(sqlite3 *db, const char *schema, const char *name, sqlite3_s
                                          "AND name = %Q COLLATE NOCASE",
                                          schema, name),
                          statement);
+}
+
+/* Finds the module name in a CREATE VIRTUAL TABLE statement. Returns false for other statements. */
+static bool module_of(const char *sql, tsx_token *module) {
+  bool using = false;
+  tsx_tokens tokens = tsx_tokens_of(sql);
+  for (int i = 0; tokens.token.kind != TSX_TOKEN_END; i++, tsx_tokens_next(&tokens)) {
+    *module = tokens.token;
+    if (using || (i == 1 && !tsx_token_is(module, "VIRTUAL"))) return using;
+    using = tsx_token_is(module, "USING");
+  }
+  return false;
+}
+
+/* Compares a module's name as it was written, which may be quoted. */
+static bool module_is(const tsx_token *module, const char *name) {
+  char words[32];
+  if (module->size >= sizeof words) return false;
+  const uint64_t size = tsx_token_copy(module, words);
+  return size == strlen(name) && !sqlite3_strnicmp(words, name, (int)size);
+}
+
+int tsx_schema_kind(sqlite3 *db, const char *schema, const char *name, tsx_table_kind *kind) {
+  sqlite3_stmt *statement;
+  tsx_token module;
+  const int code = tsx_schema_find(db, schema, name, &statement);
+  const char *type = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL,
+             *sql = type ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+  *kind = TSX_TABLE_OTHER;
+  if (sql && !strcmp(type, "table")) {
+    if (!module_of(sql, &module)) *kind = TSX_TABLE_SQLITE;
+    else if (module_is(&module, "tessera_query")) *kind = TSX_TABLE_QUERY;
+    else if (module_is(&module, "tessera")) *kind = TSX_TABLE_ARRAY;
+  }
+  sqlite3_finalize(statement);
+  if (code == SQLITE_ROW && !sql) return SQLITE_NOMEM;
+  return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
 int tsx_schema_tables(sqlite3 *db, const char *schema, const char *suffix, sqlite3_stmt **statement) {

@@ -20,6 +20,12 @@ int tsx_sql_run(sqlite3 *db, char *sql, char **message);
  * SQLITE_DONE if there is none; or an error, SQLITE_ERROR if there is no such schema. */
 int tsx_schema_find(sqlite3 *db, const char *schema, const char *name, sqlite3_stmt **statement);
 
+typedef enum tsx_table_kind { TSX_TABLE_SQLITE, TSX_TABLE_ARRAY, TSX_TABLE_QUERY, TSX_TABLE_OTHER } tsx_table_kind;
+
+/* Classifies a table by its CREATE statement: SQLITE_OK, or an error. SQLITE: an ordinary table; ARRAY: of the module
+ * tessera; QUERY: of tessera_query; OTHER: a virtual table of another module, a view, or no such table. */
+int tsx_schema_kind(sqlite3 *db, const char *schema, const char *name, tsx_table_kind *kind);
+
 /* Lists the tables NAME<suffix> of a schema: the rows have NAME. Steps to the first row, as tsx_sql_first. */
 int tsx_schema_tables(sqlite3 *db, const char *schema, const char *suffix, sqlite3_stmt **statement);
 

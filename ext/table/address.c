@@ -176,14 +176,28 @@ static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
   return found;
 }
 
+tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name) {
+  for (tsx_table *t = connection->tables.arrays; t; t = t->next)
+    if (!sqlite3_stricmp(t->name, name) && !sqlite3_stricmp(t->schema_name, schema)) return t;
+  return NULL;
+}
+
+int tsx_table_kind_find(const tsx_connection *connection, const char *schema, const char *name, tsx_table_kind *kind,
+                        tsr_error *error) {
+  const int code = tsx_schema_kind(connection->db, schema, name, kind);
+  if (code == SQLITE_OK) return TSR_OK;
+  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
+}
+
 /* Returns the table of that name, or NULL if it is no array table. Preparing a statement on a table connects it. */
 static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
+  tsx_table_kind kind;
   const char select[] = "SELECT 1 FROM \"%w\".\"%w\"";
+  note_stop(tsx_schema_kind(connection->db, schema, name, &kind), stopped);
+  if (kind != TSX_TABLE_ARRAY) return NULL;
   note_stop(tsx_sql_prepare(connection->db, sqlite3_mprintf(select, schema, name), &statement), stopped);
-  tsx_table *table = statement ? connection->tables.arrays : NULL;
-  while (table && (sqlite3_stricmp(table->schema_name, schema) || sqlite3_stricmp(table->name, name)))
-    table = table->next;
+  tsx_table *table = statement ? tsx_table_connected(connection, schema, name) : NULL;
   sqlite3_finalize(statement);
   return table;
 }

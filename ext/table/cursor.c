@@ -593,8 +593,9 @@ static int find_dropped(array_cursor *c, tsr_error *error) {
       if (tsx_column_shows(&table->columns[i], &newest->fields[f])) c->dropped.columns[i] = false;
     if (!table->columns[i].has_every_cell || !tsx_column_never_null(&table->columns[i]) || c->dropped.columns[i])
       continue;
-    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. */
-    const int always = tsr_array_always_has(table->array->core, table->columns[i].description, error);
+    /* It is declared NOT NULL. If it was dropped and added again meanwhile, cells written in between lack it. However
+     * many schemas there are now, only those that are new since the table was connected have to be read. */
+    const int always = tsr_array_always_has(table->array->core, table->columns[i].description, UINT64_MAX, error);
     if (always < 0) return always;
     c->dropped.columns[i] = !always;
   }

@@ -271,6 +271,12 @@ static tsr_field describe(const tsr_label *label) {
 /* Completes a column whose field is described. */
 static int make_label_column(tsx_table *table, tsx_label_column *label, const char *name,
                              const tsr_enumeration *enumeration, tsr_error *error) {
+  const int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3;
+  if (most >= 0 && table->column_count <= (uint32_t)most && table->column_count + table->label_count >= (uint32_t)most)
+    return tsx_fail(error, TSR_ERROR,
+                    "%s has %u columns and more than %u labels, SQLite shows at most %d of both: choose columns with "
+                    "the option columns='a,b,c', and fewer arrays with the option labels",
+                    table->path, table->column_count, table->label_count, most);
   if (!(label->name = name_label(table, name))) return tsx_out_of_memory(error);
   tsx_column_choose(&label->field, enumeration, &table->options.shows, &label->column);
   tsx_column_prepare(&label->column);

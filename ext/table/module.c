@@ -212,13 +212,15 @@ static bool name_hidden(tsx_table *table) {
   return true;
 }
 
+#define SCHEMAS_PROVEN 64 /* reading more of them would make connecting slow */
+
 /* Sets column->has_every_cell if every cell has a value of the column. A dense array has cells that nobody has written.
  * A schema that cannot be read is left to the statement that needs it. */
 static int find_always(tsr_array *core, const tsr_schema *schema, const tsr_field *field, tsx_column *column,
                        tsr_error *error) {
   tsr_error fault = {0};
   if (schema->dense || field->is_dimension || field->nullable) return TSR_OK;
-  const int always = tsr_array_always_has(core, field, &fault);
+  const int always = tsr_array_always_has(core, field, SCHEMAS_PROVEN, &fault);
   column->has_every_cell = always > 0;
   if (always != TSR_NOMEM && always != TSR_INTERRUPT) return TSR_OK;
   *error = fault;

@@ -18,6 +18,7 @@
 #include "connection/connection.h"
 #include "connection/sqlite_api.h"
 #include "tessera_host.h"
+#include "sql/statement.h"
 #include "values/slice.h"
 #include "values/value.h"
 
@@ -190,6 +191,15 @@ typedef struct tsx_address { /* `= {0}` may be closed */
 static inline tsx_label_source tsx_address_labels(const tsx_address *address) {
   return (tsx_label_source){address->array->core, address->since, address->as_of, address->memory_bytes};
 }
+
+/* Returns a table that this connection has connected, by name; NULL if there is none. SQLite keeps one that was dropped
+ * for as long as a statement that was prepared before holds it, so the caller asks the schema whether the name is still
+ * an array's (tsx_table_kind_find). If the table was made again, and a statement prepared since, it is the new one. */
+tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name);
+
+/* tsx_schema_kind with an error. */
+int tsx_table_kind_find(const tsx_connection *connection, const char *schema, const char *name, tsx_table_kind *kind,
+                        tsr_error *error);
 
 /* Lists the names of the connection's databases. tsx_schemas_prepare prepares the statement; tsx_schemas_next returns
  * one name after the other, and NULL at the end. A name is borrowed until the next call. Pass the result of

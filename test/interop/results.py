@@ -98,6 +98,9 @@ def test_sources():
     place = pathlib.Path("cube")
     same(tessera.sql("SELECT count(*) FROM place").fetchone(), (60,), "a path")
     same(tessera.sql("SELECT count(*) FROM './cube'").fetchone(), (60,), "a path in the text")
+    for name in ("class", "a b", "query'", 'x"y\'--', "é", "select"):   # no words of Python or SQL
+        quoted = '"' + name.replace('"', '""') + '"'
+        same(tessera.sql(f"SELECT count(*) FROM {quoted}", **{name: towns}).fetchone(), (2,), name)
     number = 3
     fails(TypeError, "number is a int, which is no table", lambda: tessera.sql("SELECT * FROM number", number=number))
     fails(tessera.Error, "nothing_here", lambda: tessera.sql("SELECT * FROM nothing_here"))
@@ -144,6 +147,20 @@ def test_results():
 
 def _reads(array):
     return array.connection.execute("SELECT value FROM tessera_stats WHERE name = 'tiles_read'").fetchone()[0]
+
+
+def test_parameters_are_values():
+    """What is no value is an error. Its text, as Python prints it, finds nothing in silence."""
+    import datetime
+    import decimal
+    import uuid
+    for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
+                            (np.datetime64("2024-01-02"), "2024-01-02"), (datetime.timedelta(hours=1), "01:00:00"), (decimal.Decimal("1.5"), "1.5"), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)):
+        same(tessera.sql("SELECT ?", [given]).fetchall(), [(expected,)], repr(given))
+        same(tessera.sql("SELECT :a", {"a": given}).fetchall(), [(expected,)], repr(given))
+    for given in (object(), [1, 2], {"a": 1}, {1}, pd.DataFrame({"a": [1]}), len, int):
+        fails(TypeError, "is no value of a parameter", lambda given=given: tessera.sql("SELECT ?", [given]))
+        fails(TypeError, "is no value of a parameter", lambda given=given: tessera.sql("SELECT :a", {"a": given}))
 
 
 def test_apsw():

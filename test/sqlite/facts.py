@@ -301,6 +301,22 @@ def test_an_attribute_that_some_cells_lack_is_not_said_to_be_not_null():
     same(db.query("SELECT id FROM now WHERE younger IS NULL"), [(1,)])
 
 
+def test_an_attribute_that_every_cell_has_stays_however_often_the_schema_changes():
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "array")
+    db, other = Database(), Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', id INT32 DIMENSION, n INT32 NOT NULL)")
+    db.query("INSERT INTO t VALUES(1, 10)")
+    for _ in range(35):   # more schemas than those of which a table that is opened proves NOT NULL
+        other.query("SELECT tessera_add_attribute(?, 'e INT32')", (path,))
+        other.query("SELECT tessera_drop_attribute(?, 'e')", (path,))
+    same(db.query("SELECT n FROM t"), [(10,)])
+    db.query("UPDATE t SET n = n + 1")
+    same(db.query("SELECT id, n FROM t WHERE n IS NOT NULL"), [(1, 11)])
+    db.query("CREATE VIRTUAL TABLE now USING tessera(" + repr(path) + ")")
+    same(not_null(db, "now"), {"id"})
+    same(db.query("SELECT id, n FROM now"), [(1, 11)])
+
+
 def test_updates_read_no_times():
     db = Database()
     db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 99), v INT64)")

@@ -765,6 +765,42 @@ def test_a_schema_that_changes_before_the_run():
 # ---- tessera_select --------------------------------------------------------------------------------------------------------
 
 
+def test_a_dropped_table_is_read_no_more():
+    """SQLite disconnects a table only when no statement is left that was prepared with it, whose name may be another table's by then."""
+    db = Database()
+    for number, again in enumerate(("CREATE TABLE t(x, v)", "CREATE VIEW t AS SELECT 7 AS x, 7 AS v", "CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION, v INT32)")):
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{host.FOLDER}/dropped_{host.binding}_{number}', x INT32 DIMENSION(0, 99), v INT8)")
+        db.query("INSERT INTO t VALUES(1, 2), (4, 5)")
+        db.query("CREATE VIRTUAL TABLE q USING tessera_query(SELECT sum(v) FROM t)")
+        text = sql(db, "SELECT sum(v) FROM t")
+        same((db.value(text), db.value("SELECT * FROM q")), (7, 7))
+        reading = db.cursor("SELECT x FROM t")
+        same(db.next(reading), (1,))
+        db.query("CREATE TABLE renamed(x)")
+        db.query("ALTER TABLE renamed RENAME TO again")   # the schema is read anew, and the tables are connected again
+        same(db.query("SELECT count(*) FROM t"), [(2,)])
+        same(db.next(reading), (4,))
+        del reading
+        db.query("DROP TABLE again")
+        db.query("DROP TABLE t")
+        db.query(again)
+        if "VIRTUAL" in again:
+            same([db.query(statement) for statement in (text, "SELECT * FROM q")], [[(None,)], [(None,)]])
+        else:
+            for statement in (text, "SELECT * FROM q"):
+                check_contains(db.error(statement).text, "FROM wants a table of tessera's")
+            for statement in ("SELECT * FROM tessera_fragments('db:t')", "SELECT tessera_set_metadata('db:t', 'a', 1)", "SELECT tessera_hide('db:t')"):
+                check_contains(db.error(statement).text, "t is not a tessera table" if "hide" not in statement else "no table of tessera")
+        if again.startswith("CREATE TABLE"):
+            same(sql(db, "INSERT INTO t SELECT 7, 700"), "INSERT INTO t SELECT 7, 700")
+            db.query("INSERT INTO t VALUES(7, 700)")   # more than v INT8 of the dropped table held
+            new = f"{host.FOLDER}/created_{host.binding}"
+            db.query("SELECT tessera_create_as(?, 'SELECT x, v FROM t', '{\"dimensions\":[\"x\"]}')", (new,))
+            same(db.query("SELECT name, datatype FROM tessera_schema(?)", (new,)), [("x", "INT64"), ("v", "INT64")])
+        db.query("DROP TABLE q")
+        db.query("DROP VIEW t" if "VIEW" in again else "DROP TABLE t")
+
+
 def test_select():
     db = Database()
     cube(db)
@@ -773,6 +809,7 @@ def test_select():
     same(db.query("SELECT c1, c2 FROM tessera_select('SELECT day, sum(n) FROM cube GROUP BY 1') WHERE c1 > 9 ORDER BY c1 DESC"), [(11, 1145), (10, 1045)])
     text = "SELECT 9223372036854775807 AS a, 0.1 AS a, NULL AS \"b\"\"\", 9e999, x'00ff10' AS x, 'é\"\n\x01' AS t, 2.0 AS r"
     same(db.value("SELECT row FROM tessera_select(?)", (text,)), '{"a":9223372036854775807,"a_2":0.10000000000000001,"b\\"":null,"9e999":9e999,"x":"AP8Q","t":"é\\"\\u000a\\u0001","r":2.0}')
+    same(db.value("SELECT row FROM tessera_select('SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a, 5 AS a_2')"), '{"a":1,"a_3":2,"a_2":3,"a_4":4,"a_2_2":5}', "no key stands twice")
     same(db.value("SELECT count(*) FROM tessera_select('SELECT day FROM cube WHERE v * 3 > n UNION ALL VALUES(1)')") > 0, True)
     same(db.query("SELECT c1 FROM tessera_select('WITH RECURSIVE n(n) AS (VALUES(1) UNION ALL SELECT n + 1 FROM n) SELECT n FROM n') LIMIT 3"), [(1,), (2,), (3,)], "LIMIT stops it")
     same(db.query("SELECT t.label, s.c1 FROM towns t, tessera_select('SELECT max(n) FROM cube WHERE x = ?', t.x) s ORDER BY 2"), [("one", 111), ("2", 112), (None, 113)])

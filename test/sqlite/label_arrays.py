@@ -208,5 +208,15 @@ def test_restrict():
     db.close()
 
 
+def test_more_labels_than_sqlite_has_columns():
+    db, folder = opened()
+    arrays = ", ".join(["obs_joinid=../obs"] * 5)
+    limit = db.raw.limit if hasattr(db.raw, "limit") else db.raw.setlimit
+    limit(2, 20)   # SQLITE_LIMIT_COLUMN
+    check_contains(db.error(f"CREATE VIRTUAL TABLE many USING tessera({literal(folder + '/x')}, labels='{arrays}')").text,
+                   "has 3 columns and more than 14 labels, SQLite shows at most 17 of both")
+    db.query(f"CREATE VIRTUAL TABLE few USING tessera({literal(folder + '/x')}, labels='{', '.join(['obs_joinid=../obs'] * 3)}')")
+
+
 if __name__ == "__main__":
     sys.exit(host.main(sys.modules[__name__]))

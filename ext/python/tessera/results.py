@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import numbers
 import os
 import re
 import sys
@@ -15,7 +16,7 @@ import weakref
 from typing import Any, Iterator
 
 from . import statements
-from .arrays import Array, Stream, _connect, _functions, _plain, rows
+from .arrays import Array, Stream, _connect, _functions, _plain, is_missing, rows
 from .errors import Denied, Error, Unsupported, plain_errors
 
 __all__ = ["Result", "as_table", "sql"]
@@ -283,8 +284,19 @@ def _in_order(text, params):
     return tuple(_value(params[name[1:] if name[1:] in params else name]) for name in names)
 
 
+_TEXTS = (numbers.Number, uuid.UUID, os.PathLike)   # whose str() is what they are
+
+
 def _value(value):
-    return value if isinstance(value, (int, float, str, bytes, type(None))) else _plain(value)
+    """Returns the value of a parameter as SQLite has it."""
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (int, float, str, bytes, type(None))):
+        return value
+    dated = hasattr(value, "isoformat") or type(value).__name__ in ("datetime64", "timedelta", "Timedelta", "timedelta64")
+    if not dated and not hasattr(value, "item") and not isinstance(value, _TEXTS) and not is_missing(value):
+        raise TypeError(f"a {type(value).__name__} is no value of a parameter: expected a number, text, bytes, a date or a time")
+    return _plain(value)
 
 
 def _with_sources(query, sources):
@@ -331,7 +343,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
                 name = found and (found[1] or found[2])
                 if not name or name in sources or len(sources) >= _SOURCES:
                     raise
-                value = frame.f_locals.get(name, frame.f_globals.get(name))
+                value = tables.get(name, frame.f_locals.get(name, frame.f_globals.get(name)))
                 if value is None:
                     raise
                 _add(sources, life, name, value, connection)
