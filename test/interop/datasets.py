@@ -842,8 +842,8 @@ def test_newcomers():
     same((opened.name.values.tolist(), opened.gt.sel(name=["S001", "S005"]).values.tolist()), (names, genotypes[:, [1, 5]].tolist()), "labels that are texts")
     fails(TypeError, "expected (dimension, values), as in labels={'name': ('sample', [...])}", lambda: tessera.create(
         "refused", {"gt": genotypes}, dimensions=["variant", "sample"], labels={"name": names}))
-    for data in ("file.csv", [{"a": 1}]):
-        fails(TypeError, "create_csv() a CSV file", lambda: tessera.create("refused", data))
+    fails(TypeError, "create_csv() a CSV file", lambda: tessera.create("refused", [{"a": 1}]))
+    fails(tessera.NotFound, "file.csv: there is no such file", lambda: tessera.create("refused", "file.csv"))
 
 
 def test_indexers():
