@@ -225,6 +225,16 @@ def test_threads():
     same(len(list(rows)), 59, "a loop keeps its Result")
 
 
+def test_without_libraries():
+    """df() needs no pyarrow, and what needs a library says its name."""
+    code = ("import sys; sys.modules['pyarrow'] = sys.modules['polars'] = None\n"
+            "import tessera; r = tessera.sql('SELECT 1 AS a, NULL AS b UNION ALL SELECT NULL, 2')\n"
+            "print(r.df()['a'].tolist(), list(r.df().columns))\n"
+            "for get in (r.arrow, r.pl):\n    try: get()\n    except ImportError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    same(done.stdout, "[1.0, nan] ['a', 'b']\nthis needs pyarrow: pip install pyarrow\nthis needs polars: pip install polars\n", done.stderr)
+
+
 def test_show():
     many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 100000) SELECT i FROM c"
     same(len(tessera.sql(many)._table(100000).splitlines()), 100002, "many rows")
@@ -306,6 +316,12 @@ def test_command():
     for words, says in ((("info", "nowhere"), "nowhere"), (("ls", "nowhere"), "nowhere"), (("sql", "SELECT"), ""), (("sql", "DELETE FROM x"), "reads"), (("sql", "SELECT 1", "-p", "x"), "NAME=VALUE")):
         told = command(*words, status=2)
         assert told.count("\n") == 1 and told.startswith("tessera: ") and says in told, told
+    same(command("head", "cube", "-n", "2", "--json", "--limit", "1").count("\n"), 1, "options behind the verb")
+    tessera.sql("SELECT tessera_create_group('group')").fetchall()
+    tessera.create("group/one", whole, dimensions=["t", "y", "x"])
+    tessera.sql("SELECT tessera_add_member('group', 'group/one')").fetchall()
+    assert "group/one,dense array,60," in command("info", "group") and command("--version").startswith("tessera "), command("info", "group")
+    same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
     assert "usage" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import html
+import importlib
 import itertools
 import numbers
 import os
@@ -220,17 +221,21 @@ class Result(Stream):
 
     def arrow(self) -> Any:
         """A pyarrow.Table."""
-        import pyarrow
-        return pyarrow.table(self)
+        return _library("pyarrow").table(self)
 
     def df(self) -> Any:
-        """A DataFrame of pandas."""
-        return to_pandas(self)
+        """A DataFrame of pandas. Without pyarrow it is made of the rows, which takes longer."""
+        try:
+            return to_pandas(self)
+        except ModuleNotFoundError as e:
+            if e.name != "pyarrow":
+                raise
+            import pandas
+            return pandas.DataFrame.from_records(self.fetchall(), columns=self.columns)
 
     def pl(self) -> Any:
         """A DataFrame of polars."""
-        import polars
-        return polars.DataFrame(self)
+        return _library("polars").DataFrame(self)
 
     def numpy(self, column: str | None = None) -> Any:
         """The values of a column as an ndarray; without a name those of the only one, or a dict of all."""
@@ -281,17 +286,20 @@ def _shown(value, width=80):
     return text if len(text) <= width else text[:width - 3] + "..."
 
 
+def _library(name):
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
+
+
 def to_pandas(stream):
     """A DataFrame of whatever has Arrow streams."""
     import pandas
     if hasattr(pandas.DataFrame, "from_arrow"):
         with contextlib.suppress(ImportError):   # it needs pyarrow for some types
             return pandas.DataFrame.from_arrow(stream)
-    try:
-        import pyarrow
-    except ImportError as e:
-        raise ModuleNotFoundError("a DataFrame of pandas needs pyarrow: pip install pyarrow", name="pyarrow") from e
-    return pyarrow.table(stream).to_pandas()
+    return _library("pyarrow").table(stream).to_pandas()
 
 
 # ---- sql() ---------------------------------------------------------------------------------------------------------------
