@@ -35,3 +35,13 @@ export function decodeBlock<T extends BlockData = BlockData>(file: Uint8Array): 
 
 /** Makes an NPY file, the argument of tessera_write_npy. */
 export function encodeBlock(block: Block): Buffer;
+
+/** What is bound to a parameter. A Date becomes its UTC text, undefined NULL. */
+export type Parameter = number | bigint | string | boolean | Uint8Array | Date | null | undefined;
+
+/**
+ * Prepares a SELECT, WITH or VALUES whose parts over arrays run over columns: `sql(db, text, ...).all()`. Its rows are SQLite's. A path in quotes is
+ * a table. The values of its parameters stand in the statement, so there is nothing to bind; without values you bind them yourself, and parts that
+ * have parameters run by rows. Prepare it for each use: it belongs to this connection, and is not to be stored.
+ */
+export function sql<S = unknown>(db: { prepare(sql: string): S }, text: string, ...values: Parameter[]): S;

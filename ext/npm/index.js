@@ -79,4 +79,19 @@ function writeBlocks(db, path, blocks, origin = {}) {
   return ask(db, `SELECT tessera_write_npy(?${', ?'.repeat(values.length + 1)})`, [path, ...values, JSON.stringify(origin)]);
 }
 
-module.exports = { getLoadablePath, decodeBlock, encodeBlock, readBlock, writeBlocks };
+// ---- SELECTs over columns ---------------------------------------------------------------------------------------------
+
+// A value of a parameter as both drivers take it.
+function bound(value) {
+  if (value === undefined) return null;
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  return value instanceof Date ? value.toISOString().slice(0, -1) : value; // arrays have no time zones: instants are UTC
+}
+
+// Prepares a SELECT whose parts over arrays run over columns. The values stand in its text: there is nothing left to bind.
+function sql(db, text, ...values) {
+  if (typeof text !== 'string') throw new TypeError(`a SELECT is text, not ${typeof text}`);
+  return db.prepare(ask(db, `SELECT tessera_sql(?${', ?'.repeat(values.length)})`, [text, ...values.map(bound)]));
+}
+
+module.exports = { getLoadablePath, decodeBlock, encodeBlock, readBlock, writeBlocks, sql };

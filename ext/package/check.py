@@ -99,6 +99,17 @@ def wheel(place, folder):
              f"print(tessera.open('{DATA}/relief').sel(y=(0, 89)).shape, [name for name in tessera.__all__ if not hasattr(tessera, name)])")
     if run([inside, "-c", found], cwd=folder) != "['tessera.xarray:Entrypoint'] True\n(90, 1080) []\n":
         raise Fault("the wheel lacks its entry point for xarray, its types, or a name of the module")
+    # tessera.sql with a path and with a parameter, and the command, as pip installs it.
+    asked = f"import tessera; r = tessera.sql(\"SELECT max(elevation) FROM '{DATA}/relief' WHERE y < ?\", [90], columnar='require'); print(r.columns, r.fetchall())"
+    if run([inside, "-c", asked], cwd=folder) != "['max(elevation)'] [(6229,)]\n":
+        raise Fault("tessera.sql gives another answer")
+    for command in ([f"{folder}/env/bin/tessera"], [inside, "-m", "tessera"]):
+        verbs = ("ls", "info", "sql", "head", "upkeep", "check", "copy", "shell")
+        told = run([*command, "--help"], cwd=folder)
+        if any(f"    {verb} " not in told for verb in verbs):
+            raise Fault(f"tessera --help does not tell of all verbs:\n{told}")
+        if run([*command, "--csv", "sql", f"SELECT count(*) AS n FROM '{DATA}/relief'"], cwd=folder) != "n\n583200\n":
+            raise Fault("tessera sql: the relief has another number of cells")
     # The error message without extension loading: for an object that lacks it, and for a Python that lacks it, if one is installed.
     refuse = "import sqlite3, tessera\ntry: tessera.load({})\nexcept RuntimeError as e: print('was built without loadable extensions' in str(e))"
     if run([inside, "-c", refuse.format("object()")], cwd=folder) != "True\n":
@@ -122,6 +133,9 @@ def npm(place, folder):
     run([tool, "install", "--offline", "--no-audit", "--no-fund", path], cwd=folder)
     library = run([node, "-e", "console.log(require('sqlite-tessera').getLoadablePath())"], cwd=folder).strip()
     check_library(library)
+    lent = run([node, "-e", "console.log(Object.keys(require('sqlite-tessera')).sort().join())"], cwd=folder).strip()
+    if lent != "decodeBlock,encodeBlock,getLoadablePath,readBlock,sql,writeBlocks":
+        raise Fault(f"the package exports {lent}")
     drivers = os.path.join(ROOT, "build", "hosts", "node", "node_modules")
     if not os.path.isdir(os.path.join(drivers, "better-sqlite3", "build")):
         check_shell(library, folder)

@@ -84,6 +84,11 @@ class Client {
     return this.callWith({ signal }, "query", sql, parameters, options);
   }
 
+  /** Runs a SELECT whose parts over arrays run over columns; the rows are those of query(). */
+  sql(text, parameters = [], { signal, ...options } = {}) {
+    return this.callWith({ signal }, "sql", text, parameters, options);
+  }
+
   async all(sql, parameters = [], options = {}) {
     const { columns, rows } = await this.query(sql, parameters, options);
     return rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));

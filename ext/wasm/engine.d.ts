@@ -35,6 +35,8 @@ export class Database {
   exec(sql: string, parameters?: Parameters, options?: QueryOptions): Result[];
   query(sql: string, parameters?: Parameters, options?: QueryOptions): Result;
   all(sql: string, parameters?: Parameters, options?: QueryOptions): Record<string, Value>[];
+  /** Runs a SELECT whose parts over arrays run over columns; its rows are those of query(). Values of parameters are by position. */
+  sql(text: string, parameters?: Bindable[], options?: QueryOptions): Result;
   /** Makes a function of JavaScript callable from SQL. `count` is the number of its arguments, or -1 for any. */
   createFunction(name: string, call: (...values: Value[]) => Bindable, count?: number): void;
   serialize(schema?: string): Uint8Array;

@@ -327,6 +327,13 @@ export class Database {
     return rows.map((row) => Object.fromEntries(columns.map((name, i) => [name, row[i]])));
   }
 
+  /** Runs a SELECT whose parts over arrays run over columns. The parameters are those of query(), by position. */
+  sql(text, parameters = [], options = {}) {
+    const marks = ", ?".repeat(parameters.length);
+    const [[statement]] = this.query(`SELECT tessera_sql(?${marks})`, [text, ...parameters]).rows;
+    return this.query(statement, [], options);
+  }
+
   get changes() {
     return this.engine.module._sqlite3_changes(this.db);
   }

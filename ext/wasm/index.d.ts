@@ -68,6 +68,11 @@ export interface Database {
   exec(sql: string, parameters?: Parameters, options?: QueryOptions): Promise<{ results: Result[] } & Measured>;
   /** Runs statements, and returns the result of the last one that has columns. */
   query(sql: string, parameters?: Parameters, options?: QueryOptions): Promise<Result & Measured>;
+  /**
+   * Runs a SELECT whose parts over arrays run over columns: sums, means and groups take a twentieth of the time or less. The rows are those of
+   * query(). Values of parameters are by position.
+   */
+  sql(text: string, parameters?: Bindable[], options?: QueryOptions): Promise<Result & Measured>;
   /** The rows of a query as objects. */
   all(sql: string, parameters?: Parameters, options?: QueryOptions): Promise<Record<string, Value>[]>;
   /** Runs a text as the sqlite3 shell does: statements, .mode, .print and some more. Errors are part of the output. */

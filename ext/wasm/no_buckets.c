@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "remote/s3.h"
-#include "store/store_s3.h"
+#include "store/store.h"
 
 static int fail_buckets(tsr_error *error) {
   return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs libcurl, which WebAssembly does not have");

@@ -25,6 +25,7 @@ export function serve(parts, post) {
     },
     exec: (sql, parameters, options) => measured(() => ({ results: database.exec(sql, parameters, options) })),
     query: (sql, parameters, options) => measured(() => database.query(sql, parameters, options)),
+    sql: (text, parameters, options) => measured(() => database.sql(text, parameters, options)),
     script(text, options) {
       script ??= new Script(engine, database);
       return measured(() => ({ output: script.run(text, options) }));

@@ -70,6 +70,18 @@ const tests = {
     await db.close();
   },
 
+  async "a SELECT over columns has the rows of SQLite"() {
+    const db = await open(`${address}/demo.db`), counter = "SELECT value FROM tessera_stats WHERE name = 'parts_by_columns'";
+    for (const [text, values] of [["SELECT y / 60 AS band, sum(elevation) AS sum FROM relief WHERE x < ? GROUP BY 1 ORDER BY 1", [100]], ["SELECT max(elevation) FROM relief", []], ["SELECT ?", ["x"]]]) {
+      const [columns, rows] = [await db.sql(text, values), await db.query(text, values)];
+      assert.deepEqual([columns.columns, columns.rows], [rows.columns, rows.rows]);
+    }
+    assert((await db.query(counter)).rows[0][0] > 0);
+    assert.deepEqual((await db.sql("SELECT y FROM relief", [], { limit: 2 })).rows.length, 2);
+    await assert.rejects(db.sql("DELETE FROM relief"), (e) => e instanceof TesseraError && /SELECT/.test(e.message));
+    await db.close();
+  },
+
   async "a call that has not begun can be taken back"() {
     const db = await open(), controller = new AbortController();
     const long = db.query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT count(*) FROM n");

@@ -843,7 +843,7 @@ def test_newcomers():
     fails(TypeError, "expected (dimension, values), as in labels={'name': ('sample', [...])}", lambda: tessera.create(
         "refused", {"gt": genotypes}, dimensions=["variant", "sample"], labels={"name": names}))
     fails(TypeError, "create_csv() a CSV file", lambda: tessera.create("refused", [{"a": 1}]))
-    fails(tessera.NotFound, "there is no such file", lambda: tessera.create("refused", "file.csv"))
+    fails(tessera.NotFound, "file.csv: there is no such file", lambda: tessera.create("refused", "file.csv"))
 
 
 def test_indexers():

@@ -1,4 +1,5 @@
 """The npm package's blocks: what tessera_npy gives is read as a typed array with its shape, and what encodeBlock makes is written by tessera_write_npy.
+Its sql() prepares what tessera_sql makes of a text and its values.
 
 usage: node_blocks.py EXTENSION
 """
@@ -14,7 +15,7 @@ PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 # A database whose statements are answered by what Python has asked of the extension before; it records what is written.
 SCRIPT = """
 const fs = require('node:fs');
-const { readBlock, writeBlocks, decodeBlock, encodeBlock } = require(process.argv[1]);
+const { readBlock, writeBlocks, decodeBlock, encodeBlock, sql } = require(process.argv[1]);
 const calls = [];
 const db = { prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values]); return fs.readFileSync(`${values[1]}.npy`); } }) }) };
 const bare = { prepare: () => ({ get: (...values) => ({ column: new Uint8Array(fs.readFileSync(`${values[1]}.npy`)) }) }) }; // as node:sqlite answers
@@ -28,11 +29,15 @@ for (const name of JSON.parse(process.argv[2])) {
 }
 writeBlocks({ prepare: (sql) => ({ pluck: () => ({ get: (...values) => { calls.push([sql, values.length]); return 1; } }) }) }, 'db:t',
   { a: { data: new Float32Array(2), shape: [2] }, b: found.f }, { y: 1 });
-const refused = [() => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
+const asked = [];
+const answering = { prepare: (text) => { asked.push(text); return { pluck: () => ({ get: (...values) => { asked.push(values); return 'SELECT 2'; } }) }; } };
+asked.push(typeof sql(answering, 'SELECT ?, ?', true, undefined, new Date(0), 1n).pluck); // the driver's statement
+sql(answering, 'SELECT 1');
+const refused = [() => sql(answering, 1), () => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
   () => decodeBlock(Buffer.from("\\x93NUMPY\\x01\\x00\\x32\\x00{'descr': '|S3', 'fortran_order': False, 'shape': (1,), }\\n", 'latin1'))].map((act) => {
   try { act(); return 'taken'; } catch (error) { return error.constructor.name; }
 });
-console.log(JSON.stringify({ found, refused, calls: [calls[0][0], calls[0][1][2], calls.at(-1)] }, show));
+console.log(JSON.stringify({ found, refused, asked, calls: [calls[0][0], calls[0][1][2], calls.at(-1)] }, show));
 """
 
 
@@ -68,7 +73,9 @@ def main():
     assert {name: block["data"] for name, block in result["found"].items()} == expected, result["found"]
     assert all(block["shape"] == ([2, 3, 2] if name == "m" else [2, 3]) for name, block in result["found"].items()), result["found"]
     assert result["found"]["t"]["unit"] == "D"
-    assert result["refused"] == ["RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
+    assert result["asked"] == ["SELECT tessera_sql(?, ?, ?, ?, ?)", ["SELECT ?, ?", 1, None, "1970-01-01T00:00:00.000", "1"], "SELECT 2", "function",
+                               "SELECT tessera_sql(?)", ["SELECT 1"], "SELECT 2"], result["asked"]
+    assert result["refused"] == ["TypeError", "RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
     assert result["calls"] == ["SELECT tessera_npy(?, ?, ?)", '{"y":[0,1]}', ["SELECT tessera_write_npy(?, ?, ?, ?, ?, ?)", 6]], result["calls"]
     before = db.execute("SELECT * FROM t ORDER BY y, x").fetchall()
     assert db.execute(f"SELECT tessera_write_npy('db:t'{', ?' * len(blocks)})", blocks).fetchone() == (6,)
@@ -80,12 +87,15 @@ def main():
 
 OWN_DRIVER = """
 const { DatabaseSync } = require('node:sqlite');
-const { readBlock, writeBlocks } = require(process.argv[1]);
+const { readBlock, writeBlocks, sql } = require(process.argv[1]);
 const db = new DatabaseSync(':memory:', { allowExtension: true });
 db.loadExtension(process.argv[2]);
 db.exec('CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT32 DIMENSION(0, 1, 2), x INT32 DIMENSION(0, 2, 3), f FLOAT32 NOT NULL)');
 const cells = writeBlocks(db, 'db:t', { f: { data: Float32Array.of(1, 2, 3, 4, 5, 6), shape: [2, 3] } });
 console.log(cells, ...readBlock(db, 'db:t', 'f', { y: 1 }).data, db.prepare('SELECT sum(f) AS sum FROM t').get().sum);
+const text = 'SELECT y, sum(f) AS sum FROM t WHERE x > ? GROUP BY y ORDER BY y';
+console.log(sql(db, text, 0).all().map(({ y, sum }) => [y, sum]).join(' '), sql(db, text).all(0).length, sql(db, 'SELECT ? AS a', new Date(0)).get().a);
+console.log(db.prepare("SELECT sum(value) AS n FROM tessera_stats WHERE name = 'parts_by_columns'").get().n > 0);
 """
 
 
@@ -96,7 +106,7 @@ def own_driver(node):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copyfile(f"{PACKAGE}/index.js", f"{folder}/index.js")
         done = subprocess.run([node, "-e", OWN_DRIVER, f"{folder}/index.js", os.path.abspath(sys.argv[1])], stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout == "6 4 5 6 21\n", done.stdout
+    assert done.stdout == "6 4 5 6 21\n0,5 1,11 2 1970-01-01T00:00:00.000\ntrue\n", done.stdout
     return "node:sqlite writes and reads them"
 
 

@@ -4,12 +4,17 @@ read before it is asked for.
 usage: results.py EXTENSION
 """
 import contextlib
+import datetime
+import decimal
+import gc
 import io
 import os
 import pathlib
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 
 from package import fails, run, same
 
@@ -112,9 +117,133 @@ def test_sources():
     inside = tessera.create("db:inside", towns, connection=db)
     same(tessera.sql("SELECT count(*) FROM inside", connection=db).fetchone(), (2,), "an array in the database")
     del inside
-    import gc
     gc.collect()
     same(db.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "sources end with their results")
+
+
+def parts(result):
+    return [evaluated for evaluated, in result._ask("SELECT evaluated FROM tessera_explain(?) ORDER BY part")]
+
+
+def test_sources_by_columns():
+    """A SELECT from a variable is one from a table: it runs over columns wherever a table does."""
+    a, frame = cube(), pd.DataFrame({"k": [1, 2, 3], "g": ["x", "y", "x"]})
+    part = a.sel(t=1).where("n", ">", 25).select("y", "n")
+    for text in ("SELECT y, sum(n) FROM a GROUP BY y", "SELECT g, sum(k) FROM frame GROUP BY 1", "SELECT y, sum(n) FROM part GROUP BY y", "SELECT p.y, sum(p.n) FROM part AS p GROUP BY 1",
+                 "SELECT count(*) FROM a b WHERE b.n > 3", "SELECT y, sum(n) FROM (SELECT * FROM a WHERE x > 1) GROUP BY y", "SELECT (SELECT max(n) FROM a), y, sum(n) FROM a GROUP BY y"):
+        result = tessera.sql(text)
+        same(parts(result)[0], "columns", text)
+        same(sorted(result.fetchall()), sorted(tessera.sql(text, columnar="never").fetchall()), text)
+    same(parts(tessera.sql("WITH w AS (SELECT * FROM a) SELECT y, sum(n) FROM w GROUP BY y"))[-1], "columns", "in a CTE")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        tessera.sql("SELECT y, sum(n) FROM a GROUP BY y").explain()
+    assert said.getvalue().startswith("1. columns: a@"), said.getvalue()
+
+
+def test_names():
+    """Names are found where SQL has tables, and nowhere else."""
+    a, k, frame = cube(), pd.DataFrame({"k": [1, 2, 3]}), pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=["u", "u"])
+    for text, expected in (('SELECT count(*) FROM "a"', (60,)), ("SELECT a.n FROM './cube' a WHERE n = 3", (3,)), ("SELECT a.n, b.n FROM './cube' AS b, a WHERE b.n = 3 AND a.n = 4", (4, 3)),
+                           ("SELECT 3 IN k, 7 NOT IN k", (1, 1)), ("SELECT count(*) FROM (a JOIN k ON k.k = a.n)", (3,)), ("SELECT count(*) FROM a x, k f WHERE f.k = x.n", (3,)),
+                           ("SELECT count(*) FROM a WHERE v IS DISTINCT FROM n", (1,)), ("WITH a AS (SELECT 1 AS q) SELECT * FROM a", (1,)), ("SELECT max(k) FROM k;  -- no more\n", (3,)),
+                           ("SELECT 'FROM a', k FROM k /* FROM a */ LIMIT 1", ("FROM a", 1)), ("SELECT a.k FROM k AS a WHERE k = 2", (2,)), ("SELECT * FROM k WHERE k = 2", (2,))):
+        same(tessera.sql(text).fetchone(), expected, text)
+    same(tessera.sql("SELECT * FROM frame").fetchall(), [("u", 1, "x"), ("u", 2, "y")], "an index may say things twice")
+    same(tessera.sql("SELECT * FROM frame").columns, ["index", "a", "b"], "the number of the row is no column of the DataFrame's")
+    same(tessera.sql("SELECT count(*) FROM K", k=k).fetchone(), (3,), "names of keywords have no case")
+    same(tessera.sql('SELECT 1 AS "x:1", 2 AS a, 3 AS a, 4 AS a').columns, ["x:1", "a", "a", "a"], "two columns of one name")
+    fails(tessera.Error, "duplicate WITH table name: a", lambda: tessera.sql("WITH a AS (SELECT 1) SELECT * FROM a", a=a))
+    tessera.create("lone", k)
+    fails(tessera.Error, "FROM './lone'", lambda: tessera.sql("SELECT * FROM lone"))
+    fails(tessera.Error, "say k=k", lambda: tessera.sql("SELECT * FROM k"))
+    fails(TypeError, "unexpected keyword argument 'memory_mb'", lambda: tessera.sql("SELECT 1", memory_mb=3))
+    fails(TypeError, "make a DataFrame of it", lambda: tessera.sql("SELECT * FROM t", t=[1, 2]))
+    fails(TypeError, "t=t.collect()", lambda: tessera.sql("SELECT * FROM t", t=pl.DataFrame({"a": [1]}).lazy()))
+    db = sqlite3.connect(":memory:")
+    inside = tessera.create("db:inside", k, connection=db)
+    fails(tessera.Unsupported, "the Array t is db:inside of another connection", lambda: tessera.sql("SELECT * FROM t", t=inside))
+    hostile = tessera.create("it's \"here\";--", k)
+    same(tessera.sql("SELECT count(*) FROM hostile").fetchone(), (3,), "a path with quotes in it")
+    same(tessera.sql("SELECT count(*) FROM './it''s \"here\";--'").fetchone(), (3,), "the same in the text")
+    same(hostile.max("k"), 3, "and for one number")
+
+
+def test_parameters():
+    for value, expected in ((datetime.date(2024, 1, 2), "2024-01-02"), (datetime.datetime(2024, 1, 2), "2024-01-02T00:00:00"), (pd.Timestamp("2024-01-02", tz="Europe/Zurich"), "2024-01-01T23:00:00"),
+                            (np.datetime64("2024-01-02"), "2024-01-02"), (pd.NA, None), (pd.NaT, None), (np.float32(2), 2.0), (np.int64(2), 2), (np.bool_(True), 1), (np.str_("x"), "x"),
+                            (decimal.Decimal("1.5"), 1.5), (bytearray(b"x"), b"x"), (2 ** 63 - 1, 2 ** 63 - 1)):
+        for columnar in ("auto", "never"):
+            same(tessera.sql("SELECT ?", [value], columnar=columnar).fetchone(), (expected,), f"{value!r}, {columnar}")
+            same(tessera.sql("SELECT :v, ':w' -- :x", {"v": value}, columnar=columnar).fetchone(), (expected, ":w"), f"{value!r} by name, {columnar}")
+    same(tessera.sql("SELECT ?1 AS a", [5], columnar="never").arrow().to_pylist(), [{"a": 5}], "a stream with parameters")
+    for values in ([[1, 2]], [np.array([1, 2])], [{}]):
+        fails(TypeError, "a parameter is one value", lambda: tessera.sql("SELECT ?", values))
+    fails(TypeError, "say params=['abc']", lambda: tessera.sql("SELECT ?", "abc"))
+    fails(ValueError, "params has no values", lambda: tessera.sql("SELECT ?"))
+    fails(ValueError, "params is a dict", lambda: tessera.sql("SELECT ?", {"a": 1}))
+    fails(tessera.Error, "2 parameters, 1 value", lambda: tessera.sql("SELECT ?, ?", [1]))
+    days = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"]), "v": [1, 2]})
+    same(tessera.sql("SELECT v FROM days WHERE day > ?", [pd.Timestamp("2024-01-01")]).fetchall(), [(2,)], "a date beside a column of dates")
+
+
+ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c"
+
+
+def test_interrupts():
+    """Ctrl-C ends whatever runs on a connection of the module's."""
+    for get in (lambda r: r.fetchall(), lambda r: r.df(), lambda r: r.pl(), repr):
+        result, timer = tessera.sql(ENDLESS), threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        fails(KeyboardInterrupt, "", lambda: get(result))
+        timer.join()
+
+
+def test_threads():
+    """Threads may share a Result, and it outlives the thread that made it."""
+    a = cube()
+    result, made, wrong = tessera.sql("SELECT x, sum(n) FROM a GROUP BY x"), [], []
+    expected = result.fetchall()
+
+    def read():
+        for _ in range(20):
+            if result.fetchall() != expected or len(result.df()) != len(expected):
+                wrong.append(1)
+
+    def make():
+        made.append(tessera.sql("SELECT x, sum(n) FROM a GROUP BY x", a=a))
+    threads = [threading.Thread(target=read) for _ in range(3)] + [threading.Thread(target=make) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    read()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    same(([r.fetchall() for r in made], wrong), ([expected] * 6, []), "threads")
+    one, other = iter(result), iter(result)
+    same([next(one) == next(other) for _ in expected], [True] * len(expected), "two loops at once")
+    rows = iter(tessera.sql("SELECT n FROM a", a=a))
+    next(rows)
+    gc.collect()
+    same(len(list(rows)), 59, "a loop keeps its Result")
+
+
+def test_without_libraries():
+    """df() needs no pyarrow, and what needs a library says its name."""
+    code = ("import sys; sys.modules['pyarrow'] = sys.modules['polars'] = None\n"
+            "import tessera; r = tessera.sql('SELECT 1 AS a, NULL AS b UNION ALL SELECT NULL, 2')\n"
+            "print(r.df()['a'].tolist(), list(r.df().columns))\n"
+            "for get in (r.arrow, r.pl):\n    try: get()\n    except ImportError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    same(done.stdout, "[1.0, nan] ['a', 'b']\nthis needs pyarrow: pip install pyarrow\nthis needs polars: pip install polars\n", done.stderr)
+
+
+def test_show():
+    many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 100000) SELECT i FROM c"
+    same(len(tessera.sql(many)._table(100000).splitlines()), 100002, "many rows")
+    text = tessera.sql("SELECT 'a\nb' AS x, ? AS y, x'0011' AS b, 123456789.5 AS e", ["z" * 500])._table(1).splitlines()
+    assert len(text) == 3 and len(text[2]) < 120 and "a b" in text[2] and "<2 bytes>" in text[2] and "123456789.5" in text[2], text
+    same(tessera.sql("SELECT 1 AS a").columns, tessera.sql("SELECT 1 AS a WHERE 0")._table(3).splitlines()[:1], "no rows")
 
 
 def test_results():
@@ -140,6 +269,7 @@ def test_results():
     fails(tessera.Denied, "run this with connection.execute: 'DELETE FROM x'", lambda: tessera.sql("DELETE FROM x"))
     fails(tessera.Error, "one statement only", lambda: tessera.sql("SELECT 1; SELECT 2"))
     fails(TypeError, "not int", lambda: tessera.sql(3))
+    fails(ValueError, "a SELECT, WITH or VALUES is wanted, not 'SELEC 1'", lambda: tessera.sql("SELEC 1"))
     fails(ValueError, "columnar", lambda: tessera.sql("SELECT 1", columnar="maybe"))
     same(tessera.sql("SELECT 1 AS a, 2 AS a, x'00', NULL, 1.5").fetchall(), [(1, 2, b"\0", None, 1.5)], "values of each type")
     same(tessera.sql("VALUES (1), (2)").fetchall(), [(1,), (2,)], "VALUES")
@@ -159,8 +289,8 @@ def test_parameters_are_values():
         same(tessera.sql("SELECT ?", [given]).fetchall(), [(expected,)], repr(given))
         same(tessera.sql("SELECT :a", {"a": given}).fetchall(), [(expected,)], repr(given))
     for given in (object(), [1, 2], {"a": 1}, {1}, pd.DataFrame({"a": [1]}), len, int):
-        fails(TypeError, "is no value of a parameter", lambda given=given: tessera.sql("SELECT ?", [given]))
-        fails(TypeError, "is no value of a parameter", lambda given=given: tessera.sql("SELECT :a", {"a": given}))
+        fails(TypeError, "a parameter is one value", lambda given=given: tessera.sql("SELECT ?", [given]))
+        fails(TypeError, "a parameter is one value", lambda given=given: tessera.sql("SELECT :a", {"a": given}))
 
 
 def test_apsw():
@@ -203,6 +333,12 @@ def test_command():
     for words, says in ((("info", "nowhere"), "nowhere"), (("ls", "nowhere"), "nowhere"), (("sql", "SELECT"), ""), (("sql", "DELETE FROM x"), "reads"), (("sql", "SELECT 1", "-p", "x"), "NAME=VALUE")):
         told = command(*words, status=2)
         assert told.count("\n") == 1 and told.startswith("tessera: ") and says in told, told
+    same(command("head", "cube", "-n", "2", "--json", "--limit", "1").count("\n"), 1, "options behind the verb")
+    tessera.sql("SELECT tessera_create_group('group')").fetchall()
+    tessera.create("group/one", whole, dimensions=["t", "y", "x"])
+    tessera.sql("SELECT tessera_add_member('group', 'group/one')").fetchall()
+    assert "group/one,dense array,60," in command("info", "group") and command("--version").startswith("tessera "), command("info", "group")
+    same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
     assert "usage" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None
 

@@ -58,6 +58,8 @@ _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments o
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
 _kept = []                      # (process, connection): all of this module, as a stream may outlive the thread that made it
+_locks = {}                     # id of a connection of this module: its lock
+_users = weakref.WeakSet()      # Results, which keep the connection of the thread that made them
 _IDLE = 2                       # so many of a name stay open; the others are closed as soon as nobody reads their streams
 _scopes = {}                    # scope of tessera_configure: its options, for all connections of this module
 _lock = threading.RLock()
@@ -67,6 +69,7 @@ _thread = threading.local()     # .connections: those of this thread
 def _after_fork():   # another thread of the parent may have held the lock
     global _lock
     _lock = threading.RLock()
+    _locks.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -76,6 +79,36 @@ if hasattr(os, "register_at_fork"):
 def _go_on():
     """SQLite calls it during long work. So Python runs the handlers of signals, and Ctrl-C ends the work."""
     return 0
+
+
+@contextlib.contextmanager
+def working(connection, own, path=None, steps=20):
+    """Errors inside become those of this module. own: the connection is this module's, so that Ctrl-C ends the work; steps: of SQLite, between two looks.
+
+    Threads that share a Result take turns: SQLite's lock and Python's, which the handler needs, would otherwise wait for each other.
+    """
+    if not own:
+        with plain_errors(path):
+            yield
+        return
+    with _turns(connection):
+        heeds = threading.current_thread() is threading.main_thread()   # Python runs the handlers of signals in no other
+        try:
+            with plain_errors(path):
+                if heeds:
+                    connection.set_progress_handler(_go_on, steps)
+                yield
+        except Interrupted as e:   # nobody else interrupts it: what the handler of a signal raised is lost in SQLite
+            raise KeyboardInterrupt from e
+        finally:
+            if heeds:
+                connection.set_progress_handler(None, steps)
+
+
+def _turns(connection):
+    """Returns the lock of a connection of this module."""
+    with _lock:
+        return _locks.setdefault(id(connection), threading.RLock())
 
 
 class _Connections(dict):
@@ -106,9 +139,10 @@ def _leave(name, connection):
         idle = _idle.setdefault(name, [])
         idle.append(connection)
         for one in idle[:-_IDLE]:
-            if not sql.rows(one, "SELECT tessera_stream()")[0][0]:
+            if not sql.rows(one, "SELECT tessera_stream()")[0][0] and not any(user._connection is one for user in _users):
                 idle.remove(one)
                 _kept.remove((name[0], one))
+                _locks.pop(id(one), None)
                 one.close()
                 with contextlib.suppress(AttributeError, OSError, TypeError):   # glibc keeps what the ended thread has freed
                     ctypes.CDLL(None).malloc_trim(0)
@@ -346,10 +380,10 @@ class Stream:
 
 
 class _Rows(Stream):
-    def __init__(self, connection, select, options):
+    def __init__(self, connection, select, options, values=()):
         self._functions = _functions(connection)   # the rows outlive the connection, once the SELECT has run
         with plain_errors(None):
-            token = sql.rows(connection, "SELECT tessera_rows(?, ?)", (select, json.dumps(options, default=_plain)))[0][0]
+            token = sql.rows(connection, f"SELECT tessera_rows(?, ?{', ?' * len(values)})", (select, json.dumps(options, default=_plain), *values))[0][0]
         self._first = self._functions.take_new(token.encode())
         weakref.finalize(self, self._functions.free_stream, self._first)
 
@@ -390,19 +424,9 @@ class Array(Stream):
         return self._connection or _connect(self._state.get("database"))
 
     def _rows(self, statement, *values):
-        connection, own = self.connection, self._connection is None
-        try:
-            with plain_errors(self.path):
-                if own:
-                    connection.set_progress_handler(_go_on, 20)
-                return sql.rows(connection, statement, values)
-        except Interrupted as e:
-            if own:   # nobody else interrupts it: what the handler of a signal raised is lost in SQLite
-                raise KeyboardInterrupt from e
-            raise
-        finally:
-            if own:
-                connection.set_progress_handler(None, 20)
+        connection = self.connection
+        with working(connection, self._connection is None, self.path):
+            return sql.rows(connection, statement, values)
 
     def _do(self, statement, *values):
         """The same for functions that take no key: they find it in the connection. A connection of this module forgets it afterwards. Tables in a
@@ -924,7 +948,7 @@ class Array(Stream):
     def _calculate(self, *expressions):
         from .results import as_table
         connection = self.connection
-        with as_table(self, connection) as (table, condition), plain_errors(self.path):
+        with as_table(self, connection) as (table, condition), working(connection, self._connection is None, self.path, 1000):
             text = sql.rows(connection, "SELECT tessera_sql(?)", (f"SELECT {', '.join(expressions)} FROM {table} WHERE {condition}",))[0][0]
             found = sql.rows(connection, text)[0]
         return found[0] if len(found) == 1 else found

@@ -49,7 +49,7 @@ def _part(array):
 def _next(array, rows):
     """A line that shows what one may do with it."""
     attribute = next((name for role, name, *_ in rows if role == "attribute"), None)
-    dim = next((name for role, name, *_ in rows if role in ("label", "dimension")), None)
+    dim = next((name for wanted in ("label", "dimension") for role, name, *_ in rows if role == wanted), None)
     reads = f'a["{attribute}"].numpy()' if array.kind == "dense" and attribute else "a.to_pandas()"
     return f'{reads}   a.sel({dim}=(low, high))   tessera.sql("SELECT ... FROM a")' if dim and dim.isidentifier() else reads
 

@@ -108,9 +108,17 @@ def _info(args):
     if args.ddl:
         print(_rows(connection, "SELECT tessera_ddl(?)", (args.path,))[0][0])
         return 0
+    from .arrays import exists
     from .arrays import open as open_array
     from .cards import card
-    array = open_array(args.path, connection=connection)
+    from .errors import NotFound
+    try:
+        array = open_array(args.path, connection=connection)
+    except NotFound:
+        if exists(connection, args.path) != "a group":
+            raise
+        args.recursive = True   # of a group, the arrays in it
+        return _ls(args)
     print(card(array).rpartition("\n")[0])   # its last line is for Python
     facts = array._about("format_version, capacity, cell_order, tile_order, duplicates", "tessera_array")[0]
     print(f"  format {facts[0]}, {facts[2]}-major cells, {facts[3]}-major tiles" + (f", capacity {facts[1]}" if array.kind == "sparse" else "") + (", duplicates" if facts[4] else ""))
@@ -137,8 +145,11 @@ def _sql(args):
     if args.explain:
         result.explain()
     elif args.arrow:
-        import pyarrow
-        import pyarrow.ipc
+        try:
+            import pyarrow
+            import pyarrow.ipc
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("--arrow needs pyarrow: pip install pyarrow") from None
         reader = pyarrow.RecordBatchReader.from_stream(result)
         with pyarrow.OSFile(args.arrow, "wb") as file, pyarrow.ipc.new_file(file, reader.schema) as out:
             for batch in reader:
@@ -208,16 +219,24 @@ def _shell(args):
 
 # ---- The command ---------------------------------------------------------------------------------------------------------
 
-def _parser():
-    parser = argparse.ArgumentParser("tessera", description="Arrays of TileDB's format as SQL tables.")
+def _add_output(parser, default):
+    """Adds the options of output, which may stand before the verb and behind it."""
     forms = parser.add_mutually_exclusive_group()
     for form in ("json", "csv", "box", "markdown"):
-        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, help=f"print rows as {form}")
-    parser.add_argument("--limit", type=int, help="print at most so many rows")
+        forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, default=default, help=f"print rows as {form}")
+    parser.add_argument("--limit", type=int, metavar="N", default=default, help="print at most N rows")
+
+
+def _parser():
+    from . import __version__
+    parser = argparse.ArgumentParser("tessera", description="Arrays of TileDB's format as SQL tables.")
+    parser.add_argument("--version", action="version", version=f"tessera {__version__}")
+    _add_output(parser, None)
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     def verb(name, run, says, *arguments):
         made = verbs.add_parser(name, help=says, description=says)
+        _add_output(made, argparse.SUPPRESS)
         for words, options in arguments:
             made.add_argument(*words, **options)
         made.set_defaults(run=run)
@@ -250,8 +269,11 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:   # `tessera sql ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Error, OSError, ValueError, TypeError, KeyError, ImportError) as e:
-        print(f"tessera: {' '.join(str(e).split())}", file=sys.stderr)
+    except Exception as e:
+        if not isinstance(e, (Error, OSError, ValueError, TypeError, KeyError, ImportError)) and type(e).__module__ not in ("sqlite3", "apsw"):
+            raise
+        text = e.args[0] if isinstance(e, KeyError) and e.args else str(e)   # a KeyError quotes its message
+        print(f"tessera: {' '.join(str(text).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -7,31 +7,15 @@ import itertools
 
 import numpy
 
+from .structures import GET as _GET
+from .structures import RELEASE_ARRAY as _RELEASE_ARRAY
+from .structures import RELEASE_SCHEMA as _RELEASE_SCHEMA
+from .structures import ArrowArray as _Array
+from .structures import ArrowSchema as _Schema
+from .structures import ArrowStream as _Stream
+
 __all__ = ["given_stream", "object_type", "of_frame"]
 
-
-class _Schema(ctypes.Structure):
-    pass
-
-
-class _Array(ctypes.Structure):
-    pass
-
-
-class _Stream(ctypes.Structure):
-    pass
-
-
-_GET = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.c_void_p)
-_RELEASE_SCHEMA, _RELEASE_ARRAY = (ctypes.CFUNCTYPE(None, ctypes.POINTER(kind)) for kind in (_Schema, _Array))
-_Schema._fields_ = [("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p), ("flags", ctypes.c_int64),
-                    ("n_children", ctypes.c_int64), ("children", ctypes.POINTER(ctypes.POINTER(_Schema))), ("dictionary", ctypes.POINTER(_Schema)),
-                    ("release", _RELEASE_SCHEMA), ("private_data", ctypes.c_void_p)]
-_Array._fields_ = [("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64), ("n_buffers", ctypes.c_int64),
-                   ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)), ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
-                   ("dictionary", ctypes.POINTER(_Array)), ("release", _RELEASE_ARRAY), ("private_data", ctypes.c_void_p)]
-_Stream._fields_ = [("get_schema", _GET), ("get_next", _GET), ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Stream))),
-                    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))), ("private_data", ctypes.c_void_p)]
 
 _numbers = itertools.count(1)
 _alive = {}   # what the streams that nobody has released hold, by private_data

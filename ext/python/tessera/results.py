@@ -1,29 +1,33 @@
 """tessera.sql(): a SELECT whose parts over arrays run over columns, and its rows in the forms that programs want.
 
 tessera_sql (C) rewrites the text. This module finds what a name in FROM means if the database does not know it: what the call was given by keyword, or a
-variable of the caller. Such a source goes in front of the text as a CTE; an Array becomes a table of temp, everything else an array in temp.
+variable of the caller. An Array becomes a table of temp, everything else an array in temp, and the table takes the name's place in FROM, with the name as its
+alias: so a SELECT from a variable is one from a table, which runs over columns wherever a table does.
 """
 from __future__ import annotations
 
 import contextlib
 import html
+import importlib
+import itertools
 import numbers
 import os
 import re
 import sys
-import uuid
 import weakref
 from typing import Any, Iterator
 
 from . import statements
-from .arrays import Array, Stream, _connect, _functions, _plain, is_missing, rows
-from .errors import Denied, Error, Unsupported, plain_errors
+from .arrays import Array, Stream, _connect, _functions, _plain, _Rows, _users, is_missing, working
+from .errors import Denied, Unsupported, plain_errors
+from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
 
 _MISSING = re.compile(r"no such table: (.+)|no table and no array is called '(.+)'", re.DOTALL)
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH(?:\s+RECURSIVE)?|VALUES)\b", re.IGNORECASE | re.DOTALL)
 _SOURCES = 32   # in one text at most
+_numbers = itertools.count(1)   # of the tables that sources become
 
 
 # ---- Sources -------------------------------------------------------------------------------------------------------------
@@ -57,9 +61,14 @@ def _conditions(array):
             yield f"{statements.name(name)} {op.upper()} {'NULL' if value is None else literal(value)}"
 
 
+def _table_name(name):
+    """Returns a table of temp for a source, which no program and no other source has: `frame@7` for `frame`, as explain() and messages show it."""
+    return f"{name}@{next(_numbers)}"
+
+
 @contextlib.contextmanager
-def as_table(array, connection):
-    """Gives an Array a name in FROM of `connection`, as long as the context lasts: yields it, and the condition that its box and where() are."""
+def as_table(array, connection, name="array"):
+    """Makes an Array a table of `connection`, as long as the context lasts: yields it as FROM has it, and the condition that its box and where() are."""
     times = [array._options.get("as_of", array._state.get("as_of")), array._options.get("since")]
     condition = " AND ".join(_conditions(array)) or "1"
     if array.path.startswith("db:") and array._connection is connection:
@@ -72,15 +81,15 @@ def as_table(array, connection):
     if "key" in array._state:
         raise Unsupported(f"array {array.path} was opened with a key in memory: open it with key_file=, so that SQL can read it")
     if array.path.startswith("db:"):
-        raise Unsupported(f"array {array.path} lies in another database than the connection's")
-    name = f"temp.{statements.name('tessera_' + uuid.uuid4().hex)}"
+        raise Unsupported(f"the Array {name} is {array.path} of another connection: say connection=, the one that it was opened with")
+    table = statements.name("temp", _table_name(name))
     with plain_errors(array.path):
-        statements.rows(connection, f"CREATE VIRTUAL TABLE {name} USING tessera({', '.join(options)})")
+        statements.rows(connection, f"CREATE VIRTUAL TABLE {table} USING tessera({', '.join(options)})")
     try:
-        yield name, condition
+        yield table, condition
     finally:
         with contextlib.suppress(Exception):   # a statement is reading it; the connection drops it when it is closed
-            statements.rows(connection, f"DROP TABLE {name}")
+            statements.rows(connection, f"DROP TABLE {table}")
 
 
 def _columns_of(array):
@@ -91,22 +100,25 @@ def _columns_of(array):
 
 @contextlib.contextmanager
 def _copied(name, value, connection):
-    """Makes an array in temp of a DataFrame or whatever else create() takes, as long as the context lasts."""
+    """Makes an array in temp of a DataFrame or whatever else create() takes, as long as the context lasts: yields it as FROM has it, and the names of its
+    columns if the array has one more: the number of the row, its dimension."""
     from .making import create
-    table = "tessera_" + uuid.uuid4().hex
-    kind = type(value)
-    given = value.to_dataset(name=value.name or "value") if kind.__module__.startswith("xarray") and hasattr(value, "to_dataset") else value
-    create(f"db:temp.{table}", given, connection=connection)
+    table = statements.name("temp", _table_name(name))
+    if type(value).__module__.startswith("xarray"):
+        value = value.to_dataset(name=value.name or "value")
+    elif type(value).__module__.startswith("pandas") and (type(value.index).__name__ != "RangeIndex" or value.index.name is not None):
+        value = value.reset_index()   # an index may have gaps and say things twice, which dimensions must not
+    made = create(f"db:{table}", value, connection=connection)
     try:
-        yield f"temp.{statements.name(table)}"
+        yield table, made.attributes if isinstance(made, Array) and made.dims == ("row",) else None
     finally:
         with contextlib.suppress(Exception):
-            statements.rows(connection, f"DROP TABLE temp.{statements.name(table)}")
+            statements.rows(connection, f"DROP TABLE {table}")
 
 
 def _is_source(value):
     module = type(value).__module__.partition(".")[0]
-    return isinstance(value, Stream) or hasattr(value, "__arrow_c_stream__") or module in ("pandas", "xarray", "polars") and hasattr(value, "shape")
+    return isinstance(value, Stream) or hasattr(value, "__arrow_c_stream__") or module in ("pandas", "xarray") and hasattr(value, "shape")
 
 
 # ---- The result ----------------------------------------------------------------------------------------------------------
@@ -117,16 +129,22 @@ class Result(Stream):
         tessera.sql("SELECT month, avg(temp) FROM 'cube' GROUP BY 1").df()
     """
 
-    def __init__(self, connection, text, params, columnar):
-        self._connection, self._text, self._params, self._columnar, self._arrow = connection, text, params, columnar, None
+    def __init__(self, connection, own, text, params, columnar):
+        self._connection, self._own, self._text, self._params, self._columnar, self._arrow = connection, own, text, params, columnar, None
         self._values = _in_order(text, params)   # as tessera_sql wants them, which writes them into the text
-        self.columns = [re.sub(r":\d+$", "", name) for name in self._described(self.sql)]
+        self.columns = []
+        for name in self._described(self.sql):   # inside a subquery SQLite calls a second column `v` `v:1`
+            first = re.sub(r":\d+$", "", name)
+            self.columns.append(first if first in self.columns else name)
+
+    def _working(self):
+        return working(self._connection, self._own, steps=1000)
 
     def _described(self, text):
         """The names of the columns of a SELECT, without a row of it."""
         cursor, found = self._connection.cursor(), []
         try:
-            with plain_errors(None):
+            with self._working():
                 if not hasattr(cursor, "setexectrace"):
                     return [column[0] for column in cursor.execute(f"SELECT * FROM ({text}\n) LIMIT 0", self._bound()).description]
                 import apsw   # it describes a statement before its first step, and not after the last one
@@ -143,12 +161,12 @@ class Result(Stream):
 
     def _bound(self):
         """What is still to be bound when the statement runs."""
-        return self._params if self._columnar == "never" else ()
+        return self._values if self._columnar == "never" else ()
 
     def _ask(self, statement):
         """Returns the rows of a statement about the text and its values, which stand for the marks."""
         marks = ", ".join("?" * (1 + len(self._values)))
-        with plain_errors(None):
+        with self._working():
             return statements.rows(self._connection, statement.replace("(?)", f"({marks})"), (self._text, *self._values))
 
     @property
@@ -156,24 +174,28 @@ class Result(Stream):
         """The statement that runs: the text, in which parts over arrays are tables of their own."""
         return self._text if self._columnar == "never" else self._ask("SELECT tessera_sql(?)")[0][0]
 
-    def _run(self):
-        """Returns a cursor that runs the statement."""
-        cursor = self._connection.cursor()
+    def _chunks(self, sizes):
+        """Runs the statement, and yields lists of so many rows, until there are no more."""
+        text, cursor = self.sql, self._connection.cursor()
         if hasattr(cursor, "row_factory"):
             cursor.row_factory = None
-        with plain_errors(None):
-            cursor.execute(self.sql, self._bound())
-        return cursor
+        elif hasattr(cursor, "setrowtrace"):
+            cursor.setrowtrace(None)
+        try:
+            with self._working():
+                cursor.execute(text, self._bound())
+            for size in sizes:
+                with self._working():
+                    found = list(itertools.islice(cursor, size))
+                yield found
+                if len(found) < size:
+                    return
+        finally:
+            cursor.close()
 
     def __iter__(self) -> Iterator[tuple]:
         """Runs the statement, and gives its rows one after the other."""
-        cursor = self._run()
-        while True:
-            with plain_errors(None):
-                row = next(cursor, None)
-            if row is None:
-                return
-            yield tuple(row)
+        return itertools.chain.from_iterable(self._chunks(min(2 ** n, 1024) for n in itertools.count()))
 
     def fetchall(self) -> list[tuple]:
         """Runs the statement, and returns all rows as tuples."""
@@ -181,32 +203,39 @@ class Result(Stream):
 
     def fetchone(self) -> tuple | None:
         """Runs the statement, and returns the first row; None if there is none."""
-        return next(iter(self), None)
+        return next(iter(self.fetchmany(1)), None)
 
     def fetchmany(self, n: int) -> list[tuple]:
         """Runs the statement, and returns the first n rows."""
-        return [row for _, row in zip(range(n), self)]
+        with contextlib.closing(self._chunks([n])) as chunks:
+            return next(chunks)
 
     def _stream(self):
+        """Returns a stream of the rows. The statement runs here, so that its errors are those of this module, and Ctrl-C ends it."""
         if self._arrow is None:
-            if self._bound():
-                raise Unsupported("columnar='never' has no Arrow stream of a text with parameters: leave columnar out, or write the values into the text")
-            self._arrow = rows(self._connection, self.sql)
+            made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
+            with self._working():
+                run_stream(made._first)
+            self._arrow = made
         return self._arrow._stream()
 
     def arrow(self) -> Any:
         """A pyarrow.Table."""
-        import pyarrow
-        return pyarrow.table(self)
+        return _library("pyarrow").table(self)
 
     def df(self) -> Any:
-        """A DataFrame of pandas."""
-        return to_pandas(self)
+        """A DataFrame of pandas. Without pyarrow it is made of the rows, which takes longer."""
+        try:
+            return to_pandas(self)
+        except ModuleNotFoundError as e:
+            if e.name != "pyarrow":
+                raise
+            import pandas
+            return pandas.DataFrame.from_records(self.fetchall(), columns=self.columns)
 
     def pl(self) -> Any:
         """A DataFrame of polars."""
-        import polars
-        return polars.DataFrame(self)
+        return _library("polars").DataFrame(self)
 
     def numpy(self, column: str | None = None) -> Any:
         """The values of a column as an ndarray; without a name those of the only one, or a dict of all."""
@@ -219,8 +248,9 @@ class Result(Stream):
         """Prints how each SELECT of the text is evaluated, over columns or by rows and why, and SQLite's plan of the rest."""
         for part, text, evaluated, detail in self._ask("SELECT part, text, evaluated, detail FROM tessera_explain(?)"):
             print(f"{part}. {evaluated}: {detail}\n   {' '.join(text.split())}")
-        with plain_errors(None):
-            for *_, detail in statements.rows(self._connection, f"EXPLAIN QUERY PLAN {self.sql}", self._bound()):
+        text = self.sql
+        with self._working():
+            for *_, detail in statements.rows(self._connection, f"EXPLAIN QUERY PLAN {text}", self._bound()):
                 print(f"   {detail}")
 
     def show(self, limit: int = 20) -> None:
@@ -229,7 +259,7 @@ class Result(Stream):
 
     def _table(self, limit):
         found = self.fetchmany(limit + 1)
-        cells = [self.columns] + [["NULL" if v is None else f"{v:.6g}" if isinstance(v, float) else f"<{len(v)} bytes>" if isinstance(v, bytes) else str(v) for v in row] for row in found[:limit]]
+        cells = [list(map(_shown, row)) for row in ([*self.columns], *found[:limit])]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
         right = [all(isinstance(row[i], (int, float, type(None))) for row in found) for i in range(len(self.columns))]
         lines = ["  ".join(cell.rjust(width) if number else cell.ljust(width) for cell, width, number in zip(row, widths, right)).rstrip() for row in cells]
@@ -242,8 +272,25 @@ class Result(Stream):
     def _repr_html_(self):
         found = self.fetchmany(11)
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{'NULL' if v is None else html.escape(str(v))}</td>" for v in row) + "</tr>" for row in found[:10])
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(_shown(v))}</td>" for v in row) + "</tr>" for row in found[:10])
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" + ("<p>...</p>" if len(found) > 10 else "")
+
+
+def _shown(value, width=80):
+    """A value as show() prints it: on one line, and not longer than a terminal is wide."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    text = f"{value:.10g}" if isinstance(value, float) else " ".join(str(value)[:10 * width].split("\n"))
+    return text if len(text) <= width else text[:width - 3] + "..."
+
+
+def _library(name):
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as e:
+        raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
 
 
 def to_pandas(stream):
@@ -252,62 +299,145 @@ def to_pandas(stream):
     if hasattr(pandas.DataFrame, "from_arrow"):
         with contextlib.suppress(ImportError):   # it needs pyarrow for some types
             return pandas.DataFrame.from_arrow(stream)
-    try:
-        import pyarrow
-    except ImportError as e:
-        raise ModuleNotFoundError("a DataFrame of pandas needs pyarrow: pip install pyarrow", name="pyarrow") from e
-    return pyarrow.table(stream).to_pandas()
+    return _library("pyarrow").table(stream).to_pandas()
 
 
 # ---- sql() ---------------------------------------------------------------------------------------------------------------
 
-def _check_text(query):
+_OTHERS = frozenset("ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP END EXPLAIN INSERT PRAGMA REINDEX RELEASE REPLACE ROLLBACK SAVEPOINT UPDATE VACUUM".split())
+
+
+def _checked(query):
+    """Returns the text of a SELECT without the semicolon at its end."""
     if not isinstance(query, str):
         raise TypeError(f"a SELECT is text, not {type(query).__name__}")
-    found = _READS.match(query)
-    if not found:
-        raise Denied(f"tessera.sql reads: run this with connection.execute: {' '.join(query.split())[:60]!r}")
-    return found
+    words = _words(query)
+    shown = repr(" ".join(query.split())[:60])
+    if words and words[0][2] in _OTHERS:
+        raise Denied(f"tessera.sql reads: run this with connection.execute: {shown}")
+    if not _READS.match(query):
+        raise ValueError(f"a SELECT, WITH or VALUES is wanted, not {shown}")
+    last = next((place for place in range(len(words), 0, -1) if words[place - 1][2] != ";"), 0)
+    return query[:words[last][0]] if last < len(words) else query
 
 
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|([:@$]\w+)", re.DOTALL)
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|(?P<name>[:@$]\w+)|(?P<mark>\?\d*)", re.DOTALL)
 
 
 def _in_order(text, params):
     """Returns the values of parameters as a sequence, by the number that SQLite gives each name: that of its first place in the text."""
+    if isinstance(params, (str, bytes)) or not hasattr(params, "__iter__"):
+        raise TypeError(f"params is a list of values, or a dict for names, not a {type(params).__name__}: say params=[{params!r}]")
+    tokens = [found for found in _TOKEN.finditer(text) if found.lastgroup]
     if not isinstance(params, dict):
-        return params
-    names = dict.fromkeys(found[1] for found in _TOKEN.finditer(text) if found[1])
+        values = tuple(map(_value, params))
+        if tokens and not values:
+            raise ValueError(f"the text has parameters, {tokens[0][0]} is one, and params has no values")
+        return values
+    if any(found.lastgroup == "mark" for found in tokens):
+        raise ValueError("params is a dict, and the text has ?: give a list, or names such as :least in the text")
+    names = dict.fromkeys(found[0] for found in tokens)
     missing = [name for name in names if name[1:] not in params and name not in params]
     if missing:
         raise KeyError(f"there is no value for {', '.join(missing)}")
     return tuple(_value(params[name[1:] if name[1:] in params else name]) for name in names)
 
 
-_TEXTS = (numbers.Number, uuid.UUID, os.PathLike)   # whose str() is what they are
+_TEXTS = (uuid.UUID, os.PathLike)   # whose str() is what they are
 
 
 def _value(value):
-    """Returns the value of a parameter as SQLite has it."""
+    """Returns a parameter as SQLite takes it: dates as text, scalars of numpy as numbers, and NULL for what pandas has instead of None."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (int, float, str, bytes, type(None))):
         return value
-    dated = hasattr(value, "isoformat") or type(value).__name__ in ("datetime64", "timedelta", "Timedelta", "timedelta64")
-    if not dated and not hasattr(value, "item") and not isinstance(value, _TEXTS) and not is_missing(value):
-        raise TypeError(f"a {type(value).__name__} is no value of a parameter: expected a number, text, bytes, a date or a time")
+    if is_missing(value):
+        return None
+    if isinstance(value, _TEXTS):
+        return str(value)
+    if isinstance(value, numbers.Number) and not hasattr(value, "item"):   # a Decimal or Fraction
+        return float(value)
+    if getattr(value, "ndim", 0) or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
+        raise TypeError(f"a parameter is one value, a number, text, bytes, date or None, not a {type(value).__name__}")
     return _plain(value)
 
 
+_WORD = re.compile(r"(?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|$))|(?P<name>\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])|(?P<bare>[^\W\d][\w$]*)|(?P<other>'(?:[^']|'')*'|\d[\w.]*|.)",
+                   re.DOTALL)
+_AFTER_TABLE = frozenset("CROSS EXCEPT FULL GROUP HAVING INDEXED INNER INTERSECT JOIN LEFT LIMIT NATURAL NOT ON ORDER OUTER RIGHT UNION USING WHERE WINDOW".split())
+_ENDS_FROM = frozenset("EXCEPT GROUP HAVING INTERSECT LIMIT ORDER SELECT UNION VALUES WHERE WINDOW".split())
+
+
+def _words(text):
+    """Returns the words of a statement without blanks and comments: (where it begins, where it ends, the word in capitals, the name that it would be)."""
+    found = []
+    for word in _WORD.finditer(text):
+        kind, said = word.lastgroup, word[0]
+        if kind != "blank":
+            name = said if kind == "bare" else said[1:-1].replace(said[-1] * 2, said[-1]) if kind == "name" else None
+            found.append((word.start(), word.end(), said.upper() if kind != "name" else "", name))
+    return found
+
+
+def _named_tables(text):
+    """Yields (where it begins, where it ends, the name, whether it has an alias, whether it stands after IN) of each table that no schema qualifies."""
+    words, levels, before = _words(text), [[False, False]], ""   # of each bracket: in FROM, and a table is next
+    for place, (start, end, word, name) in enumerate(words):
+        level, (_, _, following, alias) = levels[-1], words[place + 1] if place + 1 < len(words) else (0, 0, "", None)
+        if word == "(":
+            levels.append([level[1], level[1]])   # a join in brackets, or a subquery, whose SELECT ends FROM
+            level[1] = False
+        elif word == ")":
+            if len(levels) > 1:
+                levels.pop()
+        elif word in ("FROM", "JOIN") and before != "DISTINCT":
+            level[:] = True, True
+        elif word == "," and level[0]:
+            level[1] = True
+        elif word in _ENDS_FROM:
+            level[:] = False, False
+        elif level[1] or before == "IN":
+            if name is not None and following not in (".", "("):
+                yield start, end, name, following == "AS" or alias is not None and following not in _AFTER_TABLE, not level[1]
+            level[1] = False
+        before = word
+
+
+def _has_cte(text, name):
+    """Whether the text itself says what the name is: `name AS (...`, also with columns."""
+    said = f"(?:{re.escape(name)}|{re.escape(statements.name(name))})"
+    return re.search(rf"(?:\bWITH|\bRECURSIVE|,)\s*{said}\s*(?:\([^()]*\)\s*)?AS\s*(?:NOT\s+)?(?:MATERIALIZED\s*)?\(", text, re.IGNORECASE)
+
+
+_STAR = re.compile(r"(?:\bSELECT|\bDISTINCT|\bALL|,|\.)\s*\*|\bNATURAL\b", re.IGNORECASE)   # takes the columns as they are, without their names
+
+
+def _in_place(text, name, source, stars):
+    """Puts a source where FROM has its name, and keeps the name as its alias."""
+    made, done = [], 0
+    for start, end, found, has_alias, is_set in _named_tables(text):
+        if found.lower() == name.lower():
+            said = stars if stars and (is_set or _STAR.search(text)) else source
+            made += [text[done:start], f"({said})" if said.startswith("SELECT") else said, "" if has_alias or is_set else f" AS {statements.name(name)}"]
+            done = end
+    return "".join(made) + text[done:]
+
+
 def _with_sources(query, sources):
-    """Puts CTEs in front of a text."""
-    ctes = ", ".join(f"{statements.name(name)} AS ({select})" for name, select in sources.items())
+    """Puts sources into a text: in place of their names, or, where the text has a CTE of that name or names it elsewhere, as CTEs in front of it."""
+    ctes, text = [], query
+    for name, (source, stars, in_front) in sources.items():
+        if in_front or _has_cte(query, name):
+            ctes.append(f"{statements.name(name)} AS ({next(said if said.startswith('SELECT') else f'SELECT * FROM {said}' for said in (stars, source) if said)})")
+        else:
+            text = _in_place(text, name, source, stars)
     if not ctes:
-        return query
-    found = _READS.match(query)
+        return text
+    found = _READS.match(text)
     if not found[1].upper().startswith("WITH"):
-        return f"WITH {ctes} {query}"
-    return f"{query[:found.start(1)]}{found[1]} {ctes}, {query[found.end(1):]}"
+        return f"WITH {', '.join(ctes)} {text}"
+    return f"{text[:found.start(1)]}{found[1]} {', '.join(ctes)}, {text[found.end(1):]}"
 
 
 def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str = "auto", **tables: Any) -> Result:
@@ -322,29 +452,34 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     """
     if columnar not in ("auto", "never", "require"):
         raise ValueError(f"columnar {columnar!r} is none of auto, never, require")
-    _check_text(query)
+    query = _checked(query)
     frame = sys._getframe(1)
-    connection = connection if connection is not None else _connect()
+    own = connection is None
+    connection = _connect() if own else connection
     _functions(connection)
-    if not isinstance(params, dict):
-        params = tuple(map(_value, params))
     life, sources = contextlib.ExitStack(), {}
     try:
         for name, value in tables.items():
-            if re.search(rf"\b{re.escape(name)}\b", query):
+            if re.search(rf"\b{re.escape(name)}\b", query, re.IGNORECASE):
                 _add(sources, life, name, value, connection)
+            elif not isinstance(value, Array) and not _is_source(value):
+                raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, and tables that the text names")
         while True:
             text = _with_sources(query, sources)
             try:
-                result = Result(connection, text, params, columnar)
+                result = Result(connection, own, text, params, columnar)
                 break
-            except Error as e:
+            except Exception as e:   # before Python 3.11 an error of sqlite3 has no code, and is no Error
                 found = _MISSING.search(str(e))
                 name = found and (found[1] or found[2])
-                if not name or name in sources or len(sources) >= _SOURCES:
+                if not name or len(sources) >= _SOURCES or name in sources and sources[name][2]:
                     raise
-                value = tables.get(name, frame.f_locals.get(name, frame.f_globals.get(name)))
+                if name in sources:
+                    sources[name] = *sources[name][:2], True
+                    continue
+                value = frame.f_locals.get(name, frame.f_globals.get(name))
                 if value is None:
+                    _say_where(e, name, frame)
                     raise
                 _add(sources, life, name, value, connection)
         if columnar == "require":
@@ -353,19 +488,38 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         life.close()
         raise
     weakref.finalize(result, life.close)
+    _users.add(result)
     return result
 
 
+def _say_where(error, name, frame):
+    """Adds to an error what else has that name: a path, or a variable of a function further out. Python hands an inner function only what its own code uses."""
+    if os.path.isdir(name):
+        error.args = (f"{error.args[0]}; a path is in quotes and has a slash: FROM {statements.text('./' + name)}", *error.args[1:])
+        return
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if isinstance(frame.f_locals.get(name), Array) or _is_source(frame.f_locals.get(name)):
+            error.args = (f"{error.args[0]}; {frame.f_code.co_name} has such a variable, but the function that calls sql() does not use it: say {name}={name}", *error.args[1:])
+            return
+
+
 def _add(sources, life, name, value, connection):
+    """Makes a source of a value: what FROM has; what it has where `*` or IN takes all columns; and whether it stands in front of the text as a CTE."""
+    stars = None
     if isinstance(value, Array):
-        table, condition = life.enter_context(as_table(value, connection))
-        sources[name] = f"SELECT {_columns_of(value)} FROM {table}" + (f" WHERE {condition}" if condition != "1" else "")
+        table, condition = life.enter_context(as_table(value, connection, name))
+        whole = condition == "1" and "columns" not in value._options
+        made = table if whole else f"SELECT {_columns_of(value)} FROM {table}" + (f" WHERE {condition}" if condition != "1" else "")
     elif isinstance(value, os.PathLike):
-        sources[name] = f"SELECT * FROM {statements.text(os.fspath(value))}"
+        made = statements.text("./" + os.fspath(value) if os.sep not in os.fspath(value) else os.fspath(value))
     elif _is_source(value):
-        sources[name] = f"SELECT * FROM {life.enter_context(_copied(name, value, connection))}"
+        made, columns = life.enter_context(_copied(name, value, connection))
+        stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
-        raise TypeError(f"{name} is a {type(value).__name__}, which is no table")
+        hint = {"Dataset": f"name one of its variables, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
+        raise TypeError(f"{name} is a {type(value).__name__}, which is no table: {hint}")
+    sources[name] = made, stars, False
 
 
 def _require_columns(result):

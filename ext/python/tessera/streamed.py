@@ -5,8 +5,10 @@ import ctypes
 
 import numpy
 
-from .columns import _Array, _Schema, _Stream
 from .errors import Error
+from .structures import ArrowArray as _Array
+from .structures import ArrowSchema as _Schema
+from .structures import ArrowStream as _Stream
 
 __all__ = ["batches"]
 
