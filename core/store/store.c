@@ -681,12 +681,14 @@ int tsr__store_remove_many(tsr_store *store, const char *const *paths, uint64_t 
 
 static int remove_below(tsr_store *store, const char *path, unsigned depth, tsr_error *error) {
   tsr_listing entries;
-  tsr_error one;
-  int rc = tsr__store_remove(store, path, &one); /* removes a link to a directory, not its target */
+  tsr_error unseen;
+  int rc = tsr__store_remove(store, path, &unseen); /* removes a link to a directory, not its target */
   if (rc >= 0 || rc == TSR_NOT_FOUND) return TSR_OK;
   rc = tsr__store_list_any(store, path, &entries, error);
-  if (rc == TSR_NOT_FOUND && error) *error = one;
-  if (rc < 0) return rc == TSR_NOT_FOUND ? one.code : rc;
+  /* A file that cannot be removed, whose error the second call repeats; or another process has removed the directory
+   * since the first call, for which it had files. */
+  if (rc == TSR_NOT_FOUND) return remove_if_there(store, path, error);
+  if (rc < 0) return rc;
   if (depth == STORE_DEPTH_MAX)
     rc = store_wrap(store, path, tsr__fail(error, TSR_TOOBIG, "its directories are nested too deeply"), error);
   tsr_buffer below = {.memory = store->memory};

@@ -763,6 +763,37 @@ static void test_a_child_shares_the_lock_of_its_parent(void **state) {
   fixture_close(&f);
 }
 
+static const tsr_store_methods *real_methods;
+
+/* Lists a directory that another process has removed since its files were found. */
+static int list_what_has_gone(tsr_store *store, const char *path, tsr_listing *listing, tsr_error *error) {
+  if (strcmp(path, "tree/below") == 0) {
+    assert_int_equal(real_methods->remove(store, "tree/below/file", NULL), TSR_OK);
+    assert_int_equal(real_methods->remove(store, "tree/below", NULL), TSR_OK);
+  }
+  return real_methods->list(store, path, listing, error);
+}
+
+/* Two processes that vacuum remove the same fragments. */
+static void test_a_tree_that_another_process_removes_meanwhile(void **state) {
+  fixture f;
+  bool exists = true;
+  fixture_open(&f, DIRECTORY);
+  assert_int_equal(tsr__store_make_directory(f.store, "", NULL), TSR_OK);
+  assert_int_equal(tsr__store_make_directory(f.store, "tree", NULL), TSR_OK);
+  assert_int_equal(tsr__store_make_directory(f.store, "tree/below", NULL), TSR_OK);
+  put(f.store, "tree/below/file", "1");
+  real_methods = f.store->methods;
+  tsr_store_methods methods = *real_methods;
+  methods.list = list_what_has_gone;
+  f.store->methods = &methods;
+  assert_int_equal(tsr__store_remove_tree(f.store, "tree", NULL), TSR_OK);
+  f.store->methods = real_methods;
+  assert_int_equal(tsr__directory_find(f.store, "tree", &exists, NULL), TSR_OK);
+  assert_false(exists);
+  fixture_close(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_child_shares_the_lock_of_its_parent),
@@ -775,6 +806,7 @@ int main(void) {
       cmocka_unit_test(test_a_failed_append_leaves_the_file_as_it_was),
       cmocka_unit_test(test_a_relative_root_stays_where_it_was),
       cmocka_unit_test(test_a_stamp_of_a_recent_or_future_time_is_not_known),
+      cmocka_unit_test(test_a_tree_that_another_process_removes_meanwhile),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
