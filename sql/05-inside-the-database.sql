@@ -12,7 +12,7 @@ SELECT name FROM tessera_schema('db:stations');
 
 -- A directory that TileDB opens; a table that was made of one; a copy with other tiles.
 SELECT tessera_sync('db:stations', 'exported') > 0;
-SELECT tessera_sync('exported', 'db:imported');
+SELECT tessera_sync('exported', 'db:imported') > 0;
 SELECT tessera_copy('exported', 'db:retiled', '{"extents":{"id":100},"filters":{"name":"zstd(9)"}}');
 SELECT (SELECT count(*) FROM stations), (SELECT count(*) FROM imported), (SELECT count(*) FROM retiled);
 SELECT * FROM tessera_check('exported');

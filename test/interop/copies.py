@@ -93,6 +93,23 @@ def evolved(folder, shell, extension, sparse, again):
     return compare(folder, shell, extension, path, None)
 
 
+def follows(folder, shell, extension):
+    """Two copies that were both written, merged both ways; then one of them merged and vacuumed, which the other follows."""
+    one, other = os.path.join(folder, "one"), os.path.join(folder, "other")
+    both = [f"SELECT tessera_sync({literal(a)}, {literal(b)}, '{{\"merge\":true}}') > 0" for a, b in ((one, other), (other, one))]
+    sql(shell, extension, [
+        f"CREATE VIRTUAL TABLE one USING tessera({literal(one)}, x INT32 DIMENSION(0, 99, 10), v INT32 NOT NULL)", "INSERT INTO one VALUES (1, 1), (2, 2)",
+        both[0], f"CREATE VIRTUAL TABLE other USING tessera({literal(other)})", "INSERT OR REPLACE INTO one VALUES (2, 20), (3, 3)", "DELETE FROM other WHERE x = 1",
+        "INSERT OR REPLACE INTO other VALUES (2, 21)", *both, f"SELECT tessera_consolidate({literal(one)}) + tessera_vacuum({literal(one)}, '{{\"grace_s\":0}}')", both[0]])
+    expected = {"v": ["21", "3"], "x": ["2", "3"]}
+    for place in (one, other):
+        with tiledb.open(place) as array:
+            found = {name: values_of(column) for name, column in array[:].items()}
+        if found != expected:
+            raise Failed(f"{place}: {found} instead of {expected}")
+    return {"compared": 1}
+
+
 def full_range(folder, shell, extension, sparse):
     """A domain over all of INT8 without a tile extent: TileDB stores an extent of -1."""
     path = os.path.join(folder, "full")
@@ -117,6 +134,7 @@ def main():
         for again in (True, False):
             cases.run(f"evolved, sparse={sparse}, again={again}", evolved, shell, extension, sparse, again)
         cases.run(f"full range, sparse={sparse}", full_range, shell, extension, sparse)
+    cases.run("copies that were merged", follows, shell, extension)
     found = [item for item in arrays.find(corpus, sys.argv[4] if len(sys.argv) > 4 else "")
              if not uses_webp(item[2]) and not any(part in item[0] for part in LEFT_OUT)]
     for name, directory, description in found[::EACH] if len(sys.argv) < 5 else found:

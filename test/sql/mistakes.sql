@@ -83,7 +83,7 @@ SELECT tessera_drop_attribute('db:weather', 'day');
 SELECT tessera_extend_enumeration('db:variants', 'gt', '0/1');
 SELECT tessera_extend_enumeration('db:variants', 'qual', 'x');
 SELECT tessera_drop('sql');
-SELECT tessera_sync('db:weather', 'out');
+SELECT tessera_sync('db:weather', 'out') ->> 'copied';
 SELECT tessera_sync('weather', 'db:weather');
 SELECT tessera_set_key('weather', 'secret');
 SELECT tessera_nosuch('weather');
