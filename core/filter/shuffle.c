@@ -286,16 +286,18 @@ static int encode_bytes(const tsr_filter_context *context, const tsr_chunk *in, 
   return tsr__parts_encode(context, byteshuffle_part, in, out, error);
 }
 
-static bool is_shuffled(unsigned width, uint64_t size) { return size > 0 && size % 8 == 0 && size % width == 0; }
+/* A part whose size is no multiple of 8 is stored as it is. (Widths are 1, 2, 4 and 8, so the width divides the size of
+ * any other part.) */
+static bool is_shuffled(uint64_t size) { return size > 0 && size % 8 == 0; }
 
 static int bitshuffle_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
-  if (is_shuffled(width, size)) tsr__bitshuffle(fastest(), width, in, size, out);
+  if (is_shuffled(size)) tsr__bitshuffle(fastest(), width, in, size, out);
   else if (size > 0) memcpy(out, in, size);
   return TSR_OK;
 }
 
 static int bitunshuffle_part(unsigned width, const uint8_t *in, uint64_t size, uint8_t *out, tsr_error *error) {
-  if (is_shuffled(width, size)) tsr__bitunshuffle(fastest(), width, in, size, out);
+  if (is_shuffled(size)) tsr__bitunshuffle(fastest(), width, in, size, out);
   else if (size > 0) memcpy(out, in, size);
   return TSR_OK;
 }
