@@ -953,33 +953,48 @@ class Array(Stream):
             found = sql.rows(connection, text)[0]
         return found[0] if len(found) == 1 else found
 
-    def count(self, attribute: str | None = None) -> int:
+    def _aggregate(self, function, attribute, by):
+        attribute = self._only(attribute)
+        if attribute not in (*self.attributes, *self.dims, *self.labels):
+            raise KeyError(f"array {self.path} has no attribute {attribute!r}: {', '.join(self.attributes)}")
+        attribute = sql.name(attribute)
+        if by is None:
+            return self._calculate(f"{function}({attribute})")
+        from .results import sql as select
+        names = ", ".join(sql.name("cells", name) for name in ([by] if isinstance(by, str) else by))   # a quoted name alone that is none would be a text
+        cells = Array(self._connection, self.path, self._box, {name: value for name, value in self._options.items() if name != "columns"}, self._state)   # `by` need not be among them
+        return select(f"SELECT {names}, {function}({attribute}) AS {attribute} FROM cells GROUP BY {names} ORDER BY {names}", connection=self._connection, cells=cells)
+
+    def count(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The cells that have a value of the attribute: neither NULL nor NaN."""
-        return self._calculate(f"count({sql.name(self._only(attribute))})")
+        return self._aggregate("count", attribute, by)
 
-    def sum(self, attribute: str | None = None) -> int | float | None:
-        """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, it need not be named."""
-        return self._calculate(f"sum({sql.name(self._only(attribute))})")
+    def sum(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
+        """The sum of an attribute, computed over columns on all threads; None if there is no value. If there is only one attribute, it need not be named.
 
-    def mean(self, attribute: str | None = None) -> float | None:
+        by: names of dimensions, labels or attributes, or one. Then the result is a Result with a row for each group: a.mean("temp", by="lat").df()
+        """
+        return self._aggregate("sum", attribute, by)
+
+    def mean(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The mean, without NULL and NaN."""
-        return self._calculate(f"avg({sql.name(self._only(attribute))})")
+        return self._aggregate("avg", attribute, by)
 
-    def min(self, attribute: str | None = None) -> Any:
+    def min(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The least value."""
-        return self._calculate(f"min({sql.name(self._only(attribute))})")
+        return self._aggregate("min", attribute, by)
 
-    def max(self, attribute: str | None = None) -> Any:
+    def max(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The greatest value."""
-        return self._calculate(f"max({sql.name(self._only(attribute))})")
+        return self._aggregate("max", attribute, by)
 
-    def std(self, attribute: str | None = None) -> float | None:
+    def std(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The standard deviation of a sample."""
-        return self._calculate(f"stddev({sql.name(self._only(attribute))})")
+        return self._aggregate("stddev", attribute, by)
 
-    def median(self, attribute: str | None = None) -> float | None:
+    def median(self, attribute: str | None = None, by: str | list[str] | None = None) -> Any:
         """The median."""
-        return self._calculate(f"median({sql.name(self._only(attribute))})")
+        return self._aggregate("median", attribute, by)
 
     def to_pandas(self) -> Any:
         """The cells as a DataFrame, with the coordinates as columns."""
