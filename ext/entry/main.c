@@ -100,6 +100,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
   if (code == SQLITE_OK) code = tsx_register_functions(connection);
   if (code == SQLITE_OK) code = tsx_register_query(connection);
   if (code == SQLITE_OK) code = tsx_register_front(connection);
+  if (code == SQLITE_OK) code = tsx_register_changes(connection);
   if (code == SQLITE_OK) code = tsx_register_vcf(connection);
   if (code == SQLITE_OK) { /* last, since is_loaded looks for this module */
     tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */

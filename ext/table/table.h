@@ -338,6 +338,11 @@ int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, 
 /* Returns the number of columns that are not hidden, also for a table whose array is missing. */
 int tsx_table_visible_columns(const tsx_table *table);
 
+/* ---- changes_table.c: the module tessera_changes ------------------------------------------------------------------ */
+
+/* Registers the module. Returns SQLite's code. */
+int tsx_register_changes(tsx_connection *connection);
+
 /* ---- path_table.c: a path in FROM -------------------------------------------------------------------------------- */
 
 /* Gives the table of a path in FROM: a text that has a '/', or names an array. A relative path is relative to the
