@@ -128,6 +128,21 @@ def test_own_rows_of_the_transaction():
         db.close()
 
 
+def test_rows_of_one_place_are_compared_as_bags():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(duplicates=true, x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("INSERT INTO t VALUES(1, 1), (1, 2), (1, 2), (5, 5)")
+    time = last(db)
+    db.query("UPDATE t SET v = v + 10 WHERE x = 1")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 6, "as many rows, with other values: all are replaced")
+    same(sorted(db.query("SELECT x, v FROM t")), [(1, 1), (1, 2), (1, 2), (5, 5)])
+    db.query("BEGIN")
+    db.query("DELETE FROM t WHERE x = 1")
+    db.query("INSERT INTO t VALUES(1, 2), (1, 1), (1, 2)")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 0, "the same rows in another order")
+    db.query("COMMIT")
+
+
 def test_bytes_come_back():
     """NaN, which SQL shows as NULL, and -0.0."""
     db = Database()
