@@ -230,6 +230,13 @@ TSR_API int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_co
  * of the writer (0, 1, ... in the order of appending) has the rowid -2 - n and the time UINT64_MAX. Returns the same
  * snapshot again if nothing has changed since the last call. The caller closes it before the writer. */
 TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error);
+/* Writes the state `old` over the state `now`, within `dimensions` (one for each dimension; NULL: everything). Both
+ * snapshots have the writer's schema, and `now` shows the writer's changes so far. Only cells whose bytes differ are
+ * written or removed. A cell of a dense array that is not in `old` becomes null, or where it cannot be null, the fill
+ * value; so do attributes that `old` did not have. `memory_bytes` limits each of two readers; 0 = 1 GiB. *changed: the
+ * number of cells that were written or removed. On an error nothing has changed. */
+TSR_API int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
+                              uint64_t memory_bytes, uint64_t *changed, tsr_error *error);
 /* Gives one field of those appended cells that are in memory, as a column borrowed until the writer is changed. */
 TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
 /* After prepare: the path, relative to the array, of the file that publishes the commit. Borrowed until the writer is

@@ -125,6 +125,8 @@ static const function functions[] = {
     {"tessera_make_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_make_overviews},
     {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
     {"tessera_regrid", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
+    {"tessera_revert", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
+    {"tessera_revert", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

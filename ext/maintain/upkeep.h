@@ -31,6 +31,10 @@ void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values)
 void tsx_drop_member(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_drop(sqlite3_context *context, int count, sqlite3_value **values);
 
+/* ---- revert.c: an earlier state of a table, as rows of the open transaction --------------------------------------- */
+
+void tsx_revert(sqlite3_context *context, int count, sqlite3_value **values); /* (table, time[, slice]) */
+
 /* ---- copy.c: tessera_copy, tessera_sync -------------------------------------------------------------------------- */
 
 typedef struct tsx_gathered { /* one column of a block of a dense array; the buffers are from sqlite3_malloc */

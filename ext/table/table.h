@@ -805,6 +805,10 @@ void tsx_creation_close(tsx_array *array, bool abandon);
  * lock is not free. */
 int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error *error);
 
+/* Call before a function changes rows as a statement does: within the open transaction, or else within one of its own.
+ * Opens the savepoint wherever the array is. Call tsx_savepoint_end afterwards, also if this fails. */
+int tsx_savepoint_begin_rows(tsx_connection *connection, tsr_error *error);
+
 /* Begins a transaction that holds the write locks of all databases; none may be open. Ended by tsx_savepoint_end,
  * too. */
 int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error);

@@ -149,6 +149,12 @@ int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error 
   return code < 0 ? code : tsx_store_lock(connection, path, error);
 }
 
+int tsx_savepoint_begin_rows(tsx_connection *connection, tsr_error *error) {
+  if (connection->savepoint.open) return TSR_OK;
+  tsx_store_release(connection, false);
+  return savepoint_open(connection, false, error);
+}
+
 int tsx_savepoint_begin_everywhere(tsx_connection *connection, tsr_error *error) {
   return savepoint_open(connection, true, error);
 }

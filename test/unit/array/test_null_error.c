@@ -903,6 +903,16 @@ CASE(tsr_snapshot_with) {
   tsr_writer_close(writer);
 }
 
+CASE(tsr_writer_revert) {
+  tsr_writer *writer = writer_with_cells(false, 0);
+  tsr_snapshot *old = snapshot_of(wrong ? dense : sparse), *now = snapshot_of(sparse);
+  uint64_t changed;
+  TELL(tsr_writer_revert(writer, now, old, NULL, 0, &changed, e));
+  tsr_snapshot_close(now);
+  tsr_snapshot_close(old);
+  tsr_writer_close(writer);
+}
+
 CASE(tsr_writer_prepare) {
   tsr_writer *writer = writer_with_cells(false, 0);
   TELL(tsr_writer_prepare(writer, e));
@@ -1086,7 +1096,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_label_copy) W(tsr_label_write) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
   X(tsr_partitions_open) X(tsr_gaps_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
-  X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) W(tsr_writer_prepare) W(tsr_writer_publish) \
+  X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) X(tsr_writer_revert) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_drop_orphans) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_file_identity) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
   X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \

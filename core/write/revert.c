@@ -1,0 +1,345 @@
+/* revert.c: writes an earlier state of an array over its present one, as changes of a writer.
+ *
+ * Two readers, of the state now and of the old one, return their cells in the same order, that of the dimensions; cells
+ * of dense arrays that were never written are left out. A walk over both, as in a merge of sorted lists, finds what is
+ * in one state only, and what differs. Cells are compared by their bytes.
+ *
+ * An array with duplicates has many cells at one place. They are equal if they are the same cells, in any order; else
+ * all of them are removed and the old ones written. */
+#include "write/writer.h"
+
+#include <string.h>
+
+#include "array/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
+#include "environment/environment.h"
+#include "format/schema.h"
+#include "model/datatype.h"
+#include "read/reader.h"
+
+typedef struct revert_side { /* one of the two states: a reader, and the cell at which it stands */
+  tsr_reader *reader;
+  const tsr_batch *batch;
+  const tsr_column **columns; /* of the batch, by field */
+  uint64_t row; /* of the batch */
+  uint64_t at; /* the row's index in the columns */
+  int64_t rowid;
+  bool ended;
+  /* arrays with duplicates: all cells at the place of the present one */
+  tsr_buffered *run; /* by field */
+  tsr_buffer rowids; /* int64_t */
+  tsr_pair *order; /* the run's cells, sorted by a hash of their attributes */
+} revert_side;
+
+typedef struct revert {
+  tsr_writer *writer;
+  const tsr_schema *schema;
+  uint32_t fields;
+  revert_side now, old;
+  tsr_column *cell; /* by field: the cell to write */
+  tsr_column *unwritten; /* dense arrays, by field: a cell that was never written */
+  uint64_t changed;
+} revert;
+
+static const uint8_t null_cell = 0;
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+
+/* Returns true if the value is null. An attribute that the cell's fragment lacks is null if it may be. */
+static bool revert_is_null(const tsr_field *field, const tsr_column *column, uint64_t at) {
+  if (column->unwritten) return field->nullable;
+  return field->nullable && column->validity && !column->validity[column->constant ? 0 : at];
+}
+
+static const uint8_t *revert_value(const tsr_field *field, const tsr_column *column, uint64_t at, uint64_t *size) {
+  const uint64_t cell = column->constant ? 0 : at;
+  if (field->cell_size) {
+    *size = field->cell_size;
+    return (const uint8_t *)column->values + cell * field->cell_size;
+  }
+  *size = column->offsets[cell + 1] - column->offsets[cell];
+  return (const uint8_t *)column->values + column->offsets[cell];
+}
+
+static bool revert_same(const tsr_field *field, const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  const bool null = revert_is_null(field, a, i);
+  uint64_t n, m;
+  if (null || revert_is_null(field, b, j)) return null && revert_is_null(field, b, j);
+  const uint8_t *x = revert_value(field, a, i, &n), *y = revert_value(field, b, j, &m);
+  return n == m && (n == 0 || memcmp(x, y, n) == 0);
+}
+
+/* Makes column `to` hold the one value of `from` at an index. */
+static void revert_take(const tsr_field *field, const tsr_column *from, uint64_t at, tsr_column *to) {
+  const uint64_t cell = from->constant ? 0 : at;
+  uint64_t size;
+  *to = (tsr_column){.values = revert_value(field, from, at, &size), .cell_size = from->cell_size};
+  if (!field->cell_size) {
+    to->values = from->values;
+    to->offsets = from->offsets + cell;
+  }
+  if (revert_is_null(field, from, at)) to->validity = &null_cell;
+}
+
+/* Makes the columns of a cell of a dense array that was never written: null, or the fill value. Those of dimensions are
+ * left out. */
+static int revert_make_unwritten(revert *r, tsr_arena *arena, tsr_error *error) {
+  uint64_t *offsets;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->fields, &r->unwritten, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * (uint64_t)r->fields, &offsets, error));
+  for (uint32_t f = r->schema->dimension_count; f < r->fields; f++, offsets += 2) {
+    const tsr_field *field = &r->schema->fields[f];
+    r->unwritten[f] = (tsr_column){.values = field->fill, .cell_size = field->cell_size};
+    if (!field->cell_size) r->unwritten[f].offsets = offsets;
+    offsets[1] = field->nullable ? 0 : field->fill_size;
+    if (field->nullable) r->unwritten[f].validity = &null_cell;
+  }
+  return TSR_OK;
+}
+
+/* ---- The two states ---------------------------------------------------------------------------------------------- */
+
+static int revert_open_side(revert *r, revert_side *side, tsr_snapshot *snapshot, const tsr_request *request,
+                            tsr_error *error) {
+  tsr_memory *memory = &r->writer->array->memory;
+  TSR_TRY(TSR_ALLOC_ARRAY(memory, r->fields, &side->columns, error));
+  side->rowids.memory = memory;
+  if (r->schema->allows_duplicates) {
+    TSR_TRY(TSR_ALLOC_ARRAY(memory, r->fields, &side->run, error));
+    for (uint32_t f = 0; f < r->fields; f++) tsr__buffered_init(&side->run[f], memory);
+  }
+  TSR_TRY(tsr_reader_open(snapshot, &side->reader, error));
+  side->reader->request.written_only = true;
+  return tsr_reader_start(side->reader, request, error);
+}
+
+static void revert_close_side(const revert *r, revert_side *side) {
+  tsr_reader_close(side->reader);
+  for (uint32_t f = 0; side->run && f < r->fields; f++) tsr__buffered_release(&side->run[f]);
+  tsr__buffer_release(&side->rowids);
+  tsr__free(side->run);
+  tsr__free(side->order);
+  tsr__free(side->columns);
+}
+
+/* Steps to the next cell; the first call steps to the first one. */
+static int revert_step(revert *r, revert_side *side, tsr_error *error) {
+  if (side->batch) side->row++;
+  while (!side->batch || side->row == side->batch->count) {
+    const int rc = tsr_reader_next(side->reader, &side->batch, error);
+    side->ended = rc == 0;
+    if (rc <= 0) return rc;
+    side->row = side->batch->written ? 0 : side->batch->count;
+    for (uint32_t f = 0; f < r->fields && side->batch->written; f++)
+      TSR_TRY(tsr_reader_column(side->reader, f, &side->columns[f], error));
+  }
+  side->at = tsr_batch_index(side->batch, side->row);
+  side->rowid = tsr_batch_rowid(side->batch, side->at);
+  return TSR_OK;
+}
+
+/* Compares coordinates in the order of the readers, in which NaN comes before all numbers. */
+static int revert_compare(const revert *r, const tsr_column *const *a, uint64_t i, const tsr_column *const *b,
+                          uint64_t j) {
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++) {
+    const tsr_field *field = &r->schema->fields[d];
+    uint64_t n, m;
+    const uint8_t *x = revert_value(field, a[d], i, &n), *y = revert_value(field, b[d], j, &m);
+    int order;
+    if (!field->cell_size) {
+      order = tsr__bytes_compare(x, n, y, m);
+    } else {
+      uint64_t k = tsr__key(field->datatype, x), l = tsr__key(field->datatype, y);
+      if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) k++, l++; /* TSR_KEY_NAN becomes 0 */
+      order = (k > l) - (k < l);
+    }
+    if (order) return order;
+  }
+  return 0;
+}
+
+/* ---- Changes ----------------------------------------------------------------------------------------------------- */
+
+static int revert_append(revert *r, tsr_error *error) {
+  if ((++r->changed & 0xFFFF) == 0) TSR_TRY(tsr__cancelled(&r->writer->array->environment->memory, error));
+  return tsr_writer_append(r->writer, r->cell, NULL, 1, error);
+}
+
+/* Writes the old state's present cell. */
+static int revert_write_old(revert *r, tsr_error *error) {
+  for (uint32_t f = 0; f < r->fields; f++)
+    revert_take(&r->schema->fields[f], r->old.columns[f], r->old.at, &r->cell[f]);
+  return revert_append(r, error);
+}
+
+/* Takes away the present cell of the state now. One of a dense array gets what a cell has that was never written. */
+static int revert_take_away(revert *r, tsr_error *error) {
+  const uint32_t dimensions = r->schema->dimension_count;
+  bool differs = false;
+  for (uint32_t d = 0; d < dimensions; d++)
+    revert_take(&r->schema->fields[d], r->now.columns[d], r->now.at, &r->cell[d]);
+  if (!r->schema->dense) {
+    r->changed++;
+    return tsr_writer_remove(r->writer, r->now.rowid, r->cell, 0, error);
+  }
+  for (uint32_t f = dimensions; f < r->fields; f++) {
+    r->cell[f] = r->unwritten[f];
+    differs |= !revert_same(&r->schema->fields[f], r->now.columns[f], r->now.at, &r->cell[f], 0);
+  }
+  return differs ? revert_append(r, error) : TSR_OK;
+}
+
+static bool revert_cells_differ(const revert *r) {
+  for (uint32_t f = r->schema->dimension_count; f < r->fields; f++)
+    if (!revert_same(&r->schema->fields[f], r->now.columns[f], r->now.at, r->old.columns[f], r->old.at)) return true;
+  return false;
+}
+
+static int revert_cells(revert *r, tsr_error *error) {
+  while (!r->now.ended || !r->old.ended) {
+    const int order = r->now.ended   ? 1
+                      : r->old.ended ? -1
+                                     : revert_compare(r, r->now.columns, r->now.at, r->old.columns, r->old.at);
+    if (order < 0) TSR_TRY(revert_take_away(r, error));
+    else if (order > 0 || revert_cells_differ(r)) TSR_TRY(revert_write_old(r, error));
+    if (order <= 0) TSR_TRY(revert_step(r, &r->now, error));
+    if (order >= 0) TSR_TRY(revert_step(r, &r->old, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Duplicates -------------------------------------------------------------------------------------------------- */
+
+static uint64_t run_count(const revert_side *side) { return side->rowids.size / sizeof(int64_t); }
+
+static uint64_t run_hash(const revert *r, const revert_side *side, uint64_t at) {
+  uint64_t hash = 0, size;
+  for (uint32_t f = r->schema->dimension_count; f < r->fields; f++) {
+    const tsr_field *field = &r->schema->fields[f];
+    const tsr_column column = tsr__buffered_column(field, &side->run[f], 0);
+    if (revert_is_null(field, &column, at)) {
+      hash = tsr__hash_mix(hash, 1);
+      continue;
+    }
+    const uint8_t *value = revert_value(field, &column, at, &size);
+    hash = tsr__hash_bytes(hash, value, size);
+  }
+  return hash;
+}
+
+/* Gathers all cells at the place of the present one, and steps behind them; none unless the side stands `here`. */
+static int run_gather(revert *r, revert_side *side, bool here, tsr_error *error) {
+  tsr_pair *spare = NULL;
+  side->rowids.size = 0;
+  for (uint32_t f = 0; f < r->fields; f++) tsr__buffered_truncate(&r->schema->fields[f], &side->run[f], 0);
+  while (here) {
+    tsr_column first[TSR_MAX_DIMENSIONS];
+    const tsr_column *place[TSR_MAX_DIMENSIONS];
+    for (uint32_t f = 0; f < r->fields; f++) {
+      tsr_column cell;
+      revert_take(&r->schema->fields[f], side->columns[f], side->at, &cell);
+      TSR_TRY(tsr__buffered_append(&r->schema->fields[f], &side->run[f], &cell, NULL, 1, error));
+    }
+    TSR_TRY(tsr__buffer_append(&side->rowids, &side->rowid, sizeof side->rowid, error));
+    TSR_TRY(revert_step(r, side, error));
+    if (side->ended) break;
+    for (uint32_t d = 0; d < r->schema->dimension_count; d++) {
+      first[d] = tsr__buffered_column(&r->schema->fields[d], &side->run[d], 0);
+      place[d] = &first[d];
+    }
+    here = revert_compare(r, side->columns, side->at, place, 0) == 0;
+  }
+  tsr__free(side->order);
+  side->order = NULL;
+  TSR_TRY(TSR_ALLOC_RAW(&r->writer->array->memory, run_count(side) + 1, &side->order, error));
+  TSR_TRY(TSR_ALLOC_RAW(&r->writer->array->memory, run_count(side) + 1, &spare, error));
+  for (uint64_t i = 0; i < run_count(side); i++) side->order[i] = (tsr_pair){run_hash(r, side, i), (uint32_t)i};
+  tsr__pairs_sort(side->order, spare, run_count(side));
+  tsr__free(spare);
+  return TSR_OK;
+}
+
+static bool runs_differ(const revert *r) {
+  if (run_count(&r->now) != run_count(&r->old)) return true;
+  for (uint32_t f = r->schema->dimension_count; f < r->fields; f++) {
+    const tsr_field *field = &r->schema->fields[f];
+    const tsr_column now = tsr__buffered_column(field, &r->now.run[f], 0);
+    const tsr_column old = tsr__buffered_column(field, &r->old.run[f], 0);
+    for (uint64_t i = 0; i < run_count(&r->now); i++)
+      if (!revert_same(field, &now, r->now.order[i].cell, &old, r->old.order[i].cell)) return true;
+  }
+  return false;
+}
+
+static int run_replace(revert *r, tsr_error *error) {
+  const int64_t *rowids = (const int64_t *)(const void *)r->now.rowids.data;
+  for (uint32_t f = 0; f < r->schema->dimension_count; f++)
+    r->cell[f] = tsr__buffered_column(&r->schema->fields[f], &r->now.run[f], 0);
+  for (uint64_t i = 0; i < run_count(&r->now); i++) TSR_TRY(tsr_writer_remove(r->writer, rowids[i], r->cell, i, error));
+  for (uint32_t f = 0; f < r->fields; f++) r->cell[f] = tsr__buffered_column(&r->schema->fields[f], &r->old.run[f], 0);
+  r->changed += run_count(&r->now) + run_count(&r->old);
+  if (run_count(&r->old) == 0) return TSR_OK;
+  return tsr_writer_append(r->writer, r->cell, NULL, run_count(&r->old), error);
+}
+
+static int revert_runs(revert *r, tsr_error *error) {
+  while (!r->now.ended || !r->old.ended) {
+    const int order = r->now.ended   ? 1
+                      : r->old.ended ? -1
+                                     : revert_compare(r, r->now.columns, r->now.at, r->old.columns, r->old.at);
+    TSR_TRY(run_gather(r, &r->now, order <= 0, error));
+    TSR_TRY(run_gather(r, &r->old, order >= 0, error));
+    if (order != 0 || runs_differ(r)) TSR_TRY(run_replace(r, error));
+    TSR_TRY(tsr__cancelled(&r->writer->array->environment->memory, error));
+  }
+  return TSR_OK;
+}
+
+/* ---- The revert -------------------------------------------------------------------------------------------------- */
+
+static int revert_run(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
+                      uint64_t memory_bytes, tsr_arena *arena, tsr_error *error) {
+  tsr_sort *order;
+  bool *fields;
+  if (now->schema->dimension_count + now->schema->attribute_count != r->fields ||
+      old->schema->dimension_count + old->schema->attribute_count != r->fields)
+    return tsr__fail(error, TSR_ERROR, "both states must have the fields of the writer's schema");
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &order, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->fields, &fields, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->fields, &r->cell, error));
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++) order[d].dimension = d;
+  memset(fields, true, r->fields);
+  if (r->schema->dense) TSR_TRY(revert_make_unwritten(r, arena, error));
+  const tsr_request request = {.dimensions = dimensions,
+                               .fields = fields,
+                               .order = order,
+                               .order_count = r->schema->dimension_count,
+                               .memory_bytes = memory_bytes};
+  TSR_TRY(revert_open_side(r, &r->now, now, &request, error));
+  TSR_TRY(revert_open_side(r, &r->old, old, &request, error));
+  TSR_TRY(revert_step(r, &r->now, error));
+  TSR_TRY(revert_step(r, &r->old, error));
+  return r->schema->allows_duplicates ? revert_runs(r, error) : revert_cells(r, error);
+}
+
+int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
+                      uint64_t memory_bytes, uint64_t *changed, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_mark mark = tsr_writer_mark(writer);
+  revert r = {.writer = writer, .schema = writer->schema};
+  tsr_arena arena = tsr__arena(&writer->array->memory);
+  r.fields = r.schema->dimension_count + r.schema->attribute_count;
+  int rc = tsr__writer_check_open(writer, error);
+  if (rc >= 0) rc = revert_run(&r, now, old, dimensions, memory_bytes, &arena, error);
+  revert_close_side(&r, &r.now);
+  revert_close_side(&r, &r.old);
+  tsr__arena_release(&arena);
+  if (rc < 0) {
+    tsr_error unseen;
+    tsr_writer_rewind(writer, mark, &unseen);
+    return rc;
+  }
+  *changed = r.changed;
+  return TSR_OK;
+}

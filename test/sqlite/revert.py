@@ -1,0 +1,204 @@
+"""tessera_revert: random histories of sparse and dense arrays, and of arrays with duplicates, come back to the state of
+a random time in a random slice; within transactions, savepoints and rollbacks.
+
+usage: revert.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import os
+import random
+import sys
+import tempfile
+
+import host
+from host import Database, check_contains, same
+
+SEED = int(os.environ.get("SEED", 20261128))
+KINDS = ("kind=dense", "kind=sparse", "kind=sparse, duplicates=true")
+
+
+def last(db, name="t"):
+    return db.value(f"SELECT max(last_write) FROM tessera_array('db:{name}')")
+
+
+def where_of(box):
+    return " AND ".join(f"{n} BETWEEN {low} AND {high}" for n, (low, high) in box.items()) or "1"
+
+
+def rows(db, where="1", as_of=None):
+    """The rows of t, in an order that does not depend on anything but them; written cells only."""
+    return sorted(db.query(f"SELECT x, y, v, s, w FROM t WHERE ({where}) AND as_of IS ?" if as_of is not None else f"SELECT x, y, v, s, w FROM t WHERE {where}",
+                           (as_of,) if as_of is not None else ()), key=repr)
+
+
+def change(rng, db, kind):
+    """One random statement."""
+    number = rng.randrange(3 if "dense" in kind else 5)
+    x, y = rng.randrange(8), rng.randrange(8)
+    if number < 2:
+        for _ in range(rng.randint(1, 5)):
+            db.query("INSERT OR REPLACE INTO t VALUES(?, ?, ?, ?, ?)", (rng.randrange(8), rng.randrange(8), rng.choice([None, 1, 2.5]), rng.choice(["", "a", "long text"]), rng.randrange(3)))
+    elif number == 2:
+        db.query("UPDATE t SET v = ?, s = 'u' WHERE x = ? AND w IS NOT NULL AND v IS NOT NULL", (rng.choice([None, 7]), x))
+    elif number == 3:
+        db.query("DELETE FROM t WHERE x = ?", (x,))
+    else:
+        db.query("DELETE FROM t WHERE y = ? AND x < ?", (y, x))
+
+
+def make(db, kind, where=""):
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({where}{kind}, x INT32 DIMENSION(0, 7, 3), y INT32 DIMENSION(0, 7, 3), v FLOAT64, s TEXT, w INT8 NOT NULL)")
+
+
+def box_of(rng):
+    return {n: sorted(rng.choices(range(8), k=2)) for n in "xy" if rng.random() < 0.5}
+
+
+def expected_of(db, kind, box, time):
+    """What a revert gives: the state of the time in the box. Cells of dense arrays that were written since have NULL, or the fill value."""
+    old = rows(db, where_of(box), time)
+    if "dense" not in kind:
+        return old
+    values = {r[:2]: r for r in old}
+    written = set(db.query(f"SELECT x, y FROM t WHERE {where_of(box)} AND written_at IS NOT NULL"))
+    then = set(db.query(f"SELECT x, y FROM t WHERE {where_of(box)} AND as_of = ? AND written_at IS NOT NULL", (time,)))
+    # a table shows the cells between those that were written, as NULL
+    return sorted(((values[r[:2]] if r[:2] in then else (*r[:2], None, None, -128 if r[:2] in written else None)) for r in rows(db, where_of(box))), key=repr)
+
+
+def test_histories_come_back():
+    rng = random.Random(SEED)
+    for number in range(36):
+        kind = KINDS[number % 3]
+        where = host.literal(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")) + ", " if number // 3 % 2 else ""
+        db = Database()
+        make(db, kind, where)
+        times = [] if "dense" in kind else [0]   # before its first schema a dense array has no cells at all
+        for _ in range(rng.randint(1, 7)):
+            change(rng, db, kind)
+            times.append(last(db) or 0)
+        if rng.random() < 0.3 and "dense" not in kind:
+            db.query("SELECT tessera_consolidate('db:t')")
+        for _ in range(3):
+            time, box = rng.choice(times), box_of(rng)
+            piece = None if not box else "{" + ",".join(f'"{n}":[{a},{b}]' for n, (a, b) in box.items()) + "}"
+            outside = rows(db, f"NOT ({where_of(box)})")
+            expected = expected_of(db, kind, box, time)
+            ends = rng.choice(["COMMIT", "ROLLBACK", None])
+            before = rows(db)
+            if ends:
+                db.query("BEGIN")
+            changed = db.value("SELECT tessera_revert('db:t', ?, ?)", (time, piece))
+            what = f"{kind} {number}: {piece} at {time} of {times}"
+            same(rows(db, where_of(box)), expected, what)
+            same(rows(db, f"NOT ({where_of(box)})"), outside, f"{what}: outside of the slice")
+            if ends:
+                db.query(ends)
+            if ends == "ROLLBACK":
+                same(rows(db), before, f"{what}: rolled back")
+            else:
+                same(rows(db, where_of(box)), expected, f"{what}: committed")
+                commits = db.value("SELECT count(*) FROM tessera_fragments('db:t')")
+                same(db.value("SELECT tessera_revert('db:t', ?, ?)", (time, piece)), 0, f"{what}: again, after {changed}")
+                same(db.value("SELECT count(*) FROM tessera_fragments('db:t')"), commits, f"{what}: no commit")
+        same([r for r in db.query("SELECT severity, message FROM tessera_check('db:t')") if r[0] != "note"], [])
+        db.close()
+
+
+def test_own_rows_of_the_transaction():
+    rng = random.Random(SEED + 1)
+    for number in range(18):
+        kind = KINDS[number % 3]
+        db = Database()
+        make(db, kind)
+        for _ in range(3):
+            change(rng, db, kind)
+        committed = rows(db)
+        db.query("BEGIN")
+        change(rng, db, kind)
+        db.query("SAVEPOINT a")
+        middle = rows(db)
+        change(rng, db, kind)
+        db.query("SELECT tessera_revert('db:t', 'committed')")
+        if "dense" not in kind:   # a dense cell that only the transaction has written becomes NULL, or has the fill value
+            same(rows(db), committed, kind)
+        db.query("ROLLBACK TO a")
+        same(rows(db), middle, f"{kind}: ROLLBACK TO")
+        db.query("SELECT tessera_revert('db:t', 'committed', '{\"x\":[0,3]}')")
+        same(rows(db, "x > 3"), [r for r in middle if r[0] > 3], kind)
+        db.query("COMMIT")
+        db.close()
+
+
+def test_rows_of_one_place_are_compared_as_bags():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(duplicates=true, x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("INSERT INTO t VALUES(1, 1), (1, 2), (1, 2), (5, 5)")
+    time = last(db)
+    db.query("UPDATE t SET v = v + 10 WHERE x = 1")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 6, "as many rows, with other values: all are replaced")
+    same(sorted(db.query("SELECT x, v FROM t")), [(1, 1), (1, 2), (1, 2), (5, 5)])
+    db.query("BEGIN")
+    db.query("DELETE FROM t WHERE x = 1")
+    db.query("INSERT INTO t VALUES(1, 2), (1, 1), (1, 2)")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 0, "the same rows in another order")
+    db.query("COMMIT")
+
+
+def test_bytes_come_back():
+    """NaN, which SQL shows as NULL, and -0.0."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE n USING tessera(kind=dense, x INT32 DIMENSION(0, 3, 4), v FLOAT64)")
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }"
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    data = bytes.fromhex("010000000000f87f" + "0000000000000080" + "000000000000f03f" + "000000000000f0ff")
+    block = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+    db.query("SELECT tessera_write_npy('db:n', 'v', ?)", (block,))
+    time = last(db, "n")
+    db.query("UPDATE n SET v = 5")
+    same(db.value("SELECT tessera_revert('db:n', ?)", (time,)), 4)
+    same(db.value("SELECT tessera_npy('db:n', 'v')")[-32:], data)
+
+
+def test_attributes_that_were_added_since():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9), v INT32)")
+    db.query("INSERT INTO t VALUES(1, 1), (2, 2)")
+    time = last(db)
+    db.query("SELECT tessera_add_attribute('db:t', 'w INT32')")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 0)
+    db.query("UPDATE t SET v = 9 WHERE x = 1")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 1)
+    same(db.query("SELECT x, v FROM t"), [(1, 1), (2, 2)])
+
+
+def test_far_boxes_and_what_a_commit_costs():
+    """A dense array of 10^12 cells is not walked through, and a change of one cell writes one cell."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT64 DIMENSION(0, 999999, 1000), x INT64 DIMENSION(0, 999999, 1000), v INT32)")
+    db.query("INSERT INTO t VALUES(0, 0, 1), (999999, 999999, 1)")
+    time = last(db)
+    db.query("INSERT OR REPLACE INTO t VALUES(999999, 999999, 2)")
+    same(db.value("SELECT tessera_revert('db:t', ?)", (time,)), 1)
+    same(db.query("SELECT y, v FROM t WHERE v > 0"), [(0, 1), (999999, 1)])
+    same(db.value("SELECT cells FROM tessera_fragments('db:t') ORDER BY end_time DESC LIMIT 1"), 1)
+
+
+def test_refusals():
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    make(db, "kind=sparse", host.literal(path) + ", ")
+    db.query("INSERT INTO t VALUES(1, 1, 1, '', 1)")
+    check_contains(db.error("SELECT tessera_revert('db:t', NULL)").text, "tessera_revert: the time is NULL: give a time, or 'committed'")
+    check_contains(db.error("SELECT tessera_revert(?, 1)", (path,)).text, "is a path: name a table, 'db:t'")
+    check_contains(db.error("SELECT tessera_revert('db:t', 'yesterday noon')").text, "tessera_revert:")
+    check_contains(db.error("SELECT tessera_revert('db:t', 1, '{\"z\":1}')").text, "tessera_revert: the array has no dimension 'z'")
+    check_contains(db.error("SELECT tessera_revert('db:nothing', 1)").text, "no such table: db:nothing")
+    db.query(f"CREATE VIRTUAL TABLE old USING tessera({host.literal(path)}, as_of=1)")
+    check_contains(db.error("SELECT tessera_revert('db:old', 1)").text, "read-only")
+    db.query(f"CREATE VIRTUAL TABLE young USING tessera({host.literal(path)}, since=1)")
+    check_contains(db.error("SELECT tessera_revert('db:young', 1)").text, "shows cells since a time only")
+    same(rows(db), [(1, 1, 1.0, "", 1)], "nothing has changed")
+    same(host.autocommit(db), True, "no transaction is open")
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
