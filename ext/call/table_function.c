@@ -21,11 +21,10 @@
 
 static const tsx_about about_stats, about_progress;
 static const tsx_about *const abouts[] = {
-    &about_stats,         &tsx_about_array,    &tsx_about_schema,    &tsx_about_enumeration,
-    &tsx_about_fragments, &tsx_about_tiles,    &tsx_about_metadata,  &tsx_about_members,
-    &tsx_about_objects,   &tsx_about_check,    &tsx_about_aggregate, &tsx_about_partitions,
-    &tsx_about_gaps,      &tsx_about_advise,   &tsx_about_attached,  &about_progress,
-    &tsx_about_log,
+    &about_stats,         &tsx_about_array,      &tsx_about_schema,  &tsx_about_enumeration, &tsx_about_fragments,
+    &tsx_about_tiles,     &tsx_about_metadata,   &tsx_about_members, &tsx_about_objects,     &tsx_about_check,
+    &tsx_about_aggregate, &tsx_about_partitions, &tsx_about_gaps,    &tsx_about_advise,      &tsx_about_attached,
+    &about_progress,      &tsx_about_log,
 };
 
 typedef struct module_data {

@@ -90,7 +90,8 @@ int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t
 
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_copy(from, to[, options]) */
 
-void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_sync(from, to[, options]) */
+void tsx_sync_array(sqlite3_context *context, int count,
+                    sqlite3_value **values); /* tessera_sync(from, to[, options]) */
 
 /* ---- access.c: tessera_configure and tessera_restrict ------------------------------------------------------------ */
 
