@@ -159,6 +159,15 @@ def kind_of(db, folder, path):
     return found[0][0] if found else None
 
 
+def rows_at(db, table, t):
+    """The rows of a table at a time, or that this past is lost: a purge has taken it away."""
+    try:
+        return sorted(db.query(f"SELECT * FROM {table} WHERE as_of IS ?", (t,)), key=repr)
+    except Error as e:
+        assert t is not None and "is lost: cells deleted up to" in e.text, e.text
+        return "lost"
+
+
 def look(folder, times):
     """Returns {(object, what, time): contents}."""
     db, seen = open_database(folder), {}
@@ -182,7 +191,7 @@ def look(folder, times):
         for t in times:
             if kind == "array":
                 table = name[3:] if name.startswith("db:") else "temp.look"
-                seen[name, "rows", t] = sorted(db.query(f"SELECT * FROM {table} WHERE as_of IS ?", (t,)), key=repr)
+                seen[name, "rows", t] = rows_at(db, table, t)
             seen[name, "metadata", t] = db.query("SELECT key, value FROM tessera_metadata(?) WHERE as_of IS ?", (path, t))
         db.query("DROP TABLE IF EXISTS temp.look")
     db.close()

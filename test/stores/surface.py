@@ -795,6 +795,8 @@ def test_failed_writes(bucket):
     bucket.proxy.clear()
     raises(load_again(bucket), f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made')", code="SQLITE_CANTOPEN")
     assert rows(db, "SELECT count(*) FROM n") == [(0,)]
+    raises(load_again(bucket), f"CREATE VIRTUAL TABLE n USING tessera('s3://{NAME}/made')", code="SQLITE_CANTOPEN") # a SELECT publishes nothing
+    db.execute(f"SELECT tessera_recover('s3://{NAME}/made')").fetchall()
     other = load_open(bucket, f"s3://{NAME}/made")
     db.execute(FILL.format("n"))
     for n in range(24): # on a slow machine a writer asks for its turn more than once

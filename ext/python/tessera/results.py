@@ -14,6 +14,7 @@ import numbers
 import os
 import re
 import sys
+import uuid
 import weakref
 from typing import Any, Iterator
 
