@@ -147,7 +147,8 @@ void tsr__memory_release(tsr_memory *memory, uint64_t size) { memory_release(mem
 
 #define SPARE_LEAST (UINT64_C(64) << 10) /* bytes of the smallest block that is kept; a smaller one costs few faults */
 #define SPARE_BYTES (UINT64_C(32) << 20) /* kept at most, in all slots together */
-#define SPARE_PART  8 /* and at most this part of the limit of a statement */
+#define SPARE_PART  32 /* and at most this part of the limit of a statement */
+#define SPARE_LIMIT (UINT64_C(64) << 20) /* a statement with a lower limit leaves nothing */
 #define SPARE_FIT   8 /* a block may be larger than its size, which is what is charged, by this part of it */
 
 /* A size fits 48 bits: no machine has more address space. The other 16 bits tell the capacity, the bytes that the
@@ -180,7 +181,8 @@ static void use_block(memory_block *b, tsr_memory *owner, uint64_t size, uint64_
  * about one size, like the stored bytes of a file's tiles, can take each other's place. Pages of the slack that are
  * never used are never touched. */
 static uint64_t capacity_for(tsr_memory *memory, uint64_t size) {
-  if (size < SPARE_LEAST || !tsr__memory_root(memory)->spares) return size;
+  const tsr_spare_blocks *spares = tsr__memory_root(memory)->spares;
+  if (size < SPARE_LEAST || !spares || atomic_load_explicit(&spares->most, memory_order_relaxed) < size) return size;
   uint64_t step = SPARE_LEAST / SPARE_FIT;
   while (step * 2 * SPARE_FIT <= size) step *= 2;
   const uint64_t capacity = (size + step - 1) / step * step;
@@ -258,9 +260,16 @@ void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit) {
   tsr_memory *root = tsr__memory_root(memory);
   memory->limit = limit;
   if (!root->spares || limit == UINT64_MAX) return;
-  const uint64_t most = TSR_MIN(SPARE_BYTES, limit / SPARE_PART);
-  atomic_store_explicit(&root->spares->most, most, memory_order_relaxed);
-  trim_spares(root, most);
+  const uint64_t most = limit < SPARE_LIMIT ? 0 : TSR_MIN(SPARE_BYTES, limit / SPARE_PART);
+  uint64_t before = atomic_load_explicit(&root->spares->most, memory_order_relaxed);
+  while (most < before && !atomic_compare_exchange_weak_explicit(&root->spares->most, &before, most,
+                                                                 memory_order_relaxed, memory_order_relaxed)) {}
+  if (most < before) trim_spares(root, most);
+}
+
+void tsr__spare_blocks_init(tsr_spare_blocks *spares) {
+  memset(spares, 0, sizeof *spares);
+  atomic_init(&spares->most, SPARE_BYTES);
 }
 
 bool tsr__spare_blocks_release(tsr_memory *root) {

@@ -56,8 +56,8 @@ tsr_memory *tsr__memory_process(void);
 /* Makes a budget of `limit` bytes below `parent`, with the parent's allocator. `name` is borrowed. */
 void tsr__memory_init(tsr_memory *memory, tsr_memory *parent, uint64_t limit, const char *name);
 
-/* Changes the limit, in bytes. The spare blocks of the root follow it: they never hold more than an eighth of the limit
- * that was set last, so a statement that may use little memory leaves little behind. */
+/* Changes the limit, in bytes. The spare blocks of the root follow the lowest limit: from then on they hold at most a
+ * 32nd of it, and nothing if it is below 64 MiB. So a host that may use little memory keeps none. */
 void tsr__memory_set_limit(tsr_memory *memory, uint64_t limit);
 
 /* Charges `size` bytes to the budget without allocating them: for memory that another owner holds on behalf of this
@@ -125,9 +125,12 @@ void tsr__free(void *pointer);
 struct tsr_spare_blocks {
   _Atomic(void *) slots[TSR_SPARE_SLOTS]; /* a free block, or NULL */
   _Atomic uint64_t bytes; /* of the blocks in all slots */
-  _Atomic uint64_t most; /* at most so many; set by the budget that was made last, an eighth of its limit */
+  _Atomic uint64_t most; /* at most so many; see tsr__memory_set_limit */
   _Atomic unsigned next; /* the slot that gives way when all are taken */
 };
+
+/* Makes an empty set. */
+void tsr__spare_blocks_init(tsr_spare_blocks *spares);
 
 /* Returns all blocks in root->spares to the allocator. Returns true if there was one. */
 bool tsr__spare_blocks_release(tsr_memory *root);

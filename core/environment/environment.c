@@ -70,6 +70,7 @@ int tsr_environment_open(const tsr_environment_options *options, tsr_environment
   e->memory.cancel.requested = options->interrupted;
   e->memory.cancel.argument = options->interrupted_argument;
   e->memory.contexts = &e->contexts;
+  tsr__spare_blocks_init(&e->spares);
   e->memory.spares = &e->spares;
   e->single_threaded = options->single_threaded;
   e->permits = options->permits;

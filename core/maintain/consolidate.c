@@ -457,25 +457,55 @@ static uint64_t newest_purged(const merging *m) {
   return newest;
 }
 
-/* Notes in the array's metadata which states have lost cells to purges: once other merges follow, nothing else shows
- * it (array/kept.c). */
-static int note_purge(merging *m, tsr_error *error) {
-  tsr_array *array = m->c->array;
-  tsr_metadata *metadata;
-  uint64_t range[2] = {m->replacement.start, newest_purged(m)}, before[2];
-  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &metadata, error));
-  if (tsr__purge_noted(metadata, before)) {
-    range[0] = TSR_MIN(range[0], before[0]);
-    range[1] = TSR_MAX(range[1], before[1]);
-  }
-  tsr_metadata_close(metadata);
+typedef struct purge_note {
+  uint64_t before[2], range[2]; /* `from` and `until` of all purges: as they were noted, and with this one */
+  bool had; /* `before` was noted */
+} purge_note;
+
+static int write_note(tsr_array *array, const uint64_t range[2], tsr_error *error) {
   const tsr_metadatum note = {.key = TSR_PURGED_KEY,
                               .key_size = strlen(TSR_PURGED_KEY),
                               .datatype = TSR_UINT64,
                               .count = 2,
                               .value = range,
-                              .value_size = sizeof range};
+                              .value_size = 2 * sizeof *range};
   return tsr_array_set_metadata(array, &note, error);
+}
+
+/* Notes in the array's metadata which states lose cells to this purge, since nothing else may show it (array/kept.c).
+ * The note comes before the merge is committed: a process that dies in between leaves a past that is refused although
+ * it is whole, instead of one that lacks cells in silence. */
+static int note_purge(merging *m, purge_note *note, tsr_error *error) {
+  tsr_array *array = m->c->array;
+  tsr_metadata *metadata;
+  note->range[0] = m->replacement.start;
+  note->range[1] = newest_purged(m);
+  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &metadata, error));
+  note->had = tsr__purge_noted(metadata, note->before);
+  if (note->had) {
+    note->range[0] = TSR_MIN(note->range[0], note->before[0]);
+    note->range[1] = TSR_MAX(note->range[1], note->before[1]);
+  }
+  tsr_metadata_close(metadata);
+  return write_note(array, note->range, error);
+}
+
+/* Takes the note back after the merge has given way to others, as far as that is possible. */
+static void take_note_back(merging *m, const purge_note *note) {
+  tsr_error unseen;
+  if (note->had) (void)write_note(m->c->array, note->before, &unseen);
+  else (void)tsr_array_delete_metadata(m->c->array, TSR_PURGED_KEY, strlen(TSR_PURGED_KEY), &unseen);
+}
+
+/* Commits what replaces the sources of a merge. */
+static int commit_merge(merging *m, tsr_error *error) {
+  const bool purges = m->plan.purge && m->conditions.has_deletes;
+  purge_note note;
+  if (purges) TSR_TRY(note_purge(m, &note, error));
+  const int rc = tsr__replacement_commit(&m->replacement, error);
+  /* after other errors the merge may be committed all the same */
+  if (purges && (rc == TSR_ABORT || rc == TSR_BUSY || rc == TSR_INTERRUPT)) take_note_back(m, &note);
+  return rc;
 }
 
 static int merge_sequence(consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
@@ -488,9 +518,8 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
   bool useful = rc >= 0 && (sequence->count > 1 || (m.plan.purge && m.conditions.has_deletes));
   if (useful) rc = c->dense ? write_dense(&m, error) : write_sparse(&m, error);
   if (rc >= 0 && useful && m.replacement.count) {
-    rc = tsr__replacement_commit(&m.replacement, error);
+    rc = commit_merge(&m, error);
     if (rc >= 0) c->merged += sequence->count;
-    if (rc >= 0 && m.plan.purge && m.conditions.has_deletes) rc = note_purge(&m, error);
   }
   tsr__replacement_end(&m.replacement);
   tsr__map_release(&m.conditions.numbers);

@@ -484,9 +484,8 @@ static void test_wipe_zeroes_exactly_its_range(void **state) {
 
 static void spare_root(tsr_memory *root, tsr_spare_blocks *spares, faulty *f) {
   tsr__memory_init_root(root, faulty_reallocate, f);
-  memset(spares, 0, sizeof *spares);
+  tsr__spare_blocks_init(spares);
   root->spares = spares;
-  spares->most = 32 * LARGE;
 }
 
 /* A scan's pattern: blocks of about one size, one after the other. Only the first comes from the allocator. */
@@ -495,7 +494,7 @@ static void test_large_blocks_are_used_again(void **state) {
   tsr_memory root, query;
   tsr_spare_blocks spares;
   spare_root(&root, &spares, &f);
-  tsr__memory_init(&query, &root, 32 * LARGE, "query");
+  tsr__memory_init(&query, &root, 1024 * LARGE, "query");
   for (uint64_t i = 0; i < 100; i++) {
     const uint64_t size = LARGE - 500 * (i % 7);
     uint8_t *p;
@@ -540,14 +539,16 @@ static void test_spare_blocks_follow_the_limits(void **state) {
   tsr_spare_blocks spares;
   void *p[4];
   spare_root(&root, &spares, &f);
-  for (uint64_t limit = 1024 * LARGE; limit >= LARGE / 2; limit /= 4) {
+  for (uint64_t limit = 4096 * LARGE; limit >= LARGE; limit /= 4) {
     tsr__memory_init(&query, &root, limit, "query");
-    assert_true(spares.bytes <= limit / 8);
+    assert_true(spares.bytes <= limit / 32);
     for (int i = 0; i < 4; i++) assert_int_equal(tsr__alloc(&root, 70000 << i, &p[i], NULL), TSR_OK);
     for (int i = 0; i < 4; i++) tsr__free(p[i]);
-    assert_true(spares.bytes <= limit / 8 && spares.bytes <= 32 * LARGE);
-    assert_int_equal(spares.bytes > 0, limit >= 2 * LARGE);
+    assert_true(spares.bytes <= limit / 32 && spares.bytes <= 32 * LARGE);
+    assert_int_equal(spares.bytes > 0, limit >= 64 * LARGE);
   }
+  tsr__memory_init(&query, &root, 1024 * LARGE, "query"); /* the lowest limit counts */
+  assert_int_equal(spares.most, 0);
   tsr__spare_blocks_release(&root);
   assert_true(root.used == 0 && f.live == 0);
 }
@@ -626,10 +627,9 @@ static void test_threads_share_spare_blocks(void **state) {
   tsr_memory root;
   tsr_spare_blocks spares;
   pthread_t threads[4];
-  memset(&spares, 0, sizeof spares);
+  tsr__spare_blocks_init(&spares);
   tsr__memory_init_root(&root, NULL, NULL);
   root.spares = &spares;
-  spares.most = 32 * LARGE;
   for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_blocks, &root), 0);
   for (int i = 0; i < 4; i++) {
     void *failed;

@@ -192,6 +192,7 @@ typedef struct row {
   uint64_t time, hash;
 } row;
 typedef struct view {
+  bool lost; /* a vacuum has taken this state away: reading it is an error */
   uint64_t count;
   row rows[ROWS];
 } view;
@@ -208,8 +209,10 @@ static void read_view(tsr_array *array, uint64_t since, uint64_t as_of, view *v)
   memset(v, 0, sizeof *v);
   ok(tsr_snapshot_open(array, NULL, since, as_of, &snapshot, &error));
   ok(tsr_reader_open(snapshot, &reader, &error));
-  ok(tsr_reader_start(reader, &request, &error));
-  while ((r = tsr_reader_next(reader, &got, &error)) > 0) {
+  r = tsr_reader_start(reader, &request, &error);
+  v->lost = r < 0 && !timed && strstr(error.message, "is lost: cells of") && strstr(error.message, "vacuumed");
+  if (!v->lost) ok(r);
+  while (!v->lost && (r = tsr_reader_next(reader, &got, &error)) > 0) {
     if (!got->written) continue;
     for (uint32_t f = 0; f < 5; f++) ok(tsr_reader_column(reader, f, &c[f], &error));
     for (uint64_t i = 0; i < got->count; i++) {
@@ -228,7 +231,7 @@ static void read_view(tsr_array *array, uint64_t since, uint64_t as_of, view *v)
       one->hash = one->hash * 2 + valid;
     }
   }
-  ok(r);
+  if (!v->lost) ok(r);
   qsort(v->rows, v->count, sizeof(row), compare_rows);
   tsr_reader_close(reader);
   tsr_snapshot_close(snapshot);
@@ -261,7 +264,8 @@ static void check_views(const kind *k, bool all_times, const char *when) {
     span_of(i, &since, &as_of);
     if (all_times && (since > 10 || as_of < LAST)) continue;
     read_view(array, since, as_of, &now);
-    if (now.count != before[i].count || memcmp(now.rows, before[i].rows, now.count * sizeof(row)) != 0)
+    if (now.lost != before[i].lost || now.count != before[i].count ||
+        memcmp(now.rows, before[i].rows, now.count * sizeof(row)) != 0)
       fail_msg("%s, %u to %u: %u rows, expected %u", when, (unsigned)since, (unsigned)as_of, (unsigned)now.count,
                (unsigned)before[i].count);
   }
