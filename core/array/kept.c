@@ -45,8 +45,11 @@ int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all
     if (rc == TSR_NOT_FOUND) return TSR_OK; /* then the sources are gone, too */
     if (rc < 0) return *error = one, rc;
     *all = true;
-    for (uint64_t n = 0; n < file->names.count; n++)
-      *all = *all && tsr__map_get(&array->log.listing->names, file->names.names[n]);
+    for (uint64_t n = 0; n < file->names.count; n++) {
+      const char *name = file->names.names[n];
+      if (tsr__name_ends_in(name, TSR_SUFFIX_WRITE)) continue; /* the merge, as an exchange of duplicates names it */
+      *all = *all && tsr__map_get(&array->log.listing->names, name);
+    }
   }
   return TSR_OK;
 }
