@@ -38,13 +38,22 @@ def commits(db, place):
     return names, times
 
 
+def rows_at(db, table, t):
+    """The rows of a table at a time, or that a vacuum or a purge has taken this past away."""
+    try:
+        return sorted(db.query(f"SELECT *, written_at FROM {table} WHERE as_of IS ? AND written_at IS NOT NULL", (t,)), key=repr)
+    except host.Error as e:
+        assert t is not None and "is lost: cells" in e.text, e.text
+        return "lost"
+
+
 def state(db, place, times):
     """Everything that readers see, at each time."""
     table = place[3:] if place.startswith("db:") else "temp.look"
     if table == "temp.look":
         db.query("DROP TABLE IF EXISTS temp.look")
         db.query(f"CREATE VIRTUAL TABLE temp.look USING tessera({literal(place)})")
-    seen = {t: sorted(db.query(f"SELECT *, written_at FROM {table} WHERE as_of IS ? AND written_at IS NOT NULL", (t,)), key=repr) for t in (None, *sorted(times))}
+    seen = {t: rows_at(db, table, t) for t in (None, *sorted(times))}
     seen["metadata"] = db.query("SELECT key, value FROM tessera_metadata(?)", (place,))
     seen["check"] = db.query("SELECT severity, message FROM tessera_check(?) WHERE severity <> 'note'", (place,))
     return seen

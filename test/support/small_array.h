@@ -94,7 +94,13 @@ static inline const char *cells_of(tsr_array *array, uint64_t as_of) {
   int size = 0, code;
   ok(tsr_snapshot_open(array, NULL, 0, as_of, &snapshot, &error));
   ok(tsr_reader_open(snapshot, &reader, &error));
-  ok(tsr_reader_start(reader, NULL, &error));
+  code = tsr_reader_start(reader, NULL, &error);
+  if (code < 0 && strstr(error.message, " is lost: cells of ")) { /* a vacuum or a purge has taken this past away */
+    tsr_reader_close(reader);
+    tsr_snapshot_close(snapshot);
+    return "lost";
+  }
+  ok(code);
   while ((code = tsr_reader_next(reader, &batch, &error)) > 0) {
     const tsr_column *x, *a;
     if (!batch->written) continue;
