@@ -460,8 +460,9 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     _functions(connection)
     life, sources = contextlib.ExitStack(), {}
     try:
+        named = {name.lower() for _, _, name, _, _ in _named_tables(query)}
         for name, value in tables.items():
-            if re.search(rf"\b{re.escape(name)}\b", query, re.IGNORECASE):
+            if name.lower() in named:
                 _add(sources, life, name, value, connection)
             elif not isinstance(value, Array) and not _is_source(value):
                 raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, and tables that the text names")
