@@ -64,7 +64,9 @@ static int stop_server(void **state) {
   unlink(ca_file);
   unlink(key_file);
   rmdir(folder);
-  return port > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 77) ? 0 : 1;
+  const bool skipped = !port && WIFEXITED(status) && WEXITSTATUS(status) == 77;
+  if (skipped) print_message("not tested: tls_server.py found no openssl program to make its certificate\n");
+  return port > 0 || skipped ? 0 : 1;
 }
 
 static void begin(tsr_http_request *request, const tsr_http_transport *transport, const char *host, unsigned size) {
