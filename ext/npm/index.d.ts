@@ -1,6 +1,9 @@
 /** The extension's file, for `database.loadExtension(...)`. */
 export function getLoadablePath(): string;
 
+/** Copies the arrays of the manual into `folder` ("demo"): relief, climate, airports. What it has already stays. Returns the folder. */
+export function demo(folder?: string): string;
+
 /** The values of a block: one of them for each cell, the last dimension varies fastest. */
 export type BlockData =
   | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array

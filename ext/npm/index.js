@@ -22,6 +22,12 @@ function getLoadablePath() {
   throw new Error(`the tessera extension for ${name} is not in ${folder}: there is ${there}; install sqlite-tessera again`);
 }
 
+// Copies the arrays of the manual into a folder: relief, climate, airports, airports.csv. What it has already stays as it is.
+function demo(folder = 'demo') {
+  fs.cpSync(path.join(__dirname, 'demo'), folder, { recursive: true, force: false });
+  return folder;
+}
+
 // ---- Blocks -----------------------------------------------------------------------------------------------------------
 
 const TYPES = {
@@ -94,4 +100,4 @@ function sql(db, text, ...values) {
   return db.prepare(ask(db, `SELECT tessera_sql(?${', ?'.repeat(values.length)})`, [text, ...values.map(bound)]));
 }
 
-module.exports = { getLoadablePath, decodeBlock, encodeBlock, readBlock, writeBlocks, sql };
+module.exports = { getLoadablePath, demo, decodeBlock, encodeBlock, readBlock, writeBlocks, sql };

@@ -41,6 +41,13 @@ def text_of(path, **values):
     return text.encode()
 
 
+def demo_arrays(folder):
+    """The files of the demo arrays as {path below `folder`: bytes}."""
+    data = os.path.join(ROOT, "sql", "data")
+    paths = sorted(os.path.join(place, n) for place, _, names in os.walk(data) for n in names)
+    return {f"{folder}/{os.path.relpath(p, data).replace(os.sep, '/')}": read(p) for p in paths}
+
+
 def notices():
     text = ["tessera's extension in this package contains these libraries, each under its own terms.\n"]
     for name, package in CODECS.items():
@@ -72,7 +79,8 @@ def wheel_platform(library):
 def write_wheel(place, binary, name, info, version, platforms):
     """Writes the wheel for these platform tags, with the extension `binary` as the file `name`. Returns the wheel's path."""
     files = {"tessera/__init__.py": text_of(f"{ROOT}/ext/python/tessera/__init__.py", VERSION=version),
-             **{f"tessera/{n}": read(f"{ROOT}/ext/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary}
+             **{f"tessera/{n}": read(f"{ROOT}/ext/python/tessera/{n}") for n in MODULE}, f"tessera/{name}": binary,
+             **demo_arrays("tessera/data")}
     info = {"README.md": read(f"{ROOT}/ext/python/README.md"), **info}
     path = f"{place}/sqlite_tessera-{version}-py3-none-{'.'.join(platforms)}.whl"
     tags = "".join(f"Tag: py3-none-{p}\n" for p in platforms)
@@ -101,7 +109,8 @@ def write_npm(path, prebuilds, info, version):
     lists = {"OS": sorted({p[0] for p in parts}), "CPU": sorted({p[1] for p in parts})}
     values = {name: ", ".join(f'"{v}"' for v in found) for name, found in lists.items()}
     files = {n: text_of(f"{ROOT}/ext/npm/{n}", VERSION=version, **values) for n in NPM}
-    write_tar(path, "package", {**files, **{f"prebuilds/{key}/{name}": binary for key, (binary, name) in prebuilds.items()}, **info})
+    write_tar(path, "package", {**files, **{f"prebuilds/{key}/{name}": binary for key, (binary, name) in prebuilds.items()},
+                               **demo_arrays("demo"), **info})
 
 
 def write_tar(path, folder, files):

@@ -103,8 +103,11 @@ def wheel(place, folder):
     asked = f"import tessera; r = tessera.sql(\"SELECT max(elevation) FROM '{DATA}/relief' WHERE y < ?\", [90], columnar='require'); print(r.columns, r.fetchall())"
     if run([inside, "-c", asked], cwd=folder) != "['max(elevation)'] [(6229,)]\n":
         raise Fault("tessera.sql gives another answer")
+    told = run([inside, "-c", "import tessera; a = tessera.demo(); b = tessera.demo(); print(a == b, tessera.open('demo/climate').shape)"], cwd=folder)
+    if told != "True (12, 90, 180)\n" or not os.path.exists(f"{folder}/demo/airports.csv"):
+        raise Fault(f"tessera.demo gives {told}")
     for command in ([f"{folder}/env/bin/tessera"], [inside, "-m", "tessera"]):
-        verbs = ("ls", "info", "sql", "head", "upkeep", "check", "copy", "shell")
+        verbs = ("ls", "info", "sql", "head", "upkeep", "check", "copy", "demo", "shell")
         told = run([*command, "--help"], cwd=folder)
         if any(f"    {verb} " not in told for verb in verbs):
             raise Fault(f"tessera --help does not tell of all verbs:\n{told}")
@@ -134,8 +137,11 @@ def npm(place, folder):
     library = run([node, "-e", "console.log(require('sqlite-tessera').getLoadablePath())"], cwd=folder).strip()
     check_library(library)
     lent = run([node, "-e", "console.log(Object.keys(require('sqlite-tessera')).sort().join())"], cwd=folder).strip()
-    if lent != "decodeBlock,encodeBlock,getLoadablePath,readBlock,sql,writeBlocks":
+    if lent != "decodeBlock,demo,encodeBlock,getLoadablePath,readBlock,sql,writeBlocks":
         raise Fault(f"the package exports {lent}")
+    run([node, "-e", "const { demo } = require('sqlite-tessera'); demo(); console.log(demo())"], cwd=folder)
+    if sorted(os.listdir(f"{folder}/demo")) != sorted(os.listdir(DATA)):
+        raise Fault("demo() of the npm package copies other files")
     drivers = os.path.join(ROOT, "build", "hosts", "node", "node_modules")
     if not os.path.isdir(os.path.join(drivers, "better-sqlite3", "build")):
         check_shell(library, folder)

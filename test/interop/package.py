@@ -21,6 +21,7 @@ def install(folder, extension):
         if name.endswith(".py"):
             os.symlink(os.path.join(os.path.abspath(SOURCE), name), os.path.join(module, name))
     os.symlink(os.path.abspath(extension), os.path.join(module, "tessera.so"))
+    os.symlink(os.path.abspath(os.path.join(SOURCE, "..", "..", "..", "sql", "data")), os.path.join(module, "data"))
     with open(os.path.join(info, "METADATA"), "w", encoding="utf-8") as f:
         f.write("Metadata-Version: 2.1\nName: sqlite-tessera\nVersion: 0\n")
     with open(os.path.join(info, "entry_points.txt"), "w", encoding="utf-8") as f:

@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -334,6 +335,11 @@ def test_command():
     same(len(command("head", "cube", "-n", "3").splitlines()), 4, "head")
     same(command("--limit", "1", "head", "cube", "--where", "n = 7").splitlines()[1].split(",")[-1], "7", "head --where")
     same(command("copy", "cube", "smaller", "--set", 'extents={"t":1}'), "60 cells\n", "copy")
+    assert command("demo", "here").startswith("here: relief, climate, airports."), "demo"
+    command("demo", "here")
+    same((sorted(os.listdir("here")), tessera.open("here/climate").shape), (["airports", "airports.csv", "climate", "relief"], (12, 90, 180)), "demo, twice")
+    shutil.rmtree("here/relief")
+    same((tessera.demo("here"), tessera.open("here/relief").shape), ("here", (540, 1080)), "what was removed comes back")
     command("check", "cube")
     with open("smaller/__fragments/" + os.listdir("smaller/__fragments")[0] + "/a1.tdb", "r+b") as file:
         file.truncate(3)

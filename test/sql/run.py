@@ -1,8 +1,9 @@
 """Runs one SQL script through the sqlite3 shell and compares what it prints with what it must print.
 
 usage: run.py SHELL EXTENSION ARRAYS SCRIPT [--accept]
-The script runs in a directory that looks like the project's root: EXTENSION is ./tessera there, sql/data is there, and the corpus as
-arrays/. Its output, errors included, must equal SCRIPT with the suffix .expected; with --accept that file is written instead.
+The script runs in a directory that looks like the project's root: EXTENSION is ./tessera there, sql/data is there (also
+as demo/, the name that `tessera demo` gives it), and the corpus as arrays/. Its output, errors included, must equal
+SCRIPT with the suffix .expected; with --accept that file is written instead.
 """
 import os
 import re
@@ -17,6 +18,7 @@ def run_text(shell, extension, text, arrays):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.mkdir(os.path.join(folder, "sql"))
         os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "sql", "data"))
+        os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks

@@ -1,4 +1,4 @@
-"""The command `tessera`: ls, info, head, sql, upkeep, check, copy, shell. Its import is cheap, so that a command starts fast.
+"""The command `tessera`: ls, info, head, sql, upkeep, check, copy, demo, shell. Its import is cheap, so that a command starts fast.
 
 Results go to stdout: a box on a terminal, CSV elsewhere, unless an option says otherwise. Errors are one line on stderr, and the exit status 2.
 """
@@ -205,6 +205,13 @@ def _copy(args):
     return 0
 
 
+def _demo(args):
+    from .loading import demo
+    folder = demo(args.folder)
+    print(f"{folder}: relief, climate, airports. Try: tessera sql \"SELECT max(elevation) FROM '{os.path.join(folder, 'relief')}'\"")
+    return 0
+
+
 def _shell(args):
     from .loading import loadable_path
     commands = ["-cmd", f".load '{loadable_path()}'"]
@@ -254,6 +261,7 @@ def _parser():
     verb("check", _check, "check all that is stored; the exit status is 1 if there are errors", path)
     verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}),
          (("--set",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_copy"}))
+    verb("demo", _demo, "copy the arrays of the manual into a folder", (("folder",), {"nargs": "?", "default": "demo"}))
     verb("shell", _shell, "start sqlite3 with tessera loaded", database, attach)
     return parser
 

@@ -1,11 +1,11 @@
-"""Where the extension lies, and how it is loaded into a connection."""
+"""Where the files of the package are: the extension, and how it is loaded into a connection; the demo arrays."""
 import atexit
 import os
 import shutil
 import sys
 import tempfile
 
-__all__ = ["load", "loadable_path"]
+__all__ = ["demo", "load", "loadable_path"]
 _adapted = set()   # modules that take numpy's scalars
 _copies = {}   # (process, module of a connection): the copy of the extension that serves its SQLite
 
@@ -66,3 +66,29 @@ def load(connection):
             _copies[os.getpid(), driver] = copy
     finally:
         connection.enable_load_extension(False)
+
+
+def demo(folder="demo"):
+    """Copies the arrays of the manual into a folder, and returns its path: `relief` (elevations of the Earth), `climate` (the sea, month by month)
+    and `airports` (points), with `airports.csv`. What the folder has already stays as it is."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+    if not os.path.isdir(source):
+        raise FileNotFoundError(f"the demo arrays are not in {source}: install sqlite-tessera again")
+    folder = os.fspath(folder)
+    os.makedirs(folder, exist_ok=True)
+    for name in sorted(os.listdir(source)):
+        target = os.path.join(folder, name)
+        if os.path.exists(target):
+            continue
+        part = f"{target}.{os.getpid()}"   # renamed when it is whole: a copy that was interrupted is made again
+        try:
+            if os.path.isdir(os.path.join(source, name)):
+                shutil.copytree(os.path.join(source, name), part)
+            else:
+                shutil.copyfile(os.path.join(source, name), part)
+            os.rename(part, target)
+        except OSError:
+            shutil.rmtree(part, ignore_errors=True)
+            if not os.path.exists(target):   # else another process was faster
+                raise
+    return folder
