@@ -959,6 +959,43 @@ def test_tiledb_cf():
     same(seen, f"{sorted(given.variables)} {sorted(given.attrs.items())}\n{float(np.nansum(given.t2m.values))} K\n")
 
 
+def test_append():
+    """A Dataset goes on behind another one, array by array; a call that is made twice changes nothing; what does not fit leaves all as it was."""
+    n = 20
+    whole = xr.Dataset({"t": (("time", "lat", "lon"), np.arange(n * 12, dtype="f4").reshape(n, 3, 4), {"units": "K"}), "land": (("lat", "lon"), np.ones((3, 4), "i1")),
+                        "total": (("time",), np.arange(n) * 1.5)},
+                       {"time": np.arange("2024-01-01", "2024-01-21", dtype="M8[D]").astype("M8[ns]"), "lat": [3.0, 2.0, 1.0], "lon": [1.0, 2.0, 3.0, 4.0], "step": (("time",), np.arange(n) % 3)})
+    part = lambda begin, end: whole.isel(time=slice(begin, end))
+    shapes = lambda: [tessera.open(f"growing/{name}").shape for name in ("t", "total", "time")]
+    tessera.create("growing", part(0, 7), grow=["time"])
+    tessera.create("growing", part(7, 8), if_exists="append")
+    tessera.create("growing", part(8, n), if_exists="append")
+    tessera.create("growing", part(12, n), if_exists="append")
+    tessera.create("growing", part(5, 9).assign(t=part(5, 9).t * 1), if_exists="append")
+    xr.testing.assert_equal(xr.open_dataset("growing", engine="tessera").load()[list(whole.variables)], whole[list(whole.variables)])
+    before = shapes()
+    moved = lambda *days: part(0, len(days)).assign_coords(time=np.array(days, "M8[ns]"))
+    for words, data in (("'land' differs", whole.assign(land=whole.land * 2)), ("no variable total", whole.drop_vars("total")), ("no variable 'more'", whole.assign(more=whole.total)),
+                        ("2024-01-25", moved("2024-01-20", "2024-01-25")), ("do not continue", moved("2020-01-20", "2020-01-25")), ("do not continue", moved("2024-03-02", "2024-03-01")),
+                        ("lacks the label 'time'", whole.drop_vars("time"))):
+        fails(tessera.Constraint, words, lambda: tessera.create("growing", data, if_exists="append"))
+    same(shapes(), before, "an append that fails makes nothing longer")
+    falling = whole.drop_vars("step")[["t"]].isel(time=slice(None, None, -1))
+    tessera.create("falling", falling.isel(time=slice(0, 9)), grow=["time"])
+    tessera.create("falling", falling.isel(time=slice(9, n)), if_exists="append")
+    same(float(xr.open_dataset("falling", engine="tessera").t.sel(time="2024-01-03").sum()), float(whole.t.sel(time="2024-01-03").sum()), "labels that fall")
+    lazy = whole.chunk({"time": 5})   # read part by part; and axes in another order
+    tessera.create("lazy", lazy.isel(time=slice(0, 7)), grow=["time"])
+    tessera.create("lazy", lazy.isel(time=slice(7, n)).transpose("lat", "lon", "time"), if_exists="append")
+    xr.testing.assert_equal(xr.open_dataset("lazy", engine="tessera").load()[list(whole.variables)], whole[list(whole.variables)])
+    db = sqlite3.connect(":memory:")
+    tessera.load(db)
+    tessera.create("db:model", falling.isel(time=slice(0, 9)), grow=["time"], connection=db)
+    tessera.create("db:model", falling.isel(time=slice(9, n)), if_exists="append", connection=db)
+    same(xr.open_dataset("db:model", engine="tessera", connection=db).t.shape, (n, 3, 4), "in a database")
+    fails(KeyError, "'grow'", lambda: tessera.create("other", whole, grow=["level"]))
+
+
 def test_pages():
     """The Python of docs/dataframes.md runs, and what it says of its results holds."""
     try:

@@ -6,14 +6,15 @@ A name means in SQL and in sel() what it means in the Dataset: `lat` is the lati
 `lat_index`, and `lat` is a label of it in each array, if its values rise or fall. With labels=False dimensions have their own names, and no labels."""
 from __future__ import annotations
 
+import json
 import os
 
 import numpy
 import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
-from .errors import Exists, Unsupported
-from .grids import (POSITIONS, already, create_at, label_values, make_grid, new_place, remove_place, rises_or_falls, set_metadata,
+from .errors import Constraint, Exists, NotFound, Unsupported
+from .grids import (POSITIONS, already, append_grid, create_at, label_values, make_grid, new_place, remove_place, rises_or_falls, set_metadata,
                     take_place)
 
 __all__ = ["ATTRIBUTE", "DATASET", "EMPTY", "SCALAR", "SCALARS", "create_dataset"]
@@ -22,7 +23,7 @@ ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
-_OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file"}
+_OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file", "grow"}
 
 
 def _labels(data, asked):
@@ -87,6 +88,7 @@ def _one(name, variable, labels, renamed, options):
     mine["extents"] = _extents(variable, lengths, options)
     mine["domains"] = {name: ends for name, ends in options.get("domains", {}).items() if name in lengths}
     mine["filters"] = {attribute: options["filters"][name]} if name in options.get("filters", {}) else {}
+    mine["grow"] = [name for name in options.get("grow", ()) if name in lengths]
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
     if not all(lengths.values()):
         mine["metadata"][EMPTY] = list(lengths.values())
@@ -101,8 +103,8 @@ def create_dataset(path, data, connection, if_exists, options):
         raise TypeError(f"a Dataset has no option {', '.join(sorted(unknown))}")
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
     need_connection(connection, path)
-    for option in ("domains", "extents"):
-        unknown = set(options.get(option, {})) - set(data.dims) - set(options["labels"].values() if isinstance(options.get("labels"), dict) else ())
+    for option in ("domains", "extents", "grow"):
+        unknown = set(options.get(option, ())) - set(data.dims) - set(options["labels"].values() if isinstance(options.get("labels"), dict) else ())
         if unknown:
             raise KeyError(f"{option!r}: the Dataset has no dimension {', '.join(sorted(map(str, unknown)))}")
     several = [str(name) for name, index in data.xindexes.items() if type(index).__name__ == "PandasMultiIndex"]
@@ -111,13 +113,17 @@ def create_dataset(path, data, connection, if_exists, options):
     labels, renamed = _labels(data, options.get("labels"))
     for option in {"domains", "extents"} & set(options):
         options = {**options, option: {renamed.get(name, name): given for name, given in options[option].items()}}
+    if "grow" in options:
+        options = {**options, "grow": [renamed.get(name, name) for name in options["grow"]]}
     if path.startswith("db:"):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
     there = exists(connection, path)
-    if if_exists not in ("fail", "replace"):
-        raise NotImplementedError(f"if_exists {if_exists!r}: a Dataset is made whole; append to the arrays in it")
+    if if_exists not in ("fail", "append", "replace"):
+        raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
     if there and if_exists == "fail":
-        raise Exists(already(path, there, "replace"))
+        raise Exists(already(path, there, "append", "replace"))
+    if there and if_exists == "append":
+        return _append(path, data, labels, renamed, connection or _connect(), options)
     variables, attributes = xarray.conventions.encode_dataset_coordinates(data)
     for name in map(str, variables):
         if name in ("", ".", "..", "__group", "__meta") or "/" in name or os.sep in name:
@@ -143,6 +149,57 @@ def create_dataset(path, data, connection, if_exists, options):
         remove_place(connection, place, *members.values())
         raise
     return {name: Array(connection, f"{path}/{name}", state=secret(options))._now() for name in members}
+
+
+def _append(path, data, labels, renamed, connection, options):
+    """Adds a Dataset to a group behind what is there, along the dimensions that grow; where it has coordinates that are there already, it replaces them.
+    Each array is a commit of its own: after an error, the same call again ends what the first one began. Variables that do not grow must be the same."""
+    variables, _ = xarray.conventions.encode_dataset_coordinates(data)
+    arrays, parts = {}, []
+    for name, variable in map(lambda item: (str(item[0]), item[1]), variables.items()):
+        try:
+            array = arrays[name] = Array(connection, f"{path}/{name}", state=secret(options))._now()
+        except NotFound:
+            raise Constraint(f"{path}: the group has no variable {name!r}, which the Dataset has") from None
+        blocks, lengths, made, mine = _one(name, variable, labels, renamed, options)
+        domains = {dim: (current, domain) for dim, current, domain in array._about("name, current_domain, domain", "tessera_schema", "role = 'dimension'")}
+        growing = [dim for dim, (current, domain) in domains.items() if current not in (None, domain)]
+        origin = {}
+        if not growing:
+            (attribute, block), = blocks.items()
+            if array.shape != tuple(lengths.values()) or not _equal(array.numpy(attribute), numpy.asarray(getattr(block, "values", block))):
+                raise Constraint(f"{path}: variable {name!r} differs from the one in the group, and has no dimension that grows: say grow=[...] when the group is made")
+            continue
+        made = {label: its for label, its in made.items() if label in array.labels}   # a part of a coordinate may rise where the whole does not
+        for label, dim in array.labels.items():
+            if label not in made:
+                raise Constraint(f"{path}: the Dataset lacks the label {label!r} of variable {name!r}: a coordinate of this name that rises or falls")
+        for dim in growing:
+            if not any(its == dim for its, _ in made.values()):
+                origin[dim] = _behind(array, name, dim, domains[dim][0], data, renamed)
+        parts.append((array, blocks, lengths, made, {**{key: mine[key] for key in ("key_file",) if key in mine}, "dimensions": list(lengths), "origin": origin}))
+    lacking = {name for name, in Array(connection, path)._rows("SELECT name FROM tessera_members(?)", path)} - set(arrays)
+    if lacking:
+        raise Constraint(f"{path}: the Dataset has no variable {', '.join(sorted(lacking))}, which the group has")
+    for array, *what in parts:
+        append_grid(array, *what)
+    return {name: array._now() for name, array in arrays.items()}
+
+
+def _behind(array, name, dim, current, data, renamed):
+    """Returns where a variable that has no label of the growing dimension `dim` goes on: behind its last cell, or, the coordinate itself, where it has
+    these values already."""
+    low, high = json.loads(current)
+    if renamed.get(name, name) == dim or dim == f"{name}{POSITIONS}":
+        stored, values = array.numpy(array.attributes[0]), _encoded(data[name].variable).values
+        starts = numpy.flatnonzero(stored == values[0]) if values.size else []
+        if len(starts) and _equal(stored[starts[0]:starts[0] + values.size], values):
+            return low + int(starts[0])
+    return high + 1
+
+
+def _equal(one, other):
+    return one.shape == other.shape and bool(((one == other) | (one != one) & (other != other)).all())
 
 
 def _in_database(path, data, labels, renamed, connection, if_exists, options):

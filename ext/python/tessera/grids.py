@@ -22,7 +22,7 @@ from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_conn
 from .columns import object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
-__all__ = ["POSITIONS", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
+__all__ = ["POSITIONS", "append_grid", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
            "typed_metadata", "written"]
 
 written = contextvars.ContextVar("written", default=None)   # is told how many bytes each write of a block had
@@ -427,31 +427,44 @@ def _by_name(array, blocks, lengths, labels, options):
         return blocks, dict(zip(dims, lengths.values())), {label: (dict(zip(lengths, dims))[dim], values) for label, (dim, values) in labels.items()}
     if set(lengths) != set(dims):
         raise ValueError(f"dimensions {', '.join(map(str, lengths))}: the array at {array.path} has {', '.join(dims)}")
-    axes = [list(lengths).index(name) for name in dims]
-    turned = {name: block.transpose(*dims) if hasattr(block, "dims") else block.transpose(axes) for name, block in blocks.items()}
-    return (blocks if list(lengths) == list(dims) else turned), {name: lengths[name] for name in dims}, labels
+    if list(lengths) != list(dims):
+        axes = [list(lengths).index(name) for name in dims]   # a block's own names of its axes may be others
+        blocks = {name: block.transpose(*(block.dims[axis] for axis in axes)) if hasattr(block, "dims") else block.transpose(axes) for name, block in blocks.items()}
+    return blocks, {name: lengths[name] for name in dims}, labels
 
 
 def _coordinates(array, label, values):
-    """Returns the coordinates that have these labels in the array, None for a value that is no label, and the last coordinate that has a label."""
+    """Returns the coordinates that have these labels in the array, None for a value that is no label; the last coordinate that has a label; and whether all
+    values continue the labels behind it, in their order."""
     kind = array._about("datatype", "tessera_schema", f"role = 'label' AND name = {sql.text(label)}")[0][0]
     texts, given = kind in ("ASCII", "UTF8"), [str(v) for v in values] if values.dtype.kind in "Mm" else values.tolist()
     found = array._do("SELECT tessera_nearest(?1, ?2, value, 'before'), tessera_nearest(?1, ?2, value, 'after') FROM json_each(?3) ORDER BY key", array.path, label, json.dumps(given))
     ends = ("", "\x7f") if texts else ("0001-01-01", "9999-12-31") if kind.startswith("DATETIME_") else (-9e307, 9e307)
     last = array._do("SELECT max(tessera_nearest(?1, ?2, ?3, 'after'), tessera_nearest(?1, ?2, ?4, 'before'))", array.path, label, *ends)[0][0]
-    return [at if at == after else None for at, after in found], last
+    rises = [(last, None)] * len(found) == found
+    falls = [(None, last)] * len(found) == found
+    steps = values[1:] > values[:-1] if rises else values[1:] < values[:-1]
+    return [at if at == after else None for at, after in found], last, (rises or falls) and bool(steps.all())
 
 
-def _place(array, label, dim, values, origin, blocks, axis):
+def _said(values, number):
+    return str(values[number]) if values.dtype.kind in "Mm" else repr(values.tolist()[number])
+
+
+def _place(array, label, dim, values, origin, blocks, axis, grows):
     """Finds the place of blocks along a dimension by the values of one of its labels, and turns the blocks to the order of the array. Returns whether the
-    labels are new: then they are written behind the others."""
-    found, last = _coordinates(array, label, values)
+    labels are new: then they are written behind the others, which is where the blocks go if the dimension grows and `origin` does not say."""
+    found, last, continues = _coordinates(array, label, values)
     if all(at is None for at in found):
+        if last is not None and not continues:
+            raise Constraint(f"label {label!r}: {_said(values, 0)} and what follows do not continue the array's labels, whose last one is that of {dim}={last}")
+        if grows and last is not None:
+            origin.setdefault(dim, last + 1)
         if last is not None and last >= origin.get(dim, 0):
             raise Constraint(f"label {label!r}: the values are none of the array's, whose labels go to {dim}={last}: say origin={{{dim!r}: {last + 1}}}, or the labels that are there")
         return True
     if None in found:
-        raise Constraint(f"label {label!r}: {values.tolist()[found.index(None)]!r} is none of the array's, and others are")
+        raise Constraint(f"label {label!r}: {_said(values, found.index(None))} is none of the array's, and others are")
     order = numpy.argsort(found, kind="stable")
     if not (numpy.diff(numpy.asarray(found)[order]) == 1).all():
         raise Constraint(f"label {label!r}: the coordinates of its values are not neighbours: append rows, or a block for each run of them")
@@ -464,7 +477,7 @@ def _place(array, label, dim, values, origin, blocks, axis):
     return False
 
 
-def _append(array, blocks, lengths, labels, options):
+def append_grid(array, blocks, lengths, labels, options):
     """Adds blocks to an array, by the names of the dimensions and the values of labels."""
     fields = {name: rest for name, *rest in array._about("name, datatype, domain, current_domain, tile, fill, filters", "tessera_schema", "role <> 'label'")}
     _check_same(array, options, fields)
@@ -473,7 +486,7 @@ def _append(array, blocks, lengths, labels, options):
     for label, (dim, values) in labels.items():
         if known.get(label) != dim:
             raise Constraint(f"label {label!r}: the array at {array.path} has no such label of the dimension {dim!r}")
-        if len(values) and _place(array, label, dim, values, origin, blocks, list(lengths).index(dim)):
+        if len(values) and _place(array, label, dim, values, origin, blocks, list(lengths).index(dim), fields[dim][2] not in (None, fields[dim][1])):
             new.append((label, dim, values))
     for name in lengths:
         _, domain, current, *_ = fields[name]
@@ -496,7 +509,7 @@ def create_at(path, blocks, lengths, labels, connection, if_exists, options):
     if there and if_exists == "append":
         array = Array(connection, path, state=secret(options))._now()
         with savepoint(connection) if path.startswith("db:") else contextlib.nullcontext():
-            return _append(array, blocks, lengths, labels, options)
+            return append_grid(array, blocks, lengths, labels, options)
     if path.startswith("db:"):
         with savepoint(connection):
             if there:
