@@ -105,7 +105,13 @@ static int ingest_find(const ingest_reading *r, const char *name, uint32_t *colu
     for (*column = 0; call->source.kept[*column] != (int)call->labels.columns[i];) ++*column;
     return TSR_OK;
   }
-  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'", ingest_specs[r->option].name, name);
+  char names[200] = "";
+  for (uint32_t i = 0; i < call->source.count; i++) {
+    const size_t size = strlen(names);
+    sqlite3_snprintf((int)(sizeof names - size), names + size, "%s%s", size ? ", " : "", call->source.names[i]);
+  }
+  return tsx_fail(error, TSR_ERROR, "'%s': the source has no column '%.64s'; it has %s", ingest_specs[r->option].name,
+                  name, names);
 }
 
 static int find_kept(const ingest_reading *r, const char *name, tsr_ingest_column **column, tsr_error *error) {
