@@ -327,7 +327,9 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   }
   for (uint64_t r = 0; r < m->row_count; r++) nulls += m->types[r] == TSR_VALUE_NULL;
   grid->whole = !m->reals && nulls < m->row_count;
-  if (grid->whole && (nulls > 0 || m->row_count < grid->count))
+  const bool gaps = grid->whole && (nulls > 0 || m->row_count < grid->count);
+  if (gaps && grid->gaps) grid->whole = false;
+  else if (gaps)
     return tsx_fail(error, TSR_ERROR,
                     "'%s' is INTEGER, but has NULLs or no row for some keys, and INTEGER has no value for that: use "
                     "ifnull, or CAST it AS REAL to get NaN there",

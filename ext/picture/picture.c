@@ -255,6 +255,7 @@ static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *
     else if (i == 1 && *text != '{') column = text;
     else code = tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
   }
+  p->grid->gaps = true; /* pixels without data */
   if (code == TSR_OK)
     code = tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error);
   if (code == TSR_OK && p->grid->axis_count != 2)

@@ -162,7 +162,8 @@ def shades(rows, axes=2):
 
 def test_the_picture_of_a_query_has_its_rows():
     db = opened()
-    for text in ("SELECT day, lon, avg(temp) FROM t WHERE day < 20 AND n % 11 > 2 GROUP BY 1, 2", "SELECT name, lat, sum(n) FROM t GROUP BY 1, 2", "SELECT lat/2.0 AS half, strftime('%w', day) AS w, min(temp) FROM t GROUP BY 1, 2"):
+    for text in ("SELECT day, lon, avg(temp) FROM t WHERE day < 20 AND n % 11 > 2 GROUP BY 1, 2", "SELECT name, lat, sum(n) FROM t GROUP BY 1, 2", "SELECT lat/2.0 AS half, strftime('%w', day) AS w, min(temp) FROM t GROUP BY 1, 2",
+                 "SELECT lat, lon, sum(n) FROM t WHERE lat < 0 OR lon <> 2 GROUP BY 1, 2"):
         lines, low, high = shades(db.query(text))
         drawn = db.value("SELECT tessera_preview(?, ?)", (text, f'{{"width": {len(lines[0])}, "height": {len(lines)}}}')).split("\n")
         same(drawn[:-1], lines, text)
