@@ -46,16 +46,18 @@ pygments_style = "tango"
 # The navigation: the caption of a group and its pages, each with its title there. Pages that match a pattern keep their
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
-    ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "DataFrames <docs/dataframes>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Other tools <docs/other-tools>"]),
-    ("Look up", ["Reference <docs/reference/README>"]),
+    ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
+               "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Cheat sheet <docs/cheat-sheet>"]),
+    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>",
+                "Python <docs/dataframes>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
+                "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),
+    ("Look up", ["Reference <docs/reference/README>", "Questions and answers <docs/faq>", "Gallery <docs/gallery>", "Compare <docs/compare>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
-    ("Understand", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/fast-sql", "docs/explained/a-commit", "docs/explained/time-travel", "docs/explained/*",
-                    "Performance <docs/performance>"]),
-    ("Install and embed", ["Building <docs/building>", "Host languages <docs/hosts/README>", "Several processes <docs/cluster>", "Arrays in buckets <docs/object-stores>"]),
-    ("Develop", ["Design <docs/design>", "Commits <docs/commits>", "File format <docs/format>", "Errata <docs/errata>",
-                 "Testing <docs/testing>", "C API <docs/c-api>", "Glossary <docs/glossary>"]),
+    ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
+    ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
+                    "File format <docs/format>", "Errata <docs/errata>", "Testing <docs/testing>", "Glossary <docs/glossary>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
@@ -64,6 +66,9 @@ BELOW = {
         "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README"],
+    "docs/get-data-in/README": [f"{title} <docs/get-data-in/{page}>" for title, page in (
+        ("CSV", "csv"), ("DataFrames", "from-dataframes"), ("Parquet", "parquet"), ("NetCDF, Zarr", "netcdf"), ("GeoTIFF", "geotiff"), ("numpy", "numpy"),
+        ("Single cells", "single-cells"), ("Variants", "variants"), ("Point clouds", "point-clouds"))],
 }
 
 

@@ -12,8 +12,9 @@ import sys
 import tempfile
 
 
-def run_text(shell, extension, text, arrays):
-    """What the shell prints, errors included, with the lines they stand in as all its releases would tell them."""
+def run_text(shell, extension, text, arrays, pictures=None):
+    """What the shell prints, errors included, with the lines they stand in as all its releases would tell them. The dict `pictures` gets the PNG files
+    that the script leaves, by name."""
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.mkdir(os.path.join(folder, "sql"))
@@ -26,6 +27,9 @@ def run_text(shell, extension, text, arrays):
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
         # Releases of the shell differ in how they introduce an error.
         output = re.sub(r"^(?:Runtime error|Parse error|Error:)(?:,? near line|:? near line)? (\d+): (.*?)(?: \(\d+\))?$", r"Error in line \1: \2", output, flags=re.M)
+        for name in [name for name in os.listdir(folder) if name.endswith(".png")] if pictures is not None else ():
+            with open(os.path.join(folder, name), "rb") as f:
+                pictures[name] = f.read()
         if result.returncode < 0:
             output += f"killed by signal {-result.returncode}\n"
         return output

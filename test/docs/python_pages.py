@@ -1,0 +1,74 @@
+"""Runs the Python of the manual's pages, each in a folder of its own with the package and the demo arrays, and compares what is printed.
+
+usage: python_pages.py EXTENSION PAGE ...
+The blocks of a page are one program. Where a block without a language stands right behind one, that must be what it prints. A page that needs a
+library which is not installed is left out, and the test says so; if all are, the exit code is 77, which ctest takes for "skipped".
+"""
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "interop"))
+import examples
+import package
+
+
+def run_page(page, extension):
+    """What each Python block of the page prints. Raises ImportError for a library that is missing."""
+    with open(page, encoding="utf-8") as f:
+        found = examples.examples(f.read(), "python")
+    printed, names, before = [], {"__name__": "__main__"}, os.getcwd()
+    with tempfile.TemporaryDirectory() as place:
+        os.makedirs(os.path.join(place, "page"))
+        os.chdir(os.path.join(place, "page"))
+        if "tessera" not in sys.modules:
+            package.install(os.path.join(tempfile.mkdtemp(prefix="tessera-pages-"), "package"), extension)
+        import tessera
+        tessera.demo()
+        try:
+            for title, code, _ in found:
+                with contextlib.redirect_stdout(io.StringIO()) as output:
+                    exec(compile(code, f"{os.path.basename(page)}: {title}", "exec"), names)
+                printed.append(output.getvalue())
+        finally:
+            os.chdir(before)
+    return printed
+
+
+def check(page, extension):
+    """The number of faults of a page; None if it was left out."""
+    try:
+        printed = run_page(page, extension)
+    except ImportError as e:
+        print(f"{page} is left out: {e}")
+        return None
+    except Exception:
+        print(f"{page}:\n{traceback.format_exc()}")
+        return 1
+    with open(page, encoding="utf-8") as f:
+        found = examples.examples(f.read(), "python")
+    wrong = 0
+    for (title, _, shown), output in zip(found, printed):
+        if shown is not None and shown != output:
+            print(f"{page}: {title}: the page shows\n{shown}but it prints\n{output}")
+            wrong += 1
+    return wrong + (not found)
+
+
+def main():
+    extension, pages = os.path.abspath(sys.argv[1]), [os.path.abspath(p) for p in sys.argv[2:]]
+    if len(pages) > 1:   # one process a page: what one imports and opens is not there for the next
+        results = [subprocess.run([sys.executable, __file__, extension, page]).returncode for page in pages]
+        print(f"{len(pages)} pages: {results.count(1)} wrong, {results.count(77)} left out")
+        return 1 if any(r not in (0, 77) for r in results) else 77 if all(results) else 0
+    faults = check(pages[0], extension)
+    return 77 if faults is None else 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
