@@ -18,10 +18,11 @@ project = "tessera"
 html_title = "tessera"
 copyright = "the authors of tessera, MIT license"
 root_doc = "README"
-include_patterns = ["README.md", "docs/**.md"]
-exclude_patterns = ["build", ".git", ".ci", "core", "ext", "sql", "test"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ext/npm/README.md", "ext/wasm/README.md", "docs/**.md"]
+exclude_patterns = ["build", ".git", ".ci", "core", "sql", "test"]
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_selector = "div:not(.highlight-text) > div.highlight pre"  # what is printed is not copied
 myst_heading_anchors = 6
 myst_enable_extensions = ["html_image", "strikethrough"]
 # MyST's additions to Markdown that GitHub would show as text.
@@ -33,15 +34,19 @@ html_theme = "furo"
 html_static_path = ["static"]
 templates_path = ["templates"]
 html_css_files = ["site.css"]
+html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
 # The page of the demo is a part of the site if `./run browser` has built its package and its database. Then the examples of the manual have
 # buttons that run them, and the site must be served over HTTP for that.
 LIVE = os.path.join(ROOT, "build", "browser", "site")
-html_js_files = ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
+html_js_files = ["site.js"]
+html_js_files += ["run.js"] if os.path.exists(os.path.join(LIVE, "package", "tessera.wasm")) else []
 html_copy_source = False
 html_use_index = False
 html_show_sphinx = False
 html_show_search_summary = False  # summaries are fetched from a server, and the site works without one
-pygments_style = "tango"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "github-dark"
+html_favicon = "static/tessera.svg"
 
 # The navigation: the caption of a group and its pages, each with its title there. Pages that match a pattern keep their
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
@@ -57,15 +62,16 @@ NAVIGATION = [
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
-                    "File format <docs/format>", "Errata <docs/errata>", "Testing <docs/testing>", "Glossary <docs/glossary>"]),
+                    "File format <docs/format>", "Errata <docs/errata>", "Testing <docs/testing>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "options", "types", "groups", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
+        "tables", "options", "types", "groups", "plain-sql", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
         "caveats")), "docs/reference/[!R]*"],
     "docs/design": ["docs/decisions/*"],
-    "docs/in-the-browser": ["docs/browser/README"],
+    "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
+    "docs/start/web": ["Package for Node <ext/npm/README>"],
     "docs/get-data-in/README": [f"{title} <docs/get-data-in/{page}>" for title, page in (
         ("CSV", "csv"), ("DataFrames", "from-dataframes"), ("Parquet", "parquet"), ("NetCDF, Zarr", "netcdf"), ("GeoTIFF", "geotiff"), ("numpy", "numpy"),
         ("Single cells", "single-cells"), ("Variants", "variants"), ("Point clouds", "point-clouds"))],
@@ -95,6 +101,26 @@ def add_navigation(app, document, source):
         source[0] += "".join(toctree(caption, pages) for caption, pages in NAVIGATION)
     elif document in BELOW:
         source[0] += toctree(None, BELOW[document])
+
+
+def describe(app, page, template, context, tree):
+    """Tells search engines, and programs that show a preview of a link, what a page is about: its first paragraph."""
+    first = next((p.astext() for p in tree.findall(nodes.paragraph) if len(p.astext()) > 40), project) if tree else project
+    text = html.escape(" ".join(first.split())[:200], quote=True)
+    title = html.escape(context.get("title") or project, quote=True)
+    context["metatags"] = context.get("metatags", "") + (
+        f'<meta name="description" content="{text}">\n<meta property="og:title" content="{title}">\n<meta property="og:type" content="article">\n'
+        f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{"../" * page.count("/")}_images/relief.png">\n')
+
+
+def name_links(app, tree, page):
+    """A link whose text is the name of a page's file says the page's title."""
+    for node in tree.findall(nodes.reference):
+        if not node.get("internal") or not node.astext().endswith(".md") or " " in node.astext():
+            continue
+        target = os.path.normpath(os.path.join(os.path.dirname(page), node.get("refuri", "").split("#")[0])).removesuffix(".html")
+        if target in app.env.titles:
+            node.children = [nodes.Text(app.env.titles[target].astext())]
 
 
 def link_files(app, tree):
@@ -136,12 +162,22 @@ def file_pages(app):
                         "java": "java", "json": "json", "sh": "bash"}.get(path.rsplit(".", 1)[-1], "text")
             body = app.builder.highlighter.highlight_block(text, language, location=path)
         yield "files/" + path, {"title": path, "body": f"<h1>{html.escape(path)}</h1>\n{body}", "toc": "", "display_toc": False}, "page.html"
-    yield "index", {"title": project}, "index.html"
+    yield "404", {"title": "There is no such page", "body": MISSING, "toc": "", "display_toc": False}, "page.html"
+
+
+MISSING = """<h1>There is no such page</h1>
+<p>Perhaps it has moved. The <a href="index.html">first page</a> leads to all others, and the search finds each section.</p>"""
+
+
+def make_index(app, exception):
+    """The first page has the name that servers look for."""
+    if not exception:
+        shutil.copyfile(os.path.join(app.outdir, "README.html"), os.path.join(app.outdir, "index.html"))
 
 
 def copy_page(app, exception):
     """Puts the page of the demo into the site, with the package and the database, if they are there."""
-    if exception or not html_js_files:
+    if exception or "run.js" not in html_js_files:
         return
     place = os.path.join(app.outdir, "docs", "browser")
     for folder in [os.path.join(ROOT, "docs", "browser"), LIVE]:
@@ -149,7 +185,10 @@ def copy_page(app, exception):
 
 
 def setup(app):
+    app.connect("build-finished", make_index)
     app.connect("build-finished", copy_page)
+    app.connect("html-page-context", describe)
+    app.connect("doctree-resolved", name_links)
     app.connect("source-read", add_navigation)
     app.connect("doctree-read", link_files, priority=100)
     app.connect("html-collect-pages", file_pages)
