@@ -18,8 +18,8 @@ project = "tessera"
 html_title = "tessera"
 copyright = "the authors of tessera, MIT license"
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ext/npm/README.md", "ext/wasm/README.md", "docs/**.md"]
-exclude_patterns = ["build", ".git", ".ci", "core", "sql", "test"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ext/npm/README.md", "ext/wasm/README.md", "test/README.md", "docs/**.md"]
+exclude_patterns = ["build", ".git", ".ci", "core", "sql"]
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 copybutton_selector = "div:not(.highlight-text) > div.highlight pre"  # what is printed is not copied
@@ -63,7 +63,7 @@ NAVIGATION = [
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
-                    "File format <docs/format>", "Errata <docs/errata>", "Testing <docs/testing>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
+                    "File format <docs/format>", "Errata <docs/errata>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {

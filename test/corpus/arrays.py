@@ -1,6 +1,6 @@
 """The corpus: arrays that TileDB wrote, with their expected contents.
 
-Beside each array is a NAME.json with the contents (see "Corpus" in docs/testing.md). This module finds the arrays, and
+Beside each array is a NAME.json with the contents (see "Corpus" in test/README.md). This module finds the arrays, and
 converts expected values to the form in which SQL shows them with the options datetimes=integer, enums=code,
 vectors=json, under which different stored bytes look different.
 """

@@ -1,7 +1,7 @@
 /* threads.c: threads of one process, and one array: connections of their own in a directory and in a database; one connection that
  * all of them use; and a thread that interrupts the others. They write, read, aggregate, consolidate, vacuum, open and close, and
  * look at what they see: of each writer a prefix of its commits, whole ones, never fewer than before. Made for ThreadSanitizer
- * (docs/testing.md), which sees what its eyes are for in any run; without it the program is a test like others.
+ * (test/README.md), which sees what its eyes are for in any run; without it the program is a test like others.
  *
  * usage: threads [SECONDS OF EACH SCENARIO]
  */
