@@ -381,8 +381,7 @@ static int vcf_add_fields(tsx_attachment *all, const char *path, tsr_error *erro
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   if (!find_table(all, "data"))
     return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
-  int code = vcf_add_fields(all, find_table(all, "data")->path, error);
-  if (code < 0) return code;
+  TSX_TRY(vcf_add_fields(all, find_table(all, "data")->path, error));
   tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
   data->module = "tessera_vcf";
   data->semantics = "vcf";
@@ -392,10 +391,10 @@ static int vcf_apply(tsx_attachment *all, tsr_error *error) {
     headers->name = sqlite3_mprintf("samples");
   }
   if (!data->name || (headers && !headers->name)) return tsx_out_of_memory(error);
-  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++)
+  for (uint32_t i = 0; i < all->count; i++)
     if (!all->tables[i].missing && !all->tables[i].module && &all->tables[i] != headers)
-      code = vcf_rename(all, &all->tables[i], error);
-  return code;
+      TSX_TRY(vcf_rename(all, &all->tables[i], error));
+  return TSR_OK;
 }
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
