@@ -138,32 +138,13 @@ int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, ui
 #define CAPACITY_DEFAULT     10000
 #define LABELS_UINT16        65000 /* with more labels than this, the codes of an enumeration are INT32 */
 
-typedef struct tsx_block { /* header of one allocation of a definition */
-  struct tsx_block *next;
-  uint64_t align; /* aligns the memory after this header for any datatype */
-} tsx_block;
-
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
-
 void *tsx_parser_alloc(tsx_parser *p, uint64_t size) {
-  tsx_block *block = sqlite3_malloc64(sizeof *block + size + 1);
-  if (!block) {
-    tsx_out_of_memory(p->error);
-    return NULL;
-  }
-  memset(block, 0, sizeof *block + size + 1);
-  block->next = p->definition->blocks;
-  p->definition->blocks = block;
-  return block + 1;
+  void *memory = tsx_arena_take(&p->definition->arena, size + 1); /* of 0 bytes, too: not NULL */
+  if (!memory) tsx_out_of_memory(p->error);
+  return memory;
 }
 
-void tsx_definition_release(tsx_definition *definition) {
-  while (definition->blocks) {
-    tsx_block *block = definition->blocks;
-    definition->blocks = block->next;
-    sqlite3_free(block);
-  }
-}
+void tsx_definition_release(tsx_definition *definition) { tsx_arena_free(&definition->arena); }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------ */
 

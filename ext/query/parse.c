@@ -6,7 +6,7 @@
  * better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later passes walk the
  * trees recursively.
  *
- * Sections: the arena, comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
+ * Sections: comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
  * expressions, operators, the clauses of the SELECT. */
 #include <string.h>
 #include <ctype.h>
@@ -14,48 +14,6 @@
 #include "query/query_internal.h"
 #include "connection/errors.h"
 #include "sql/tokens.h"
-
-/* ---- The arena --------------------------------------------------------------------------------------------------- */
-
-typedef struct tsx_arena_block {
-  struct tsx_arena_block *next;
-  uint64_t room, used;
-  uint64_t bytes[];
-} tsx_arena_block;
-
-void *tsx_arena_take(tsx_arena *arena, uint64_t size) {
-  size = (size + 7) & ~(uint64_t)7;
-  tsx_arena_block *block = arena->blocks;
-  if (!block || block->room - block->used < size) {
-    const uint64_t room = size > 8000 ? size : 8000;
-    block = sqlite3_malloc64(sizeof *block + room);
-    if (!block) return NULL;
-    *block = (tsx_arena_block){.next = arena->blocks, .room = room};
-    arena->blocks = block;
-  }
-  void *memory = (uint8_t *)block->bytes + block->used;
-  block->used += size;
-  return memset(memory, 0, size);
-}
-
-char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size) {
-  char *copy = tsx_arena_take(arena, size + 1);
-  if (copy) memcpy(copy, text, size);
-  return copy;
-}
-
-void tsx_arena_free(tsx_arena *arena) {
-  for (tsx_arena_block *block = arena->blocks, *next; block; block = next) {
-    next = block->next;
-    sqlite3_free(block);
-  }
-  arena->blocks = NULL;
-}
-
-void tsx_select_free(tsx_select *select) {
-  tsx_arena_free(&select->arena);
-  *select = (tsx_select){0};
-}
 
 /* ---- Comparing and quoting trees --------------------------------------------------------------------------------- */
 
@@ -1038,4 +996,9 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);
   *doubt = p.doubt;
   return code;
+}
+
+void tsx_select_free(tsx_select *select) {
+  tsx_arena_free(&select->arena);
+  *select = (tsx_select){0};
 }

@@ -24,19 +24,11 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "connection/connection.h"
+#include "sql/arena.h"
 #include "sql/tokens.h"
 #include "table/table.h"
 
-/* ---- parse.c: the arena, expression trees, the clauses of a SELECT ----------------------------------------------- */
-
-typedef struct tsx_arena { /* `= {0}` is empty */
-  struct tsx_arena_block *blocks;
-} tsx_arena;
-
-/* Returns zeroed memory that lives as long as the arena, or NULL if memory is exhausted. */
-void *tsx_arena_take(tsx_arena *arena, uint64_t size);
-char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size); /* a NUL-terminated copy, or NULL */
-void tsx_arena_free(tsx_arena *arena);
+/* ---- parse.c: expression trees, the clauses of a SELECT ---------------------------------------------------------- */
 
 typedef enum tsx_expr_kind {
   TSX_EXPR_LITERAL,
