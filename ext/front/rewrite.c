@@ -248,8 +248,7 @@ static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
 /* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as many
  * blanks as there are characters before it. */
 static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_place place, const char **why) {
-  uint64_t before = 0;
-  for (const char *p = r->out->text; p < part->begin; p++) before += ((unsigned char)*p & 0xc0) != 0x80;
+  const uint64_t before = tsx_characters(r->out->text, part->begin);
   char *text = sqlite3_mprintf("%*s%.*s", (int)before, "", (int)(part->end - part->begin), part->begin);
   tsx_query query = {0};
   int code = text ? rewrite_compile(r, text, place, &query, why) : tsx_out_of_memory(r->error);

@@ -19,20 +19,26 @@
 
 #define WORDS_SHOWN 100 /* bytes of source text in a message */
 
+uint64_t tsx_characters(const char *begin, const char *end) {
+  uint64_t characters = 0;
+  for (const char *p = begin; p < end; p++) characters += ((unsigned char)*p & 0xc0) != 0x80;
+  return characters;
+}
+
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error) {
-  uint64_t characters = 1;
   if (begin < select->text || begin > select->text + strlen(select->text)) /* words of the parser's own (USING) */
     return tsx_fail(error, TSR_ERROR, "%s'%.*s'%s%s", what, (int)(end - begin), begin, *advice ? ": " : "", advice);
-  for (const char *p = select->text; p < begin; p++) characters += ((unsigned char)*p & 0xc0) != 0x80;
   int size = (int)(end - begin);
   const bool cut = end - begin > WORDS_SHOWN;
   if (cut) {
     size = WORDS_SHOWN;
     while (size > 1 && ((unsigned char)begin[size] & 0xc0) == 0x80) size--;
   }
-  return tsx_fail(error, TSR_ERROR, "%s'%.*s%s' (character %llu)%s%s", what, size, begin, cut ? "..." : "",
-                  (unsigned long long)characters, *advice ? ": " : "", advice);
+  tsx_fail(error, TSR_ERROR, "%s'%.*s%s' (character %llu)%s%s", what, size, begin, cut ? "..." : "",
+           (unsigned long long)tsx_characters(select->text, begin) + 1, *advice ? ": " : "", advice);
+  if (error) error->subject = TSX_SUBJECT_WORDS;
+  return TSR_ERROR;
 }
 
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {

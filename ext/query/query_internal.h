@@ -202,8 +202,13 @@ typedef struct tsx_select {
 
 void tsx_select_free(tsx_select *select);
 
+/* Returns the number of characters of a UTF-8 text between two places. */
+uint64_t tsx_characters(const char *begin, const char *end);
+
+#define TSX_SUBJECT_WORDS UINT32_C(0x776f7264) /* a tsr_error.subject: the message quotes words of the query's text */
+
 /* Sets the error to `what`, the quoted source text from begin to end, its position "(character n)", and ": advice"
- * unless advice is "". Returns TSR_ERROR. */
+ * unless advice is "". Its subject is TSX_SUBJECT_WORDS if the words are the text's own. Returns TSR_ERROR. */
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error);
 
