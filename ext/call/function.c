@@ -80,11 +80,7 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
 
 static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
-    char *name = tsx_name_text(schema->enumerations[i].name);
-    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
-    sqlite3_free(name);
-  }
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) tsx_name_append(out, schema->enumerations[i].name);
   char *all = sqlite3_str_finish(out);
   tsx_fail(error, TSR_ERROR,
            "array %.300s has no enumeration '%.100s', nor an attribute of that name that has one (it has %.400s)",

@@ -596,7 +596,7 @@ static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context)
 static int ingest_explain(tsx_ingest_call *call, const tsr_schema *schema, sqlite3_context *context, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(call->connection->db);
   const int code = tsx_ddl_statement(out, &call->array.address, schema, error);
-  if (code == TSR_OK) tsx_result_string(context, out);
+  if (code >= 0) tsx_result_string(context, out);
   else sqlite3_free(sqlite3_str_finish(out));
   return code;
 }

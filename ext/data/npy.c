@@ -210,7 +210,7 @@ static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *er
   if (!file) return tsx_out_of_memory(error);
   npy_begin(file, b->header, b->header_size);
   const int code = read_values(b, file + head, NULL, error);
-  if (code == TSR_OK) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
+  if (code >= 0) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
   else sqlite3_free(file);
   return code;
 }
@@ -458,7 +458,6 @@ static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **val
   return code;
 }
 
-/* tessera_npy(path, attribute[, slice[, options]]), tessera_npy(query[, column]) */
 static int npy_call(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
   const bool query = tsx_is_query(values[0]);
   TSX_TRY(tsx_arguments_check(count, values, query ? 1 : 2, error));

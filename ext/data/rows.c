@@ -66,7 +66,6 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   return tsx_ingest_options_read(call, rows->options, error);
 }
 
-/* Runs the SELECT, and opens the first stream over its rows. The caller holds the connection's mutex. */
 static int rows_read(kept_rows *rows, sqlite3_stmt *statement, struct ArrowArrayStream *core, tsr_error *error) {
   TSX_TRY(tsr_ingest_open(rows->environment, &rows->call.options, &rows->call.ingest, error));
   TSX_TRY(tsx_select_rows(&rows->call, statement, error));

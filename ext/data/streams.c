@@ -841,7 +841,6 @@ static int stream_lend(lent_stream *s, sqlite3_context *context, tsr_error *erro
   return code;
 }
 
-/* tessera_stream(path[, slice[, options]]) */
 static int stream_call_lend(lent_stream *s, sqlite3_context *context, int count, sqlite3_value **values,
                             tsr_error *error) {
   TSX_TRY(tsx_arguments_check(count, values, 1, error));

@@ -169,7 +169,6 @@ static int write_named(tsx_address *address, int count, sqlite3_value **values, 
   return code;
 }
 
-/* tessera_write_label(path, label, values[, origin]): returns the number of values written. */
 static int write_label_at(tsx_address *address, tsx_connection *connection, int count, sqlite3_value **values,
                           uint64_t *written, tsr_error *error) {
   TSX_TRY(tsx_arguments_check(count, values, 2, error));

@@ -158,7 +158,6 @@ static int check_level(tsx_parser *p, const tsr_filter *filter) {
   return tsx_parser_fail(p, TSR_RANGE, "%s(%d): levels are %d to %d", tsx_filter_name(filter->type), level, low, high);
 }
 
-/* Sets a filter's options from its `count` arguments. */
 static int set_scale(tsx_parser *p, const tsx_literal *arguments, int count, const char *name, tsr_filter *filter) {
   if (count == 0) return TSR_OK;
   if (count != 3) return tsx_parser_fail(p, TSR_ERROR, "scale_float takes (bytewidth, factor, offset)");

@@ -28,7 +28,6 @@ static void reset_stats(sqlite3_context *context, int count, sqlite3_value **val
   tsr_environment_reset_counters(connection->environment);
 }
 
-/* tessera_set_key(path, key): a NULL key removes the key of the path. */
 static int set_key_of(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
   char *place;
   TSX_TRY(tsx_address_path(connection, path, &place, error));

@@ -111,7 +111,6 @@ static void free_options(tsx_attach_options *options) {
   sqlite3_free(options->rest);
 }
 
-/* Reads the options. The caller frees them, also after an error. */
 static int set_defaults(tsx_attach_options *options, tsr_error *error) {
   if (!options->prefix) TSX_TRY(keep_text("", &options->prefix, error));
   return options->schema ? TSR_OK : keep_text("temp", &options->schema, error);
@@ -323,7 +322,6 @@ static int make_table(const tsx_attachment *all, const tsx_attach_table *table, 
   return code;
 }
 
-/* Makes the tables what the group is now. *count: how many there are. */
 static int replace_tables(const tsx_attachment *all, const attached *old, const bool *keeps, uint64_t *count,
                           tsr_error *error) {
   tsx_connection *connection = all->connection;
@@ -393,7 +391,6 @@ static int keep(tsx_connection *connection, const char *path, const char *option
   return code < 0 || search.found ? code : tsx_kept_remember(connection->db, path, options, error);
 }
 
-/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
 static int attach_with(tsx_connection *connection, const char *path, sqlite3_value *json, bool again,
                        tsx_attachment *all, uint64_t *count, tsr_error *error) {
   TSX_TRY(find_root(connection, path, all, error));

@@ -219,7 +219,6 @@ static int hide_level(tsx_connection *connection, const char *name, const char *
   return is ? hide_one(connection, name, path, error) : 0;
 }
 
-/* One savepoint around all tables, so that the file has either all declarations or none. */
 static int run_levels(tsx_connection *connection, const char *name, const char *path, table_call level, table_call one,
                       const char *missing, int *tables, tsr_error *error) {
   TSX_TRY(tsx_savepoint_begin(connection, "db:", error));
@@ -365,7 +364,6 @@ static int attach_row(void *argument, const char *path, const char *options, tsr
   return code < 0 && hidden ? tsx_fail_in(path, error) : code;
 }
 
-/* tessera_attach(): makes in temp what main remembers, and returns how many tables there are of it now. */
 static int attach_kept(attaching *a, tsr_error *error) {
   TSX_TRY(tsx_savepoint_begin(a->connection, "db:", error));
   for (int pass = 0; pass < 2; pass++) {

@@ -109,7 +109,6 @@ static int select_next(sqlite3_vtab_cursor *cursor) {
   return tsx_vtab_fail(cursor->pVtab, code, "%s", sqlite3_errmsg(connection->db));
 }
 
-/* Rewrites and prepares the text. */
 static int select_prepare_rewritten(select_cursor *c, const tsx_rewritten *rewritten, tsr_error *error) {
   sqlite3 *db = select_connection(c)->db;
   if (rewritten->script.writes) return tsx_fail(error, TSR_READONLY, "'%s' writes", rewritten->script.writes);

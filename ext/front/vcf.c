@@ -161,7 +161,6 @@ static const vcf_place *place_named(const vcf_places *places, const char *name, 
   return NULL;
 }
 
-/* Reads what the array's metadata say of the dataset. */
 static int take_metadata(vcf_table *t, const tsr_metadata *metadata, tsr_error *error) {
   uint32_t gap = 0;
   for (uint64_t i = 0; i < metadata->count; i++) {
@@ -421,8 +420,6 @@ int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *cons
   return code;
 }
 
-/* Makes the table. With `always`, a table whose dataset cannot be opened connects, so that it can be dropped; each
- * statement on it then fails with the error. */
 static int declare_dataset(sqlite3 *db, const vcf_table *t, char **message) {
   char *text = declaration(t);
   if (!text) return SQLITE_NOMEM;

@@ -32,11 +32,7 @@ static void free_nearest(void *kept) {
 
 static int fail_label(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < schema->label_count; i++) {
-    char *name = tsx_name_text(schema->labels[i].name);
-    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
-    sqlite3_free(name);
-  }
+  for (uint32_t i = 0; i < schema->label_count; i++) tsx_name_append(out, schema->labels[i].name);
   char *all = sqlite3_str_finish(out);
   tsx_fail(error, TSR_ERROR, "array %.300s has no label '%.100s' (it has %.400s)", address->path, wrong,
            all ? all : "no labels");

@@ -163,7 +163,6 @@ static int add_attribute(sqlite3_context *context, sqlite3_value *path, const ts
                                  error);
 }
 
-/* tessera_add_attribute(path, definition) */
 static int define_and_add(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   tsx_definition definition = {0};
   TSX_TRY(check_text(values[1], "the definition", error));

@@ -741,7 +741,6 @@ static void close_all(tsx_copying *c, bool abandon) {
   tsx_connection_remove_table(c->connection);
 }
 
-/* tessera_copy(from, to[, options]): returns the number of cells that were copied. */
 static int copy_arguments(tsx_copying *c, int count, sqlite3_value **values, tsr_error *error) {
   TSX_TRY(tsx_arguments_check(count, values, 2, error));
   const char *to = (const char *)sqlite3_value_text(values[1]);
@@ -846,7 +845,6 @@ static int sync_call(tsx_address *from, const char *to, tsr_sync_options *option
   return code;
 }
 
-/* tessera_sync(from, to[, options]): returns {"copied":files,"removed":files,"bytes":bytes}. */
 static int sync_arguments(tsx_address *from, tsx_connection *connection, int count, sqlite3_value **values,
                           tsr_sync_result *done, tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(sync_specs);

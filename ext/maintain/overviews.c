@@ -272,9 +272,9 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
   code = tsx_array_open(address->connection, path, address->array->has_key ? address->array->key : NULL,
                         TSX_CACHE_AS_IS, 0, &level->array, error);
   sqlite3_free(path);
-  if (code == TSR_OK)
+  if (code >= 0)
     code = tsr_snapshot_open(level->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
-  if (code == TSR_OK) return 1;
+  if (code >= 0) return 1;
   tsx_level_close(level);
   return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* fall back to the array's own cells */
 }
@@ -363,7 +363,6 @@ static int overviews_build(overviews_call *c, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Rewrites the blocks of level k that intersect a box of the level below. */
 static int rewrite_blocks(tsr_snapshot *below, const tsr_regrid_request *request, tsr_array *level, uint64_t *cells,
                           tsr_error *error) {
   tsr_regrid *regrid;
