@@ -638,7 +638,8 @@ typedef struct tsr_create_options { /* `= {0}` is the default */
   const uint8_t *key; /* 32 bytes, copied: encrypt the array (AES-256-GCM); NULL: do not */
   uint64_t time; /* of the schema; 0 = now */
   bool unsynced; /* do not sync files and directories to disk */
-  const char *owner; /* path of a database file whose commit must be on disk before the array is published; or NULL */
+  /* Path of a database file whose commit must be on disk before the array is published; or NULL. */
+  const char *owner_file;
 } tsr_create_options;
 
 /* Creates an array at `path`, and missing parent directories. The array appears in one step; if the call fails, it

@@ -19,7 +19,7 @@
 #include "log/log.h"
 #include "environment/environment.h"
 
-#define OURS_DIGITS "00000000" /* the UUID of a merge's first fragment ends so, if tessera has made it */
+#define OURS_DIGITS "00000000" /* the end of the UUID of the first fragment that a merge by tessera makes */
 
 struct tsr_history {
   tsr_array *array;

@@ -24,7 +24,7 @@ typedef struct commits_check {
   tsr_map in_con; /* fragment of the old layout that a .con commits -> path of the .con */
   tsr_map deletes; /* names of delete conditions that have been checked */
   tsr_buffer truncated_con; /* char *: paths of truncated .con files */
-  tsr_map settled; /* names of fragments that a truncated .con cannot have been going to commit (commit_files.c) */
+  tsr_map settled; /* names of fragments that a truncated .con cannot have meant to commit (commit_files.c) */
   tsr_map covered; /* fragment -> the committed fragment that has its cells, according to vacuum files */
 } commits_check;
 

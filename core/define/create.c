@@ -503,7 +503,7 @@ static int create_label(tsr_creation *c, const tsr_label *label, const tsr_creat
   tsr_buffer path = {.memory = &c->memory};
   tsr_creation *creation = NULL;
   tsr_store *store;
-  own_options.owner = NULL;
+  own_options.owner_file = NULL;
   own.version = c->schema.version;
   int rc = tsr__store_open_below(c->environment, c->path, label->uri, &path, &store, error);
   if (rc >= 0) rc = open_creation(c->environment, store, (const char *)path.data, &own, &own_options, &creation, error);
@@ -524,7 +524,7 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   tsr_create_options own;
   tsr_creation *block = NULL;
   char *copy = NULL;
-  int rc = TSR_TAKE_OPTIONS(tsr_create_options, owner, options, &own, error);
+  int rc = TSR_TAKE_OPTIONS(tsr_create_options, owner_file, options, &own, error);
   options = &own;
   if (rc >= 0) rc = TSR_ALLOC(&environment->memory, &block, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(&environment->memory, strlen(path) + 1, &copy, error);
@@ -540,7 +540,8 @@ static int open_creation(tsr_environment *environment, tsr_store *store, const c
   tsr__memory_init(&c->memory, &environment->memory, UINT64_MAX, "the creation");
   tsr__arena_init(&c->arena, &c->memory);
   char *owner = NULL;
-  if (options->owner) rc = TSR_ARENA_COPY(&c->arena, options->owner, strlen(options->owner) + 1, &owner, error);
+  if (options->owner_file)
+    rc = TSR_ARENA_COPY(&c->arena, options->owner_file, strlen(options->owner_file) + 1, &owner, error);
   c->owner = owner;
   if (rc >= 0) rc = array_create_prepare(c, schema, options, error);
   if (rc >= 0) {

@@ -207,7 +207,7 @@ int tsr__ingest_shrink_part(tsr_ingest *g, uint64_t number, const uint8_t *out, 
 
 /* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
-/* Converts the integers of a part to reals in `scratch`, where they are already or are copied to. */
+/* Converts the integers of a part to reals. `scratch` receives them; they may be there already. */
 static int ingest_widen(const tsr_ingest_part *part, uint64_t rows, tsr_buffer *scratch, tsr_ingest_values *values,
                         tsr_error *error) {
   if (part->block) {

@@ -36,7 +36,7 @@ struct tsr_label_index {
   const tsr_schema *schema; /* of it */
   char *name; /* of the label */
   uint32_t at[2]; /* numbers of the next two fields in the schema */
-  const tsr_field *dimension, *field; /* of the label's array: what has the coordinates, and what has the values */
+  const tsr_field *dimension, *field; /* of the label's array: the fields with the coordinates and with the values */
   tsr_datatype datatype; /* of the labelled dimension */
   /* the label's array declares the order of its values; otherwise the order is detected when they are searched */
   bool declared;

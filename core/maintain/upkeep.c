@@ -1,19 +1,20 @@
 /* upkeep.c: keeps the number of fragments of an array small while commits make it longer (tsr_array_upkeep).
  *
  * Tiers. Each commit makes a small fragment. As soon as there are `fanout` neighbours of about the same size, they are
- * merged into one, and as soon as there are that many of the merged ones, so are those. With a fanout of n, N commits of
- * equal size leave at most n fragments in each of log_n(N) tiers, and each cell is rewritten once for each tier.
- * Commits of very different sizes may never have n such neighbours: once there are as many fragments as the tiers allow,
- * n neighbours are merged if the largest has at most half of their cells, so that even then no cell is rewritten more
- * than log_2 times. If there are twice as many, the n neighbours with the fewest cells are.
+ * merged into one fragment of the next tier, which is merged in the same way once it has enough neighbours of its own
+ * size. With a fanout of n, N commits of equal size leave at most n fragments in each of log_n(N) tiers, and each cell
+ * is rewritten once per tier. Commits of very different sizes may never have n such neighbours. So once there are as
+ * many fragments as the tiers allow, n neighbours are merged if the largest has at most half of their cells; even then
+ * no cell is rewritten more than log_2 times. If there are twice as many, the n neighbours with the fewest cells are
+ * merged, whatever their sizes.
  *
- * consolidate.c knows which neighbours may be merged at all, and merges them; this file chooses among those, in passes
- * from the newest fragments to the oldest, since a pass may complete the next tier. Each merge is one commit. So a call
- * may end after any of them: when it has read enough, when its time is over, or on an error.
+ * consolidate.c knows which neighbours may be merged at all, and merges them. This file chooses among those, in passes
+ * from the newest fragments to the oldest, since a pass may complete the next tier. Each merge is a commit of its own,
+ * so a call may end after any of them: when it has read enough, when its time is over, or on an error.
  *
- * Several writers. A call holds the lease of the array (lease.c). It never waits for it: who does not get it merges
- * nothing, because somebody else is at it. The lease only saves work; without it merges that meet give way to each
- * other, as always. */
+ * Several writers. A call holds the lease of the array (lease.c), and never waits for it: a process that does not get
+ * it merges nothing, because another one is merging. The lease only saves work. Merges without it that conflict are
+ * resolved as always (merge_conflict.c). */
 #include "maintain/maintain.h"
 
 #include "array/array.h"

@@ -1,5 +1,4 @@
-/* fragment_writer.h: writes the files of one fragment: from cells in global order or dense tiles (tsr_fragment_writer),
- * or from cells of several sources in a chosen order (tsr_interleaver). */
+/* fragment_writer.h: writes the files of one fragment, from cells in global order or from dense tiles. */
 #ifndef TSR_WRITE_FRAGMENT_WRITER_H
 #define TSR_WRITE_FRAGMENT_WRITER_H
 
@@ -48,34 +47,5 @@ int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error);
 
 /* Frees the writer and leaves the files. NULL is allowed. */
 void tsr__fragment_writer_close(tsr_fragment_writer *writer);
-
-/* ---- Interleaving several sources -------------------------------------------------------------------------------- */
-
-#define TSR_NO_SOURCE UINT32_MAX /* padding of a dense tile */
-
-typedef struct tsr_pick {
-  uint32_t source, cell;
-} tsr_pick;
-
-typedef struct tsr_interleaver { /* `= {0}` can be released safely */
-  const tsr_schema *schema;
-  uint32_t columns; /* columns of a source: one for each field, then system columns (u64) */
-  bool dense; /* columns of dimensions are not read */
-  tsr_memory *memory;
-  tsr_fragment_writer *writer;
-  tsr_buffer order;
-  tsr_column *staged; /* by column: the current cells, if they come from several sources */
-  struct tsr_interleaved *buffers;
-} tsr_interleaver;
-
-/* Makes an interleaver that appends to `writer`. Release it even after an error. Each source has `system_columns`
- * columns after its fields. */
-int tsr__interleaver_init(tsr_interleaver *interleaver, const tsr_schema *schema, uint32_t system_columns, bool dense,
-                          tsr_memory *memory, tsr_fragment_writer *writer, tsr_error *error);
-
-/* Appends cells in the order of the picks; sources[s] has the columns of source s. */
-int tsr__interleaver_write(tsr_interleaver *interleaver, const tsr_column *const *sources, const tsr_pick *picks,
-                           uint64_t count, tsr_error *error);
-void tsr__interleaver_release(tsr_interleaver *interleaver);
 
 #endif

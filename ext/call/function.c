@@ -29,13 +29,12 @@ int tsx_target_open(tsx_connection *connection, sqlite3_value *path, tsx_target 
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
   memset(target, 0, sizeof *target);
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_address_open_to_write(connection, path, address, error);
-  if (code == TSR_OK && !address->is_table) {
-    code = tsr_object_find(connection->environment, address->path, &kind, error);
-    if (code >= 0 && kind == TSR_OBJECT_NONE) code = tsx_address_not_found(address, error);
+  TSX_TRY(tsx_address_open_to_write(connection, path, address, error));
+  if (!address->is_table) {
+    TSX_TRY(tsr_object_find(connection->environment, address->path, &kind, error));
+    if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
   }
-  if (code < 0) return code;
-  if ((code = tsx_function_begin_at(address, path, error)) < 0) return code;
+  TSX_TRY(tsx_function_begin_at(address, path, error));
   if (kind == TSR_OBJECT_ARRAY) return tsx_address_array(address, error);
   return tsr_group_open(connection->environment, address->path, address->has_key ? address->key : NULL, &target->group,
                         error);
@@ -68,23 +67,20 @@ int tsx_attribute_find(const tsr_schema *schema, const char *array, const char *
                        tsr_error *error) {
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
-  uint32_t end = schema->dimension_count + schema->attribute_count, f = schema->dimension_count;
+  const uint32_t end = schema->dimension_count + schema->attribute_count;
+  uint32_t f = schema->dimension_count;
   while (f < end && sqlite3_stricmp(names[f], name) != 0) f++;
-  int code = f < end ? TSR_OK
-                     : tsx_names_fail(names, schema->dimension_count, end, error,
-                                      "array %.200s has no attribute '%.64s'", array, name);
+  const int code = f < end ? TSR_OK
+                           : tsx_names_fail(names, schema->dimension_count, end, error,
+                                            "array %.200s has no attribute '%.64s'", array, name);
   tsx_names_free(names, schema);
-  if (code == TSR_OK) *field = f;
+  if (code >= 0) *field = f;
   return code;
 }
 
 static int fail_enumeration(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
-    char *name = tsx_name_text(schema->enumerations[i].name);
-    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
-    sqlite3_free(name);
-  }
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) tsx_name_append(out, schema->enumerations[i].name);
   char *all = sqlite3_str_finish(out);
   tsx_fail(error, TSR_ERROR,
            "array %.300s has no enumeration '%.100s', nor an attribute of that name that has one (it has %.400s)",

@@ -104,6 +104,7 @@ int tsx_fail(tsr_error *error, int code, const char *format, ...) {
   if (!error) return code;
   va_start(arguments, format);
   error->code = code;
+  error->subject = 0;
   vsnprintf(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
   return code;

@@ -188,19 +188,20 @@ static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error
 static int select_keys(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) { return TSR_OK; }
 #endif
 
+static int select_column(tsx_ingest_call *call, sqlite3_stmt *statement, uint32_t i, tsr_error *error) {
+  const char *name = sqlite3_column_name(statement, (int)i);
+  const tsx_column *shown = NULL;
+  const tsx_table *table = NULL;
+  if (!name) return tsx_out_of_memory(error);
+  TSX_TRY(tsx_ingest_name_column(call, i, name, error));
+  TSX_TRY(select_origin(call->connection, statement, (int)i, &table, &shown, error));
+  select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
+  return table ? select_exact(table, shown, &call->columns[i], error) : TSR_OK;
+}
+
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++) {
-    const char *name = sqlite3_column_name(statement, (int)i);
-    const tsx_column *shown = NULL;
-    if (!name) return tsx_out_of_memory(error);
-    code = tsx_ingest_name_column(call, i, name, error);
-    const tsx_table *table = NULL;
-    if (code == TSR_OK) code = select_origin(call->connection, statement, (int)i, &table, &shown, error);
-    if (code == TSR_OK) select_declared(sqlite3_column_decltype(statement, (int)i), &call->columns[i]);
-    if (code == TSR_OK && table) code = select_exact(table, shown, &call->columns[i], error);
-  }
-  return code == TSR_OK ? select_keys(call, statement, error) : code;
+  for (uint32_t i = 0; i < call->source.count; i++) TSX_TRY(select_column(call, statement, i, error));
+  return select_keys(call, statement, error);
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -210,16 +211,16 @@ static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_
   const tsr_ingest_column *c = &call->columns[column];
   uint8_t *bytes = NULL;
   uint64_t size = 0;
-  int code = tsx_bytes_convert(value, c->datatype, &bytes, &size, error);
-  if (code < 0 && code != TSR_NOMEM) {
-    tsr_error why = *error;
-    code = tsx_fail(error, code, "column '%s': %s", c->name, why.message);
-  }
   int64_t instant;
-  if (code == TSR_OK && c->values_per_cell == 1 && size == sizeof instant) {
+  int code = tsx_bytes_convert(value, c->datatype, &bytes, &size, error);
+  if (code < 0) {
+    const tsr_error why = *error;
+    return code == TSR_NOMEM ? code : tsx_fail(error, code, "column '%s': %s", c->name, why.message);
+  }
+  if (c->values_per_cell == 1 && size == sizeof instant) {
     memcpy(&instant, bytes, sizeof instant);
     code = tsr_ingest_set_integer(call->ingest, column, instant, error);
-  } else if (code == TSR_OK) code = tsr_ingest_set_bytes(call->ingest, column, false, bytes, size, error);
+  } else code = tsr_ingest_set_bytes(call->ingest, column, false, bytes, size, error);
   sqlite3_free(bytes);
   return code;
 }
@@ -257,32 +258,40 @@ static int select_step(tsx_connection *connection, sqlite3_stmt *statement) {
   return answer;
 }
 
+static int select_set_row(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
+  for (uint32_t i = 0; i < call->source.count; i++)
+    if (call->source.kept[i] >= 0) TSX_TRY(select_set(call, statement, (int)i, error));
+  return TSR_OK;
+}
+
 int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
-  int answer, code = TSR_OK;
-  for (uint64_t number = 1; (answer = select_step(call->connection, statement)) == SQLITE_ROW; number++) {
-    for (uint32_t i = 0; code == TSR_OK && i < call->source.count; i++)
-      if (call->source.kept[i] >= 0) code = select_set(call, statement, (int)i, error);
-    code = tsx_ingest_end_row(call, code, "row", number, error);
-    if (code < 0) return code;
-  }
+  int answer;
+  for (uint64_t number = 1; (answer = select_step(call->connection, statement)) == SQLITE_ROW; number++)
+    TSX_TRY(tsx_ingest_end_row(call, select_set_row(call, statement, error), "row", number, error));
   if (answer == SQLITE_DONE && sqlite3_reset(statement) == SQLITE_OK) return TSR_OK;
   return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(call->connection->db));
 }
 
 /* ---- tessera_create_as ------------------------------------------------------------------------------------------- */
 
+static int create_from(tsx_ingest_call *call, sqlite3_context *context, sqlite3_stmt *statement, sqlite3_value *path,
+                       sqlite3_value *json, tsr_error *error) {
+  TSX_TRY(tsx_select_columns(call, statement, error));
+  TSX_TRY(tsx_ingest_options(call, path, json, error));
+  TSX_TRY(tsx_ingest_open(call, error));
+  TSX_TRY(tsx_select_rows(call, statement, error));
+  return tsx_ingest_finish(call, context, error);
+}
+
 static int create_call(tsx_ingest_call *call, sqlite3_context *context, int count, sqlite3_value **values,
                        tsr_error *error) {
   sqlite3_stmt *statement = NULL;
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
   const char *path = (const char *)sqlite3_value_text(values[0]), *sql = (const char *)sqlite3_value_text(values[1]);
   if (!path || !sql) return tsx_out_of_memory(error);
-  int code = tsx_select_prepare(call->connection->db, sql, 0, NULL, &statement, error);
-  if (code == TSR_OK) code = tsx_ingest_begin(call, path, (uint32_t)sqlite3_column_count(statement), error);
-  if (code == TSR_OK) code = tsx_select_columns(call, statement, error);
-  if (code == TSR_OK) code = tsx_ingest_options(call, values[0], count > 2 ? values[2] : NULL, error);
-  if (code == TSR_OK) code = tsx_ingest_open(call, error);
-  if (code == TSR_OK) code = tsx_select_rows(call, statement, error);
-  if (code == TSR_OK) code = tsx_ingest_finish(call, context, error);
+  TSX_TRY(tsx_select_prepare(call->connection->db, sql, 0, NULL, &statement, error));
+  int code = tsx_ingest_begin(call, path, (uint32_t)sqlite3_column_count(statement), error);
+  if (code >= 0) code = create_from(call, context, statement, values[0], count > 2 ? values[2] : NULL, error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -291,8 +300,7 @@ void tsx_create_as(sqlite3_context *context, int count, sqlite3_value **values) 
   tsx_ingest_call call = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   tsx_connection_add_table(call.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK) code = create_call(&call, context, count, values, &error);
+  const int code = create_call(&call, context, count, values, &error);
   tsx_ingest_end(&call);
   tsx_connection_remove_table(call.connection);
   tsx_function_end(context, "tessera_create_as", code, &error);
@@ -415,42 +423,47 @@ static int check_utf8(const char *text, uint64_t size, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Names column i after a field of the first line. */
+static int csv_call_name(csv_call *c, uint32_t i, const tsr_csv_field *field, tsr_error *error) {
+  if (check_utf8(field->bytes, field->size, error) < 0) {
+    const tsr_error why = *error;
+    return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
+  }
+  if (!field->quoted && memchr(field->bytes, '\r', field->size))
+    return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
+  char *name = sqlite3_mprintf("%.*s", (int)(field->size < 10000 ? field->size : 10000), field->bytes);
+  if (!name) return tsx_out_of_memory(error);
+  const int code =
+      *name ? tsx_ingest_name_column(&c->call, i, name, error)
+            : tsx_fail(error, TSR_ERROR, "column %u has no name: name the columns in \"names\"", (unsigned)i + 1);
+  sqlite3_free(name);
+  return code;
+}
+
 /* Begins the call with the names in the first line. */
 static int csv_call_first_line(csv_call *c, const char *path, tsr_error *error) {
   const tsr_csv_field *fields;
   uint32_t count;
   uint64_t line;
-  int code = tsr_csv_next(c->csv, &fields, &count, &line, error);
-  if (code == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
-  if (code > 0) code = tsx_ingest_begin(&c->call, path, count, error);
-  for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
-    if ((code = check_utf8(fields[i].bytes, fields[i].size, error)) < 0) {
-      const tsr_error why = *error;
-      return tsx_fail(error, TSR_MISMATCH, "line 1: the name of column %u: %s", (unsigned)i + 1, why.message);
-    }
-    if (!fields[i].quoted && memchr(fields[i].bytes, '\r', fields[i].size))
-      return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
-    char *name = sqlite3_mprintf("%.*s", (int)(fields[i].size < 10000 ? fields[i].size : 10000), fields[i].bytes);
-    if (!name) code = tsx_out_of_memory(error);
-    else if (!*name)
-      code = tsx_fail(error, TSR_ERROR, "column %u has no name: name the columns in \"names\"", (unsigned)i + 1);
-    else code = tsx_ingest_name_column(&c->call, i, name, error);
-    sqlite3_free(name);
-  }
-  return code < 0 ? code : TSR_OK;
+  const int more = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  if (more == 0) return tsx_fail(error, TSR_ERROR, "%s is empty: the first line has the names", c->file_name);
+  if (more < 0) return more;
+  TSX_TRY(tsx_ingest_begin(&c->call, path, count, error));
+  for (uint32_t i = 0; i < count; i++) TSX_TRY(csv_call_name(c, i, &fields[i], error));
+  return TSR_OK;
 }
 
 static int csv_call_names(csv_call *c, const char *path, sqlite3_value *json, tsr_error *error) {
   sqlite3 *db = c->call.connection->db;
   const bool has_options = json && sqlite3_value_type(json) != SQLITE_NULL;
-  int code = has_options ? tsx_options_each(db, json, "options", csv_call_option, c, error) : TSR_OK;
-  if (code == TSR_OK && !c->has_names) {
-    code = csv_call_rewind(c, true, error);
-    return code == TSR_OK ? csv_call_first_line(c, path, error) : code;
+  if (has_options) TSX_TRY(tsx_options_each(db, json, "options", csv_call_option, c, error));
+  if (!c->has_names) {
+    TSX_TRY(csv_call_rewind(c, true, error));
+    return csv_call_first_line(c, path, error);
   }
-  if (code == TSR_OK && !c->name_count) code = tsx_fail(error, TSR_ERROR, "'names' has no name");
-  if (code == TSR_OK) code = tsx_ingest_begin(&c->call, path, c->name_count, error);
-  return code == TSR_OK ? tsx_options_each(db, json, "options", csv_call_name_again, c, error) : code;
+  if (!c->name_count) return tsx_fail(error, TSR_ERROR, "'names' has no name");
+  TSX_TRY(tsx_ingest_begin(&c->call, path, c->name_count, error));
+  return tsx_options_each(db, json, "options", csv_call_name_again, c, error);
 }
 
 /* ---- Types ------------------------------------------------------------------------------------------------------- */
@@ -526,41 +539,43 @@ static int csv_call_begin_data(csv_call *c, tsr_error *error) {
   const tsr_csv_field *fields;
   uint32_t count;
   uint64_t line;
-  int code = csv_call_rewind(c, c->call.source.count > 1, error);
-  if (code == TSR_OK && !c->has_names) code = tsr_csv_next(c->csv, &fields, &count, &line, error);
-  return code < 0 ? code : TSR_OK;
+  TSX_TRY(csv_call_rewind(c, c->call.source.count > 1, error));
+  if (!c->has_names) TSX_TRY(tsr_csv_next(c->csv, &fields, &count, &line, error));
+  return TSR_OK;
+}
+
+/* Reads all lines to guess the types of columns. *some: there is a well-formed line; *unsound: there is another. */
+static int csv_call_guess(csv_call *c, bool *some, bool *unsound, tsr_error *error) {
+  const tsr_csv_field *fields;
+  uint32_t count = 0;
+  uint64_t line;
+  TSX_TRY(csv_call_begin_data(c, error));
+  for (;;) {
+    const int more = tsr_csv_next(c->csv, &fields, &count, &line, error);
+    if (more == 0 || (more < 0 && more != TSR_MISMATCH)) return more;
+    const bool sound = more > 0 && count == c->call.source.count;
+    for (uint32_t i = 0; sound && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
+    *some |= sound;
+    *unsound |= !sound;
+  }
 }
 
 /* Infers the types of columns that have none yet from all lines. Malformed lines are ignored here: the second pass
  * reports them. */
 static int csv_call_types(csv_call *c, tsr_error *error) {
   tsx_ingest_call *call = &c->call;
-  const tsr_csv_field *fields;
-  uint32_t count = 0;
-  uint64_t line;
   bool open = false, some = false, unsound = false; /* a type must be inferred; some line is well-formed; some is not */
   for (uint32_t i = 0; i < call->source.count; i++) {
     const tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     open |= column && !column->typed && !column->labels;
     c->guesses[i] = (csv_guess){.whole = true, .integers = true, .unsigneds = true, .reals = true};
   }
-  int code = open ? csv_call_begin_data(c, error) : TSR_OK;
-  while (open && code == TSR_OK) {
-    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
-    if (code == 0) break;
-    unsound |= code == TSR_MISMATCH || count != call->source.count;
-    if (code == TSR_MISMATCH) code = TSR_OK;
-    else if (code > 0) {
-      some |= count == call->source.count;
-      for (uint32_t i = 0; count == call->source.count && i < count; i++) csv_call_look(c, &fields[i], &c->guesses[i]);
-      code = TSR_OK;
-    }
-  }
+  if (open) TSX_TRY(csv_call_guess(c, &some, &unsound, error));
   for (uint32_t i = 0; i < call->source.count; i++) {
     tsr_ingest_column *column = call->source.kept[i] >= 0 ? &call->columns[call->source.kept[i]] : NULL;
     csv_guess *g = &c->guesses[i];
     if (!column || column->typed || column->labels) continue;
-    if (code == TSR_OK && !some && (call->given.skip || !unsound)) /* else the second pass fails at a malformed line */
+    if (!some && (call->given.skip || !unsound)) /* else the second pass fails at a malformed line */
       return tsx_fail(error, TSR_MISMATCH, "column '%s': no line determines its type: give it in types", column->name);
     column->typed = column->ends_untyped = true;
     column->datatype = csv_guess_datatype(g);
@@ -569,7 +584,7 @@ static int csv_call_types(csv_call *c, tsr_error *error) {
     g->exact = column->datatype == TSR_FLOAT64;
     column->values_per_cell = column->datatype == TSR_UTF8 ? TSR_VARIABLE : 1;
   }
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */
@@ -623,50 +638,52 @@ static int csv_call_set(csv_call *c, uint32_t source, const tsr_csv_field *field
   return tsr_ingest_set_bytes(c->call.ingest, column, true, field->bytes, field->size, error);
 }
 
+/* Sets the values of a line, unless `code` says that the line is malformed. */
+static int csv_call_line(csv_call *c, int code, const tsr_csv_field *fields, uint32_t count, tsr_error *error) {
+  const tsx_ingest_call *call = &c->call;
+  if (code < 0) return code;
+  if (count != call->source.count)
+    return tsx_fail(error, TSR_MISMATCH, "%u fields, but %u columns are named", (unsigned)count,
+                    (unsigned)call->source.count);
+  for (uint32_t i = 0; i < count; i++)
+    if (call->source.kept[i] >= 0) TSX_TRY(csv_call_set(c, i, &fields[i], error));
+  return TSR_OK;
+}
+
 static int csv_call_rows(csv_call *c, tsr_error *error) {
-  tsx_ingest_call *call = &c->call;
   const tsr_csv_field *fields;
   uint32_t count;
   uint64_t line;
-  int code = csv_call_begin_data(c, error);
-  while (code == TSR_OK) {
-    code = tsr_csv_next(c->csv, &fields, &count, &line, error);
+  TSX_TRY(csv_call_begin_data(c, error));
+  for (;;) {
+    int code = tsr_csv_next(c->csv, &fields, &count, &line, error);
     if (code == 0 || (code < 0 && code != TSR_MISMATCH)) return code;
-    if (code > 0) {
-      code = TSR_OK;
-      if (count != call->source.count)
-        code = tsx_fail(error, TSR_MISMATCH, "%u fields, but %u columns are named", (unsigned)count,
-                        (unsigned)call->source.count);
-    }
-    for (uint32_t i = 0; code == TSR_OK && i < count; i++)
-      if (call->source.kept[i] >= 0) code = csv_call_set(c, i, &fields[i], error);
-    code = tsx_ingest_end_row(call, code, "line", line, error);
+    code = csv_call_line(c, code, fields, count, error);
+    TSX_TRY(tsx_ingest_end_row(&c->call, code, "line", line, error));
   }
-  return code;
 }
 
-static int csv_call_make(csv_call *c, sqlite3_context *context, sqlite3_value **values, sqlite3_value *json,
-                         tsr_error *error) {
+static int csv_call_make(csv_call *c, sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  sqlite3_value *json = count > 2 ? values[2] : NULL;
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
   const char *path = (const char *)sqlite3_value_text(values[0]);
   c->file_name = (const char *)sqlite3_value_text(values[1]);
   if (!path || !c->file_name) return tsx_out_of_memory(error);
-  int code = csv_call_open(c, error);
-  if (code == TSR_OK) code = csv_call_names(c, path, json, error);
-  if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
-  if (code == TSR_OK && !(c->guesses = sqlite3_malloc64(c->call.source.count * sizeof *c->guesses)))
-    code = tsx_out_of_memory(error);
-  if (code == TSR_OK) code = csv_call_types(c, error);
-  if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
-  if (code == TSR_OK) code = csv_call_rows(c, error);
-  return code == TSR_OK ? tsx_ingest_finish(&c->call, context, error) : code;
+  TSX_TRY(csv_call_open(c, error));
+  TSX_TRY(csv_call_names(c, path, json, error));
+  TSX_TRY(tsx_ingest_options(&c->call, values[0], json, error));
+  if (!(c->guesses = sqlite3_malloc64(c->call.source.count * sizeof *c->guesses))) return tsx_out_of_memory(error);
+  TSX_TRY(csv_call_types(c, error));
+  TSX_TRY(tsx_ingest_open(&c->call, error));
+  TSX_TRY(csv_call_rows(c, error));
+  return tsx_ingest_finish(&c->call, context, error);
 }
 
 void tsx_create_csv(sqlite3_context *context, int count, sqlite3_value **values) {
   csv_call c = {.call = {.connection = sqlite3_user_data(context), .source = {.is_csv = true}}};
   tsr_error error = {0};
   tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK) code = csv_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
+  const int code = csv_call_make(&c, context, count, values, &error);
   tsr_csv_close(c.csv);
   if (c.file) (void)fclose(c.file);
   sqlite3_free(c.null);

@@ -112,23 +112,28 @@ static void ingest_labels_close(tsx_ingest_call *call) {
 
 /* ---- Rows and metadata ------------------------------------------------------------------------------------------- */
 
-static int put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
+static int put_value(tsr_array *array, const tsx_json_option *o, tsr_error *error) {
   const int type = sqlite3_value_type(o->value);
   const tsr_datatype datatype = type == SQLITE_INTEGER ? TSR_INT64 : type == SQLITE_FLOAT ? TSR_FLOAT64 : TSR_UTF8;
-  uint8_t *bytes = NULL;
-  uint64_t size = 0;
-  int code = type == SQLITE_NULL ? tsx_fail(error, TSR_MISMATCH, "the value is null")
-                                 : tsx_bytes_convert(o->value, datatype, &bytes, &size, error);
+  uint8_t *bytes;
+  uint64_t size;
+  if (type == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "the value is null");
+  TSX_TRY(tsx_bytes_convert(o->value, datatype, &bytes, &size, error));
   const tsr_metadatum entry = {.key = o->key,
                                .key_size = strlen(o->key),
                                .datatype = datatype,
                                .count = size / tsr_datatype_size(datatype),
                                .value = bytes,
                                .value_size = size};
-  if (code == TSR_OK) code = tsr_array_set_metadata(argument, &entry, error);
+  const int code = tsr_array_set_metadata(array, &entry, error);
   sqlite3_free(bytes);
-  if (code == TSR_OK) return code;
-  tsr_error why = *error;
+  return code;
+}
+
+static int put_metadatum(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const int code = put_value(argument, o, error);
+  if (code >= 0) return code;
+  const tsr_error why = *error;
   return tsx_fail(error, code, "'metadata': '%.64s': %s", o->key, why.message);
 }
 
@@ -174,9 +179,9 @@ static int drop_table_named(tsx_ingest_call *call, const char *schema, const cha
 
 /* Drops the table that is replaced, within the savepoint in which the new one is made. */
 static int drop_table(tsx_ingest_call *call, tsr_error *error) {
-  char *schema = NULL, *table = NULL;
-  int code = tsx_table_name_parse(call->array.path + strlen("db:"), &schema, &table, error);
-  if (code == TSR_OK) code = drop_table_named(call, schema, table, error);
+  char *schema, *table;
+  TSX_TRY(tsx_table_name_parse(call->array.path + strlen("db:"), &schema, &table, error));
+  const int code = drop_table_named(call, schema, table, error);
   sqlite3_free(schema);
   sqlite3_free(table);
   return code;
@@ -189,7 +194,7 @@ static int make_in_database(tsx_ingest_call *call, const tsr_schema *schema, tsr
   if (call->array.replace) TSX_TRY(drop_table(call, error));
   TSX_TRY(tsx_database_create(call->connection, call->array.path, &call->array.address, schema, &path, error));
   int code = tsr_array_open(call->connection->environment, path, &options, &array, error);
-  if (code == TSR_OK) code = ingest_fill(call, array, error);
+  if (code >= 0) code = ingest_fill(call, array, error);
   tsr_array_close(array);
   sqlite3_free(path);
   return code;
@@ -200,7 +205,7 @@ static int fill_creation(tsx_ingest_call *call, const char *path, tsr_creation *
   const tsr_array_options options = {.creation = creation, .key = ingest_key(call)};
   TSX_TRY(tsr_array_open(call->connection->environment, path, &options, &array, error));
   int code = ingest_fill(call, array, error);
-  if (code == TSR_OK) code = tsr_creation_publish(creation, error);
+  if (code >= 0) code = tsr_creation_publish(creation, error);
   tsr_array_close(array);
   return code;
 }
@@ -220,9 +225,9 @@ static int ingest_make_at(tsx_ingest_call *call, const char *path, const tsr_sch
 static int exchange(tsx_ingest_call *call, tsx_address *old, const char *beside, tsr_error *error) {
   tsr_environment *environment = call->connection->environment;
   int code = tsx_drop_overviews(old, error);
-  if (code == TSR_OK) code = tsr_array_exchange(environment, old->path, beside, error);
+  if (code >= 0) code = tsr_array_exchange(environment, old->path, beside, error);
   tsx_path_changed(call->connection, call->array.address.path);
-  tsr_error why = *error;
+  const tsr_error why = *error;
   /* drops the old array, or the new one if the exchange failed */
   const int dropped = tsr_array_drop(environment, beside, error);
   if (code < 0) *error = why;
@@ -242,7 +247,7 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
   old.given = sqlite3_mprintf("%s", call->array.path);
   const bool made = beside && old.given;
   int code = made ? ingest_make_at(call, beside, schema, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = exchange(call, &old, beside, error);
+  if (code >= 0) code = exchange(call, &old, beside, error);
   tsx_address_close(&old);
   sqlite3_free(beside);
   return code;
@@ -477,7 +482,7 @@ static int open_append(tsx_ingest_call *call, sqlite3_value *path, tsr_error *er
   if (!address->has_key) return tsx_target_open(call->connection, path, &call->array.target, error);
   const bool had = tsx_key_find(call->connection, address->path, before);
   int code = tsx_key_set(call->connection, address->path, address->key, error);
-  if (code == TSR_OK) code = tsx_target_open(call->connection, path, &call->array.target, error);
+  if (code >= 0) code = tsx_target_open(call->connection, path, &call->array.target, error);
   tsr_error ignored;
   const int restored = tsx_key_set(call->connection, address->path, had ? before : NULL, code < 0 ? &ignored : error);
   tsx_wipe(before, sizeof before);
@@ -559,9 +564,9 @@ int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
 
 int tsx_ingest_end_row(tsx_ingest_call *call, int code, const char *what, uint64_t number, tsr_error *error) {
   tsr_ingest_number_row(call->ingest, number);
-  if (code == TSR_OK) code = tsr_ingest_end_row(call->ingest, error);
-  if (code == TSR_OK) return code;
-  tsr_error why = *error;
+  if (code >= 0) code = tsr_ingest_end_row(call->ingest, error);
+  if (code >= 0) return TSR_OK;
+  const tsr_error why = *error;
   code = tsx_fail(error, code, "%s %llu: %s", what, (unsigned long long)number, why.message);
   if (!call->given.skip || (code != TSR_MISMATCH && code != TSR_RANGE && code != TSR_CONSTRAINT)) return code;
   tsr_ingest_drop_row(call->ingest);
@@ -591,7 +596,7 @@ static void ingest_result(const tsx_ingest_call *call, sqlite3_context *context)
 static int ingest_explain(tsx_ingest_call *call, const tsr_schema *schema, sqlite3_context *context, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(call->connection->db);
   const int code = tsx_ddl_statement(out, &call->array.address, schema, error);
-  if (code == TSR_OK) tsx_result_string(context, out);
+  if (code >= 0) tsx_result_string(context, out);
   else sqlite3_free(sqlite3_str_finish(out));
   return code;
 }

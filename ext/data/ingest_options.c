@@ -263,12 +263,12 @@ static int read_domain(ingest_reading *r, tsr_ingest_column *column, const tsx_j
   ingest_reading ends = {.call = r->call, .option = r->option, .column = column};
   sqlite3 *db = r->call->connection->db;
   static const char expected[] = "'domains': expected [low, high]";
-  int code = tsx_elements_each(db, o->value, expected, ingest_look_at_end, &ends, error);
-  if (code == TSR_OK) code = tsx_elements_each(db, o->value, expected, read_end, &ends, error);
-  if (code == TSR_OK && ends.count != 2)
+  TSX_TRY(tsx_elements_each(db, o->value, expected, ingest_look_at_end, &ends, error));
+  TSX_TRY(tsx_elements_each(db, o->value, expected, read_end, &ends, error));
+  if (ends.count != 2)
     return tsx_fail(error, TSR_MISMATCH, "'domains': column '%s': expected [low, high]", column->name);
   column->has_domain = true;
-  return code;
+  return TSR_OK;
 }
 
 /* Reads one member of an option that is an object with columns as keys. */
@@ -290,13 +290,12 @@ static int read_property(void *argument, const tsx_json_option *o, tsr_error *er
 
 /* Reads the key file. Its path is resolved like the paths of arrays. */
 static int read_key(tsx_ingest_call *call, const tsx_json_option *o, tsr_error *error) {
-  char *path = NULL;
+  tsx_address *address = &call->array.address;
   if (!*ingest_text(o)) return tsx_fail(error, TSR_MISMATCH, "'key_file': expected the path of a file");
-  int code = tsx_address_path(call->connection, ingest_text(o), &path, error);
-  if (code == TSR_OK) code = tsx_key_read(call->connection, path, call->array.address.key, error);
-  call->array.address.has_key = code == TSR_OK;
-  call->array.address.key_file = path; /* a table in the database keeps it */
-  return code;
+  TSX_TRY(tsx_address_path(call->connection, ingest_text(o), &address->key_file, error)); /* a table keeps the path */
+  TSX_TRY(tsx_key_read(call->connection, address->key_file, address->key, error));
+  address->has_key = true;
+  return TSR_OK;
 }
 
 static int take_single(tsx_ingest_call *call, ingest_option option, const tsx_option_value *value, tsr_error *error) {
@@ -402,10 +401,9 @@ static int check_dimensions(tsx_ingest_call *call, tsr_error *error) {
 int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_error *error) {
   static const tsx_option_taker passes[] = {take_first, take_labels, take_second, take_third};
   const tsx_option_list list = ingest_list(call);
-  int code = TSR_OK;
   if (!json || sqlite3_value_type(json) == SQLITE_NULL) return TSR_OK;
-  for (size_t i = 0; i < sizeof passes / sizeof *passes && code == TSR_OK; i++)
-    code = tsx_options_read(call->connection->db, json, &list, passes[i], call, error);
+  for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+    TSX_TRY(tsx_options_read(call->connection->db, json, &list, passes[i], call, error));
   tsx_ingest_label_dimensions(call);
   for (uint32_t d = 0; d < call->options.dimension_count && !(call->given.options >> INGEST_OPTION_enumerate & 1); d++)
     call->columns[call->dimensions[d]].labels = false; /* the texts themselves are the coordinates */
@@ -415,7 +413,7 @@ int tsx_ingest_options_read(tsx_ingest_call *call, sqlite3_value *json, tsr_erro
         column->values_per_cell == TSR_VARIABLE)
       column->datatype = TSR_ASCII;
   }
-  return code == TSR_OK ? check_dimensions(call, error) : code;
+  return check_dimensions(call, error);
 }
 
 /* ---- Options of an append ---------------------------------------------------------------------------------------- */
@@ -489,17 +487,16 @@ static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_err
   const ingest_agreement *a = argument;
   ingest_reading r = {.call = a->call, .option = a->option};
   tsr_ingest_column *column = NULL;
-  int code = find_kept(&r, o->key, &column, error);
-  if (code < 0) return code;
+  TSX_TRY(find_kept(&r, o->key, &column, error));
   if (a->option == INGEST_OPTION_labels)
     return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is no label", error);
   tsr_ingest_column said = *column;
   r.column = &said;
-  if (a->option == INGEST_OPTION_domains) code = read_domain(&r, &said, o, error);
-  else if (a->option == INGEST_OPTION_extents) code = read_number(&r, o, NULL, said.extent, error);
-  else if (a->option == INGEST_OPTION_types) code = read_type(&r, &said, o, error);
-  else code = read_filters(&r, &said, o, error);
-  return code == TSR_OK ? ingest_agree_property(a, column, &said, error) : code;
+  if (a->option == INGEST_OPTION_domains) TSX_TRY(read_domain(&r, &said, o, error));
+  else if (a->option == INGEST_OPTION_extents) TSX_TRY(read_number(&r, o, NULL, said.extent, error));
+  else if (a->option == INGEST_OPTION_types) TSX_TRY(read_type(&r, &said, o, error));
+  else TSX_TRY(read_filters(&r, &said, o, error));
+  return ingest_agree_property(a, column, &said, error);
 }
 
 /* Returns true if later rows may lie beyond a dimension's current domain: always in a sparse array, and in a dense

@@ -210,7 +210,7 @@ static int make_file(sqlite3_context *context, const npy_block *b, tsr_error *er
   if (!file) return tsx_out_of_memory(error);
   npy_begin(file, b->header, b->header_size);
   const int code = read_values(b, file + head, NULL, error);
-  if (code == TSR_OK) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
+  if (code >= 0) sqlite3_result_blob64(context, file, head + b->bytes, sqlite3_free);
   else sqlite3_free(file);
   return code;
 }
@@ -321,7 +321,7 @@ static int label_coordinates(const tsr_snapshot *snapshot, uint32_t dimension, c
   uint64_t cells, *counts = sqlite3_malloc64(tsr_snapshot_schema(snapshot)->dimension_count * sizeof *counts);
   if (!counts) return tsx_out_of_memory(error);
   const int code = tsr_block_cells(snapshot, box, counts, &cells, error);
-  if (code == TSR_OK) {
+  if (code >= 0) {
     label->along = box[dimension];
     label->count = counts[dimension];
   }
@@ -343,7 +343,7 @@ static int npy_of_label(sqlite3_context *context, const tsx_address *address, co
   TSX_TRY(tsr_label_open(address->array->core, schema, number, memory, &index, error));
   label.index = index;
   int code = tsr_label_read(index, address->since, address->as_of, error);
-  if (code == TSR_OK)
+  if (code >= 0)
     code = make_label(context, &label, tsr_datatype_size(schema->fields[dimension].datatype), request->header, error);
   tsr_label_close(index);
   return code;
@@ -453,9 +453,15 @@ static int npy_of_query(sqlite3_context *context, int count, sqlite3_value **val
   }
   int code = tsx_grid_make(sqlite3_user_data(context), (const char *)sqlite3_value_text(values[0]),
                            count > 1 ? (const char *)sqlite3_value_text(values[1]) : NULL, limit, &grid, error);
-  if (code == TSR_OK) code = npy_of_grid(context, &grid, limit, error);
+  if (code >= 0) code = npy_of_grid(context, &grid, limit, error);
   tsx_grid_release(&grid);
   return code;
+}
+
+static int npy_call(sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  const bool query = tsx_is_query(values[0]);
+  TSX_TRY(tsx_arguments_check(count, values, query ? 1 : 2, error));
+  return query ? npy_of_query(context, count, values, error) : npy_of_array(context, count, values, error);
 }
 
 /* tessera_npy(path, attribute[, slice[, options]]), tessera_npy(query[, column]) */
@@ -464,10 +470,7 @@ void tsx_npy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
-  const bool query = tsx_is_query(values[0]);
-  int code = tsx_arguments_check(count, values, query ? 1 : 2, &error);
-  if (code == TSR_OK)
-    code = query ? npy_of_query(context, count, values, &error) : npy_of_array(context, count, values, &error);
+  const int code = npy_call(context, count, values, &error);
   tsx_connection_remove_cursor(connection);
   tsx_function_end(context, "tessera_npy", code, &error);
   tsx_connection_remove_table(connection);

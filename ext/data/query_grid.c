@@ -89,13 +89,12 @@ static int grid_add_item(grid_maker *m, tsx_expr *tree, tsr_error *error) {
 
 /* Makes the terms of GROUP BY the axes. */
 static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t k = 0; k < m->query.select.group_count && code == TSR_OK; k++) {
+  for (uint32_t k = 0; k < m->query.select.group_count; k++) {
     uint32_t i = 0;
     while (i < given && grid_key_of(m, &m->query.select.items[i]) != (int)k) i++;
-    code = i < given ? grid_add_axis(m, i, error) : grid_add_item(m, m->query.select.group[k], error);
+    TSX_TRY(i < given ? grid_add_axis(m, i, error) : grid_add_item(m, m->query.select.group[k], error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* Makes the dimensions that items name the axes, or all dimensions if they name none. The label that supplies the
@@ -103,26 +102,25 @@ static int grid_axes_of_groups(grid_maker *m, uint32_t given, tsr_error *error) 
 static int grid_axes_of_cells(grid_maker *m, uint32_t given, tsr_error *error) {
   const tsx_table *table = m->query.table;
   tsx_arena *arena = &m->query.select.arena;
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < given && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < given; i++) {
     uint32_t before = 0;
     const tsx_item *items = m->query.select.items;
     const int key = grid_key_of(m, &items[i]);
     while (before < i && (grid_key_of(m, &items[before]) != key || grid_is_label(m, before))) before++;
     if (grid_is_label(m, i)) continue;
-    if (key >= 0 && before == i) code = grid_add_axis(m, i, error);
+    if (key >= 0 && before == i) TSX_TRY(grid_add_axis(m, i, error));
   }
-  if (m->grid->axis_count > 0) return code;
-  for (uint32_t c = 0; c < table->column_count && code == TSR_OK; c++) {
+  if (m->grid->axis_count > 0) return TSR_OK;
+  for (uint32_t c = 0; c < table->column_count; c++) {
     if (!table->columns[c].description->is_dimension) continue;
     tsx_expr *tree = tsx_arena_take(arena, sizeof *tree);
     char *name = tsx_arena_copy(arena, table->columns[c].name, strlen(table->columns[c].name));
     if (!tree || !name) return tsx_out_of_memory(error);
     *tree = (tsx_expr){.kind = TSX_EXPR_NAME, .name = name, .begin = name, .column = (int)c, .field = (int)c};
     tree->end = name + strlen(name);
-    code = grid_add_item(m, tree, error);
+    TSX_TRY(grid_add_item(m, tree, error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* Finds the column with the numbers: the named one, or the only one that is not a key. */
@@ -213,11 +211,10 @@ static int grid_keep_key(grid_maker *m, tsx_run *run, uint32_t a, uint64_t *word
 static int grid_keep_row(grid_maker *m, tsx_run *run, tsr_error *error) {
   const uint32_t axes = m->grid->axis_count;
   tsr_value value;
-  int code = grid_reserve(m, error);
+  TSX_TRY(grid_reserve(m, error));
   uint64_t *words = m->rows + m->row_count * (axes + 1);
-  for (uint32_t a = 0; a < axes && code == TSR_OK; a++) code = grid_keep_key(m, run, a, &words[a], error);
-  if (code == TSR_OK) code = tsx_run_value(run, m->value, &value, error);
-  if (code < 0) return code;
+  for (uint32_t a = 0; a < axes; a++) TSX_TRY(grid_keep_key(m, run, a, &words[a], error));
+  TSX_TRY(tsx_run_value(run, m->value, &value, error));
   if (value.type == TSR_VALUE_UNSIGNED && value.as.unsigned_integer <= INT64_MAX) value.type = TSR_VALUE_INTEGER;
   if (value.type == TSR_VALUE_UNSIGNED)
     return tsx_fail(error, TSR_RANGE, "'%s' has a value past the integers of SQL", m->grid->name);
@@ -368,15 +365,21 @@ static char *grid_statement(const char *text) {
   return size > INT_MAX ? NULL : sqlite3_mprintf("%.*s", (int)size, text);
 }
 
+static int grid_make(grid_maker *m, tsx_connection *connection, const char *statement, const char *column,
+                     uint64_t limit, tsr_error *error) {
+  TSX_TRY(tsx_query_compile(connection, "temp", statement, &m->query, error));
+  TSX_TRY(grid_check_table(m->query.table, error));
+  TSX_TRY(grid_plan(m, column, error));
+  TSX_TRY(grid_run(m, error));
+  return grid_place(m, limit, error);
+}
+
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
                   tsr_error *error) {
   grid_maker m = {.grid = grid};
   char *statement = grid_statement(text);
-  int code = statement ? tsx_query_compile(connection, "temp", statement, &m.query, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = grid_check_table(m.query.table, error);
-  if (code == TSR_OK) code = grid_plan(&m, column, error);
-  if (code == TSR_OK) code = grid_run(&m, error);
-  if (code == TSR_OK) code = grid_place(&m, limit, error);
+  if (!statement) return tsx_out_of_memory(error);
+  const int code = grid_make(&m, connection, statement, column, limit, error);
   sqlite3_free(m.rows);
   sqlite3_free(m.types);
   tsx_query_release(&m.query);

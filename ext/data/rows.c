@@ -66,14 +66,18 @@ static int rows_describe(kept_rows *rows, tsx_connection *connection, sqlite3_st
   return tsx_ingest_options_read(call, rows->options, error);
 }
 
+static int rows_read(kept_rows *rows, sqlite3_stmt *statement, struct ArrowArrayStream *core, tsr_error *error) {
+  TSX_TRY(tsr_ingest_open(rows->environment, &rows->call.options, &rows->call.ingest, error));
+  TSX_TRY(tsx_select_rows(&rows->call, statement, error));
+  return tsr_ingest_stream(rows->call.ingest, NULL, core, error);
+}
+
 /* Runs the SELECT, and opens the first stream over its rows. The caller holds the connection's mutex. */
 static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArrayStream *core, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   int code = rows_describe(rows, connection, &statement, error);
-  if (code == TSR_OK) code = tsr_ingest_open(rows->environment, &rows->call.options, &rows->call.ingest, error);
-  if (code == TSR_OK) code = tsx_select_rows(&rows->call, statement, error);
-  if (code == TSR_OK) code = tsr_ingest_stream(rows->call.ingest, NULL, core, error);
+  if (code >= 0) code = rows_read(rows, statement, core, error);
   if (code < 0) rows_forget(rows);
   else atomic_store(&rows->read, true);
   sqlite3_finalize(statement);
@@ -81,21 +85,25 @@ static int rows_run(kept_rows *rows, tsx_connection *connection, struct ArrowArr
   return code;
 }
 
+/* Runs the SELECT, unless another stream over the same rows has. */
+static int kept_rows_read(rows_stream *s, tsr_error *error) {
+  kept_rows *rows = s->rows;
+  int code = TSR_OK;
+  const bool open = tsx_stream_link_enter(rows->link, true) == 1;
+  pthread_mutex_unlock(&rows->link->lock); /* the connection's mutex keeps the connection */
+  if (!open) return tsx_fail(error, TSR_ERROR, "the connection was closed before the rows were read");
+  tsx_connection *connection = rows->link->connection;
+  if (!atomic_load(&rows->read)) code = rows_run(rows, connection, &s->core, error);
+  sqlite3_mutex_leave(sqlite3_db_mutex(connection->db));
+  return code;
+}
+
 /* Opens s->core if it is not open yet, and runs the SELECT if that was not done yet. */
 static int kept_rows_open(rows_stream *s, tsr_error *error) {
   kept_rows *rows = s->rows;
-  int code = TSR_OK;
   if (s->core.release) return TSR_OK;
-  if (!atomic_load(&rows->read)) {
-    const bool open = tsx_stream_link_enter(rows->link, true) == 1;
-    pthread_mutex_unlock(&rows->link->lock); /* the connection's mutex keeps the connection */
-    if (!open) return tsx_fail(error, TSR_ERROR, "the connection was closed before the rows were read");
-    tsx_connection *connection = rows->link->connection;
-    if (!atomic_load(&rows->read)) code = rows_run(rows, connection, &s->core, error);
-    sqlite3_mutex_leave(sqlite3_db_mutex(connection->db));
-  }
-  if (code == TSR_OK && !s->core.release) code = tsr_ingest_stream(rows->call.ingest, NULL, &s->core, error);
-  return code;
+  if (!atomic_load(&rows->read)) TSX_TRY(kept_rows_read(s, error));
+  return s->core.release ? TSR_OK : tsr_ingest_stream(rows->call.ingest, NULL, &s->core, error);
 }
 
 /* ---- The stream -------------------------------------------------------------------------------------------------- */
@@ -104,8 +112,8 @@ static int kept_rows_open(rows_stream *s, tsr_error *error) {
 static bool kept_rows_begin(rows_stream *s) {
   s->error = (tsr_error){0};
   const int code = kept_rows_open(s, &s->error);
-  if (code == TSR_OK) return true;
-  tsr_error why = s->error;
+  if (code >= 0) return true;
+  const tsr_error why = s->error;
   (void)tsx_fail(&s->error, code, "tessera_rows: %s", why.message);
   return false;
 }
@@ -187,33 +195,38 @@ static int rows_make(kept_rows *rows, int count, sqlite3_value **values, tsr_err
   rows->sql = sqlite3_value_dup(values[0]);
   if (count > 1) rows->options = sqlite3_value_dup(values[1]);
   if (!rows->sql || (count > 1 && !rows->options)) return tsx_out_of_memory(error);
-  int code = rows_describe(rows, connection, &statement, error); /* reports errors in the SELECT right away */
+  const int code = rows_describe(rows, connection, &statement, error); /* reports errors in the SELECT right away */
   sqlite3_finalize(statement);
   rows_forget(rows);
-  return code == TSR_OK ? tsx_environment_alone(&rows->environment, error) : code;
+  return code < 0 ? code : tsx_environment_alone(&rows->environment, error);
 }
 
-void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_stream_link *link = sqlite3_user_data(context);
-  tsr_error error = {0};
-  struct ArrowArrayStream stream = {0};
-  char token[TESSERA_TOKEN_SIZE];
+/* Makes the stream and its token. The caller releases the stream if it was made, also after a failure. */
+static int rows_call(tsx_stream_link *link, int count, sqlite3_value **values, struct ArrowArrayStream *stream,
+                     char *token, tsr_error *error) {
   kept_rows *rows = sqlite3_malloc64(sizeof *rows);
-  if (!rows) {
-    sqlite3_result_error_nomem(context);
-    return;
-  }
+  if (!rows) return tsx_out_of_memory(error);
   memset(rows, 0, sizeof *rows);
   atomic_init(&rows->references, 1);
   rows->link = link;
   atomic_fetch_add(&link->references, 1);
-  int code = rows_make(rows, count, values, &error);
-  if (code == TSR_OK && !rows_stream_make(rows, &stream)) code = tsx_out_of_memory(&error);
-  else if (code < 0) rows_drop(rows);
+  const int code = rows_make(rows, count, values, error);
+  if (code < 0) {
+    rows_drop(rows);
+    return code;
+  }
+  if (!rows_stream_make(rows, stream)) return tsx_out_of_memory(error);
   /* Without a mutex, no other thread may use this connection later: run the SELECT now. */
-  if (code == TSR_OK && !sqlite3_db_mutex(link->connection->db)) code = kept_rows_open(stream.private_data, &error);
-  if (code == TSR_OK) code = tsx_tokens_put(&stream, link, token, &error);
-  if (code == TSR_OK) sqlite3_result_text(context, token, -1, SQLITE_TRANSIENT);
-  else tsx_result_error_of(context, "tessera_rows", &error);
+  if (!sqlite3_db_mutex(link->connection->db)) TSX_TRY(kept_rows_open(stream->private_data, error));
+  return tsx_tokens_put(stream, link, token, error);
+}
+
+void tsx_rows_stream(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  struct ArrowArrayStream stream = {0};
+  char token[TESSERA_TOKEN_SIZE];
+  if (rows_call(sqlite3_user_data(context), count, values, &stream, token, &error) < 0)
+    tsx_result_error_of(context, "tessera_rows", &error);
+  else sqlite3_result_text(context, token, -1, SQLITE_TRANSIENT);
   if (stream.release) stream.release(&stream);
 }

@@ -220,11 +220,11 @@ static int read_column(void *argument, const tsx_json_option *o, tsr_error *erro
   uint32_t field;
   if (r->options.field_count == stream_field_count(r))
     return tsx_fail(error, TSR_ERROR, "'columns' names a column twice: the array has %u", stream_field_count(r));
-  const int code = stream_find(r, 0, stream_field_count(r), o->value, "column", &field, error);
-  for (uint32_t i = 0; code == TSR_OK && i < r->options.field_count; i++)
+  TSX_TRY(stream_find(r, 0, stream_field_count(r), o->value, "column", &field, error));
+  for (uint32_t i = 0; i < r->options.field_count; i++)
     if (r->fields[i] == field) return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", r->names[field]);
-  if (code == TSR_OK) r->fields[r->options.field_count++] = field;
-  return code;
+  r->fields[r->options.field_count++] = field;
+  return TSR_OK;
 }
 
 typedef struct stream_entry { /* the elements of one [column, ...] */
@@ -254,13 +254,13 @@ static int read_order(void *argument, const tsx_json_option *o, tsr_error *error
   tsx_stream_request *r = argument;
   if (r->request.order_count == r->schema->dimension_count)
     return tsx_fail(error, TSR_ERROR, "'order' has more entries than the array has dimensions");
-  const int code = strcmp(o->type, "text") == 0
-                       ? read_order_part(&list, o, error)
-                       : tsx_elements_each(r->db, o->value, "'order': expected [[dimension, direction], ...]",
-                                           read_order_part, &list, error);
-  if (code == TSR_OK && list.count == 0) return tsx_fail(error, TSR_MISMATCH, "'order': an entry is empty");
-  if (code == TSR_OK) r->request.order_count++;
-  return code;
+  if (strcmp(o->type, "text") == 0) TSX_TRY(read_order_part(&list, o, error));
+  else
+    TSX_TRY(tsx_elements_each(r->db, o->value, "'order': expected [[dimension, direction], ...]", read_order_part,
+                              &list, error));
+  if (list.count == 0) return tsx_fail(error, TSR_MISMATCH, "'order': an entry is empty");
+  r->request.order_count++;
+  return TSR_OK;
 }
 
 /* ---- Conditions -------------------------------------------------------------------------------------------------- */
@@ -299,51 +299,58 @@ static tsr_range range_of(tsx_op op, const uint8_t *bytes, uint64_t size) {
 static int find_unsigned(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
                          tsr_error *error) {
   const bool integer = strcmp(o->type, "integer") == 0 && *o->text != '-', text = strcmp(o->type, "text") == 0;
-  uint8_t *bytes = NULL;
-  uint64_t size = 0;
+  uint8_t *bytes;
+  uint64_t size;
   if (column->enumeration->datatype != TSR_UINT64 || op == TSX_NOTNULL || (!integer && !text)) return 0;
-  int code = tsx_option_convert(o, TSR_UINT64, &bytes, &size, error);
+  TSX_TRY(tsx_option_convert(o, TSR_UINT64, &bytes, &size, error));
   const tsr_range range = range_of(op, bytes, size);
-  if (code == TSR_OK && tsx_codes_within(column, &range, codes) != SQLITE_OK) code = tsx_out_of_memory(error);
+  const int result = tsx_codes_within(column, &range, codes);
   sqlite3_free(bytes);
-  return code < 0 ? code : 1;
+  return result == SQLITE_OK ? 1 : tsx_out_of_memory(error);
+}
+
+/* Finds the codes of the labels that satisfy a comparison. */
+static int find_codes(const tsx_column *column, tsx_op op, const tsx_json_option *o, tsx_codes *codes,
+                      tsr_error *error) {
+  const int found = find_unsigned(column, op, o, codes, error);
+  if (found < 0) return found;
+  if (op != TSX_NOTNULL && !found) {
+    if (!tsx_labels_possible(column))
+      return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers",
+                      column->name);
+    const bool text = sqlite3_value_type(o->value) == SQLITE_TEXT;
+    if (text != (column->label_form == TSX_TEXT))
+      return tsx_fail(error, TSR_MISMATCH, "'where': the labels of '%.64s' are %s, and it is compared with %s",
+                      column->name, text ? "numbers" : "text", text ? "text" : "a number");
+  }
+  if (!found && tsx_codes_add(column, op, false, false, o->value, 0, codes) != SQLITE_OK)
+    return tsx_out_of_memory(error);
+  if (codes->everything)
+    return tsx_fail(error, TSR_RANGE, "'where': no label of '%.64s' can be compared with this value", column->name);
+  return TSR_OK;
+}
+
+static int add_codes(tsx_stream_condition *c, const tsx_codes *codes, tsr_error *error) {
+  for (uint64_t i = 0; i < codes->count; i++) {
+    uint8_t *bytes = sqlite3_malloc(sizeof codes->ranges[i]);
+    if (!bytes) return tsx_out_of_memory(error);
+    memcpy(bytes, codes->ranges[i], sizeof codes->ranges[i]); /* little-endian: the code is in the low bytes */
+    TSX_TRY(add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes->ranges[i][0]}, bytes, error));
+  }
+  return TSR_OK;
 }
 
 /* Adds the codes whose labels satisfy a comparison; with TSX_NOTNULL, the codes of all labels, and `o` is unused. */
 static int add_labels(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
-  tsx_stream_condition *c = &r->conditions[r->request.predicate_count];
-  const char *name = r->names[list->field];
   tsx_column column = {.name = r->names[list->field], .field = list->field};
   const tsr_enumeration *enumeration;
   tsx_codes codes = {0};
   const tsr_field *field = &r->schema->fields[list->field];
-  int code = tsr_array_enumeration(r->core, r->schema, field->enumeration, &enumeration, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_enumeration(r->core, r->schema, field->enumeration, &enumeration, error));
   tsx_column_choose(field, enumeration, &(tsx_option_shows){0}, &column);
-  const int found = find_unsigned(&column, op, o, &codes, error);
-  if (op != TSX_NOTNULL && !found) {
-    if (!tsx_labels_possible(&column))
-      return tsx_fail(error, TSR_UNSUPPORTED, "'where': the labels of '%.64s' are neither text nor numbers", name);
-    const bool text = sqlite3_value_type(o->value) == SQLITE_TEXT;
-    if (text != (column.label_form == TSX_TEXT))
-      return tsx_fail(error, TSR_MISMATCH, "'where': the labels of '%.64s' are %s, and it is compared with %s", name,
-                      text ? "numbers" : "text", text ? "text" : "a number");
-  }
-  if (found < 0) code = found;
-  else if (!found && tsx_codes_add(&column, op, false, false, o->value, 0, &codes) != SQLITE_OK)
-    code = tsx_out_of_memory(error);
-  if (code == TSR_OK && codes.everything)
-    code = tsx_fail(error, TSR_RANGE, "'where': no label of '%.64s' can be compared with this value", name);
-  for (uint64_t i = 0; i < codes.count && code == TSR_OK; i++) {
-    uint8_t *bytes = sqlite3_malloc(sizeof codes.ranges[i]);
-    if (!bytes) {
-      code = tsx_out_of_memory(error);
-      break;
-    }
-    memcpy(bytes, codes.ranges[i], sizeof codes.ranges[i]); /* little-endian: the code is in the low bytes */
-    code = add_range(c, (tsr_range){.low = bytes, .high = bytes + sizeof codes.ranges[i][0]}, bytes, error);
-  }
+  int code = find_codes(&column, op, o, &codes, error);
+  if (code >= 0) code = add_codes(&r->conditions[r->request.predicate_count], &codes, error);
   sqlite3_free(codes.ranges);
   return code;
 }
@@ -357,20 +364,18 @@ static bool stream_compares_labels(const tsx_stream_request *r, uint32_t field) 
 static int stream_compare(stream_entry *list, tsx_op op, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = list->request;
   const tsr_field *field = &r->schema->fields[list->field];
-  uint8_t *bytes = NULL;
-  uint64_t size = 0;
+  uint8_t *bytes;
+  uint64_t size;
   if (strcmp(o->type, "null") == 0)
     return tsx_fail(error, TSR_MISMATCH, "'where': NULL goes with \"is\" and \"is not\", values with the others");
   if (stream_compares_labels(r, list->field)) {
     if (field->values_per_cell == 1) return add_labels(list, op, o, error);
     return tsx_fail(error, TSR_UNSUPPORTED, "'where': '%.64s' has several labels in a cell", r->names[list->field]);
   }
-  int code = tsx_option_convert(o, field->datatype, &bytes, &size, error);
-  if (code == TSR_OK && field->values_per_cell != TSR_VARIABLE && size != field->cell_size)
-    code = tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
-  if (code < 0) {
+  TSX_TRY(tsx_option_convert(o, field->datatype, &bytes, &size, error));
+  if (field->values_per_cell != TSR_VARIABLE && size != field->cell_size) {
     sqlite3_free(bytes);
-    return code;
+    return tsx_fail(error, TSR_MISMATCH, "'where': '%.64s' is compared with one value", r->names[list->field]);
   }
   return add_range(&r->conditions[r->request.predicate_count], range_of(op, bytes, size), bytes, error);
 }
@@ -430,16 +435,15 @@ static int read_where_part(void *argument, const tsx_json_option *o, tsr_error *
 }
 
 static int read_where(void *argument, const tsx_json_option *o, tsr_error *error) {
+  static const char expected[] = "'where': expected [[attribute, operator, value], ...]";
   stream_entry list = {.request = argument};
   tsx_stream_request *r = argument;
   if (r->request.predicate_count == TSX_STREAM_CONDITIONS)
     return tsx_fail(error, TSR_ERROR, "'where' has more than %d conditions", TSX_STREAM_CONDITIONS);
-  const int code = tsx_elements_each(r->db, o->value, "'where': expected [[attribute, operator, value], ...]",
-                                     read_where_part, &list, error);
-  if (code == TSR_OK && list.count != 3)
-    return tsx_fail(error, TSR_MISMATCH, "'where': expected [[attribute, operator, value], ...]");
-  if (code == TSR_OK) r->request.predicate_count++;
-  return code;
+  TSX_TRY(tsx_elements_each(r->db, o->value, expected, read_where_part, &list, error));
+  if (list.count != 3) return tsx_fail(error, TSR_MISMATCH, "%s", expected);
+  r->request.predicate_count++;
+  return TSR_OK;
 }
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
@@ -784,27 +788,32 @@ const tessera_functions *tessera_api(int version) {
 
 /* ---- SQL functions ----------------------------------------------------------------------------------------------- */
 
-/* Opens the stream that the function's arguments describe. */
-static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_error *error) {
+/* Reads the request, and takes the snapshot that it asks for. */
+static int stream_plan(lent_stream *s, int count, sqlite3_value **values, tsx_stream_request *request,
+                       tsx_snapshot **snapshot, tsr_error *error) {
   tsx_connection *connection = s->link->connection;
-  tsx_stream_request request = {0};
-  tsx_snapshot *snapshot = NULL;
-  const tsr_schema *schema = NULL;
+  const tsr_schema *schema;
   sqlite3_value *slice = count > 1 ? values[1] : NULL, *json = count > 2 ? values[2] : NULL;
   tsx_address *address = &s->address;
-  int code = stream_request_begin(connection->db, json, &request, error);
-  if (code == TSR_OK)
-    code = tsx_address_open(connection, values[0], request.key, request.as_of, request.since, address, error);
-  if (code == TSR_OK) code = tsx_address_expect(address, request.seen, error);
-  if (code == TSR_OK) code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsx_address_schema(address, &schema, error);
-  if (code == TSR_OK) code = stream_request_read(slice, json, address, schema, &request, error);
-  if (code == TSR_OK)
-    code =
-        tsx_array_snapshot(connection, address->array, schema, address->since, address->as_of, false, &snapshot, error);
-  if (code == TSR_OK) tsx_read_limits_apply(&request.limits, address->array->core);
-  if (request.request.memory_bytes == 0) request.request.memory_bytes = address->memory_bytes;
-  if (code == TSR_OK) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
+  TSX_TRY(stream_request_begin(connection->db, json, request, error));
+  TSX_TRY(tsx_address_open(connection, values[0], request->key, request->as_of, request->since, address, error));
+  TSX_TRY(tsx_address_expect(address, request->seen, error));
+  TSX_TRY(tsx_address_array(address, error));
+  TSX_TRY(tsx_address_schema(address, &schema, error));
+  TSX_TRY(stream_request_read(slice, json, address, schema, request, error));
+  TSX_TRY(
+      tsx_array_snapshot(connection, address->array, schema, address->since, address->as_of, false, snapshot, error));
+  tsx_read_limits_apply(&request->limits, address->array->core);
+  if (request->request.memory_bytes == 0) request->request.memory_bytes = address->memory_bytes;
+  return TSR_OK;
+}
+
+/* Opens the stream that the function's arguments describe. */
+static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_error *error) {
+  tsx_stream_request request = {0};
+  tsx_snapshot *snapshot = NULL;
+  int code = stream_plan(s, count, values, &request, &snapshot, error);
+  if (code >= 0) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
   tsx_snapshot_release(snapshot);
   stream_request_release(&request);
   return code;
@@ -822,7 +831,7 @@ static int stream_lend(lent_stream *s, sqlite3_context *context, tsr_error *erro
   pthread_mutex_lock(&link->lock);
   stream_sweep(link, true);
   const int code = tsx_tokens_put(&lent, link, token, error);
-  if (code == TSR_OK) {
+  if (code >= 0) {
     s->next = link->streams;
     link->streams = s;
     atomic_fetch_add(&link->references, 1);
@@ -830,6 +839,15 @@ static int stream_lend(lent_stream *s, sqlite3_context *context, tsr_error *erro
   }
   pthread_mutex_unlock(&link->lock);
   return code;
+}
+
+static int stream_call_lend(lent_stream *s, sqlite3_context *context, int count, sqlite3_value **values,
+                            tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  if (!sqlite3_db_mutex(s->link->connection->db))
+    return tsx_fail(error, TSR_UNSUPPORTED, "this connection has no mutex: open it with SQLITE_OPEN_FULLMUTEX");
+  TSX_TRY(stream_open(s, count, values, error));
+  return stream_lend(s, context, error);
 }
 
 /* tessera_stream(path[, slice[, options]]) */
@@ -846,12 +864,7 @@ static void stream_function(sqlite3_context *context, int count, sqlite3_value *
   s->link = link;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
-  int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK && !sqlite3_db_mutex(connection->db))
-    code = tsx_fail(&error, TSR_UNSUPPORTED, "this connection has no mutex: open it with SQLITE_OPEN_FULLMUTEX");
-  if (code == TSR_OK) code = stream_open(s, count, values, &error);
-  if (code == TSR_OK) code = stream_lend(s, context, &error);
-  if (code < 0) {
+  if (stream_call_lend(s, context, count, values, &error) < 0) {
     tsx_result_error_of(context, "tessera_stream", &error);
     stream_end(s);
     sqlite3_free(s);
@@ -939,11 +952,10 @@ static int stream_call_columns(stream_call *c, const char *path, tsr_error *erro
   if (!c->schema.release || c->schema.n_children < 1 || c->schema.n_children > UINT32_MAX)
     return tsx_fail(error, TSR_MISMATCH, "the stream has no columns");
   const uint32_t count = (uint32_t)c->schema.n_children;
-  int code = tsx_ingest_begin(&c->call, path, count, error);
-  if (code == TSR_OK) code = tsr_arrow_columns(&c->schema, c->call.columns, error);
-  for (uint32_t i = 0; code == TSR_OK && i < count; i++)
-    code = tsx_ingest_name_column(&c->call, i, c->call.columns[i].name, error);
-  return code;
+  TSX_TRY(tsx_ingest_begin(&c->call, path, count, error));
+  TSX_TRY(tsr_arrow_columns(&c->schema, c->call.columns, error));
+  for (uint32_t i = 0; i < count; i++) TSX_TRY(tsx_ingest_name_column(&c->call, i, c->call.columns[i].name, error));
+  return TSR_OK;
 }
 
 /* Gets the next batch. The producer may run statements on this connection, whose functions open savepoints of their
@@ -968,28 +980,27 @@ static int stream_call_rows(stream_call *c, tsr_error *error) {
   }
 }
 
-static int stream_call_make(stream_call *c, sqlite3_context *context, sqlite3_value **values, sqlite3_value *json,
+static int stream_call_make(stream_call *c, sqlite3_context *context, int count, sqlite3_value **values,
                             tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
   const char *path = (const char *)sqlite3_value_text(values[0]), *token = (const char *)sqlite3_value_text(values[1]);
   if (!path || !token) return tsx_out_of_memory(error);
   if (!tokens_take(token, &c->stream))
     return tsx_fail(error, TSR_NOT_FOUND,
                     "unknown token; the token of a stream can be used only once, even if that call failed");
-  int code = stream_call_columns(c, path, error);
-  if (code == TSR_OK) code = tsx_ingest_options(&c->call, values[0], json, error);
-  if (code == TSR_OK && c->call.given.skip)
-    code = tsx_fail(error, TSR_UNSUPPORTED, "'on_error': skip is for a SELECT and for CSV");
-  if (code == TSR_OK) code = tsx_ingest_open(&c->call, error);
-  if (code == TSR_OK) code = stream_call_rows(c, error);
-  return code == TSR_OK ? tsx_ingest_finish(&c->call, context, error) : code;
+  TSX_TRY(stream_call_columns(c, path, error));
+  TSX_TRY(tsx_ingest_options(&c->call, values[0], count > 2 ? values[2] : NULL, error));
+  if (c->call.given.skip) return tsx_fail(error, TSR_UNSUPPORTED, "'on_error': skip is for a SELECT and for CSV");
+  TSX_TRY(tsx_ingest_open(&c->call, error));
+  TSX_TRY(stream_call_rows(c, error));
+  return tsx_ingest_finish(&c->call, context, error);
 }
 
 void tsx_create_stream(sqlite3_context *context, int count, sqlite3_value **values) {
   stream_call c = {.call = {.connection = sqlite3_user_data(context)}};
   tsr_error error = {0};
   tsx_connection_add_table(c.call.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK) code = stream_call_make(&c, context, values, count > 2 ? values[2] : NULL, &error);
+  const int code = stream_call_make(&c, context, count, values, &error);
   tsx_ingest_end(&c.call);
   if (c.schema.release) c.schema.release(&c.schema);
   if (c.stream.release) c.stream.release(&c.stream);

@@ -176,11 +176,11 @@ static int sqlite_add(tsx_tree *tree, const char *path, bool directory, tsx_entr
   sqlite3_bind_int64(statement, 4, (sqlite3_int64)tsx_tree_now());
   *added = (tsx_entry){.directory = directory, .stamp = (uint64_t)tsx_tree_stamp()};
   sqlite3_bind_int64(statement, 5, (sqlite3_int64)added->stamp);
-  int code = tsx_tree_change(tree, statement, &added->id, error);
+  const int code = tsx_tree_change(tree, statement, &added->id, error);
   tree->connection->database_arrays.epoch++; /* a rollback may have freed the id */
-  if (code == TSR_OK && added->id >= TSX_TREE_FILES_MAX)
-    code = tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
-  return code == TSR_OK ? touch(tree, parent.id, error) : code;
+  if (code < 0) return code;
+  if (added->id >= TSX_TREE_FILES_MAX) return tsx_fail(error, TSR_FULL, "%s_files has no more ids", tree->name);
+  return touch(tree, parent.id, error);
 }
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
@@ -217,33 +217,32 @@ static int check_last(tsx_tree *tree, const tsx_entry *found, tsr_error *error) 
   if (chunks > UINT32_MAX)
     return tsx_fail(error, TSR_CORRUPT, "its size cannot be %llu bytes", (unsigned long long)found->size);
   TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_MEASURE, chunk_id(&f, chunks - 1), &statement, error));
-  int step = tsx_tree_step(tree, statement);
-  uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
-  int code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
+  const int step = tsx_tree_step(tree, statement);
+  const uint64_t length = step == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0) : 0;
+  const int code = step == SQLITE_ROW || step == SQLITE_DONE ? TSR_OK : tsx_tree_fail(tree, step, error);
   tsx_tree_done(tree, statement);
-  if (code == TSR_OK && length != found->size - (chunks - 1) * CHUNK)
-    code = tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last chunk (row %lld of %s_chunks) has %llu",
-                    (unsigned long long)found->size, chunk_id(&f, chunks - 1), tree->name, (unsigned long long)length);
-  return code;
+  if (code < 0 || length == found->size - (chunks - 1) * CHUNK) return code;
+  return tsx_fail(error, TSR_CORRUPT, "of %llu bytes, the last chunk (row %lld of %s_chunks) has %llu",
+                  (unsigned long long)found->size, chunk_id(&f, chunks - 1), tree->name, (unsigned long long)length);
 }
 
 static int sqlite_open_file(void *it, const char *path, void **out, uint64_t *size, tsr_error *error) {
   tsx_entry found;
   TSX_TRY(find_existing(it, path, &found, error));
   if (found.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a directory, not a file");
-  int code = check_last(it, &found, error);
-  if (code == TSR_OK) code = check_room(it, &found, error);
-  if (code == TSR_OK) code = new_file(it, &found, false, out, error);
-  if (code == TSR_OK) *size = found.size;
-  return code;
+  TSX_TRY(check_last(it, &found, error));
+  TSX_TRY(check_room(it, &found, error));
+  TSX_TRY(new_file(it, &found, false, out, error));
+  *size = found.size;
+  return TSR_OK;
 }
 
 static int sqlite_create_exclusive(void *it, const char *path, void **out, tsr_error *error) {
   tsx_tree *tree = it;
   tsx_entry added;
   if (tree->failure.code) return tsx_fail(error, tree->failure.code, "%s", tree->failure.message);
-  int code = sqlite_add(tree, path, false, &added, error);
-  return code == TSR_OK ? new_file(tree, &added, true, out, error) : code;
+  TSX_TRY(sqlite_add(tree, path, false, &added, error));
+  return new_file(tree, &added, true, out, error);
 }
 
 /* Returns 1 if the file still exists under its id; 0 if its row is gone or another file's; or an error. */
@@ -327,13 +326,13 @@ static int sqlite_flush(sqlite_file *f, tsr_error *error) {
   if (f->broken) return tsx_fail(error, TSR_IO, "writing: an earlier write to the file has failed");
   if (!f->dirty) return TSR_OK;
   f->broken = true; /* until everything is written */
-  TSX_TRY(f->tail_size ? sqlite_put_chunk(f, f->size / CHUNK, f->tail, f->tail_size, error) : TSR_OK);
+  if (f->tail_size) TSX_TRY(sqlite_put_chunk(f, f->size / CHUNK, f->tail, f->tail_size, error));
   TSX_TRY(tsx_tree_prepare(f->tree, TSX_TREE_RESIZE, f->id, &statement, error));
   sqlite3_bind_int64(statement, 2, (sqlite3_int64)f->size);
   sqlite3_bind_int64(statement, 3, (sqlite3_int64)tsx_tree_now());
-  int code = tsx_tree_change(f->tree, statement, NULL, error);
-  if (code == TSR_OK) f->broken = f->dirty = false;
-  return code;
+  TSX_TRY(tsx_tree_change(f->tree, statement, NULL, error));
+  f->broken = f->dirty = false;
+  return TSR_OK;
 }
 
 static int append_bytes(sqlite_file *f, const uint8_t *from, uint64_t size, tsr_error *error) {
@@ -384,25 +383,28 @@ static void sqlite_close_file(void *it) {
 
 /* ---- Directories ------------------------------------------------------------------------------------------------- */
 
+static int list_entries(tsx_tree *tree, sqlite3_stmt *statement, tsr_listing *listing, tsr_error *error) {
+  for (;;) {
+    const int step = tsx_tree_step(tree, statement);
+    if (step == SQLITE_DONE) return TSR_OK;
+    if (step != SQLITE_ROW) return tsx_tree_fail(tree, step, error);
+    const char *name = (const char *)sqlite3_column_text(statement, 0);
+    if (!name) return tsx_out_of_memory(error);
+    if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+      return tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is not a file name", name, tree->name);
+    TSX_TRY(
+        tsr_listing_add(listing, name, sqlite3_column_int(statement, 1) ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE, error));
+  }
+}
+
 static int sqlite_list(void *it, const char *path, tsr_listing *listing, tsr_error *error) {
   tsx_tree *tree = it;
   tsx_entry directory;
   sqlite3_stmt *statement;
-  int code = find_existing(tree, path, &directory, error);
-  if (code >= 0 && !directory.directory) code = tsx_fail(error, TSR_NOT_FOUND, "is a file, not a directory");
-  if (code >= 0) code = tsx_tree_prepare(tree, TSX_TREE_LIST, directory.id, &statement, error);
-  if (code < 0) return code;
-  int step;
-  while (code == TSR_OK && (step = tsx_tree_step(tree, statement)) != SQLITE_DONE) {
-    const char *name = step == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    if (step != SQLITE_ROW) code = tsx_tree_fail(tree, step, error);
-    else if (!name) code = tsx_out_of_memory(error);
-    else if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
-      code = tsx_fail(error, TSR_CORRUPT, "'%.60s' in %s_files is not a file name", name, tree->name);
-    else
-      code = tsr_listing_add(listing, name, sqlite3_column_int(statement, 1) ? TSR_ENTRY_DIRECTORY : TSR_ENTRY_FILE,
-                             error);
-  }
+  TSX_TRY(find_existing(tree, path, &directory, error));
+  if (!directory.directory) return tsx_fail(error, TSR_NOT_FOUND, "is a file, not a directory");
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_LIST, directory.id, &statement, error));
+  const int code = list_entries(tree, statement, listing, error);
   tsx_tree_done(tree, statement);
   return code;
 }
@@ -445,12 +447,11 @@ static int sqlite_make_directory(void *it, const char *path, tsr_error *error) {
 static int delete_entry(tsx_tree *tree, const tsx_entry *gone, tsr_error *error) {
   const sqlite_file f = {.id = gone->id};
   sqlite3_stmt *statement;
-  int code = tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error);
-  if (code == TSR_OK) code = tsx_tree_change(tree, statement, NULL, error);
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_REMOVE, gone->id, &statement, error));
+  const int code = tsx_tree_change(tree, statement, NULL, error);
   tree->connection->database_arrays.epoch++;
   if (code < 0 || gone->directory) return code;
-  code = tsx_tree_prepare(tree, TSX_TREE_CUT, chunk_id(&f, 0), &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_CUT, chunk_id(&f, 0), &statement, error));
   sqlite3_bind_int64(statement, 2, chunk_id(&(sqlite_file){.id = gone->id + 1}, 0));
   return tsx_tree_change(tree, statement, NULL, error);
 }
@@ -460,12 +461,12 @@ static int sqlite_remove_path(void *it, const char *path, tsr_error *error) {
   tsx_entry found, parent;
   const char *name;
   TSX_TRY(find_existing(tree, path, &found, error));
-  int code = found.directory ? has_entries(tree, found.id, error) : 0;
-  if (code > 0) return tsx_fail(error, TSR_EXISTS, "the directory is not empty");
-  if (code < 0 || !*path) return code; /* the root is removed with its tables */
-  code = find_parent(tree, path, &parent, &name, error);
-  if (code == TSR_OK) code = delete_entry(tree, &found, error);
-  return code == TSR_OK ? touch(tree, parent.id, error) : code;
+  const int filled = found.directory ? has_entries(tree, found.id, error) : 0;
+  if (filled > 0) return tsx_fail(error, TSR_EXISTS, "the directory is not empty");
+  if (filled < 0 || !*path) return filled; /* the root is removed with its tables */
+  TSX_TRY(find_parent(tree, path, &parent, &name, error));
+  TSX_TRY(delete_entry(tree, &found, error));
+  return touch(tree, parent.id, error);
 }
 
 /* Removes the entry `there`, which the entry `moved` replaces: a file replaces a file, a directory an empty
@@ -484,22 +485,22 @@ static int sqlite_rename_path(void *it, const char *from, const char *to, bool e
   const char *names[2];
   sqlite3_stmt *statement;
   if (tree->failure.code) return tsx_fail(error, tree->failure.code, "%s", tree->failure.message);
-  int code = find_existing(tree, from, &moved, error);
-  if (code >= 0) code = find_parent(tree, from, &parents[0], &names[0], error);
-  if (code >= 0) code = find_parent(tree, to, &parents[1], &names[1], error);
-  if (code >= 0) code = sqlite_find(tree, to, &there, error);
-  if (code > 0 && exclusive) return tsx_fail(error, TSR_EXISTS, "something is already there");
-  if (code > 0 && there.id == moved.id) return TSR_OK;
-  if (code > 0) code = make_way(tree, &moved, &there, error);
-  if (code >= 0) code = tsx_tree_prepare(tree, TSX_TREE_MOVE, moved.id, &statement, error);
-  if (code < 0) return code;
+  TSX_TRY(find_existing(tree, from, &moved, error));
+  TSX_TRY(find_parent(tree, from, &parents[0], &names[0], error));
+  TSX_TRY(find_parent(tree, to, &parents[1], &names[1], error));
+  const int exists = sqlite_find(tree, to, &there, error);
+  if (exists < 0) return exists;
+  if (exists && exclusive) return tsx_fail(error, TSR_EXISTS, "something is already there");
+  if (exists && there.id == moved.id) return TSR_OK;
+  if (exists) TSX_TRY(make_way(tree, &moved, &there, error));
+  TSX_TRY(tsx_tree_prepare(tree, TSX_TREE_MOVE, moved.id, &statement, error));
   sqlite3_bind_int64(statement, 2, parents[1].id);
   sqlite3_bind_text(statement, 3, names[1], -1, SQLITE_STATIC);
-  code = tsx_tree_change(tree, statement, NULL, error);
+  const int code = tsx_tree_change(tree, statement, NULL, error);
   tree->connection->database_arrays.epoch++; /* it is not on its old way any more */
-  if (code == TSR_OK) code = touch(tree, parents[0].id, error);
-  if (code == TSR_OK && parents[1].id != parents[0].id) code = touch(tree, parents[1].id, error);
-  return code;
+  if (code < 0) return code;
+  TSX_TRY(touch(tree, parents[0].id, error));
+  return parents[1].id != parents[0].id ? touch(tree, parents[1].id, error) : TSR_OK;
 }
 
 /* The methods that both stores share; their trees are in different places. */

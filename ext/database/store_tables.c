@@ -438,23 +438,24 @@ int tsx_store_lock(tsx_connection *connection, const char *path, tsr_error *erro
   return tsx_tree_fail(&tree, code, error);
 }
 
+static int create_tables(sqlite3 *db, const char *schema, const char *name, const char *identity, tsr_error *error) {
+  TSX_TRY(store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error));
+  TSX_TRY(
+      store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error));
+  return store_tables_run(db,
+                          sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)",
+                                          schema, name, TSX_TREE_ROOT, identity, (sqlite3_int64)tsx_tree_now(),
+                                          tsx_tree_stamp()),
+                          error);
+}
+
 int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_error *error) {
-  sqlite3_int64 last = sqlite3_last_insert_rowid(db);
+  const sqlite3_int64 last = sqlite3_last_insert_rowid(db);
   unsigned char identity[16];
   char text[33];
   sqlite3_randomness(sizeof identity, identity);
   for (int i = 0; i < 16; i++) sqlite3_snprintf(3, text + 2 * i, "%02x", identity[i]);
-  int code =
-      store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_files\"%s", schema, name, files_body), error);
-  if (code == TSR_OK)
-    code =
-        store_tables_run(db, sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_chunks\"%s", schema, name, chunks_body), error);
-  if (code == TSR_OK)
-    code = store_tables_run(db,
-                            sqlite3_mprintf("INSERT INTO \"%w\".\"%w_files\" VALUES(%d, 0, '%s', NULL, %lld, %lld)",
-                                            schema, name, TSX_TREE_ROOT, text, (sqlite3_int64)tsx_tree_now(),
-                                            tsx_tree_stamp()),
-                            error);
+  const int code = create_tables(db, schema, name, text, error);
   sqlite3_set_last_insert_rowid(db, last);
   return code;
 }

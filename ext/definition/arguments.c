@@ -191,9 +191,9 @@ static int parse_time(const char *word, const char *text, bool quoted, uint64_t 
   if (digits) {
     const tsx_option_spec spec = {word, TSX_TAKES_WHOLE, 0, INT64_MAX, NULL};
     tsx_option_value v;
-    const int code = tsx_option_of_text(&spec, text, &v, error);
-    if (code == TSR_OK) *value = (uint64_t)v.whole;
-    return code;
+    TSX_TRY(tsx_option_of_text(&spec, text, &v, error));
+    *value = (uint64_t)v.whole;
+    return TSR_OK;
   }
   tsr_error why = {0};
   if (tsx_time_parse(text, strlen(text), value, &why) < 0)
@@ -298,27 +298,33 @@ static int parse_rename(const char *text, tsx_options *options, tsr_error *error
   }
 }
 
-/* labels='word, dimension=path, ...' */
-static int parse_labels(const char *text, tsx_options *options, tsr_error *error) {
+/* Sets which labels are shown. *chosen: an earlier item has set it. */
+static int parse_labels_word(const char *word, const char *text, bool *chosen, tsx_options *options, tsr_error *error) {
   static const tsx_labels_shown labels[] = {TSX_LABELS_SHOWN, TSX_LABELS_NONE, TSX_LABELS_GROUP, TSX_LABELS_HIDDEN};
   static const char *const words[] = {"yes", "no", "group", "hidden", NULL};
-  static const tsx_option_spec word = {.name = "labels", .kind = TSX_TAKES_WORD, .words = words};
+  static const tsx_option_spec spec = {.name = "labels", .kind = TSX_TAKES_WORD, .words = words};
+  tsx_option_value which;
+  TSX_TRY(tsx_option_of_text(&spec, word, &which, error));
+  if (*chosen) return tsx_fail(error, TSR_ERROR, "'labels': one word only, not %.200s", text);
+  options->shows.labels = labels[which.whole];
+  *chosen = true;
+  return TSR_OK;
+}
+
+/* labels='word, dimension=path, ...' */
+static int parse_labels(const char *text, tsx_options *options, tsr_error *error) {
   bool chosen = false;
   for (const char *p = text;; p++) {
     char *name, *value;
-    tsx_option_value which;
-    int code = parse_item("labels", "yes, no, group or hidden, or dimension=path", text, &p, &name, &value, error);
-    if (code < 0) return code;
+    TSX_TRY(parse_item("labels", "yes, no, group or hidden, or dimension=path", text, &p, &name, &value, error));
     if (value) {
-      code = add_pair(&options->shows.label_arrays, name, value, error);
+      TSX_TRY(add_pair(&options->shows.label_arrays, name, value, error));
     } else {
-      code = tsx_option_of_text(&word, name, &which, error);
-      if (code == TSR_OK && chosen) code = tsx_fail(error, TSR_ERROR, "'labels': one word only, not %.200s", text);
-      if (code == TSR_OK) options->shows.labels = labels[which.whole];
-      chosen = true;
+      const int code = parse_labels_word(name, text, &chosen, options, error);
       sqlite3_free(name);
+      if (code < 0) return code;
     }
-    if (code < 0 || !*p) return code;
+    if (!*p) return TSR_OK;
   }
 }
 

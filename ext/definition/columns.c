@@ -158,23 +158,31 @@ static int check_level(tsx_parser *p, const tsr_filter *filter) {
   return tsx_parser_fail(p, TSR_RANGE, "%s(%d): levels are %d to %d", tsx_filter_name(filter->type), level, low, high);
 }
 
+static int set_scale(tsx_parser *p, const tsx_literal *arguments, int count, const char *name, tsr_filter *filter) {
+  if (count == 0) return TSR_OK;
+  if (count != 3) return tsx_parser_fail(p, TSR_ERROR, "scale_float takes (bytewidth, factor, offset)");
+  TSX_TRY(tsx_literal_integer(p, arguments, TSR_UINT64, &filter->byte_width, name));
+  TSX_TRY(tsx_literal_number(p, arguments + 1, TSR_FLOAT64, &filter->scale, name));
+  return tsx_literal_number(p, arguments + 2, TSR_FLOAT64, &filter->offset, name);
+}
+
 /* Sets a filter's options from its `count` arguments. */
 static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count, tsr_filter *filter) {
   const char *name = tsx_filter_name(filter->type);
-  int code = TSR_OK, max_count = 0;
+  int max_count = 0;
   switch (filter->type) {
   case TSR_FILTER_GZIP:
   case TSR_FILTER_ZSTD:
   case TSR_FILTER_LZ4:
   case TSR_FILTER_BZIP2:
     max_count = 1;
-    if (count == 1) code = tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name);
-    if (code == TSR_OK) code = check_level(p, filter);
+    if (count == 1) TSX_TRY(tsx_literal_integer(p, arguments, TSR_INT32, &filter->level, name));
+    TSX_TRY(check_level(p, filter));
     break;
   case TSR_FILTER_BIT_WIDTH_REDUCTION:
   case TSR_FILTER_POSITIVE_DELTA:
     max_count = 1;
-    if (count == 1) code = tsx_literal_integer(p, arguments, TSR_UINT32, &filter->window, name);
+    if (count == 1) TSX_TRY(tsx_literal_integer(p, arguments, TSR_UINT32, &filter->window, name));
     break;
   case TSR_FILTER_DELTA:
   case TSR_FILTER_DOUBLE_DELTA: {
@@ -184,18 +192,11 @@ static int set_arguments(tsx_parser *p, const tsx_literal *arguments, int count,
     filter->reinterpret = (uint8_t)datatype;
     break;
   }
-  case TSR_FILTER_SCALE_FLOAT:
-    max_count = 3;
-    if (count && count != 3) return tsx_parser_fail(p, TSR_ERROR, "scale_float takes (bytewidth, factor, offset)");
-    if (count) code = tsx_literal_integer(p, arguments, TSR_UINT64, &filter->byte_width, name);
-    if (count && code == TSR_OK) code = tsx_literal_number(p, arguments + 1, TSR_FLOAT64, &filter->scale, name);
-    if (count && code == TSR_OK) code = tsx_literal_number(p, arguments + 2, TSR_FLOAT64, &filter->offset, name);
-    break;
+  case TSR_FILTER_SCALE_FLOAT: return set_scale(p, arguments, count, name, filter);
   default: break;
   }
-  return code == TSR_OK && count > max_count
-             ? tsx_parser_fail(p, TSR_ERROR, "%s takes %d arguments, not %d", name, max_count, count)
-             : code;
+  if (count <= max_count) return TSR_OK;
+  return tsx_parser_fail(p, TSR_ERROR, "%s takes %d arguments, not %d", name, max_count, count);
 }
 
 static int unknown_filter(tsx_parser *p) {
@@ -231,29 +232,31 @@ static int parse_filter(tsx_parser *p, tsr_filter *filter) {
   return code < 0 ? code : set_arguments(p, arguments, count, filter);
 }
 
+/* Parses `(size)` after the word CHUNK. */
+static int parse_chunk_size(tsx_parser *p, tsr_pipeline *pipeline) {
+  tsx_literal size = {0};
+  TSX_TRY(tsx_parser_expect(p, "("));
+  TSX_TRY(parse_literal(p, &size));
+  TSX_TRY(tsx_literal_integer(p, &size, TSR_UINT32, &pipeline->max_chunk_size, "chunk"));
+  TSX_TRY(tsx_parser_expect(p, ")"));
+  pipeline->uncut = pipeline->max_chunk_size == 0;
+  return TSR_OK;
+}
+
 int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline) {
   tsr_filter filters[COLUMNS_FILTERS_MAX];
   *pipeline = (tsr_pipeline){.max_chunk_size = COLUMNS_CHUNK_DEFAULT};
-  bool more = true;
   if (tsx_parser_accept(p, "chunk")) {
-    tsx_literal size = {0};
-    int code = tsx_parser_expect(p, "(");
-    if (code == TSR_OK) code = parse_literal(p, &size);
-    if (code == TSR_OK) code = tsx_literal_integer(p, &size, TSR_UINT32, &pipeline->max_chunk_size, "chunk");
-    if (code == TSR_OK) code = tsx_parser_expect(p, ")");
-    if (code < 0) return code;
-    pipeline->uncut = pipeline->max_chunk_size == 0;
-    more = tsx_parser_accept(p, ",");
+    TSX_TRY(parse_chunk_size(p, pipeline));
+    if (!tsx_parser_accept(p, ",")) return TSR_OK;
   }
-  if (!more) return TSR_OK;
   if (tsx_parser_accept(p, "none"))
     return tsx_token_is(&p->in.token, ",") ? tsx_parser_fail(p, TSR_ERROR, "none cannot be combined with other filters")
                                            : TSR_OK;
   do {
     if (pipeline->count == COLUMNS_FILTERS_MAX)
       return tsx_parser_fail(p, TSR_ERROR, "more than %d filters", COLUMNS_FILTERS_MAX);
-    int code = parse_filter(p, &filters[pipeline->count++]);
-    if (code < 0) return code;
+    TSX_TRY(parse_filter(p, &filters[pipeline->count++]));
   } while (tsx_parser_accept(p, ","));
   pipeline->filters = tsx_parser_alloc(p, pipeline->count * sizeof(tsr_filter));
   if (!pipeline->filters) return TSR_NOMEM;
@@ -357,9 +360,9 @@ static int parse_type(tsx_parser *p, tsx_column_text *c) {
   if (has_length && tsx_parser_accept(p, "(")) {
     tsx_literal length = {0};
     uint32_t n;
-    int code = parse_literal(p, &length);
-    if (code == TSR_OK) code = tsx_literal_integer(p, &length, TSR_UINT32, &n, "length");
-    return code < 0 ? code : tsx_parser_expect(p, ")");
+    TSX_TRY(parse_literal(p, &length));
+    TSX_TRY(tsx_literal_integer(p, &length, TSR_UINT32, &n, "length"));
+    return tsx_parser_expect(p, ")");
   }
   return parse_count(p, c);
 }
@@ -367,12 +370,12 @@ static int parse_type(tsx_parser *p, tsx_column_text *c) {
 /* ---- Clauses ---------------------------------------------------------------------------------------------------- */
 
 static int parse_bounds(tsx_parser *p, tsx_literal *low, tsx_literal *high, tsx_literal *extent) {
-  int code = tsx_parser_expect(p, "(");
-  if (code == TSR_OK) code = parse_literal(p, low);
-  if (code == TSR_OK) code = tsx_parser_expect(p, ",");
-  if (code == TSR_OK) code = parse_literal(p, high);
-  if (code == TSR_OK && extent && tsx_parser_accept(p, ",")) code = parse_literal(p, extent);
-  return code < 0 ? code : tsx_parser_expect(p, ")");
+  TSX_TRY(tsx_parser_expect(p, "("));
+  TSX_TRY(parse_literal(p, low));
+  TSX_TRY(tsx_parser_expect(p, ","));
+  TSX_TRY(parse_literal(p, high));
+  if (extent && tsx_parser_accept(p, ",")) TSX_TRY(parse_literal(p, extent));
+  return tsx_parser_expect(p, ")");
 }
 
 static int parse_labels(tsx_parser *p, tsx_column_text *c) {
@@ -409,11 +412,11 @@ static int parse_label(tsx_parser *p, tsx_column_text *c) {
   if (!label) return TSR_NOMEM;
   if (!(label->name = copy_token(p, &size))) return p->error->code;
   tsx_tokens_next(&p->in);
-  int code = parse_type(p, label);
-  if (code == TSR_OK && tsx_token_is(t, "UNORDERED"))
+  TSX_TRY(parse_type(p, label));
+  if (tsx_token_is(t, "UNORDERED"))
     return tsx_parser_fail(p, TSR_UNSUPPORTED, "label %.100s: labels without an order are not supported", label->name);
-  if (code == TSR_OK && !tsx_parser_accept(p, "INCREASING")) label->descending = tsx_parser_accept(p, "DECREASING");
-  return code == TSR_OK && tsx_parser_accept(p, "FILTERS") ? parse_filters(p, label) : code;
+  if (!tsx_parser_accept(p, "INCREASING")) label->descending = tsx_parser_accept(p, "DECREASING");
+  return tsx_parser_accept(p, "FILTERS") ? parse_filters(p, label) : TSR_OK;
 }
 
 static int fail_duplicate(tsx_parser *p, const char *word) {
@@ -476,11 +479,11 @@ int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_tex
     static const char others[] = "; an option is KEY=VALUE; the path comes first, in quotes";
     return tsx_fail(p->error, TSR_ERROR, "cannot parse %.100s: a column is NAME TYPE ...%s", text, alone ? "" : others);
   }
-  int code = parse_type(p, c);
-  while (code == TSR_OK && p->in.token.kind != TSX_TOKEN_END) {
+  TSX_TRY(parse_type(p, c));
+  while (p->in.token.kind != TSX_TOKEN_END) {
     if (alone && tsx_token_is(&p->in.token, ","))
       return tsx_parser_fail(p, TSR_ERROR, "a comma follows it: each call takes one column");
-    code = parse_clause(p, c);
+    TSX_TRY(parse_clause(p, c));
   }
-  return code;
+  return TSR_OK;
 }

@@ -104,18 +104,18 @@ static int creatable_schema(tsx_parser *p, const tsr_schema *source, tsr_schema 
   schema->key_value = false;
   if (!(schema->fields = tsx_parser_alloc(p, count * sizeof *schema->fields))) return tsx_out_of_memory(p->error);
   memcpy(schema->fields, source->fields, count * sizeof *schema->fields);
-  int code = keep_allowed(p, &offset, true, &schema->offsets_filters);
-  if (code >= 0) code = keep_allowed(p, &validity, true, &schema->validity_filters);
-  if (code >= 0 && schema->version < 5) code = keep_allowed(p, &schema->fields[0], false, &schema->coords_filters);
-  for (uint64_t i = 0; i < count && code >= 0; i++) {
+  TSX_TRY(keep_allowed(p, &offset, true, &schema->offsets_filters));
+  TSX_TRY(keep_allowed(p, &validity, true, &schema->validity_filters));
+  if (schema->version < 5) TSX_TRY(keep_allowed(p, &schema->fields[0], false, &schema->coords_filters));
+  for (uint64_t i = 0; i < count; i++) {
     tsr_field *field = &schema->fields[i];
     if (!strncmp(field->name, "__", 2) && (source->key_value || !field->is_dimension)) field->name++;
     if (schema->cell_order == TSR_ORDER_HILBERT && field->is_dimension && !is_finite_width(field))
       schema->cell_order = TSR_ORDER_ROW;
-    code = field->is_dimension ? creatable_set_dimension(p, schema, field)
-                               : keep_allowed(p, field, false, &field->filters);
+    TSX_TRY(field->is_dimension ? creatable_set_dimension(p, schema, field)
+                                : keep_allowed(p, field, false, &field->filters));
   }
-  return code;
+  return TSR_OK;
 }
 
 int tsx_creatable(const tsr_schema *source, tsx_definition *definition, tsr_error *error) {
@@ -138,32 +138,13 @@ int tsx_creatable_label(const tsr_schema *source, tsx_definition *definition, ui
 #define CAPACITY_DEFAULT     10000
 #define LABELS_UINT16        65000 /* with more labels than this, the codes of an enumeration are INT32 */
 
-typedef struct tsx_block { /* header of one allocation of a definition */
-  struct tsx_block *next;
-  uint64_t align; /* aligns the memory after this header for any datatype */
-} tsx_block;
-
-/* ---- Memory ----------------------------------------------------------------------------------------------------- */
-
 void *tsx_parser_alloc(tsx_parser *p, uint64_t size) {
-  tsx_block *block = sqlite3_malloc64(sizeof *block + size + 1);
-  if (!block) {
-    tsx_out_of_memory(p->error);
-    return NULL;
-  }
-  memset(block, 0, sizeof *block + size + 1);
-  block->next = p->definition->blocks;
-  p->definition->blocks = block;
-  return block + 1;
+  void *memory = tsx_arena_take(&p->definition->arena, size + 1); /* of 0 bytes, too: not NULL */
+  if (!memory) tsx_out_of_memory(p->error);
+  return memory;
 }
 
-void tsx_definition_release(tsx_definition *definition) {
-  while (definition->blocks) {
-    tsx_block *block = definition->blocks;
-    definition->blocks = block->next;
-    sqlite3_free(block);
-  }
-}
+void tsx_definition_release(tsx_definition *definition) { tsx_arena_free(&definition->arena); }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------ */
 
@@ -288,35 +269,30 @@ static int set_dimension(tsx_parser *p, const tsx_column_text *c, bool dense, ts
     widest_domain(datatype, field->low, field->high);
     return TSR_OK;
   }
-  int code = tsx_literal_number(p, &c->domain.low, datatype, field->low, "low end");
-  if (code == TSR_OK) code = tsx_literal_number(p, &c->domain.high, datatype, field->high, "high end");
-  if (code == TSR_OK && c->domain.extent.kind) code = set_extent(p, &c->domain.extent, field);
-  return code;
+  TSX_TRY(tsx_literal_number(p, &c->domain.low, datatype, field->low, "low end"));
+  TSX_TRY(tsx_literal_number(p, &c->domain.high, datatype, field->high, "high end"));
+  return c->domain.extent.kind ? set_extent(p, &c->domain.extent, field) : TSR_OK;
 }
 
 /* Sets the current domain of one dimension. A dimension without CURRENT, beside others with it, may be written on its
  * whole domain. */
 static int set_current(tsx_parser *p, const tsx_column_text *c, const tsr_field *field, tsr_interval *interval) {
-  bool is_text = field->datatype == TSR_ASCII;
-  int code = TSR_OK;
-  if (!c->domain.current_low.kind) {
+  const tsx_literal *low = &c->domain.current_low, *high = &c->domain.current_high;
+  const bool is_text = field->datatype == TSR_ASCII;
+  if (!low->kind) {
     if (is_text)
       return tsx_parser_fail(p, TSR_CONSTRAINT,
                              "where a dimension has a CURRENT domain, a dimension of strings needs one");
     memcpy(interval->low, field->low, 8);
     memcpy(interval->high, field->high, 8);
-  } else if (is_text) {
-    code = cell_of(p, &c->domain.current_low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size,
-                   "CURRENT");
-    if (code == TSR_OK)
-      code = cell_of(p, &c->domain.current_high, TSR_ASCII, TSR_VARIABLE, &interval->high_text, &interval->high_size,
-                     "CURRENT");
-  } else {
-    code = tsx_literal_number(p, &c->domain.current_low, field->datatype, interval->low, "CURRENT, low end");
-    if (code == TSR_OK)
-      code = tsx_literal_number(p, &c->domain.current_high, field->datatype, interval->high, "CURRENT, high end");
+    return TSR_OK;
   }
-  return code;
+  if (is_text) {
+    TSX_TRY(cell_of(p, low, TSR_ASCII, TSR_VARIABLE, &interval->low_text, &interval->low_size, "CURRENT"));
+    return cell_of(p, high, TSR_ASCII, TSR_VARIABLE, &interval->high_text, &interval->high_size, "CURRENT");
+  }
+  TSX_TRY(tsx_literal_number(p, low, field->datatype, interval->low, "CURRENT, low end"));
+  return tsx_literal_number(p, high, field->datatype, interval->high, "CURRENT, high end");
 }
 
 static bool define_same_filters(const tsr_pipeline *a, const tsr_pipeline *b) {
@@ -461,10 +437,10 @@ static int set_filters(tsx_parser *p, char *const *given, tsx_option option, tsr
   p->in = tsx_tokens_of(given[option]);
   p->noun = "option";
   p->name = tsx_option_word(option);
-  bool inside = tsx_parser_accept(p, "(");
-  int code = tsx_filters_parse(p, pipeline);
-  if (code == TSR_OK && inside) code = tsx_parser_expect(p, ")");
-  return code == TSR_OK && p->in.token.kind != TSX_TOKEN_END ? tsx_parser_unexpected(p, "a comma or the end") : code;
+  const bool inside = tsx_parser_accept(p, "(");
+  TSX_TRY(tsx_filters_parse(p, pipeline));
+  if (inside) TSX_TRY(tsx_parser_expect(p, ")"));
+  return p->in.token.kind == TSX_TOKEN_END ? TSR_OK : tsx_parser_unexpected(p, "a comma or the end");
 }
 
 /* ---- The schema ------------------------------------------------------------------------------------------------- */
@@ -485,11 +461,10 @@ static int set_field(tsx_parser *p, const tsx_column_text *c, tsr_schema *schema
   field->datatype = c->datatype;
   field->values_per_cell = c->values_per_cell;
   if (!c->is_dimension) return set_attribute(p, c, field, schema);
-  int code = set_dimension(p, c, schema->dense, field);
+  TSX_TRY(set_dimension(p, c, schema->dense, field));
   field->cell_size = field->values_per_cell == TSR_VARIABLE ? 0 : tsr_datatype_size(field->datatype);
-  if (code == TSR_OK) code = set_dimension_filters(p, c, schema, field);
-  if (code == TSR_OK && schema->current_domain) code = set_current(p, c, field, &schema->current_domain[i]);
-  return code;
+  TSX_TRY(set_dimension_filters(p, c, schema, field));
+  return schema->current_domain ? set_current(p, c, field, &schema->current_domain[i]) : TSR_OK;
 }
 
 /* Sets all fields: dimensions first, then attributes, each in the order of their definitions. */
@@ -572,53 +547,58 @@ static int set_labels(tsx_parser *p, const tsx_column_text *columns, uint32_t co
   if (!(schema->labels = tsx_parser_alloc(p, labels * sizeof *schema->labels))) return TSR_NOMEM;
   for (uint32_t i = 0; i < count; i++) {
     for (const tsx_column_text *label = columns[i].label; label; label = label->label) {
-      int code = columns[i].is_dimension
-                     ? check_label_name(p, label, schema)
-                     : tsx_fail(p->error, TSR_ERROR, "column %.100s: LABEL is for dimensions", columns[i].name);
-      if (code == TSR_OK) code = set_label(p, label, schema, dimension);
-      if (code < 0) return code;
+      if (!columns[i].is_dimension)
+        return tsx_fail(p->error, TSR_ERROR, "column %.100s: LABEL is for dimensions", columns[i].name);
+      TSX_TRY(check_label_name(p, label, schema));
+      TSX_TRY(set_label(p, label, schema, dimension));
     }
     dimension += columns[i].is_dimension;
   }
   return TSR_OK;
 }
 
+static int define_attribute(tsx_parser *p, const char *text) {
+  tsr_schema *schema = &p->definition->schema;
+  tsx_column_text column = {0};
+  TSX_TRY(tsx_column_parse(p, text, true, &column));
+  if (column.is_dimension) return tsx_parser_fail(p, TSR_ERROR, "a dimension cannot be added");
+  if (column.label) return tsx_parser_fail(p, TSR_ERROR, "LABEL is for dimensions");
+  schema->attribute_count = 1;
+  schema->fields = tsx_parser_alloc(p, sizeof *schema->fields);
+  schema->enumerations = tsx_parser_alloc(p, sizeof *schema->enumerations);
+  if (!schema->fields || !schema->enumerations) return TSR_NOMEM;
+  return set_field(p, &column, schema, 0);
+}
+
 int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error *error) {
   memset(definition, 0, sizeof *definition);
   tsx_parser p = {.definition = definition, .error = error};
-  tsr_schema *schema = &definition->schema;
-  tsx_column_text column = {0};
-  int code = tsx_column_parse(&p, text, true, &column);
-  if (code == TSR_OK && column.is_dimension) code = tsx_parser_fail(&p, TSR_ERROR, "a dimension cannot be added");
-  if (code == TSR_OK && column.label) code = tsx_parser_fail(&p, TSR_ERROR, "LABEL is for dimensions");
-  schema->attribute_count = 1;
-  schema->fields = tsx_parser_alloc(&p, sizeof *schema->fields);
-  schema->enumerations = tsx_parser_alloc(&p, sizeof *schema->enumerations);
-  if (code == TSR_OK && (!schema->fields || !schema->enumerations)) code = TSR_NOMEM;
-  if (code == TSR_OK) code = set_field(&p, &column, schema, 0);
+  const int code = define_attribute(&p, text);
   if (code < 0) tsx_definition_release(definition);
   return code;
+}
+
+static int define(tsx_parser *p, const tsx_options *options) {
+  tsr_schema *schema = &p->definition->schema;
+  const uint32_t count = options->definition_count;
+  char *const *given = options->creation;
+  tsx_column_text *columns = tsx_parser_alloc(p, count * sizeof *columns);
+  if (!columns) return TSR_NOMEM;
+  for (uint32_t i = 0; i < count; i++) TSX_TRY(tsx_column_parse(p, options->definitions[i], false, &columns[i]));
+  TSX_TRY(check_names(p, columns, count));
+  set_choices(p, options->choice, schema);
+  TSX_TRY(set_numbers(p, given, schema));
+  TSX_TRY(set_filters(p, given, TSX_OPTION_COORDS_FILTERS, TSR_FILTER_ZSTD, &schema->coords_filters));
+  TSX_TRY(set_filters(p, given, TSX_OPTION_OFFSETS_FILTERS, TSR_FILTER_ZSTD, &schema->offsets_filters));
+  TSX_TRY(set_filters(p, given, TSX_OPTION_VALIDITY_FILTERS, TSR_FILTER_RLE, &schema->validity_filters));
+  TSX_TRY(set_fields(p, columns, count, schema));
+  return set_labels(p, columns, count, schema);
 }
 
 int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error *error) {
   memset(definition, 0, sizeof *definition);
   tsx_parser p = {.definition = definition, .error = error};
-  tsr_schema *schema = &definition->schema;
-  tsx_column_text *columns = tsx_parser_alloc(&p, options->definition_count * sizeof *columns);
-  int code = columns ? TSR_OK : TSR_NOMEM;
-  for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
-    code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
-  if (code == TSR_OK) code = check_names(&p, columns, options->definition_count);
-  set_choices(&p, options->choice, schema);
-  if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);
-  if (code == TSR_OK)
-    code = set_filters(&p, options->creation, TSX_OPTION_COORDS_FILTERS, TSR_FILTER_ZSTD, &schema->coords_filters);
-  if (code == TSR_OK)
-    code = set_filters(&p, options->creation, TSX_OPTION_OFFSETS_FILTERS, TSR_FILTER_ZSTD, &schema->offsets_filters);
-  if (code == TSR_OK)
-    code = set_filters(&p, options->creation, TSX_OPTION_VALIDITY_FILTERS, TSR_FILTER_RLE, &schema->validity_filters);
-  if (code == TSR_OK) code = set_fields(&p, columns, options->definition_count, schema);
-  if (code == TSR_OK) code = set_labels(&p, columns, options->definition_count, schema);
+  const int code = define(&p, options);
   if (code < 0) tsx_definition_release(definition);
   return code;
 }
@@ -673,20 +653,18 @@ static int field_agrees(const char *path, const char *name, const tsr_field *is,
 static int fields_agree(const tsr_schema *there, const tsr_schema *asked, char *const *names, const char *path,
                         tsr_error *error) {
   const uint32_t fields = there->dimension_count + there->attribute_count;
-  int code = TSR_OK;
+  const uint32_t count = asked->dimension_count + asked->attribute_count;
   if (!there->dense != !asked->dense)
     return tsx_fail(error, TSR_EXISTS, "array %s: it is %s, not %s", path, there->dense ? "dense" : "sparse",
                     asked->dense ? "dense" : "sparse");
-  for (uint32_t i = 0; code == TSR_OK && i < asked->dimension_count + asked->attribute_count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     uint32_t f = 0;
     while (f < fields && sqlite3_stricmp(names[f], asked->fields[i].name) != 0) f++;
-    code = f < fields ? field_agrees(path, names[f], &there->fields[f], &asked->fields[i], error)
-                      : tsx_fail(error, TSR_EXISTS, "array %s: it has no column %s", path, asked->fields[i].name);
+    if (f == fields) return tsx_fail(error, TSR_EXISTS, "array %s: it has no column %s", path, asked->fields[i].name);
+    TSX_TRY(field_agrees(path, names[f], &there->fields[f], &asked->fields[i], error));
   }
-  if (code == TSR_OK && fields != asked->dimension_count + asked->attribute_count)
-    return tsx_fail(error, TSR_EXISTS, "array %s: it has %u columns, not %u", path, fields,
-                    asked->dimension_count + asked->attribute_count);
-  return code;
+  if (fields != count) return tsx_fail(error, TSR_EXISTS, "array %s: it has %u columns, not %u", path, fields, count);
+  return TSR_OK;
 }
 
 int tsx_define_agrees(const tsx_options *options, const tsr_schema *there, const char *path, tsr_error *error) {

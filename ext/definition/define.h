@@ -6,6 +6,7 @@
 #define TSX_DEFINITION_DEFINE_H
 
 #include "tessera.h"
+#include "sql/arena.h"
 #include "sql/tokens.h"
 
 #define TSX_CELL_MAX ((uint64_t)16 << 20) /* bytes of a cell of fixed length: the schema holds its fill value */
@@ -15,7 +16,7 @@
 typedef struct tsx_definition { /* the result of tsx_define; release it by tsx_definition_release, `= {0}` too */
   tsr_schema schema;
   bool encrypted;
-  struct tsx_block *blocks; /* all memory of the definition */
+  tsx_arena arena; /* all memory of the definition */
 } tsx_definition;
 
 /* ---- columns.c: column definitions and filter lists -------------------------------------------------------------- */

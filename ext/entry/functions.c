@@ -28,23 +28,29 @@ static void reset_stats(sqlite3_context *context, int count, sqlite3_value **val
   tsr_environment_reset_counters(connection->environment);
 }
 
+static int set_key_of(tsx_connection *connection, const char *path, const uint8_t *key, tsr_error *error) {
+  char *place;
+  TSX_TRY(tsx_address_path(connection, path, &place, error));
+  const int code = tsx_key_set(connection, place, key, error);
+  sqlite3_free(place);
+  return code;
+}
+
+static int set_key_call(tsx_connection *connection, sqlite3_value **values, uint8_t key[32], tsr_error *error) {
+  const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
+  if (!path) return tsx_fail(error, TSR_MISMATCH, "expected the path of a directory");
+  if (sqlite3_value_type(values[1]) == SQLITE_NULL) return set_key_of(connection, path, NULL, error);
+  const void *bytes =
+      sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
+  TSX_TRY(tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(values[1]), key, error));
+  return set_key_of(connection, path, key, error);
+}
+
 /* tessera_set_key(path, key): a NULL key removes the key of the path. */
 static void set_key(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   uint8_t key[32];
-  const char *path = sqlite3_value_type(values[0]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[0]) : NULL;
-  bool forget = sqlite3_value_type(values[1]) == SQLITE_NULL;
-  int code = path ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected the path of a directory");
-  if (code == TSR_OK && !forget) {
-    const void *bytes =
-        sqlite3_value_type(values[1]) == SQLITE_BLOB ? sqlite3_value_blob(values[1]) : sqlite3_value_text(values[1]);
-    code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(values[1]), key, &error);
-  }
-  char *place = NULL;
-  if (code == TSR_OK) code = tsx_address_path(connection, path, &place, &error);
-  if (code == TSR_OK) code = tsx_key_set(connection, place, forget ? NULL : key, &error);
-  sqlite3_free(place);
+  const int code = set_key_call(sqlite3_user_data(context), values, key, &error);
   tsx_wipe(key, sizeof key);
   if (code < 0) tsx_result_error_of(context, "tessera_set_key", &error);
 }

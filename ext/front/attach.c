@@ -111,18 +111,22 @@ static void free_options(tsx_attach_options *options) {
   sqlite3_free(options->rest);
 }
 
+static int set_defaults(tsx_attach_options *options, tsr_error *error) {
+  if (!options->prefix) TSX_TRY(keep_text("", &options->prefix, error));
+  return options->schema ? TSR_OK : keep_text("temp", &options->schema, error);
+}
+
 /* Reads the options. The caller frees them, also after an error. */
 static int read_options(tsx_connection *connection, sqlite3_value *json, tsx_attach_options *options,
                         tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(attach_specs);
   attach_reading r = {.options = options, .rest = sqlite3_str_new(NULL)};
   *options = (tsx_attach_options){.depth = 16, .tables = 1000, .as_of = TSR_TIME_NOW};
-  int code = tsx_options_read(connection->db, json, &list, take_option, &r, error);
-  if (code == TSR_OK && !options->prefix) code = keep_text("", &options->prefix, error);
-  if (code == TSR_OK && !options->schema) code = keep_text("temp", &options->schema, error);
-  if (code == TSR_OK && sqlite3_str_errcode(r.rest) != SQLITE_OK) code = tsx_out_of_memory(error);
+  const int code = tsx_options_read(connection->db, json, &list, take_option, &r, error);
+  const bool complete = sqlite3_str_errcode(r.rest) == SQLITE_OK;
   options->rest = sqlite3_str_finish(r.rest);
-  return code;
+  if (code < 0) return code;
+  return complete ? set_defaults(options, error) : tsx_out_of_memory(error);
 }
 
 /* ---- What is attached -------------------------------------------------------------------------------------------- */
@@ -160,11 +164,10 @@ static const char *text_at(sqlite3_stmt *statement, int column) {
 
 /* Returns 1 if a database has a table, view or index of that name, 0 if not, or an error. */
 static int has_object(tsx_connection *connection, const char *schema, const char *name, tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  int code = prepare(connection,
-                     sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE name = %Q COLLATE NOCASE", schema, name),
-                     &statement, error);
-  if (code == TSR_OK) code = step(connection, statement, error);
+  sqlite3_stmt *statement;
+  char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".sqlite_schema WHERE name = %Q COLLATE NOCASE", schema, name);
+  TSX_TRY(prepare(connection, sql, &statement, error));
+  const int code = step(connection, statement, error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -210,14 +213,13 @@ static char *declaration(const tsx_attachment *all, const tsx_attach_table *tabl
 
 /* Drops one table, if it is there, and forgets it. */
 static int drop_table(tsx_connection *connection, const char *schema, const char *name, bool there, tsr_error *error) {
-  int code = there ? run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name), error) : TSR_OK;
+  const int code = there ? run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name), error) : TSR_OK;
   if (code == TSR_BUSY) {
     const tsr_error why = *error;
     return tsx_fail(error, code, "table %s is in use, or another statement is: end it first (%s)", name, why.message);
   }
-  if (code == TSR_OK)
-    code = run(connection, sqlite3_mprintf("DELETE FROM \"%w\"." MEMORY " WHERE name = %Q", schema, name), error);
-  return code;
+  if (code < 0) return code;
+  return run(connection, sqlite3_mprintf("DELETE FROM \"%w\"." MEMORY " WHERE name = %Q", schema, name), error);
 }
 
 typedef struct attached { /* tables of one root, as tessera_attachments has them; all texts from sqlite3_malloc */
@@ -297,40 +299,51 @@ static int check_name(tsx_connection *connection, const char *name, tsr_error *e
   return code;
 }
 
-static int make_table(const tsx_attachment *all, const tsx_attach_table *table, tsr_error *error) {
+static int declare_table(const tsx_attachment *all, const tsx_attach_table *table, const char *text, tsr_error *error) {
   tsx_connection *connection = all->connection;
   const char *schema = all->options->schema;
+  if (!table->missing) {
+    TSX_TRY(check_name(connection, table->name, error));
+    TSX_TRY(run(connection, sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", schema, table->name, text),
+                error));
+  }
+  return run(connection,
+             sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", schema, table->name,
+                             table->missing ? "missing" : "array", table->path, table->member, all->root,
+                             table->semantics, text),
+             error);
+}
+
+static int make_table(const tsx_attachment *all, const tsx_attach_table *table, tsr_error *error) {
   char *text = declaration(all, table);
-  int code = text ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK && !table->missing) code = check_name(connection, table->name, error);
-  if (code == TSR_OK && !table->missing)
-    code = run(connection, sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", schema, table->name, text),
-               error);
-  if (code == TSR_OK)
-    code = run(connection,
-               sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", schema, table->name,
-                               table->missing ? "missing" : "array", table->path, table->member, all->root,
-                               table->semantics, text),
-               error);
+  if (!text) return tsx_out_of_memory(error);
+  const int code = declare_table(all, table, text, error);
   sqlite3_free(text);
   return code;
 }
 
+static int replace_tables(const tsx_attachment *all, const attached *old, const bool *keeps, uint64_t *count,
+                          tsr_error *error) {
+  tsx_connection *connection = all->connection;
+  for (uint32_t k = 0; k < old->count; k++) {
+    const struct attached_table *table = &old->tables[k];
+    if (!table->kept) TSX_TRY(drop_table(connection, table->schema, table->name, table->there, error));
+  }
+  TSX_TRY(make_memory(connection, all->options->schema, error));
+  TSX_TRY(tsx_savepoint_stand_by(connection, error));
+  for (uint32_t i = 0; i < all->count; i++) {
+    *count += !all->tables[i].missing;
+    if (!keeps[i]) TSX_TRY(make_table(all, &all->tables[i], error));
+  }
+  return TSR_OK;
+}
+
 /* Makes the tables what the group is now. *count: how many there are. */
 static int refresh(const tsx_attachment *all, attached *old, bool *keeps, uint64_t *count, tsr_error *error) {
-  tsx_connection *connection = all->connection;
   *count = 0;
   int code = find_kept(all, old, keeps, error);
-  for (uint32_t k = 0; k < old->count && code == TSR_OK; k++)
-    if (!old->tables[k].kept)
-      code = drop_table(connection, old->tables[k].schema, old->tables[k].name, old->tables[k].there, error);
-  if (code == TSR_OK) code = make_memory(connection, all->options->schema, error);
-  if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
-  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++) {
-    *count += !all->tables[i].missing;
-    if (!keeps[i]) code = make_table(all, &all->tables[i], error);
-  }
-  return tsx_savepoint_renew(connection, code, error);
+  if (code >= 0) code = replace_tables(all, old, keeps, count, error);
+  return tsx_savepoint_renew(all->connection, code, error);
 }
 
 /* ---- The functions ----------------------------------------------------------------------------------------------- */
@@ -347,14 +360,13 @@ static int find_root(tsx_connection *connection, const char *text, tsx_attachmen
 
 static int attach(tsx_attachment *all, uint64_t *count, tsr_error *error) {
   attached old = {0};
-  int code = tsx_members_find(all, error);
-  if (code == TSR_OK) code = tsx_layout_apply(all, error);
-  if (code == TSR_OK) code = tsx_members_name(all, error);
+  TSX_TRY(tsx_members_find(all, error));
+  TSX_TRY(tsx_layout_apply(all, error));
+  TSX_TRY(tsx_members_name(all, error));
+  TSX_TRY(tsx_savepoint_begin(all->connection, "db:", error));
   bool *keeps = sqlite3_malloc64(all->count + UINT64_C(1));
-  if (code == TSR_OK && !keeps) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) code = tsx_savepoint_begin(all->connection, "db:", error);
-  if (code == TSR_OK) code = read_attached(all->connection, all->root, &old, error);
-  if (code == TSR_OK) code = refresh(all, &old, keeps, count, error);
+  int code = keeps ? read_attached(all->connection, all->root, &old, error) : tsx_out_of_memory(error);
+  if (code >= 0) code = refresh(all, &old, keeps, count, error);
   sqlite3_free(keeps);
   free_attached(&old);
   return code;
@@ -379,6 +391,14 @@ static int keep(tsx_connection *connection, const char *path, const char *option
   return code < 0 || search.found ? code : tsx_kept_remember(connection->db, path, options, error);
 }
 
+static int attach_with(tsx_connection *connection, const char *path, sqlite3_value *json, bool again,
+                       tsx_attachment *all, uint64_t *count, tsr_error *error) {
+  TSX_TRY(find_root(connection, path, all, error));
+  TSX_TRY(attach(all, count, error));
+  if (!all->options->keep || again) return TSR_OK;
+  return keep(connection, all->root, (const char *)sqlite3_value_text(json), error);
+}
+
 /* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
 static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
                        tsr_error *error) {
@@ -386,32 +406,41 @@ static int attach_path(tsx_connection *connection, const char *path, sqlite3_val
   tsx_attachment all = {.options = &options};
   uint64_t count = 0;
   int code = read_options(connection, json, &options, error);
-  if (code == TSR_OK) code = find_root(connection, path, &all, error);
-  if (code == TSR_OK) code = attach(&all, &count, error);
-  if (code == TSR_OK && options.keep && !again)
-    code = keep(connection, all.root, (const char *)sqlite3_value_text(json), error);
+  if (code >= 0) code = attach_with(connection, path, json, again, &all, &count, error);
   *tables += count;
   tsx_attachment_free(&all);
   free_options(&options);
   return code;
 }
 
+/* Gives SQLite the text of options, which SQL functions take as values. The caller frees *json. */
+static int options_value(tsx_connection *connection, const char *options, sqlite3_value **json, tsr_error *error) {
+  sqlite3_stmt *statement;
+  TSX_TRY(prepare(connection, sqlite3_mprintf("SELECT %Q", options), &statement, error));
+  const int code = step(connection, statement, error);
+  *json = code > 0 ? sqlite3_value_dup(sqlite3_column_value(statement, 0)) : NULL;
+  sqlite3_finalize(statement);
+  if (code < 0) return code;
+  return *json ? TSR_OK : tsx_out_of_memory(error);
+}
+
 int tsx_attach_again(tsx_connection *connection, const char *path, const char *options, uint64_t *tables,
                      tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
   sqlite3_value *json = NULL;
-  int code = prepare(connection, sqlite3_mprintf("SELECT %Q", options), &statement, error);
-  if (code == TSR_OK) code = step(connection, statement, error);
-  if (code > 0) {
-    json = sqlite3_value_dup(sqlite3_column_value(statement, 0));
-    code = json ? TSR_OK : tsx_out_of_memory(error);
-  }
-  sqlite3_finalize(statement);
-  if (code == TSR_OK) code = attach_path(connection, path, json, true, tables, error);
+  int code = options_value(connection, options, &json, error);
+  if (code >= 0) code = attach_path(connection, path, json, true, tables, error);
   sqlite3_value_free(json);
-  if (code == TSR_OK) return code;
+  if (code >= 0) return code;
   const tsr_error why = *error;
   return tsx_fail(error, code, "%s, which this database remembers: %s (tessera_detach forgets it)", path, why.message);
+}
+
+static int attach_call(tsx_connection *connection, int count, sqlite3_value **values, uint64_t *tables,
+                       tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  if (!path) return tsx_out_of_memory(error);
+  return attach_path(connection, path, count > 1 ? values[1] : NULL, false, tables, error);
 }
 
 void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
@@ -419,34 +448,43 @@ void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   uint64_t tables = 0;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 1, &error);
-  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
-  if (code == TSR_OK && !path) code = tsx_out_of_memory(&error);
-  if (code == TSR_OK) code = attach_path(connection, path, count > 1 ? values[1] : NULL, false, &tables, &error);
-  if (code == TSR_OK) sqlite3_result_int64(context, (sqlite3_int64)tables);
+  const int code = attach_call(connection, count, values, &tables, &error);
+  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)tables);
   tsx_function_end(context, "tessera_attach", code, &error);
   tsx_connection_remove_table(connection);
+}
+
+static int drop_attached(tsx_connection *connection, const attached *old, sqlite3_int64 *dropped, tsr_error *error) {
+  for (uint32_t i = 0; i < old->count; i++) {
+    const struct attached_table *table = &old->tables[i];
+    TSX_TRY(drop_table(connection, table->schema, table->name, table->there, error));
+    *dropped += table->there;
+  }
+  return TSR_OK;
+}
+
+static int detach_call(tsx_connection *connection, int count, sqlite3_value **values, tsx_attachment *all,
+                       sqlite3_int64 *dropped, tsr_error *error) {
+  attached old = {0};
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  if (!path) return tsx_out_of_memory(error);
+  TSX_TRY(find_root(connection, path, all, error));
+  TSX_TRY(tsx_savepoint_begin(connection, "db:", error));
+  int code = read_attached(connection, all->root, &old, error);
+  if (code >= 0) code = drop_attached(connection, &old, dropped, error);
+  free_attached(&old);
+  return code < 0 ? code : tsx_kept_forget(connection->db, all->root, error);
 }
 
 void tsx_detach(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_attachment all = {0};
-  attached old = {0};
   tsr_error error = {0};
   sqlite3_int64 dropped = 0;
   tsx_connection_add_table(connection);
-  int code = tsx_arguments_check(count, values, 1, &error);
-  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : NULL;
-  if (code == TSR_OK) code = path ? find_root(connection, path, &all, &error) : tsx_out_of_memory(&error);
-  if (code == TSR_OK) code = tsx_savepoint_begin(connection, "db:", &error);
-  if (code == TSR_OK) code = read_attached(connection, all.root, &old, &error);
-  for (uint32_t i = 0; i < old.count && code == TSR_OK; i++) {
-    code = drop_table(connection, old.tables[i].schema, old.tables[i].name, old.tables[i].there, &error);
-    dropped += old.tables[i].there;
-  }
-  if (code == TSR_OK && (code = tsx_kept_forget(connection->db, all.root, &error)) > 0) code = TSR_OK;
-  free_attached(&old);
-  if (code == TSR_OK) sqlite3_result_int64(context, dropped);
+  const int code = detach_call(connection, count, values, &all, &dropped, &error);
+  if (code >= 0) sqlite3_result_int64(context, dropped);
   tsx_function_end(context, "tessera_detach", code, &error);
   tsx_attachment_free(&all);
   tsx_connection_remove_table(connection);
@@ -460,10 +498,10 @@ typedef struct attached_scan {
 
 static int attached_open(tsx_scan *scan, tsr_error *error) {
   attached_scan *state = scan->state;
-  char *sql = NULL;
-  int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics",
-                             "(s.name IS NOT NULL OR a.kind = 'missing')", &sql, error);
-  if (code == TSR_OK && sql) return prepare(scan->connection, sql, &state->statement, error);
+  char *sql;
+  const int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics",
+                                   "(s.name IS NOT NULL OR a.kind = 'missing')", &sql, error);
+  if (code >= 0 && sql) return prepare(scan->connection, sql, &state->statement, error);
   sqlite3_free(sql);
   return code;
 }

@@ -67,18 +67,21 @@ static int explain_close(sqlite3_vtab_cursor *cursor) {
   return SQLITE_OK;
 }
 
+static int explain_rewrite(explain_cursor *c, int count, sqlite3_value **values, tsr_error *error) {
+  const explain_table *table = (const explain_table *)c->base.pVtab;
+  if (count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: tessera_explain(text[, value ...])");
+  return tsx_rewrite(table->connection, values[0], count - 1, values + 1, true, &c->rewritten, error);
+}
+
 static int explain_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count,
                           sqlite3_value **values) {
   explain_cursor *c = (explain_cursor *)cursor;
-  const explain_table *table = (const explain_table *)cursor->pVtab;
   tsr_error error = {0};
   (void)number, (void)text;
   tsx_rewritten_release(&c->rewritten);
   c->row = 0;
-  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: tessera_explain(text[, value ...])");
-  if (code == TSR_OK)
-    code = tsx_rewrite(table->connection, values[0], count - 1, values + 1, true, &c->rewritten, &error);
-  if (code == TSR_OK) return SQLITE_OK;
+  const int code = explain_rewrite(c, count, values, &error);
+  if (code >= 0) return SQLITE_OK;
   tsx_rewritten_release(&c->rewritten);
   if (code == TSR_NOMEM || code == TSR_INTERRUPT) return tsx_vtab_error(cursor->pVtab, &error);
   return tsx_vtab_fail(cursor->pVtab, tsx_sqlite_code(code), "tessera_explain: %s", error.message);

@@ -107,20 +107,19 @@ static int take_text(void *argument, const tsx_json_option *o, tsr_error *error)
 
 /* Reads the options of a row. d->module stays NULL if it is not that of a hidden table. */
 static int declaration_read(sqlite3 *db, const char *options, declaration *d, tsr_error *error) {
+  if (!options || sqlite3_strnicmp(options, "{\"module\"", 9) != 0) return TSR_OK;
   sqlite3_stmt *statement = NULL;
-  int code = options && sqlite3_strnicmp(options, "{\"module\"", 9) == 0
-                 ? sqlite3_prepare_v2(db, "SELECT ?1", -1, &statement, NULL)
-                 : SQLITE_DONE;
-  if (code == SQLITE_DONE) return TSR_OK;
+  int code = sqlite3_prepare_v2(db, "SELECT ?1", -1, &statement, NULL);
   if (code == SQLITE_OK) code = sqlite3_bind_text(statement, 1, options, -1, SQLITE_STATIC);
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   code = code != SQLITE_ROW
              ? tsx_out_of_memory(error)
              : tsx_options_each(db, sqlite3_column_value(statement, 0), "tessera_kept", take_text, d, error);
   sqlite3_finalize(statement);
-  if (code == TSR_OK && (!is_known(d->module) || !d->arguments))
-    code = tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' declares no table", options);
-  return code;
+  if (code < 0) return code;
+  if (!is_known(d->module) || !d->arguments)
+    return tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' declares no table", options);
+  return TSR_OK;
 }
 
 /* What stands behind the arguments: a line break ends a comment. */
@@ -146,12 +145,12 @@ static int read_argument(sqlite3_value *value, char **name, char **path, tsr_err
   const char *text = sqlite3_value_type(value) == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
   if (!text || sqlite3_strnicmp(text, "db:", 3) != 0)
     return tsx_fail(error, TSR_MISMATCH, "expected 'db:TABLE', a table of this database");
-  int code = tsx_table_name_parse(text + strlen("db:"), &schema, name, error);
-  if (code == TSR_OK && schema && sqlite3_stricmp(schema, "main") != 0)
-    code = tsx_fail(error, TSR_ERROR, "%s: only tables of main are hidden", text);
+  TSX_TRY(tsx_table_name_parse(text + strlen("db:"), &schema, name, error));
+  const bool in_main = !schema || sqlite3_stricmp(schema, "main") == 0;
   sqlite3_free(schema);
-  if (code == TSR_OK && !(*path = tsx_store_path("main", *name))) code = tsx_out_of_memory(error);
-  return code;
+  if (!in_main) return tsx_fail(error, TSR_ERROR, "%s: only tables of main are hidden", text);
+  *path = tsx_store_path("main", *name);
+  return *path ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* ---- Hiding ------------------------------------------------------------------------------------------------------ */
@@ -161,26 +160,36 @@ static int check_idle(tsx_connection *connection, const char *path, tsr_error *e
   return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", path);
 }
 
+/* Only tables whose arrays are in the file can be hidden. */
+static int check_inside(const declaration *d, const char *path, tsr_error *error) {
+  const tsx_token first = tsx_tokens_of(d->arguments).token;
+  if (sqlite3_stricmp(d->module, "tessera") != 0 || first.kind != TSX_TOKEN_STRING) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR,
+                  "%s shows the array %.*s, which is not in the file: tessera_attach keeps it, with \"keep\":true",
+                  path, (int)first.size, first.text);
+}
+
+static int hide_declared(tsx_connection *connection, const declaration *d, const char *name, const char *path,
+                         tsr_error *error) {
+  TSX_TRY(check_inside(d, path, error));
+  TSX_TRY(check_idle(connection, path, error));
+  char *options = options_of(d);
+  if (!options) return tsx_out_of_memory(error);
+  int code = tsx_database_keep(connection, "main", name, error);
+  if (code >= 0) code = tsx_kept_remember(connection->db, path, options, error);
+  sqlite3_free(options);
+  return code;
+}
+
 /* Hides one table. Returns 1; 0 if main has no virtual table of that name that is tessera's. */
 static int hide_one(tsx_connection *connection, const char *name, const char *path, tsr_error *error) {
   declaration d = {0};
-  char *sql, *options = NULL;
-  int code = schema_text(connection->db, "main", name, &sql, error);
-  if (code == TSR_OK && sql) code = declaration_parse(sql, &d, error);
+  char *sql;
+  TSX_TRY(schema_text(connection->db, "main", name, &sql, error));
+  int code = sql ? declaration_parse(sql, &d, error) : TSR_OK;
   const bool found = d.module;
+  if (code >= 0 && found) code = hide_declared(connection, &d, name, path, error);
   sqlite3_free(sql);
-  if (code == TSR_OK && found) {
-    const tsx_tokens first = tsx_tokens_of(d.arguments);
-    if (!sqlite3_stricmp(d.module, "tessera") && first.token.kind == TSX_TOKEN_STRING)
-      code = tsx_fail(error, TSR_ERROR,
-                      "%s shows the array %.*s, which is not in the file: tessera_attach keeps it, with \"keep\":true",
-                      path, (int)first.token.size, first.token.text);
-  }
-  if (code == TSR_OK && found) code = check_idle(connection, path, error);
-  if (code == TSR_OK && found && !(options = options_of(&d))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK && found) code = tsx_database_keep(connection, "main", name, error);
-  if (code == TSR_OK && found) code = tsx_kept_remember(connection->db, path, options, error);
-  sqlite3_free(options);
   declaration_free(&d);
   return code < 0 ? code : found;
 }
@@ -210,6 +219,14 @@ static int hide_level(tsx_connection *connection, const char *name, const char *
   return is ? hide_one(connection, name, path, error) : 0;
 }
 
+static int run_levels(tsx_connection *connection, const char *name, const char *path, table_call level, table_call one,
+                      const char *missing, int *tables, tsr_error *error) {
+  TSX_TRY(tsx_savepoint_begin(connection, "db:", error));
+  TSX_TRY(for_levels(connection, name, level, tables, error));
+  const int found = one(connection, name, path, error);
+  return found == 0 ? tsx_fail(error, TSR_NOT_FOUND, missing, path) : found;
+}
+
 /* One savepoint around all tables, so that the file has either all declarations or none. */
 static void call_for(sqlite3_context *context, sqlite3_value *argument, const char *function, table_call level,
                      table_call one, const char *missing) {
@@ -218,12 +235,7 @@ static void call_for(sqlite3_context *context, sqlite3_value *argument, const ch
   char *name = NULL, *path = NULL;
   int tables = 0;
   int code = read_argument(argument, &name, &path, &error);
-  if (code == TSR_OK) code = tsx_savepoint_begin(connection, "db:", &error);
-  if (code == TSR_OK) code = for_levels(connection, name, level, &tables, &error);
-  if (code == TSR_OK) {
-    code = one(connection, name, path, &error);
-    if (code == 0) code = tsx_fail(&error, TSR_NOT_FOUND, missing, path);
-  }
+  if (code >= 0) code = run_levels(connection, name, path, level, one, missing, &tables, &error);
   if (code >= 0) sqlite3_result_int(context, tables + 1);
   sqlite3_free(name);
   sqlite3_free(path);
@@ -248,48 +260,60 @@ static int compare_row(void *argument, const char *path, const char *options, ts
   return strcmp(path, s->path) != 0 ? TSR_OK : declaration_read(s->db, options, &s->found, error);
 }
 
-/* The declaration in temp that tessera_attach() has made; *sql is NULL if there is none, or another table. */
-static int attached_text(sqlite3 *db, const declaration *d, const char *path, const char *name, bool *same,
-                         bool *exists, tsr_error *error) {
+/* Compares a declaration in temp with the one that tessera_attach() would make there. */
+static int compare_attached(const char *sql, const declaration *d, const char *path, bool *same, tsr_error *error) {
   declaration in_temp = {0};
-  char *sql, *arguments = NULL;
-  int code = schema_text(db, "temp", name, &sql, error);
-  *same = false;
-  *exists = code == TSR_OK && sql;
-  if (*exists) code = declaration_parse(sql, &in_temp, error);
-  if (code == TSR_OK && in_temp.module && !sqlite3_stricmp(in_temp.module, d->module)) {
+  const int code = declaration_parse(sql, &in_temp, error);
+  char *arguments = NULL;
+  const bool comparable = code >= 0 && in_temp.module && !sqlite3_stricmp(in_temp.module, d->module);
+  if (comparable)
     arguments = !sqlite3_stricmp(d->module, "tessera") ? sqlite3_mprintf("%Q, %s", path, d->arguments)
                                                        : sqlite3_mprintf("%s", d->arguments);
-    if (!arguments) code = tsx_out_of_memory(error);
-    else *same = !strcmp(arguments, in_temp.arguments);
-  }
+  *same = arguments && !strcmp(arguments, in_temp.arguments);
+  const bool lacks = comparable && !arguments;
   sqlite3_free(arguments);
-  sqlite3_free(sql);
   declaration_free(&in_temp);
+  return lacks ? tsx_out_of_memory(error) : code;
+}
+
+/* Looks for a table of that name in temp: *exists, and *same if tessera_attach() would declare it so. */
+static int attached_text(sqlite3 *db, const declaration *d, const char *path, const char *name, bool *same,
+                         bool *exists, tsr_error *error) {
+  char *sql;
+  *same = *exists = false;
+  TSX_TRY(schema_text(db, "temp", name, &sql, error));
+  if (!sql) return TSR_OK;
+  *exists = true;
+  const int code = compare_attached(sql, d, path, same, error);
+  sqlite3_free(sql);
   return code;
 }
 
 /* Drops the table in temp. Its own shadow table stays there if another statement is running, which keeps SQLite from
  * dropping tables: it is used again when the table is attached. */
 static int detach_hidden(tsx_connection *connection, const char *name, tsr_error *error) {
-  int code = tsx_database_keep(connection, "temp", name, error);
-  char *sql = code == TSR_OK ? sqlite3_mprintf("DROP TABLE IF EXISTS temp.\"%w_config\"", name) : NULL;
-  if (code == TSR_OK && (!sql || sqlite3_exec(connection->db, sql, NULL, NULL, NULL) == SQLITE_NOMEM))
-    code = tsx_out_of_memory(error);
+  TSX_TRY(tsx_database_keep(connection, "temp", name, error));
+  char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.\"%w_config\"", name);
+  const int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
-  return code;
+  return code == SQLITE_NOMEM ? tsx_out_of_memory(error) : TSR_OK;
+}
+
+static int show_found(tsx_connection *connection, const declaration *d, const char *name, const char *path,
+                      tsr_error *error) {
+  bool same, exists;
+  TSX_TRY(check_idle(connection, path, error));
+  TSX_TRY(attached_text(connection->db, d, path, name, &same, &exists, error));
+  if (same) TSX_TRY(detach_hidden(connection, name, error));
+  TSX_TRY(declaration_run(connection, d, path, "main", name, error));
+  return tsx_kept_forget(connection->db, path, error);
 }
 
 static int show_one(tsx_connection *connection, const char *name, const char *path, tsr_error *error) {
   search s = {.db = connection->db, .path = path};
-  bool same = false, exists;
   int code = tsx_kept_each(connection->db, compare_row, &s, error);
   const bool found = s.found.module;
-  if (code == TSR_OK && found) code = check_idle(connection, path, error);
-  if (code == TSR_OK && found) code = attached_text(connection->db, &s.found, path, name, &same, &exists, error);
-  if (code == TSR_OK && same) code = detach_hidden(connection, name, error);
-  if (code == TSR_OK && found) code = declaration_run(connection, &s.found, path, "main", name, error);
-  if (code == TSR_OK && found) code = tsx_kept_forget(connection->db, path, error);
+  if (code >= 0 && found) code = show_found(connection, &s.found, name, path, error);
   declaration_free(&s.found);
   return code < 0 ? code : found;
 }
@@ -307,17 +331,21 @@ typedef struct attaching {
   uint64_t tables; /* made so far, or there already */
 } attaching;
 
+static int attach_named(attaching *a, const declaration *d, const char *path, const char *name, tsr_error *error) {
+  bool same, exists;
+  TSX_TRY(attached_text(a->connection->db, d, path, name, &same, &exists, error));
+  if (exists && !same) return tsx_fail(error, TSR_EXISTS, "a table %s exists in temp: drop or rename it", name);
+  if (!exists) TSX_TRY(declaration_run(a->connection, d, path, "temp", name, error));
+  a->tables++;
+  return TSR_OK;
+}
+
 static int attach_hidden(attaching *a, const declaration *d, const char *path, tsr_error *error) {
   char *schema = NULL, *name = NULL;
-  bool same, exists;
-  int code = sqlite3_strnicmp(path, "db:", 3) != 0
-                 ? tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' is no table", path)
-                 : tsx_table_name_parse(path + strlen("db:"), &schema, &name, error);
-  if (code == TSR_OK) code = attached_text(a->connection->db, d, path, name, &same, &exists, error);
-  if (code == TSR_OK && exists && !same)
-    code = tsx_fail(error, TSR_EXISTS, "a table %s exists in temp: drop or rename it", name);
-  if (code == TSR_OK && !exists) code = declaration_run(a->connection, d, path, "temp", name, error);
-  if (code == TSR_OK) a->tables++;
+  if (sqlite3_strnicmp(path, "db:", 3) != 0)
+    return tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' is no table", path);
+  TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &schema, &name, error));
+  const int code = attach_named(a, d, path, name, error);
   sqlite3_free(schema);
   sqlite3_free(name);
   return code;
@@ -329,22 +357,27 @@ static int attach_row(void *argument, const char *path, const char *options, tsr
   int code = declaration_read(a->connection->db, options, &d, error);
   const bool hidden = d.module != NULL; /* else a path: its errors name it */
   const bool query = hidden && !sqlite3_stricmp(d.module, "tessera_query");
-  if (code == TSR_OK && query == a->queries)
-    code = d.module ? attach_hidden(a, &d, path, error)
-                    : tsx_attach_again(a->connection, path, options, &a->tables, error);
+  if (code >= 0 && query == a->queries)
+    code =
+        hidden ? attach_hidden(a, &d, path, error) : tsx_attach_again(a->connection, path, options, &a->tables, error);
   declaration_free(&d);
   return code < 0 && hidden ? tsx_fail_in(path, error) : code;
+}
+
+static int attach_kept(attaching *a, tsr_error *error) {
+  TSX_TRY(tsx_savepoint_begin(a->connection, "db:", error));
+  for (int pass = 0; pass < 2; pass++) {
+    a->queries = pass == 1;
+    TSX_TRY(tsx_kept_each(a->connection->db, attach_row, a, error));
+  }
+  return TSR_OK;
 }
 
 /* tessera_attach(): makes in temp what main remembers, and returns how many tables there are of it now. */
 void tsx_attach_kept(sqlite3_context *context, int count, sqlite3_value **values) {
   attaching a = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
-  int code = tsx_savepoint_begin(a.connection, "db:", &error);
-  for (int pass = 0; pass < 2 && code == TSR_OK; pass++) {
-    a.queries = pass == 1;
-    code = tsx_kept_each(a.connection->db, attach_row, &a, &error);
-  }
+  const int code = attach_kept(&a, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)a.tables);
   tsx_function_end(context, "tessera_attach", code, &error);
 }

@@ -35,14 +35,11 @@ int tsx_layout_open(tsx_attachment *all, tsx_attach_table *table, tsr_error *err
   return code;
 }
 
-/* Gives the schema that a table will have. */
+/* Gives the schema that a table will have: the one at as_of or, before the first schema, the newest one. */
 static int schema_of(tsx_attachment *all, tsx_attach_table *table, const tsr_schema **schema, tsr_error *error) {
-  int code = tsx_layout_open(all, table, error);
-  if (code == TSR_OK) code = tsr_array_schema(table->array->core, all->options->as_of, schema, error);
-  if (code == TSR_NOT_FOUND &&
-      table->array) /* as_of is before the first schema: the table has the newest one's columns */
-    code = tsr_array_schema(table->array->core, TSR_TIME_NOW, schema, error);
-  return code;
+  TSX_TRY(tsx_layout_open(all, table, error));
+  const int code = tsr_array_schema(table->array->core, all->options->as_of, schema, error);
+  return code == TSR_NOT_FOUND ? tsr_array_schema(table->array->core, TSR_TIME_NOW, schema, error) : code;
 }
 
 static bool field_is(const tsr_schema *schema, uint32_t field, const char *name) {
@@ -188,17 +185,17 @@ static int soma_columns(tsx_attachment *all, tsx_attach_table *table, const soma
   static const char *const names[] = {
       [AXIS_OBS] = "obs_joinid", [AXIS_VAR] = "var_joinid", [AXIS_COMPONENT] = "component"};
   const tsr_schema *schema;
-  int code = schema_of(all, table, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(schema_of(all, table, &schema, error));
   if (schema->dimension_count != 2 || !field_is(schema, 0, "soma_dim_0") || !field_is(schema, 1, "soma_dim_1"))
     return TSR_OK; /* some other array */
   sqlite3_str *renamed = sqlite3_str_new(NULL), *labels = sqlite3_str_new(NULL);
+  int code = TSR_OK;
   for (uint32_t d = 0; d < 2; d++) {
     const bool again = d == 1 && axes[0] == axes[1];
     char name[24];
     sqlite3_snprintf(sizeof name, name, "%s%s", names[axes[d]], again ? "_2" : "");
     append_pair(renamed, schema->fields[d].name, name);
-    if (!again && code == TSR_OK) code = soma_add_labels(all, axes[d], measurement, name, labels, error);
+    if (!again && code >= 0) code = soma_add_labels(all, axes[d], measurement, name, labels, error);
   }
   if (field_is(schema, 2, "soma_data")) append_pair(renamed, "soma_data", "value");
   table->semantics = "soma";
@@ -239,22 +236,26 @@ static int soma_add_x(tsx_attachment *all, tsr_error *error) {
   return table->name && (table->options || !layer->options) ? TSR_OK : tsx_out_of_memory(error);
 }
 
-static int soma_apply(tsx_attachment *all, tsr_error *error) {
-  int code = soma_choose(all, error);
-  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++) {
-    tsx_attach_table *table = &all->tables[i];
-    soma_member split;
-    if ((code = soma_split(table->member, &split, error)) < 0) return code;
-    if (!table->missing && (!strcmp(table->member, "obs") || !strcmp(split.rest, "var"))) table->semantics = "soma";
-    for (size_t k = 0; k < sizeof soma_kinds / sizeof *soma_kinds && code == TSR_OK; k++) {
-      const size_t size = strlen(soma_kinds[k].collection);
-      if (!table->missing && !strncmp(split.rest, soma_kinds[k].collection, size) && !strchr(split.rest + size, '/'))
-        code = soma_columns(all, table, soma_kinds[k].axes, split.measurement, error);
-    }
-    if (code == TSR_OK) code = soma_name(all, table, &split, error);
-    sqlite3_free(split.measurement);
+static int soma_apply_to(tsx_attachment *all, tsx_attach_table *table, const soma_member *split, tsr_error *error) {
+  if (!table->missing && (!strcmp(table->member, "obs") || !strcmp(split->rest, "var"))) table->semantics = "soma";
+  for (size_t k = 0; k < sizeof soma_kinds / sizeof *soma_kinds; k++) {
+    const size_t size = strlen(soma_kinds[k].collection);
+    if (!table->missing && !strncmp(split->rest, soma_kinds[k].collection, size) && !strchr(split->rest + size, '/'))
+      TSX_TRY(soma_columns(all, table, soma_kinds[k].axes, split->measurement, error));
   }
-  return code == TSR_OK ? soma_add_x(all, error) : code;
+  return soma_name(all, table, split, error);
+}
+
+static int soma_apply(tsx_attachment *all, tsr_error *error) {
+  TSX_TRY(soma_choose(all, error));
+  for (uint32_t i = 0; i < all->count; i++) {
+    soma_member split;
+    TSX_TRY(soma_split(all->tables[i].member, &split, error));
+    const int code = soma_apply_to(all, &all->tables[i], &split, error);
+    sqlite3_free(split.measurement);
+    if (code < 0) return code;
+  }
+  return soma_add_x(all, error);
 }
 
 /* ---- CF ---------------------------------------------------------------------------------------------------------- */
@@ -315,10 +316,9 @@ static int cf_columns(tsx_attachment *all, tsx_attach_table *table, tsr_error *e
 }
 
 static int cf_apply(tsx_attachment *all, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++)
-    if (!all->tables[i].missing) code = cf_columns(all, &all->tables[i], error);
-  return code;
+  for (uint32_t i = 0; i < all->count; i++)
+    if (!all->tables[i].missing) TSX_TRY(cf_columns(all, &all->tables[i], error));
+  return TSR_OK;
 }
 
 /* Returns 1 if some array has a dimension whose coordinates are beside it, else 0, or an error. */
@@ -342,16 +342,14 @@ static int cf_is(tsx_attachment *all, tsr_error *error) {
 /* Returns 1 if the member data is one of TileDB-VCF, else 0, or an error. */
 static int vcf_is(tsx_attachment *all, tsr_error *error) {
   tsx_attach_table *data = find_table(all, "data");
-  tsr_metadata *metadata = NULL;
+  tsr_metadata *metadata;
   int found = 0;
   if (!data) return 0;
-  int code = tsx_layout_open(all, data, error);
-  if (code == TSR_OK)
-    code = tsr_array_metadata(data->array->core, TSR_TIME_BEGIN, all->options->as_of, &metadata, error);
-  for (uint64_t i = 0; code == TSR_OK && i < metadata->count; i++)
-    found |= !strcmp(metadata->entries[i].key, "anchor_gap");
+  TSX_TRY(tsx_layout_open(all, data, error));
+  TSX_TRY(tsr_array_metadata(data->array->core, TSR_TIME_BEGIN, all->options->as_of, &metadata, error));
+  for (uint64_t i = 0; i < metadata->count; i++) found |= !strcmp(metadata->entries[i].key, "anchor_gap");
   tsr_metadata_close(metadata);
-  return code < 0 ? code : found;
+  return found;
 }
 
 /* Calls the positions of statistics pos0: they count from 0, those of the records from 1. */
@@ -383,8 +381,7 @@ static int vcf_add_fields(tsx_attachment *all, const char *path, tsr_error *erro
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   if (!find_table(all, "data"))
     return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
-  int code = vcf_add_fields(all, find_table(all, "data")->path, error);
-  if (code < 0) return code;
+  TSX_TRY(vcf_add_fields(all, find_table(all, "data")->path, error));
   tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
   data->module = "tessera_vcf";
   data->semantics = "vcf";
@@ -394,25 +391,25 @@ static int vcf_apply(tsx_attachment *all, tsr_error *error) {
     headers->name = sqlite3_mprintf("samples");
   }
   if (!data->name || (headers && !headers->name)) return tsx_out_of_memory(error);
-  for (uint32_t i = 0; i < all->count && code == TSR_OK; i++)
+  for (uint32_t i = 0; i < all->count; i++)
     if (!all->tables[i].missing && !all->tables[i].module && &all->tables[i] != headers)
-      code = vcf_rename(all, &all->tables[i], error);
-  return code;
+      TSX_TRY(vcf_rename(all, &all->tables[i], error));
+  return TSR_OK;
 }
 
 /* ---- The choice -------------------------------------------------------------------------------------------------- */
 
 /* Returns 1 if the group's metadata say that it is an experiment or a measurement of SOMA. */
 static int soma_is(tsx_attachment *all, tsr_error *error) {
-  tsr_group *group = NULL;
+  tsr_group *group;
   tsr_metadata *metadata = NULL;
-  int code = tsr_group_open(all->connection->environment, all->root, all->has_key ? all->key : NULL, &group, error);
-  if (code == TSR_OK) code = tsr_group_metadata(group, TSR_TIME_BEGIN, all->options->as_of, &metadata, error);
-  if (code == TSR_OK)
-    code = metadata_are(metadata, SOMA_TYPE, "SOMAExperiment") || metadata_are(metadata, SOMA_TYPE, "SOMAMeasurement");
+  TSX_TRY(tsr_group_open(all->connection->environment, all->root, all->has_key ? all->key : NULL, &group, error));
+  const int code = tsr_group_metadata(group, TSR_TIME_BEGIN, all->options->as_of, &metadata, error);
+  const bool found = code >= 0 && (metadata_are(metadata, SOMA_TYPE, "SOMAExperiment") ||
+                                   metadata_are(metadata, SOMA_TYPE, "SOMAMeasurement"));
   tsr_metadata_close(metadata);
   tsr_group_close(group);
-  return code;
+  return code < 0 ? code : found;
 }
 
 int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {

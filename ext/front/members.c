@@ -101,24 +101,30 @@ static tsr_object_kind kind_of(const walk *w, const tsr_group_member *member) {
   return kind;
 }
 
+/* Adds an array that is in a directory below the group at `path`. */
+static int walk_object(walk *w, const tsr_object *object, const char *path, const char *around, tsr_error *error) {
+  const size_t length = strlen(path);
+  if (object->kind != TSR_OBJECT_ARRAY || strncmp(object->path, path, length) != 0) return TSR_OK;
+  const char *below = object->path + length;
+  while (*below == '/') below++;
+  if (!*below) return TSR_OK;
+  const int first = visit(w, object->path, error);
+  if (first <= 0) return first;
+  char *name = tsx_name_text(below);
+  char *member = name ? sqlite3_mprintf("%s%s%s", around, *around ? "/" : "", name) : NULL;
+  sqlite3_free(name);
+  return tsx_members_add(w->all, member, object->path, false, error);
+}
+
 /* Adds the arrays in the directories below a group that lists no members. */
 static int walk_directories(walk *w, const char *path, const char *around, tsr_error *error) {
-  tsr_objects *objects = NULL;
-  const size_t length = strlen(path);
-  int code = tsr_objects_open(w->all->connection->environment, path, &objects, error);
-  for (uint64_t i = 0; code == TSR_OK && i < objects->count; i++) {
-    const tsr_object *object = &objects->objects[i];
-    if (object->kind != TSR_OBJECT_ARRAY || strncmp(object->path, path, length) != 0) continue;
-    const char *below = object->path + length;
-    while (*below == '/') below++;
-    if (!*below || (code = visit(w, object->path, error)) <= 0) continue;
-    char *name = tsx_name_text(below);
-    char *member = name ? sqlite3_mprintf("%s%s%s", around, *around ? "/" : "", name) : NULL;
-    sqlite3_free(name);
-    code = tsx_members_add(w->all, member, object->path, false, error);
-  }
+  tsr_objects *objects;
+  TSX_TRY(tsr_objects_open(w->all->connection->environment, path, &objects, error));
+  int code = TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < objects->count; i++)
+    code = walk_object(w, &objects->objects[i], path, around, error);
   tsr_objects_close(objects);
-  return code < 0 ? code : TSR_OK;
+  return code;
 }
 
 static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error);
@@ -135,18 +141,23 @@ static int walk_member(walk *w, const tsr_group_member *member, const char *arou
   return code;
 }
 
+static int walk_members(walk *w, const tsr_group_members *members, const char *path, const char *around, uint64_t depth,
+                        tsr_error *error) {
+  if (members->count == 0) return walk_directories(w, path, around, error);
+  for (uint64_t i = 0; i < members->count; i++) TSX_TRY(walk_member(w, &members->members[i], around, depth, error));
+  return TSR_OK;
+}
+
 static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error) {
   tsx_attachment *all = w->all;
-  tsr_group *group = NULL;
+  tsr_group *group;
   tsr_group_members *members = NULL;
   if (depth > all->options->depth)
     return tsx_fail(error, TSR_TOOBIG, "%s has groups within groups more than %llu deep: raise the option 'depth'",
                     all->root, (unsigned long long)all->options->depth);
-  int code = tsr_group_open(all->connection->environment, path, all->has_key ? all->key : NULL, &group, error);
-  if (code == TSR_OK) code = tsr_group_members_open(group, TSR_TIME_BEGIN, all->options->as_of, &members, error);
-  for (uint64_t i = 0; code == TSR_OK && i < members->count; i++)
-    code = walk_member(w, &members->members[i], around, depth, error);
-  if (code == TSR_OK && members->count == 0) code = walk_directories(w, path, around, error);
+  TSX_TRY(tsr_group_open(all->connection->environment, path, all->has_key ? all->key : NULL, &group, error));
+  int code = tsr_group_members_open(group, TSR_TIME_BEGIN, all->options->as_of, &members, error);
+  if (code >= 0) code = walk_members(w, members, path, around, depth, error);
   tsr_group_members_close(members);
   tsr_group_close(group);
   return code;
@@ -158,21 +169,30 @@ static int compare_tables(const void *a, const void *b) {
   return order ? order : strcmp(x->path, y->path);
 }
 
+/* A root that is no group may be an array. */
+static int add_root(tsx_attachment *all, tsr_error *error) {
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  TSX_TRY(tsr_object_find(all->connection->environment, all->root, &kind, error));
+  if (kind != TSR_OBJECT_ARRAY)
+    return tsx_fail(error, TSR_NOT_FOUND, "there is no group and no array at %s", all->root);
+  return tsx_members_add(all, sqlite3_mprintf(""), all->root, false, error);
+}
+
+/* Visits the root first: a group that is an array, too, counts as a group. */
+static int walk_root(walk *w, tsr_error *error) {
+  tsx_attachment *all = w->all;
+  tsr_error why = {0};
+  TSX_TRY(tsr_path_permitted(all->connection->environment, all->root, error));
+  TSX_TRY(visit(w, all->root, error));
+  const int code = walk_group(w, all->root, "", 0, &why);
+  if (code == TSR_NOT_FOUND && all->count == 0) return add_root(all, error);
+  if (code < 0) *error = why;
+  return code;
+}
+
 int tsx_members_find(tsx_attachment *all, tsr_error *error) {
   walk w = {.all = all};
-  tsr_error why = {0};
-  tsr_object_kind kind = TSR_OBJECT_NONE;
-  int code = tsr_path_permitted(all->connection->environment, all->root, error);
-  if (code >= 0) code = visit(&w, all->root, error);
-  if (code >= 0) code = walk_group(&w, all->root, "", 0, &why);
-  if (code == TSR_NOT_FOUND && all->count == 0) { /* a group that is an array, too, counts as a group */
-    code = tsr_object_find(all->connection->environment, all->root, &kind, error);
-    if (code >= 0 && kind == TSR_OBJECT_ARRAY)
-      code = tsx_members_add(all, sqlite3_mprintf(""), all->root, false, error);
-    else if (code >= 0) code = tsx_fail(error, TSR_NOT_FOUND, "there is no group and no array at %s", all->root);
-  } else if (why.code < 0) {
-    *error = why;
-  }
+  const int code = walk_root(&w, error);
   for (uint64_t i = 0; i < w.visited_count; i++) sqlite3_free(w.visited[i]);
   sqlite3_free(w.visited);
   if (code < 0) return code;

@@ -192,15 +192,18 @@ static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place
     *why = "a name in FROM is that of a CTE";
     return 0;
   }
-  if (code == TSR_OK) *why = tsx_front_unsuited(query, place);
-  if (code == TSR_OK && !*why) code = tsx_run_check(query, &error);
+  if (code >= 0) {
+    *why = tsx_front_unsuited(query, place);
+    if (*why) return 0;
+    code = tsx_run_check(query, &error);
+  }
+  if (code >= 0) return 1;
   if (code == TSR_NOMEM || code == TSR_INTERRUPT) {
     *r->error = error;
     return code;
   }
-  if (code < 0 && !(*why = tsx_arena_copy(&r->out->arena, error.message, strlen(error.message))))
-    return tsx_out_of_memory(r->error);
-  return !*why;
+  *why = tsx_arena_copy(&r->out->arena, error.message, strlen(error.message));
+  return *why ? 0 : tsx_out_of_memory(r->error);
 }
 
 /* Returns true if some name in the words of a SELECT, which has subqueries, is that of a CTE. */
@@ -218,29 +221,34 @@ static bool rewrite_names_with(const rewriter *r, const tsx_script_select *selec
   return false;
 }
 
+/* Compiles one subquery. *why stays NULL if its values are surely SQLite's. */
+static int rewrite_subquery(rewriter *r, tsx_front_part *part, const char **why) {
+  tsx_query query = {0};
+  const char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
+  if (!text) return tsx_out_of_memory(r->error);
+  int code = tsx_query_compile(r->connection, "temp", text, &query, r->error);
+  if (code >= 0) {
+    *why = tsx_front_inexact(&query);
+    if (!(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
+  }
+  tsx_query_release(&query);
+  return code;
+}
+
 /* Looks into the subqueries of a SELECT that compiles: their values must be SQLite's, too. Returns 1, or 0 with *why. */
 static int rewrite_inside(rewriter *r, uint32_t number, const char **why) {
   const tsx_script_select *selects = r->out->script.selects;
   if (selects[number].next > number + 1 && rewrite_names_with(r, &selects[number]))
     *why = "a subquery beside a CTE of its name";
-  for (uint32_t i = number + 1; i < selects[number].next && !*why; i++) {
-    tsx_front_part *part = &r->out->parts[i];
-    char *text = tsx_arena_copy(&r->out->arena, part->begin, (uint64_t)(part->end - part->begin));
-    tsx_query query = {0};
-    int code = text ? tsx_query_compile(r->connection, "temp", text, &query, r->error) : tsx_out_of_memory(r->error);
-    if (code == TSR_OK) *why = tsx_front_inexact(&query);
-    if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(&query)))) code = TSR_NOMEM;
-    tsx_query_release(&query);
-    if (code < 0) return code;
-  }
+  for (uint32_t i = number + 1; i < selects[number].next && !*why; i++)
+    TSX_TRY(rewrite_subquery(r, &r->out->parts[i], why));
   return !*why;
 }
 
 /* Returns the reason why a SELECT is not taken with the characters counted in the whole text: compiles it behind as many
  * blanks as there are characters before it. */
 static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_place place, const char **why) {
-  uint64_t before = 0;
-  for (const char *p = r->out->text; p < part->begin; p++) before += ((unsigned char)*p & 0xc0) != 0x80;
+  const uint64_t before = tsx_characters(r->out->text, part->begin);
   char *text = sqlite3_mprintf("%*s%.*s", (int)before, "", (int)(part->end - part->begin), part->begin);
   tsx_query query = {0};
   int code = text ? rewrite_compile(r, text, place, &query, why) : tsx_out_of_memory(r->error);
@@ -257,34 +265,44 @@ static bool rewrite_has_parameters(const tsx_script *s, const tsx_script_select 
   return false;
 }
 
+/* Returns true if a source of the SELECT is the path of an array. */
+static bool reads_path(const tsx_select *select) {
+  if (select->source.path) return true;
+  for (uint32_t j = 0; j < select->join_count; j++)
+    if (select->joins[j].source.path) return true;
+  return false;
+}
+
+/* Registers the query as a table. Returns the SELECT from it, or NULL with r->error. */
+static const char *rewrite_registered(rewriter *r, uint32_t number, const tsx_query *query,
+                                      const tsx_windows *windows) {
+  char *declaration;
+  const char *name, *replacement = NULL;
+  if (tsx_query_declare(query, &declaration, r->error) < 0) return NULL;
+  if (tsx_query_part(query, declaration, &name, r->error) >= 0)
+    replacement = windows->head ? rewrite_around(r, number, query, windows, declaration, name)
+                                : rewrite_replacement(r, number, query, declaration, name);
+  sqlite3_free(declaration);
+  return replacement;
+}
+
 /* Replaces a compiled SELECT, the grouped one if there are windows. Returns 1. */
 static int rewrite_replace(rewriter *r, uint32_t number, const tsx_query *query, const tsx_windows *windows) {
   tsx_front_part *part = &r->out->parts[number];
-  char *declaration = NULL;
-  const char *name, *replacement = NULL;
-  int code = tsx_query_declare(query, &declaration, r->error);
-  if (code == TSR_OK) code = tsx_query_part(query, declaration, &name, r->error);
-  if (code == TSR_OK)
-    replacement = windows->head ? rewrite_around(r, number, query, windows, declaration, name)
-                                : rewrite_replacement(r, number, query, declaration, name);
-  if (code == TSR_OK && !replacement) code = TSR_NOMEM;
-  sqlite3_free(declaration);
-  if (code == TSR_OK && !(part->detail = rewrite_keep(r, tsx_query_explain(query)))) code = TSR_NOMEM;
-  if (code == TSR_OK && windows->head &&
-      !(part->detail = rewrite_keep(r, sqlite3_mprintf("%s; then SQLite's windows", part->detail))))
-    code = TSR_NOMEM;
-  if (code == TSR_OK) code = rewrite_edit_add(r, part->begin, part->end, replacement);
-  bool path = query->select.source.path != NULL;
-  for (uint32_t j = 0; j < query->select.join_count; j++) path |= query->select.joins[j].source.path != NULL;
-  r->paths |= path;
-  r->beyond |= path;
-  if (code == TSR_OK && !r->plain && !r->beyond) {
+  const char *replacement = rewrite_registered(r, number, query, windows);
+  if (!replacement) return r->error->code;
+  if (!(part->detail = rewrite_keep(r, tsx_query_explain(query)))) return TSR_NOMEM;
+  if (windows->head && !(part->detail = rewrite_keep(r, sqlite3_mprintf("%s; then SQLite's windows", part->detail))))
+    return TSR_NOMEM;
+  TSX_TRY(rewrite_edit_add(r, part->begin, part->end, replacement));
+  if (reads_path(&query->select)) r->paths = r->beyond = true;
+  if (!r->plain && !r->beyond) {
     sqlite3_stmt *alone = NULL;
-    r->beyond |= sqlite3_prepare_v2(r->connection->db, query->select.text, -1, &alone, NULL) != SQLITE_OK;
+    r->beyond = sqlite3_prepare_v2(r->connection->db, query->select.text, -1, &alone, NULL) != SQLITE_OK;
     sqlite3_finalize(alone);
   }
   part->how = TSX_HOW_COLUMNS;
-  return code < 0 ? code : 1;
+  return 1;
 }
 
 #define WITH_DEPTH 8u /* CTEs of CTEs */
@@ -449,30 +467,35 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
 
 /* ---- Paths ------------------------------------------------------------------------------------------------------- */
 
+/* Returns true if a source that ends before this token has an alias. */
+static bool rewrite_alias_follows(const tsx_token *next) {
+  return tsx_token_is(next, "AS") || next->kind == TSX_TOKEN_NAME || next->kind == TSX_TOKEN_STRING ||
+         (next->kind == TSX_TOKEN_WORD && !tsx_token_reserved(next));
+}
+
 /* Replaces the name at token i, which stands as a source in FROM, if it is a path. */
 static int rewrite_path(rewriter *r, uint32_t i) {
   const tsx_script *s = &r->out->script;
   const tsx_token *token = &s->tokens[i].token;
   const bool arguments = tsx_token_is(&s->tokens[i + 1].token, "(") && s->tokens[i + 1].match != TSX_SCRIPT_NONE;
   const uint32_t next = arguments ? s->tokens[i + 1].match + 1 : i + 1;
-  const tsx_token *behind = &s->tokens[next].token;
   const char *name;
   char *path = tsx_arena_take(&r->out->arena, token->size + 1);
   if (!path) return tsx_out_of_memory(r->error);
   tsx_token_copy(token, path);
   if (tsx_token_is(&s->tokens[i + 1].token, ".") || tsx_script_has_with(s, path)) return TSR_OK;
-  int code = tsx_query_path(r->connection, "temp", path, &name, r->error);
+  const int code = tsx_query_path(r->connection, "temp", path, &name, r->error);
   if (code <= 0) return code;
-  const bool alias = tsx_token_is(behind, "AS") || behind->kind == TSX_TOKEN_NAME || behind->kind == TSX_TOKEN_STRING ||
-                     (behind->kind == TSX_TOKEN_WORD && !tsx_token_reserved(behind));
   const char *table = rewrite_keep(r, sqlite3_mprintf("\"%w\"", name));
-  code = table ? rewrite_edit_add(r, token->text, token->text + token->size, table) : TSR_NOMEM;
-  if (code == TSR_OK && !alias) {
+  if (!table) return TSR_NOMEM;
+  TSX_TRY(rewrite_edit_add(r, token->text, token->text + token->size, table));
+  if (!rewrite_alias_follows(&s->tokens[next].token)) {
     const char *as = rewrite_keep(r, sqlite3_mprintf(" AS \"%w\"", path)), *at = tsx_script_end(s, next);
-    code = as ? rewrite_edit_add(r, at, at, as) : TSR_NOMEM;
+    if (!as) return TSR_NOMEM;
+    TSX_TRY(rewrite_edit_add(r, at, at, as));
   }
   r->beyond = r->paths = true;
-  return code;
+  return TSR_OK;
 }
 
 /* Replaces the paths among the sources of a SELECT that is evaluated by rows. */
@@ -523,10 +546,9 @@ static int rewrite_name_item(rewriter *r, const tsx_script_select *select, uint3
 /* Keeps the names of the columns around a SELECT that was replaced. */
 static int rewrite_name_around(rewriter *r, uint32_t number) {
   const tsx_script *s = &r->out->script;
-  int code = TSR_OK;
-  for (uint32_t at = s->selects[number].parent; at != TSX_SCRIPT_NONE && code == TSR_OK; at = s->selects[at].parent)
-    code = rewrite_name_item(r, &s->selects[at], s->selects[number].first);
-  return code;
+  for (uint32_t at = s->selects[number].parent; at != TSX_SCRIPT_NONE; at = s->selects[at].parent)
+    TSX_TRY(rewrite_name_item(r, &s->selects[at], s->selects[number].first));
+  return TSR_OK;
 }
 
 /* ---- Putting together -------------------------------------------------------------------------------------------- */
@@ -590,6 +612,17 @@ static int rewrite_finish(rewriter *r, const tsr_error *plain) {
   return r->error->code;
 }
 
+/* Returns 1 if the connection has an array's table of that name, 0 if not, or an error. */
+static int is_array_table(tsx_connection *connection, const char *name, tsr_error *error) {
+  for (const tsx_table *t = connection->tables.arrays; t; t = t->next) {
+    tsx_table_kind kind;
+    if (sqlite3_stricmp(t->name, name) != 0) continue;
+    TSX_TRY(tsx_table_kind_find(connection, t->schema_name, name, &kind, error));
+    if (kind == TSX_TABLE_ARRAY) return 1;
+  }
+  return 0;
+}
+
 /* Refuses INSERT into an array: it would read what it writes. */
 static int rewrite_target(const rewriter *r) {
   const tsx_script *s = &r->out->script;
@@ -598,13 +631,8 @@ static int rewrite_target(const rewriter *r) {
   char *name = sqlite3_malloc64(token->size + 1);
   if (!name) return tsx_out_of_memory(r->error);
   tsx_token_copy(token, name);
-  tsx_table_kind kind;
-  int code = TSR_OK;
-  for (const tsx_table *t = r->connection->tables.arrays; t && code == TSR_OK; t = t->next)
-    if (!sqlite3_stricmp(t->name, name) &&
-        (code = tsx_table_kind_find(r->connection, t->schema_name, name, &kind, r->error)) == TSR_OK &&
-        kind == TSX_TABLE_ARRAY)
-      code = tsx_fail(r->error, TSR_ERROR, "expected a SELECT, not 'INSERT' into the array %s", name);
+  int code = is_array_table(r->connection, name, r->error);
+  if (code > 0) code = tsx_fail(r->error, TSR_ERROR, "expected a SELECT, not 'INSERT' into the array %s", name);
   sqlite3_free(name);
   return code;
 }
@@ -632,25 +660,31 @@ static int rewrite_all(rewriter *r, bool explains) {
   return TSR_OK;
 }
 
+/* Rewrites the text that was read. `plain`: what SQLite says of it as it is. */
+static int rewrite_text(rewriter *r, bool explains, const tsr_error *plain) {
+  TSX_TRY(rewrite_all(r, explains));
+  return rewrite_finish(r, plain);
+}
+
 int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqlite3_value *const *values, bool explains,
                 tsx_rewritten *out, tsr_error *error) {
   rewriter r = {.connection = connection, .out = out, .error = error};
   tsr_error plain = {0};
-  int code = tsx_front_bind(text, count, values, &out->arena, &out->text, error);
-  if (code == TSR_OK) code = tsx_script_read(out->text, &out->arena, &out->script, error);
-  if (code < 0) return code;
-  code = rewrite_prepare(&r, out->text, &r.plain, &plain);
-  if (code == TSR_NOMEM || code == TSR_INTERRUPT) *error = plain;
-  else code = rewrite_target(&r);
-  if (code == TSR_OK) code = rewrite_all(&r, explains);
-  if (code == TSR_OK) code = rewrite_finish(&r, &plain);
+  TSX_TRY(tsx_front_bind(text, count, values, &out->arena, &out->text, error));
+  TSX_TRY(tsx_script_read(out->text, &out->arena, &out->script, error));
+  const int prepared = rewrite_prepare(&r, out->text, &r.plain, &plain);
+  if (prepared == TSR_NOMEM || prepared == TSR_INTERRUPT) {
+    *error = plain;
+    return prepared;
+  }
+  int code = rewrite_target(&r);
+  if (code >= 0) code = rewrite_text(&r, explains, &plain);
   if (code == TSR_ERROR && r.paths) { /* SQLite cannot prepare the text that was given */
     const tsr_error taken = *error;
     r.only_paths = true;
     r.edit_count = 0;
     *error = (tsr_error){0};
-    code = rewrite_all(&r, explains);
-    if (code == TSR_OK) code = rewrite_finish(&r, &taken);
+    code = rewrite_text(&r, explains, &taken);
   }
   sqlite3_finalize(r.plain);
   return code;

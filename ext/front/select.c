@@ -109,38 +109,39 @@ static int select_next(sqlite3_vtab_cursor *cursor) {
   return tsx_vtab_fail(cursor->pVtab, code, "%s", sqlite3_errmsg(connection->db));
 }
 
+static int select_prepare_rewritten(select_cursor *c, const tsx_rewritten *rewritten, tsr_error *error) {
+  sqlite3 *db = select_connection(c)->db;
+  if (rewritten->script.writes) return tsx_fail(error, TSR_READONLY, "'%s' writes", rewritten->script.writes);
+  if (sqlite3_prepare_v2(db, rewritten->sql, -1, &c->statement, NULL) != SQLITE_OK)
+    return tsx_fail(error, tsx_core_code(sqlite3_errcode(db)), "%s", sqlite3_errmsg(db));
+  if (!sqlite3_stmt_readonly(c->statement)) return tsx_fail(error, TSR_READONLY, "the text writes");
+  const int parameters = sqlite3_bind_parameter_count(c->statement);
+  return parameters > 0 ? tsx_fail(error, TSR_ERROR, "%d parameters, 0 values", parameters) : TSR_OK;
+}
+
 /* Rewrites and prepares the text. */
 static int select_prepare(select_cursor *c, tsr_error *error) {
   tsx_connection *connection = select_connection(c);
   tsx_rewritten rewritten = {0};
+  if (c->count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: tessera_select(text[, value ...])");
+  if (connection->selecting == SELECT_DEPTH_MAX) return tsx_fail(error, TSR_ERROR, "tessera_select calls itself");
+  connection->selecting++;
   int code = tsx_rewrite(connection, c->arguments[0], c->count - 1, c->arguments + 1, false, &rewritten, error);
-  const char *writes = code == TSR_OK ? rewritten.script.writes : NULL;
-  if (writes) code = tsx_fail(error, TSR_READONLY, "'%s' writes", writes);
-  if (code == TSR_OK && sqlite3_prepare_v2(connection->db, rewritten.sql, -1, &c->statement, NULL) != SQLITE_OK)
-    code = tsx_fail(error, tsx_core_code(sqlite3_errcode(connection->db)), "%s", sqlite3_errmsg(connection->db));
-  if (code == TSR_OK && !sqlite3_stmt_readonly(c->statement)) code = tsx_fail(error, TSR_READONLY, "the text writes");
-  if (code == TSR_OK && sqlite3_bind_parameter_count(c->statement) > 0)
-    code = tsx_fail(error, TSR_ERROR, "%d parameters, 0 values", sqlite3_bind_parameter_count(c->statement));
+  if (code >= 0) code = select_prepare_rewritten(c, &rewritten, error);
   tsx_rewritten_release(&rewritten);
+  connection->selecting--;
   return code;
 }
 
 static int select_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
   select_cursor *c = (select_cursor *)cursor;
-  tsx_connection *connection = select_connection(c);
   tsr_error error = {0};
   (void)number, (void)text;
   select_clear(c);
   c->row = 0;
   for (; c->count < count; c->count++)
     if (!(c->arguments[c->count] = sqlite3_value_dup(values[c->count]))) return SQLITE_NOMEM;
-  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: tessera_select(text[, value ...])");
-  if (code == TSR_OK && connection->selecting == SELECT_DEPTH_MAX)
-    code = tsx_fail(&error, TSR_ERROR, "tessera_select calls itself");
-  connection->selecting++;
-  if (code == TSR_OK) code = select_prepare(c, &error);
-  connection->selecting--;
-  return code < 0 ? select_fail(cursor->pVtab, &error) : select_next(cursor);
+  return select_prepare(c, &error) < 0 ? select_fail(cursor->pVtab, &error) : select_next(cursor);
 }
 
 static int select_eof(sqlite3_vtab_cursor *cursor) { return ((select_cursor *)cursor)->done; }

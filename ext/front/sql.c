@@ -6,15 +6,20 @@
 
 #include "connection/errors.h"
 
+static int rewrite_call(tsx_connection *connection, int count, sqlite3_value **values, tsx_rewritten *rewritten,
+                        tsr_error *error) {
+  if (count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: a SELECT");
+  return tsx_rewrite(connection, values[0], count - 1, values + 1, false, rewritten, error);
+}
+
 static void front_sql(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_rewritten rewritten = {0};
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = count > 0 ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "expected a text: a SELECT");
-  if (code == TSR_OK) code = tsx_rewrite(connection, values[0], count - 1, values + 1, false, &rewritten, &error);
-  if (code == TSR_OK) sqlite3_result_text(context, rewritten.sql, -1, SQLITE_TRANSIENT);
-  else tsx_result_error_of(context, "tessera_sql", &error);
+  if (rewrite_call(connection, count, values, &rewritten, &error) < 0)
+    tsx_result_error_of(context, "tessera_sql", &error);
+  else sqlite3_result_text(context, rewritten.sql, -1, SQLITE_TRANSIENT);
   tsx_rewritten_release(&rewritten);
   tsx_connection_remove_table(connection);
 }

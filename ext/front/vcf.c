@@ -161,22 +161,27 @@ static const vcf_place *place_named(const vcf_places *places, const char *name, 
   return NULL;
 }
 
-/* Reads what the array's metadata say of the dataset. */
-static int read_metadata(vcf_table *t, tsr_error *error) {
-  tsr_metadata *metadata = NULL;
+static int take_metadata(vcf_table *t, const tsr_metadata *metadata, tsr_error *error) {
   uint32_t gap = 0;
-  int code = tsr_array_metadata(t->array->core, TSR_TIME_BEGIN, t->options.times.as_of, &metadata, error);
-  for (uint64_t i = 0; code == TSR_OK && i < metadata->count; i++) {
+  for (uint64_t i = 0; i < metadata->count; i++) {
     const tsr_metadatum *entry = &metadata->entries[i];
     if (!strcmp(entry->key, "anchor_gap") && entry->value_size >= 4) memcpy(&gap, entry->value, 4);
-    if (t->global && !strcmp(entry->key, "contig_offsets")) code = read_places(entry, &t->contigs, error);
-    if (t->global && !strcmp(entry->key, "sample_ids")) code = read_places(entry, &t->samples, error);
+    if (t->global && !strcmp(entry->key, "contig_offsets")) TSX_TRY(read_places(entry, &t->contigs, error));
+    if (t->global && !strcmp(entry->key, "sample_ids")) TSX_TRY(read_places(entry, &t->samples, error));
   }
-  tsr_metadata_close(metadata);
   t->gap = gap;
-  if (code == TSR_OK && gap == 0)
-    code =
-        tsx_fail(error, TSR_UNSUPPORTED, "%s is not a TileDB-VCF data array: it has no metadata anchor_gap", t->path);
+  if (gap == 0)
+    return tsx_fail(error, TSR_UNSUPPORTED, "%s is not a TileDB-VCF data array: it has no metadata anchor_gap",
+                    t->path);
+  return TSR_OK;
+}
+
+/* Reads what the array's metadata say of the dataset. */
+static int read_metadata(vcf_table *t, tsr_error *error) {
+  tsr_metadata *metadata;
+  TSX_TRY(tsr_array_metadata(t->array->core, TSR_TIME_BEGIN, t->options.times.as_of, &metadata, error));
+  const int code = take_metadata(t, metadata, error);
+  tsr_metadata_close(metadata);
   return code;
 }
 
@@ -238,26 +243,34 @@ static void sample_of_header(const vcf_table *t, const tsr_column *samples, uint
 static int read_headers_batch(vcf_table *t, tsr_reader *reader, const tsr_batch *batch, uint32_t header,
                               tsr_error *error) {
   const tsr_column *samples, *texts;
-  int code = tsr_reader_column(reader, 0, &samples, error);
-  if (code >= 0) code = tsr_reader_column(reader, header, &texts, error);
-  for (uint64_t r = 0; code >= 0 && r < batch->count; r++) {
+  TSX_TRY(tsr_reader_column(reader, 0, &samples, error));
+  TSX_TRY(tsr_reader_column(reader, header, &texts, error));
+  for (uint64_t r = 0; r < batch->count; r++) {
     const uint64_t i = tsr_batch_index(batch, r), x = texts->constant ? 0 : i;
-    const char *name;
+    const char *text = (const char *)texts->values + texts->offsets[x], *name;
     uint64_t size;
     sample_of_header(t, samples, samples->constant ? 0 : i, &name, &size);
-    code = tsx_vcf_headers_add(&t->headers, name, size, (const char *)texts->values + texts->offsets[x],
-                               texts->offsets[x + 1] - texts->offsets[x], error);
+    TSX_TRY(tsx_vcf_headers_add(&t->headers, name, size, text, texts->offsets[x + 1] - texts->offsets[x], error));
   }
-  return code < 0 ? code : TSR_OK;
+  return TSR_OK;
+}
+
+static int read_headers_batches(vcf_table *t, tsr_reader *reader, uint32_t header, tsr_error *error) {
+  const tsr_request request = {.memory_bytes = t->options.limits.memory_bytes};
+  const tsr_batch *batch;
+  TSX_TRY(tsr_reader_start(reader, &request, error));
+  for (;;) {
+    const int more = tsr_reader_next(reader, &batch, error);
+    if (more <= 0) return more;
+    TSX_TRY(read_headers_batch(t, reader, batch, header, error));
+  }
 }
 
 static int read_headers_of(vcf_table *t, const tsx_array *array, tsr_error *error) {
-  tsr_snapshot *snapshot = NULL;
+  tsr_snapshot *snapshot;
   tsr_reader *reader = NULL;
-  const tsr_batch *batch;
   const tsr_schema *schema;
-  int code = tsr_array_schema(array->core, t->options.times.as_of, &schema, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_schema(array->core, t->options.times.as_of, &schema, error));
   const uint32_t header = find_field(schema, "header");
   const tsr_field *sample = &schema->fields[0];
   const bool named = sample->values_per_cell == TSR_VARIABLE && tsr_datatype_size(sample->datatype) == 1;
@@ -265,17 +278,13 @@ static int read_headers_of(vcf_table *t, const tsx_array *array, tsr_error *erro
   if (schema->dimension_count != 1 || (!named && !numbered) || header == NONE ||
       schema->fields[header].values_per_cell != TSR_VARIABLE || tsr_datatype_size(schema->fields[header].datatype) != 1)
     return tsx_fail(error, TSR_UNSUPPORTED, "%s is no array of headers of TileDB-VCF", array->path);
-  code = tsr_snapshot_open(array->core, schema, 0, t->options.times.as_of, &snapshot, error);
-  if (code >= 0) code = tsr_reader_open(snapshot, &reader, error);
-  const tsr_request request = {.memory_bytes = t->options.limits.memory_bytes};
-  if (code >= 0) code = tsr_reader_start(reader, &request, error);
-  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
-    if ((code = read_headers_batch(t, reader, batch, header, error)) < 0) break;
+  TSX_TRY(tsr_snapshot_open(array->core, schema, 0, t->options.times.as_of, &snapshot, error));
+  int code = tsr_reader_open(snapshot, &reader, error);
+  if (code >= 0) code = read_headers_batches(t, reader, header, error);
   tsr_reader_close(reader);
   tsr_snapshot_close(snapshot);
-  if (code < 0) return code;
-  tsx_vcf_headers_sort(&t->headers);
-  return TSR_OK;
+  if (code >= 0) tsx_vcf_headers_sort(&t->headers);
+  return code;
 }
 
 /* Reads the headers, which lie beside the data, in metadata/vcf_headers. */
@@ -288,7 +297,7 @@ static int read_headers(vcf_table *t, tsr_error *error) {
   if (!path) return tsx_out_of_memory(error);
   int code =
       tsx_array_open(t->connection, path, t->array->has_key ? t->array->key : NULL, TSX_CACHE_AS_IS, 0, &array, error);
-  if (code == TSR_OK) code = read_headers_of(t, array, error);
+  if (code >= 0) code = read_headers_of(t, array, error);
   tsx_array_release(t->connection, array);
   sqlite3_free(path);
   return code;
@@ -360,44 +369,64 @@ static int vcf_disconnect(sqlite3_vtab *vtab) {
   return SQLITE_OK;
 }
 
-static int open_dataset(vcf_table *t, const char *schema_name, tsr_error *error) {
-  sqlite3 *db = t->connection->db;
-  uint8_t key[32];
-  if (!t->options.path) return tsx_fail(error, TSR_ERROR, "expected the path of a TileDB-VCF data array");
-  if (t->options.definition_count > 0)
-    return tsx_fail(error, TSR_ERROR, "tessera_vcf makes no arrays: %s is no option", t->options.definitions[0]);
-  const tsx_option_shows *shows = &t->options.shows;
+static int check_options(const tsx_options *options, tsr_error *error) {
+  const tsx_option_shows *shows = &options->shows;
+  if (!options->path) return tsx_fail(error, TSR_ERROR, "expected the path of a TileDB-VCF data array");
+  if (options->definition_count > 0)
+    return tsx_fail(error, TSR_ERROR, "tessera_vcf makes no arrays: %s is no option", options->definitions[0]);
   if (shows->column_count > 0 || shows->label_arrays.count > 0 || shows->renamed.count > 0)
     return tsx_fail(error, TSR_ERROR, "the options columns, labels and rename are for tables of tessera");
-  int code = tsx_path_resolve(db, schema_name, t->options.path, &t->path, error);
-  if (code < 0) return code;
-  bool has_key = t->options.key_file || tsx_key_find(t->connection, t->path, key);
-  if (t->options.key_file) {
-    char *file = NULL;
-    code = tsx_path_resolve(db, schema_name, t->options.key_file, &file, error);
-    if (code == TSR_OK) code = tsx_key_read(t->connection, file, key, error);
-    sqlite3_free(file);
-  }
-  if (code == TSR_OK)
+  return TSR_OK;
+}
+
+static int read_key_file(const vcf_table *t, const char *schema_name, uint8_t *key, tsr_error *error) {
+  char *file;
+  TSX_TRY(tsx_path_resolve(t->connection->db, schema_name, t->options.key_file, &file, error));
+  const int code = tsx_key_read(t->connection, file, key, error);
+  sqlite3_free(file);
+  return code;
+}
+
+static int open_array(vcf_table *t, const char *schema_name, tsr_error *error) {
+  uint8_t key[32];
+  const bool has_key = t->options.key_file || tsx_key_find(t->connection, t->path, key);
+  int code = t->options.key_file ? read_key_file(t, schema_name, key, error) : TSR_OK;
+  if (code >= 0)
     code = tsx_array_open(t->connection, t->path, has_key ? key : NULL, t->options.limits.cache_bytes,
                           t->options.limits.threads, &t->array, error);
   tsx_wipe(key, sizeof key);
-  if (code == TSR_OK) code = tsr_array_schema(t->array->core, t->options.times.as_of, &t->schema, error);
-  if (code == TSR_OK) code = find_fields(t, error);
-  if (code == TSR_OK) code = read_metadata(t, error);
-  if (code == TSR_OK) code = read_headers(t, error);
-  return code == TSR_OK ? choose_typed(t, error) : code;
+  return code;
+}
+
+static int open_dataset(vcf_table *t, const char *schema_name, tsr_error *error) {
+  TSX_TRY(check_options(&t->options, error));
+  TSX_TRY(tsx_path_resolve(t->connection->db, schema_name, t->options.path, &t->path, error));
+  TSX_TRY(open_array(t, schema_name, error));
+  TSX_TRY(tsr_array_schema(t->array->core, t->options.times.as_of, &t->schema, error));
+  TSX_TRY(find_fields(t, error));
+  TSX_TRY(read_metadata(t, error));
+  TSX_TRY(read_headers(t, error));
+  return choose_typed(t, error);
 }
 
 int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
                          tsr_error *error) {
   vcf_table t = {.connection = connection};
   int code = tsx_options_parse(count - 3, arguments + 3, &t.options, error);
-  if (code == TSR_OK) code = open_dataset(&t, arguments[1], error);
+  if (code >= 0) code = open_dataset(&t, arguments[1], error);
   *headers = t.headers;
   t.headers = (tsx_vcf_headers){0};
   free_table(&t);
   return code;
+}
+
+static int declare_dataset(sqlite3 *db, const vcf_table *t, char **message) {
+  char *text = declaration(t);
+  if (!text) return SQLITE_NOMEM;
+  const int result = tsx_declare(db, text);
+  if (result != SQLITE_OK && result != SQLITE_NOMEM) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+  sqlite3_free(text);
+  return result;
 }
 
 /* Makes the table. With `always`, a table whose dataset cannot be opened connects, so that it can be dropped; each
@@ -412,7 +441,7 @@ static int connect_dataset(sqlite3 *db, tsx_connection *connection, int count, c
   tsx_connection_hold(t->connection);
   tsx_connection_add_table(t->connection);
   int code = tsx_options_parse(count - 3, arguments + 3, &t->options, &error);
-  if (code == TSR_OK) code = open_dataset(t, arguments[1], &error);
+  if (code >= 0) code = open_dataset(t, arguments[1], &error);
   int result = tsx_sqlite_code(code);
   char *why = code < 0 ? sqlite3_mprintf("tessera_vcf: %s", error.message) : NULL;
   if (code < 0 && always && code != TSR_NOMEM && code != TSR_INTERRUPT && why) {
@@ -423,12 +452,7 @@ static int connect_dataset(sqlite3 *db, tsx_connection *connection, int count, c
   } else {
     *message = why;
   }
-  if (result == SQLITE_OK) {
-    char *text = declaration(t);
-    result = text ? tsx_declare(db, text) : SQLITE_NOMEM;
-    if (result != SQLITE_OK && result != SQLITE_NOMEM) *message = sqlite3_mprintf("%s", sqlite3_errmsg(db));
-    sqlite3_free(text);
-  }
+  if (result == SQLITE_OK) result = declare_dataset(db, t, message);
   if (result == SQLITE_OK) *vtab = &t->base;
   else vcf_disconnect(&t->base);
   return result;
@@ -653,36 +677,41 @@ static void take_position(int kind, sqlite3_value *value, uint64_t *low, uint64_
   if (kind != BY_POS_FROM && kind != BY_POS_ABOVE && below < *high) *high = below; /* one more than needed */
 }
 
+static int take_sample(vcf_cursor *c, const char *name, tsr_error *error) {
+  const vcf_table *t = table_of(c);
+  if (!(c->sample = sqlite3_mprintf("%s", name))) return tsx_out_of_memory(error);
+  c->nothing |= t->global && !place_named(&t->samples, name, strlen(name));
+  return TSR_OK;
+}
+
 static int take_conditions(vcf_cursor *c, int given, sqlite3_value **values, tsr_error *error) {
+  const vcf_table *t = table_of(c);
   uint64_t low = 0, high = UINT32_MAX, size = 0;
   const char *contig = NULL;
-  int at = 0, code = TSR_OK;
-  for (int kind = 1; kind <= BY_POS_BELOW && code == TSR_OK; kind <<= 1) {
+  int at = 0;
+  for (int kind = 1; kind <= BY_POS_BELOW; kind <<= 1) {
     if (!(given & kind)) continue;
     sqlite3_value *value = values[at++];
     if (sqlite3_value_type(value) == SQLITE_NULL) c->nothing = true;
     if (c->nothing) continue;
     const char *text = kind <= BY_SAMPLE ? (const char *)sqlite3_value_text(value) : "";
     if (!text) return tsx_out_of_memory(error);
-    if (kind == BY_REGION) code = take_regions(c, value, error);
+    if (kind == BY_REGION) TSX_TRY(take_regions(c, value, error));
     else if (kind == BY_CONTIG) {
       contig = text;
       size = (uint64_t)sqlite3_value_bytes(value);
-      c->nothing |= strlen(text) != size || (table_of(c)->global && !place_named(&table_of(c)->contigs, text, size));
-    } else if (kind == BY_SAMPLE) {
-      c->sample = sqlite3_mprintf("%s", text);
-      if (!c->sample) code = tsx_out_of_memory(error);
-      c->nothing |= table_of(c)->global && !place_named(&table_of(c)->samples, text, strlen(text));
-    } else take_position(kind, value, &low, &high);
+      c->nothing |= strlen(text) != size || (t->global && !place_named(&t->contigs, text, size));
+    } else if (kind == BY_SAMPLE) TSX_TRY(take_sample(c, text, error));
+    else take_position(kind, value, &low, &high);
   }
-  if (table_of(c)->global && !contig) { /* a position that counts through all contigs says nothing of pos */
+  if (t->global && !contig) { /* a position that counts through all contigs says nothing of pos */
     low = 0;
     high = UINT32_MAX;
   }
-  if (code == TSR_OK && !c->overlap) code = add_window(c, contig, size, low, high, error);
+  if (!c->overlap) TSX_TRY(add_window(c, contig, size, low, high, error));
   join_windows(c);
   c->nothing |= c->window_count == 0 || (!c->overlap && low > high);
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
@@ -739,8 +768,7 @@ static uint64_t index_in(const vcf_cursor *c, const tsr_column *column) {
 static int number_of(vcf_cursor *c, int which, uint64_t *number, tsr_error *error) {
   const tsr_column *column;
   uint32_t word;
-  const int code = take_column(c, table_of(c)->fields[which], &column, error);
-  if (code < 0) return code;
+  TSX_TRY(take_column(c, table_of(c)->fields[which], &column, error));
   memcpy(&word, (const uint8_t *)column->values + index_in(c, column) * column->cell_size, 4);
   *number = word;
   return TSR_OK;
@@ -752,8 +780,7 @@ static int bytes_of(vcf_cursor *c, uint32_t field, const uint8_t **bytes, uint64
   *size = 0;
   *bytes = (const uint8_t *)"";
   if (field == NONE) return TSR_OK;
-  const int code = take_column(c, field, &column, error);
-  if (code < 0) return code;
+  TSX_TRY(take_column(c, field, &column, error));
   const uint64_t i = index_in(c, column);
   if (column->unwritten || (column->validity && !column->validity[i])) return TSR_OK;
   *bytes = (const uint8_t *)column->values + column->offsets[i];
@@ -766,10 +793,9 @@ static int is_record(vcf_cursor *c, tsr_error *error) {
   const vcf_table *t = table_of(c);
   const vcf_window *w = &c->windows[c->window], *before = c->window > 0 ? w - 1 : NULL;
   uint64_t start, real, end, first = 0;
-  int code = number_of(c, START, &start, error);
-  if (code == TSR_OK) code = number_of(c, REAL_START, &real, error);
-  if (code == TSR_OK) code = number_of(c, END_POS, &end, error);
-  if (code < 0) return code;
+  TSX_TRY(number_of(c, START, &start, error));
+  TSX_TRY(number_of(c, REAL_START, &real, error));
+  TSX_TRY(number_of(c, END_POS, &end, error));
   if (!c->overlap) return start == real;
   if (t->global) first = place_named(&t->contigs, w->contig, strlen(w->contig))->number;
   const uint64_t low = first + w->low, high = first + w->high;
@@ -824,22 +850,27 @@ static int vcf_close(sqlite3_vtab_cursor *base) {
   return SQLITE_OK;
 }
 
+/* Opens the reader, unless an earlier xFilter of this cursor has, and goes to the first record. */
+static int begin_rows(vcf_cursor *c, int given, sqlite3_value **values, tsr_error *error) {
+  const vcf_table *t = table_of(c);
+  TSX_TRY(take_conditions(c, given, values, error));
+  if (!c->snapshot)
+    TSX_TRY(tsx_array_snapshot(t->connection, t->array, t->schema, t->options.times.since, t->options.times.as_of,
+                               false, &c->snapshot, error));
+  if (!c->reader) TSX_TRY(tsr_reader_open(c->snapshot->core, &c->reader, error));
+  return c->nothing ? TSR_OK : advance(c, error);
+}
+
 static int vcf_filter(sqlite3_vtab_cursor *base, int given, const char *text, int count, sqlite3_value **values) {
   vcf_cursor *c = (vcf_cursor *)base;
-  vcf_table *t = table_of(c);
   tsr_error error = {0};
+  (void)text, (void)count;
   free_windows(c);
   c->batch = NULL;
   c->window = NONE;
   c->overlap = c->nothing = false;
   c->count = 0;
-  int code = take_conditions(c, given, values, &error);
-  if (code == TSR_OK && !c->snapshot)
-    code = tsx_array_snapshot(t->connection, t->array, t->schema, t->options.times.since, t->options.times.as_of, false,
-                              &c->snapshot, &error);
-  if (code == TSR_OK && !c->reader) code = tsr_reader_open(c->snapshot->core, &c->reader, &error);
-  if (code == TSR_OK && !c->nothing) code = advance(c, &error);
-  return code < 0 ? vcf_fail(c, &error) : SQLITE_OK;
+  return begin_rows(c, given, values, &error) < 0 ? vcf_fail(c, &error) : SQLITE_OK;
 }
 
 static int vcf_next(sqlite3_vtab_cursor *base) {
@@ -865,9 +896,8 @@ static int contig_of(vcf_cursor *c, const char **name, uint64_t *size, uint64_t 
   uint64_t real;
   *first = 0;
   if (!t->global) return bytes_of(c, t->fields[CONTIG], (const uint8_t **)name, size, error);
-  const int code = number_of(c, REAL_START, &real, error);
-  const vcf_place *place = code == TSR_OK ? place_below(&t->contigs, real) : NULL;
-  if (code < 0) return code;
+  TSX_TRY(number_of(c, REAL_START, &real, error));
+  const vcf_place *place = place_below(&t->contigs, real);
   if (!place)
     return tsx_fail(error, TSR_CORRUPT, "%s: position %llu is in no contig", t->path, (unsigned long long)real);
   *name = place->name;
@@ -880,9 +910,8 @@ static int sample_of(vcf_cursor *c, const char **name, uint64_t *size, tsr_error
   const vcf_table *t = table_of(c);
   uint64_t number;
   if (!t->global) return bytes_of(c, t->fields[SAMPLE], (const uint8_t **)name, size, error);
-  const int code = number_of(c, SAMPLE, &number, error);
-  const vcf_place *place = code == TSR_OK ? place_below(&t->samples, number) : NULL;
-  if (code < 0) return code;
+  TSX_TRY(number_of(c, SAMPLE, &number, error));
+  const vcf_place *place = place_below(&t->samples, number);
   if (!place || place->number != number)
     return tsx_fail(error, TSR_CORRUPT, "%s: sample number %llu has no name", t->path, (unsigned long long)number);
   *name = place->name;
@@ -999,8 +1028,7 @@ static uint64_t shown_size(const uint8_t *bytes, uint64_t size) {
 static int result_alleles(vcf_cursor *c, sqlite3_context *context, bool ref, tsr_error *error) {
   const uint8_t *bytes;
   uint64_t size;
-  const int code = bytes_of(c, table_of(c)->fields[ALLELES], &bytes, &size, error);
-  if (code < 0) return code;
+  TSX_TRY(bytes_of(c, table_of(c)->fields[ALLELES], &bytes, &size, error));
   size = shown_size(bytes, size);
   const char *text = (const char *)bytes, *comma = size ? memchr(text, ',', size) : NULL;
   const uint64_t first = comma ? (uint64_t)(comma - text) : size;
@@ -1020,9 +1048,8 @@ static int result_filters(vcf_cursor *c, sqlite3_context *context, tsr_error *er
   const uint8_t *bytes;
   const char *sample;
   uint64_t size, sample_size;
-  int code = bytes_of(c, t->fields[FILTERS], &bytes, &size, error);
-  if (code == TSR_OK) code = sample_of(c, &sample, &sample_size, error);
-  if (code < 0) return code;
+  TSX_TRY(bytes_of(c, t->fields[FILTERS], &bytes, &size, error));
+  TSX_TRY(sample_of(c, &sample, &sample_size, error));
   uint32_t count = 0, id;
   if (size >= 4) memcpy(&count, bytes, 4);
   if (count == 0 || count > INT32_MAX || size < 8) return TSR_OK;
@@ -1043,41 +1070,57 @@ static int result_qual(vcf_cursor *c, sqlite3_context *context, tsr_error *error
   const tsr_column *column;
   float number;
   if (table_of(c)->fields[QUAL] == NONE) return TSR_OK;
-  const int code = take_column(c, table_of(c)->fields[QUAL], &column, error);
-  if (code < 0) return code;
+  TSX_TRY(take_column(c, table_of(c)->fields[QUAL], &column, error));
   memcpy(&number, (const uint8_t *)column->values + index_in(c, column) * column->cell_size, sizeof number);
   if (!column->unwritten && !isnan(number)) sqlite3_result_double(context, (double)number);
   return TSR_OK;
 }
 
-static int result_text(sqlite3_context *context, int code, const uint8_t *bytes, uint64_t size) {
-  if (code == TSR_OK && (size = shown_size(bytes, size)) > 0)
-    sqlite3_result_text64(context, (const char *)bytes, size, SQLITE_TRANSIENT, SQLITE_UTF8);
-  return code;
+static int result_text(sqlite3_context *context, const void *bytes, uint64_t size) {
+  size = shown_size(bytes, size);
+  if (size > 0) sqlite3_result_text64(context, bytes, size, SQLITE_TRANSIENT, SQLITE_UTF8);
+  return TSR_OK;
+}
+
+static int result_contig(vcf_cursor *c, sqlite3_context *context, tsr_error *error) {
+  const char *name;
+  uint64_t size, first;
+  TSX_TRY(contig_of(c, &name, &size, &first, error));
+  return result_text(context, name, size);
+}
+
+/* Positions are counted from 1, within their contig. */
+static int result_position(vcf_cursor *c, sqlite3_context *context, int field, tsr_error *error) {
+  const char *contig;
+  uint64_t size, first, number;
+  TSX_TRY(contig_of(c, &contig, &size, &first, error));
+  TSX_TRY(number_of(c, field, &number, error));
+  sqlite3_result_int64(context, (sqlite3_int64)(number - first + 1));
+  return TSR_OK;
+}
+
+static int result_sample(vcf_cursor *c, sqlite3_context *context, tsr_error *error) {
+  const char *name;
+  uint64_t size;
+  TSX_TRY(sample_of(c, &name, &size, error));
+  return result_text(context, name, size);
+}
+
+static int result_id(vcf_cursor *c, sqlite3_context *context, tsr_error *error) {
+  const uint8_t *bytes;
+  uint64_t size;
+  TSX_TRY(bytes_of(c, table_of(c)->fields[ID], &bytes, &size, error));
+  return result_text(context, bytes, size);
 }
 
 static int vcf_result(vcf_cursor *c, sqlite3_context *context, int column, tsr_error *error) {
   const vcf_table *t = table_of(c);
-  const char *name = "";
-  const uint8_t *bytes = NULL;
-  uint64_t size = 0, first = 0, number = 0;
-  int code = TSR_OK;
   switch (column) {
-  case COLUMN_CONTIG:
-    code = contig_of(c, &name, &size, &first, error);
-    return result_text(context, code, (const uint8_t *)name, size);
-  case COLUMN_POS:
-  case COLUMN_END:
-    code = contig_of(c, &name, &size, &first, error);
-    if (code == TSR_OK) code = number_of(c, column == COLUMN_POS ? REAL_START : END_POS, &number, error);
-    if (code == TSR_OK) sqlite3_result_int64(context, (sqlite3_int64)(number - first + 1));
-    return code;
-  case COLUMN_SAMPLE:
-    code = sample_of(c, &name, &size, error);
-    return result_text(context, code, (const uint8_t *)name, size);
-  case COLUMN_ID:
-    code = bytes_of(c, t->fields[ID], &bytes, &size, error);
-    return result_text(context, code, bytes, size);
+  case COLUMN_CONTIG: return result_contig(c, context, error);
+  case COLUMN_POS: return result_position(c, context, REAL_START, error);
+  case COLUMN_END: return result_position(c, context, END_POS, error);
+  case COLUMN_SAMPLE: return result_sample(c, context, error);
+  case COLUMN_ID: return result_id(c, context, error);
   case COLUMN_REF: return result_alleles(c, context, true, error);
   case COLUMN_ALT: return result_alleles(c, context, false, error);
   case COLUMN_QUAL: return result_qual(c, context, error);

@@ -52,10 +52,10 @@ static int copy(part text, char **out, tsr_error *error) {
 static int add_text(char ***list, uint32_t *count, part text, tsr_error *error) {
   for (uint32_t i = 0; i < *count; i++)
     if ((*list)[i] && part_is(text, (*list)[i])) return TSR_OK;
-  int code = grow((void **)list, *count, sizeof(char *), error);
-  if (code == TSR_OK) code = copy(text, &(*list)[*count], error);
-  *count += code == TSR_OK;
-  return code;
+  TSX_TRY(grow((void **)list, *count, sizeof(char *), error));
+  TSX_TRY(copy(text, &(*list)[*count], error));
+  ++*count;
+  return TSR_OK;
 }
 
 #define NUMBERS_MAX 100000u /* of the names of one header */
@@ -69,8 +69,7 @@ static int add_name(tsx_vcf_names *names, part id, part number, tsr_error *error
         number.text[i] >= '0' && number.text[i] <= '9' ? 10 * place + (uint64_t)(number.text[i] - '0') : NUMBERS_MAX;
   if (place >= NUMBERS_MAX) return TSR_OK;
   while (names->count <= place) {
-    const int code = grow((void **)&names->names, names->count, sizeof(char *), error);
-    if (code < 0) return code;
+    TSX_TRY(grow((void **)&names->names, names->count, sizeof(char *), error));
     names->names[names->count++] = NULL;
   }
   if (names->names[place]) return TSR_OK;
@@ -98,8 +97,7 @@ static int add_field(tsx_vcf_headers *headers, bool info, part id, part line, ts
   part number = {"", 0}, type = {"", 0};
   for (uint32_t i = 0; i < headers->field_count; i++)
     if (headers->fields[i].info == info && part_is(id, headers->fields[i].id)) return TSR_OK;
-  int code = grow((void **)&headers->fields, headers->field_count, sizeof *headers->fields, error);
-  if (code < 0) return code;
+  TSX_TRY(grow((void **)&headers->fields, headers->field_count, sizeof *headers->fields, error));
   (void)find_key(line, "Number", &number);
   (void)find_key(line, "Type", &type);
   tsx_vcf_field *field = &headers->fields[headers->field_count];
@@ -110,9 +108,9 @@ static int add_field(tsx_vcf_headers *headers, bool info, part id, part line, ts
                                    : part_is(type, "Flag")  ? TSX_VCF_FLAG
                                                             : TSX_VCF_TEXT};
   headers->field_count++;
-  code = copy(id, &field->id, error);
-  if (code == TSR_OK) code = copy(number, &field->number, error);
-  return code == TSR_OK ? copy_description(line, &field->description, error) : code;
+  TSX_TRY(copy(id, &field->id, error));
+  TSX_TRY(copy(number, &field->number, error));
+  return copy_description(line, &field->description, error);
 }
 
 static int add_line(tsx_vcf_headers *headers, tsx_vcf_names *names, part line, tsr_error *error) {
@@ -143,33 +141,42 @@ static bool same_names(const tsx_vcf_names *a, const tsx_vcf_names *b) {
   return same;
 }
 
+static int add_lines(tsx_vcf_headers *headers, tsx_vcf_names *names, const char *text, uint64_t size,
+                     tsr_error *error) {
+  TSX_TRY(add_name(names, (part){"PASS", 4}, (part){"", 0}, error));
+  for (uint64_t i = 0; i < size;) {
+    const char *end = memchr(text + i, '\n', size - i);
+    const uint64_t length = end ? (uint64_t)(end - text) - i : size - i;
+    TSX_TRY(add_line(headers, names, (part){text + i, length}, error));
+    i += length + 1;
+  }
+  return TSR_OK;
+}
+
+/* Finds the numbering among those of earlier headers, or adds it and empties *names. */
+static int number_of_names(tsx_vcf_headers *headers, tsx_vcf_names *names, uint32_t *number, tsr_error *error) {
+  for (*number = 0; *number < headers->names_count; ++*number)
+    if (same_names(&headers->names[*number], names)) return TSR_OK;
+  TSX_TRY(grow((void **)&headers->names, headers->names_count, sizeof *names, error));
+  headers->names[headers->names_count++] = *names;
+  *names = (tsx_vcf_names){0};
+  return TSR_OK;
+}
+
 int tsx_vcf_headers_add(tsx_vcf_headers *headers, const char *sample, uint64_t sample_size, const char *text,
                         uint64_t size, tsr_error *error) {
   tsx_vcf_names names = {0};
-  uint32_t number = 0;
-  int code = add_name(&names, (part){"PASS", 4}, (part){"", 0}, error);
-  for (uint64_t i = 0; i < size && code == TSR_OK;) {
-    const char *end = memchr(text + i, '\n', size - i);
-    const uint64_t length = end ? (uint64_t)(end - text) - i : size - i;
-    code = add_line(headers, &names, (part){text + i, length}, error);
-    i += length + 1;
-  }
-  while (number < headers->names_count && !same_names(&headers->names[number], &names)) number++;
-  if (code == TSR_OK && number == headers->names_count) {
-    code = grow((void **)&headers->names, headers->names_count, sizeof names, error);
-    if (code == TSR_OK) {
-      headers->names[headers->names_count++] = names;
-      names = (tsx_vcf_names){0};
-    }
-  }
+  uint32_t number;
+  int code = add_lines(headers, &names, text, size, error);
+  if (code >= 0) code = number_of_names(headers, &names, &number, error);
   free_texts(names.names, names.count);
-  if (code == TSR_OK) code = grow((void **)&headers->samples, headers->sample_count, sizeof *headers->samples, error);
-  if (code == TSR_OK) {
-    headers->samples[headers->sample_count].names = number;
-    code = copy((part){sample, sample_size}, &headers->samples[headers->sample_count].name, error);
-  }
-  headers->sample_count += code == TSR_OK;
-  return code;
+  if (code < 0) return code;
+  TSX_TRY(grow((void **)&headers->samples, headers->sample_count, sizeof *headers->samples, error));
+  tsx_vcf_sample *added = &headers->samples[headers->sample_count];
+  added->names = number;
+  TSX_TRY(copy((part){sample, sample_size}, &added->name, error));
+  headers->sample_count++;
+  return TSR_OK;
 }
 
 static int compare_samples(const void *a, const void *b) {

@@ -120,50 +120,48 @@ static char *copy_statement(const table_advise_state *s, const char *path, const
 static char *consolidate_statement(const char *path) { return sqlite3_mprintf("SELECT tessera_consolidate(%Q)", path); }
 
 static int advise_fragments(table_advise_state *s, const char *path, tsr_error *error) {
-  int code = TSR_OK;
   const double average = s->fragments ? s->cells / (double)s->fragments : 0;
   const bool merges = s->mergeable > 0; /* otherwise a consolidation would change nothing */
   if (s->fragments > FRAGMENTS_FEW && merges)
-    code = table_advise_add(
+    TSX_TRY(table_advise_add(
         s, "too many fragments",
         sqlite3_mprintf("%llu fragments of %lld cells each on average: a read opens files in each that its slice "
                         "meets; %llu of them can be merged",
                         (unsigned long long)s->fragments, tsx_int64_from_double(average),
                         (unsigned long long)s->mergeable),
-        consolidate_statement(path), error);
+        consolidate_statement(path), error));
   else if (merges && s->tiles > 4 && s->cells < 0.1 * s->slots)
-    code = table_advise_add(
+    TSX_TRY(table_advise_add(
         s, "tiles that are mostly empty",
         sqlite3_mprintf("the tiles of %llu fragments have room for %lld cells and hold %lld: merged they fill up",
                         (unsigned long long)s->fragments, tsx_int64_from_double(s->slots),
                         tsx_int64_from_double(s->cells)),
-        consolidate_statement(path), error);
-  if (code == TSR_OK && s->old > 0)
-    code = table_advise_add(
+        consolidate_statement(path), error));
+  if (s->old > 0)
+    TSX_TRY(table_advise_add(
         s, "statistics missing",
         sqlite3_mprintf("%llu of %llu fragments are of format versions below %d, without minimum, maximum and "
                         "sum: comparisons on attributes and aggregates read them as a whole",
                         (unsigned long long)s->old, (unsigned long long)s->fragments, VERSION_STATISTICS),
-        copy_statement(s, path, "format_version", NULL, "22"), error);
+        copy_statement(s, path, "format_version", NULL, "22"), error));
   const uint64_t conditions = tsr_snapshot_condition_count(s->in.snapshot->core),
                  comparisons = tsr_snapshot_comparison_count(s->in.snapshot->core);
-  if (code == TSR_OK && (conditions > CONDITIONS_FEW || comparisons > COMPARISONS_FEW))
-    code = table_advise_add(
+  if (conditions > CONDITIONS_FEW || comparisons > COMPARISONS_FEW)
+    TSX_TRY(table_advise_add(
         s, "deletes that cost",
         sqlite3_mprintf("delete conditions that are evaluated for every cell that is read: %llu, of %llu "
                         "comparisons; %s",
                         (unsigned long long)conditions, (unsigned long long)comparisons,
                         merges ? "merging applies them" : "a copy is without them"),
-        merges ? consolidate_statement(path) : copy_statement(s, path, NULL, NULL, NULL), error);
+        merges ? consolidate_statement(path) : copy_statement(s, path, NULL, NULL, NULL), error));
   const uint64_t replaced = tsr_snapshot_replaced_count(s->in.snapshot->core);
-  if (code == TSR_OK && s->notes + replaced > 0)
-    code = table_advise_add(
-        s, "debris",
-        sqlite3_mprintf("merges whose sources are still there: %llu; files or directories of writes that did not "
-                        "finish: %llu (tessera_check names them)",
-                        (unsigned long long)replaced, (unsigned long long)s->notes),
-        sqlite3_mprintf("SELECT tessera_vacuum(%Q)", path), error);
-  return code;
+  if (s->notes + replaced == 0) return TSR_OK;
+  return table_advise_add(
+      s, "debris",
+      sqlite3_mprintf("merges whose sources are still there: %llu; files or directories of writes that did not "
+                      "finish: %llu (tessera_check names them)",
+                      (unsigned long long)replaced, (unsigned long long)s->notes),
+      sqlite3_mprintf("SELECT tessera_vacuum(%Q)", path), error);
 }
 
 /* Adds a finding if tiles are too small or too large. The field with the largest tiles decides, since a tile extent or
@@ -259,8 +257,7 @@ static bool may_shrink(const tsr_field *field, const table_advise_measured *m) {
 
 static int advise_filters(table_advise_state *s, const char *path, tsr_error *error) {
   const tsr_schema *schema = s->in.schema;
-  int code = TSR_OK;
-  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count && code == TSR_OK; f++) {
+  for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     const table_advise_measured *m = &s->fields[f];
     if (m->decoded <= 0 || m->decoded / m->tiles * (double)m->scale_tiles < BYTES_WORTH) continue;
     const tsr_pipeline *pipeline = tsx_filters_of(schema, f);
@@ -268,21 +265,21 @@ static int advise_filters(table_advise_state *s, const char *path, tsr_error *er
     const double share = 100 * m->stored / m->decoded; /* may be huge if the array is damaged */
     const int percent = share < 1e6 ? (int)share : 1000000;
     if (compressed && m->stored > 0.97 * m->decoded)
-      code = table_advise_add(
+      TSX_TRY(table_advise_add(
           s, "filters that do not pay",
           sqlite3_mprintf("'%s' is stored in %d %% of its size: its filters cost time and save nothing", s->in.names[f],
                           percent),
-          copy_statement(s, path, "filters", s->in.names[f], "\"none\""), error);
+          copy_statement(s, path, "filters", s->in.names[f], "\"none\""), error));
     else if (!compressed && may_shrink(&schema->fields[f], m))
-      code = table_advise_add(
+      TSX_TRY(table_advise_add(
           s, "no compression",
           sqlite3_mprintf("'%s' takes %lld bytes as it is; numbers mostly shrink by byte shuffle and zstd",
                           s->in.names[f], tsx_int64_from_double(m->stored / m->tiles * (double)m->scale_tiles)),
           copy_statement(s, path, "filters", s->in.names[f],
                          schema->fields[f].cell_size > 1 ? "\"byteshuffle, zstd\"" : "\"zstd\""),
-          error);
+          error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Measuring --------------------------------------------------------------------------------------------------- */
@@ -367,9 +364,8 @@ static int measure_array(table_advise_state *s, tsr_error *error) {
   const uint64_t step = s->fragments / FRAGMENTS_SAMPLED + 1;
   for (uint64_t i = 0; i < s->fragments; i++) {
     tsr_fragment_info info;
-    int code = tsr_fragment_describe(snapshot, i, &info, error);
-    if (code == TSR_OK && i % step == 0) code = measure_fragment(s, i, &info, error);
-    if (code < 0) return code;
+    TSX_TRY(tsr_fragment_describe(snapshot, i, &info, error));
+    if (i % step == 0) TSX_TRY(measure_fragment(s, i, &info, error));
     s->cells += (double)info.cells;
     s->tiles += (double)info.tiles;
     s->slots += slots_of(&info);
@@ -435,48 +431,42 @@ static int count_prepared(void *argument, const tsr_prepared *prepared) {
 static int find_prepared(tsx_scan *scan, table_advise_state *s, tsr_error *error) {
   prepared_visit visit = {scan->connection, s, error};
   s->prepared = sqlite3_str_new(NULL);
-  const int code = tsr_array_prepared(s->in.address.array->core, count_prepared, &visit, error);
-  return code == TSR_OK && sqlite3_str_errcode(s->prepared) ? tsx_out_of_memory(error) : code;
+  TSX_TRY(tsr_array_prepared(s->in.address.array->core, count_prepared, &visit, error));
+  return sqlite3_str_errcode(s->prepared) ? tsx_out_of_memory(error) : TSR_OK;
 }
 
 static int advise_prepared(table_advise_state *s, const char *path, tsr_error *error) {
-  int code = TSR_OK;
   if (s->owed)
-    code = table_advise_add(
+    TSX_TRY(table_advise_add(
         s, "prepared commits",
         sqlite3_mprintf("commits that this database has prepared, and whose writers are gone: %llu; a later write "
                         "publishes or removes them, as this statement does",
                         (unsigned long long)s->owed),
-        sqlite3_mprintf("SELECT tessera_recover(%Q)", path), error);
-  if (code == TSR_OK && s->disowned)
-    code = table_advise_add(
-        s, "prepared commits of others",
-        sqlite3_mprintf(
-            "commits that other databases have prepared and not published: %llu, the oldest %llu hours "
-            "ago, the first through %s; merges and vacuums leave them out. Each is published or removed by a "
-            "write through its own database; this statement removes all whose databases are gone",
-            (unsigned long long)s->disowned, (unsigned long long)(s->oldest / 3600000), s->owner),
-        sqlite3_mprintf("SELECT tessera_recover(%Q, '{\"disown\":true}')", path), error);
-  return code;
+        sqlite3_mprintf("SELECT tessera_recover(%Q)", path), error));
+  if (!s->disowned) return TSR_OK;
+  return table_advise_add(
+      s, "prepared commits of others",
+      sqlite3_mprintf("commits that other databases have prepared and not published: %llu, the oldest %llu hours "
+                      "ago, the first through %s; merges and vacuums leave them out. Each is published or removed by a "
+                      "write through its own database; this statement removes all whose databases are gone",
+                      (unsigned long long)s->disowned, (unsigned long long)(s->oldest / 3600000), s->owner),
+      sqlite3_mprintf("SELECT tessera_recover(%Q, '{\"disown\":true}')", path), error);
 }
 
 /* Findings on the option auto_consolidate of this connection's tables. */
 static int advise_upkeep(table_advise_state *s, const char *path, tsr_error *error) {
   const tsx_upkeep_state *state = &s->in.address.array->upkeep;
-  int code = TSR_OK;
   if (state->failure)
-    code = table_advise_add(s, "auto_consolidate failed",
-                            sqlite3_mprintf("the last merge after a COMMIT failed, the next one is tried after %llu "
-                                            "commits: %s",
-                                            (unsigned long long)(state->wait - state->commits), state->failure),
-                            sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error);
-  if (code == TSR_OK && state->waiting > 0)
-    code =
-        table_advise_add(s, "merges that wait",
-                         sqlite3_mprintf("merges that are too large for a COMMIT: %llu; auto_consolidate leaves them",
-                                         (unsigned long long)state->waiting),
-                         sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error);
-  return code;
+    TSX_TRY(table_advise_add(s, "auto_consolidate failed",
+                             sqlite3_mprintf("the last merge after a COMMIT failed, the next one is tried after %llu "
+                                             "commits: %s",
+                                             (unsigned long long)(state->wait - state->commits), state->failure),
+                             sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error));
+  if (state->waiting == 0) return TSR_OK;
+  return table_advise_add(s, "merges that wait",
+                          sqlite3_mprintf("merges that are too large for a COMMIT: %llu; auto_consolidate leaves them",
+                                          (unsigned long long)state->waiting),
+                          sqlite3_mprintf("SELECT tessera_upkeep(%Q)", path), error);
 }
 
 /* Counts leftovers, by a quick check of the array. */
@@ -491,20 +481,18 @@ static int find_debris(tsx_scan *scan, table_advise_state *s, tsr_error *error) 
 
 static int advise_open(tsx_scan *scan, tsr_error *error) {
   table_advise_state *s = scan->state;
-  int code = tsx_inside_open(scan, true, error);
+  TSX_TRY(tsx_inside_open(scan, true, error));
   const char *path = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 0));
-  if (code == TSR_OK) code = measure_array(s, error);
+  TSX_TRY(measure_array(s, error));
   const tsr_consolidate_options options = {.memory_bytes = s->in.address.memory_bytes};
-  if (code == TSR_OK && s->fragments > 1)
-    code = tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error);
-  if (code == TSR_OK) code = find_prepared(scan, s, error);
-  if (code == TSR_OK) code = find_debris(scan, s, error);
-  if (code == TSR_OK) code = advise_fragments(s, path, error);
-  if (code == TSR_OK) code = advise_tiles(s, path, error);
-  if (code == TSR_OK) code = advise_filters(s, path, error);
-  if (code == TSR_OK) code = advise_prepared(s, path, error);
-  if (code == TSR_OK) code = advise_upkeep(s, path, error);
-  return code;
+  if (s->fragments > 1) TSX_TRY(tsr_array_mergeable(s->in.address.array->core, &options, &s->mergeable, error));
+  TSX_TRY(find_prepared(scan, s, error));
+  TSX_TRY(find_debris(scan, s, error));
+  TSX_TRY(advise_fragments(s, path, error));
+  TSX_TRY(advise_tiles(s, path, error));
+  TSX_TRY(advise_filters(s, path, error));
+  TSX_TRY(advise_prepared(s, path, error));
+  return advise_upkeep(s, path, error);
 }
 
 static int advise_next(tsx_scan *scan, tsr_error *error) {

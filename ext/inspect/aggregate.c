@@ -110,15 +110,12 @@ static int parse_arguments(tsx_scan *scan, table_aggregate_state *s, tsr_error *
   const char *name = (const char *)sqlite3_value_text(tsx_scan_argument(scan, 1));
   if (!name) return tsx_out_of_memory(error);
   tsr_error lacking = {0};
-  int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
-  if (code < 0) tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
-  if (code == TSR_OK) {
-    const tsx_label_source labels = tsx_address_labels(&s->in.address);
-    code =
-        tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &labels, s->in.address.uint64_signed, &s->slice, error);
-  }
-  if (code == TSR_OK) code = parse_by(db, s, tsx_scan_argument(scan, 3), error);
-  if (code < 0) return code;
+  const int code = tsx_attribute_find(schema, s->in.address.given, name, &s->field, &lacking);
+  if (code < 0) return tsx_fail(error, code, "tessera_aggregate: %s", lacking.message);
+  const tsx_label_source labels = tsx_address_labels(&s->in.address);
+  TSX_TRY(
+      tsx_slice_parse(db, tsx_scan_argument(scan, 2), schema, &labels, s->in.address.uint64_signed, &s->slice, error));
+  TSX_TRY(parse_by(db, s, tsx_scan_argument(scan, 3), error));
   s->ranges = sqlite3_malloc64(schema->dimension_count * sizeof *s->ranges);
   s->dimensions = sqlite3_malloc64(schema->dimension_count * sizeof *s->dimensions);
   if (!s->ranges || !s->dimensions) return tsx_out_of_memory(error);
@@ -266,11 +263,10 @@ static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error
   const tsr_field *field = &schema->fields[f->field];
   const tsr_enumeration *enumeration = NULL;
   const uint32_t n = schema->dimension_count + schema->attribute_count;
-  int code = TSR_OK;
   if (field->enumeration)
-    code = tsr_array_enumeration(f->in.address.array->core, schema, field->enumeration, &enumeration, error);
-  if (code < 0) return code;
+    TSX_TRY(tsr_array_enumeration(f->in.address.array->core, schema, field->enumeration, &enumeration, error));
   tsx_column_choose(field, enumeration, &shows, &s->column);
+  TSX_TRY(tsr_reader_open(f->in.snapshot->core, &s->reader, error));
   bool *fields = sqlite3_malloc64(n * sizeof *fields);
   if (!fields) return tsx_out_of_memory(error);
   memset(fields, 0, n * sizeof *fields);
@@ -278,8 +274,7 @@ static int open_cells(tsx_scan *scan, table_aggregate_state *s, tsr_error *error
   for (uint32_t k = 0; k < f->by_count; k++) fields[f->by[k]] = true;
   const tsr_request request = {
       .dimensions = f->dimensions, .fields = fields, .memory_bytes = f->in.address.memory_bytes};
-  code = tsr_reader_open(f->in.snapshot->core, &s->reader, error);
-  if (code == TSR_OK) code = tsr_reader_start(s->reader, &request, error);
+  const int code = tsr_reader_start(s->reader, &request, error);
   sqlite3_free(fields);
   return code;
 }
@@ -313,12 +308,12 @@ static void cell_column(const table_aggregate_state *s, sqlite3_context *context
 static int aggregate_open(tsx_scan *scan, tsr_error *error) {
   table_aggregate_state *s = scan->state;
   if (scan->connection->cells_for) return open_cells(scan, s, error);
-  int code = tsx_inside_open(scan, true, error);
-  if (code == TSR_OK) code = parse_arguments(scan, s, error);
-  if (code < 0) return code;
-  const bool number = table_aggregate_is_number(&s->in.schema->fields[s->field]);
-  if (number) code = aggregate_numbers(s, error);
-  if (code < 0 || (number && !is_sqlites(s))) return code;
+  TSX_TRY(tsx_inside_open(scan, true, error));
+  TSX_TRY(parse_arguments(scan, s, error));
+  if (table_aggregate_is_number(&s->in.schema->fields[s->field])) {
+    TSX_TRY(aggregate_numbers(s, error));
+    if (!is_sqlites(s)) return TSR_OK;
+  }
   tsr_aggregate_close(s->aggregate);
   s->aggregate = NULL;
   return aggregate_others(scan, s, error);

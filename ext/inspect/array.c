@@ -20,19 +20,18 @@
 int tsx_inside_open(tsx_scan *scan, bool fragments, tsr_error *error) {
   tsx_inside *in = scan->state;
   tsx_address *address = &in->address;
-  int code = tsx_scan_address(scan, address, error);
-  if (code == TSR_OK) code = tsx_address_array(address, error);
-  if (code == TSR_OK && fragments)
-    code = tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
-                              &in->snapshot, error);
-  if (code == TSR_OK && fragments) {
+  TSX_TRY(tsx_scan_address(scan, address, error));
+  TSX_TRY(tsx_address_array(address, error));
+  if (fragments) {
+    TSX_TRY(tsx_array_snapshot(scan->connection, address->array, NULL, address->since, address->as_of, false,
+                               &in->snapshot, error));
     in->schema = tsr_snapshot_schema(in->snapshot->core);
-    code = tsx_address_check(address, error);
-  } else if (code == TSR_OK) {
-    code = tsx_address_schema(address, &in->schema, error);
+    TSX_TRY(tsx_address_check(address, error));
+  } else {
+    TSX_TRY(tsx_address_schema(address, &in->schema, error));
   }
-  if (code == TSR_OK && !(in->names = tsx_names_make(in->schema))) code = tsx_out_of_memory(error);
-  return code;
+  in->names = tsx_names_make(in->schema);
+  return in->names ? TSR_OK : tsx_out_of_memory(error);
 }
 
 void tsx_inside_close(tsx_scan *scan) {
@@ -441,11 +440,10 @@ enum { LOG_TIME, LOG_KIND, LOG_FRAGMENTS, LOG_CELLS, LOG_BOX, LOG_CONDITION, LOG
 static int log_open(tsx_scan *scan, tsr_error *error) {
   log_state *state = scan->state;
   tsx_address *address = &state->in.address;
-  int code = tsx_inside_open(scan, false, error);
-  if (code == TSR_OK)
-    code = tsr_history_open(address->array->core, address->since, address->as_of, &state->history, error);
-  if (code == TSR_OK) state->entries = tsr_history_entries(state->history, &state->count);
-  return code;
+  TSX_TRY(tsx_inside_open(scan, false, error));
+  TSX_TRY(tsr_history_open(address->array->core, address->since, address->as_of, &state->history, error));
+  state->entries = tsr_history_entries(state->history, &state->count);
+  return TSR_OK;
 }
 
 static int log_next(tsx_scan *scan, tsr_error *error) {
@@ -540,16 +538,15 @@ static void tiles_close(tsx_scan *scan) {
 
 static int open_next_fragment(tiles_state *state, tsr_error *error) {
   tsr_snapshot *snapshot = state->in.snapshot->core;
+  const uint64_t fragment = state->next_fragment++;
   drop_fragment(state);
-  int code = tsr_fragment_describe(snapshot, state->next_fragment, &state->fragment, error);
-  if (code == TSR_OK) code = tsr_tiles_open(snapshot, state->next_fragment, &state->tiles, error);
-  if (code == TSR_OK && state->fragment.schema != state->in.schema &&
-      !(state->names = tsx_names_make(state->fragment.schema)))
-    code = tsx_out_of_memory(error);
-  state->next_fragment++;
   state->field = 0;
   state->tile = 0;
-  return code;
+  TSX_TRY(tsr_fragment_describe(snapshot, fragment, &state->fragment, error));
+  TSX_TRY(tsr_tiles_open(snapshot, fragment, &state->tiles, error));
+  if (state->fragment.schema == state->in.schema) return TSR_OK;
+  state->names = tsx_names_make(state->fragment.schema);
+  return state->names ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* Returns the name of a field of the fragment's schema: its name in the array's table, or if the array has dropped the
@@ -641,13 +638,12 @@ const tsx_about tsx_about_tiles = {.name = "tessera_tiles",
                                    .close = tiles_close};
 
 /* For tessera_members and tessera_objects: opens the address of a directory. An array in the database is an error,
- * since it has no members or objects. */
+ * since it has no members or objects. The caller closes the address, also after a failure. */
 static int open_directory(tsx_scan *scan, tsx_address *address, tsr_error *error) {
-  int code = tsx_scan_address(scan, address, error);
-  if (code == TSR_OK && address->is_table)
-    code = tsx_fail(error, TSR_ERROR, "'%s' is an array: expected the path of a directory",
-                    (const char *)sqlite3_value_text(scan->hidden[0]));
-  return code;
+  TSX_TRY(tsx_scan_address(scan, address, error));
+  if (!address->is_table) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "'%s' is an array: expected the path of a directory",
+                  (const char *)sqlite3_value_text(scan->hidden[0]));
 }
 
 static const char *table_group_kind_name(tsr_object_kind kind) {
@@ -663,20 +659,17 @@ typedef struct metadata_state {
 static int open_metadata(tsx_scan *scan, tsx_address *address, tsr_metadata **metadata, tsr_error *error) {
   tsr_environment *environment = scan->connection->environment;
   tsr_object_kind kind = TSR_OBJECT_ARRAY;
-  int code = address->array ? TSR_OK : tsr_object_find(environment, address->path, &kind, error);
-  if (code < 0) return code;
+  if (!address->array) TSX_TRY(tsr_object_find(environment, address->path, &kind, error));
   if (kind == TSR_OBJECT_NONE) return tsx_address_not_found(address, error);
   if (kind == TSR_OBJECT_ARRAY) {
-    code = tsx_address_array(address, error);
     const tsr_schema *schema;
-    if (code == TSR_OK && address->seen) code = tsx_address_schema(address, &schema, error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_address_array(address, error));
+    if (address->seen) TSX_TRY(tsx_address_schema(address, &schema, error));
     return tsr_array_metadata(address->array->core, address->since, address->as_of, metadata, error);
   }
   tsr_group *group;
-  code = tsr_group_open(environment, address->path, address->has_key ? address->key : NULL, &group, error);
-  if (code < 0) return code;
-  code = tsr_group_metadata(group, address->since, address->as_of, metadata, error);
+  TSX_TRY(tsr_group_open(environment, address->path, address->has_key ? address->key : NULL, &group, error));
+  const int code = tsr_group_metadata(group, address->since, address->as_of, metadata, error);
   tsr_group_close(group);
   return code;
 }
@@ -685,7 +678,7 @@ static int metadata_open(tsx_scan *scan, tsr_error *error) {
   metadata_state *state = scan->state;
   tsx_address address;
   int code = tsx_scan_address(scan, &address, error);
-  if (code == TSR_OK) code = open_metadata(scan, &address, &state->metadata, error);
+  if (code >= 0) code = open_metadata(scan, &address, &state->metadata, error);
   tsx_address_close(&address);
   return code;
 }
@@ -736,16 +729,21 @@ typedef struct members_state {
   tsr_group_members *members;
 } members_state;
 
+static int open_members(const tsx_scan *scan, const tsx_address *address, tsr_group_members **members,
+                        tsr_error *error) {
+  tsr_group *group;
+  TSX_TRY(tsr_group_open(scan->connection->environment, address->path, address->has_key ? address->key : NULL, &group,
+                         error));
+  const int code = tsr_group_members_open(group, address->since, address->as_of, members, error);
+  tsr_group_close(group);
+  return code;
+}
+
 static int members_open(tsx_scan *scan, tsr_error *error) {
   members_state *state = scan->state;
   tsx_address address;
-  tsr_group *group = NULL;
   int code = open_directory(scan, &address, error);
-  if (code == TSR_OK)
-    code = tsr_group_open(scan->connection->environment, address.path, address.has_key ? address.key : NULL, &group,
-                          error);
-  if (code == TSR_OK) code = tsr_group_members_open(group, address.since, address.as_of, &state->members, error);
-  tsr_group_close(group);
+  if (code >= 0) code = open_members(scan, &address, &state->members, error);
   tsx_address_close(&address);
   return code;
 }
@@ -789,7 +787,7 @@ static int objects_open(tsx_scan *scan, tsr_error *error) {
   objects_state *state = scan->state;
   tsx_address address;
   int code = open_directory(scan, &address, error);
-  if (code == TSR_OK) code = tsr_objects_open(scan->connection->environment, address.path, &state->objects, error);
+  if (code >= 0) code = tsr_objects_open(scan->connection->environment, address.path, &state->objects, error);
   tsx_address_close(&address);
   return code;
 }
@@ -824,17 +822,19 @@ const tsx_about tsx_about_objects = {.name = "tessera_objects",
 /* One row for each finding. The check reads the files themselves, not this connection's memory, so it works even for an
  * array that cannot be opened. It covers all times and ignores as_of and since. */
 
+static int check_at(tsx_scan *scan, tsx_address *address, tsr_error *error) {
+  const tsr_check_options options = {.key = address->has_key ? address->key : NULL,
+                                     .memory_bytes = address->memory_bytes};
+  const int code =
+      tsr_array_check(scan->connection->environment, address->path, &options, tsx_findings_keep, scan->state, error);
+  if (code < 0) tsx_address_hint(address, error);
+  return code < 0 ? code : tsx_overviews_check(address, tsx_findings_keep, scan->state, error);
+}
+
 static int check_open(tsx_scan *scan, tsr_error *error) {
   tsx_address address;
   int code = tsx_scan_address(scan, &address, error);
-  if (code == TSR_OK) {
-    const tsr_check_options options = {.key = address.has_key ? address.key : NULL,
-                                       .memory_bytes = address.memory_bytes};
-    code =
-        tsr_array_check(scan->connection->environment, address.path, &options, tsx_findings_keep, scan->state, error);
-    if (code < 0) tsx_address_hint(&address, error);
-  }
-  if (code == TSR_OK) code = tsx_overviews_check(&address, tsx_findings_keep, scan->state, error);
+  if (code >= 0) code = check_at(scan, &address, error);
   tsx_address_close(&address);
   return code;
 }

@@ -60,18 +60,22 @@ static int close_ends(const table_gaps_state *s, tsx_slice *slice, tsr_error *er
   return TSR_OK;
 }
 
+static int gaps_of_slice(table_gaps_state *s, tsx_slice *slice, tsr_error *error) {
+  TSX_TRY(close_ends(s, slice, error));
+  if (slice->nothing) return TSR_OK;
+  return tsr_gaps_open(s->in.snapshot->core, slice->box, s->by, s->in.address.memory_bytes, &s->gaps, error);
+}
+
 static int gaps_begin(tsx_scan *scan, tsr_error *error) {
   table_gaps_state *s = scan->state;
-  tsx_slice slice = {0};
+  tsx_slice slice;
   TSX_TRY(tsx_inside_open(scan, true, error));
   if (!s->in.schema->dense) return fail_sparse(s, error);
   TSX_TRY(gaps_take_by(scan, s, error));
   const tsx_label_source labels = tsx_address_labels(&s->in.address);
-  int code = tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 1), s->in.schema, &labels,
-                             s->in.address.uint64_signed, &slice, error);
-  if (code == TSR_OK) code = close_ends(s, &slice, error);
-  if (code == TSR_OK && !slice.nothing)
-    code = tsr_gaps_open(s->in.snapshot->core, slice.box, s->by, s->in.address.memory_bytes, &s->gaps, error);
+  TSX_TRY(tsx_slice_parse(scan->connection->db, tsx_scan_argument(scan, 1), s->in.schema, &labels,
+                          s->in.address.uint64_signed, &slice, error));
+  const int code = gaps_of_slice(s, &slice, error);
   tsx_slice_release(&slice);
   return code;
 }

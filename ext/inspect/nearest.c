@@ -32,11 +32,7 @@ static void free_nearest(void *kept) {
 
 static int fail_label(const tsx_address *address, const tsr_schema *schema, const char *wrong, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
-  for (uint32_t i = 0; i < schema->label_count; i++) {
-    char *name = tsx_name_text(schema->labels[i].name);
-    sqlite3_str_appendf(out, "%s%s", i ? ", " : "", name ? name : "");
-    sqlite3_free(name);
-  }
+  for (uint32_t i = 0; i < schema->label_count; i++) tsx_name_append(out, schema->labels[i].name);
   char *all = sqlite3_str_finish(out);
   tsx_fail(error, TSR_ERROR, "array %.300s has no label '%.100s' (it has %.400s)", address->path, wrong,
            all ? all : "no labels");
@@ -59,17 +55,15 @@ int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const 
 static int open_nearest(tsx_address *address, const char *name, nearest_label *label, tsr_error *error) {
   const tsr_schema *schema;
   uint32_t number = 0;
-  int code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsx_array_permitted(address->connection, address->array, error);
-  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &schema, error);
-  if (code == TSR_OK) code = tsx_label_named(address, schema, name, &number, error);
-  if (code == TSR_OK)
-    code = tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error);
-  if (code == TSR_OK) code = tsr_label_set_times(label->index, address->since, address->as_of, error);
-  if (code == TSR_OK)
-    label->dimension =
-        tsx_datatype_shown(schema->fields[schema->labels[number].dimension].datatype, address->uint64_signed);
-  return code;
+  TSX_TRY(tsx_address_array(address, error));
+  TSX_TRY(tsx_array_permitted(address->connection, address->array, error));
+  TSX_TRY(tsr_array_schema(address->array->core, address->as_of, &schema, error));
+  TSX_TRY(tsx_label_named(address, schema, name, &number, error));
+  TSX_TRY(tsr_label_open(address->array->core, schema, number, address->memory_bytes, &label->index, error));
+  TSX_TRY(tsr_label_set_times(label->index, address->since, address->as_of, error));
+  label->dimension =
+      tsx_datatype_shown(schema->fields[schema->labels[number].dimension].datatype, address->uint64_signed);
+  return TSR_OK;
 }
 
 static int read_side(sqlite3_value *value, int *side, tsr_error *error) {
@@ -195,6 +189,17 @@ static int answer(sqlite3_context *context, const nearest_label *label, int coun
   return code;
 }
 
+/* Makes and opens a label. The caller frees *label, also after a failure. */
+static int make_nearest(tsx_connection *connection, sqlite3_value **values, const char *path, tsx_address *address,
+                        nearest_label **label, tsr_error *error) {
+  *label = sqlite3_malloc(sizeof **label);
+  if (!*label) return tsx_out_of_memory(error);
+  **label = (nearest_label){.path = sqlite3_mprintf("%s", path)};
+  if (!(*label)->path) return tsx_out_of_memory(error);
+  TSX_TRY(tsx_address_open(connection, values[0], NULL, NULL, NULL, address, error));
+  return open_nearest(address, (const char *)sqlite3_value_text(values[1]), *label, error);
+}
+
 void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
@@ -206,14 +211,7 @@ void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 2, &error);
   if (!kept) label = NULL; /* SQLite owns a cached label for another path */
-  if (code == TSR_OK && !kept) {
-    label = sqlite3_malloc(sizeof *label);
-    if (!label) code = tsx_out_of_memory(&error);
-    else *label = (nearest_label){.path = sqlite3_mprintf("%s", path)};
-    if (code == TSR_OK && !label->path) code = tsx_out_of_memory(&error);
-    if (code == TSR_OK) code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, &error);
-    if (code == TSR_OK) code = open_nearest(&address, (const char *)sqlite3_value_text(values[1]), label, &error);
-  }
+  if (code >= 0 && !kept) code = make_nearest(connection, values, path, &address, &label, &error);
   if (code >= 0) code = answer(context, label, count, values, &error);
   tsx_address_close(&address);
   tsx_connection_remove_cursor(connection);

@@ -110,21 +110,23 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
   if (size > 0) memcpy(copy, text, size);
   copy[size] = 0;
   int code = tsx_flat_each(copy, take_option, &reading, error);
-  if (code == TSR_OK) code = tsr_environment_s3(connection->environment, scope, &reading.options, error);
+  if (code >= 0) code = tsr_environment_s3(connection->environment, scope, &reading.options, error);
   tsx_wipe(copy, size);
   sqlite3_free(copy);
   return code;
 }
 
+static int configure_call(tsx_connection *connection, int count, sqlite3_value **values, tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  const char *scope = (const char *)sqlite3_value_text(values[0]);
+  return sqlite3_value_type(values[1]) == SQLITE_NULL ? tsr_environment_s3(connection->environment, scope, NULL, error)
+                                                      : declare(connection, scope, values[1], error);
+}
+
 void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
-  int code = tsx_arguments_check(count, values, 1, &error);
-  const char *scope = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
-  if (code == TSR_OK && sqlite3_value_type(values[1]) == SQLITE_NULL) {
-    code = tsr_environment_s3(connection->environment, scope, NULL, &error);
-    if (code >= 0) sqlite3_result_int(context, code);
-  } else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
+  const int code = configure_call(sqlite3_user_data(context), count, values, &error);
+  if (code >= 0 && sqlite3_value_type(values[1]) == SQLITE_NULL) sqlite3_result_int(context, code);
   tsx_function_end(context, "tessera_configure", code, &error);
 }
 
@@ -142,13 +144,17 @@ static int check_open(const tsx_connection *connection, const char *directory, t
   return code < 0 ? code : TSR_OK;
 }
 
+static int restrict_call(tsx_connection *connection, int count, sqlite3_value **values, tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  const char *path = (const char *)sqlite3_value_text(values[0]);
+  TSX_TRY(check_open(connection, path, error));
+  TSX_TRY(tsr_environment_confine(connection->environment, path, error));
+  connection->permissions.restrictions++;
+  return TSR_OK;
+}
+
 void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values) {
-  tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
-  int code = tsx_arguments_check(count, values, 1, &error);
-  const char *path = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
-  if (code == TSR_OK) code = check_open(connection, path, &error);
-  if (code == TSR_OK) code = tsr_environment_confine(connection->environment, path, &error);
-  if (code == TSR_OK) connection->permissions.restrictions++;
+  const int code = restrict_call(sqlite3_user_data(context), count, values, &error);
   tsx_function_end(context, "tessera_restrict", code, &error);
 }

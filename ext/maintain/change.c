@@ -163,17 +163,21 @@ static int add_attribute(sqlite3_context *context, sqlite3_value *path, const ts
                                  error);
 }
 
+static int define_and_add(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
+  tsx_definition definition = {0};
+  TSX_TRY(check_text(values[1], "the definition", error));
+  TSX_TRY(tsx_define_attribute(text_of(values[1]), &definition, error));
+  const int code = add_attribute(context, values[0], &definition.schema, address, error);
+  tsx_definition_release(&definition);
+  return code;
+}
+
 /* tessera_add_attribute(path, definition) */
 void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   tsx_address address = {0};
-  tsx_definition definition = {0};
-  int code = check_text(values[1], "the definition", &error);
-  if (code == TSR_OK) code = tsx_define_attribute(text_of(values[1]), &definition, &error);
-  const bool defined = code == TSR_OK;
-  if (defined) code = add_attribute(context, values[0], &definition.schema, &address, &error);
+  const int code = define_and_add(context, values, &address, &error);
   tsx_address_close(&address);
-  if (defined) tsx_definition_release(&definition);
   tsx_function_end(context, "tessera_add_attribute", code, &error);
 }
 
@@ -217,16 +221,16 @@ static int find_enumeration(tsx_address *address, const char *name, const tsr_en
 /* Writes the bytes of a label to `out`, which has room for 4 bytes per byte of the value's text, and 64 more. */
 static int convert_label(sqlite3_value *value, const tsr_enumeration *e, uint8_t *out, uint64_t *size,
                          tsr_error *error) {
+  uint8_t *bytes;
   if (sqlite3_value_type(value) == SQLITE_NULL) return tsx_fail(error, TSR_MISMATCH, "NULL is not a label");
-  uint8_t *bytes = NULL;
-  int code = tsx_bytes_convert(value, e->datatype, &bytes, size, error);
-  if (code == TSR_OK && e->values_per_label != TSR_VARIABLE &&
-      *size != e->values_per_label * tsr_datatype_size(e->datatype))
-    code = tsx_fail(error, TSR_MISMATCH, "each of its labels has %u values of %s", e->values_per_label,
-                    tsr_datatype_name(e->datatype));
-  if (code == TSR_OK) memcpy(out, bytes, *size);
+  TSX_TRY(tsx_bytes_convert(value, e->datatype, &bytes, size, error));
+  const bool fits =
+      e->values_per_label == TSR_VARIABLE || *size == e->values_per_label * tsr_datatype_size(e->datatype);
+  if (fits) memcpy(out, bytes, *size);
   sqlite3_free(bytes);
-  return code;
+  if (fits) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "each of its labels has %u values of %s", e->values_per_label,
+                  tsr_datatype_name(e->datatype));
 }
 
 /* Appends the labels' bytes to more->data and their offsets to more->offsets, which have room. */
@@ -252,7 +256,7 @@ static int change_extend(tsx_address *address, int count, sqlite3_value **labels
   more.data = sqlite3_malloc64(room);
   more.offsets = sqlite3_malloc64(((uint64_t)count + 1) * sizeof *more.offsets);
   int code = more.data && more.offsets ? append_labels(&more, labels, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = tsr_array_extend_enumeration(address->array->core, &more, error);
+  if (code >= 0) code = tsr_array_extend_enumeration(address->array->core, &more, error);
   sqlite3_free(more.data);
   sqlite3_free(more.offsets);
   return code;
@@ -412,7 +416,7 @@ void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values)
   tsx_address member = {0};
   const bool named = count == 3 && sqlite3_value_type(values[2]) != SQLITE_NULL;
   int code = open_group(context, values[0], &t, &error);
-  if (code == TSR_OK) code = add_member(&t, context, values[1], named ? text_of(values[2]) : NULL, &member, &error);
+  if (code >= 0) code = add_member(&t, context, values[1], named ? text_of(values[2]) : NULL, &member, &error);
   tsx_address_close(&member);
   tsx_target_close(&t);
   tsx_function_end(context, "tessera_add_member", code, &error);
@@ -520,16 +524,18 @@ static int find_to_drop(dropping *d, const char *path, tsr_object_kind kind, uns
   return code;
 }
 
+static int drop_overviews_of(tsx_address *address, const char *path, tsr_error *error) {
+  TSX_TRY(tsx_deferred_publish_path(address->connection, path, error));
+  address->path = sqlite3_mprintf("%s", path);
+  address->given = sqlite3_mprintf("%s", path);
+  if (!address->path || !address->given) return tsx_out_of_memory(error);
+  address->has_key = tsx_key_find(address->connection, path, address->key);
+  return tsx_drop_overviews(address, error);
+}
+
 static int drop_array(tsx_connection *connection, const char *path, tsr_error *error) {
   tsx_address address = {.connection = connection, .since = TSR_TIME_BEGIN, .as_of = TSR_TIME_NOW};
-  int code = tsx_deferred_publish_path(connection, path, error);
-  address.path = sqlite3_mprintf("%s", path);
-  address.given = sqlite3_mprintf("%s", path);
-  if (!address.path || !address.given) code = tsx_out_of_memory(error);
-  if (code >= 0) {
-    address.has_key = tsx_key_find(connection, path, address.key);
-    code = tsx_drop_overviews(&address, error);
-  }
+  const int code = drop_overviews_of(&address, path, error);
   tsx_address_close(&address);
   if (code < 0) return code;
   tsx_path_close(connection, path);
@@ -561,8 +567,8 @@ static int drop_at(dropping *d, const char *path, tsr_error *error) {
     return TSR_OK;
   }
   forget_found(d);
-  code = find_to_drop(d, path, kind, 0, error);
-  return code < 0 ? code : drop_all(d, error);
+  TSX_TRY(find_to_drop(d, path, kind, 0, error));
+  return drop_all(d, error);
 }
 
 static int take_drop_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {

@@ -71,9 +71,8 @@ static int find_layouts(tsx_copying *c, tsr_error *error) {
   c->layouts.items[0] = (tsx_layout){.lacking = tsx_parser_alloc(&p, c->fields * sizeof *lacking)};
   if (!c->layouts.items[0].lacking) return tsx_out_of_memory(error);
   c->layouts.count = 1;
-  int code = TSR_OK;
-  for (uint64_t i = 0; i < count && code == TSR_OK; i++) code = find_layout(c, i, lacking, &c->layouts.of[i], error);
-  return code;
+  for (uint64_t i = 0; i < count; i++) TSX_TRY(find_layout(c, i, lacking, &c->layouts.of[i], error));
+  return TSR_OK;
 }
 
 /* Makes the layout's schema in the new array, and maps its fields to those of the source. The first layout uses the
@@ -125,11 +124,11 @@ static int copy_cells_publish(tsx_copying *c, int code, tsr_error *error) {
   for (uint32_t i = 0; i < c->layouts.count; i++) {
     tsr_writer *writer = c->layouts.items[i].writer;
     c->layouts.items[i].writer = NULL;
-    if (code == TSR_OK && writer && tsr_writer_changed(writer)) {
-      code = tsr_writer_prepare(writer, error);
-      if (code == TSR_OK) code = tsr_writer_publish(writer, error);
-    }
-    if (code < 0 && writer) (void)tsr_writer_abandon(writer, NULL);
+    if (!writer) continue;
+    const bool commits = code >= 0 && tsr_writer_changed(writer);
+    if (commits) code = tsr_writer_prepare(writer, error);
+    if (commits && code >= 0) code = tsr_writer_publish(writer, error);
+    if (code < 0) (void)tsr_writer_abandon(writer, NULL);
     tsr_writer_close(writer);
   }
   return code;
@@ -173,15 +172,17 @@ static int append_batch(tsx_copying *c, const tsr_batch *batch, tsr_error *error
 
 /* Appends all written cells of the request to the writers of their layouts. Adds their number to *cells. */
 static int append_batches(tsx_copying *c, const tsr_request *request, uint64_t *cells, tsr_error *error) {
-  int code = tsr_reader_start(c->reader, request, error);
-  while (code == TSR_OK) {
-    const tsr_batch *batch;
-    if ((code = tsr_reader_next(c->reader, &batch, error)) <= 0) return code;
-    code = batch->written ? append_batch(c, batch, error) : TSR_OK;
-    *cells += batch->written ? batch->count : 0;
+  const tsr_batch *batch;
+  TSX_TRY(tsr_reader_start(c->reader, request, error));
+  for (;;) {
+    const int more = tsr_reader_next(c->reader, &batch, error);
+    if (more <= 0) return more;
+    if (batch->written) {
+      TSX_TRY(append_batch(c, batch, error));
+      *cells += batch->count;
+    }
     tsr_work_done(c->connection->environment, batch->count);
   }
-  return code;
 }
 
 static int copy_sparse(tsx_copying *c, const tsr_request *request, tsr_error *error) {
@@ -472,11 +473,10 @@ static int copy_all_cells(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   bool *fields = tsx_parser_alloc(&p, c->fields * sizeof *fields);
   if (!fields) return tsx_out_of_memory(error);
-  int code = find_layouts(c, error);
   for (uint32_t f = 0; f < c->fields; f++) fields[f] = true;
   const tsr_request request = {.fields = fields, .fill_unwritten = true, .memory_bytes = c->from.memory_bytes};
-  if (code == TSR_OK) code = tsr_reader_open(c->snapshot, &c->reader, error);
-  if (code < 0) return code;
+  TSX_TRY(find_layouts(c, error));
+  TSX_TRY(tsr_reader_open(c->snapshot, &c->reader, error));
   return c->source->dense ? copy_cells_copy_dense(c, &request, error) : copy_sparse(c, &request, error);
 }
 
@@ -644,7 +644,7 @@ static int read_label(tsx_copying *c, uint32_t number, tsr_error *error) {
 static int make_schema(tsx_copying *c, tsr_error *error) {
   tsx_parser p = {.definition = &c->definition};
   tsr_schema *schema = &c->definition.schema;
-  int code = tsx_creatable(c->source, &c->definition, error);
+  TSX_TRY(tsx_creatable(c->source, &c->definition, error));
   c->fields = schema->dimension_count + schema->attribute_count;
   if (schema->version < 12 || schema->version > TSR_FORMAT_WRITE_MAX) schema->version = TSR_FORMAT_WRITE_MAX;
   schema->enumerations = tsx_parser_alloc(&p, (schema->enumeration_count + 1) * sizeof *schema->enumerations);
@@ -653,17 +653,17 @@ static int make_schema(tsx_copying *c, tsr_error *error) {
   c->batch.gathered = tsx_parser_alloc(&p, c->fields * sizeof *c->batch.gathered);
   c->names = tsx_names_make(c->source);
   c->labels = tsx_parser_alloc(&p, (schema->label_count + 1) * sizeof *c->labels);
-  if (c->labels) memset(c->labels, 0, (schema->label_count + 1) * sizeof *c->labels);
-  if (code == TSR_OK &&
-      (!c->labels || !schema->enumerations || !c->batch.columns || !c->batch.given || !c->batch.gathered || !c->names))
-    code = tsx_out_of_memory(error);
-  for (uint32_t i = 0; code == TSR_OK && i < schema->enumeration_count; i++) {
+  if (!c->labels) return tsx_out_of_memory(error);
+  memset(c->labels, 0, (schema->label_count + 1) * sizeof *c->labels);
+  if (!schema->enumerations || !c->batch.columns || !c->batch.given || !c->batch.gathered || !c->names)
+    return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < schema->enumeration_count; i++) {
     const tsr_enumeration *loaded;
-    code = tsr_array_enumeration(c->from.array->core, c->source, c->source->enumerations[i].name, &loaded, error);
-    if (code == TSR_OK) schema->enumerations[i] = *loaded;
+    TSX_TRY(tsr_array_enumeration(c->from.array->core, c->source, c->source->enumerations[i].name, &loaded, error));
+    schema->enumerations[i] = *loaded;
   }
-  for (uint32_t i = 0; code == TSR_OK && i < schema->label_count; i++) code = read_label(c, i, error);
-  return code;
+  for (uint32_t i = 0; i < schema->label_count; i++) TSX_TRY(read_label(c, i, error));
+  return TSR_OK;
 }
 
 static int open_in_database(tsx_copying *c, const char *to, const uint8_t *key, tsr_error *error) {
@@ -687,24 +687,26 @@ static int open_target(tsx_copying *c, const char *to, tsr_error *error) {
 
 int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t count, uint64_t memory_bytes,
                      tsr_error *error) {
-  const tsr_schema *made = NULL;
-  int code = count > 0 ? tsr_array_schema(target, TSR_TIME_NOW, &made, error) : TSR_OK;
-  for (uint32_t i = 0; code == TSR_OK && i < count; i++) {
+  const tsr_schema *made;
+  if (count == 0) return TSR_OK;
+  TSX_TRY(tsr_array_schema(target, TSR_TIME_NOW, &made, error));
+  for (uint32_t i = 0; i < count; i++) {
     tsr_label_index *to;
-    code = tsr_label_open(target, made, i, memory_bytes, &to, error);
-    if (code < 0) return code;
-    code = tsr_label_copy(labels[i], to, error);
+    TSX_TRY(tsr_label_open(target, made, i, memory_bytes, &to, error));
+    const int code = tsr_label_copy(labels[i], to, error);
     tsr_label_close(to);
+    if (code < 0) return code;
   }
-  return code;
+  return TSR_OK;
 }
 
-static int copy_metadata(tsx_copying *c, tsr_error *error) {
-  tsr_metadata *all = NULL;
-  int code = tsr_array_metadata(c->from.array->core, c->from.since, c->from.as_of, &all, error);
-  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
+int tsx_metadata_copy(const tsx_address *from, tsr_array *target, tsr_error *error) {
+  tsr_metadata *all;
+  TSX_TRY(tsr_array_metadata(from->array->core, from->since, from->as_of, &all, error));
+  int code = TSR_OK;
+  for (uint64_t i = 0; code >= 0 && i < all->count; i++)
     if (strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY) != 0)
-      code = tsr_array_set_metadata(c->target, &all->entries[i], error);
+      code = tsr_array_set_metadata(target, &all->entries[i], error);
   tsr_metadata_close(all);
   return code;
 }
@@ -715,16 +717,15 @@ static int copy_call(tsx_copying *c, const char *to, sqlite3_value *options, tsr
   TSX_TRY(tsx_address_array(&c->from, error));
   TSX_TRY(tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error));
   c->source = tsr_snapshot_schema(c->snapshot);
-  int code = make_schema(c, error);
-  if (code == TSR_OK) code = read_options(c, options, error);
-  if (code == TSR_OK) code = open_target(c, to, error);
-  if (code == TSR_OK) code = copy_cells(c, error);
-  if (code == TSR_OK)
-    code = tsx_labels_write(c->target, c->labels, c->source->label_count, c->from.memory_bytes, error);
-  if (code == TSR_OK) code = copy_metadata(c, error);
-  if (code < 0 || !c->creation) return code;
-  if (c->from.array->has_key) code = tsx_key_set(c->connection, to, c->from.array->key, error);
-  return code == TSR_OK ? tsr_creation_publish(c->creation, error) : code;
+  TSX_TRY(make_schema(c, error));
+  TSX_TRY(read_options(c, options, error));
+  TSX_TRY(open_target(c, to, error));
+  TSX_TRY(copy_cells(c, error));
+  TSX_TRY(tsx_labels_write(c->target, c->labels, c->source->label_count, c->from.memory_bytes, error));
+  TSX_TRY(tsx_metadata_copy(&c->from, c->target, error));
+  if (!c->creation) return TSR_OK;
+  if (c->from.array->has_key) TSX_TRY(tsx_key_set(c->connection, to, c->from.array->key, error));
+  return tsr_creation_publish(c->creation, error);
 }
 
 static void close_all(tsx_copying *c, bool abandon) {
@@ -740,16 +741,20 @@ static void close_all(tsx_copying *c, bool abandon) {
   tsx_connection_remove_table(c->connection);
 }
 
+static int copy_arguments(tsx_copying *c, int count, sqlite3_value **values, tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
+  const char *to = (const char *)sqlite3_value_text(values[1]);
+  if (!to) return tsx_out_of_memory(error);
+  TSX_TRY(tsx_address_open_to_write(c->connection, values[0], &c->from, error));
+  return copy_call(c, to, count > 2 ? values[2] : NULL, error);
+}
+
 /* tessera_copy(from, to[, options]): returns the number of cells that were copied. */
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_copying c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  const char *to = (const char *)sqlite3_value_text(values[1]);
-  if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
-  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.from, &error);
-  if (code == TSR_OK) code = copy_call(&c, to, count > 2 ? values[2] : NULL, &error);
+  const int code = copy_arguments(&c, count, values, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   close_all(&c, code < 0);
   tsx_function_end(context, "tessera_copy", code, &error);
@@ -817,37 +822,49 @@ static int sync_to(tsx_address *from, const char *to, const char *path, const ts
   return sync_files(from, path, options, done, error);
 }
 
+static int sync_with_identities(tsx_address *from, const char *to, const char *path, tsr_sync_options *options,
+                                tsr_sync_result *done, tsr_error *error) {
+  char *from_identity = NULL, *to_identity = NULL;
+  int code = sync_identity(from->connection, from->path, &from_identity, error);
+  if (code >= 0) code = sync_identity(from->connection, path, &to_identity, error);
+  options->from_identity = from_identity;
+  options->to_identity = to_identity;
+  if (code >= 0) code = sync_to(from, to, path, options, done, error);
+  sqlite3_free(from_identity);
+  sqlite3_free(to_identity);
+  return code;
+}
+
 static int sync_call(tsx_address *from, const char *to, tsr_sync_options *options, tsr_sync_result *done,
                      tsr_error *error) {
-  char *path = NULL, *identities[2] = {NULL, NULL};
-  int code = tsx_address_path(from->connection, to, &path, error);
-  if (code == TSR_OK) code = sync_identity(from->connection, from->path, &identities[0], error);
-  if (code == TSR_OK) code = sync_identity(from->connection, path, &identities[1], error);
-  options->from_identity = identities[0];
-  options->to_identity = identities[1];
-  if (code == TSR_OK) code = sync_to(from, to, path, options, done, error);
+  char *path;
+  TSX_TRY(tsx_address_path(from->connection, to, &path, error));
+  const int code = sync_with_identities(from, to, path, options, done, error);
   if (code == TSR_NOT_FOUND) tsx_address_hint(from, error);
-  for (int i = 0; i < 2; i++) sqlite3_free(identities[i]);
   sqlite3_free(path);
   return code;
 }
 
+static int sync_arguments(tsx_address *from, tsx_connection *connection, int count, sqlite3_value **values,
+                          tsr_sync_result *done, tsr_error *error) {
+  static const tsx_option_list list = TSX_OPTION_LIST(sync_specs);
+  tsr_sync_options options = {0};
+  TSX_TRY(tsx_arguments_check(count, values, 2, error));
+  const char *to = (const char *)sqlite3_value_text(values[1]);
+  if (!to) return tsx_out_of_memory(error);
+  if (count > 2) TSX_TRY(tsx_options_read(connection->db, values[2], &list, sync_take_option, &options, error));
+  TSX_TRY(tsx_address_open_to_write(connection, values[0], from, error));
+  return sync_call(from, to, &options, done, error);
+}
+
 /* tessera_sync(from, to[, options]): returns {"copied":files,"removed":files,"bytes":bytes}. */
 void tsx_sync_array(sqlite3_context *context, int count, sqlite3_value **values) {
-  static const tsx_option_list list = TSX_OPTION_LIST(sync_specs);
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address from = {0};
-  tsr_sync_options options = {0};
   tsr_sync_result done = {0};
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  const char *to = (const char *)sqlite3_value_text(values[1]);
-  if (code == TSR_OK && !to) code = tsx_out_of_memory(&error);
-  if (code == TSR_OK && count > 2)
-    code = tsx_options_read(connection->db, values[2], &list, sync_take_option, &options, &error);
-  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &from, &error);
-  if (code == TSR_OK) code = sync_call(&from, to, &options, &done, &error);
+  int code = sync_arguments(&from, connection, count, values, &done, &error);
   tsx_address_close(&from);
   char *text = code < 0
                    ? NULL

@@ -142,12 +142,10 @@ static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
 
 /* Drops the tables of the levels of an array in the database. */
 static int drop_tables(const tsx_address *address, uint64_t *count, tsr_error *error) {
-  char *schema = NULL, *name = NULL;
-  int code = tsx_table_name_parse(address->path + 3, &schema, &name, error);
-  if (code == TSR_OK)
-    code =
-        tsx_overview_tables_drop(address->connection, schema ? schema : "main", name,
-                                 address->array && address->array->has_key ? address->array->key : NULL, count, error);
+  char *schema, *name;
+  TSX_TRY(tsx_table_name_parse(address->path + 3, &schema, &name, error));
+  const uint8_t *key = address->array && address->array->has_key ? address->array->key : NULL;
+  const int code = tsx_overview_tables_drop(address->connection, schema ? schema : "main", name, key, count, error);
   sqlite3_free(schema);
   sqlite3_free(name);
   return code;
@@ -182,14 +180,13 @@ int tsx_overviews_drop(tsx_address *address, uint64_t *count, tsr_error *error) 
 
 /* Returns 1 if the levels are out of date, 0 if not. */
 static int overviews_stale(tsx_address *address, const overviews_state *state, tsr_error *error) {
-  tsr_snapshot *snapshot = NULL;
+  tsr_snapshot *snapshot;
   uint64_t first, last;
-  int code = tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error);
-  if (code == TSR_OK)
-    code = !tsr_snapshot_written(snapshot, &first, &last) || last != state->time ||
-           strcmp(tsr_snapshot_schema(snapshot)->name, state->schema) != 0;
+  TSX_TRY(tsr_snapshot_open(address->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &snapshot, error));
+  const bool stale = !tsr_snapshot_written(snapshot, &first, &last) || last != state->time ||
+                     strcmp(tsr_snapshot_schema(snapshot)->name, state->schema) != 0;
   tsr_snapshot_close(snapshot);
-  return code;
+  return stale;
 }
 
 typedef struct overviews_report { /* forwards the findings about a level */
@@ -216,14 +213,16 @@ static int overviews_pass_on(void *argument, const tsr_finding *finding) {
 
 /* Checks one level. */
 static int check_level(const tsx_address *address, overviews_report *r, tsr_error *error) {
+  tsr_environment *environment = address->connection->environment;
   const tsr_check_options options = {.key = address->has_key ? address->key : NULL,
                                      .memory_bytes = address->memory_bytes};
-  char *path = tsx_level_path(address->path, r->level);
   tsr_object_kind kind = TSR_OBJECT_NONE;
-  int code = path ? tsr_object_find(address->connection->environment, path, &kind, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK && kind == TSR_OBJECT_ARRAY)
-    code = tsr_array_check(address->connection->environment, path, &options, overviews_pass_on, r, error);
-  else if (code == TSR_OK || code == TSR_NOT_FOUND)
+  char *path = tsx_level_path(address->path, r->level);
+  if (!path) return tsx_out_of_memory(error);
+  int code = tsr_object_find(environment, path, &kind, error);
+  if (code >= 0 && kind == TSR_OBJECT_ARRAY)
+    code = tsr_array_check(environment, path, &options, overviews_pass_on, r, error);
+  else if (code >= 0 || code == TSR_NOT_FOUND)
     code = overviews_tell(
         r, TSR_SEVERITY_NOTE, "",
         sqlite3_mprintf("level %u of the overviews is missing: tessera_make_overviews(path) makes them again",
@@ -237,16 +236,18 @@ int tsx_overviews_check(tsx_address *address, tsr_check_report report, void *arg
   tsr_error ignored;
   overviews_report r = {.report = report, .argument = argument};
   int code = tsx_address_array(address, &ignored); /* an array that cannot be opened has findings of its own */
-  if (code == TSR_OK) code = overviews_find(address, NULL, NULL, &state, &ignored);
+  if (code >= 0) code = overviews_find(address, NULL, NULL, &state, &ignored);
   sqlite3_free(state.text);
   if (code < 0 || !state.exists) return TSR_OK;
-  code = TSR_OK;
-  if (overviews_stale(address, &state, &ignored) > 0)
+  if (overviews_stale(address, &state, &ignored) > 0) {
     code = overviews_tell(
         &r, TSR_SEVERITY_NOTE, "",
         sqlite3_mprintf("the overviews show an older state: tessera_make_overviews(path) brings them up to date"));
-  for (r.level = 1; r.level <= state.levels && code == TSR_OK; r.level++) code = check_level(address, &r, error);
-  return code;
+    if (code != TSR_OK) return code;
+  }
+  for (r.level = 1; r.level <= state.levels; r.level++)
+    if ((code = check_level(address, &r, error)) != TSR_OK) return code;
+  return TSR_OK;
 }
 
 /* ---- A level for a picture --------------------------------------------------------------------------------------- */
@@ -271,9 +272,9 @@ int tsx_level_open(tsx_address *address, tsr_snapshot *snapshot, char *const *na
   code = tsx_array_open(address->connection, path, address->array->has_key ? address->array->key : NULL,
                         TSX_CACHE_AS_IS, 0, &level->array, error);
   sqlite3_free(path);
-  if (code == TSR_OK)
+  if (code >= 0)
     code = tsr_snapshot_open(level->array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
-  if (code == TSR_OK) return 1;
+  if (code >= 0) return 1;
   tsx_level_close(level);
   return code == TSR_INTERRUPT || code == TSR_NOMEM ? code : 0; /* fall back to the array's own cells */
 }
@@ -329,19 +330,22 @@ static void overviews_level_close(overviews_level *level) {
   tsr_array_close(level->array);
 }
 
+/* Opens the newest state of level k. */
+static int open_level(overviews_call *c, unsigned k, overviews_level *level, tsr_error *error) {
+  TSX_TRY(level_array_open(&c->address, k, &level->array, error));
+  return tsr_snapshot_open(level->array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &level->snapshot, error);
+}
+
 /* Makes level k from the level below, or level 1 from the array. */
 static int make_level(overviews_call *c, unsigned k, tsr_error *error) {
-  tsx_address *address = &c->address;
   overviews_level below = {0};
   uint64_t cells = 0;
-  char *path = tsx_level_path(address->path, k);
-  int code = path ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK && k > 1) code = level_array_open(address, k - 1, &below.array, error);
-  if (code == TSR_OK && k > 1)
-    code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
+  char *path = tsx_level_path(c->address.path, k);
+  if (!path) return tsx_out_of_memory(error);
+  int code = k > 1 ? open_level(c, k - 1, &below, error) : TSR_OK;
   if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
-  if (code == TSR_OK)
-    code = tsx_regrid_make(address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
+  if (code >= 0)
+    code = tsx_regrid_make(&c->address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
                            overviews_method(c->request.method), &cells, error);
   c->cells += cells;
   overviews_level_close(&below);
@@ -351,30 +355,34 @@ static int make_level(overviews_call *c, unsigned k, tsr_error *error) {
 
 static int overviews_build(overviews_call *c, tsr_error *error) {
   uint64_t ignored;
-  int code = tsx_overviews_drop(&c->address, &ignored, error);
-  if (code == TSR_OK) code = overviews_choose(c, error);
-  if (code == TSR_OK && c->state.levels) code = overviews_note(c, 0, error);
+  TSX_TRY(tsx_overviews_drop(&c->address, &ignored, error));
+  TSX_TRY(overviews_choose(c, error));
+  if (c->state.levels) TSX_TRY(overviews_note(c, 0, error));
   overviews_take(c);
-  for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) code = make_level(c, k, error);
+  for (unsigned k = 1; k <= c->state.levels; k++) TSX_TRY(make_level(c, k, error));
+  return TSR_OK;
+}
+
+static int rewrite_blocks(tsr_snapshot *below, const tsr_regrid_request *request, tsr_array *level, uint64_t *cells,
+                          tsr_error *error) {
+  tsr_regrid *regrid;
+  TSX_TRY(tsr_regrid_open(below, request, &regrid, error));
+  const int code = tsr_regrid_write(regrid, level, cells, error);
+  tsr_regrid_close(regrid);
   return code;
 }
 
 /* Rewrites the blocks of level k that intersect a box of the level below. */
 static int update_level(overviews_call *c, unsigned k, const tsr_interval *box, tsr_error *error) {
   overviews_level below = {0}, level = {0};
-  tsr_regrid *regrid = NULL;
   uint64_t cells = 0;
   tsr_regrid_request request = c->request;
   request.box = box;
   if (k > 1) request.fields = NULL, request.skip_fill = false;
   int code = level_array_open(&c->address, k, &level.array, error);
-  if (code == TSR_OK && k > 1) code = level_array_open(&c->address, k - 1, &below.array, error);
-  if (code == TSR_OK && k > 1)
-    code = tsr_snapshot_open(below.array, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &below.snapshot, error);
-  if (code == TSR_OK) code = tsr_regrid_open(k > 1 ? below.snapshot : c->snapshot, &request, &regrid, error);
-  if (code == TSR_OK) code = tsr_regrid_write(regrid, level.array, &cells, error);
+  if (code >= 0 && k > 1) code = open_level(c, k - 1, &below, error);
+  if (code >= 0) code = rewrite_blocks(k > 1 ? below.snapshot : c->snapshot, &request, level.array, &cells, error);
   c->cells += cells;
-  tsr_regrid_close(regrid);
   overviews_level_close(&below);
   overviews_level_close(&level);
   return code;
@@ -399,31 +407,35 @@ static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interva
 /* Makes the additional levels that are due because the array's non-empty domain has grown. */
 static int overviews_extend(overviews_call *c, tsr_error *error) {
   const unsigned had = c->state.levels;
-  int code = overviews_choose(c, error);
+  TSX_TRY(overviews_choose(c, error));
   if (c->state.levels < had) c->state.levels = had;
-  for (unsigned k = had + 1; k <= c->state.levels && code == TSR_OK; k++) code = make_level(c, k, error);
-  return code;
+  for (unsigned k = had + 1; k <= c->state.levels; k++) TSX_TRY(make_level(c, k, error));
+  return TSR_OK;
+}
+
+/* Updates the levels where a fragment was written. `box` has room for a box. */
+static int update_levels(overviews_call *c, const tsr_fragment_info *info, tsr_interval *box, tsr_error *error) {
+  memcpy(box, info->non_empty_domain, c->schema->dimension_count * sizeof *box);
+  for (unsigned k = 1; k <= c->state.levels; k++) {
+    TSX_TRY(update_level(c, k, box, error));
+    overviews_halve(c, k > 1, box);
+  }
+  return TSR_OK;
 }
 
 /* Updates the levels where fragments have been written after `since`, the time that the levels include. */
 static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error) {
-  const uint32_t n = c->schema->dimension_count;
-  tsr_interval *box = sqlite3_malloc64(n * sizeof *box);
+  tsr_interval *box = sqlite3_malloc64(c->schema->dimension_count * sizeof *box);
   if (!box) return tsx_out_of_memory(error);
   int code = overviews_note(c, 0, error);
   overviews_take(c);
-  for (uint64_t i = 0; i < tsr_fragment_count(c->snapshot) && code == TSR_OK; i++) {
+  for (uint64_t i = 0; code >= 0 && i < tsr_fragment_count(c->snapshot); i++) {
     tsr_fragment_info info;
     code = tsr_fragment_describe(c->snapshot, i, &info, error);
-    if (code < 0 || info.end <= since || !info.non_empty_domain) continue;
-    memcpy(box, info.non_empty_domain, n * sizeof *box);
-    for (unsigned k = 1; k <= c->state.levels && code == TSR_OK; k++) {
-      code = update_level(c, k, box, error);
-      overviews_halve(c, k > 1, box);
-    }
+    if (code >= 0 && info.end > since && info.non_empty_domain) code = update_levels(c, &info, box, error);
   }
   sqlite3_free(box);
-  return code == TSR_OK ? overviews_extend(c, error) : code;
+  return code < 0 ? code : overviews_extend(c, error);
 }
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
@@ -533,37 +545,42 @@ static int take_known(overviews_call *c, tsr_error *error) {
   return code;
 }
 
+static int overviews_remove(overviews_call *c, tsr_error *error) {
+  uint64_t dropped;
+  if (c->state.exists) TSX_TRY(tsx_overviews_drop(&c->address, &dropped, error));
+  if (!c->state.text) return TSR_OK;
+  return tsr_array_delete_metadata(c->address.array->core, TSX_OVERVIEWS_KEY, strlen(TSX_OVERVIEWS_KEY), error);
+}
+
 static int overviews_run(overviews_call *c, tsr_error *error) {
-  uint64_t first, last = 0, dropped;
-  if (c->drop) {
-    int code = c->state.exists ? tsx_overviews_drop(&c->address, &dropped, error) : TSR_OK;
-    if (code == TSR_OK && c->state.text)
-      code = tsr_array_delete_metadata(c->address.array->core, TSX_OVERVIEWS_KEY, strlen(TSX_OVERVIEWS_KEY), error);
-    return code;
-  }
+  uint64_t first, last = 0;
+  if (c->drop) return overviews_remove(c, error);
   const bool written = tsr_snapshot_written(c->snapshot, &first, &last);
-  int code;
   if (written && overviews_can_update(c)) {
     if (c->state.time == last) return TSR_OK;
-    code = take_known(c, error);
-    if (code == TSR_OK) code = overviews_update(c, c->state.time, error);
+    TSX_TRY(take_known(c, error));
+    TSX_TRY(overviews_update(c, c->state.time, error));
   } else {
-    code = c->state.exists ? take_known(c, error) : TSR_OK;
-    if (code == TSR_OK) code = overviews_build(c, error);
+    if (c->state.exists) TSX_TRY(take_known(c, error));
+    TSX_TRY(overviews_build(c, error));
   }
-  return code == TSR_OK && c->state.levels ? overviews_note(c, last, error) : code;
+  return c->state.levels ? overviews_note(c, last, error) : TSR_OK;
+}
+
+static int overviews_arguments(overviews_call *c, int count, sqlite3_value **values, tsr_error *error) {
+  TSX_TRY(tsx_arguments_check(count, values, 1, error));
+  TSX_TRY(tsx_address_open_to_write(c->connection, values[0], &c->address, error));
+  if (tsx_store_is(c->address.path)) TSX_TRY(tsx_function_begin_at(&c->address, values[0], error));
+  TSX_TRY(overviews_open(c, error));
+  if (count > 1) TSX_TRY(read_options(c, values[1], error));
+  return overviews_run(c, error);
 }
 
 void tsx_make_overviews(sqlite3_context *context, int count, sqlite3_value **values) {
   overviews_call c = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = tsx_address_open_to_write(c.connection, values[0], &c.address, &error);
-  if (code == TSR_OK && tsx_store_is(c.address.path)) code = tsx_function_begin_at(&c.address, values[0], &error);
-  if (code == TSR_OK) code = overviews_open(&c, &error);
-  if (code == TSR_OK && count > 1) code = read_options(&c, values[1], &error);
-  if (code == TSR_OK) code = overviews_run(&c, &error);
+  const int code = overviews_arguments(&c, count, values, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
   tsr_snapshot_close(c.snapshot);
   if (c.names) tsx_names_free(c.names, c.schema);

@@ -39,9 +39,10 @@ static int read_label(const regrid_making *m, const tsr_schema *source, uint32_t
   tsr_error own = {0};
   int code = tsr_label_open(m->from->array->core, source, number, m->from->memory_bytes, label, &own);
   if (code == TSR_UNSUPPORTED) return 0;
-  if (code == TSR_OK) code = tsr_label_read(*label, m->from->since, m->from->as_of, &own);
-  if (code < 0) *error = own;
-  return code < 0 ? code : 1;
+  if (code >= 0) code = tsr_label_read(*label, m->from->since, m->from->as_of, &own);
+  if (code >= 0) return 1;
+  *error = own;
+  return code;
 }
 
 /* Adds to the new schema the labels of dimensions with factor 1, which keep their coordinates. */
@@ -49,20 +50,18 @@ static int take_labels(regrid_making *m, const tsr_schema *source, const uint64_
   tsx_parser p = {.definition = &m->definition, .error = error};
   tsr_schema *schema = &m->definition.schema;
   const uint64_t room = (uint64_t)source->label_count + 1;
-  int code = TSR_OK;
   schema->labels = tsx_parser_alloc(&p, room * sizeof *schema->labels);
   m->labels = tsx_parser_alloc(&p, room * sizeof *m->labels);
   if (!schema->labels || !m->labels) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < source->label_count; i++) {
     if (factors[source->labels[i].dimension] != 1) continue;
-    code = read_label(m, source, i, &m->labels[schema->label_count], error);
-    if (code < 0) return code;
-    if (code > 0) schema->labels[schema->label_count++] = source->labels[i];
+    const int supported = read_label(m, source, i, &m->labels[schema->label_count], error);
+    if (supported < 0) return supported;
+    if (supported) schema->labels[schema->label_count++] = source->labels[i];
   }
-  code = TSR_OK;
-  for (uint32_t i = 0; i < schema->label_count && code == TSR_OK; i++)
-    code = tsx_creatable_label(tsr_label_schema(m->labels[i]), &m->definition, i, error);
-  return code;
+  for (uint32_t i = 0; i < schema->label_count; i++)
+    TSX_TRY(tsx_creatable_label(tsr_label_schema(m->labels[i]), &m->definition, i, error));
+  return TSR_OK;
 }
 
 static int open_target(regrid_making *m, const char *to, tsr_error *error) {
@@ -91,31 +90,27 @@ int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, t
   return tsr_array_set_metadata(array, &entry, error);
 }
 
-static int copy_metadata(regrid_making *m, tsr_error *error) {
-  tsr_metadata *all = NULL;
-  int code = tsr_array_metadata(m->from->array->core, m->from->since, m->from->as_of, &all, error);
-  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++)
-    if (strcmp(all->entries[i].key, TSX_OVERVIEWS_KEY) != 0)
-      code = tsr_array_set_metadata(m->target, &all->entries[i], error);
-  tsr_metadata_close(all);
-  return code;
+/* Writes the regrid to a new array. The caller releases what is in *m, and abandons the creation if this fails. */
+static int make_array(regrid_making *m, tsr_snapshot *snapshot, const tsr_regrid_request *request, const char *to,
+                      bool describe, const char *key, const char *note, uint64_t *cells, tsr_error *error) {
+  const tsx_address *from = m->from;
+  TSX_TRY(tsr_regrid_open(snapshot, request, &m->regrid, error));
+  TSX_TRY(tsx_creatable(tsr_regrid_schema(m->regrid), &m->definition, error));
+  if (describe) TSX_TRY(take_labels(m, tsr_snapshot_schema(snapshot), request->factors, error));
+  TSX_TRY(open_target(m, to, error));
+  TSX_TRY(tsr_regrid_write(m->regrid, m->target, cells, error));
+  TSX_TRY(tsx_labels_write(m->target, m->labels, m->definition.schema.label_count, from->memory_bytes, error));
+  if (describe) TSX_TRY(tsx_metadata_copy(from, m->target, error));
+  TSX_TRY(tsx_metadata_set_text(m->target, key, note, error));
+  if (!m->creation) return TSR_OK;
+  if (from->array->has_key) TSX_TRY(tsx_key_set(from->connection, to, from->array->key, error));
+  return tsr_creation_publish(m->creation, error);
 }
 
 int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_request *request, const char *to,
                     bool describe, const char *key, const char *note, uint64_t *cells, tsr_error *error) {
   regrid_making m = {.from = from};
-  int code = tsr_regrid_open(snapshot, request, &m.regrid, error);
-  if (code == TSR_OK) code = tsx_creatable(tsr_regrid_schema(m.regrid), &m.definition, error);
-  if (code == TSR_OK && describe) code = take_labels(&m, tsr_snapshot_schema(snapshot), request->factors, error);
-  if (code == TSR_OK) code = open_target(&m, to, error);
-  if (code == TSR_OK) code = tsr_regrid_write(m.regrid, m.target, cells, error);
-  if (code == TSR_OK)
-    code = tsx_labels_write(m.target, m.labels, m.definition.schema.label_count, from->memory_bytes, error);
-  if (code == TSR_OK && describe) code = copy_metadata(&m, error);
-  if (code == TSR_OK) code = tsx_metadata_set_text(m.target, key, note, error);
-  if (code == TSR_OK && m.creation && from->array->has_key)
-    code = tsx_key_set(from->connection, to, from->array->key, error);
-  if (code == TSR_OK && m.creation) code = tsr_creation_publish(m.creation, error);
+  const int code = make_array(&m, snapshot, request, to, describe, key, note, cells, error);
   tsr_array_close(m.target);
   if (code < 0 && m.creation) (void)tsr_creation_abandon(m.creation, NULL);
   tsr_creation_close(m.creation);
@@ -256,18 +251,17 @@ static char *regrid_note(regrid_call *c, const char *method) {
 }
 
 static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, uint64_t *cells, tsr_error *error) {
-  sqlite3 *db = c->connection->db;
+  TSX_TRY(tsx_arguments_check(count, values, 4, error));
   const char *to = (const char *)sqlite3_value_text(values[1]), *method = (const char *)sqlite3_value_text(values[3]);
   if (!to || !method) return tsx_out_of_memory(error);
-  int code = tsx_address_open_to_write(c->connection, values[0], &c->from, error);
-  if (code == TSR_OK) code = open_source(c, error);
-  if (code == TSR_OK) code = tsx_options_each(db, values[2], "the factors", read_factor, c, error);
-  if (code == TSR_OK) code = tsx_regrid_method_parse(method, &c->request.method, error);
-  if (code == TSR_OK && count > 4) code = read_options(c, values[4], error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_address_open_to_write(c->connection, values[0], &c->from, error));
+  TSX_TRY(open_source(c, error));
+  TSX_TRY(tsx_options_each(c->connection->db, values[2], "the factors", read_factor, c, error));
+  TSX_TRY(tsx_regrid_method_parse(method, &c->request.method, error));
+  if (count > 4) TSX_TRY(read_options(c, values[4], error));
   char *note = regrid_note(c, method);
-  code = note ? tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error)
-              : tsx_out_of_memory(error);
+  if (!note) return tsx_out_of_memory(error);
+  const int code = tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error);
   sqlite3_free(note);
   return code;
 }
@@ -277,8 +271,7 @@ void tsx_regrid(sqlite3_context *context, int count, sqlite3_value **values) {
   tsr_error error = {0};
   uint64_t cells = 0;
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
-  int code = tsx_arguments_check(count, values, 4, &error);
-  if (code == TSR_OK) code = regrid_call_make(&c, values, count, &cells, &error);
+  const int code = regrid_call_make(&c, values, count, &cells, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
   tsr_snapshot_close(c.snapshot);
   if (c.names) tsx_names_free(c.names, c.schema);

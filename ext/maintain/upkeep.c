@@ -50,18 +50,19 @@ static int parse_what(const char *text, const char *shown, tsr_maintenance *what
 /* ---- Options ----------------------------------------------------------------------------------------------------- */
 
 /* Reads the arguments (path[, what[, options]]). The options may stand in the place of `what`, and `what` in the
- * options. Returns the options, or NULL. */
-static sqlite3_value *find_options(maintenance_call *m, int count, sqlite3_value **values, int *code,
-                                   tsr_error *error) {
-  if (count < 2 || *code < 0) return NULL;
-  const int type = sqlite3_value_type(values[1]);
-  const char *text = type == SQLITE_NULL ? NULL : (const char *)sqlite3_value_text(values[1]);
-  if (type == SQLITE_TEXT && count == 2 && text && text[strspn(text, " \t\r\n")] == '{') return values[1];
-  if (type != SQLITE_NULL) {
-    *code = parse_what(type == SQLITE_TEXT ? text : NULL, text, &m->what, error);
-    m->has_what = true;
+ * options. *options: the options, or NULL. */
+static int find_options(maintenance_call *m, int count, sqlite3_value **values, sqlite3_value **options,
+                        tsr_error *error) {
+  *options = count > 2 ? values[2] : NULL;
+  if (count < 2 || sqlite3_value_type(values[1]) == SQLITE_NULL) return TSR_OK;
+  const bool is_text = sqlite3_value_type(values[1]) == SQLITE_TEXT;
+  const char *text = (const char *)sqlite3_value_text(values[1]);
+  if (is_text && count == 2 && text && text[strspn(text, " \t\r\n")] == '{') {
+    *options = values[1];
+    return TSR_OK;
   }
-  return count > 2 ? values[2] : NULL;
+  m->has_what = true;
+  return parse_what(is_text ? text : NULL, text, &m->what, error);
 }
 
 static int read_what(maintenance_call *m, const char *text, tsr_error *error) {
@@ -84,13 +85,10 @@ static int read_fragment(void *argument, const tsx_json_option *o, tsr_error *er
 }
 
 static int read_names(maintenance_call *m, const tsx_json_option *o, tsr_error *error) {
-  int code = TSR_OK;
   if (!strcmp(o->type, "array"))
-    code = tsx_elements_each(m->connection->db, o->value, "'fragments'", read_fragment, m, error);
+    TSX_TRY(tsx_elements_each(m->connection->db, o->value, "'fragments'", read_fragment, m, error));
   m->options.fragments = m->names;
-  if (code == TSR_OK && !m->options.fragment_count)
-    return tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
-  return code;
+  return m->options.fragment_count ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "'fragments': expected a list of names");
 }
 
 static uint64_t megabytes(double number) {
@@ -160,11 +158,11 @@ static int vacuum_read_options(maintenance_call *m, sqlite3_value *json, tsr_err
 
 /* Opens the array or group. Fails if the open transaction has rows for an array at this path. */
 static int open_target(maintenance_call *m, sqlite3_value *path, tsr_error *error) {
-  int code = tsx_target_open(m->connection, path, &m->target, error);
+  TSX_TRY(tsx_target_open(m->connection, path, &m->target, error));
   const tsx_address *address = &m->target.address;
-  if (code == TSR_OK && !m->target.group && tsx_transaction_open_on(m->connection, address->path))
-    code = tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
-  return code;
+  if (!m->target.group && tsx_transaction_open_on(m->connection, address->path))
+    return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);
+  return TSR_OK;
 }
 
 static void maintain_finish(sqlite3_context *context, const char *function, maintenance_call *m, int code,
@@ -176,44 +174,54 @@ static void maintain_finish(sqlite3_context *context, const char *function, main
   tsx_function_end(context, function, code, error);
 }
 
-static bool is_group_only(const maintenance_call *m) { return m->target.group && !(m->what & TSR_MAINTAIN_METADATA); }
-
-static int refuse_group(const maintenance_call *m, tsr_error *error) {
+/* Of a group, only metadata is consolidated and vacuumed. */
+static int check_what(const maintenance_call *m, tsr_error *error) {
+  if (!m->target.group || m->what & TSR_MAINTAIN_METADATA) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "%s is a group: only its metadata ('array_meta') is kept in order",
                   m->target.address.path);
 }
 
+static int consolidate_call(maintenance_call *m, int count, sqlite3_value **values, uint64_t *merged,
+                            tsr_error *error) {
+  sqlite3_value *json;
+  TSX_TRY(open_target(m, values[0], error));
+  m->what = m->target.group ? TSR_MAINTAIN_METADATA : TSR_MAINTAIN_FRAGMENTS;
+  m->options.memory_bytes = m->target.address.memory_bytes;
+  TSX_TRY(find_options(m, count, values, &json, error));
+  if (json) TSX_TRY(read_options(m, json, error));
+  if (m->nothing) { /* an empty range of times */
+    m->options.as_of = 1;
+    m->options.since = UINT64_MAX;
+  }
+  TSX_TRY(check_what(m, error));
+  return m->target.group ? tsr_group_consolidate(m->target.group, &m->options, merged, error)
+                         : tsr_array_consolidate(m->target.address.array->core, m->what, &m->options, merged, error);
+}
+
 void tsx_consolidate(sqlite3_context *context, int count, sqlite3_value **values) {
-  maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_FRAGMENTS};
+  maintenance_call m = {.connection = sqlite3_user_data(context)};
   tsr_error error = {0};
   uint64_t merged = 0;
-  int code = open_target(&m, values[0], &error);
-  if (code == TSR_OK && m.target.group) m.what = TSR_MAINTAIN_METADATA;
-  m.options.memory_bytes = m.target.address.memory_bytes;
-  sqlite3_value *json = find_options(&m, count, values, &code, &error);
-  if (code == TSR_OK && json) code = read_options(&m, json, &error);
-  if (m.nothing) { /* an empty range of times */
-    m.options.as_of = 1;
-    m.options.since = UINT64_MAX;
-  }
-  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && m.target.group) code = tsr_group_consolidate(m.target.group, &m.options, &merged, &error);
-  else if (code == TSR_OK)
-    code = tsr_array_consolidate(m.target.address.array->core, m.what, &m.options, &merged, &error);
+  const int code = consolidate_call(&m, count, values, &merged, &error);
   maintain_finish(context, "tessera_consolidate", &m, code, merged, &error);
+}
+
+static int vacuum_call(maintenance_call *m, int count, sqlite3_value **values, uint64_t *removed, tsr_error *error) {
+  sqlite3_value *json;
+  TSX_TRY(open_target(m, values[0], error));
+  TSX_TRY(find_options(m, count, values, &json, error));
+  if (json) TSX_TRY(vacuum_read_options(m, json, error));
+  TSX_TRY(check_what(m, error));
+  const tsr_vacuum_options options = {.grace = m->grace};
+  return m->target.group ? tsr_group_vacuum(m->target.group, &options, removed, error)
+                         : tsr_array_vacuum(m->target.address.array->core, m->what, &options, removed, error);
 }
 
 void tsx_vacuum(sqlite3_context *context, int count, sqlite3_value **values) {
   maintenance_call m = {.connection = sqlite3_user_data(context), .what = TSR_MAINTAIN_ALL};
   tsr_error error = {0};
   uint64_t removed = 0;
-  int code = open_target(&m, values[0], &error);
-  sqlite3_value *json = find_options(&m, count, values, &code, &error);
-  if (code == TSR_OK && json) code = vacuum_read_options(&m, json, &error);
-  const tsr_vacuum_options options = {.grace = m.grace};
-  if (code == TSR_OK && is_group_only(&m)) code = refuse_group(&m, &error);
-  if (code == TSR_OK && m.target.group) code = tsr_group_vacuum(m.target.group, &options, &removed, &error);
-  else if (code == TSR_OK) code = tsr_array_vacuum(m.target.address.array->core, m.what, &options, &removed, &error);
+  const int code = vacuum_call(&m, count, values, &removed, &error);
   maintain_finish(context, "tessera_vacuum", &m, code, removed, &error);
 }
 
@@ -256,17 +264,21 @@ static int upkeep_read_options(sqlite3 *db, sqlite3_value *json, tsr_upkeep_opti
   return tsx_options_read(db, json, &list, upkeep_take_option, options, error);
 }
 
+static int upkeep_call(maintenance_call *m, int count, sqlite3_value **values, tsr_upkeep *done, tsr_error *error) {
+  tsr_upkeep_options options = {.vacuum = TSR_UPKEEP_VACUUM_HARMLESS, .grace = GRACE_S * 1000};
+  TSX_TRY(open_target(m, values[0], error));
+  options.memory_bytes = m->target.address.memory_bytes;
+  if (count > 1) TSX_TRY(upkeep_read_options(m->connection->db, values[1], &options, error));
+  if (m->target.group)
+    return tsx_fail(error, TSR_ERROR, "%s is a group: name one of its arrays", m->target.address.path);
+  return tsr_array_upkeep(m->target.address.array->core, &options, done, error);
+}
+
 void tsx_upkeep(sqlite3_context *context, int count, sqlite3_value **values) {
   maintenance_call m = {.connection = sqlite3_user_data(context)};
-  tsr_upkeep_options options = {.vacuum = TSR_UPKEEP_VACUUM_HARMLESS, .grace = GRACE_S * 1000};
   tsr_upkeep done = {0};
   tsr_error error = {0};
-  int code = open_target(&m, values[0], &error);
-  options.memory_bytes = m.target.address.memory_bytes;
-  if (code == TSR_OK && count > 1) code = upkeep_read_options(m.connection->db, values[1], &options, &error);
-  if (code == TSR_OK && m.target.group)
-    code = tsx_fail(&error, TSR_ERROR, "%s is a group: name one of its arrays", m.target.address.path);
-  if (code == TSR_OK) code = tsr_array_upkeep(m.target.address.array->core, &options, &done, &error);
+  int code = upkeep_call(&m, count, values, &done, &error);
   char *text =
       code < 0 ? NULL
                : sqlite3_mprintf("{\"merged\":%llu,\"removed\":%llu,\"left\":%llu}", (unsigned long long)done.merged,
@@ -277,19 +289,24 @@ void tsx_upkeep(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_function_end(context, "tessera_upkeep", code, &error);
 }
 
+/* Returns 1 if the lease was taken or extended, as tsr_lease does. */
+static int lease_call(tsx_address *address, tsx_connection *connection, sqlite3_value **values, tsr_error *error) {
+  const sqlite3_int64 seconds = sqlite3_value_int64(values[1]);
+  if (!tsx_whole_number(values[1])) return tsx_fail(error, TSR_MISMATCH, "seconds: expected an integer");
+  if (seconds < 0 || seconds > TSR_LEASE_MAX)
+    return tsx_fail(error, TSR_RANGE, "seconds: expected an integer from 0 to %d", TSR_LEASE_MAX);
+  TSX_TRY(tsx_address_open_to_write(connection, values[0], address, error));
+  TSX_TRY(tsx_function_begin_at(address, values[0], error));
+  return tsr_lease(connection->environment, address->path, (uint64_t)seconds, error);
+}
+
 /* tessera_lease(path, seconds) */
 void tsx_lease(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsx_address address = {0};
   tsr_error error = {0};
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  const sqlite3_int64 seconds = sqlite3_value_int64(values[1]);
-  int code = tsx_whole_number(values[1]) ? TSR_OK : tsx_fail(&error, TSR_MISMATCH, "seconds: expected an integer");
-  if (code == TSR_OK && (seconds < 0 || seconds > TSR_LEASE_MAX))
-    code = tsx_fail(&error, TSR_RANGE, "seconds: expected an integer from 0 to %d", TSR_LEASE_MAX);
-  if (code == TSR_OK) code = tsx_address_open_to_write(connection, values[0], &address, &error);
-  if (code == TSR_OK) code = tsx_function_begin_at(&address, values[0], &error);
-  if (code == TSR_OK) code = tsr_lease(connection->environment, address.path, (uint64_t)seconds, &error);
+  const int code = lease_call(&address, connection, values, &error);
   if (code >= 0) sqlite3_result_int(context, code);
   else tsx_address_hint(&address, &error);
   tsx_address_close(&address);

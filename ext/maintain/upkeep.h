@@ -88,6 +88,10 @@ typedef struct tsx_copying { /* the state of a tessera_copy */
 int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t count, uint64_t memory_bytes,
                      tsr_error *error);
 
+/* Copies the metadata of from->array, as of the address's times, to a new array, except the key that describes
+ * overviews, which the new array has not. */
+int tsx_metadata_copy(const tsx_address *from, tsr_array *target, tsr_error *error);
+
 void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values); /* tessera_copy(from, to[, options]) */
 
 void tsx_sync_array(sqlite3_context *context, int count,

@@ -88,19 +88,24 @@ static double number_of(tsr_datatype datatype, const uint8_t *bytes) {
   return (double)((int64_t)(bits << unused) >> unused);
 }
 
+/* Converts the text of a value of the attribute to a number. */
+static int text_number(sqlite3_value *text, const tsr_field *field, double *number, tsr_error *error) {
+  uint8_t *bytes;
+  uint64_t size;
+  TSX_TRY(tsx_bytes_convert(text, field->datatype, &bytes, &size, error));
+  const bool fits = size == tsr_datatype_size(field->datatype);
+  if (fits) *number = number_of(field->datatype, bytes);
+  sqlite3_free(bytes);
+  return fits ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "expected one value");
+}
+
 /* Reads 'min' or 'max', a bound of the colour range: a number, or the text of a value of the attribute. */
 static int read_end(const picture *p, const tsx_json_option *o, double *end, bool *given, tsr_error *error) {
   const tsr_field *field = field_of(p);
   double number = sqlite3_value_double(o->value);
   if (!strcmp(o->type, "text")) {
-    uint8_t *bytes = NULL;
-    uint64_t size;
     tsr_error why = {0};
-    int code = tsx_bytes_convert(o->value, field->datatype, &bytes, &size, &why);
-    if (code == TSR_OK && size != tsr_datatype_size(field->datatype))
-      code = tsx_fail(&why, TSR_MISMATCH, "expected one value");
-    if (code == TSR_OK) number = number_of(field->datatype, bytes);
-    sqlite3_free(bytes);
+    const int code = text_number(o->value, field, &number, &why);
     if (code < 0) return tsx_fail(error, code, "'%s': %s", o->key, why.message);
   } else if (strcmp(o->type, "integer") != 0 && strcmp(o->type, "real") != 0) {
     return tsx_fail(error, TSR_MISMATCH, "'%s': expected a number%s", o->key,
@@ -152,10 +157,10 @@ static int read_options(picture *p, sqlite3_value *json, tsr_error *error) {
                                           [PICTURE_OPTION_nodata] = {"nodata", TSX_TAKES_TEXT, 0, 0, NULL}};
   tsx_option_list list = TSX_OPTION_LIST(specs);
   if (p->is_text) list.without = UINT64_C(1) << PICTURE_OPTION_colormap | UINT64_C(1) << PICTURE_OPTION_nodata;
-  int code = tsx_options_read(p->connection->db, json, &list, take_option, p, error);
-  if (code == TSR_OK && p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
-    code = tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
-  return code;
+  TSX_TRY(tsx_options_read(p->connection->db, json, &list, take_option, p, error));
+  if (p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
+    return tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
+  return TSR_OK;
 }
 
 /* ---- The attribute and the two dimensions ------------------------------------------------------------------------ */
@@ -218,52 +223,46 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
                         sqlite3_value *options, tsr_error *error) {
   tsx_address *address = &p->address;
   bool empty = false;
-  int code = tsx_address_open(p->connection, path, NULL, NULL, NULL, address, error);
-  if (code == TSR_OK) code = tsx_address_array(address, error);
-  if (code == TSR_OK) code = tsr_array_schema(address->array->core, address->as_of, &p->schema, error);
-  if (code == TSR_OK && !(p->names = tsx_names_make(p->schema))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK)
-    code = tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error);
-  if (code == TSR_OK) code = check_field(p, error);
-  if (code == TSR_OK) code = read_options(p, options, error);
-  if (code == TSR_OK) {
-    const tsx_label_source labels = tsx_address_labels(address);
-    code = tsx_slice_parse(p->connection->db, slice, p->schema, &labels, address->uint64_signed, &p->slice, error);
-  }
-  if (code == TSR_OK)
-    code = tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
-                              &p->snapshot, error);
-  if (code == TSR_OK) code = tsx_slice_complete(p->snapshot->core, &p->slice, &empty, error);
-  if (code == TSR_OK && empty)
-    code = tsx_fail(error, TSR_ERROR,
+  TSX_TRY(tsx_address_open(p->connection, path, NULL, NULL, NULL, address, error));
+  TSX_TRY(tsx_address_array(address, error));
+  TSX_TRY(tsr_array_schema(address->array->core, address->as_of, &p->schema, error));
+  if (!(p->names = tsx_names_make(p->schema))) return tsx_out_of_memory(error);
+  TSX_TRY(tsx_attribute_find(p->schema, address->given, (const char *)sqlite3_value_text(name), &p->field, error));
+  TSX_TRY(check_field(p, error));
+  TSX_TRY(read_options(p, options, error));
+  const tsx_label_source labels = tsx_address_labels(address);
+  TSX_TRY(tsx_slice_parse(p->connection->db, slice, p->schema, &labels, address->uint64_signed, &p->slice, error));
+  TSX_TRY(tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
+                             &p->snapshot, error));
+  TSX_TRY(tsx_slice_complete(p->snapshot->core, &p->slice, &empty, error));
+  if (empty)
+    return tsx_fail(error, TSR_ERROR,
                     "array %s has no cells there, and the slice does not give both ends of all dimensions",
                     address->given);
-  return code == TSR_OK ? choose_axes(p, error) : code;
+  return choose_axes(p, error);
 }
 
 /* Opens the picture of a query: (query[, column][, options]). */
 static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(p->connection->db, SQLITE_LIMIT_LENGTH, -1);
   const char *column = NULL;
-  int code = TSR_OK;
-  for (int i = 1; i < count && code == TSR_OK; i++) {
+  for (int i = 1; i < count; i++) {
     const char *text =
         sqlite3_value_type(values[i]) == SQLITE_TEXT ? (const char *)sqlite3_value_text(values[i]) : NULL;
     if (sqlite3_value_type(values[i]) == SQLITE_NULL) continue;
-    if (!text) code = tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
-    else if (*text == '{' && i + 1 == count) code = read_options(p, values[i], error);
+    if (!text) return tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
+    if (*text == '{' && i + 1 == count) TSX_TRY(read_options(p, values[i], error));
     else if (i == 1 && *text != '{') column = text;
-    else code = tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
+    else return tsx_fail(error, TSR_ERROR, "a query has no slice: write WHERE; its arguments are column and options");
   }
   p->grid->gaps = true; /* pixels without data */
-  if (code == TSR_OK)
-    code = tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error);
-  if (code == TSR_OK && p->grid->axis_count != 2)
-    code = tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u", p->grid->axis_count);
-  if (code == TSR_OK && !p->grid->count) code = tsx_fail(error, TSR_ERROR, "the query has no rows");
+  TSX_TRY(tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error));
+  if (p->grid->axis_count != 2)
+    return tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u", p->grid->axis_count);
+  if (!p->grid->count) return tsx_fail(error, TSR_ERROR, "the query has no rows");
   p->row = 0;
   p->column = 1;
-  return code;
+  return TSR_OK;
 }
 
 static void close_picture(picture *p) {
@@ -493,9 +492,9 @@ static int make_png(picture *p, sqlite3_context *context, tsr_error *error) {
   if (!p->numbers) return tsx_out_of_memory(error);
   tsx_colours_number(&p->colours, p->downsample->means, count, p->numbers);
   for (uint64_t i = 0; i < count; i++) drawn.used[p->numbers[i]] = true;
-  int code = tsx_png_encode(&drawn, max_size, &file, &size, error);
-  if (code == TSR_OK) sqlite3_result_blob64(context, file, size, sqlite3_free);
-  return code;
+  TSX_TRY(tsx_png_encode(&drawn, max_size, &file, &size, error));
+  sqlite3_result_blob64(context, file, size, sqlite3_free);
+  return TSR_OK;
 }
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
@@ -540,16 +539,19 @@ static char shade_of(const picture *p, double value) {
   return shades[step < SHADES ? step : SHADES - 1];
 }
 
-static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
-  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
-  int code = TSR_OK;
-  for (uint64_t y = 0; y < p->options.height && code == TSR_OK; y++) {
+static int draw_rows(picture *p, sqlite3_str *out, tsr_error *error) {
+  for (uint64_t y = 0; y < p->options.height; y++) {
     const double *means = picture_row_at(p, y);
-    if (is_cancelled(p, y, p->options.width + 1)) code = tsx_fail_cancelled(error);
+    if (is_cancelled(p, y, p->options.width + 1)) return tsx_fail_cancelled(error);
     for (uint64_t x = 0; x < p->options.width; x++)
       sqlite3_str_appendchar(out, 1, shade_of(p, means[x * p->downsample->width / p->options.width]));
     sqlite3_str_appendchar(out, 1, '\n');
   }
+  return TSR_OK;
+}
+
+/* The line below the picture: the attribute, the range of its shades, and the coordinates. */
+static void append_legend(picture *p, sqlite3_str *out) {
   sqlite3_str_appendf(out, "%s: ", p->grid ? p->grid->name : p->names[p->field]);
   if (!p->downsample->cells) sqlite3_str_appendall(out, "no data");
   else {
@@ -562,16 +564,33 @@ static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
   append_range(out, p, p->row, p->options.flip);
   sqlite3_str_appendall(out, ", right ");
   append_range(out, p, p->column, false);
+}
+
+static int make_text(picture *p, sqlite3_context *context, tsr_error *error) {
+  sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(context));
+  int code = draw_rows(p, out, error);
+  append_legend(p, out);
   const int failed = sqlite3_str_errcode(out), size = sqlite3_str_length(out);
   char *text = sqlite3_str_finish(out);
-  if (code == TSR_OK && failed != SQLITE_OK)
+  if (code >= 0 && failed != SQLITE_OK)
     code = tsx_fail(error, failed == SQLITE_TOOBIG ? TSR_TOOBIG : TSR_NOMEM, "no memory for the text");
-  if (code == TSR_OK) sqlite3_result_text64(context, text, (sqlite3_uint64)size, sqlite3_free, SQLITE_UTF8);
+  if (code >= 0) sqlite3_result_text64(context, text, (sqlite3_uint64)size, sqlite3_free, SQLITE_UTF8);
   else sqlite3_free(text);
   return code;
 }
 
 /* ---- The calls --------------------------------------------------------------------------------------------------- */
+
+static int draw_call(picture *p, sqlite3_context *context, int count, sqlite3_value **values, tsr_error *error) {
+  if (p->grid) TSX_TRY(open_query(p, count, values, error));
+  else {
+    TSX_TRY(tsx_arguments_check(count, values, 2, error));
+    if (count < 2) return tsx_fail(error, TSR_ERROR, "a path must be followed by an attribute");
+    TSX_TRY(open_picture(p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, error));
+  }
+  TSX_TRY(read_downsample(p, context, error));
+  return p->is_text ? make_text(p, context, error) : make_png(p, context, error);
+}
 
 static void draw(sqlite3_context *context, int count, sqlite3_value **values, const char *name, bool is_text) {
   picture p = {.connection = sqlite3_user_data(context), .is_text = is_text};
@@ -580,13 +599,7 @@ static void draw(sqlite3_context *context, int count, sqlite3_value **values, co
   tsx_connection_add_cursor(p.connection);
   tsx_grid grid = {0};
   if (tsx_is_query(values[0])) p.grid = &grid;
-  int code = p.grid ? TSR_OK : tsx_arguments_check(count, values, 2, &error);
-  if (code == TSR_OK && p.grid) code = open_query(&p, count, values, &error);
-  else if (code == TSR_OK && count < 2) code = tsx_fail(&error, TSR_ERROR, "a path must be followed by an attribute");
-  else if (code == TSR_OK)
-    code = open_picture(&p, values[0], values[1], count > 2 ? values[2] : NULL, count > 3 ? values[3] : NULL, &error);
-  if (code == TSR_OK) code = read_downsample(&p, context, &error);
-  if (code == TSR_OK) code = is_text ? make_text(&p, context, &error) : make_png(&p, context, &error);
+  const int code = draw_call(&p, context, count, values, &error);
   close_picture(&p);
   tsx_connection_remove_cursor(p.connection);
   tsx_function_end(context, name, code, &error);

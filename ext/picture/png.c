@@ -197,9 +197,9 @@ static int add_chunk(png_file *f, const char *type, const void *data, uint64_t s
 /* Compresses all pending input of the stream directly into an IDAT chunk, which is closed when it is full, and at the
  * end of the stream. */
 static int compress_input(png_file *f, bool end, tsr_error *error) {
-  int code = TSR_OK, rc = Z_OK;
-  while (code == TSR_OK && (f->stream.avail_in || (end && rc != Z_STREAM_END))) {
-    if ((code = png_reserve(f, 12 + IDAT_MAX, error)) < 0) return code;
+  int rc = Z_OK;
+  while (f->stream.avail_in || (end && rc != Z_STREAM_END)) {
+    TSX_TRY(png_reserve(f, 12 + IDAT_MAX, error));
     f->stream.next_out = f->bytes + f->size + 8 + (IDAT_MAX - f->stream.avail_out);
     rc = deflate(&f->stream, end ? Z_FINISH : Z_NO_FLUSH);
     if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR) return tsx_fail(error, TSR_ERROR, "zlib: %d", rc);
@@ -207,7 +207,7 @@ static int compress_input(png_file *f, bool end, tsr_error *error) {
     close_chunk(f, "IDAT", IDAT_MAX - f->stream.avail_out);
     f->stream.avail_out = IDAT_MAX;
   }
-  return code;
+  return TSR_OK;
 }
 
 /* How the pixels of a file are stored. */
@@ -327,28 +327,45 @@ static int choose_setting(png_rows *r, const png_setting **setting, tsr_error *e
   return TSR_OK;
 }
 
-static int add_rows(png_file *f, png_rows *r, tsr_error *error) {
-  const png_setting *setting = png_settings;
-  int code = choose_setting(r, &setting, error);
-  if (code == TSR_OK) code = png_deflate_init(&f->stream, setting, error);
-  if (code < 0) return code;
-  f->stream.avail_out = IDAT_MAX;
-  for (uint32_t y = 0; y < r->picture->height && code == TSR_OK; y++) {
-    if ((code = png_row_make(r, y, y == 0, setting, error)) < 0) break;
+static int compress_rows(png_file *f, png_rows *r, const png_setting *setting, tsr_error *error) {
+  for (uint32_t y = 0; y < r->picture->height; y++) {
+    TSX_TRY(png_row_make(r, y, y == 0, setting, error));
     f->stream.next_in = r->filtered;
     f->stream.avail_in = (uInt)r->size;
-    code = compress_input(f, y + 1 == r->picture->height, error);
+    TSX_TRY(compress_input(f, y + 1 == r->picture->height, error));
   }
+  return TSR_OK;
+}
+
+static int add_rows(png_file *f, png_rows *r, tsr_error *error) {
+  const png_setting *setting = png_settings;
+  TSX_TRY(choose_setting(r, &setting, error));
+  TSX_TRY(png_deflate_init(&f->stream, setting, error));
+  f->stream.avail_out = IDAT_MAX;
+  const int code = compress_rows(f, r, setting, error);
   deflateEnd(&f->stream);
   return code;
 }
 
-int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **bytes, uint64_t *size, tsr_error *error) {
+static int add_chunks(png_file *f, png_rows *rows, tsr_error *error) {
   static const uint8_t mark[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  const png_pixels *pixels = rows->pixels;
+  uint8_t header[13] = {[8] = 8, [9] = pixels->type};
+  store32(header, rows->picture->width);
+  store32(header + 4, rows->picture->height);
+  TSX_TRY(png_reserve(f, sizeof mark, error));
+  memcpy(f->bytes, mark, f->size = sizeof mark);
+  TSX_TRY(add_chunk(f, "IHDR", header, sizeof header, error));
+  if (pixels->colours) TSX_TRY(add_chunk(f, "PLTE", pixels->palette, 3 * pixels->colours, error));
+  if (pixels->alphas) TSX_TRY(add_chunk(f, "tRNS", pixels->alpha, pixels->alphas, error));
+  TSX_TRY(add_rows(f, rows, error));
+  return add_chunk(f, "IEND", NULL, 0, error);
+}
+
+int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **bytes, uint64_t *size, tsr_error *error) {
   png_file f = {.limit = limit};
   png_pixels pixels;
   choose_pixels(picture, &pixels);
-  uint8_t header[13] = {[8] = 8, [9] = pixels.type};
   const uint64_t line = 1 + (uint64_t)pixels.size * picture->width;
   png_rows rows = {.picture = picture, .pixels = &pixels, .size = line};
   uint8_t *lines = sqlite3_malloc64(3 * line);
@@ -356,17 +373,7 @@ int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **byt
   rows.above = lines ? lines + line : NULL;
   rows.filtered = lines ? lines + 2 * line : NULL;
   rows.numbers = sqlite3_malloc64(picture->width * sizeof *rows.numbers);
-  store32(header, picture->width);
-  store32(header + 4, picture->height);
-  int code = lines && rows.numbers ? png_reserve(&f, sizeof mark, error) : tsx_out_of_memory(error);
-  if (code == TSR_OK) {
-    memcpy(f.bytes, mark, f.size = sizeof mark);
-    code = add_chunk(&f, "IHDR", header, sizeof header, error);
-  }
-  if (code == TSR_OK && pixels.colours) code = add_chunk(&f, "PLTE", pixels.palette, 3 * pixels.colours, error);
-  if (code == TSR_OK && pixels.alphas) code = add_chunk(&f, "tRNS", pixels.alpha, pixels.alphas, error);
-  if (code == TSR_OK) code = add_rows(&f, &rows, error);
-  if (code == TSR_OK) code = add_chunk(&f, "IEND", NULL, 0, error);
+  const int code = lines && rows.numbers ? add_chunks(&f, &rows, error) : tsx_out_of_memory(error);
   sqlite3_free(lines);
   sqlite3_free(rows.numbers);
   if (code < 0) sqlite3_free(f.bytes);

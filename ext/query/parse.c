@@ -6,7 +6,7 @@
  * better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later passes walk the
  * trees recursively.
  *
- * Sections: the arena, comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
+ * Sections: comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
  * expressions, operators, the clauses of the SELECT. */
 #include <string.h>
 #include <ctype.h>
@@ -15,66 +15,30 @@
 #include "connection/errors.h"
 #include "sql/tokens.h"
 
-/* ---- The arena --------------------------------------------------------------------------------------------------- */
-
-typedef struct tsx_arena_block {
-  struct tsx_arena_block *next;
-  uint64_t room, used;
-  uint64_t bytes[];
-} tsx_arena_block;
-
-void *tsx_arena_take(tsx_arena *arena, uint64_t size) {
-  size = (size + 7) & ~(uint64_t)7;
-  tsx_arena_block *block = arena->blocks;
-  if (!block || block->room - block->used < size) {
-    const uint64_t room = size > 8000 ? size : 8000;
-    block = sqlite3_malloc64(sizeof *block + room);
-    if (!block) return NULL;
-    *block = (tsx_arena_block){.next = arena->blocks, .room = room};
-    arena->blocks = block;
-  }
-  void *memory = (uint8_t *)block->bytes + block->used;
-  block->used += size;
-  return memset(memory, 0, size);
-}
-
-char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size) {
-  char *copy = tsx_arena_take(arena, size + 1);
-  if (copy) memcpy(copy, text, size);
-  return copy;
-}
-
-void tsx_arena_free(tsx_arena *arena) {
-  for (tsx_arena_block *block = arena->blocks, *next; block; block = next) {
-    next = block->next;
-    sqlite3_free(block);
-  }
-  arena->blocks = NULL;
-}
-
-void tsx_select_free(tsx_select *select) {
-  tsx_arena_free(&select->arena);
-  *select = (tsx_select){0};
-}
-
 /* ---- Comparing and quoting trees --------------------------------------------------------------------------------- */
 
 #define WORDS_SHOWN 100 /* bytes of source text in a message */
 
+uint64_t tsx_characters(const char *begin, const char *end) {
+  uint64_t characters = 0;
+  for (const char *p = begin; p < end; p++) characters += ((unsigned char)*p & 0xc0) != 0x80;
+  return characters;
+}
+
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error) {
-  uint64_t characters = 1;
   if (begin < select->text || begin > select->text + strlen(select->text)) /* words of the parser's own (USING) */
     return tsx_fail(error, TSR_ERROR, "%s'%.*s'%s%s", what, (int)(end - begin), begin, *advice ? ": " : "", advice);
-  for (const char *p = select->text; p < begin; p++) characters += ((unsigned char)*p & 0xc0) != 0x80;
   int size = (int)(end - begin);
   const bool cut = end - begin > WORDS_SHOWN;
   if (cut) {
     size = WORDS_SHOWN;
     while (size > 1 && ((unsigned char)begin[size] & 0xc0) == 0x80) size--;
   }
-  return tsx_fail(error, TSR_ERROR, "%s'%.*s%s' (character %llu)%s%s", what, size, begin, cut ? "..." : "",
-                  (unsigned long long)characters, *advice ? ": " : "", advice);
+  tsx_fail(error, TSR_ERROR, "%s'%.*s%s' (character %llu)%s%s", what, size, begin, cut ? "..." : "",
+           (unsigned long long)tsx_characters(select->text, begin) + 1, *advice ? ": " : "", advice);
+  if (error) error->subject = TSX_SUBJECT_WORDS;
+  return TSR_ERROR;
 }
 
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {
@@ -1038,4 +1002,9 @@ int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doub
   if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);
   *doubt = p.doubt;
   return code;
+}
+
+void tsx_select_free(tsx_select *select) {
+  tsx_arena_free(&select->arena);
+  *select = (tsx_select){0};
 }

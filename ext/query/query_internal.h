@@ -24,19 +24,11 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "connection/connection.h"
+#include "sql/arena.h"
 #include "sql/tokens.h"
 #include "table/table.h"
 
-/* ---- parse.c: the arena, expression trees, the clauses of a SELECT ----------------------------------------------- */
-
-typedef struct tsx_arena { /* `= {0}` is empty */
-  struct tsx_arena_block *blocks;
-} tsx_arena;
-
-/* Returns zeroed memory that lives as long as the arena, or NULL if memory is exhausted. */
-void *tsx_arena_take(tsx_arena *arena, uint64_t size);
-char *tsx_arena_copy(tsx_arena *arena, const char *text, uint64_t size); /* a NUL-terminated copy, or NULL */
-void tsx_arena_free(tsx_arena *arena);
+/* ---- parse.c: expression trees, the clauses of a SELECT ---------------------------------------------------------- */
 
 typedef enum tsx_expr_kind {
   TSX_EXPR_LITERAL,
@@ -210,8 +202,13 @@ typedef struct tsx_select {
 
 void tsx_select_free(tsx_select *select);
 
+/* Returns the number of characters of a UTF-8 text between two places. */
+uint64_t tsx_characters(const char *begin, const char *end);
+
+#define TSX_SUBJECT_WORDS UINT32_C(0x776f7264) /* a tsr_error.subject: the message quotes words of the query's text */
+
 /* Sets the error to `what`, the quoted source text from begin to end, its position "(character n)", and ": advice"
- * unless advice is "". Returns TSR_ERROR. */
+ * unless advice is "". Its subject is TSX_SUBJECT_WORDS if the words are the text's own. Returns TSR_ERROR. */
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error);
 

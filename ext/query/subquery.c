@@ -11,10 +11,13 @@
 #include "connection/errors.h"
 #include "values/value.h"
 
+/* Compiles the words between the parentheses, behind as many blanks as there are characters before them, so that errors
+ * count the characters of the whole text. */
 static int subquery_compile(const tsx_query *query, const tsx_expr *node, tsx_query *inner, tsr_error *error) {
-  char *text = sqlite3_mprintf("%.*s", (int)(node->end - node->begin - 2), node->begin + 1); /* without parentheses */
-  const int code =
-      text ? tsx_query_compile(query->connection, query->home, text, inner, error) : tsx_out_of_memory(error);
+  const int before = (int)tsx_characters(query->select.text, node->begin + 1);
+  char *text = sqlite3_mprintf("%*s%.*s", before, "", (int)(node->end - node->begin - 2), node->begin + 1);
+  if (!text) return tsx_out_of_memory(error);
+  const int code = tsx_query_compile(query->connection, query->home, text, inner, error);
   sqlite3_free(text);
   return code;
 }
@@ -39,17 +42,25 @@ static const char *subquery_unfit(const tsx_query *inner) {
   return *tsx_query_declared(inner, s->items[0].tree) ? "a scalar subquery with CAST" : NULL;
 }
 
+/* Checks one subquery. An error that quotes words of the subquery needs no more; others name the subquery. */
+static int subquery_check(const tsx_query *query, const tsx_expr *node, tsx_query *inner, tsr_error *error) {
+  tsr_error why = {0};
+  const int code = subquery_compile(query, node, inner, &why);
+  const char *unfit = code < 0 ? why.message : subquery_unfit(inner);
+  if (!unfit) return tsx_run_check(inner, error);
+  if (code == TSR_NOMEM || code == TSR_INTERRUPT || why.subject == TSX_SUBJECT_WORDS) {
+    *error = why;
+    return code;
+  }
+  return tsx_expr_fail(&query->select, node->begin, node->end, "not evaluated over columns: ", unfit, error);
+}
+
 int tsx_subqueries_check(tsx_query *query, tsr_error *error) {
   tsx_select *s = &query->select;
   for (uint32_t i = 0; i < s->subquery_count; i++) {
     tsx_expr *node = s->subqueries[i];
     tsx_query inner = {0};
-    tsr_error why = {0};
-    int code = subquery_compile(query, node, &inner, &why);
-    const char *unfit = code == TSR_OK ? subquery_unfit(&inner) : why.message;
-    if (!unfit) code = tsx_run_check(&inner, error);
-    else if (code == TSR_NOMEM || code == TSR_INTERRUPT) *error = why;
-    else code = tsx_expr_fail(s, node->begin, node->end, "not evaluated over columns: ", unfit, error);
+    const int code = subquery_check(query, node, &inner, error);
     tsx_query_release(&inner);
     if (code < 0) return code;
     if (!(node->name = tsx_arena_copy(&s->arena, "NULL", 4))) return tsx_out_of_memory(error);

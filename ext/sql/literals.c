@@ -128,9 +128,9 @@ static int parse_integer(tsr_datatype datatype, const char *text, void *value, t
 
 static int parse_datetime(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
   int64_t v;
-  int code = tsr_datetime_parse(datatype, text, strlen(text), &v, error);
-  if (code == TSR_OK) memcpy(value, &v, 8);
-  return code;
+  TSX_TRY(tsr_datetime_parse(datatype, text, strlen(text), &v, error));
+  memcpy(value, &v, 8);
+  return TSR_OK;
 }
 
 int tsx_number_parse(tsr_datatype datatype, const char *text, bool quoted, void *value, tsr_error *error) {

@@ -43,6 +43,12 @@ char *tsx_name_text(const char *name) {
   return text || failed ? text : sqlite3_mprintf("");
 }
 
+void tsx_name_append(sqlite3_str *list, const char *name) {
+  char *text = tsx_name_text(name);
+  sqlite3_str_appendf(list, "%s%s", sqlite3_str_length(list) ? ", " : "", text ? text : "");
+  sqlite3_free(text);
+}
+
 typedef struct name_set { /* a hash set of the names that are taken, compared without regard to case */
   char **names; /* by field */
   uint32_t *slots; /* a field's number + 1; 0: the slot is free */

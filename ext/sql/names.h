@@ -2,6 +2,7 @@
 #ifndef TSX_SQL_NAMES_H
 #define TSX_SQL_NAMES_H
 
+#include "connection/sqlite_api.h"
 #include "tessera.h"
 
 /* ---- Names of fields --------------------------------------------------------------------------------------------- */
@@ -27,6 +28,9 @@ unsigned tsx_utf8_size(const uint8_t *p, uint64_t left);
 /* Converts a stored name to valid UTF-8; a byte that is not part of valid UTF-8 becomes %XX. The caller frees the
  * result with sqlite3_free. Returns NULL if memory is lacking. */
 char *tsx_name_text(const char *name);
+
+/* Appends the text of a stored name to a list of names, after a comma unless it is the first one. */
+void tsx_name_append(sqlite3_str *list, const char *name);
 
 /* ---- Names of tables --------------------------------------------------------------------------------------------- */
 

@@ -337,7 +337,7 @@ static void hint_at_array(tsr_environment *environment, const char *path, tsr_er
 static int creation_prepare(const tsx_table *table, const tsr_schema *schema, const uint8_t *key,
                             tsr_creation **creation, tsr_error *error) {
   const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
-  tsr_create_options options = {.key = key, .owner = file && *file ? file : NULL};
+  tsr_create_options options = {.key = key, .owner_file = file && *file ? file : NULL};
   tsr_environment *environment = table->connection->environment;
   int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
   if (code != TSR_EXISTS) return code;

@@ -31,33 +31,40 @@ static int convert_numbers(bool quoted, tsr_datatype datatype, const char *text,
   return tsx_given_parse(datatype, text, quoted, bytes, error);
 }
 
+/* Writes the bytes of a value, whose text is `source`, to `bytes`, which has room for 4 * source_size + 8. */
+static int convert_source(int type, tsr_datatype datatype, const void *source, uint64_t source_size, uint8_t *bytes,
+                          uint64_t *size, tsr_error *error) {
+  const uint64_t each = tsr_datatype_size(datatype);
+  uint64_t count = 0;
+  *size = source_size;
+  if (type == SQLITE_BLOB) {
+    if (source_size % each)
+      return tsx_fail(error, TSR_MISMATCH, "%llu bytes are not a whole number of %s values",
+                      (unsigned long long)source_size, tsr_datatype_name(datatype));
+    if (source_size) memcpy(bytes, source, source_size);
+    return TSR_OK;
+  }
+  if (tsx_datatype_is_bytes(datatype)) return tsx_text_convert(datatype, source, source_size, bytes, size, error);
+  TSX_TRY(convert_numbers(type == SQLITE_TEXT, datatype, source, bytes, &count, error));
+  *size = count * each;
+  return TSR_OK;
+}
+
 /* tsx_bytes_convert. If `number` is not NULL, the value is a number, and this is its text. */
 static int convert_value(sqlite3_value *value, const char *number, tsr_datatype datatype, uint8_t **bytes,
                          uint64_t *size, tsr_error *error) {
-  int type = sqlite3_value_type(value);
-  uint64_t each = tsr_datatype_size(datatype);
+  const int type = sqlite3_value_type(value);
   const void *source = type == SQLITE_BLOB ? sqlite3_value_blob(value)
                        : number            ? number
                                            : (const void *)sqlite3_value_text(value);
-  uint64_t source_size = number ? strlen(number) : (uint64_t)sqlite3_value_bytes(value), result_size = source_size;
-  int code = TSR_OK;
+  const uint64_t source_size = number ? strlen(number) : (uint64_t)sqlite3_value_bytes(value);
   if (!source && type != SQLITE_BLOB && type != SQLITE_NULL) return tsx_out_of_memory(error);
-  if (!source) source = "";
   *bytes = sqlite3_malloc64(4 * source_size + 8);
-  if (!*bytes) code = tsx_out_of_memory(error);
-  else if (type == SQLITE_BLOB) {
-    if (source_size) memcpy(*bytes, source, source_size);
-    if (source_size % each)
-      code = tsx_fail(error, TSR_MISMATCH, "%llu bytes are not a whole number of %s values",
-                      (unsigned long long)source_size, tsr_datatype_name(datatype));
-  } else if (tsx_datatype_is_bytes(datatype)) {
-    code = tsx_text_convert(datatype, source, source_size, *bytes, &result_size, error);
-  } else {
-    uint64_t count = 0;
-    code = convert_numbers(type == SQLITE_TEXT, datatype, source, *bytes, &count, error);
-    result_size = count * each;
-  }
-  *size = result_size;
+  if (!*bytes) return tsx_out_of_memory(error);
+  const int code = convert_source(type, datatype, source ? source : "", source_size, *bytes, size, error);
+  if (code >= 0) return code;
+  sqlite3_free(*bytes);
+  *bytes = NULL;
   return code;
 }
 
@@ -152,6 +159,20 @@ static int slice_side(tsr_datatype datatype, const char *text, bool quoted) {
   return !place.has_low ? -2 : !place.has_high ? 2 : 0;
 }
 
+/* Sets one end of a dimension to a value that was converted. */
+static int set_number(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value,
+                      const char *json, bool cut, int *side, const uint8_t *bytes, uint64_t size, uint8_t *number,
+                      tsr_error *error) {
+  if (size != field->cell_size) return tsx_fail(error, TSR_MISMATCH, "dimension '%s': expected one value", name);
+  memcpy(number, bytes, size);
+  if (!cut || !field->has_domain)
+    return check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
+  *side = slice_compare(field->datatype, number, field->low) < 0    ? -1
+          : slice_compare(field->datatype, number, field->high) > 0 ? 1
+                                                                    : 0;
+  return TSR_OK;
+}
+
 /* Sets one end of a dimension. `json` is the value's JSON text. With `cut`, an end may be outside of the domain: *side
  * is -1 below it, 1 above it, else 0; -2 and 2 outside of the datatype, too: then *number is not set. */
 static int set_end(const tsr_field *field, tsr_datatype shown, const char *name, sqlite3_value *value, const char *json,
@@ -168,29 +189,18 @@ static int set_end(const tsr_field *field, tsr_datatype shown, const char *name,
   if (quoted) json = NULL;
   int code = convert_value(value, json, shown, &bytes, &size, error);
   if (code == TSR_RANGE && cut && shown == field->datatype && field->has_domain &&
-      (*side = slice_side(shown, quoted ? (const char *)sqlite3_value_text(value) : json, quoted)) != 0) {
-    sqlite3_free(bytes);
+      (*side = slice_side(shown, quoted ? (const char *)sqlite3_value_text(value) : json, quoted)) != 0)
     return TSR_OK;
-  }
   if (code < 0) {
-    tsr_error inner = *error;
-    tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
+    const tsr_error inner = *error;
+    return tsx_fail(error, code, "dimension '%s': %s", name, inner.message);
   }
-  if (code == TSR_OK && !field->cell_size) {
+  if (!field->cell_size) {
     *text = bytes;
     *text_size = size;
     return TSR_OK;
   }
-  if (code == TSR_OK && size != field->cell_size)
-    code = tsx_fail(error, TSR_MISMATCH, "dimension '%s': expected one value", name);
-  if (code == TSR_OK) {
-    memcpy(number, bytes, size);
-    if (cut && field->has_domain)
-      *side = slice_compare(field->datatype, number, field->low) < 0    ? -1
-              : slice_compare(field->datatype, number, field->high) > 0 ? 1
-                                                                        : 0;
-    else code = check_domain(field, shown, number, name, json ? json : (const char *)sqlite3_value_text(value), error);
-  }
+  code = set_number(field, shown, name, value, json, cut, side, bytes, size, number, error);
   sqlite3_free(bytes);
   return code;
 }
@@ -259,22 +269,24 @@ static int set_bounds(sqlite3_stmt *row, const char *json, const tsr_field *fiel
                       tsx_slice_use use, tsx_bound *bound, tsr_interval *box, bool *nothing, tsr_error *error) {
   slice_ends ends;
   int sides[2] = {0, 0};
-  int code = take_ends(row, json, name, use, bound, &ends, error);
-  const bool cut = use == TSX_SLICE && code == TSR_OK && ends.value[0] != ends.value[1];
-  if (code == TSR_OK && bound->low_given)
+  TSX_TRY(take_ends(row, json, name, use, bound, &ends, error));
+  const bool cut = use == TSX_SLICE && ends.value[0] != ends.value[1];
+  int code = TSR_OK;
+  if (bound->low_given)
     code = set_end(field, shown, name, ends.value[0], ends.json[0], cut, &sides[0], box->low, &box->low_text,
                    &box->low_size, error);
-  if (code == TSR_OK && bound->high_given)
+  if (code >= 0 && bound->high_given)
     code = set_end(field, shown, name, ends.value[1], ends.json[1], cut, &sides[1], box->high, &box->high_text,
                    &box->high_size, error);
-  bound->low_text = box->low_text;
+  bound->low_text = box->low_text; /* the bound owns the texts, after a failure too */
   bound->high_text = box->high_text;
-  if (code == TSR_OK && bound->low_given && bound->high_given && slice_is_reversed(field, box, sides))
+  if (code < 0) return code;
+  if (bound->low_given && bound->high_given && slice_is_reversed(field, box, sides))
     return tsx_fail(
         error, TSR_RANGE, "dimension '%s': its low end is above its high end%s", name,
         shown == field->datatype ? "" : " in the array's order, in which negative numbers come after all others");
-  if (code == TSR_OK) slice_cut(field, sides, box, nothing);
-  return code;
+  slice_cut(field, sides, box, nothing);
+  return TSR_OK;
 }
 
 static int find_dimension(const tsr_schema *schema, char *const *names, const char *key, const tsx_bound *bounds,
@@ -365,30 +377,33 @@ static int round_label_bounds(sqlite3_stmt *row, const char *json, const tsr_fie
   return TSR_OK;
 }
 
+/* Turns bounds of a label's values into coordinates of its dimension. *ends holds texts that the caller frees. */
+static int find_label_bounds(sqlite3_stmt *row, const char *json, const tsx_label_source *labels,
+                             tsr_label_index *index, const char *name, uint32_t d, tsr_interval *ends, tsx_slice *slice,
+                             tsr_error *error) {
+  const tsr_field *field = tsr_label_field(index);
+  tsx_bound given = {0};
+  TSX_TRY(tsr_label_set_times(index, labels->since, labels->as_of, error));
+  if (!field->cell_size)
+    TSX_TRY(set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, ends, &slice->nothing, error));
+  else TSX_TRY(round_label_bounds(row, json, field, name, &given, ends, &slice->nothing, error));
+  if (slice->nothing) return TSR_OK;
+  return place_label(index, &given, ends, !field->cell_size, &slice->bounds[d], &slice->box[d], &slice->nothing, error);
+}
+
 /* Takes the bounds of one label; set_bounds does it for a dimension. */
 static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schema *schema,
                             const tsx_label_source *labels, uint32_t label, tsx_slice *slice, tsr_error *error) {
   const uint32_t d = schema->labels[label].dimension;
-  const char *name = schema->labels[label].name;
-  tsr_label_index *index = NULL;
-  tsx_bound given = {0};
+  tsr_label_index *index;
   tsr_interval ends = {0};
   if (slice->bounds[d].given)
     return tsx_fail(error, TSR_ERROR, "dimension '%s' is given twice", schema->fields[d].name);
   slice->bounds[d].given = true;
   slice->nothing |= is_json_nothing(row, TSX_SLICE);
   if (slice->nothing) return TSR_OK;
-  int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
-  if (code == TSR_OK) code = tsr_label_set_times(index, labels->since, labels->as_of, error);
-  if (code == TSR_OK) {
-    const tsr_field *field = tsr_label_field(index);
-    if (!field->cell_size)
-      code = set_bounds(row, json, field, field->datatype, name, TSX_SLICE, &given, &ends, &slice->nothing, error);
-    else code = round_label_bounds(row, json, field, name, &given, &ends, &slice->nothing, error);
-    if (code == TSR_OK && !slice->nothing)
-      code = place_label(index, &given, &ends, !field->cell_size, &slice->bounds[d], &slice->box[d], &slice->nothing,
-                         error);
-  }
+  TSX_TRY(tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error));
+  const int code = find_label_bounds(row, json, labels, index, schema->labels[label].name, d, &ends, slice, error);
   sqlite3_free(ends.low_text);
   if (ends.high_text != ends.low_text) sqlite3_free(ends.high_text);
   tsr_label_close(index);
@@ -397,42 +412,52 @@ static int set_label_bounds(sqlite3_stmt *row, const char *json, const tsr_schem
 
 /* ---- Parsing ----------------------------------------------------------------------------------------------------- */
 
-static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, char *const *names,
-                       const tsx_label_source *labels, tsx_slice_use use, bool uint64_signed, tsx_slice *slice,
-                       tsr_error *error) {
+typedef struct slice_parser {
+  const tsr_schema *schema;
+  char *const *names;
+  const tsx_label_source *labels; /* NULL: labels are no keys */
+  tsx_slice_use use;
+  bool uint64_signed;
+  tsx_slice *slice;
+} slice_parser;
+
+/* Takes the bounds of one key, a dimension or a label. `json` is the text of the key's value. */
+static int parse_key(const slice_parser *p, sqlite3_stmt *row, const char *json, tsr_error *error) {
+  const tsr_schema *schema = p->schema;
+  const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
+  tsx_slice *slice = p->slice;
+  uint32_t d = 0;
+  const uint32_t label = p->labels && key ? find_label_key(schema, p->names, key) : schema->label_count;
+  if (label < schema->label_count) return set_label_bounds(row, json, schema, p->labels, label, slice, error);
+  TSX_TRY(find_dimension(schema, p->names, key, slice->bounds, &d, error));
+  slice->bounds[d].given = true;
+  if (is_json_nothing(row, p->use)) {
+    slice->nothing = true;
+    return TSR_OK;
+  }
+  const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, p->uint64_signed);
+  return set_bounds(row, json, &schema->fields[d], shown, p->names[d], p->use, &slice->bounds[d], &slice->box[d],
+                    &slice->nothing, error);
+}
+
+static int slice_parse(const slice_parser *p, sqlite3 *db, sqlite3_value *json, tsr_error *error) {
   static const char query[] =
       "SELECT key, type, CASE type WHEN 'array' THEN json_array_length(value) END, value, CASE type WHEN 'array' THEN "
       "json_extract(value, '$[0]') END, CASE type WHEN 'array' THEN json_extract(value, '$[1]') END, CASE type WHEN "
       "'array' THEN value -> '$[0]' END, CASE type WHEN 'array' THEN value -> '$[1]' END FROM json_each(?1)";
   sqlite3_stmt *row = NULL;
   tsx_json_walk walk = {0};
-  int code = check_object(json, use, error), step = SQLITE_DONE;
-  if (code < 0) return code;
+  TSX_TRY(check_object(json, p->use, error));
   if (sqlite3_prepare_v2(db, query, -1, &row, NULL) != SQLITE_OK)
     return tsx_fail(error, TSR_ERROR, "SQLite's JSON functions: %s", sqlite3_errmsg(db));
-  if (sqlite3_bind_value(row, 1, json) != SQLITE_OK) code = tsx_out_of_memory(error);
-  while (code == TSR_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
-    if (!walk.text && (step = tsx_json_walk_open(db, json, &walk)) != SQLITE_OK) break;
-    const char *text = tsx_json_walk_next(&walk);
-    const char *key = sqlite3_column_type(row, 0) == SQLITE_TEXT ? (const char *)sqlite3_column_text(row, 0) : NULL;
-    uint32_t d = 0;
-    const uint32_t label = labels && key ? find_label_key(schema, names, key) : schema->label_count;
-    if (label < schema->label_count) {
-      code = set_label_bounds(row, text, schema, labels, label, slice, error);
-      continue;
-    }
-    code = find_dimension(schema, names, key, slice->bounds, &d, error);
-    if (code < 0) break;
-    slice->bounds[d].given = true;
-    slice->nothing |= is_json_nothing(row, use);
-    if (is_json_nothing(row, use)) continue;
-    const tsr_datatype shown = tsx_datatype_shown(schema->fields[d].datatype, uint64_signed);
-    code = set_bounds(row, text, &schema->fields[d], shown, names[d], use, &slice->bounds[d], &slice->box[d],
-                      &slice->nothing, error);
+  int code = sqlite3_bind_value(row, 1, json) == SQLITE_OK ? TSR_OK : tsx_out_of_memory(error), step = SQLITE_OK;
+  while (code >= 0 && step == SQLITE_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
+    step = walk.text ? SQLITE_OK : tsx_json_walk_open(db, json, &walk);
+    if (step == SQLITE_OK) code = parse_key(p, row, tsx_json_walk_next(&walk), error);
   }
-  if (code == TSR_OK && step != SQLITE_DONE)
-    code = tsx_fail(error, tsx_input_code(step), "the %s is not JSON like %s: %s", use_names[use], use_examples[use],
-                    sqlite3_errmsg(db));
+  if (code >= 0 && step != SQLITE_DONE)
+    code = tsx_fail(error, tsx_input_code(step), "the %s is not JSON like %s: %s", use_names[p->use],
+                    use_examples[p->use], sqlite3_errmsg(db));
   sqlite3_finalize(row);
   tsx_json_walk_close(&walk);
   return code;
@@ -440,17 +465,17 @@ static int slice_parse(sqlite3 *db, sqlite3_value *json, const tsr_schema *schem
 
 static int parse_with_labels(sqlite3 *db, sqlite3_value *json, const tsr_schema *schema, const tsx_label_source *labels,
                              tsx_slice_use use, bool uint64_signed, tsx_slice *slice, tsr_error *error) {
+  const uint64_t count = schema->dimension_count;
   memset(slice, 0, sizeof *slice);
   slice->dimension_count = schema->dimension_count;
-  slice->box = sqlite3_malloc64(schema->dimension_count * sizeof *slice->box);
-  slice->bounds = sqlite3_malloc64(schema->dimension_count * sizeof *slice->bounds);
+  slice->box = sqlite3_malloc64(count * sizeof *slice->box);
+  slice->bounds = sqlite3_malloc64(count * sizeof *slice->bounds);
   char **names = tsx_names_make(schema);
-  int code = TSR_OK;
-  if (!slice->box || !slice->bounds || !names) code = tsx_out_of_memory(error);
-  if (slice->bounds) memset(slice->bounds, 0, schema->dimension_count * sizeof *slice->bounds);
-  if (slice->box) memset(slice->box, 0, schema->dimension_count * sizeof *slice->box);
-  if (code == TSR_OK && json && sqlite3_value_type(json) != SQLITE_NULL)
-    code = slice_parse(db, json, schema, names, labels, use, uint64_signed, slice, error);
+  if (slice->bounds) memset(slice->bounds, 0, count * sizeof *slice->bounds);
+  if (slice->box) memset(slice->box, 0, count * sizeof *slice->box);
+  const slice_parser parser = {schema, names, labels, use, uint64_signed, slice};
+  int code = slice->box && slice->bounds && names ? TSR_OK : tsx_out_of_memory(error);
+  if (code >= 0 && json && sqlite3_value_type(json) != SQLITE_NULL) code = slice_parse(&parser, db, json, error);
   tsx_names_free(names, schema);
   if (code < 0) tsx_slice_release(slice);
   return code;

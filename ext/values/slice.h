@@ -12,8 +12,8 @@
 #include "sql/literals.h"
 
 /* Converts an SQL value to the bytes of a datatype: a number, ISO text, a JSON array of either, text for strings; a
- * BLOB is taken as the bytes themselves. *bytes is from sqlite3_malloc or NULL, after a failure too: the caller frees
- * it. TSR_MISMATCH, TSR_RANGE, TSR_NOMEM. */
+ * BLOB is taken as the bytes themselves. *bytes is from sqlite3_malloc, which the caller frees; NULL after a failure.
+ * TSR_MISMATCH, TSR_RANGE, TSR_NOMEM. */
 int tsx_bytes_convert(sqlite3_value *value, tsr_datatype datatype, uint8_t **bytes, uint64_t *size, tsr_error *error);
 
 /* Locates a number or an instant among the values of a datatype, even between two of them (tsx_place). A BLOB is one

@@ -215,6 +215,28 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *format, const char *name) 
   return statement;
 }
 
+sqlite3_stmt *database_prepare(sqlite3 *db, const char *text) {
+  sqlite3_stmt *statement = NULL;
+  const char *tail = NULL;
+  if (sqlite3_prepare_v2(db, text, -1, &statement, &tail) == SQLITE_OK && statement && !*tail) return statement;
+  sqlite3_finalize(statement);
+  return NULL;
+}
+
+void database_text(const uint8_t *data, size_t size, sqlite3 *(*connect)(void),
+                   void (*use)(sqlite3 *db, const char *text)) {
+  if (size == 0 || size > FUZZ_INPUT || memchr(data, 0, size)) return;
+  database_note(data, size);
+  char *text = malloc(size + 1);
+  CHECK(text);
+  memcpy(text, data, size);
+  text[size] = 0;
+  sqlite3 *db = connect();
+  use(db, text);
+  database_close(db);
+  free(text);
+}
+
 void database_put(sqlite3 *db, const char *name, const tree *t) {
   tsr_memory memory;
   tsr__memory_init_root(&memory, NULL, NULL);

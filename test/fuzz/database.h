@@ -42,6 +42,11 @@ void database_give(image *from, bool again);
 /* Runs one statement and reads at most some hundred rows. Returns the result code of the last step. */
 int database_run(sqlite3 *db, sqlite3_stmt *statement);
 int database_sql(sqlite3 *db, const char *sql);
+/* Prepares a text that is one statement without a tail; returns NULL for others. */
+sqlite3_stmt *database_prepare(sqlite3 *db, const char *text);
+/* For targets whose input is a text: calls `use` with it and a connection of its own. An input with a NUL is no text. */
+void database_text(const uint8_t *data, size_t size, sqlite3 *(*connect)(void),
+                   void (*use)(sqlite3 *db, const char *text));
 /* Replaces the array of table `name` by that of a tree, and lets the table connect anew. */
 void database_put(sqlite3 *db, const char *name, const tree *t);
 

@@ -6,7 +6,6 @@
  * which writes only if the text does; or refuse it. The three read the text alike: all of them fail, or none.
  */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/input.h"
@@ -27,14 +26,7 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
   return 0;
 }
 
-/* Prepares a text that is one statement; returns NULL for others. */
-static sqlite3_stmt *prepare(sqlite3 *db, const char *text) {
-  sqlite3_stmt *statement = NULL;
-  const char *tail = NULL;
-  if (sqlite3_prepare_v2(db, text, -1, &statement, &tail) == SQLITE_OK && statement && !*tail) return statement;
-  sqlite3_finalize(statement);
-  return NULL;
-}
+static sqlite3 *open_tables(void) { return database_open(&tables); }
 
 /* Returns true if both statements show the same columns, and both write or neither. */
 static bool are_alike(sqlite3_stmt *a, sqlite3_stmt *b) {
@@ -47,7 +39,7 @@ static bool are_alike(sqlite3_stmt *a, sqlite3_stmt *b) {
 
 /* Calls a function or table with the text. Returns its first value, which the caller frees; NULL if it fails. */
 static char *ask(sqlite3 *db, const char *sql, const char *text) {
-  sqlite3_stmt *statement = prepare(db, sql);
+  sqlite3_stmt *statement = database_prepare(db, sql);
   CHECK(statement && sqlite3_bind_text(statement, 1, text, -1, SQLITE_STATIC) == SQLITE_OK);
   char *found = NULL;
   const int code = sqlite3_step(statement);
@@ -59,7 +51,7 @@ static char *ask(sqlite3 *db, const char *sql, const char *text) {
 
 static void try_text(sqlite3 *db, const char *text) {
   char *rewritten = ask(db, "SELECT tessera_sql(?)", text), *explained = NULL;
-  sqlite3_stmt *plain = prepare(db, text), *statement = rewritten ? prepare(db, rewritten) : NULL;
+  sqlite3_stmt *plain = database_prepare(db, text), *statement = rewritten ? database_prepare(db, rewritten) : NULL;
   if (rewritten) {
     CHECK(statement || sqlite3_complete(rewritten) || !plain);
     if (plain) CHECK(statement && are_alike(plain, statement));
@@ -74,15 +66,6 @@ static void try_text(sqlite3 *db, const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (size == 0 || size > FUZZ_INPUT || memchr(data, 0, size)) return 0;
-  database_note(data, size);
-  char *text = malloc(size + 1);
-  CHECK(text);
-  memcpy(text, data, size);
-  text[size] = 0;
-  sqlite3 *db = database_open(&tables);
-  try_text(db, text);
-  database_close(db);
-  free(text);
+  database_text(data, size, open_tables, try_text);
   return 0;
 }

@@ -6,7 +6,6 @@
  * text may name the function trap(), which aborts.
  */
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/input.h"
@@ -54,20 +53,21 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
   return 0;
 }
 
+static bool is_one_statement(sqlite3 *db, const char *sql) {
+  sqlite3_stmt *statement = database_prepare(db, sql);
+  sqlite3_finalize(statement);
+  return statement != NULL;
+}
+
 /* Returns true if SQLite takes the text as a view, and as one statement. Nothing of it is run. */
 static bool view_is_fine(sqlite3 *db, const char *text) {
-  sqlite3_stmt *statement;
-  const char *tail = NULL;
-  bool fine = sqlite3_prepare_v2(db, text, -1, &statement, &tail) == SQLITE_OK && statement && !*tail;
-  sqlite3_finalize(statement);
-  if (!fine) return false;
+  if (!is_one_statement(db, text)) return false;
   char *sql = sqlite3_mprintf("CREATE TEMP VIEW v AS %s", text);
   CHECK(sql);
-  fine = database_sql(db, sql) == SQLITE_DONE;
+  const bool made = database_sql(db, sql) == SQLITE_DONE;
   sqlite3_free(sql);
-  if (!fine) return false;
-  fine = sqlite3_prepare_v2(db, "SELECT * FROM v", -1, &statement, NULL) == SQLITE_OK;
-  sqlite3_finalize(statement);
+  if (!made) return false;
+  const bool fine = is_one_statement(db, "SELECT * FROM v");
   CHECK(database_sql(db, "DROP VIEW temp.v") == SQLITE_DONE);
   return fine;
 }
@@ -84,19 +84,10 @@ static bool is_kept(const char *text) {
   return !empty;
 }
 
-/* Returns true if the statement is one, whose tail is not the text's. */
-static bool is_one_argument_list(sqlite3 *db, const char *sql) {
-  sqlite3_stmt *statement;
-  const char *tail = NULL;
-  const bool fine = sqlite3_prepare_v2(db, sql, -1, &statement, &tail) == SQLITE_OK && statement && !*tail;
-  sqlite3_finalize(statement);
-  return fine;
-}
-
 static void try_text(sqlite3 *db, const char *text) {
   char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE temp.q USING tessera_query(memory_mb=8, %s\n)", text);
   CHECK(sql);
-  if (is_one_argument_list(db, sql) && database_sql(db, sql) == SQLITE_DONE) {
+  if (is_one_statement(db, sql) && database_sql(db, sql) == SQLITE_DONE) {
     if (is_kept(text)) CHECK(view_is_fine(db, text));
     database_sql(db, "SELECT * FROM temp.q");
     database_sql(db, "EXPLAIN QUERY PLAN SELECT * FROM temp.q WHERE 1 = 2");
@@ -106,15 +97,6 @@ static void try_text(sqlite3 *db, const char *text) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (size == 0 || size > FUZZ_INPUT || memchr(data, 0, size)) return 0;
-  database_note(data, size);
-  char *text = malloc(size + 1);
-  CHECK(text);
-  memcpy(text, data, size);
-  text[size] = 0;
-  sqlite3 *db = open_arrays();
-  try_text(db, text);
-  database_close(db);
-  free(text);
+  database_text(data, size, open_arrays, try_text);
   return 0;
 }
