@@ -4,7 +4,8 @@
  *
  *   - A merged fragment without times of cells (dense arrays, sparse ones below format version 15) shows its cells only
  *     to those who see its whole time range [a, b]. A state within the range needs the sources. Once they are vacuumed,
- *     the states of a <= time < b lack the fragment's cells.
+ *     the states of a <= time < b lack the fragment's cells. A vacuum that was cut off may leave the commit of a source
+ *     whose files are gone: whoever opens the sources passes on the names of those that are missing.
  *   - A merge that purges drops the cells that were deleted by then, at `until`. The states before it lack them. Such a
  *     fragment shows by itself: it spans a listed delete, and its cells have no times of deletion. But the next merge
  *     over it writes such times again, so our own purge also notes its range in the array's metadata (TSR_PURGED_KEY).
@@ -34,7 +35,8 @@ static bool same_merge(const tsr_name *a, const tsr_name *b) {
   return a->start == b->start && a->end == b->end && strncmp(a->uuid, b->uuid, STEM_DIGITS) == 0;
 }
 
-int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+int tsr__sources_kept(tsr_array *array, const tsr_committed *merged, const tsr_map *missing, bool *all,
+                      tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   *all = false;
   for (uint64_t i = 0; i < vacuums->count; i++) {
@@ -48,7 +50,7 @@ int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all
     for (uint64_t n = 0; n < file->names.count; n++) {
       const char *name = file->names.names[n];
       if (tsr__name_ends_in(name, TSR_SUFFIX_WRITE)) continue; /* the merge, as an exchange of duplicates names it */
-      *all = *all && tsr__map_get(&array->log.listing->names, name);
+      *all = *all && tsr__map_get(&array->log.listing->names, name) && !(missing && tsr__map_get(missing, name));
     }
   }
   return TSR_OK;
@@ -58,6 +60,7 @@ typedef struct loss_search {
   tsr_array *array;
   bool dense, any; /* any: what any state lacks */
   uint64_t since, as_of;
+  const tsr_map *missing; /* names of fragments that are committed and gone; or NULL */
   tsr_buffer *losses;
   tsr_error *error;
 } loss_search;
@@ -94,7 +97,7 @@ static int search_fragment(const loss_search *s, const tsr_committed *item) {
   tsr_fragment *fragment;
   if (!is_split(s, name)) return TSR_OK;
   const uint64_t purged = timed ? newest_delete(s->array, name->start, name->end) : 0;
-  if (!timed) TSR_TRY(tsr__sources_listed(s->array, item, &all, s->error));
+  if (!timed) TSR_TRY(tsr__sources_kept(s->array, item, s->missing, &all, s->error));
   if (all || (timed && !purged)) return TSR_OK;
   TSR_TRY(tsr__array_fragment(s->array, item, NULL, 0, &fragment, s->error));
   const tsr_fragment_metadata *m = &fragment->metadata;
@@ -133,10 +136,10 @@ static int search_note(const loss_search *s) {
   return add_loss(s, TSR_LOSS_PURGED, NULL, range[0], range[1]);
 }
 
-int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, tsr_buffer *losses,
-                     tsr_error *error) {
+int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, const tsr_map *missing,
+                     tsr_buffer *losses, tsr_error *error) {
   const bool any = since == TSR_TIME_BEGIN && as_of == TSR_TIME_NOW;
-  const loss_search s = {array, dense, any, since, as_of, losses, error};
+  const loss_search s = {array, dense, any, since, as_of, missing, losses, error};
   const tsr_commit_list *fragments = &array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
     if (fragments->items[i].parsed.start < fragments->items[i].parsed.end)
@@ -182,9 +185,14 @@ static int print_box(const tsr_schema *schema, const tsr_fragment *fragment, tsr
 static int whole_from(tsr_snapshot *snapshot, char text[64], tsr_error *error) {
   tsr_buffer all = {.memory = &snapshot->array->memory};
   uint64_t from = 0;
-  const int rc = tsr__losses_find(snapshot->array, snapshot->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
-  const tsr_loss *losses = (const tsr_loss *)(const void *)all.data;
-  for (uint64_t i = 0; rc >= 0 && i < all.size / sizeof *losses; i++) from = TSR_MAX(from, losses[i].until);
+  const int rc =
+      tsr__losses_find(snapshot->array, snapshot->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, NULL, &all, error);
+  const tsr_buffer *const both[] = {&all,
+                                    &snapshot->losses}; /* the latter include those of a vacuum that was cut off */
+  for (int b = 0; b < 2; b++) {
+    const tsr_loss *losses = (const tsr_loss *)(const void *)both[b]->data;
+    for (uint64_t i = 0; i < both[b]->size / sizeof *losses; i++) from = TSR_MAX(from, losses[i].until);
+  }
   tsr__losses_drop(snapshot->array, &all);
   print_time(from, text);
   return rc;
