@@ -322,6 +322,11 @@ typedef struct tsr_loss { /* something that states of the past lack */
 int tsr__sources_kept(tsr_array *array, const tsr_committed *merged, const tsr_map *missing, bool *all,
                       tsr_error *error);
 
+/* Sets *time to the time of the newest delete that a merge of timed cells has processed and that is within the merged
+ * fragment's time range, or to 0; *purged: whether the merge has dropped what it deleted. Reads metadata only if such a
+ * delete is listed. */
+int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *time, bool *purged, tsr_error *error);
+
 /* Appends to `losses` (tsr_loss) what a state with the cells written from `since` to `as_of`, both inclusive, lacks;
  * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. `missing` as above. Reads the last listing, and metadata of
  * merged fragments only. The caller calls tsr__losses_drop, also after an error. */

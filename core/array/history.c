@@ -209,7 +209,7 @@ static int add_cells(tsr_history *h, tsr_history_entry *entry, const tsr_committ
 
 /* Sets entry->whole: 0 if a state from its first to its last time lacks cells; -1 if nobody can tell, because TileDB
  * has merged over a delete: it may have purged before. */
-static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_committed *item) {
+static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_committed *item, tsr_error *error) {
   const tsr_loss *losses = (const tsr_loss *)(const void *)h->losses.data;
   entry->whole = 1;
   for (uint64_t i = 0; i < h->losses.size / sizeof *losses; i++)
@@ -217,10 +217,10 @@ static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_commi
   const size_t digits = strlen(item->parsed.uuid), ours = strlen(OURS_DIGITS);
   if (entry->kind != TSR_HISTORY_MERGE || entry->whole == 0 || h->schema->dense || digits < ours) return TSR_OK;
   if (strcmp(item->parsed.uuid + digits - ours, OURS_DIGITS) == 0) return TSR_OK;
-  const tsr_commit_list *deletes = &h->array->log.listing->deletes;
-  for (uint64_t i = 0; i < deletes->count; i++)
-    if (deletes->items[i].parsed.start > entry->start && deletes->items[i].parsed.start <= entry->time)
-      entry->whole = -1;
+  uint64_t deleted;
+  bool purged;
+  TSR_TRY(tsr__merged_delete(h->array, item, &deleted, &purged, error));
+  if (deleted > entry->start) entry->whole = -1;
   return TSR_OK;
 }
 
@@ -239,7 +239,7 @@ static int make_entry(tsr_history *h, const history_item *items, uint64_t count,
                 : !entry->condition ? TSR_HISTORY_WRITE
                 : entry->fragments  ? TSR_HISTORY_BOTH
                                     : TSR_HISTORY_DELETE;
-  TSR_TRY(judge(h, entry, first));
+  TSR_TRY(judge(h, entry, first, error));
   h->count++;
   return TSR_OK;
 }

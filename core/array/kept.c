@@ -7,8 +7,10 @@
  *     the states of a <= time < b lack the fragment's cells. A vacuum that was cut off may leave the commit of a source
  *     whose files are gone: whoever opens the sources passes on the names of those that are missing.
  *   - A merge that purges drops the cells that were deleted by then, at `until`. The states before it lack them. Such a
- *     fragment shows by itself: it spans a listed delete, and its cells have no times of deletion. But the next merge
- *     over it writes such times again, so our own purge also notes its range in the array's metadata (TSR_PURGED_KEY).
+ *     fragment shows by itself: it says that it has processed a delete of its time range, and its cells have no times of
+ *     deletion. A delete of that range that it has not processed was committed later, and has taken nothing. But the
+ *     next merge over the fragment writes times of deletion again, so our own purge also notes its range in the array's
+ *     metadata (TSR_PURGED_KEY).
  *
  * A snapshot of the past finds its losses when it is made; a request fails if it meets one of them (read/plan.c). The
  * present lacks nothing, so its snapshots never get here.
@@ -73,13 +75,32 @@ static int add_loss(const loss_search *s, tsr_loss_kind kind, tsr_fragment *frag
   return rc;
 }
 
-/* Returns the time of the newest listed delete in start..end, or 0 if there is none. */
-static uint64_t newest_delete(const tsr_array *array, uint64_t start, uint64_t end) {
+/* Returns true if a delete is listed whose time is in start..end. */
+static bool has_delete(const tsr_array *array, uint64_t start, uint64_t end) {
   const tsr_commit_list *deletes = &array->log.listing->deletes;
   for (uint64_t i = deletes->count; i-- > 0;)
-    if (deletes->items[i].parsed.start >= start && deletes->items[i].parsed.start <= end)
-      return deletes->items[i].parsed.start;
-  return 0;
+    if (deletes->items[i].parsed.start >= start && deletes->items[i].parsed.start <= end) return true;
+  return false;
+}
+
+int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *time, bool *purged, tsr_error *error) {
+  const tsr_name *name = &merged->parsed;
+  tsr_fragment *fragment;
+  *time = 0;
+  *purged = false;
+  if (name->start == name->end || !has_delete(array, name->start, name->end)) return TSR_OK;
+  TSR_TRY(tsr__array_fragment(array, merged, NULL, 0, &fragment, error));
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  const int rc = m->at.processed_conditions ? tsr__fragment_processed(array, fragment, error) : TSR_OK;
+  for (uint32_t i = 0; rc >= 0 && i < m->processed.count; i++) {
+    tsr_name one;
+    const char *slash = strrchr(m->processed.names[i], '/'), *text = slash ? slash + 1 : m->processed.names[i];
+    if (tsr__name_parse(text, strcspn(text, "."), &one) && one.start >= name->start && one.start <= name->end)
+      *time = TSR_MAX(*time, one.start);
+  }
+  *purged = *time && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version);
+  tsr__array_fragment_drop(array, fragment);
+  return rc;
 }
 
 /* Returns true if the state shows some of the merged fragment's times and not all of them. */
@@ -93,18 +114,20 @@ static bool is_split(const loss_search *s, const tsr_name *name) {
 static int search_fragment(const loss_search *s, const tsr_committed *item) {
   const tsr_name *name = &item->parsed;
   const bool timed = !s->dense && layout_has_timed_merges(name->version);
-  bool all = false;
+  bool whole = false, purged = false;
+  uint64_t deleted = 0;
   tsr_fragment *fragment;
   if (!is_split(s, name)) return TSR_OK;
-  const uint64_t purged = timed ? newest_delete(s->array, name->start, name->end) : 0;
-  if (!timed) TSR_TRY(tsr__sources_kept(s->array, item, s->missing, &all, s->error));
-  if (all || (timed && !purged)) return TSR_OK;
+  if (timed) {
+    TSR_TRY(tsr__merged_delete(s->array, item, &deleted, &purged, s->error));
+    whole = !purged || (!s->any && deleted <= s->as_of);
+  } else {
+    TSR_TRY(tsr__sources_kept(s->array, item, s->missing, &whole, s->error));
+  }
+  if (whole) return TSR_OK;
   TSR_TRY(tsr__array_fragment(s->array, item, NULL, 0, &fragment, s->error));
-  const tsr_fragment_metadata *m = &fragment->metadata;
-  if (!timed && !m->empty_domain) return add_loss(s, TSR_LOSS_MERGED, fragment, name->start, name->end);
-  if (timed && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version) &&
-      (s->any || purged > s->as_of))
-    return add_loss(s, TSR_LOSS_PURGED, fragment, name->start, purged);
+  if (timed) return add_loss(s, TSR_LOSS_PURGED, fragment, name->start, deleted);
+  if (!fragment->metadata.empty_domain) return add_loss(s, TSR_LOSS_MERGED, fragment, name->start, name->end);
   tsr__array_fragment_drop(s->array, fragment);
   return TSR_OK;
 }
@@ -126,7 +149,7 @@ static int search_note(const loss_search *s) {
   tsr_metadata *metadata;
   uint64_t range[2];
   if (s->dense || !listing->fragments.count) return TSR_OK;
-  if (!newest_delete(s->array, s->any ? 0 : tsr__add_sat(s->as_of, 1), UINT64_MAX)) return TSR_OK;
+  if (!has_delete(s->array, s->any ? 0 : tsr__add_sat(s->as_of, 1), UINT64_MAX)) return TSR_OK;
   TSR_TRY(tsr__metadata_open(s->array->environment, s->array->store, tsr__array_key(s->array), TSR_TIME_BEGIN,
                              TSR_TIME_NOW, &metadata, s->error));
   const bool noted = tsr__purge_noted(metadata, range);
