@@ -368,7 +368,7 @@ typedef struct kept_search {
 static int compare_kept(void *argument, const char *path, const char *options, tsr_error *error) {
   kept_search *search = argument;
   (void)error;
-  search->found |= !strcmp(path, search->path) && options && !strcmp(options, search->options);
+  search->found |= path && !strcmp(path, search->path) && options && !strcmp(options, search->options);
   return TSR_OK;
 }
 
