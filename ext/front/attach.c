@@ -185,8 +185,10 @@ static int select_attached(tsx_connection *connection, const char *columns, cons
                         sqlite3_str_length(out) ? " UNION ALL " : "", columns, schema, schema, schema, where);
   }
   sqlite3_finalize(names);
+  const int built = sqlite3_str_errcode(out); /* without memory the text would be NULL, too */
   *sql = sqlite3_str_finish(out);
   if (code >= 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
+  if (code >= 0 && built != SQLITE_OK) code = fail_sql(connection, built, error);
   return code < 0 ? code : TSR_OK;
 }
 
@@ -324,8 +326,8 @@ static int refresh(const tsx_attachment *all, attached *old, bool *keeps, uint64
   for (uint32_t k = 0; k < old->count && code == TSR_OK; k++)
     if (!old->tables[k].kept)
       code = drop_table(connection, old->tables[k].schema, old->tables[k].name, old->tables[k].there, error);
-  if (code == TSR_OK) code = make_memory(connection, all->options->schema, error);
   if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
+  if (code == TSR_OK) code = make_memory(connection, all->options->schema, error);
   for (uint32_t i = 0; i < all->count && code == TSR_OK; i++) {
     *count += !all->tables[i].missing;
     if (!keeps[i]) code = make_table(all, &all->tables[i], error);
