@@ -667,6 +667,8 @@ TSR_API int tsr_array_copy_files(tsr_environment *environment, const char *from,
 
 typedef struct tsr_sync_options { /* `= {0}`: the copy has no commits of its own */
   bool merge; /* keep the copy's own commits, so that it becomes the union of both */
+  bool verify; /* also compare the bytes of what both sides have: TSR_CORRUPT if they differ */
+  uint64_t as_of; /* milliseconds since 1970: copy only commits and metadata up to then. 0: all */
   /* Texts by which a later sync knows both places again; NULL: the paths. Borrowed during the call. */
   const char *from_identity, *to_identity;
 } tsr_sync_options;
@@ -682,7 +684,7 @@ typedef struct tsr_sync_result { /* what a sync did, also if it failed */
  * is new travels, new commits of format version 12 or later appear in one step, and a sync that was cut off goes on in
  * the next one. Needs no key. `options` and `result` may be NULL. TSR_NOT_FOUND: there is no array at `from`.
  * TSR_EXISTS: `to` is another array, or something else. TSR_ERROR: `to` has commits of its own, or with `merge` one side
- * has merged over times in which the other has commits of its own; nothing is changed then. */
+ * has merged over times in which the other has commits of its own, or over `as_of`; nothing is changed then. */
 TSR_API int tsr_array_sync(tsr_environment *environment, const char *from, const char *to,
                            const tsr_sync_options *options, tsr_sync_result *result, tsr_error *error);
 

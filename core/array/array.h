@@ -269,8 +269,12 @@ int tsr__fragment_metadata_file(tsr_array *array, tsr_fragment *fragment, tsr_fi
 int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, tsr_part_kind part, tsr_file **file,
                        tsr_error *error);
 
+/* *exists: whether a committed fragment has its metadata file. One that is in the registry may have lost it since. */
+int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists, tsr_error *error);
+
 /* Fails for a missing file of a listed fragment; on entry `error` says what is missing. Lists the array again:
- * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_CORRUPT if it is still listed. */
+ * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_ERROR if a vacuum that was cut off has begun to remove it,
+ * TSR_CORRUPT otherwise. */
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error);
 
 /* Ends the use of all files that were given out, except pinned ones (tsr__fragment_file_hold), and closes the least
@@ -313,14 +317,21 @@ typedef struct tsr_loss { /* something that states of the past lack */
 
 #define TSR_PURGED_KEY "tessera.purged" /* metadata of the array: two UINT64, `from` and `until` of all purges */
 
-/* *all: whether all sources of a merged fragment are still listed. False if it has no vacuum file. */
-int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error);
+/* *all: whether all sources of a merged fragment are still listed, and none is among the `missing`: names of fragments
+ * that are committed and gone, because a vacuum was cut off; or NULL. False if it has no vacuum file. */
+int tsr__sources_kept(tsr_array *array, const tsr_committed *merged, const tsr_map *missing, bool *all,
+                      tsr_error *error);
+
+/* Sets *time to the time of the newest delete that a merge of timed cells has processed and that is within the merged
+ * fragment's time range, or to 0; *purged: whether the merge has dropped what it deleted. Reads metadata only if such a
+ * delete is listed. */
+int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *time, bool *purged, tsr_error *error);
 
 /* Appends to `losses` (tsr_loss) what a state with the cells written from `since` to `as_of`, both inclusive, lacks;
- * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. Reads the last listing, and metadata of merged fragments only. The
- * caller calls tsr__losses_drop, also after an error. */
-int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, tsr_buffer *losses,
-                     tsr_error *error);
+ * from TSR_TIME_BEGIN to TSR_TIME_NOW: what any state lacks. `missing` as above. Reads the last listing, and metadata of
+ * merged fragments only. The caller calls tsr__losses_drop, also after an error. */
+int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, const tsr_map *missing,
+                     tsr_buffer *losses, tsr_error *error);
 void tsr__losses_drop(tsr_array *array, tsr_buffer *losses);
 
 /* Gives the range that purges have noted. Returns false if there is no such note. */

@@ -150,6 +150,12 @@ static int open_file_of(tsr_array *array, const tsr_fragment *fragment, const ch
   return rc;
 }
 
+int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists, tsr_error *error) {
+  const char *parent = item->old_layout ? "" : TSR_DIR_FRAGMENTS;
+  return tsr__store_find(array->store, tsr__path_of(parent, item->name, "/" TSR_FILE_FRAGMENT_METADATA).text, exists,
+                         error);
+}
+
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;
@@ -157,6 +163,17 @@ int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, t
   if (!tsr__map_get(&array->log.listing->names, fragment->name))
     return tsr__fail(error, TSR_ABORT, "array %s: fragment %s was vacuumed during this statement", array->path,
                      fragment->name);
+  tsr_map covered = {.memory = &array->memory};
+  int rc = tsr__log_covered(&array->log, array->log.listing, &covered, error);
+  const char *merged = rc >= 0 ? tsr__map_get(&covered, fragment->name) : NULL;
+  tsr__map_release(&covered);
+  if (rc < 0) return rc;
+  if (merged)
+    return tsr__fail(
+        error, TSR_ERROR,
+        "array %s: the states that need fragment %s are lost: it was merged into %s, and a vacuum that was "
+        "cut off has begun to remove it: %s",
+        array->path, fragment->name, merged, before.message);
   return tsr__fail(error, TSR_CORRUPT, "array %s: fragment %s is committed, but %s", array->path, fragment->name,
                    before.message);
 }

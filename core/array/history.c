@@ -19,7 +19,8 @@
 #include "log/log.h"
 #include "environment/environment.h"
 
-#define OURS_DIGITS "00000000" /* the end of the UUID of the first fragment that a merge by tessera makes */
+#define HISTORY_ATTEMPTS 8 /* since others may vacuum meanwhile */
+#define OURS_DIGITS      "00000000" /* the end of the UUID of the first fragment that a merge by tessera makes */
 
 struct tsr_history {
   tsr_array *array;
@@ -27,6 +28,7 @@ struct tsr_history {
   tsr_arena arena;
   tsr_buffer losses; /* tsr_loss: of all states */
   tsr_buffer held; /* tsr_fragment *: references, for boxes */
+  tsr_map missing; /* names of fragments that a cut-off vacuum has removed, but not their commits */
   tsr_history_entry *entries;
   uint64_t count;
 };
@@ -157,11 +159,29 @@ static int list_items(const tsr_history *h, uint64_t since, uint64_t as_of, tsr_
     for (uint64_t i = 0; i < list->count; i++) {
       const history_item item = {&list->items[i], pass == 1, pass == 0 && is_merged(h->array, &list->items[i])};
       if (list->items[i].parsed.end < since || list->items[i].parsed.end > as_of) continue;
+      if (pass == 0 && tsr__map_get(&h->missing, list->items[i].name)) continue;
       TSR_TRY(tsr__buffer_append(items, &item, sizeof item, error));
     }
   }
   if (items->size) qsort(items->data, items->size / sizeof(history_item), sizeof(history_item), compare_items);
   return TSR_OK;
+}
+
+/* Finds the fragments that are `missing`: committed and replaced by another one, but gone. */
+static int find_missing(tsr_history *h, tsr_error *error) {
+  const tsr_commit_list *fragments = &h->array->log.listing->fragments;
+  tsr_map covered = {.memory = &h->array->memory};
+  int rc = tsr__log_covered(&h->array->log, h->array->log.listing, &covered, error);
+  for (uint64_t i = 0; i < fragments->count && rc >= 0; i++) {
+    const char *name = fragments->items[i].name;
+    bool exists = true;
+    if (!tsr__map_get(&covered, name)) continue;
+    rc = tsr__cancelled(&h->array->environment->memory, error);
+    if (rc >= 0) rc = tsr__fragment_find(h->array, &fragments->items[i], &exists, error);
+    if (rc >= 0 && !exists) rc = tsr__map_put(&h->missing, name, (void *)(uintptr_t)name, error);
+  }
+  tsr__map_release(&covered);
+  return rc < 0 ? rc : TSR_OK;
 }
 
 /* Adds a fragment's cells and box to its entry. */
@@ -189,7 +209,7 @@ static int add_cells(tsr_history *h, tsr_history_entry *entry, const tsr_committ
 
 /* Sets entry->whole: 0 if a state from its first to its last time lacks cells; -1 if nobody can tell, because TileDB
  * has merged over a delete: it may have purged before. */
-static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_committed *item) {
+static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_committed *item, tsr_error *error) {
   const tsr_loss *losses = (const tsr_loss *)(const void *)h->losses.data;
   entry->whole = 1;
   for (uint64_t i = 0; i < h->losses.size / sizeof *losses; i++)
@@ -197,10 +217,10 @@ static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_commi
   const size_t digits = strlen(item->parsed.uuid), ours = strlen(OURS_DIGITS);
   if (entry->kind != TSR_HISTORY_MERGE || entry->whole == 0 || h->schema->dense || digits < ours) return TSR_OK;
   if (strcmp(item->parsed.uuid + digits - ours, OURS_DIGITS) == 0) return TSR_OK;
-  const tsr_commit_list *deletes = &h->array->log.listing->deletes;
-  for (uint64_t i = 0; i < deletes->count; i++)
-    if (deletes->items[i].parsed.start > entry->start && deletes->items[i].parsed.start <= entry->time)
-      entry->whole = -1;
+  uint64_t deleted;
+  bool purged;
+  TSR_TRY(tsr__merged_delete(h->array, item, &deleted, &purged, error));
+  if (deleted > entry->start) entry->whole = -1;
   return TSR_OK;
 }
 
@@ -219,44 +239,50 @@ static int make_entry(tsr_history *h, const history_item *items, uint64_t count,
                 : !entry->condition ? TSR_HISTORY_WRITE
                 : entry->fragments  ? TSR_HISTORY_BOTH
                                     : TSR_HISTORY_DELETE;
-  TSR_TRY(judge(h, entry, first));
+  TSR_TRY(judge(h, entry, first, error));
   h->count++;
   return TSR_OK;
 }
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-static int history_fill(tsr_history *h, uint64_t since, uint64_t as_of, tsr_buffer *items, tsr_error *error) {
-  TSR_TRY(tsr__log_list(&h->array->log, true, false, error));
+static int history_fill(tsr_history *h, uint64_t since, uint64_t as_of, tsr_error *error) {
+  tsr_buffer items = {.memory = &h->array->memory};
   TSR_TRY(tsr__array_schema_at(h->array, UINT64_MAX, &h->schema, error));
-  TSR_TRY(tsr__losses_find(h->array, h->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, &h->losses, error));
-  TSR_TRY(list_items(h, since, as_of, items, error));
-  const history_item *all = (const history_item *)(const void *)items->data;
-  const uint64_t count = items->size / sizeof *all;
-  TSR_TRY(TSR_ARENA_ARRAY(&h->arena, count, &h->entries, error));
-  for (uint64_t i = 0, end; i < count; i = end) {
+  TSR_TRY(find_missing(h, error));
+  TSR_TRY(tsr__losses_find(h->array, h->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, &h->missing, &h->losses, error));
+  int rc = list_items(h, since, as_of, &items, error);
+  const history_item *all = (const history_item *)(const void *)items.data;
+  const uint64_t count = items.size / sizeof *all;
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(&h->arena, count, &h->entries, error);
+  for (uint64_t i = 0, end; i < count && rc >= 0; i = end) {
     for (end = i + 1; end < count && same_entry(&all[i], &all[end]);) end++;
-    TSR_TRY(make_entry(h, &all[i], end - i, error));
+    rc = make_entry(h, &all[i], end - i, error);
   }
-  return TSR_OK;
+  tsr__buffer_release(&items);
+  return rc;
 }
 
-int tsr_history_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_history **history, tsr_error *error) {
-  TSR_OWN_ERROR(error);
+static int history_make(tsr_array *array, uint64_t since, uint64_t as_of, tsr_history **history, tsr_error *error) {
   tsr_history *h;
   TSR_TRY(TSR_ALLOC(&array->memory, &h, error));
   h->array = array;
   tsr__arena_init(&h->arena, &array->memory);
-  h->losses.memory = h->held.memory = &array->memory;
-  tsr_buffer items = {.memory = &array->memory};
-  const int rc = history_fill(h, since, as_of, &items, error);
-  tsr__buffer_release(&items);
-  if (rc < 0) {
-    tsr_history_close(h);
-    return tsr__wrap(error, "array %s", array->path);
+  h->losses.memory = h->held.memory = h->missing.memory = &array->memory;
+  const int rc = history_fill(h, since, as_of, error);
+  if (rc < 0) tsr_history_close(h);
+  else *history = h;
+  return rc;
+}
+
+int tsr_history_open(tsr_array *array, uint64_t since, uint64_t as_of, tsr_history **history, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  int rc = TSR_NOT_FOUND;
+  for (int i = 0; i < HISTORY_ATTEMPTS && rc == TSR_NOT_FOUND; i++) {
+    TSR_TRY(tsr__log_list(&array->log, true, i > 0, error));
+    rc = history_make(array, since, as_of, history, error);
   }
-  *history = h;
-  return TSR_OK;
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
 }
 
 void tsr_history_close(tsr_history *history) {
@@ -265,6 +291,7 @@ void tsr_history_close(tsr_history *history) {
   for (uint64_t i = 0; i < history->held.size / sizeof *held; i++) tsr__array_fragment_drop(history->array, held[i]);
   tsr__losses_drop(history->array, &history->losses);
   tsr__buffer_release(&history->held);
+  tsr__map_release(&history->missing);
   tsr__arena_release(&history->arena);
   tsr__free(history);
 }

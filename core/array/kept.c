@@ -4,10 +4,13 @@
  *
  *   - A merged fragment without times of cells (dense arrays, sparse ones below format version 15) shows its cells only
  *     to those who see its whole time range [a, b]. A state within the range needs the sources. Once they are vacuumed,
- *     the states of a <= time < b lack the fragment's cells.
+ *     the states of a <= time < b lack the fragment's cells. A vacuum that was cut off may leave the commit of a source
+ *     whose files are gone: whoever opens the sources passes on the names of those that are missing.
  *   - A merge that purges drops the cells that were deleted by then, at `until`. The states before it lack them. Such a
- *     fragment shows by itself: it spans a listed delete, and its cells have no times of deletion. But the next merge
- *     over it writes such times again, so our own purge also notes its range in the array's metadata (TSR_PURGED_KEY).
+ *     fragment shows by itself: it says that it has processed a delete of its time range, and its cells have no times of
+ *     deletion. A delete of that range that it has not processed was committed later, and has taken nothing. But the
+ *     next merge over the fragment writes times of deletion again, so our own purge also notes its range in the array's
+ *     metadata (TSR_PURGED_KEY).
  *
  * A snapshot of the past finds its losses when it is made; a request fails if it meets one of them (read/plan.c). The
  * present lacks nothing, so its snapshots never get here.
@@ -34,7 +37,8 @@ static bool same_merge(const tsr_name *a, const tsr_name *b) {
   return a->start == b->start && a->end == b->end && strncmp(a->uuid, b->uuid, STEM_DIGITS) == 0;
 }
 
-int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all, tsr_error *error) {
+int tsr__sources_kept(tsr_array *array, const tsr_committed *merged, const tsr_map *missing, bool *all,
+                      tsr_error *error) {
   const tsr_commit_list *vacuums = &array->log.listing->vacuums;
   *all = false;
   for (uint64_t i = 0; i < vacuums->count; i++) {
@@ -48,7 +52,7 @@ int tsr__sources_listed(tsr_array *array, const tsr_committed *merged, bool *all
     for (uint64_t n = 0; n < file->names.count; n++) {
       const char *name = file->names.names[n];
       if (tsr__name_ends_in(name, TSR_SUFFIX_WRITE)) continue; /* the merge, as an exchange of duplicates names it */
-      *all = *all && tsr__map_get(&array->log.listing->names, name);
+      *all = *all && tsr__map_get(&array->log.listing->names, name) && !(missing && tsr__map_get(missing, name));
     }
   }
   return TSR_OK;
@@ -58,6 +62,7 @@ typedef struct loss_search {
   tsr_array *array;
   bool dense, any; /* any: what any state lacks */
   uint64_t since, as_of;
+  const tsr_map *missing; /* names of fragments that are committed and gone; or NULL */
   tsr_buffer *losses;
   tsr_error *error;
 } loss_search;
@@ -70,13 +75,32 @@ static int add_loss(const loss_search *s, tsr_loss_kind kind, tsr_fragment *frag
   return rc;
 }
 
-/* Returns the time of the newest listed delete in start..end, or 0 if there is none. */
-static uint64_t newest_delete(const tsr_array *array, uint64_t start, uint64_t end) {
+/* Returns true if a delete is listed whose time is in start..end. */
+static bool has_delete(const tsr_array *array, uint64_t start, uint64_t end) {
   const tsr_commit_list *deletes = &array->log.listing->deletes;
   for (uint64_t i = deletes->count; i-- > 0;)
-    if (deletes->items[i].parsed.start >= start && deletes->items[i].parsed.start <= end)
-      return deletes->items[i].parsed.start;
-  return 0;
+    if (deletes->items[i].parsed.start >= start && deletes->items[i].parsed.start <= end) return true;
+  return false;
+}
+
+int tsr__merged_delete(tsr_array *array, const tsr_committed *merged, uint64_t *time, bool *purged, tsr_error *error) {
+  const tsr_name *name = &merged->parsed;
+  tsr_fragment *fragment;
+  *time = 0;
+  *purged = false;
+  if (name->start == name->end || !has_delete(array, name->start, name->end)) return TSR_OK;
+  TSR_TRY(tsr__array_fragment(array, merged, NULL, 0, &fragment, error));
+  const tsr_fragment_metadata *m = &fragment->metadata;
+  const int rc = m->at.processed_conditions ? tsr__fragment_processed(array, fragment, error) : TSR_OK;
+  for (uint32_t i = 0; rc >= 0 && i < m->processed.count; i++) {
+    tsr_name one;
+    const char *slash = strrchr(m->processed.names[i], '/'), *text = slash ? slash + 1 : m->processed.names[i];
+    if (tsr__name_parse(text, strcspn(text, "."), &one) && one.start >= name->start && one.start <= name->end)
+      *time = TSR_MAX(*time, one.start);
+  }
+  *purged = *time && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version);
+  tsr__array_fragment_drop(array, fragment);
+  return rc;
 }
 
 /* Returns true if the state shows some of the merged fragment's times and not all of them. */
@@ -90,18 +114,20 @@ static bool is_split(const loss_search *s, const tsr_name *name) {
 static int search_fragment(const loss_search *s, const tsr_committed *item) {
   const tsr_name *name = &item->parsed;
   const bool timed = !s->dense && layout_has_timed_merges(name->version);
-  bool all = false;
+  bool whole = false, purged = false;
+  uint64_t deleted = 0;
   tsr_fragment *fragment;
   if (!is_split(s, name)) return TSR_OK;
-  const uint64_t purged = timed ? newest_delete(s->array, name->start, name->end) : 0;
-  if (!timed) TSR_TRY(tsr__sources_listed(s->array, item, &all, s->error));
-  if (all || (timed && !purged)) return TSR_OK;
+  if (timed) {
+    TSR_TRY(tsr__merged_delete(s->array, item, &deleted, &purged, s->error));
+    whole = !purged || (!s->any && deleted <= s->as_of);
+  } else {
+    TSR_TRY(tsr__sources_kept(s->array, item, s->missing, &whole, s->error));
+  }
+  if (whole) return TSR_OK;
   TSR_TRY(tsr__array_fragment(s->array, item, NULL, 0, &fragment, s->error));
-  const tsr_fragment_metadata *m = &fragment->metadata;
-  if (!timed && !m->empty_domain) return add_loss(s, TSR_LOSS_MERGED, fragment, name->start, name->end);
-  if (timed && m->has_times && !m->has_delete_metadata && layout_has_delete_metadata(m->version) &&
-      (s->any || purged > s->as_of))
-    return add_loss(s, TSR_LOSS_PURGED, fragment, name->start, purged);
+  if (timed) return add_loss(s, TSR_LOSS_PURGED, fragment, name->start, deleted);
+  if (!fragment->metadata.empty_domain) return add_loss(s, TSR_LOSS_MERGED, fragment, name->start, name->end);
   tsr__array_fragment_drop(s->array, fragment);
   return TSR_OK;
 }
@@ -123,7 +149,7 @@ static int search_note(const loss_search *s) {
   tsr_metadata *metadata;
   uint64_t range[2];
   if (s->dense || !listing->fragments.count) return TSR_OK;
-  if (!newest_delete(s->array, s->any ? 0 : tsr__add_sat(s->as_of, 1), UINT64_MAX)) return TSR_OK;
+  if (!has_delete(s->array, s->any ? 0 : tsr__add_sat(s->as_of, 1), UINT64_MAX)) return TSR_OK;
   TSR_TRY(tsr__metadata_open(s->array->environment, s->array->store, tsr__array_key(s->array), TSR_TIME_BEGIN,
                              TSR_TIME_NOW, &metadata, s->error));
   const bool noted = tsr__purge_noted(metadata, range);
@@ -133,10 +159,10 @@ static int search_note(const loss_search *s) {
   return add_loss(s, TSR_LOSS_PURGED, NULL, range[0], range[1]);
 }
 
-int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, tsr_buffer *losses,
-                     tsr_error *error) {
+int tsr__losses_find(tsr_array *array, bool dense, uint64_t since, uint64_t as_of, const tsr_map *missing,
+                     tsr_buffer *losses, tsr_error *error) {
   const bool any = since == TSR_TIME_BEGIN && as_of == TSR_TIME_NOW;
-  const loss_search s = {array, dense, any, since, as_of, losses, error};
+  const loss_search s = {array, dense, any, since, as_of, missing, losses, error};
   const tsr_commit_list *fragments = &array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
     if (fragments->items[i].parsed.start < fragments->items[i].parsed.end)
@@ -182,9 +208,14 @@ static int print_box(const tsr_schema *schema, const tsr_fragment *fragment, tsr
 static int whole_from(tsr_snapshot *snapshot, char text[64], tsr_error *error) {
   tsr_buffer all = {.memory = &snapshot->array->memory};
   uint64_t from = 0;
-  const int rc = tsr__losses_find(snapshot->array, snapshot->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error);
-  const tsr_loss *losses = (const tsr_loss *)(const void *)all.data;
-  for (uint64_t i = 0; rc >= 0 && i < all.size / sizeof *losses; i++) from = TSR_MAX(from, losses[i].until);
+  const int rc =
+      tsr__losses_find(snapshot->array, snapshot->schema->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, NULL, &all, error);
+  const tsr_buffer *const both[] = {&all,
+                                    &snapshot->losses}; /* the latter include those of a vacuum that was cut off */
+  for (int b = 0; b < 2; b++) {
+    const tsr_loss *losses = (const tsr_loss *)(const void *)both[b]->data;
+    for (uint64_t i = 0; i < both[b]->size / sizeof *losses; i++) from = TSR_MAX(from, losses[i].until);
+  }
   tsr__losses_drop(snapshot->array, &all);
   print_time(from, text);
   return rc;

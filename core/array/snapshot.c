@@ -210,6 +210,7 @@ typedef struct selection { /* a snapshot under construction */
   tsr_map numbers; /* name of a condition in view -> its index + 1; filled when it is needed */
   bool vacuum_cut; /* a vacuum was interrupted: skip missing fragments that a merged fragment replaces */
   tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__log_covered) */
+  tsr_map missing; /* if vacuum_cut: those of them that are in view and gone */
   tsr_map undone; /* merged fragments whose sources are shown instead of them */
   tsr_error *error;
 } selection;
@@ -410,7 +411,7 @@ static int undo_merge(selection *s) {
     for (uint64_t m = 0; m < s->count && s->visible[p]->prepared; m++) {
       bool all;
       if (!tsr__late_spans(&s->visible[m]->parsed, s->visible[p]->parsed.start, dense)) continue;
-      TSR_TRY(tsr__sources_listed(s->array, s->visible[m], &all, s->error));
+      TSR_TRY(tsr__sources_kept(s->array, s->visible[m], NULL, &all, s->error));
       if (!all) continue;
       TSR_TRY(tsr__map_put(&s->undone, s->visible[m]->name, (void *)(uintptr_t)s->visible[m], s->error));
       return 1;
@@ -553,11 +554,9 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
   const tsr_footer *footer = find_footer(s, committed, &bytes);
   if (s->vacuum_cut && tsr__map_get(&s->covered, committed->name)) {
     /* a consolidated footer may outlive the fragment, so look for the fragment itself */
-    const tsr_path path =
-        tsr__path_of(committed->old_layout ? "" : TSR_DIR_FRAGMENTS, committed->name, "/" TSR_FILE_FRAGMENT_METADATA);
     bool exists;
-    TSR_TRY(tsr__store_find(s->array->store, path.text, &exists, s->error));
-    if (!exists) return TSR_OK;
+    TSR_TRY(tsr__fragment_find(s->array, committed, &exists, s->error));
+    if (!exists) return tsr__map_put(&s->missing, committed->name, (void *)(uintptr_t)committed, s->error);
   }
   TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
   snapshot->list->count = ++snapshot->fragment_count; /* the list now owns the reference */
@@ -764,12 +763,18 @@ static int snapshot_fill(selection *s) {
   return number_unwritten(s);
 }
 
+/* Returns true if a frozen array may lack something of the state that it shows: others have committed since. */
+static bool frozen_long_ago(const tsr_array *array) {
+  return array->log.frozen && array->log.listing->generation != array->snapshots.frozen_generation;
+}
+
 /* Finds what the snapshot lacks because the past was merged away. The present lacks nothing. */
 static int find_losses(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
-  if (snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN) return TSR_OK;
-  return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &snapshot->losses,
-                          s->error);
+  const bool whole = snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN;
+  if (whole && !frozen_long_ago(s->array)) return TSR_OK;
+  return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &s->missing,
+                          &snapshot->losses, s->error);
 }
 
 static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
@@ -788,7 +793,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->request.listed = array->log.listing->fragments.count;
   s.snapshot->request.grows =
       request->as_of == TSR_TIME_NOW && !vacuum_cut && array->log.listing->prepared.markers.count == 0;
-  s.numbers.memory = s.covered.memory = s.undone.memory = &array->memory;
+  s.numbers.memory = s.covered.memory = s.missing.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
   int rc = list_make(array, &s.snapshot->list, error);
   s.snapshot->losses.memory = &array->memory;
@@ -796,6 +801,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   if (rc >= 0) rc = find_losses(&s);
   tsr__map_release(&s.numbers);
   tsr__map_release(&s.covered);
+  tsr__map_release(&s.missing);
   tsr__map_release(&s.undone);
   if (rc < 0) {
     tsr_snapshot_close(s.snapshot);
@@ -835,20 +841,11 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
 
 /* Fails with TSR_ABORT if a frozen array cannot be shown as it was, because fragments of that time were merged with
  * later ones and vacuumed. */
-static int check_frozen(tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
-  const tsr_commit_list *fragments = &array->log.listing->fragments;
-  if (!array->log.frozen || array->log.listing->generation == array->snapshots.frozen_generation) return TSR_OK;
-  for (uint64_t i = 0; i < fragments->count; i++) {
-    bool all;
-    if (fragments->items[i].parsed.start > snapshot->as_of || snapshot_in_view(snapshot, &fragments->items[i].parsed))
-      continue;
-    TSR_TRY(tsr__sources_listed(array, &fragments->items[i], &all, error));
-    if (!all)
-      return tsr__fail(
-          error, TSR_ABORT,
-          "the state in which this transaction began has been merged with later commits and vacuumed: roll back");
-  }
-  return TSR_OK;
+static int check_frozen(const tsr_array *array, const tsr_snapshot *snapshot, tsr_error *error) {
+  if (!frozen_long_ago(array) || snapshot->losses.size == 0) return TSR_OK;
+  return tsr__fail(error, TSR_ABORT,
+                   "the state in which this transaction began has been merged with later commits and vacuumed: roll "
+                   "back");
 }
 
 /* ---- Sharing ----------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ typedef struct copying {
   uint8_t *block; /* TSR_COPY_BLOCK bytes */
   bool has_schema[SCHEMA_NAMES]; /* the source has this name */
   unsigned published; /* how many of schema_names, from the first on, have their names in the copy */
+  bool frame; /* only directories, schemas and enumerations */
   bool durable;
   uint64_t made; /* how many items, from the first on, exist in the copy */
   uint64_t files; /* how many of those are files */
@@ -74,6 +75,17 @@ static bool tree_copy_skips(const tsr_entry *entry) {
          entry->kind == TSR_ENTRY_OTHER;
 }
 
+/* Returns true if an entry of a directory belongs to a commit, to metadata, or to footers: not to the frame. */
+static bool is_content(const char *directory, const char *name) {
+  static const char *const contents[] = {TSR_DIR_COMMITS, TSR_DIR_FRAGMENTS, TSR_DIR_META, TSR_DIR_FOOTERS};
+  const char *slash = strrchr(directory, '/'), *last = slash ? slash + 1 : directory;
+  tsr_name parsed;
+  for (unsigned i = 0; i < sizeof contents / sizeof *contents; i++)
+    if (strcmp(last, contents[i]) == 0) return true;
+  if (strcmp(last, TSR_DIR_SCHEMA) == 0 || strcmp(last, TSR_DIR_ENUMERATIONS) == 0) return false;
+  return tsr__name_parse(name, strcspn(name, "."), &parsed);
+}
+
 static int add_entries(copying *c, const char *directory, uint32_t depth) {
   tsr_listing entries = {0};
   if (depth > TREE_COPY_DEPTH_MAX)
@@ -84,7 +96,7 @@ static int add_entries(copying *c, const char *directory, uint32_t depth) {
   for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
     const tsr_entry *entry = &entries.entries[i];
     bool known = depth == 0 && strcmp(entry->name, TSR_DIR_COMMITS) == 0; /* the first item of the list */
-    if (!tree_copy_skips(entry) && !known)
+    if (!tree_copy_skips(entry) && !known && !(c->frame && is_content(directory, entry->name)))
       rc = tree_copy_add(c, directory, entry->name, entry->kind == TSR_ENTRY_DIRECTORY, depth + 1);
   }
   tsr__listing_release(&entries);
@@ -230,10 +242,10 @@ static int copy_all(copying *c) {
   return rc;
 }
 
-int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
-                    uint64_t *bytes, tsr_error *error) {
+int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, bool frame,
+                    uint64_t *files, uint64_t *bytes, tsr_error *error) {
   char *paths[2] = {NULL, NULL};
-  copying c = {.environment = environment, .durable = !unsynced, .error = error};
+  copying c = {.environment = environment, .durable = !unsynced, .frame = frame, .error = error};
   tsr__memory_init(&c.memory, &environment->memory, UINT64_MAX, "the copy");
   tsr__arena_init(&c.arena, &c.memory);
   c.items.memory = &c.memory;
@@ -258,7 +270,7 @@ int tsr_array_copy_files(tsr_environment *environment, const char *from, const c
   tsr_work work;
   uint64_t copied = 0, bytes;
   tsr_work_begin(environment, &work, "sync", from, 0);
-  const int rc = tsr__array_copy(environment, from, to, unsynced, &copied, &bytes, error);
+  const int rc = tsr__array_copy(environment, from, to, unsynced, false, &copied, &bytes, error);
   tsr_work_end(environment, &work);
   if (rc >= 0 && files) *files = copied;
   return rc;

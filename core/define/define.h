@@ -30,9 +30,10 @@ int tsr__creation_in_the_way(tsr_store *store, tsr_error *error);
 int tsr__file_copy(tsr_environment *environment, tsr_store *from, const char *path, tsr_store *to, const char *target,
                    bool durable, uint8_t *block, bool *made, uint64_t *bytes, tsr_error *error);
 
-/* tsr_array_copy_files, which also counts the bytes. Reports its progress to the innermost operation. */
-int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, uint64_t *files,
-                    uint64_t *bytes, tsr_error *error);
+/* tsr_array_copy_files, which also counts the bytes. `frame`: only directories, schemas and enumerations, no commits.
+ * Reports its progress to the innermost operation. */
+int tsr__array_copy(tsr_environment *environment, const char *from, const char *to, bool unsynced, bool frame,
+                    uint64_t *files, uint64_t *bytes, tsr_error *error);
 
 /* ---- evolve.c ---------------------------------------------------------------------------------------------------- */
 

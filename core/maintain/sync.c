@@ -16,10 +16,13 @@
  * there spans its time. So each sync leaves a record in the copy, `.synced_HASH`, with the names that both sides had;
  * HASH is that of the source's identity. All other commits count as the copy's own.
  *
+ * With `as_of`, only commits and metadata up to then travel; schemas and labels do as ever. A merged fragment that spans this time
+ * stays behind, and its sources travel. If they are vacuumed, the commits up to then are no longer apart.
+ *
  * An array has a pair of sides, and so has each of its dimension labels. All pairs are compared before anything is
  * changed.
  *
- * Sections: sides; what differs; copying files; commits; removals; the record; a pair; the sync. */
+ * Sections: sides; what differs; comparing contents; copying files; commits; removals; the record; a pair; the sync. */
 #include "maintain/maintain.h"
 
 #include <stdio.h>
@@ -27,6 +30,7 @@
 #include <time.h>
 
 #include "array/array.h"
+#include "base/arithmetic.h"
 #include "base/hash.h"
 #include "define/define.h"
 #include "environment/environment.h"
@@ -88,6 +92,11 @@ static const sync_item *sync_items(const tsr_buffer *items, uint64_t *count) {
 }
 
 static bool is_merged(const sync_item *item) { return item->parsed.start < item->parsed.end; }
+
+/* Returns the last time of what is copied. Labels are copied whole: those of an array may be younger than its cells. */
+static uint64_t latest_of(const syncing *s, const sync_pair *p) {
+  return s->options->as_of && !*p->below ? s->options->as_of : UINT64_MAX;
+}
 
 /* ---- Sides ------------------------------------------------------------------------------------------------------- */
 
@@ -171,15 +180,17 @@ static const sync_item *find_merged(const tsr_buffer *items, const sync_item *it
   return found;
 }
 
-/* Finds what `one` has and `other` has not. `covered`: names that vacuum files say are replaced at the other side. */
+/* Finds what `one` has and `other` has not. `covered`: names that vacuum files say are replaced at the other side. What
+ * ends after `latest` does not travel: it is neither new nor replaced by what does. */
 static int compare(const sync_set *one, const sync_set *other, const tsr_map *covered, const tsr_map *known,
-                   sync_difference *difference, tsr_error *error) {
+                   uint64_t latest, bool is_new, sync_difference *difference, tsr_error *error) {
   uint64_t count;
   const sync_item *items = sync_items(&one->items, &count);
   for (uint64_t i = 0; i < count; i++) {
     if (tsr__map_get(&other->names, items[i].name)) continue;
     const bool replaced = (covered && tsr__map_get(covered, items[i].name)) ||
                           (tsr__map_get(known, items[i].name) && find_merged(&other->items, &items[i]));
+    if (items[i].parsed.end > latest && (is_new || replaced)) continue;
     TSR_TRY(tsr__buffer_append(replaced ? &difference->replaced : &difference->own, &items[i], sizeof *items, error));
   }
   return TSR_OK;
@@ -195,8 +206,11 @@ static int compare_commits(syncing *s, sync_pair *p) {
   const uint64_t count = files.size / sizeof *all;
   if (rc >= 0) rc = tsr__covered(all, count, &p->to.commits.names, &at_to, s->error);
   if (rc >= 0) rc = tsr__covered(all, count, &p->from.commits.names, &at_from, s->error);
-  if (rc >= 0) rc = compare(&p->from.commits, &p->to.commits, &at_to, &p->known, &p->new_commits, s->error);
-  if (rc >= 0) rc = compare(&p->to.commits, &p->from.commits, &at_from, &p->known, &p->old_commits, s->error);
+  if (rc >= 0)
+    rc = compare(&p->from.commits, &p->to.commits, &at_to, &p->known, latest_of(s, p), true, &p->new_commits, s->error);
+  if (rc >= 0)
+    rc = compare(&p->to.commits, &p->from.commits, &at_from, &p->known, latest_of(s, p), false, &p->old_commits,
+                 s->error);
   tsr__map_release(&at_to);
   tsr__map_release(&at_from);
   tsr__buffer_release(&files);
@@ -246,6 +260,37 @@ static int check_own(syncing *s, const sync_difference *new, const sync_differen
                    s->paths[1], (unsigned long long)count, what, s->paths[0], time);
 }
 
+/* Sets *apart if the sources of a merged item are still there, so that they can be copied without it. */
+static int sources_apart(syncing *s, sync_pair *p, const sync_item *merged, bool *apart) {
+  if (merged->commit) return tsr__sources_kept(&p->from.array, merged->commit, NULL, apart, s->error);
+  *apart = tsr__listing_has(&p->from.metadata, tsr__path_of("", merged->name, TSR_SUFFIX_VACUUM).text);
+  return TSR_OK;
+}
+
+/* Fails if what was written up to the time of `as_of` was merged with what came later, and cannot be copied alone. */
+static int check_apart(syncing *s, sync_pair *p) {
+  const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
+  const uint64_t latest = latest_of(s, p);
+  for (int i = 0; i < 2; i++) {
+    uint64_t count;
+    const sync_item *items = sync_items(&sets[i]->items, &count);
+    for (uint64_t k = 0; k < count; k++) {
+      bool apart;
+      char time[48], end[48];
+      if (items[k].parsed.start > latest || items[k].parsed.end <= latest) continue;
+      if (tsr__map_get(&theirs[i]->names, items[k].name)) continue;
+      TSR_TRY(sources_apart(s, p, &items[k], &apart));
+      if (apart) continue;
+      time_text(latest, time);
+      time_text(items[k].parsed.end, end);
+      return tsr__fail(s->error, TSR_ERROR,
+                       "%s has merged %s of up to %s with later ones, and vacuumed them: sync as of %s, or all",
+                       s->paths[0], i ? "metadata" : "commits", time, end);
+    }
+  }
+  return TSR_OK;
+}
+
 static bool has_schema(const tsr_commit_list *list, const char *name) {
   for (uint64_t i = 0; i < list->count; i++)
     if (strcmp(list->items[i].name, name) == 0) return true;
@@ -286,6 +331,95 @@ static int check_schemas(syncing *s, const sync_pair *p) {
   return TSR_OK;
 }
 
+/* ---- Comparing contents ------------------------------------------------------------------------------------------ */
+
+static int fail_different(const syncing *s, const char *path) {
+  return tsr__fail(s->error, TSR_CORRUPT, "%s and %s differ in %s: one of them is damaged; tessera_check finds which",
+                   s->paths[0], s->paths[1], path);
+}
+
+/* Fails if the files of a name have different bytes. */
+static int verify_files(syncing *s, const char *path, tsr_file *a, tsr_file *b) {
+  const uint64_t half = TSR_COPY_BLOCK / 2;
+  if (a->size != b->size) return fail_different(s, path);
+  for (uint64_t at = 0; at < a->size; at += half) {
+    const uint64_t part = TSR_MIN(a->size - at, half);
+    TSR_TRY(tsr__cancelled(&s->environment->memory, s->error));
+    TSR_TRY(tsr__store_read_at(a, at, s->block, part, s->error));
+    TSR_TRY(tsr__store_read_at(b, at, s->block + half, part, s->error));
+    if (memcmp(s->block, s->block + half, part) != 0) return fail_different(s, path);
+  }
+  return TSR_OK;
+}
+
+static int verify_file(syncing *s, const sync_pair *p, const char *path) {
+  tsr_file *a = NULL, *b = NULL;
+  int rc = tsr__store_open_file(p->from.array.store, path, &a, s->error);
+  if (rc >= 0) rc = tsr__store_open_file(p->to.array.store, path, &b, s->error);
+  if (rc >= 0) rc = verify_files(s, path, a, b);
+  tsr__store_close_file(a);
+  tsr__store_close_file(b);
+  return rc;
+}
+
+/* Compares the files that both sides have in a directory. `all`: they must have the same files. Vacuum files may hold
+ * paths of the array, and are left out. */
+static int verify_directory(syncing *s, const sync_pair *p, const char *directory, bool all) {
+  tsr_listing from, to = {0};
+  int rc = sync_list(p->from.array.store, directory, &from, s->error);
+  if (rc >= 0) rc = sync_list(p->to.array.store, directory, &to, s->error);
+  if (rc >= 0 && all && from.count != to.count) rc = fail_different(s, directory);
+  for (uint64_t i = 0; i < from.count && rc >= 0; i++) {
+    const tsr_entry *entry = &from.entries[i];
+    const tsr_path path = tsr__path_of(directory, entry->name, "");
+    if (entry->kind != TSR_ENTRY_FILE || *entry->name == '.' || tsr__name_ends_in(entry->name, TSR_SUFFIX_VACUUM))
+      continue;
+    if (tsr__listing_has(&to, entry->name)) rc = verify_file(s, p, path.text);
+    else if (all) rc = fail_different(s, path.text);
+  }
+  tsr__listing_release(&to);
+  tsr__listing_release(&from);
+  return rc;
+}
+
+static int read_delete(syncing *s, const sync_side *side, const tsr_committed *item, tsr_buffer *bytes) {
+  if (item->bytes) return tsr__buffer_append(bytes, item->bytes, item->size, s->error);
+  return tsr__store_read_all(side->array.store, item->path, SYNC_FILE_MAX, bytes, s->error);
+}
+
+static int verify_delete(syncing *s, const sync_pair *p, const tsr_committed *from, const tsr_committed *to) {
+  tsr_buffer a = {.memory = &s->memory}, b = {.memory = &s->memory};
+  int rc = read_delete(s, &p->from, from, &a);
+  if (rc >= 0) rc = read_delete(s, &p->to, to, &b);
+  if (rc >= 0 && (a.size != b.size || (a.size && memcmp(a.data, b.data, a.size) != 0)))
+    rc = fail_different(s, from->path);
+  tsr__buffer_release(&a);
+  tsr__buffer_release(&b);
+  return rc;
+}
+
+/* Fails if both sides have something of one name and of different contents. */
+static int verify_pair(syncing *s, const sync_pair *p) {
+  tsr_map theirs = {.memory = &s->memory};
+  uint64_t count, own_count;
+  const sync_item *items = sync_items(&p->to.commits.items, &count);
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < count && rc >= 0; i++)
+    rc = tsr__map_put(&theirs, items[i].name, (void *)(uintptr_t)items[i].commit, s->error);
+  const sync_item *own = sync_items(&p->from.commits.items, &own_count);
+  for (uint64_t i = 0; i < own_count && rc >= 0; i++) {
+    const tsr_committed *from = own[i].commit, *to = tsr__map_get(&theirs, own[i].name);
+    if (!to) continue;
+    if (!tsr__map_get(&p->from.array.log.listing->names, from->name)) rc = verify_delete(s, p, from, to);
+    else
+      rc = verify_directory(s, p, tsr__path_of(from->old_layout ? "" : TSR_DIR_FRAGMENTS, from->name, "").text, true);
+  }
+  tsr__map_release(&theirs);
+  if (rc >= 0) rc = verify_directory(s, p, TSR_DIR_SCHEMA, false);
+  if (rc >= 0) rc = verify_directory(s, p, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, false);
+  return rc < 0 ? rc : verify_directory(s, p, TSR_DIR_META, false);
+}
+
 /* ---- Copying files ----------------------------------------------------------------------------------------------- */
 
 static int make_directory(tsr_store *store, const char *path, tsr_error *error) {
@@ -317,9 +451,9 @@ static int copy_whole(syncing *s, const sync_pair *p, const char *path) {
 }
 
 /* Copies the files of a directory that the copy lacks: the vacuum files, or all others. `except`: names that stay
- * behind. */
+ * behind, as do those that end after `latest`. */
 static int copy_missing(syncing *s, const sync_pair *p, const char *directory, bool vacuums,
-                        const sync_difference *except) {
+                        const sync_difference *except, uint64_t latest) {
   tsr_listing from, to = {0};
   tsr_store *store = p->to.array.store;
   tsr_map left = {.memory = &s->memory};
@@ -332,9 +466,11 @@ static int copy_missing(syncing *s, const sync_pair *p, const char *directory, b
     rc = tsr__map_put(&left, items[i].name, (void *)(uintptr_t)items[i].name, s->error);
   for (uint64_t i = 0; i < from.count && rc >= 0; i++) {
     const tsr_entry *entry = &from.entries[i];
+    tsr_name parsed;
     if (entry->kind != TSR_ENTRY_FILE || *entry->name == '.' || tsr__listing_has(&to, entry->name) ||
         tsr__map_get(&left, entry->name) || tsr__name_ends_in(entry->name, TSR_SUFFIX_VACUUM) != vacuums)
       continue;
+    if (tsr__name_parse(entry->name, strcspn(entry->name, "."), &parsed) && parsed.end > latest) continue;
     rc = copy_whole(s, p, tsr__path_of(directory, entry->name, "").text);
     copied++;
   }
@@ -515,11 +651,6 @@ static int write_vacuums(syncing *s, sync_pair *p, bool staged) {
   return TSR_OK;
 }
 
-static int read_delete(syncing *s, sync_pair *p, const tsr_committed *item, tsr_buffer *bytes) {
-  if (item->bytes) return tsr__buffer_append(bytes, item->bytes, item->size, s->error);
-  return tsr__store_read_all(p->from.array.store, item->path, SYNC_FILE_MAX, bytes, s->error);
-}
-
 /* Publishes a small file that another sync may have published. */
 static int publish(syncing *s, sync_pair *p, const char *path, const tsr_buffer *bytes) {
   tsr_error one;
@@ -536,7 +667,7 @@ static int add_commit_line(syncing *s, sync_pair *p, const sync_item *item, tsr_
   tsr_buffer bytes = {.memory = &s->memory};
   if (tsr__map_get(&p->from.array.log.listing->names, item->name))
     return tsr__commits_encode_write(item->name, lines, s->error);
-  int rc = read_delete(s, p, item->commit, &bytes);
+  int rc = read_delete(s, &p->from, item->commit, &bytes);
   if (rc >= 0) rc = tsr__commits_encode_delete(item->name, bytes.data, bytes.size, lines, s->error);
   tsr__buffer_release(&bytes);
   return rc;
@@ -547,7 +678,7 @@ static int publish_one(syncing *s, sync_pair *p, const sync_item *item) {
   tsr_buffer bytes = {.memory = &s->memory};
   const bool fragment = tsr__map_get(&p->from.array.log.listing->names, item->name) != NULL;
   const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, fragment ? TSR_SUFFIX_WRITE : TSR_SUFFIX_DELETE);
-  int rc = fragment ? TSR_OK : read_delete(s, p, item->commit, &bytes);
+  int rc = fragment ? TSR_OK : read_delete(s, &p->from, item->commit, &bytes);
   if (rc >= 0) rc = publish(s, p, path.text, &bytes);
   tsr__buffer_release(&bytes);
   return rc;
@@ -693,7 +824,7 @@ static int read_record(syncing *s, tsr_store *store, const char *record, tsr_map
 
 /* Writes the names that both sides have now, unless the record has them already. */
 static int write_record(syncing *s, sync_pair *p) {
-  const sync_set *const sets[] = {&p->from.commits, &p->from.files};
+  const sync_set *const sets[] = {&p->from.commits, &p->from.files}, *const theirs[] = {&p->to.commits, &p->to.files};
   tsr_store *store = p->to.array.store;
   tsr_buffer lines = {.memory = &s->memory}, before = {.memory = &s->memory};
   tsr_error one;
@@ -701,7 +832,9 @@ static int write_record(syncing *s, sync_pair *p) {
   for (int i = 0; i < 2; i++) {
     uint64_t count;
     const sync_item *items = sync_items(&sets[i]->items, &count);
-    for (uint64_t k = 0; k < count && rc >= 0; k++) rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
+    for (uint64_t k = 0; k < count && rc >= 0; k++)
+      if (items[k].parsed.end <= latest_of(s, p) || tsr__map_get(&theirs[i]->names, items[k].name))
+        rc = tsr__buffer_printf(&lines, s->error, "%s\n", items[k].name);
   }
   const tsr_path staged = tsr__path_of("", s->records[0], ".new");
   const bool old = rc >= 0 && tsr__store_read_all(store, s->records[0], SYNC_FILE_MAX, &before, &one) >= 0;
@@ -767,8 +900,10 @@ static int pair_compare(syncing *s, sync_pair *p) {
   TSR_TRY(read_record(s, p->to.array.store, s->records[0], &p->known));
   TSR_TRY(read_record(s, p->from.array.store, s->records[1], &p->known));
   TSR_TRY(compare_commits(s, p));
-  TSR_TRY(compare(&p->from.files, &p->to.files, NULL, &p->known, &p->new_files, s->error));
-  TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->known, &p->old_files, s->error));
+  TSR_TRY(compare(&p->from.files, &p->to.files, NULL, &p->known, latest_of(s, p), true, &p->new_files, s->error));
+  TSR_TRY(compare(&p->to.files, &p->from.files, NULL, &p->known, latest_of(s, p), false, &p->old_files, s->error));
+  TSR_TRY(check_apart(s, p));
+  if (s->options->verify && !p->missing) TSR_TRY(verify_pair(s, p));
   TSR_TRY(check_own(s, &p->new_commits, &p->old_commits, "commits"));
   return check_own(s, &p->new_files, &p->old_files, "files of metadata");
 }
@@ -784,12 +919,12 @@ static int make_missing(syncing *s, const sync_pair *p) {
 
 static int pair_copy(syncing *s, sync_pair *p) {
   TSR_TRY(make_missing(s, p));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, false, NULL));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA, false, NULL));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA "/" TSR_DIR_ENUMERATIONS, false, NULL, UINT64_MAX));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_SCHEMA, false, NULL, UINT64_MAX));
   TSR_TRY(copy_fragments(s, p));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_FOOTERS, false, NULL));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_META, false, &p->new_files));
-  TSR_TRY(copy_missing(s, p, TSR_DIR_META, true, &p->new_files));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_FOOTERS, false, NULL, latest_of(s, p)));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_META, false, &p->new_files, latest_of(s, p)));
+  TSR_TRY(copy_missing(s, p, TSR_DIR_META, true, &p->new_files, latest_of(s, p)));
   if (p->new_commits.own.size) TSR_TRY(make_directory(p->to.array.store, TSR_DIR_COMMITS, s->error));
   TSR_TRY(write_vacuums(s, p, true));
   TSR_TRY(publish_commits(s, p));
@@ -851,9 +986,11 @@ static int sync_patiently(syncing *s) {
   return rc;
 }
 
-/* Copies a whole array into an empty place; then what was committed meanwhile, and the record. */
+/* Copies a whole array into an empty place, or its frame, if not all commits travel; then what was committed meanwhile,
+ * and the record. */
 static int sync_empty(syncing *s) {
-  TSR_TRY(tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, &s->done.copied, &s->done.bytes, s->error));
+  TSR_TRY(tsr__array_copy(s->environment, s->paths[0], s->paths[1], false, s->options->as_of > 0, &s->done.copied,
+                          &s->done.bytes, s->error));
   return sync_patiently(s);
 }
 

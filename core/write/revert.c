@@ -4,6 +4,10 @@
  * of dense arrays that were never written are left out. A walk over both, as in a merge of sorted lists, finds what is
  * in one state only, and what differs. Cells are compared by their bytes.
  *
+ * Most reverts undo little of a large array. A cell is the same in both states if all fragments around it are the same,
+ * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks ("Where the states
+ * may differ").
+ *
  * An array with duplicates has many cells at one place. They are equal if they are the same cells, in any order; else
  * all of them are removed and the old ones written. */
 #include "write/writer.h"
@@ -11,11 +15,13 @@
 #include <string.h>
 
 #include "array/array.h"
+#include "base/arithmetic.h"
 #include "base/hash.h"
 #include "base/sort.h"
 #include "environment/environment.h"
 #include "format/schema.h"
 #include "model/datatype.h"
+#include "model/domain.h"
 #include "read/reader.h"
 
 typedef struct revert_side { /* one of the two states: a reader, and the cell at which it stands */
@@ -296,7 +302,128 @@ static int revert_runs(revert *r, tsr_error *error) {
   return TSR_OK;
 }
 
+/* ---- Where the states may differ --------------------------------------------------------------------------------- */
+
+#define REGIONS_MAX 256 /* with more boxes the walk visits the box around all of them */
+
+/* Returns true if another snapshot shows the same of a fragment. */
+static bool shows(const tsr_map *others, const tsr_snapshot *other, const tsr_snapshot_fragment *item) {
+  const uint64_t number = (uint64_t)(uintptr_t)tsr__map_get(others, item->fragment->name);
+  if (!number || item->cut || item->fragment->run.uncommitted) return false;
+  const tsr_snapshot_fragment *same = &other->fragments[number - 1];
+  return !same->cut && same->time == item->time && same->prepared == item->prepared;
+}
+
+/* Adds the box of a fragment, in order keys. */
+static int add_region(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *item, tsr_box_set *regions,
+                      tsr_error *error) {
+  const tsr_fragment_metadata *m = &item->fragment->metadata;
+  uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS];
+  if (m->empty_domain) return TSR_OK;
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++) {
+    const tsr_datatype datatype = snapshot->schema->fields[d].datatype;
+    low[d] = tsr__key(datatype, m->non_empty_domain[d].low);
+    high[d] = tsr__key(datatype, m->non_empty_domain[d].high);
+    if (low[d] > high[d]) return tsr__fail(error, TSR_CORRUPT, "fragment %s: its box is empty", item->fragment->name);
+  }
+  return tsr__box_set_add(regions, low, high, error);
+}
+
+/* Adds the boxes of the fragments of which `other` does not show the same. */
+static int add_regions(const revert *r, const tsr_snapshot *snapshot, const tsr_snapshot *other, tsr_box_set *regions,
+                       tsr_error *error) {
+  tsr_map names = {.memory = &r->writer->array->memory};
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < other->fragment_count && rc >= 0; i++)
+    rc = tsr__map_put(&names, other->fragments[i].fragment->name, (void *)(uintptr_t)(i + 1), error);
+  for (uint64_t i = 0; i < snapshot->fragment_count && rc >= 0; i++)
+    if (!shows(&names, other, &snapshot->fragments[i]))
+      rc = add_region(snapshot, &snapshot->fragments[i], regions, error);
+  tsr__map_release(&names);
+  return rc;
+}
+
+/* Returns true if the states may differ in any cell, or if boxes of fragments do not tell where: new deletes, what the
+ * transaction has removed, coordinates without order keys, and a state that is not whole, which the walk reports. */
+static bool may_differ_anywhere(const revert *r, const tsr_snapshot *now, const tsr_snapshot *old) {
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++)
+    if (!r->schema->fields[d].cell_size || tsr_datatype_kind(r->schema->fields[d].datatype) == TSR_KIND_FLOAT)
+      return true;
+  if (now->condition_count != old->condition_count) return true;
+  for (uint64_t i = 0; i < now->condition_count; i++)
+    if (now->conditions[i] != old->conditions[i]) return true;
+  return now->view.removed != old->view.removed || old->losses.size;
+}
+
+/* Makes one box of all. */
+static int join_regions(tsr_box_set *regions, tsr_error *error) {
+  const uint64_t count = tsr__box_set_count(regions);
+  const uint32_t n = regions->dimensions;
+  uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS];
+  const uint64_t *ends = (const uint64_t *)(const void *)regions->ends.data;
+  for (uint64_t b = 0; b < count; b++)
+    for (uint32_t d = 0; d < n; d++, ends += 2) {
+      low[d] = b ? TSR_MIN(low[d], ends[0]) : ends[0];
+      high[d] = b ? TSR_MAX(high[d], ends[1]) : ends[1];
+    }
+  regions->ends.size = 0;
+  return tsr__box_set_add(regions, low, high, error);
+}
+
 /* ---- The revert -------------------------------------------------------------------------------------------------- */
+
+/* Walks over both states, within ranges of the dimensions. */
+static int revert_within(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
+                         tsr_error *error) {
+  int rc = revert_open_side(r, &r->now, now, request, error);
+  if (rc >= 0) rc = revert_open_side(r, &r->old, old, request, error);
+  if (rc >= 0) rc = revert_step(r, &r->now, error);
+  if (rc >= 0) rc = revert_step(r, &r->old, error);
+  if (rc >= 0) rc = r->schema->allows_duplicates ? revert_runs(r, error) : revert_cells(r, error);
+  revert_close_side(r, &r->now);
+  revert_close_side(r, &r->old);
+  r->now = r->old = (revert_side){0};
+  return rc < 0 ? rc : TSR_OK;
+}
+
+/* Walks over each region, within the ranges of the request. */
+static int revert_regions(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
+                          const tsr_box_set *regions, tsr_arena *arena, tsr_error *error) {
+  uint64_t *values;
+  tsr_range *ranges;
+  tsr_ranges *dimensions;
+  tsr_request within = *request;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * (uint64_t)regions->dimensions, &values, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, regions->dimensions, &ranges, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, regions->dimensions, &dimensions, error));
+  within.dimensions = dimensions;
+  const uint64_t *ends = (const uint64_t *)(const void *)regions->ends.data;
+  for (uint64_t b = 0; b < tsr__box_set_count(regions); b++) {
+    for (uint32_t d = 0; d < regions->dimensions; d++, ends += 2) {
+      const tsr_datatype datatype = r->schema->fields[d].datatype;
+      tsr__key_value(datatype, ends[0], &values[2 * d]);
+      tsr__key_value(datatype, ends[1], &values[2 * d + 1]);
+      ranges[d] = (tsr_range){.low = &values[2 * d], .high = &values[2 * d + 1]};
+      dimensions[d] =
+          (tsr_ranges){.ranges = &ranges[d], .count = 1, .also = request->dimensions ? &request->dimensions[d] : NULL};
+    }
+    TSR_TRY(revert_within(r, now, old, &within, error));
+  }
+  return TSR_OK;
+}
+
+/* Finds where the states may differ, and walks there. */
+static int revert_differing(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
+                            tsr_arena *arena, tsr_error *error) {
+  tsr_box_set regions = {.dimensions = r->schema->dimension_count, .ends.memory = &r->writer->array->memory};
+  if (may_differ_anywhere(r, now, old)) return revert_within(r, now, old, request, error);
+  int rc = add_regions(r, now, old, &regions, error);
+  if (rc >= 0) rc = add_regions(r, old, now, &regions, error);
+  if (rc >= 0 && tsr__box_set_count(&regions) > REGIONS_MAX) rc = join_regions(&regions, error);
+  if (rc >= 0) rc = revert_regions(r, now, old, request, &regions, arena, error);
+  tsr__buffer_release(&regions.ends);
+  return rc;
+}
 
 static int revert_run(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
                       uint64_t memory_bytes, tsr_arena *arena, tsr_error *error) {
@@ -316,11 +443,7 @@ static int revert_run(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr
                                .order = order,
                                .order_count = r->schema->dimension_count,
                                .memory_bytes = memory_bytes};
-  TSR_TRY(revert_open_side(r, &r->now, now, &request, error));
-  TSR_TRY(revert_open_side(r, &r->old, old, &request, error));
-  TSR_TRY(revert_step(r, &r->now, error));
-  TSR_TRY(revert_step(r, &r->old, error));
-  return r->schema->allows_duplicates ? revert_runs(r, error) : revert_cells(r, error);
+  return revert_differing(r, now, old, &request, arena, error);
 }
 
 int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
@@ -332,8 +455,6 @@ int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, 
   r.fields = r.schema->dimension_count + r.schema->attribute_count;
   int rc = tsr__writer_check_open(writer, error);
   if (rc >= 0) rc = revert_run(&r, now, old, dimensions, memory_bytes, &arena, error);
-  revert_close_side(&r, &r.now);
-  revert_close_side(&r, &r.old);
   tsr__arena_release(&arena);
   if (rc < 0) {
     tsr_error unseen;

@@ -188,8 +188,10 @@ static int select_attached(tsx_connection *connection, const char *columns, cons
                         sqlite3_str_length(out) ? " UNION ALL " : "", columns, schema, schema, schema, where);
   }
   sqlite3_finalize(names);
+  const int built = sqlite3_str_errcode(out); /* without memory the text would be NULL, too */
   *sql = sqlite3_str_finish(out);
   if (code >= 0 && result != SQLITE_DONE) code = fail_sql(connection, result, error);
+  if (code >= 0 && built != SQLITE_OK) code = fail_sql(connection, built, error);
   return code < 0 ? code : TSR_OK;
 }
 
@@ -329,8 +331,8 @@ static int replace_tables(const tsx_attachment *all, const attached *old, const 
     const struct attached_table *table = &old->tables[k];
     if (!table->kept) TSX_TRY(drop_table(connection, table->schema, table->name, table->there, error));
   }
-  TSX_TRY(make_memory(connection, all->options->schema, error));
   TSX_TRY(tsx_savepoint_stand_by(connection, error));
+  TSX_TRY(make_memory(connection, all->options->schema, error));
   for (uint32_t i = 0; i < all->count; i++) {
     *count += !all->tables[i].missing;
     if (!keeps[i]) TSX_TRY(make_table(all, &all->tables[i], error));
@@ -380,7 +382,7 @@ typedef struct kept_search {
 static int compare_kept(void *argument, const char *path, const char *options, tsr_error *error) {
   kept_search *search = argument;
   (void)error;
-  search->found |= !strcmp(path, search->path) && options && !strcmp(options, search->options);
+  search->found |= path && !strcmp(path, search->path) && options && !strcmp(options, search->options);
   return TSR_OK;
 }
 

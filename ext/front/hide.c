@@ -257,7 +257,7 @@ typedef struct search { /* a row of tessera_kept */
 
 static int compare_row(void *argument, const char *path, const char *options, tsr_error *error) {
   search *s = argument;
-  return strcmp(path, s->path) != 0 ? TSR_OK : declaration_read(s->db, options, &s->found, error);
+  return !path || strcmp(path, s->path) != 0 ? TSR_OK : declaration_read(s->db, options, &s->found, error);
 }
 
 /* Compares a declaration in temp with the one that tessera_attach() would make there. */
@@ -325,8 +325,11 @@ void tsx_show(sqlite3_context *context, int count, sqlite3_value **values) {
 
 /* ---- Attaching --------------------------------------------------------------------------------------------------- */
 
+/* A row that fails does not keep the others from being attached: the error at the end names each of them. */
 typedef struct attaching {
   tsx_connection *connection;
+  sqlite3_str *failed; /* what went wrong, by row */
+  uint64_t failures; /* rows */
   bool queries; /* the second walk: queries are declared after the tables that they name */
   uint64_t tables; /* made so far, or there already */
 } attaching;
@@ -351,17 +354,51 @@ static int attach_hidden(attaching *a, const declaration *d, const char *path, t
   return code;
 }
 
+#define FAILURES_NAMED 100
+
+/* Returns TSR_OK and notes the error, unless it concerns the call as a whole. */
+static int note_failure(attaching *a, const tsr_error *error) {
+  if (error->code == TSR_INTERRUPT || error->code == TSR_NOMEM || error->code == TSR_IO) return error->code;
+  if (a->failures++ < FAILURES_NAMED)
+    sqlite3_str_appendf(a->failed, "%s%s", a->failures > 1 ? "; " : "", error->message);
+  return TSR_OK;
+}
+
+static int attach_one(attaching *a, const char *path, const char *options, tsr_error *error) {
+  declaration d = {0};
+  int code = path ? declaration_read(a->connection->db, options, &d, error)
+                  : tsx_fail(error, TSR_CORRUPT, "a row whose path or options are no text");
+  if (code < 0) {
+    declaration_free(&d);
+    if (a->queries) return TSR_OK; /* the first walk has said so */
+    return path ? tsx_fail_in(path, error) : code;
+  }
+  const bool declared = d.module != NULL; /* else a path: its errors name it */
+  const bool query = declared && !sqlite3_stricmp(d.module, "tessera_query");
+  if (query == a->queries)
+    code = declared ? attach_hidden(a, &d, path, error)
+                    : tsx_attach_again(a->connection, path, options, &a->tables, error);
+  declaration_free(&d);
+  return code < 0 && declared ? tsx_fail_in(path, error) : code;
+}
+
 static int attach_row(void *argument, const char *path, const char *options, tsr_error *error) {
   attaching *a = argument;
-  declaration d = {0};
-  int code = declaration_read(a->connection->db, options, &d, error);
-  const bool hidden = d.module != NULL; /* else a path: its errors name it */
-  const bool query = hidden && !sqlite3_stricmp(d.module, "tessera_query");
-  if (code >= 0 && query == a->queries)
-    code =
-        hidden ? attach_hidden(a, &d, path, error) : tsx_attach_again(a->connection, path, options, &a->tables, error);
-  declaration_free(&d);
-  return code < 0 && hidden ? tsx_fail_in(path, error) : code;
+  const int code = attach_one(a, path, options, error);
+  return code < 0 ? note_failure(a, error) : code;
+}
+
+/* Gives the error that names the rows that failed. The others are attached, and stay so. */
+static void attach_failed(sqlite3_context *context, attaching *a) {
+  char *rows = sqlite3_str_finish(a->failed);
+  a->failed = NULL;
+  char *text = rows ? sqlite3_mprintf("tessera_attach: %llu rows of tessera_kept failed, the others are attached: %s%s",
+                                      (sqlite3_uint64)a->failures, rows, a->failures > FAILURES_NAMED ? "; ..." : "")
+                    : NULL;
+  if (text) sqlite3_result_error(context, text, -1);
+  else sqlite3_result_error_nomem(context);
+  sqlite3_free(text);
+  sqlite3_free(rows);
 }
 
 static int attach_kept(attaching *a, tsr_error *error) {
@@ -375,9 +412,12 @@ static int attach_kept(attaching *a, tsr_error *error) {
 
 /* tessera_attach(): makes in temp what main remembers, and returns how many tables there are of it now. */
 void tsx_attach_kept(sqlite3_context *context, int count, sqlite3_value **values) {
-  attaching a = {.connection = sqlite3_user_data(context)};
+  attaching a = {.connection = sqlite3_user_data(context), .failed = sqlite3_str_new(NULL)};
   tsr_error error = {0};
-  const int code = attach_kept(&a, &error);
-  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)a.tables);
-  tsx_function_end(context, "tessera_attach", code, &error);
+  int code = attach_kept(&a, &error);
+  code = error.code = tsx_savepoint_end(a.connection, code, &error);
+  if (code < 0) tsx_result_error_of(context, "tessera_attach", &error);
+  else if (a.failures) attach_failed(context, &a);
+  else sqlite3_result_int64(context, (sqlite3_int64)a.tables);
+  sqlite3_free(sqlite3_str_finish(a.failed));
 }

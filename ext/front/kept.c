@@ -5,7 +5,7 @@
 #include "connection/sqlite_api.h"
 
 typedef struct kept_row {
-  char *path, *options; /* from sqlite3_malloc; options NULL: none */
+  char *path, *options; /* from sqlite3_malloc; options NULL: none; path NULL: the row holds values of other types */
 } kept_row;
 
 typedef struct kept_rows {
@@ -83,8 +83,7 @@ static void kept_release(kept_rows *rows) {
 /* Adds the statement's row. */
 static int kept_add(kept_rows *rows, sqlite3_stmt *statement, tsr_error *error) {
   const int path_type = sqlite3_column_type(statement, 0), options_type = sqlite3_column_type(statement, 1);
-  if (path_type != SQLITE_TEXT || (options_type != SQLITE_TEXT && options_type != SQLITE_NULL))
-    return tsx_fail(error, TSR_CORRUPT, "tessera_kept: a path and its options are texts");
+  const bool sound = path_type == SQLITE_TEXT && (options_type == SQLITE_TEXT || options_type == SQLITE_NULL);
   if (rows->count == TSX_KEPT_MAX)
     return tsx_fail(error, TSR_TOOBIG, "tessera_kept has more than %d rows", TSX_KEPT_MAX);
   if (rows->count == rows->room) {
@@ -95,6 +94,7 @@ static int kept_add(kept_rows *rows, sqlite3_stmt *statement, tsr_error *error) 
     rows->room = room;
   }
   kept_row *row = &rows->items[rows->count];
+  if (!sound) return *row = (kept_row){0}, rows->count++, TSR_OK;
   const char *path = (const char *)sqlite3_column_text(statement, 0);
   const char *options = options_type == SQLITE_TEXT ? (const char *)sqlite3_column_text(statement, 1) : NULL;
   *row = (kept_row){.path = path ? sqlite3_mprintf("%s", path) : NULL,

@@ -762,15 +762,19 @@ void tsx_copy(sqlite3_context *context, int count, sqlite3_value **values) {
 
 /* ---- The same array in another place ----------------------------------------------------------------------------- */
 
-enum { SYNC_OPTION_merge };
+enum { SYNC_OPTION_merge, SYNC_OPTION_as_of, SYNC_OPTION_verify };
 
-static const tsx_option_spec sync_specs[] = {[SYNC_OPTION_merge] = {"merge", TSX_TAKES_FLAG, 0, 0, NULL}};
+static const tsx_option_spec sync_specs[] = {[SYNC_OPTION_merge] = {"merge", TSX_TAKES_FLAG, 0, 0, NULL},
+                                             [SYNC_OPTION_as_of] = {.name = "as_of"},
+                                             [SYNC_OPTION_verify] = {"verify", TSX_TAKES_FLAG, 0, 0, NULL}};
 
 static int sync_take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   tsr_sync_options *options = argument;
-  (void)option, (void)error;
-  options->merge = value->whole;
-  return TSR_OK;
+  if (option == SYNC_OPTION_merge) options->merge = value->whole;
+  if (option == SYNC_OPTION_verify) options->verify = value->whole;
+  if (option != SYNC_OPTION_as_of) return TSR_OK;
+  TSX_TRY(tsx_time_value(value->json->value, "as_of", &options->as_of, error));
+  return options->as_of ? TSR_OK : tsx_fail(error, TSR_RANGE, "'as_of': expected a time after 1970");
 }
 
 /* Gives the text by which a later sync knows a place again; NULL if nothing is there yet. From sqlite3_malloc. */

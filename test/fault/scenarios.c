@@ -541,10 +541,23 @@ static const scenario hidden = {
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 
+/* Tables in temp that a function makes, which makes SQLite prepare all statements again. */
+static const scenario attached = {
+    .name = "attached",
+    .setup = {"SELECT tessera_create_group('/disk/g')",
+              "CREATE VIRTUAL TABLE t USING tessera('/disk/g/t', x INT DIMENSION(0, 100), a INT)",
+              "INSERT INTO t VALUES(1, 1)", "SELECT tessera_add_member('/disk/g', '/disk/g/t')"},
+    .steps = {"SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')", "SELECT count(*) FROM p_t",
+              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')"},
+    .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
+    .extra = true};
+
 const scenario *const scenarios[] = {
-    &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
-    &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
-    &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
-    &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
-    &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
-    &hidden,  NULL};
+    &sparse,       &transaction,  &deletes,       &dense,       &version_3,        &version_9,
+    &version_12,   &two_arrays,   &filters,       &create,      &definitions,      &drop,
+    &copies,       &create_as,    &labels,        &exchange,    &evolve,           &metadata,
+    &groups,       &merge_sparse, &merge_dense,   &merge_9,     &merge_duplicates, &merge_12,
+    &purge,        &inside,       &inside_upkeep, &reading,     &queries,          &texts,
+    &looking,      &blocks,       &spill,         &busy,        &busy_old,         &late_dense,
+    &late_sources, &late_sparse,  &late_old,      &spill_dense, &hidden,           &attached,
+    NULL};

@@ -97,12 +97,36 @@ def check_our_note(s):
     equal("from the delete on", s(table, "SELECT x FROM t(20)"), [{"x": 1}])
 
 
+def check_late_deletes(s):
+    """A delete that comes late, with a time that was merged already, has purged nothing; beside a purge, too."""
+    for purge in (False, True):
+        path = s.path(f"late{purge:d}")
+        sparse(path)
+        table = f"CREATE VIRTUAL TABLE t USING tessera('{path}')"
+        write(path, 10, x=[1, 2, 3, 4], v=[1, 2, 3, 4])
+        if purge:
+            delete(path, 20, "v == 2")
+        write(path, 40, x=[5], v=[5])
+        merge(path, purge)
+        tiledb.vacuum(path)
+        delete(path, 30, "v == 3")
+        for time in (10, 19, 20, 29, 30, 40):
+            if purge and time < 20:
+                s.fails(f"{table}; SELECT * FROM t({time})", "is lost", "deleted up to 1970-01-01 00:00:00.020 were purged")
+                continue
+            expected = {1, 3, 4} | ({2} if not purge else set()) | ({5} if time >= 40 else set())
+            expected -= {3} if time >= 30 else set()
+            equal(f"late, purge {purge}, as of {time}", {row["x"] for row in s(table, f"SELECT x FROM t({time})")}, expected)
+        log = [(20, "delete", 1)] * purge + [(30, "delete", 1), (40, "merge", 0 if purge else 1)]
+        equal(f"log, purge {purge}", whole(s, path), log)
+
+
 def main():
     if tiledb is None:
         print("skipped: the package tiledb is not installed")
         return 77
     tests = Cases("past")
-    for check in (check_dense, check_sparse, check_our_note):
+    for check in (check_dense, check_sparse, check_late_deletes, check_our_note):
         tests.run(check.__name__, lambda folder, check=check: check(Session(sys.argv[1], sys.argv[2], folder)))
     return tests.end()
 

@@ -193,6 +193,29 @@ def test_a_table_of_the_name_in_temp():
     same((db.query("SELECT * FROM t"), db.value("SELECT count(*) FROM main.t")), ([], 3))
 
 
+def test_one_row_that_fails_does_not_stop_the_others():
+    """Each row that fails is named; the others are attached, stay so, and no transaction stays open."""
+    for begin in (False, True):
+        db = example(f"failing{begin:d}.db")
+        db.query("SELECT tessera_hide('db:t')")
+        for row in (("/nothing/here", None), ("db:main.lost", '{"module":"tessera","arguments":"x"}'), ("db:main.worse", '{"module":"other"}'), (b"blob", None), ("text", 5)):
+            db.query("INSERT INTO tessera_kept VALUES(?, ?)", row)
+        if begin:
+            db.query("BEGIN")
+        for _ in range(2):   # attached already: the same
+            text = db.error("SELECT tessera_attach()").text
+            for part in ("tessera_attach: ", "5 rows of tessera_kept failed, the others are attached", "/nothing/here", "db:main.lost: ", "db:main.worse: ", "a row whose path or options are no text"):
+                check_contains(text, part)
+            same(db.value("SELECT count(*) FROM temp.sqlite_schema WHERE name = 't'"), 1)
+            same(db.value("SELECT count(*) > 0 FROM t"), 1)
+        same(host.autocommit(db), not begin)
+        if begin:
+            db.query("COMMIT")
+        db.query("DELETE FROM tessera_kept WHERE path <> 'db:main.t'")
+        same(db.value("SELECT tessera_attach()"), 1)
+        db.close()
+
+
 def test_what_a_stranger_has_written_runs_nothing_else():
     db = example()
     db.query("SELECT tessera_hide('db:t')")

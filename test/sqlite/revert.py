@@ -182,6 +182,60 @@ def test_far_boxes_and_what_a_commit_costs():
     same(db.value("SELECT cells FROM tessera_fragments('db:t') ORDER BY end_time DESC LIMIT 1"), 1)
 
 
+def tiles_read(db, sql, parameters=()):
+    """The tiles that a statement reads from the store, and what it gives."""
+    before = db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")
+    result = db.value(sql, parameters)
+    return db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'") - before, result
+
+
+def test_only_the_boxes_of_what_was_written_since_are_read():
+    """Dense, sparse, and with duplicates: an array of 400 tiles, and changes in a few; a delete that both states have; more boxes than are walked one by one."""
+    for kind in KINDS:
+        for far in (False, True):
+            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+            db = Database()
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, {kind}, x INT32 DIMENSION(0, 199, 10), y INT32 DIMENSION(0, 199, 10), v FLOAT64, {'' if 'dense' in kind else 'capacity=100, '}cache_mb=0)")
+            db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) SELECT i / 200, i % 200, i FROM n")
+            if "dense" not in kind:
+                db.query("DELETE FROM t WHERE x = 150 AND y = 150")
+            before, time = db.query("SELECT * FROM t ORDER BY x, y"), last(db)
+            if far:
+                db.query("UPDATE t SET v = -v WHERE x % 10 = 5 AND y % 10 = 5 AND x < 190")   # 380 cells in as many tiles
+            else:
+                db.query("UPDATE t SET v = -v WHERE x BETWEEN 22 AND 31 AND y BETWEEN 47 AND 52")
+            changed = 380 if far else 60
+            if "duplicates" in kind or "dense" not in kind:   # an UPDATE of a row is a write; duplicates are deleted and written
+                changed = changed * (2 if "duplicates" in kind else 1)
+            whole = tiles_read(db, "SELECT count(v) FROM t")[0]
+            read, result = tiles_read(db, "SELECT tessera_revert('db:t', ?, '{\"y\":[0,50]}')", (time,))
+            rest = tiles_read(db, "SELECT tessera_revert('db:t', ?)", (time,))
+            same(result + rest[1], changed, f"{kind}, far {far}")
+            same(db.query("SELECT * FROM t ORDER BY x, y"), before, f"{kind}, far {far}")
+            if not far and "duplicates" not in kind:
+                same(read + rest[0] < whole / 4, True, f"{kind}: {read} and {rest[0]} tiles read, {whole} are there")
+            db.close()
+
+
+def test_a_past_that_is_lost():
+    """The error of a read of this time, and nothing is written; the box beside what is lost comes back."""
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, kind=dense, x INT32 DIMENSION(0, 99, 10), v INT32)")
+    times = []
+    for i in range(3):
+        db.query("INSERT OR REPLACE INTO t VALUES(1, ?), (2, ?)", (i, i))
+        times.append(last(db))
+    db.query("SELECT tessera_consolidate(?), tessera_vacuum(?)", (path, path))
+    db.query("INSERT INTO t VALUES(50, 50)")
+    db.query("BEGIN")
+    check_contains(db.error("SELECT tessera_revert('db:t', ?)", (times[1],)).text, "is lost: cells of {\"x\":[1,2]} were merged over")
+    same(db.query("SELECT x, v FROM t WHERE v IS NOT NULL"), [(1, 2), (2, 2), (50, 50)])
+    same(db.value("SELECT tessera_revert('db:t', ?, '{\"x\":[50,60]}')", (times[1],)), 1)
+    same(db.query("SELECT x, v FROM t WHERE v IS NOT NULL"), [(1, 2), (2, 2)])
+    db.query("COMMIT")
+
+
 def test_refusals():
     db = Database()
     path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")

@@ -277,5 +277,119 @@ def test_a_sync_that_was_cut_off_goes_on():
     same_arrays(db, a, b)
 
 
+def test_as_of_copies_what_was_committed_by_then():
+    """At each time, into an empty place and into one that an earlier sync has filled; a sync without as_of goes on."""
+    for seed in range(HISTORIES):
+        rng = random.Random(200 + seed)
+        what = list(COLUMNS)[seed % len(COLUMNS)]
+        source, target = pairs()[seed % 4]
+        db = Database(path(f"t{seed}.db"))
+        db.query("PRAGMA synchronous = OFF")
+        a = make(db, source, f"a{seed}", COLUMNS[what])
+        for number in range(6):
+            write(db, rng, f"a{seed}", COLUMNS[what])
+            if rng.random() < .4:
+                db.query("SELECT tessera_set_metadata(?, 'k', ?)", (a, number))
+        _, times = commits(db, a)
+        if rng.random() < .5:
+            db.query("SELECT tessera_consolidate(?), tessera_consolidate(?, 'array_meta')", (a, a))
+        follows = place_of(target, f"f{seed}")
+        for number, t in enumerate(sorted(times)):
+            for b in (place_of(target, f"b{seed}_{number}"), follows):
+                sync(db, a, b, as_of=t)
+                names, _ = commits(db, b)
+                same([n for n in names if int(re.findall(r"__\d+_(\d+)_", n)[0]) > t], [], f"{what}, seed {seed}: later than {t}")
+                wanted = state(db, a, {u for u in times if u <= t})
+                seen = state(db, b, {u for u in times if u <= t})
+                same({u: seen[u] for u in seen if isinstance(u, int)}, {u: wanted[u] for u in wanted if isinstance(u, int)}, f"{what}, seed {seed}, as of {t}")
+                same(seen[None], wanted[t], f"{what}, seed {seed}: the present of the copy as of {t}")
+                same(seen["check"], [])
+                same(sync(db, a, b, as_of=t), NOTHING, "again")
+        sync(db, a, follows)
+        same_arrays(db, a, follows, f"{what}, seed {seed}: all")
+        same(sync(db, a, follows, as_of=min(times)), NOTHING, "an earlier time takes nothing back")
+        same_arrays(db, a, follows)
+        db.close()
+
+
+def test_as_of_needs_commits_that_are_apart():
+    db = Database(path("apart.db"))
+    a = make(db, "directory", "a", COLUMNS["dense"])
+    for x in range(3):
+        db.query("INSERT INTO a VALUES(?, 1, 'a'), (?, 1, 'a')", (x, x + 10))
+    times = sorted(commits(db, a)[1])
+    sync(db, a, path("early"), as_of=times[0])
+    db.query("SELECT tessera_consolidate(?), tessera_vacuum(?, '{\"grace_s\":0}')", (a, a))
+    for to in (path("late"), path("early")):
+        check_contains(db.error("SELECT tessera_sync(?, ?, ?)", (a, to, json.dumps({"as_of": times[1]}))).text, "has merged commits of up to")
+    same(len(os.listdir(path("early/__fragments"))), 2, "nothing was removed")
+    sync(db, a, path("late"), as_of=times[2])
+    same_arrays(db, a, path("late"))
+    check_contains(db.error("SELECT tessera_sync(?, ?, '{\"as_of\":0}')", (a, path("late"))).text, "'as_of': expected a time after 1970")
+    check_contains(db.error("SELECT tessera_sync(?, ?, '{\"as_of\":\"noon\"}')", (a, path("late"))).text, "as_of")
+
+
+def test_verify_compares_contents():
+    db = Database(path("verify.db"))
+    a, b = make(db, "directory", "a", COLUMNS["sparse"]), path("b")
+    for x in range(3):
+        db.query("INSERT INTO a VALUES(?, 1, 'a')", (x,))
+    db.query("DELETE FROM a WHERE x = 1")
+    db.query("SELECT tessera_set_metadata(?, 'k', 1)", (a,))
+    sync(db, a, b)
+    same(sync(db, a, b, verify=True), NOTHING)
+    files = [f for f in sorted(tree_of(b)) if not os.path.basename(f).startswith(".") and os.path.getsize(os.path.join(b, f))]
+    same({f.split("/")[0] for f in files}, {"__commits", "__fragments", "__meta", "__schema"})
+    for file in files:
+        where = os.path.join(b, file)
+        with open(where, "rb") as f:
+            before = f.read()
+        with open(where, "wb") as f:
+            f.write(before[:-1] + bytes([before[-1] ^ 1]))
+        try:
+            text = db.error("SELECT tessera_sync(?, ?, '{\"verify\":true}')", (a, b)).text
+            check_contains(text, "differ in" if not file.startswith("__commits") else "")
+            if not file.startswith("__commits"):
+                check_contains(text, file)
+            same(sync(db, a, b) if not file.startswith("__commits") else NOTHING, NOTHING, "without the option sizes are enough")
+        finally:
+            with open(where, "wb") as f:
+                f.write(before)
+    db.query("INSERT INTO a VALUES(50, 1, 'a')")
+    same(sync(db, a, b, verify=True)["copied"] > 1, True, "and what is new travels")
+    same_arrays(db, a, b)
+
+
+def test_labels_follow():
+    """Between directories and the database; also those of the time of the first commit."""
+    for source, target in pairs():
+        db = Database(path(f"labels_{source}_{target}.db"))
+        db.query("PRAGMA synchronous = OFF")
+        a, b = place_of(source, f"a_{source}_{target}"), place_of(target, f"b_{source}_{target}")
+        rows = "SELECT column1 AS city, column2 AS t, column3 AS v FROM (VALUES('Bern', 1, 1.5), ('Chur', 1, 2.5), ('Bern', 2, 3.5))"
+        db.query("SELECT tessera_create_as(?, ?, '{\"dimensions\":[\"t\"],\"labels\":{\"city\":\"place\"}}')", (a, rows))
+        first = db.value("SELECT max(time) FROM tessera_log(?)", (a,))
+        sync(db, a, b)
+        where = b if not b.startswith("db:") else None
+        if where:
+            db.query(f"CREATE VIRTUAL TABLE b USING tessera({literal(where)})")
+        name = "b" if where else b[3:]
+        same(db.query(f"SELECT t, v FROM {name} WHERE city = 'Bern' ORDER BY t"), [(1, 1.5), (2, 3.5)])
+        same(sync(db, a, b, verify=True), NOTHING)
+        c = place_of(target, f"c_{source}_{target}")
+        more = "SELECT 'Chur' AS city, 3 AS t, 4.5 AS v"
+        db.query("SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (a, more))
+        sync(db, a, c, as_of=first)
+        if where:
+            db.query(f"CREATE VIRTUAL TABLE c USING tessera({literal(c)})")
+        table = "c" if where else c[3:]
+        same(db.query(f"SELECT city, t, v FROM {table} WHERE v IS NOT NULL ORDER BY t, city"), [("Bern", 1, 1.5), ("Chur", 1, 2.5), ("Bern", 2, 3.5)])
+        for copy, of in ((b, name), (c, table)):
+            same(sync(db, a, copy)["copied"] > 2, True)
+            same(db.query(f"SELECT t, v FROM {of} WHERE city = 'Chur' AND t = 3"), [(3, 4.5)])
+            same(sync(db, a, copy, verify=True), NOTHING)
+        db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

@@ -35,6 +35,8 @@ OPERATIONS = {
     "attribute": ("SELECT tessera_add_attribute('{uri}', 'b INT32')", None),
     "copy": ("SELECT tessera_copy('{uri}', '{uri}-copy')", None),
     "import": ("SELECT tessera_sync('{uri}', 'db:inside')", None),
+    "sync": ("SELECT tessera_sync('{uri}', '{uri}-copy')", None),
+    "sync again": ("SELECT tessera_sync('{uri}', '{uri}-copy')", None),
     "check": ("SELECT * FROM tessera_check('{uri}')", None),
 }
 
@@ -50,7 +52,11 @@ def meet(bucket, name, operation, fault, kind, times):
     db = bucket.connect(direct=True)
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 9, 10), a INT32)")
     db.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    if operation == "sync again": # the copy follows: one commit is new, three were merged and vacuumed
+        db.execute(statement.format(uri=uri)).fetchall()
     db.execute("UPDATE t SET a = 30 WHERE x = 3")
+    if operation == "sync again":
+        db.execute(f"SELECT tessera_consolidate('{uri}'), tessera_vacuum('{uri}', '{{\"grace_s\":0}}')").fetchall()
     db.close()
     db, message = bucket.connect(retries=2, stall_ms=1000), ""
     db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}')")
@@ -72,13 +78,26 @@ def meet(bucket, name, operation, fault, kind, times):
     assert columns in (CELLS, changed or CELLS) and (message or columns == (changed or CELLS)), (columns, message)
     assert cells(seen) == columns, (cells(seen), columns)
     if message and operation != "attribute":
-        if operation == "insert" and columns == CELLS or operation not in ("insert", "copy", "import"):
+        if operation == "insert" and columns == CELLS or operation not in ("insert", "copy", "import", "sync", "sync again"):
             db.execute(statement.format(uri=uri)).fetchall()
             assert cells(db) == (changed or CELLS)
     errors = [row for row in seen.execute(f"SELECT * FROM tessera_check('{uri}')") if row[0] == "error"]
     assert not errors, errors
+    if operation.startswith("sync"):
+        follow(seen, uri, statement.format(uri=uri))
     db.close(), seen.close()
     return met, message
+
+
+def follow(db, uri, statement):
+    """Whatever the sync has met, the next one makes the copy the same, byte by byte, and one more has nothing to do."""
+    db.execute(statement).fetchall()
+    db.execute(f"CREATE VIRTUAL TABLE copied USING tessera('{uri}-copy')")
+    assert db.execute("SELECT x, a FROM copied ORDER BY x").fetchall() == CELLS
+    again = db.execute(f"SELECT tessera_sync('{uri}', '{uri}-copy', '{{\"verify\":true}}')").fetchall()
+    assert again == [('{"copied":0,"removed":0,"bytes":0}',)], again
+    errors = [row for row in db.execute(f"SELECT * FROM tessera_check('{uri}-copy')") if row[0] == "error"]
+    assert not errors, errors
 
 
 def test_pairs(bucket):
