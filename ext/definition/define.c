@@ -605,10 +605,13 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
   tsx_parser p = {.definition = definition, .error = error};
   tsr_schema *schema = &definition->schema;
   tsx_column_text *columns = tsx_parser_alloc(&p, options->definition_count * sizeof *columns);
+  uint32_t count = 0;
   int code = columns ? TSR_OK : TSR_NOMEM;
   for (uint32_t i = 0; i < options->definition_count && code == TSR_OK; i++)
-    code = tsx_column_parse(&p, options->definitions[i], false, &columns[i]);
-  if (code == TSR_OK) code = check_names(&p, columns, options->definition_count);
+    code = tsx_check_is(options->definitions[i])
+               ? tsx_check_parse_alone(&p, options->definitions[i])
+               : tsx_column_parse(&p, options->definitions[i], false, &columns[count++]);
+  if (code == TSR_OK) code = check_names(&p, columns, count);
   set_choices(&p, options->choice, schema);
   if (code == TSR_OK) code = set_numbers(&p, options->creation, schema);
   if (code == TSR_OK)
@@ -617,8 +620,8 @@ int tsx_define(const tsx_options *options, tsx_definition *definition, tsr_error
     code = set_filters(&p, options->creation, TSX_OPTION_OFFSETS_FILTERS, TSR_FILTER_ZSTD, &schema->offsets_filters);
   if (code == TSR_OK)
     code = set_filters(&p, options->creation, TSX_OPTION_VALIDITY_FILTERS, TSR_FILTER_RLE, &schema->validity_filters);
-  if (code == TSR_OK) code = set_fields(&p, columns, options->definition_count, schema);
-  if (code == TSR_OK) code = set_labels(&p, columns, options->definition_count, schema);
+  if (code == TSR_OK) code = set_fields(&p, columns, count, schema);
+  if (code == TSR_OK) code = set_labels(&p, columns, count, schema);
   if (code < 0) tsx_definition_release(definition);
   return code;
 }
