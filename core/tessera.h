@@ -66,7 +66,8 @@ TSR_API const char *tsr_version(void);
   X(BUSY, -18, "somebody else holds a lock")                                                                           \
   X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")                          \
   X(DENIED, -20, "a server refuses: keys, rights or clock are wrong")                                                  \
-  X(UNREACHABLE, -21, "a server gives no answer, or none that can be used; it may later")
+  X(UNREACHABLE, -21, "a server gives no answer, or none that can be used; it may later")                              \
+  X(CHECK, -22, "a cell breaks a CHECK constraint")
 
 typedef enum tsr_code {
 #define X(name, code, text) TSR_##name = code,
@@ -718,7 +719,8 @@ TSR_API const tsr_schema *tsr_writer_schema(const tsr_writer *writer);
  * the values are copied. The cells are at the indexes selection[0] to selection[count - 1] of the columns, or at 0 to
  * count - 1 if `selection` is NULL. Cells may be in any order. Of several cells with the same coordinates, the last one
  * wins, unless the array allows duplicates. TSR_RANGE: a coordinate outside the domain; TSR_CONSTRAINT: null in an
- * attribute that is not nullable. On an error no cell was added. */
+ * attribute that is not nullable; TSR_CHECK: a cell breaks a CHECK constraint of the array (tsr_array_constraints).
+ * On an error no cell was added. */
 TSR_API int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                               tsr_error *error);
 /* Dense arrays: writes all cells of a box (one interval for each dimension) straight to the commit's files, which stay
@@ -948,6 +950,27 @@ TSR_API int tsr_array_schema_without(tsr_array *array, const bool *lacking, cons
 TSR_API int tsr_array_extend_enumeration(tsr_array *array, const tsr_enumeration *more, tsr_error *error);
 /* Expands the current domain. `domain` has one interval for each dimension, which must contain the present one. */
 TSR_API int tsr_array_expand_domain(tsr_array *array, const tsr_interval *domain, tsr_error *error);
+
+/* A CHECK constraint: a condition that each cell written through this library must not make false; null passes. It is
+ * kept as metadata, so it can be added to arrays of format version 4 and later, and TileDB ignores it. */
+typedef struct tsr_constraint {
+  const char *name, *text; /* the text is as it was given */
+  const char *fault; /* why this version cannot read it, so that writers refuse all cells; NULL: it can */
+} tsr_constraint;
+typedef struct tsr_constraints {
+  uint64_t count;
+  const tsr_constraint *constraints; /* sorted by name, as bytes */
+} tsr_constraints;
+/* Gives the constraints of the array as they are now. The caller closes the result before the array. */
+TSR_API int tsr_array_constraints(tsr_array *array, tsr_constraints **constraints, tsr_error *error);
+TSR_API void tsr_constraints_close(tsr_constraints *constraints);
+/* Adds a constraint. The text is a condition as SQL has it, over the array's dimensions and attributes: operators, CASE,
+ * IN, BETWEEN, LIKE, GLOB, CAST, functions of numbers. Reads all cells first, unless `untested`. TSR_CHECK: a cell breaks
+ * it; TSR_EXISTS: the array has one of this name; TSR_ERROR: the text is no such condition. */
+TSR_API int tsr_array_add_constraint(tsr_array *array, const char *name, const char *text, bool untested,
+                                     tsr_error *error);
+/* Drops a constraint. TSR_ERROR: there is none of this name. */
+TSR_API int tsr_array_drop_constraint(tsr_array *array, const char *name, tsr_error *error);
 
 /* Turns a directory into a group. Creates the directory and its parents if they are missing. TSR_EXISTS: it is a group
  * or an array already. */

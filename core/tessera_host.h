@@ -219,6 +219,12 @@ typedef struct tsr_mark {
  * may roll back files in the store but not the writer's cells. A host that provides a `scratch` store does not need
  * this. */
 TSR_API void tsr_writer_keep(tsr_writer *writer, bool keep);
+/* While `trust` is true, cells are not tested against the array's CHECK constraints: the host has tested them, or puts
+ * back what was there. */
+TSR_API void tsr_writer_trust(tsr_writer *writer, bool trust);
+/* Tests the cell at index 0 of the columns as tsr_writer_append does, but only with the constraints that read a changed
+ * field, as an UPDATE in SQLite does. `changed`: one for each field; NULL: all have changed. TSR_CHECK: it breaks one. */
+TSR_API int tsr_writer_test(tsr_writer *writer, const tsr_column *columns, const bool *changed, tsr_error *error);
 TSR_API tsr_mark tsr_writer_mark(const tsr_writer *writer);
 /* Undoes all changes since a mark of this writer. */
 TSR_API int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error);

@@ -95,6 +95,7 @@ struct tsr_array {
   tsr_open_files open_files;
   tsr_array_snapshots snapshots;
   tsr_array_opening opening;
+  tsr_stamp unconstrained; /* of __meta when it had no CHECK constraint (write/constraints.c); not known: it may have */
 };
 
 /* Returns the key, or NULL if the array is not encrypted. */

@@ -87,14 +87,14 @@ static int check_one_label(tsr_array *array, const tsr_schema *schema, uint32_t 
   return rc < 0 ? check_labels_report(call, &fault, error) : TSR_OK;
 }
 
-/* Checks the arrays of all labels of the array at `path`, and the order of their values. Arguments and errors as for
- * tsr_array_check; the files of findings are relative to the labelled array. Does nothing if the array cannot be
- * opened.
+/* Checks what needs the array at `path` open: the arrays of all labels, the order of their values, and CHECK constraints.
+ * Arguments and errors as for tsr_array_check; the files of findings are relative to the labelled array. Does nothing if
+ * the array cannot be opened.
  */
-static int tsr__check_labels(tsr_environment *environment, const char *path, const tsr_check_options *options,
-                             tsr_check_report report, void *argument, tsr_error *error) {
+static int check_opened(tsr_environment *environment, const char *path, const tsr_check_options *options,
+                        tsr_check_report report, void *argument, tsr_error *error) {
   const tsr_array_options opening = {.key = options->key, .threads = options->threads};
-  const tsr_schema *schema;
+  const tsr_schema *schema = NULL;
   tsr_array *array;
   tsr_error fault = {0};
   int rc = tsr_array_open(environment, path, &opening, &array, &fault);
@@ -106,6 +106,7 @@ static int tsr__check_labels(tsr_environment *environment, const char *path, con
       check_label_call call = {.uri = schema->labels[i].uri, .report = report, .argument = argument};
       if (schema->labels[i].relative) rc = check_one_label(array, schema, i, options, &call, error);
     }
+  if (rc >= 0 && schema) rc = tsr__check_constraints(array, schema, options, report, argument, error);
   tsr_array_close(array);
   return rc;
 }
@@ -805,7 +806,7 @@ int tsr_array_check(tsr_environment *environment, const char *path, const tsr_ch
   TSR_TRY(TSR_TAKE_OPTIONS(tsr_check_options, quick, options, &own, error));
   TSR_TRY(tsr__path_open(environment, "array", path, &directory, &store, error));
   int rc = tsr__check_store(environment, store, &own, report, argument, error);
-  if (rc >= 0) rc = tsr__check_labels(environment, directory, &own, report, argument, error);
+  if (rc >= 0) rc = check_opened(environment, directory, &own, report, argument, error);
   tsr__free(directory);
   return rc;
 }

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "store/store.h"
+#include "format/constraint.h"
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -539,9 +540,45 @@ static bool lacks_attribute(const tsr_schema *schema, const evolve_change *chang
   return !attribute_of(schema, change->name);
 }
 
+/* Fails if a CHECK constraint reads the attribute. One that cannot be read stands in nobody's way. */
+static int check_constraints(const tsr_schema *schema, const tsr_metadata *all, const char *name, tsr_arena *arena,
+                             tsr_error *error) {
+  const tsr_field *field = attribute_of(schema, name);
+  for (uint64_t i = 0; field && i < all->count; i++) {
+    const uint64_t size = tsr__constraint_name_size(&all->entries[i]);
+    const tsr_text_value text = tsr__constraint_text(&all->entries[i]);
+    tsr_expression expression;
+    tsr_error ignored = {0};
+    if (!size) continue;
+    const int rc = tsr__constraint_parse(schema, text.bytes, text.size, arena, &expression, &ignored);
+    if (rc < 0 && rc != TSR_ERROR) return tsr__fail(error, rc, "%s", ignored.message);
+    if (rc < 0 || !tsr__constraint_reads(&expression, (uint32_t)(field - schema->fields))) continue;
+    return tsr__fail(error, TSR_CONSTRAINT, "the CHECK '%.100s' reads '%s': drop the CHECK first",
+                     all->entries[i].key + strlen(TSR_CONSTRAINT_KEY), name);
+  }
+  return TSR_OK;
+}
+
+static int check_unconstrained(tsr_array *array, const char *name, tsr_error *error) {
+  const tsr_schema *schema;
+  const tsr_enumeration *loaded;
+  tsr_metadata *all;
+  tsr_arena arena = tsr__arena(&array->memory);
+  TSR_TRY(tsr_array_schema(array, TSR_TIME_NOW, &schema, error));
+  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, error));
+  int rc = TSR_OK;
+  for (uint32_t i = 0; rc >= 0 && i < schema->enumeration_count; i++)
+    rc = tsr_array_enumeration(array, schema, schema->enumerations[i].name, &loaded, error);
+  if (rc >= 0) rc = check_constraints(schema, all, name, &arena, error);
+  tsr_metadata_close(all);
+  tsr__arena_release(&arena);
+  return rc < 0 ? tsr__wrap(error, "array %s", array->path) : TSR_OK;
+}
+
 int tsr_array_drop_attribute(tsr_array *array, const char *name, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const evolve_change change = {.make = drop_attribute, .is_made = lacks_attribute, .name = name};
+  TSR_TRY(check_unconstrained(array, name, error));
   return evolve(array, &change, error);
 }
 

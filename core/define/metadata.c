@@ -79,6 +79,7 @@ static int metadata_write_change(tsr_array *array, const tsr_metadata_entry *ent
   uint32_t version;
   int rc = metadata_version(array, &version, error);
   if (rc >= 0) rc = metadata_write(array->environment, array->store, tsr__array_key(array), version, entry, error);
+  array->environment->metadata_changes++;
   return rc < 0 ? tsr__wrap(error, "metadata of array %s", array->path) : rc;
 }
 

@@ -40,6 +40,7 @@ struct tsr_environment {
   uint64_t next_row; /* first rowid that belongs to no fragment; less than 2^63 */
   tsr_map row_ranges; /* array path and fragment name -> its range of rowids; kept until the environment is closed */
   uint64_t next_fragment; /* the next tsr_fragment.id */
+  uint64_t metadata_changes; /* of arrays, by this environment: CHECK constraints that a writer has read may be stale */
   uint64_t last_commit; /* time of the last prepared commit, in milliseconds since 1970; the next one must be later */
   struct tsr_scheme *schemes; /* the host's stores */
   tsr_bounds bounds; /* the directory that stores may not leave, if any */

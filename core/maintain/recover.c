@@ -391,6 +391,7 @@ static int write_late_commit(late *l, tsr_error *error) {
   if (rc >= 0) {
     writer->commit.options.carried = &l->carried;
     writer->commit.options.listed = true;
+    tsr_writer_trust(writer, true); /* they were tested when they were written */
     if (l->schema) rc = l->schema->dense ? copy_dense(l, writer, error) : copy_cells(l, writer, error);
   }
   if (rc >= 0) rc = publish_late_commit(l, writer, error);

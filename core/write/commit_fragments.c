@@ -388,6 +388,8 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
     TSR_TRY(tsr__check_nulls(&w->schema->fields[f], &columns[f], NULL, cells, error));
     TSR_TRY(tsr__check_scaled(w->schema, f, &columns[f], NULL, cells, error));
   }
+  const tsr_constraint_cells tested = {.columns = columns, .count = cells, .box = box, .array_order = array_order};
+  TSR_TRY(tsr__writer_test(w, &tested, NULL, error));
   TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
   TSR_TRY(new_piece(w, &made, error));
   made->box = copy;

@@ -332,6 +332,7 @@ void tsr_writer_close(tsr_writer *writer) {
   tsr__ahead_release(writer);
   tsr__index_release(writer);
   tsr__transaction_view_release(writer);
+  tsr__writer_forget_constraints(writer);
   tsr__writer_drop(writer);
 }
 
@@ -399,11 +400,15 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
 int tsr_writer_append(tsr_writer *writer, const tsr_column *columns, const uint32_t *selection, uint64_t count,
                       tsr_error *error) {
   TSR_OWN_ERROR(error);
+  const tsr_constraint_cells cells = {.columns = columns, .selection = selection, .count = count};
+  const bool tested = tsr__writer_untested(writer), single = count == 1 && !selection;
   if (!count) return TSR_OK;
-  if (count == 1 && !selection && append_cell(writer, columns)) return TSR_OK;
+  if (tested && single && append_cell(writer, columns)) return TSR_OK;
   int rc = tsr__writer_check_open(writer, error);
   if (rc >= 0 && writer->commit.boxes > 0)
     rc = tsr__fail(error, TSR_ERROR, "a commit has boxes or single cells, not both");
+  if (rc >= 0 && !tested) rc = tsr__writer_test(writer, &cells, NULL, error);
+  if (rc >= 0 && !tested && single && append_cell(writer, columns)) return TSR_OK;
   if (rc >= 0) rc = append_cells(writer, columns, selection, count, error);
   return tsr__writer_wrap(writer, rc, error);
 }
@@ -449,6 +454,7 @@ bool tsr_writer_changed(const tsr_writer *writer) {
 
 static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
   const tsr_mark now = tsr_writer_mark(w);
+  tsr__writer_forget_constraints(w); /* a savepoint of the host may have taken some back, too */
   if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
     return tsr__fail(error, TSR_ERROR, "rewind to %llu cells of %llu, %llu boxes of %llu",
                      (unsigned long long)mark.cells, (unsigned long long)now.cells, (unsigned long long)mark.boxes,

@@ -16,7 +16,9 @@
 #include "format/commits.h"
 #include "log/log.h"
 #include "store/store.h"
+#include "format/constraint.h"
 #include "format/layout.h"
+#include "query/program.h"
 #include "write/fragment_writer.h"
 #include "tessera_host.h"
 
@@ -417,6 +419,65 @@ void tsr__commit_count(tsr_writer *writer, bool counts);
 /* Closes the marker file, which was removed or is left to recovery. */
 void tsr__commit_unlock(tsr_commit_state *commit);
 
+/* ---- constraints.c: CHECK constraints, evaluated over blocks of cells -------------------------------------------- */
+
+/* Tests the cells of a writer before it takes them, and finds the cells of a snapshot that break a constraint. The
+ * public functions are tsr_array_constraints and others in tessera.h, and tsr_writer_test in tessera_host.h. */
+
+typedef struct tsr_constraint_item {
+  tsr_constraint shown;
+  tsr_expression expression; /* its negation; without nodes if `shown.fault` says why */
+  tsr_program *program; /* of `expression` */
+  tsr_block_scratch *scratch;
+  bool *reads; /* [fields] */
+} tsr_constraint_item;
+
+typedef struct tsr_constraint_set {
+  tsr_constraints shown; /* must be the first member: the caller's pointer points to it */
+  tsr_arena arena;
+  const tsr_schema *schema; /* borrowed */
+  uint32_t fields, count;
+  tsr_constraint_item *items; /* [TSR_CONSTRAINTS_MAX] */
+  tsr_block_input *inputs; /* [fields + 1]: of the present block */
+  uint64_t **coordinates; /* [dimensions][TSR_BLOCK_CELLS]: of a block of a box; NULL: not needed yet */
+  uint32_t *broken; /* [TSR_BLOCK_CELLS] */
+} tsr_constraint_set;
+
+/* The cells to test. In a box the columns of dimensions are ignored, and the cells are in row-major order or, if
+ * `array_order` is true, in the array's cell order. */
+typedef struct tsr_constraint_cells {
+  const tsr_column *columns; /* one for each field */
+  const uint32_t *selection; /* NULL: the cells from `first` on */
+  uint64_t first, count;
+  const tsr_interval *box; /* NULL: the columns have the coordinates */
+  bool array_order;
+} tsr_constraint_cells;
+
+/* Reads the constraints of the array as they are now, for cells of a schema. One that cannot be read is an item with a
+ * fault. `memory` pays for the set. */
+int tsr__constraints_open(tsr_array *array, const tsr_schema *schema, tsr_memory *memory, tsr_constraint_set **set,
+                          tsr_error *error);
+void tsr__constraints_close(tsr_constraint_set *set); /* NULL is allowed */
+
+/* Fails with TSR_CHECK if a cell breaks a constraint; the message names both. `changed`: one for each field; constraints
+ * that read none of these fields are not tested; NULL: all are. TSR_ERROR: a constraint cannot be read or evaluated. */
+int tsr__constraints_test(tsr_constraint_set *set, const tsr_constraint_cells *cells, const bool *changed,
+                          tsr_error *error);
+
+typedef struct tsr_constraint_finding {
+  uint64_t cells; /* that break the constraint */
+  char first[400]; /* the values and the coordinates of the first of them; "" if there is none */
+  char fault[400]; /* why it could not be evaluated; "": it was */
+} tsr_constraint_finding;
+
+/* Looks for cells of a snapshot that break a constraint. `found` has an element for each item from `from` on. */
+int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, uint64_t memory_bytes,
+                          tsr_constraint_finding *found, tsr_error *error);
+
+/* Tests cells against the constraints of the writer's array, unless the writer trusts them. The constraints are read
+ * when the first cells come. `changed` as above. Errors: TSR_CHECK. */
+int tsr__writer_test(tsr_writer *writer, const tsr_constraint_cells *cells, const bool *changed, tsr_error *error);
+
 /* ---- writer.c: the writer itself --------------------------------------------------------------------------------- */
 
 /* A writer numbers cells 0, 1, ... as the caller appends them, and removed rows as the caller removes them. It changes
@@ -438,6 +499,12 @@ typedef struct tsr_cell_buffer { /* cells in memory: numbers first..count */
   tsr_ahead ahead; /* blocks of them that are sorted already */
 } tsr_cell_buffer;
 
+typedef struct tsr_writer_constraints { /* constraints.c */
+  tsr_constraint_set *set; /* NULL: not read yet */
+  uint64_t changes; /* environment->metadata_changes when they were read */
+  bool trusts; /* cells are not tested */
+} tsr_writer_constraints;
+
 struct tsr_writer {
   uint32_t references; /* one held by the caller, and one by each snapshot */
   tsr_array *array; /* borrowed */
@@ -454,6 +521,7 @@ struct tsr_writer {
   tsr_kept_view view;
   tsr_finder finder;
   tsr_commit_state commit;
+  tsr_writer_constraints constraints;
 };
 
 /* Releases one reference to the writer; the last one frees it. Snapshots hold references because their fragments and
@@ -462,6 +530,18 @@ void tsr__writer_drop(tsr_writer *writer);
 
 /* Fails if the writer has published its commit: it accepts no more changes then. */
 int tsr__writer_check_open(const tsr_writer *writer, tsr_error *error);
+
+/* Forgets the array's CHECK constraints: they are read again when cells come. */
+static inline void tsr__writer_forget_constraints(tsr_writer *writer) {
+  tsr__constraints_close(writer->constraints.set);
+  writer->constraints.set = NULL;
+}
+
+/* Returns true if cells need no test: there is no constraint, or the writer trusts them. */
+static inline bool tsr__writer_untested(const tsr_writer *writer) {
+  const tsr_writer_constraints *c = &writer->constraints;
+  return c->trusts || (c->set && c->set->count == 0 && c->changes == writer->array->environment->metadata_changes);
+}
 
 /* Returns the number of cells in memory. */
 static inline uint64_t tsr__writer_in_memory(const tsr_writer *writer) {

@@ -20,6 +20,7 @@ int tsx_sqlite_code(int code) {
   case TSR_MISMATCH: return SQLITE_MISMATCH;
   case TSR_RANGE: return SQLITE_RANGE;
   case TSR_CONSTRAINT: return SQLITE_CONSTRAINT;
+  case TSR_CHECK: return SQLITE_CONSTRAINT_CHECK;
   case TSR_BUDGET: /* not SQLITE_NOMEM, which would roll back the whole transaction */
   case TSR_TOOBIG: return SQLITE_TOOBIG;
   case TSR_READONLY: return SQLITE_READONLY;

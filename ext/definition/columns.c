@@ -5,6 +5,7 @@
  *   type     WORD | VARCHAR(n) | TEXT(n), then [n] or [] for several values in a cell
  *   clause   DIMENSION [(low, high [, extent])] | CURRENT(low, high) | NOT NULL | NULL | DEFAULT literal
  *            | FILTERS(filters) | ENUM(literal, ...) [ORDERED]                     in any order, each once
+ *            | [CONSTRAINT name] CHECK(condition)                                  any number of them (checks.c)
  *            | LABEL name type [INCREASING | DECREASING] [FILTERS(filters)]        any number of them
  *   filters  [chunk(bytes),] none | filter [(argument, ...)], ...
  *   literal  [+|-] number | 'text' | x'bytes' | NULL | TRUE | FALSE
@@ -338,10 +339,11 @@ static int no_key(tsx_parser *p) {
 
 /* Fails at a clause that SQLite's own tables have but arrays lack. */
 static int fail_lacking(tsx_parser *p) {
-  static const char *const lacking[] = {"UNIQUE", "CHECK", "REFERENCES", "COLLATE", "GENERATED", "AS", "AUTOINCREMENT"};
+  static const char *const lacking[] = {"UNIQUE", "REFERENCES", "COLLATE", "GENERATED", "AS", "AUTOINCREMENT"};
   for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
     if (tsx_token_is(&p->in.token, lacking[i])) return tsx_parser_fail(p, TSR_ERROR, "arrays have no %s", lacking[i]);
-  return tsx_parser_unexpected(p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, FILTERS, ENUM, LABEL, a comma or the end");
+  return tsx_parser_unexpected(
+      p, "DIMENSION, CURRENT, NOT NULL, DEFAULT, CHECK, FILTERS, ENUM, LABEL, a comma or the end");
 }
 
 static int parse_type(tsx_parser *p, tsx_column_text *c) {
@@ -460,6 +462,8 @@ static int parse_clause(tsx_parser *p, tsx_column_text *c) {
     c->enumeration.ordered = code == TSR_OK && tsx_parser_accept(p, "ORDERED");
     return code;
   }
+  if (tsx_token_is(&p->in.token, "CHECK") || tsx_token_is(&p->in.token, "CONSTRAINT"))
+    return tsx_check_parse(p, c->name);
   if (tsx_token_is(&p->in.token, "PRIMARY")) return no_key(p);
   return fail_lacking(p);
 }

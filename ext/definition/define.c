@@ -580,11 +580,15 @@ int tsx_define_attribute(const char *text, tsx_definition *definition, tsr_error
 
 static int define(tsx_parser *p, const tsx_options *options) {
   tsr_schema *schema = &p->definition->schema;
-  const uint32_t count = options->definition_count;
   char *const *given = options->creation;
-  tsx_column_text *columns = tsx_parser_alloc(p, count * sizeof *columns);
+  tsx_column_text *columns = tsx_parser_alloc(p, options->definition_count * sizeof *columns);
   if (!columns) return TSR_NOMEM;
-  for (uint32_t i = 0; i < count; i++) TSX_TRY(tsx_column_parse(p, options->definitions[i], false, &columns[i]));
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < options->definition_count; i++) {
+    const char *text = options->definitions[i];
+    if (tsx_check_is(text)) TSX_TRY(tsx_check_parse_alone(p, text));
+    else TSX_TRY(tsx_column_parse(p, text, false, &columns[count++]));
+  }
   TSX_TRY(check_names(p, columns, count));
   set_choices(p, options->choice, schema);
   TSX_TRY(set_numbers(p, given, schema));

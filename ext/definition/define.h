@@ -1,6 +1,6 @@
 /* define.h: from the column definitions of CREATE VIRTUAL TABLE ... USING tessera(...) to a schema.
  *
- * columns.c parses the text into its structure: names, datatypes, literals, filters. define.c makes a schema of it, and
+ * columns.c parses the text into its structure: names, datatypes, literals, filters; checks.c finds CHECK constraints. define.c makes a schema of it, and
  * makes any TileDB schema acceptable to CREATE. */
 #ifndef TSX_DEFINITION_DEFINE_H
 #define TSX_DEFINITION_DEFINE_H
@@ -16,6 +16,7 @@
 typedef struct tsx_definition { /* the result of tsx_define; release it by tsx_definition_release, `= {0}` too */
   tsr_schema schema;
   bool encrypted;
+  struct tsx_check_text *checks; /* the first CHECK constraint, or NULL */
   tsx_arena arena; /* all memory of the definition */
 } tsx_definition;
 
@@ -92,6 +93,26 @@ int tsx_filters_parse(tsx_parser *p, tsr_pipeline *pipeline);
 /* Parses a column definition, all of `text`. With `alone`, it is the only definition of a call: a comma is an error,
  * and messages do not mention options, which CREATE VIRTUAL TABLE accepts instead of a column. */
 int tsx_column_parse(tsx_parser *p, const char *text, bool alone, tsx_column_text *column);
+
+/* ---- checks.c: CHECK constraints --------------------------------------------------------------------------------- */
+
+typedef struct tsx_check_text {
+  char *name, *text; /* the text of the condition, without its parentheses; not parsed yet */
+  struct tsx_check_text *next;
+} tsx_check_text;
+
+/* Parses [CONSTRAINT name] CHECK(condition), and appends it to the definition. Without a name it gets that of the
+ * column; `column` is NULL if it stands instead of one: check1, check2, ... */
+int tsx_check_parse(tsx_parser *p, const char *column);
+
+/* Returns true if an argument of CREATE VIRTUAL TABLE is a constraint and no column. */
+bool tsx_check_is(const char *text);
+
+/* Parses such an argument. */
+int tsx_check_parse_alone(tsx_parser *p, const char *text);
+
+/* Adds the definition's constraints to an array (tsr_array_add_constraint). */
+int tsx_checks_add(const tsx_definition *definition, tsr_array *array, bool untested, tsr_error *error);
 
 /* ---- define.c: schemas that CREATE accepts ----------------------------------------------------------------------- */
 /* For tessera_copy and tessera_ddl: turn the schema of any TileDB array into one that CREATE VIRTUAL TABLE accepts. */

@@ -155,19 +155,30 @@ static int check_free_name(tsx_address *address, const char *name, tsr_error *er
   return code;
 }
 
-static int add_attribute(sqlite3_context *context, sqlite3_value *path, const tsr_schema *one, tsx_address *address,
+/* Adds the attribute of a definition, and its CHECK constraints. */
+static int add_attribute(sqlite3_context *context, sqlite3_value *path, const tsx_definition *one, tsx_address *address,
                          tsr_error *error) {
   TSX_TRY(open_array(context, path, address, error));
-  TSX_TRY(check_free_name(address, one->fields->name, error));
-  return tsr_array_add_attribute(address->array->core, one->fields, one->enumeration_count ? one->enumerations : NULL,
-                                 error);
+  TSX_TRY(check_free_name(address, one->schema.fields->name, error));
+  tsr_array *array = address->array->core;
+  const tsr_field *field = one->schema.fields;
+  TSX_TRY(
+      tsr_array_add_attribute(array, field, one->schema.enumeration_count ? one->schema.enumerations : NULL, error));
+  tsr_error ignored;
+  const int code = tsx_checks_add(one, array, false, error);
+  if (code < 0) {
+    for (const tsx_check_text *check = one->checks; check; check = check->next)
+      (void)tsr_array_drop_constraint(array, check->name, &ignored);
+    (void)tsr_array_drop_attribute(array, field->name, &ignored);
+  }
+  return code;
 }
 
 static int define_and_add(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   tsx_definition definition = {0};
   TSX_TRY(check_text(values[1], "the definition", error));
   TSX_TRY(tsx_define_attribute(text_of(values[1]), &definition, error));
-  const int code = add_attribute(context, values[0], &definition.schema, address, error);
+  const int code = add_attribute(context, values[0], &definition, address, error);
   tsx_definition_release(&definition);
   return code;
 }
@@ -210,6 +221,55 @@ void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **val
   const int code = drop_attribute(context, values, &address, &error);
   tsx_address_close(&address);
   tsx_function_end(context, "tessera_drop_attribute", code, &error);
+}
+
+enum { CHECK_OPTION_existing };
+
+static const tsx_option_spec check_specs[] = {
+    [CHECK_OPTION_existing] = {"existing", TSX_TAKES_WORD, 0, 0, TSX_WORDS("check", "keep")}};
+
+/* `argument`: bool, whether existing cells are left as they are. */
+static int take_check_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  (void)option; /* there is only one */
+  (void)error;
+  *(bool *)argument = value->whole == 1;
+  return TSR_OK;
+}
+
+static int add_check(sqlite3_context *context, int count, sqlite3_value **values, tsx_address *address,
+                     tsr_error *error) {
+  static const tsx_option_list list = TSX_OPTION_LIST(check_specs);
+  bool keep = false;
+  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(check_text(values[2], "the condition", error));
+  if (count > 3)
+    TSX_TRY(tsx_options_read(sqlite3_context_db_handle(context), values[3], &list, take_check_option, &keep, error));
+  TSX_TRY(open_array(context, values[0], address, error));
+  return tsr_array_add_constraint(address->array->core, text_of(values[1]), text_of(values[2]), keep, error);
+}
+
+/* tessera_add_check(path, name, condition[, options]) */
+void tsx_add_check(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  const int code = add_check(context, count, values, &address, &error);
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_add_check", code, &error);
+}
+
+static int drop_check(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
+  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(open_array(context, values[0], address, error));
+  return tsr_array_drop_constraint(address->array->core, text_of(values[1]), error);
+}
+
+/* tessera_drop_check(path, name) */
+void tsx_drop_check(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsr_error error = {0};
+  tsx_address address = {0};
+  const int code = drop_check(context, values, &address, &error);
+  tsx_address_close(&address);
+  tsx_function_end(context, "tessera_drop_check", code, &error);
 }
 
 static int find_enumeration(tsx_address *address, const char *name, const tsr_enumeration **found, tsr_error *error) {

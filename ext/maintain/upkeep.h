@@ -24,6 +24,8 @@ int tsx_drop_overviews(tsx_address *address, tsr_error *error);
 void tsx_set_metadata(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_add_attribute(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_drop_attribute(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_add_check(sqlite3_context *context, int count, sqlite3_value **values);
+void tsx_drop_check(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_expand_domain(sqlite3_context *context, int count, sqlite3_value **values);
 void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **values);

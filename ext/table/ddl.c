@@ -368,6 +368,22 @@ static int append_table_name(sqlite3_str *out, const char *path, tsr_error *erro
   return code;
 }
 
+/* Appends the CHECK constraints of an open array, which it has now. One that cannot be read is left out: its text may be
+ * anything. */
+static int append_checks(sqlite3_str *out, tsr_array *array, tsr_error *error) {
+  tsr_constraints *all;
+  TSX_TRY(tsr_array_constraints(array, &all, error));
+  for (uint64_t i = 0; i < all->count; i++) {
+    const tsr_constraint *check = &all->constraints[i];
+    if (check->fault) continue;
+    sqlite3_str_appendall(out, "\n  CONSTRAINT ");
+    append_name(out, check->name);
+    sqlite3_str_appendf(out, " CHECK(%s),", check->text);
+  }
+  tsr_constraints_close(all);
+  return TSR_OK;
+}
+
 int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
   TSX_TRY(schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error));
   tsx_definition definition = {0};
@@ -378,6 +394,7 @@ int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_sc
   if (code == TSR_OK) sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
   for (uint32_t i = 0; code == TSR_OK && i < schema->dimension_count + schema->attribute_count; i++)
     code = append_field(out, address->array ? address->array->core : NULL, &definition, i, names[i], error);
+  if (code == TSR_OK && address->array) code = append_checks(out, address->array->core, error);
   if (code == TSR_OK) append_options(out, address, schema);
   if (names) tsx_names_free(names, schema);
   tsx_definition_release(&definition);

@@ -358,14 +358,23 @@ int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error)
   int code = check_key(table, &definition, key, error);
   if (table->in_database) {
     if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
+    if (code == TSR_OK) code = tsx_checks_add(&definition, table->array->core, true, error);
     tsx_definition_release(&definition);
     return code;
   }
   if (code == TSR_OK) code = creation_prepare(table, &definition.schema, key, &creation, error);
-  tsx_definition_release(&definition);
-  if (code < 0) return code;
+  if (code < 0) {
+    tsx_definition_release(&definition);
+    return code;
+  }
   code = tsx_array_open_created(table->connection, table->path, key, options->limits.cache_bytes,
                                 options->limits.threads, creation, &table->array, error);
+  if (code == TSR_OK && (code = tsx_checks_add(&definition, table->array->core, true, error)) < 0) {
+    tsx_definition_release(&definition);
+    tsx_creation_fail(table);
+    return code;
+  }
+  tsx_definition_release(&definition);
   if (code < 0) {
     tsr_creation_abandon(creation, NULL);
     tsr_creation_close(creation);

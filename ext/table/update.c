@@ -393,6 +393,14 @@ static update_move *move_of(const update_moves *moves, int64_t row) {
   return move && move->cell == cell && !move->undone ? move : NULL;
 }
 
+/* Appends a row that needs no test of CHECK constraints: it has been tested, or was there before. */
+static int append_trusted(tsr_writer *writer, const tsr_column *columns, tsr_error *error) {
+  tsr_writer_trust(writer, true);
+  const int code = tsr_writer_append(writer, columns, NULL, 1, error);
+  tsr_writer_trust(writer, false);
+  return code;
+}
+
 /* Restores an old row at its place. If the statement has moved another row there, that row goes back to its own place,
  * and so on. */
 static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
@@ -407,8 +415,7 @@ static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
     update_move *back = code && is_of_statement(u, there) ? move_of(&u->moves, there) : NULL;
     if (back && (code = tsr_writer_remove(writer, there, columns, 0, error)) < 0) return code;
     code = back && !moved_away ? find_at_coordinates(u, u->statement.transaction, &there, error) : 1;
-    if (code < 0 || ((!code || moved_away) && (code = tsr_writer_append(writer, columns, NULL, 1, error)) < 0))
-      return code;
+    if (code < 0 || ((!code || moved_away) && (code = append_trusted(writer, columns, error)) < 0)) return code;
     set_done(u, row);
     if (!back) return TSR_OK;
     back->undone = true;
@@ -489,6 +496,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, s
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
+    TSX_TRY(tsr_writer_test(transaction->writer, tsx_row_columns(u->row), NULL, error)); /* before others, as SQLite */
     if ((code = find_at_coordinates(u, transaction, &there, error)) < 0) return code;
     if (code) return fail_exists(u, error);
   }
@@ -567,7 +575,7 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
     code = check_destination(u, row, &made.over, error);
   made.is_over = code > 0;
   if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
-  if (code >= 0) code = tsr_writer_append(writer, tsx_row_columns(u->row), NULL, 1, error);
+  if (code >= 0) code = append_trusted(writer, tsx_row_columns(u->row), error);
   if (code < 0) return code;
   if (u->fates.slots) set_done(u, row);
   return moved ? note_move(&u->moves, &made, error) : TSR_OK;
@@ -590,6 +598,21 @@ static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t
   return code < 0 ? code : change_values(u, values, *index, error);
 }
 
+/* Tests u->row against the CHECK constraints of columns that the statement sets. */
+static int check_row(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+  const tsr_schema *schema = tsx_row_schema(u->row);
+  const uint32_t fields = schema->dimension_count + schema->attribute_count;
+  bool *changed = sqlite3_malloc64(fields * sizeof *changed);
+  if (!changed) return tsx_out_of_memory(error);
+  for (uint32_t f = 0; f < fields; f++) {
+    const int c = tsx_row_column(u->row, f);
+    changed[f] = c >= 0 && !sqlite3_value_nochange(values[c]);
+  }
+  const int code = tsr_writer_test(u->statement.transaction->writer, tsx_row_columns(u->row), changed, error);
+  sqlite3_free(changed);
+  return code;
+}
+
 static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   uint64_t index;
@@ -602,6 +625,7 @@ static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_e
     u->call.code = SQLITE_CONSTRAINT_NOTNULL;
     return leave_unchanged(u, row, error);
   }
+  if (code == TSR_OK && (code = check_row(u, values, error)) == TSR_CHECK) return leave_unchanged(u, row, error);
   if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
   if (code < 0) return code;
   moved = code;
@@ -669,9 +693,10 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   code = begin_statement(u, transaction, error);
   if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT it is what
+  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it is what
    * leave_unchanged has restored, which stays. */
-  if (code < 0 && transaction->array && code != TSR_CONSTRAINT && memcmp(&mark, &now, sizeof mark) != 0) {
+  if (code < 0 && transaction->array && code != TSR_CONSTRAINT && code != TSR_CHECK &&
+      memcmp(&mark, &now, sizeof mark) != 0) {
     tsr_error unseen;
     transaction->rewinds++;
     tsr_writer_rewind(transaction->writer, mark, &unseen);

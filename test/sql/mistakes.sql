@@ -94,5 +94,5 @@ INSERT INTO levels VALUES('Bern', '2024-06-05', 3);
 INSERT OR FAIL INTO levels VALUES('Bern', '2024-06-05', 4);
 -- Clauses of ordinary tables that arrays lack.
 CREATE VIRTUAL TABLE lacking USING tessera(id INT DIMENSION, name TEXT UNIQUE);
-CREATE VIRTUAL TABLE lacking USING tessera(id INT DIMENSION, name TEXT NOT NULL CHECK (name <> ''));
+CREATE VIRTUAL TABLE lacking USING tessera(id INT DIMENSION, name TEXT NOT NULL CHECK (nome <> ''));
 CREATE VIRTUAL TABLE lacking USING tessera(id INT DIMENSION, name TEXT COLLATE NOCASE);

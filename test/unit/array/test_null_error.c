@@ -858,6 +858,15 @@ CASE(tsr_writer_append) {
   tsr_writer_close(writer);
 }
 
+CASE(tsr_writer_test) {
+  (void)tsr_array_add_constraint(sparse, "c", wrong ? "a > 90" : "a = 90", true, NULL);
+  tsr_writer *writer = NULL;
+  ok(tsr_writer_open(sparse, &unsynced, &writer, &error));
+  const tsr_column columns[3] = {{.values = &ninety}, {.values = &ninety}, {.values = &(int32_t){0}}};
+  TELL(tsr_writer_test(writer, columns, NULL, e));
+  tsr_writer_close(writer);
+}
+
 CASE(tsr_writer_append_box) {
   tsr_writer *writer = NULL;
   const int32_t values[10] = {0};
@@ -1063,6 +1072,19 @@ CASE(tsr_array_add_attribute) {
 
 CASE(tsr_array_drop_attribute) { TELL(tsr_array_drop_attribute(sparse, wrong ? "b" : "a", e)); }
 
+CASE(tsr_array_constraints) {
+  tsr_constraints *all = NULL;
+  TELL(tsr_array_constraints(sparse, &all, e));
+  if (told >= 0) tsr_constraints_close(all);
+}
+
+CASE(tsr_array_add_constraint) { TELL(tsr_array_add_constraint(sparse, "c", wrong ? "a >" : "a > 0", true, e)); }
+
+CASE(tsr_array_drop_constraint) {
+  (void)tsr_array_add_constraint(sparse, "d", "a > 0", true, NULL);
+  TELL(tsr_array_drop_constraint(sparse, wrong ? "nothing" : "d", e));
+}
+
 CASE(tsr_array_schema_without) {
   const bool lacking[8] = {false, false, true};
   const tsr_schema *schema;
@@ -1101,7 +1123,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \
   X(tsr_group_open) W(tsr_group_create) W(tsr_group_add) W(tsr_group_remove) X(tsr_group_members_open) W(tsr_group_metadata) \
   W(tsr_group_set_metadata) W(tsr_group_delete_metadata) W(tsr_array_add_attribute) W(tsr_array_drop_attribute) \
-  W(tsr_array_schema_without) \
+  W(tsr_array_schema_without) X(tsr_array_constraints) W(tsr_array_add_constraint) W(tsr_array_drop_constraint) W(tsr_writer_test) \
   W(tsr_array_extend_enumeration) W(tsr_array_expand_domain)
 /* clang-format on */
 
