@@ -41,6 +41,23 @@ int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
 int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
                          uint64_t *last, tsr_error *error);
 
+/* Some neighbouring chunks of a stored tile. */
+typedef struct tsr_chunk_range {
+  uint64_t count;
+  uint64_t at, size; /* where their stored bytes begin in the tile, and how many these are */
+  uint64_t first, last; /* they hold the decoded bytes first to last - 1 */
+  uint64_t total; /* decoded bytes of all chunks of the tile */
+} tsr_chunk_range;
+
+/* Reads `size` bytes of a stored tile from byte `at` on. */
+typedef int (*tsr_stored_read)(void *argument, uint64_t at, void *bytes, uint64_t size, tsr_error *error);
+
+/* The same as tsr__pipeline_chunks for a tile that is still in a file: reads the headers of its chunks, one by one, and
+ * nothing else. With the u64 `count` in front, the stored bytes of the range are a stored tile. `range->count` is 0,
+ * and all else unset, if chunks are so small that it is faster to read the whole tile. */
+int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
+                              tsr_chunk_range *range, tsr_error *error);
+
 /* Decodes only the chunks that cover the decoded bytes [first, last), as set by tsr__pipeline_chunks. `out` has room
  * for these bytes. */
 int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,

@@ -157,7 +157,7 @@ bool tsr__tile_divides(const tsr_tile_format *format) {
 static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                         tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {format->datatype, tile->cell_size, format->version, format->key};
-  if (tile->end > 0)
+  if (tile->end > 0 && source->cut_end == 0)
     return tsr__pipeline_decode_part(format->values, &shape, source->bytes[TSR_PART_FIXED],
                                      source->sizes[TSR_PART_FIXED], tile->first * tile->cell_size,
                                      tile->end * tile->cell_size, tile->values, memory, error);
@@ -182,7 +182,9 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
 static int find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size, uint64_t *first,
                       uint64_t *end, tsr_error *error) {
   uint64_t from, to;
-  *first = *end = 0;
+  *first = source->cut_first;
+  *end = source->cut_end;
+  if (source->cut_end > 0) return TSR_OK;
   if (source->end == 0 || !tsr__tile_divides(format)) return TSR_OK;
   TSR_TRY(tsr__pipeline_chunks(source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED], source->first * cell_size,
                                source->end * cell_size, &from, &to, error));
@@ -201,7 +203,9 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   uint64_t cell_size = variable ? 0 : values_per_cell * tsr_datatype_size(format->datatype);
   uint64_t values_size = variable ? source->variable_size : tsr__mul_sat(source->cells, cell_size);
   uint64_t offsets_size = variable ? tsr__mul_sat(tsr__add_sat(source->cells, 1), sizeof(uint64_t)) : 0;
-  TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED, values_size, error));
+  TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED,
+                     source->cut_end > 0 ? tsr__mul_sat(source->cut_end - source->cut_first, cell_size) : values_size,
+                     error));
   if (variable) {
     bool in_values =
         tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);

@@ -14,6 +14,7 @@ typedef struct tsr_tile {
   _Atomic uint32_t references;
   uint64_t cells, bytes; /* bytes: size of the block */
   uint64_t cell_size; /* in bytes; 0: variable */
+  uint64_t partly; /* cells of this tile that earlier loads decoded in parts, before this one */
   uint64_t first, end; /* only the values of cells first to end - 1 are decoded; end 0: those of all cells */
   uint8_t *values; /* from cell `first` on */
   uint64_t values_size; /* in bytes */
@@ -30,6 +31,9 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
   uint64_t sizes[TSR_PART_COUNT]; /* in bytes */
   uint64_t variable_size; /* unfiltered size of TSR_PART_VARIABLE in bytes, from tsr_slot.var_sizes */
   uint64_t cells;
+  /* The fixed part is not the tile's, but a stored tile of those of its chunks that hold the cells cut_first to
+   * cut_end - 1; cut_end 0: it is the tile's. Only if tsr__tile_divides. */
+  uint64_t cut_first, cut_end;
   uint64_t first, end; /* if tsr__tile_divides: the requested cells are first to end - 1; end 0: all cells */
 } tsr_tile_source;
 

@@ -31,6 +31,8 @@
 #define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a hint */
 
 #define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
+#define PARTLY_PART         2 /* until this part of the tile has been decoded in parts */
+#define CUT_LEAST           (UINT64_C(128) << 10) /* stored bytes of a tile of which only some chunks are read */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_tile_request *request;
@@ -42,9 +44,10 @@ typedef struct tsr_fetch { /* a tile that is not in the cache */
 typedef struct tsr_fetch_group { /* fetches whose stored bytes are adjacent in each of the slot's files */
   uint64_t first, end; /* fetches first..end-1 of the load */
   bool read; /* `bytes` has been read */
+  bool cut; /* of its one tile only those chunks are read that have the requested cells */
   tsr_file *files[TSR_PART_COUNT]; /* held open; NULL: the slot has no such part, or it is empty */
   uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
-  uint8_t *bytes; /* owned: the stored bytes, part after part */
+  uint8_t *bytes; /* owned: the stored bytes, part after part; with `cut` NULL until they have been read */
 } fetch_group;
 
 /* ---- Sizes and messages --------------------------------------------------------------------- */
@@ -80,6 +83,17 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
+/* Returns true if a few bytes are read from a file in about their share of the time of all of it. */
+static bool reads_small(const tsr_store *store) { return store->uses_descriptors; }
+
+/* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding in
+ * full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
+static bool may_decode_part(const tsr_load *load, const tsr_tile_request *request, uint64_t cells) {
+  if (request->partly == 0 || request->end == 0) return true;
+  return reads_small(load->array->store) &&
+         tsr__add_sat(request->partly, request->end - request->first) <= cells / PARTLY_PART;
+}
+
 /* Finds where the stored bytes of a fetch are and how to decode them, and charges the memory of the decoded tile. */
 static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   tsr_fragment *fragment = fetch->request->fragment;
@@ -104,6 +118,8 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   }
   uint64_t cost = cost_of(&fetch->format, s, number, fetch->source.cells);
   const uint64_t needed = fetch->request->end - fetch->request->first;
+  fetch->source.cut_end = 0;
+  if (!may_decode_part(load, fetch->request, fetch->source.cells)) fetch->request->end = 0;
   if (fetch->request->end > 0 && needed <= fetch->source.cells / PARTIAL_DECODE_PART && !fetch->format.values->uncut &&
       tsr__tile_divides(&fetch->format)) {
     const uint64_t chunks = tsr__mul_sat(2, fetch->format.values->max_chunk_size),
@@ -131,7 +147,66 @@ static uint64_t stored_bytes(const tile_fetch *fetch) {
   return bytes;
 }
 
+typedef struct stored_tile { /* where the fixed part of a tile is */
+  tsr_file *file;
+  uint64_t offset;
+} stored_tile;
+
+static int read_stored(void *argument, uint64_t at, void *bytes, uint64_t size, tsr_error *error) {
+  const stored_tile *tile = argument;
+  return tsr__store_read_at(tile->file, tile->offset + at, bytes, size, error);
+}
+
+/* Reads the chunks of the fixed part that have the requested cells, and the other parts of the tile whole. If that is
+ * no gain, or something is wrong with the tile, clears group->cut and reads nothing. */
+static int read_cut(tsr_load *load, fetch_group *group, tsr_error *error) {
+  tile_fetch *fetch = &load->fetches[group->first];
+  tsr_tile_source *source = &fetch->source;
+  stored_tile tile = {group->files[TSR_PART_FIXED], group->offsets[TSR_PART_FIXED]};
+  const uint64_t cell = tsr_datatype_size(fetch->format.datatype) * fetch->format.values_per_cell;
+  tsr_chunk_range range;
+  TSR_TRY(tsr__pipeline_find_chunks(read_stored, &tile, group->sizes[TSR_PART_FIXED], source->first * cell,
+                                    source->end * cell, &range, error));
+  group->cut = range.count > 0 && range.total == tsr__mul_sat(source->cells, cell) && range.first % cell == 0 &&
+               range.last % cell == 0 && range.size <= group->sizes[TSR_PART_FIXED] / 2;
+  if (!group->cut) return TSR_OK;
+  uint64_t bytes = sizeof(uint64_t) + range.size;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++)
+    if (p != TSR_PART_FIXED) bytes = tsr__add_sat(bytes, group->sizes[p]);
+  TSR_TRY(TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error));
+  uint8_t *at = group->bytes;
+  tsr__store64(at, range.count);
+  TSR_TRY(read_stored(&tile, range.at, at + sizeof(uint64_t), range.size, error));
+  source->bytes[TSR_PART_FIXED] = at;
+  source->sizes[TSR_PART_FIXED] = sizeof(uint64_t) + range.size;
+  source->cut_first = range.first / cell;
+  source->cut_end = range.last / cell;
+  at += source->sizes[TSR_PART_FIXED];
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (p == TSR_PART_FIXED) continue;
+    if (group->sizes[p] > 0)
+      TSR_TRY(tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error));
+    source->bytes[p] = at;
+    at += group->sizes[p];
+  }
+  return TSR_OK;
+}
+
 static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
+  if (group->cut) {
+    int rc = read_cut(load, group, error);
+    if (rc >= 0 && !group->cut) {
+      uint64_t bytes = 0;
+      for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, group->sizes[p]);
+      rc = TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error);
+    }
+    if (rc < 0) {
+      const tsr_tile_request *request = load->fetches[group->first].request;
+      return wrap_tile(request->fragment, request->slot, request->number, error);
+    }
+    group->read = group->cut;
+    if (group->read) return TSR_OK;
+  }
   uint8_t *at = group->bytes;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
     if (group->sizes[p] > 0 && tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error) < 0) {
@@ -177,6 +252,11 @@ static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsign
   return tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
 }
 
+/* Returns true if it pays to read only the chunks that have the requested cells. */
+static bool is_cut(const tsr_load *load, const tile_fetch *fetch) {
+  return fetch->source.end > 0 && fetch->source.sizes[TSR_PART_FIXED] >= CUT_LEAST && reads_small(load->array->store);
+}
+
 /* Divides the sorted fetches into groups of adjacent tiles, opens their files and holds them. Groups are short enough
  * that every thread gets some. */
 static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
@@ -191,8 +271,8 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
     do {
       bytes = tsr__add_sat(bytes, stored_bytes(&load->fetches[i]));
       i++;
-    } while (i < load->fetch_count && i - group->first < fetches_max &&
-             load->fetches[i].request->fragment == request->fragment &&
+    } while (i < load->fetch_count && i - group->first < fetches_max && !is_cut(load, &load->fetches[i]) &&
+             !is_cut(load, &load->fetches[i - 1]) && load->fetches[i].request->fragment == request->fragment &&
              load->fetches[i].request->slot == request->slot &&
              load->fetches[i].request->number == load->fetches[i - 1].request->number + 1 &&
              tsr__add_sat(bytes, stored_bytes(&load->fetches[i])) <= GROUP_BYTES);
@@ -205,7 +285,9 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
-    if (TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error) < 0)
+    group->cut = is_cut(load, &load->fetches[group->first]) && group->files[TSR_PART_FIXED] &&
+                 reads_small(group->files[TSR_PART_FIXED]->store);
+    if (!group->cut && TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error) < 0)
       return wrap_tile(request->fragment, request->slot, request->number, error);
   }
   return TSR_OK;
@@ -245,6 +327,7 @@ static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
     TSR_TRY(tsr__cancelled_after(load->memory, fetch->cost, cells, error));
     if (tsr__tile_decode(&fetch->format, &fetch->source, &load->array->memory, &fetch->request->tile, error) < 0)
       return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
+    fetch->request->tile->partly = fetch->request->partly;
   }
   return TSR_OK;
 }
@@ -270,7 +353,7 @@ static tsr_tile *find_tile(tsr_array *array, const tsr_tile_request *request) {
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
   if (tile->end == 0) return true;
   if (request->end > 0 && tile->first <= request->first && request->end <= tile->end) return true;
-  request->end = 0; /* needed in part for the second time: decode the whole tile */
+  request->partly = tsr__add_sat(tile->partly, tile->end - tile->first);
   return false;
 }
 
@@ -411,6 +494,16 @@ static int fail_missing(tsr_load *load, tsr_error *error) {
   return tsr__fragment_fail_missing(load->array, missing, error);
 }
 
+/* Makes a group whose tile was read in part ready to be read again. */
+static void restore_cut(tsr_load *load, fetch_group *group) {
+  if (!group->cut) return;
+  tsr_tile_source *source = &load->fetches[group->first].source;
+  tsr__free(group->bytes);
+  group->bytes = NULL;
+  source->sizes[TSR_PART_FIXED] = group->sizes[TSR_PART_FIXED];
+  source->cut_end = 0;
+}
+
 /* Reads and decodes all tiles once more, if one could not be decoded and its bytes may have been corrupted in
  * transit. */
 static int load_again(tsr_load *load, int rc, tsr_error *error) {
@@ -422,6 +515,7 @@ static int load_again(tsr_load *load, int rc, tsr_error *error) {
   rc = TSR_OK;
   for (uint64_t i = 0; i < load->group_count && rc >= 0; i++) {
     load->groups[i].read = false;
+    restore_cut(load, &load->groups[i]);
     rc = fetch_one_group(load, i, error);
   }
   return rc;
