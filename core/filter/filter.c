@@ -401,6 +401,67 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
   return rc;
 }
 
+typedef struct cell_stream { /* decoded bytes on their way to the function that takes cells */
+  uint8_t *scratch; /* owned */
+  uint64_t capacity, held; /* bytes; `held`: of a cell whose other bytes are in the next chunk */
+  uint64_t at; /* number of the first cell in `scratch` */
+  tsr_cells_take take;
+  void *argument;
+} cell_stream;
+
+/* Decodes the next chunk and passes on the cells that are complete with it. */
+static int stream_chunk(filter_run *r, cell_stream *s, stored_chunk chunk, tsr_error *error) {
+  const uint64_t cell = r->shape->cell_size, bytes = s->held + chunk.original, count = bytes / cell;
+  if (bytes > s->capacity) {
+    TSR_TRY(TSR_REALLOC_ARRAY(r->arena.memory, bytes, &s->scratch, error));
+    s->capacity = bytes;
+  }
+  TSR_TRY(decode_chunk(r, chunk, s->scratch + s->held, error));
+  if (count > 0) TSR_TRY(s->take(s->argument, s->at, count, s->scratch, error));
+  s->at += count;
+  s->held = bytes - count * cell;
+  if (s->held > 0 && count > 0) memmove(s->scratch, s->scratch + count * cell, s->held);
+  return TSR_OK;
+}
+
+static int stream_tile(filter_run *r, cell_stream *s, const uint8_t *in, uint64_t in_size, uint64_t cells,
+                       uint64_t from, uint64_t end, tsr_error *error) {
+  const uint64_t cell = r->shape->cell_size, out_size = tsr__mul_sat(cells, cell);
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc == TSR_OK && chunk.original > out_size - at)
+      rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
+                     (unsigned long long)at, (unsigned long long)out_size);
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    const uint64_t count = chunk.original / cell;
+    if (s->held == 0 && count * cell == chunk.original && (s->at + count <= from || s->at >= end)) s->at += count;
+    else if (chunk.original > 0 && stream_chunk(r, s, chunk, error) < 0)
+      return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    at += chunk.original;
+    tsr__arena_reset(&r->arena);
+  }
+  if (at == out_size && tsr__input_left(&input) == 0) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
+                   (unsigned long long)chunks, (unsigned long long)at, (unsigned long long)out_size,
+                   (unsigned long long)input.at, (unsigned long long)in_size);
+}
+
+int tsr__pipeline_decode_each(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t cells, uint64_t from, uint64_t end, tsr_cells_take take,
+                              void *argument, tsr_memory *memory, tsr_error *error) {
+  filter_run r;
+  cell_stream s = {.take = take, .argument = argument};
+  TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
+  const int rc = stream_tile(&r, &s, in, in_size, cells, from, end, error);
+  tsr__free(s.scratch);
+  close_run(&r);
+  return rc;
+}
+
 static int filter_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, tsr_strings *strings,
                          const uint8_t *in, uint64_t in_size, uint8_t *out, uint64_t out_size, tsr_memory *memory,
                          tsr_error *error) {

@@ -64,6 +64,16 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
                               uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
                               tsr_error *error);
 
+/* Takes `count` decoded cells of a tile from cell `first` on. `values` is borrowed for the call. */
+typedef int (*tsr_cells_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error);
+
+/* Decodes a stored tile of `cells` cells of shape->cell_size bytes chunk by chunk, and passes the cells to `take` in
+ * order, as soon as they are decoded: only a chunk of them is in memory. Of the cells outside from..end-1, it passes
+ * those that share a chunk with others. Fails as tsr__pipeline_decode, perhaps after `take` had some of the cells. */
+int tsr__pipeline_decode_each(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t cells, uint64_t from, uint64_t end, tsr_cells_take take,
+                              void *argument, tsr_memory *memory, tsr_error *error);
+
 /* Returns true if this pipeline stores the offsets of a field of variable-size strings within the data: if its first
  * filter is RLE (ASCII since version 12, UTF8 since 17) or dictionary (ASCII since 13, UTF8 since 17). */
 bool tsr__pipeline_holds_offsets(const tsr_pipeline *pipeline, tsr_datatype datatype, uint32_t values_per_cell,

@@ -150,6 +150,8 @@ static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *me
   return TSR_OK;
 }
 
+bool tsr__tile_streams(const tsr_tile_format *format) { return tsr__tile_divides(format) && !format->nullable; }
+
 bool tsr__tile_divides(const tsr_tile_format *format) {
   return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
 }
@@ -250,4 +252,28 @@ int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *sourc
   }
   *tile = made;
   return TSR_OK;
+}
+
+typedef struct cell_shift { /* passes cells on with other numbers */
+  uint64_t by;
+  tsr_cells_take take;
+  void *argument;
+} cell_shift;
+
+static int take_shifted(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const cell_shift *shift = argument;
+  return shift->take(shift->argument, first + shift->by, count, values, error);
+}
+
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
+                          void *argument, tsr_memory *memory, tsr_error *error) {
+  const bool cut = source->cut_end > 0, all = cut || source->end == 0;
+  const uint64_t cells = cut ? source->cut_end - source->cut_first : source->cells;
+  const uint64_t cell_size = (uint64_t)format->values_per_cell * tsr_datatype_size(format->datatype);
+  const tsr_tile_shape shape = {format->datatype, cell_size, format->version, format->key};
+  cell_shift shift = {source->cut_first, take, argument};
+  TSR_TRY(check_size(source, TSR_PART_FIXED, tsr__mul_sat(cells, cell_size), error));
+  return tsr__pipeline_decode_each(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                                   cells, all ? 0 : source->first, all ? cells : source->end, cut ? take_shifted : take,
+                                   cut ? &shift : argument, memory, error);
 }

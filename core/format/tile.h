@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "filter/filter.h"
 #include "format/fragment_metadata.h"
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
@@ -61,5 +62,14 @@ bool tsr__tile_divides(const tsr_tile_format *format);
  * a tsr_part_kind, plus 1; 0: unknown. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
+
+/* Decodes a tile chunk by chunk and passes its cells to `take` instead of making a tile of them: only a chunk of them is
+ * in memory. Only if tsr__tile_streams. Of the cells that are not requested, it may pass some. Thread-safe; so must
+ * `take` be. Errors as tsr__tile_decode, perhaps after `take` had some of the cells. */
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
+                          void *argument, tsr_memory *memory, tsr_error *error);
+
+/* Returns true if the cells of such tiles are complete with their chunk: tsr__tile_divides, and none can be null. */
+bool tsr__tile_streams(const tsr_tile_format *format);
 
 #endif
