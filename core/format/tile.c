@@ -171,11 +171,28 @@ static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *so
   return TSR_OK;
 }
 
+typedef struct validity_part { /* the cells of a tile whose validity is wanted */
+  uint64_t first, end;
+  uint8_t *to; /* of cell `first` */
+} validity_part;
+
+static int take_validity(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const validity_part *part = argument;
+  const uint64_t low = TSR_MAX(first, part->first), high = TSR_MIN(first + count, part->end);
+  if (low < high) memcpy(part->to + (low - part->first), values + (low - first), high - low);
+  return TSR_OK;
+}
+
 static int decode_validity(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                            tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
-  int rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
-                                source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
+  const uint8_t *in = source->bytes[TSR_PART_VALIDITY];
+  const uint64_t size = source->sizes[TSR_PART_VALIDITY];
+  validity_part part = {tile->first, tile->end, tile->validity};
+  int rc = tile->end > 0
+               ? tsr__pipeline_decode_each(format->validity, &shape, in, size, tile->cells, part.first, part.end,
+                                           take_validity, &part, memory, error)
+               : tsr__pipeline_decode(format->validity, &shape, in, size, tile->validity, tile->cells, memory, error);
   return rc < 0 ? wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
 }
 
@@ -224,7 +241,8 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
   uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
-  bytes = tsr__add_sat(values_at, tsr__add_sat(values_room, format->nullable ? source->cells : 0));
+  bytes = tsr__add_sat(values_at,
+                       tsr__add_sat(values_room, format->nullable ? (end > 0 ? end - first : source->cells) : 0));
   tsr_tile *made;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &made, error));
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};

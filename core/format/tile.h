@@ -16,11 +16,11 @@ typedef struct tsr_tile {
   uint64_t cells, bytes; /* bytes: size of the block */
   uint64_t cell_size; /* in bytes; 0: variable */
   uint64_t partly; /* cells of this tile that earlier loads decoded in parts, before this one */
-  uint64_t first, end; /* only the values of cells first to end - 1 are decoded; end 0: those of all cells */
+  uint64_t first, end; /* only the cells first to end - 1 are decoded; end 0: all cells */
   uint8_t *values; /* from cell `first` on */
   uint64_t values_size; /* in bytes */
   uint64_t *offsets; /* variable size: cells + 1 byte offsets into `values`, which never fall; else NULL */
-  uint8_t *validity; /* one byte for each cell, 0: null; NULL if the field is not nullable */
+  uint8_t *validity; /* from cell `first` on, one byte for each, 0: null; NULL if the field is not nullable */
 } tsr_tile;
 
 /* Add and drop a reference; dropping the last one frees the tile. Thread-safe. */

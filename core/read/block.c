@@ -145,9 +145,11 @@ static void write_copy(const block_read *b, const block_out *out, const space *s
       if (out->states) memset(out->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
     } else {
       copy_row(b, tile->values + (from - missing) * size, b->box.tile_stride[last], out->values + to * size, count);
-      if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], out->values + to * size, count);
+      if (tile->validity)
+        null_row(b, tile->validity + (from - missing), b->box.tile_stride[last], out->values + to * size, count);
       if (out->states)
-        set_states(tile->validity ? tile->validity + from : NULL, b->box.tile_stride[last], out->states + to, count);
+        set_states(tile->validity ? tile->validity + (from - missing) : NULL, b->box.tile_stride[last],
+                   out->states + to, count);
     }
     uint32_t d = last;
     while (d-- > 0) {
@@ -214,14 +216,14 @@ static int give_space(block_read *b, const space *s, tsr_error *error) {
   const uint32_t n = b->dimensions;
   const uint64_t *low = s->start + n, *high = low + n, size = b->field->cell_size;
   const tsr_tile *tile = tile_of(b, &s->copies[0]);
+  const uint64_t missing = tile && tile->end > 0 ? tile->first : 0;
   uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1, from = 0, span = 1;
   for (uint32_t d = 0; d < n; d++) {
     from += (low[d] - s->start[d]) * b->box.tile_stride[d];
     span += (high[d] - low[d]) * b->box.tile_stride[d];
   }
   if (s->count == 1 && tile && b->box.tile_stride[n - 1] == 1 &&
-      (!tile->validity || !memchr(tile->validity + from, 0, span))) {
-    const uint64_t missing = tile->end > 0 ? tile->first : 0;
+      (!tile->validity || !memchr(tile->validity + (from - missing), 0, span))) {
     const tsr_block_tile part = {low, high, b->box.tile_stride, tile->values + (from - missing) * size, NULL};
     return b->take(b->argument, &part, error);
   }
