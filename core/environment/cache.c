@@ -124,6 +124,8 @@ void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit) {
 
 uint64_t tsr__cache_limit(const tsr_cache *cache) { return cache->limit; }
 
+bool tsr__cache_takes(const tsr_cache *cache, uint64_t bytes) { return bytes <= cache->limit; }
+
 static uint32_t cache_find(const tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t number) {
   if (cache->used == 0) return CACHE_NONE;
   uint32_t i = *bucket_of(cache, fragment, slot, number);

@@ -11,6 +11,7 @@ int tsr__cache_open(tsr_memory *memory, uint64_t limit, tsr_cache **cache, tsr_e
 void tsr__cache_close(tsr_cache *cache);
 void tsr__cache_set_limit(tsr_cache *cache, uint64_t limit); /* in bytes; evicts surplus tiles at once */
 uint64_t tsr__cache_limit(const tsr_cache *cache);
+bool tsr__cache_takes(const tsr_cache *cache, uint64_t bytes); /* a tile of so many bytes would be kept */
 
 /* Returns the tile, with a reference for the caller (tsr__tile_drop); NULL if the cache does not have it. */
 tsr_tile *tsr__cache_get(tsr_cache *cache, uint64_t fragment, uint32_t slot, uint64_t tile);

@@ -25,6 +25,8 @@
 #define CHUNK_HEADER      12u
 #define POLL_CHUNKS       64u /* chunks, of any size, after which the host is polled for cancellation, */
 #define FILTER_POLL_BYTES (4u << 20) /* or bytes */
+#define FOUND_CHUNKS_MAX  1024u /* chunks of a tile whose headers are read one by one, at most, */
+#define FOUND_CHUNK_LEAST 4096u /* and their mean size in bytes, at least */
 #define FEW_STAGES        4u /* up to this many filters need no allocation */
 
 /* ---- The table of filters -------------------------------------------------------------------- */
@@ -335,6 +337,37 @@ int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uin
   return TSR_OK;
 }
 
+int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
+                              tsr_chunk_range *range, tsr_error *error) {
+  uint8_t header[CHUNK_HEADER];
+  tsr_chunk_range found = {0};
+  uint64_t at = sizeof(uint64_t);
+  range->count = 0;
+  if (in_size < at) return TSR_OK;
+  TSR_TRY(read(argument, 0, header, sizeof(uint64_t), error));
+  const uint64_t chunks = tsr__load64(header);
+  if (chunks == 0 || chunks > FOUND_CHUNKS_MAX || in_size / chunks < FOUND_CHUNK_LEAST) return TSR_OK;
+  for (uint64_t i = 0; i < chunks; i++) {
+    if (in_size - at < CHUNK_HEADER) return TSR_OK; /* whoever decodes the whole tile says what is wrong */
+    TSR_TRY(read(argument, at, header, CHUNK_HEADER, error));
+    const uint64_t original = tsr__load32(header),
+                   stored = CHUNK_HEADER + (uint64_t)tsr__load32(header + 4) + tsr__load32(header + 8);
+    if (stored > in_size - at) return TSR_OK;
+    if (found.total + original > from && found.total < end) {
+      if (found.count++ == 0) {
+        found.at = at;
+        found.first = found.total;
+      }
+      found.size = at + stored - found.at;
+      found.last = found.total + original;
+    }
+    found.total += original;
+    at += stored;
+  }
+  if (at == in_size) *range = found;
+  return TSR_OK;
+}
+
 static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out,
                        tsr_error *error) {
   tsr_input input = tsr__input(in, in_size);
@@ -364,6 +397,67 @@ int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape
   filter_run r;
   TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
   int rc = decode_part(&r, in, in_size, first, last, out, error);
+  close_run(&r);
+  return rc;
+}
+
+typedef struct cell_stream { /* decoded bytes on their way to the function that takes cells */
+  uint8_t *scratch; /* owned */
+  uint64_t capacity, held; /* bytes; `held`: of a cell whose other bytes are in the next chunk */
+  uint64_t at; /* number of the first cell in `scratch` */
+  tsr_cells_take take;
+  void *argument;
+} cell_stream;
+
+/* Decodes the next chunk and passes on the cells that are complete with it. */
+static int stream_chunk(filter_run *r, cell_stream *s, stored_chunk chunk, tsr_error *error) {
+  const uint64_t cell = r->shape->cell_size, bytes = s->held + chunk.original, count = bytes / cell;
+  if (bytes > s->capacity) {
+    TSR_TRY(TSR_REALLOC_ARRAY(r->arena.memory, bytes, &s->scratch, error));
+    s->capacity = bytes;
+  }
+  TSR_TRY(decode_chunk(r, chunk, s->scratch + s->held, error));
+  if (count > 0) TSR_TRY(s->take(s->argument, s->at, count, s->scratch, error));
+  s->at += count;
+  s->held = bytes - count * cell;
+  if (s->held > 0 && count > 0) memmove(s->scratch, s->scratch + count * cell, s->held);
+  return TSR_OK;
+}
+
+static int stream_tile(filter_run *r, cell_stream *s, const uint8_t *in, uint64_t in_size, uint64_t cells,
+                       uint64_t from, uint64_t end, tsr_error *error) {
+  const uint64_t cell = r->shape->cell_size, out_size = tsr__mul_sat(cells, cell);
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0;
+  TSR_TRY(read_chunk_count(&input, &chunks, error));
+  for (uint64_t i = 0; i < chunks; i++) {
+    stored_chunk chunk;
+    int rc = read_chunk(&input, &chunk, error);
+    if (rc == TSR_OK && chunk.original > out_size - at)
+      rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu of a tile of %llu", chunk.original,
+                     (unsigned long long)at, (unsigned long long)out_size);
+    if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    const uint64_t count = chunk.original / cell;
+    if (s->held == 0 && count * cell == chunk.original && (s->at + count <= from || s->at >= end)) s->at += count;
+    else if (chunk.original > 0 && stream_chunk(r, s, chunk, error) < 0)
+      return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
+    at += chunk.original;
+    tsr__arena_reset(&r->arena);
+  }
+  if (at == out_size && tsr__input_left(&input) == 0) return TSR_OK;
+  return tsr__fail(error, TSR_CORRUPT, "%llu chunks hold %llu bytes, not %llu, and end at byte %llu of %llu",
+                   (unsigned long long)chunks, (unsigned long long)at, (unsigned long long)out_size,
+                   (unsigned long long)input.at, (unsigned long long)in_size);
+}
+
+int tsr__pipeline_decode_each(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t cells, uint64_t from, uint64_t end, tsr_cells_take take,
+                              void *argument, tsr_memory *memory, tsr_error *error) {
+  filter_run r;
+  cell_stream s = {.take = take, .argument = argument};
+  TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
+  const int rc = stream_tile(&r, &s, in, in_size, cells, from, end, error);
+  tsr__free(s.scratch);
   close_run(&r);
   return rc;
 }

@@ -41,11 +41,38 @@ int tsr__pipeline_decode(const tsr_pipeline *pipeline, const tsr_tile_shape *sha
 int tsr__pipeline_chunks(const uint8_t *in, uint64_t in_size, uint64_t from, uint64_t end, uint64_t *first,
                          uint64_t *last, tsr_error *error);
 
+/* Some neighbouring chunks of a stored tile. */
+typedef struct tsr_chunk_range {
+  uint64_t count;
+  uint64_t at, size; /* where their stored bytes begin in the tile, and how many these are */
+  uint64_t first, last; /* they hold the decoded bytes first to last - 1 */
+  uint64_t total; /* decoded bytes of all chunks of the tile */
+} tsr_chunk_range;
+
+/* Reads `size` bytes of a stored tile from byte `at` on. */
+typedef int (*tsr_stored_read)(void *argument, uint64_t at, void *bytes, uint64_t size, tsr_error *error);
+
+/* The same as tsr__pipeline_chunks for a tile that is still in a file: reads the headers of its chunks, one by one, and
+ * nothing else. With the u64 `count` in front, the stored bytes of the range are a stored tile. `range->count` is 0,
+ * and all else unset, if chunks are so small that it is faster to read the whole tile. */
+int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
+                              tsr_chunk_range *range, tsr_error *error);
+
 /* Decodes only the chunks that cover the decoded bytes [first, last), as set by tsr__pipeline_chunks. `out` has room
  * for these bytes. */
 int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
                               uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
                               tsr_error *error);
+
+/* Takes `count` decoded cells of a tile from cell `first` on. `values` is borrowed for the call. */
+typedef int (*tsr_cells_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error);
+
+/* Decodes a stored tile of `cells` cells of shape->cell_size bytes chunk by chunk, and passes the cells to `take` in
+ * order, as soon as they are decoded: only a chunk of them is in memory. Of the cells outside from..end-1, it passes
+ * those that share a chunk with others. Fails as tsr__pipeline_decode, perhaps after `take` had some of the cells. */
+int tsr__pipeline_decode_each(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
+                              uint64_t in_size, uint64_t cells, uint64_t from, uint64_t end, tsr_cells_take take,
+                              void *argument, tsr_memory *memory, tsr_error *error);
 
 /* Returns true if this pipeline stores the offsets of a field of variable-size strings within the data: if its first
  * filter is RLE (ASCII since version 12, UTF8 since 17) or dictionary (ASCII since 13, UTF8 since 17). */

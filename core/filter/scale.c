@@ -39,7 +39,16 @@ static inline int64_t nearest(double value, int64_t low, int64_t high) {
   return TSR_MIN(TSR_MAX(whole, low), high);
 }
 
-#define DEFINE_SCALE(type, bits)                                                                                       \
+/* The same for integers of at most 32 bits, without a branch, so that compilers make vectors of it. */
+static inline int32_t nearest32(double value, double low, double high) {
+  value = value > low ? value : low; /* so is NaN */
+  value = value < high ? value : high;
+  const int32_t whole = (int32_t)value;
+  const double rest = value - (double)whole;
+  return whole + (rest >= 0.5) - (rest <= -0.5);
+}
+
+#define DEFINE_SCALE(type, bits, nearest_of)                                                                           \
   static void decode_##type##bits(const tsr_filter *filter, const uint8_t *in, uint64_t count, uint8_t *out) {         \
     const double scale = filter->scale, offset = filter->offset;                                                       \
     for (uint64_t i = 0; i < count; i++) {                                                                             \
@@ -56,18 +65,18 @@ static inline int64_t nearest(double value, int64_t low, int64_t high) {
       type value;                                                                                                      \
       memcpy(&value, in + i * sizeof value, sizeof value);                                                             \
       int##bits##_t stored =                                                                                           \
-          (int##bits##_t)nearest((double)((value - offset) / scale), INT##bits##_MIN, INT##bits##_MAX);                \
+          (int##bits##_t)nearest_of((double)((value - offset) / scale), INT##bits##_MIN, INT##bits##_MAX);             \
       memcpy(out + i * sizeof stored, &stored, sizeof stored);                                                         \
     }                                                                                                                  \
   }
-DEFINE_SCALE(float, 8)
-DEFINE_SCALE(float, 16)
-DEFINE_SCALE(float, 32)
-DEFINE_SCALE(float, 64)
-DEFINE_SCALE(double, 8)
-DEFINE_SCALE(double, 16)
-DEFINE_SCALE(double, 32)
-DEFINE_SCALE(double, 64)
+DEFINE_SCALE(float, 8, nearest32)
+DEFINE_SCALE(float, 16, nearest32)
+DEFINE_SCALE(float, 32, nearest32)
+DEFINE_SCALE(float, 64, nearest)
+DEFINE_SCALE(double, 8, nearest32)
+DEFINE_SCALE(double, 16, nearest32)
+DEFINE_SCALE(double, 32, nearest32)
+DEFINE_SCALE(double, 64, nearest)
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif

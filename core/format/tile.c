@@ -150,6 +150,8 @@ static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *me
   return TSR_OK;
 }
 
+bool tsr__tile_streams(const tsr_tile_format *format) { return tsr__tile_divides(format) && !format->nullable; }
+
 bool tsr__tile_divides(const tsr_tile_format *format) {
   return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
 }
@@ -157,7 +159,7 @@ bool tsr__tile_divides(const tsr_tile_format *format) {
 static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                         tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {format->datatype, tile->cell_size, format->version, format->key};
-  if (tile->end > 0)
+  if (tile->end > 0 && source->cut_end == 0)
     return tsr__pipeline_decode_part(format->values, &shape, source->bytes[TSR_PART_FIXED],
                                      source->sizes[TSR_PART_FIXED], tile->first * tile->cell_size,
                                      tile->end * tile->cell_size, tile->values, memory, error);
@@ -169,11 +171,28 @@ static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *so
   return TSR_OK;
 }
 
+typedef struct validity_part { /* the cells of a tile whose validity is wanted */
+  uint64_t first, end;
+  uint8_t *to; /* of cell `first` */
+} validity_part;
+
+static int take_validity(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const validity_part *part = argument;
+  const uint64_t low = TSR_MAX(first, part->first), high = TSR_MIN(first + count, part->end);
+  if (low < high) memcpy(part->to + (low - part->first), values + (low - first), high - low);
+  return TSR_OK;
+}
+
 static int decode_validity(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                            tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
-  int rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
-                                source->sizes[TSR_PART_VALIDITY], tile->validity, tile->cells, memory, error);
+  const uint8_t *in = source->bytes[TSR_PART_VALIDITY];
+  const uint64_t size = source->sizes[TSR_PART_VALIDITY];
+  validity_part part = {tile->first, tile->end, tile->validity};
+  int rc = tile->end > 0
+               ? tsr__pipeline_decode_each(format->validity, &shape, in, size, tile->cells, part.first, part.end,
+                                           take_validity, &part, memory, error)
+               : tsr__pipeline_decode(format->validity, &shape, in, size, tile->validity, tile->cells, memory, error);
   return rc < 0 ? wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
 }
 
@@ -182,7 +201,9 @@ static int decode_validity(const tsr_tile_format *format, const tsr_tile_source 
 static int find_cells(const tsr_tile_format *format, const tsr_tile_source *source, uint64_t cell_size, uint64_t *first,
                       uint64_t *end, tsr_error *error) {
   uint64_t from, to;
-  *first = *end = 0;
+  *first = source->cut_first;
+  *end = source->cut_end;
+  if (source->cut_end > 0) return TSR_OK;
   if (source->end == 0 || !tsr__tile_divides(format)) return TSR_OK;
   TSR_TRY(tsr__pipeline_chunks(source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED], source->first * cell_size,
                                source->end * cell_size, &from, &to, error));
@@ -201,7 +222,9 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   uint64_t cell_size = variable ? 0 : values_per_cell * tsr_datatype_size(format->datatype);
   uint64_t values_size = variable ? source->variable_size : tsr__mul_sat(source->cells, cell_size);
   uint64_t offsets_size = variable ? tsr__mul_sat(tsr__add_sat(source->cells, 1), sizeof(uint64_t)) : 0;
-  TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED, values_size, error));
+  TSR_TRY(check_size(source, variable ? TSR_PART_VARIABLE : TSR_PART_FIXED,
+                     source->cut_end > 0 ? tsr__mul_sat(source->cut_end - source->cut_first, cell_size) : values_size,
+                     error));
   if (variable) {
     bool in_values =
         tsr__pipeline_holds_offsets(format->values, format->datatype, format->values_per_cell, format->version);
@@ -218,7 +241,8 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
   uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
-  bytes = tsr__add_sat(values_at, tsr__add_sat(values_room, format->nullable ? source->cells : 0));
+  bytes = tsr__add_sat(values_at,
+                       tsr__add_sat(values_room, format->nullable ? (end > 0 ? end - first : source->cells) : 0));
   tsr_tile *made;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &made, error));
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
@@ -246,4 +270,28 @@ int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *sourc
   }
   *tile = made;
   return TSR_OK;
+}
+
+typedef struct cell_shift { /* passes cells on with other numbers */
+  uint64_t by;
+  tsr_cells_take take;
+  void *argument;
+} cell_shift;
+
+static int take_shifted(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const cell_shift *shift = argument;
+  return shift->take(shift->argument, first + shift->by, count, values, error);
+}
+
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
+                          void *argument, tsr_memory *memory, tsr_error *error) {
+  const bool cut = source->cut_end > 0, all = cut || source->end == 0;
+  const uint64_t cells = cut ? source->cut_end - source->cut_first : source->cells;
+  const uint64_t cell_size = (uint64_t)format->values_per_cell * tsr_datatype_size(format->datatype);
+  const tsr_tile_shape shape = {format->datatype, cell_size, format->version, format->key};
+  cell_shift shift = {source->cut_first, take, argument};
+  TSR_TRY(check_size(source, TSR_PART_FIXED, tsr__mul_sat(cells, cell_size), error));
+  return tsr__pipeline_decode_each(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                                   cells, all ? 0 : source->first, all ? cells : source->end, cut ? take_shifted : take,
+                                   cut ? &shift : argument, memory, error);
 }

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "filter/filter.h"
 #include "format/fragment_metadata.h"
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
@@ -14,11 +15,12 @@ typedef struct tsr_tile {
   _Atomic uint32_t references;
   uint64_t cells, bytes; /* bytes: size of the block */
   uint64_t cell_size; /* in bytes; 0: variable */
-  uint64_t first, end; /* only the values of cells first to end - 1 are decoded; end 0: those of all cells */
+  uint64_t partly; /* cells of this tile that earlier loads decoded in parts, before this one */
+  uint64_t first, end; /* only the cells first to end - 1 are decoded; end 0: all cells */
   uint8_t *values; /* from cell `first` on */
   uint64_t values_size; /* in bytes */
   uint64_t *offsets; /* variable size: cells + 1 byte offsets into `values`, which never fall; else NULL */
-  uint8_t *validity; /* one byte for each cell, 0: null; NULL if the field is not nullable */
+  uint8_t *validity; /* from cell `first` on, one byte for each, 0: null; NULL if the field is not nullable */
 } tsr_tile;
 
 /* Add and drop a reference; dropping the last one frees the tile. Thread-safe. */
@@ -30,6 +32,9 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
   uint64_t sizes[TSR_PART_COUNT]; /* in bytes */
   uint64_t variable_size; /* unfiltered size of TSR_PART_VARIABLE in bytes, from tsr_slot.var_sizes */
   uint64_t cells;
+  /* The fixed part is not the tile's, but a stored tile of those of its chunks that hold the cells cut_first to
+   * cut_end - 1; cut_end 0: it is the tile's. Only if tsr__tile_divides. */
+  uint64_t cut_first, cut_end;
   uint64_t first, end; /* if tsr__tile_divides: the requested cells are first to end - 1; end 0: all cells */
 } tsr_tile_source;
 
@@ -57,5 +62,14 @@ bool tsr__tile_divides(const tsr_tile_format *format);
  * a tsr_part_kind, plus 1; 0: unknown. */
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
+
+/* Decodes a tile chunk by chunk and passes its cells to `take` instead of making a tile of them: only a chunk of them is
+ * in memory. Only if tsr__tile_streams. Of the cells that are not requested, it may pass some. Thread-safe; so must
+ * `take` be. Errors as tsr__tile_decode, perhaps after `take` had some of the cells. */
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
+                          void *argument, tsr_memory *memory, tsr_error *error);
+
+/* Returns true if the cells of such tiles are complete with their chunk: tsr__tile_divides, and none can be null. */
+bool tsr__tile_streams(const tsr_tile_format *format);
 
 #endif

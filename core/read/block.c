@@ -1,6 +1,9 @@
 /* block.c: reads a box of a dense array into one block of memory: the values of an attribute, row-major. Alternatively
  * it hands the cells, tile by tile, to a function, without a copy where a single decoded tile has all of the cells.
  *
+ * Where a single fragment has all cells of a space tile, and its tile would not stay in memory, the cells are copied
+ * while they are decoded, chunk by chunk (tsr_tile_sink).
+ *
  * The box is read space tile by space tile, in windows of several. For each space tile, the tiles of all fragments with
  * cells in it are decoded and copied row by row, oldest fragment first, so that the newest value of each cell remains.
  * Fragments older than one that covers the requested part of the space tile are not read. Cells that were never
@@ -17,7 +20,9 @@
 
 #include "model/datatype.h"
 #include "array/array.h"
+#include "environment/cache.h"
 #include "environment/environment.h"
+#include "format/fragment_metadata.h"
 #include "read/reader.h"
 
 #define READ_BLOCK_TILES_FOR_A_THREAD 8 /* space tiles of a window, for each thread */
@@ -68,6 +73,7 @@ typedef struct block_read {
   tsr_plan plan;
   block_box box;
   block_out out; /* the caller's memory; not used with `take` */
+  bool once; /* the decoded tiles of the box do not fit into the cache together */
   tsr_block_take take; /* NULL, or the function that gets the cells */
   void *argument; /* of `take` */
   uint64_t *at; /* the next space tile: coordinates in the tile grid */
@@ -125,6 +131,7 @@ static void write_copy(const block_read *b, const block_out *out, const space *s
                        const tsr_tile *tile) {
   const uint32_t last = b->dimensions - 1;
   const uint64_t size = b->field->cell_size, count = c->high[last] - c->low[last] + 1;
+  const uint64_t missing = tile && tile->end > 0 ? tile->first : 0; /* cells of which the tile has no values */
   uint64_t from = 0, to = 0;
   for (uint32_t d = 0; d < b->dimensions; d++) {
     from += (c->low[d] - s->start[d]) * b->box.tile_stride[d];
@@ -137,10 +144,12 @@ static void write_copy(const block_read *b, const block_out *out, const space *s
       fill_row(b, out->values + to * size, count);
       if (out->states) memset(out->states + to, c->written ? TSR_CELL_NULL : TSR_CELL_UNWRITTEN, count);
     } else {
-      copy_row(b, tile->values + from * size, b->box.tile_stride[last], out->values + to * size, count);
-      if (tile->validity) null_row(b, tile->validity + from, b->box.tile_stride[last], out->values + to * size, count);
+      copy_row(b, tile->values + (from - missing) * size, b->box.tile_stride[last], out->values + to * size, count);
+      if (tile->validity)
+        null_row(b, tile->validity + (from - missing), b->box.tile_stride[last], out->values + to * size, count);
       if (out->states)
-        set_states(tile->validity ? tile->validity + from : NULL, b->box.tile_stride[last], out->states + to, count);
+        set_states(tile->validity ? tile->validity + (from - missing) : NULL, b->box.tile_stride[last],
+                   out->states + to, count);
     }
     uint32_t d = last;
     while (d-- > 0) {
@@ -164,7 +173,42 @@ static const tsr_tile *tile_of(const block_read *b, const block_copy *c) {
 }
 
 static void write_copies(const block_read *b, const block_out *out, const space *s) {
-  for (uint32_t i = 0; i < s->count; i++) write_copy(b, out, s, &s->copies[i], tile_of(b, &s->copies[i]));
+  for (uint32_t i = 0; i < s->count; i++) {
+    const tsr_tile *tile = tile_of(b, &s->copies[i]);
+    if (tile || s->copies[i].request == NO_TILE) write_copy(b, out, s, &s->copies[i], tile);
+  } /* else the sink has written the cells */
+}
+
+typedef struct block_sink { /* where the cells of a tile go while they are decoded */
+  tsr_tile_sink base;
+  const block_read *b; /* borrowed */
+  const uint64_t *start, *low, *high; /* ordinals of the tile's first cell; of the requested cells, inclusive */
+} block_sink;
+
+/* Copies those of `count` cells of a tile, from cell `first` on, that are in the box. Cells are row-major. */
+static int sink_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const block_sink *sink = argument;
+  const block_read *b = sink->b;
+  const block_out *out = &b->out;
+  const uint32_t last = b->dimensions - 1;
+  const uint64_t size = b->field->cell_size, *extent = b->grid->extent;
+  const uint64_t low = sink->low[last] - sink->start[last], end = sink->high[last] - sink->start[last] + 1;
+  for (uint64_t done = 0, row_end; done < count; done = row_end) {
+    const uint64_t cell = first + done, column = cell % extent[last];
+    const uint64_t from = TSR_MAX(column, low), to = TSR_MIN(column + (count - done), TSR_MIN(extent[last], end));
+    uint64_t row = cell / extent[last], at = (sink->start[last] + from - out->low[last]) * out->stride[last];
+    row_end = TSR_MIN(count, done + (extent[last] - column));
+    bool within = from < to;
+    for (uint32_t d = last; d-- > 0 && within; row /= extent[d]) {
+      const uint64_t ordinal = sink->start[d] + row % extent[d];
+      within = ordinal >= sink->low[d] && ordinal <= sink->high[d];
+      at += (ordinal - out->low[d]) * out->stride[d];
+    }
+    if (!within) continue;
+    memcpy(out->values + at * size, values + (done + (from - column)) * size, (to - from) * size);
+    if (out->states) memset(out->states + at, TSR_CELL_VALUE, to - from);
+  }
+  return TSR_OK;
 }
 
 /* Passes the requested part of a space tile to `take`: the decoded tile if it has all of these cells, else a copy. */
@@ -172,14 +216,15 @@ static int give_space(block_read *b, const space *s, tsr_error *error) {
   const uint32_t n = b->dimensions;
   const uint64_t *low = s->start + n, *high = low + n, size = b->field->cell_size;
   const tsr_tile *tile = tile_of(b, &s->copies[0]);
+  const uint64_t missing = tile && tile->end > 0 ? tile->first : 0;
   uint64_t stride[TSR_MAX_DIMENSIONS], cells = 1, from = 0, span = 1;
   for (uint32_t d = 0; d < n; d++) {
     from += (low[d] - s->start[d]) * b->box.tile_stride[d];
     span += (high[d] - low[d]) * b->box.tile_stride[d];
   }
   if (s->count == 1 && tile && b->box.tile_stride[n - 1] == 1 &&
-      (!tile->validity || !memchr(tile->validity + from, 0, span))) {
-    const tsr_block_tile part = {low, high, b->box.tile_stride, tile->values + from * size, NULL};
+      (!tile->validity || !memchr(tile->validity + (from - missing), 0, span))) {
+    const tsr_block_tile part = {low, high, b->box.tile_stride, tile->values + (from - missing) * size, NULL};
     return b->take(b->argument, &part, error);
   }
   for (uint32_t d = n; d-- > 0; cells *= high[d] - low[d] + 1) stride[d] = cells;
@@ -255,12 +300,27 @@ static int read_block_request_tile(block_read *b, const tsr_plan_box *box, block
   uint64_t bytes;
   c->written = true;
   if (slot < 0) return TSR_OK; /* the fragment lacks the attribute: fill values */
-  const tsr_tile_request request = {
-      .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment)};
+  tsr_tile_request request = {
+      .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment), .end = 1};
+  for (uint32_t d = 0; d < b->dimensions; d++) {
+    request.first += (c->low[d] - b->at[d] * b->grid->extent[d]) * b->box.tile_stride[d];
+    request.end += (c->high[d] - b->at[d] * b->grid->extent[d]) * b->box.tile_stride[d];
+  }
   TSR_TRY(tsr__tile_cost(b->snapshot->array, request.fragment, request.slot, request.number, &bytes, error));
   c->request = b->window.requests.size / sizeof request;
   *cost = tsr__add_sat(*cost, bytes);
   return tsr__buffer_append(&b->window.requests, &request, sizeof request, error);
+}
+
+/* Lets the cells of the only copy of a space tile be copied while they are decoded. */
+static int add_sink(block_read *b, const space *s, tsr_error *error) {
+  const block_copy *c = &s->copies[0];
+  block_sink *sink;
+  if (c->request == NO_TILE || b->take || b->grid->col_major_cells) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&b->window.arena, 1, &sink, error));
+  *sink = (block_sink){{sink_cells, sink, b->once}, b, s->start, c->low, c->high};
+  ((tsr_tile_request *)(void *)b->window.requests.data)[c->request].sink = &sink->base;
+  return TSR_OK;
 }
 
 /* Plans the copies of the space tile at b->at. They are found newest first, until one covers the whole requested part,
@@ -288,6 +348,7 @@ static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error)
     TSR_TRY(read_block_request_tile(b, box, c, cost, error));
     s->count++;
   }
+  if (all && s->count == 1) TSR_TRY(add_sink(b, s, error));
   if (!all) s->copies[s->count++] = (block_copy){.request = NO_TILE, .low = low, .high = high};
   for (uint32_t i = 0; i < s->count / 2; i++) {
     const block_copy c = s->copies[i];
@@ -295,6 +356,13 @@ static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error)
     s->copies[s->count - 1 - i] = c;
   }
   return TSR_OK;
+}
+
+/* Returns how many cells were decoded for a request. */
+static uint64_t decoded_cells(const tsr_tile_request *r) {
+  if (!r->decoded) return 0;
+  if (!r->tile) return tsr__fragment_tile_cells(&r->fragment->metadata, r->number);
+  return r->tile->end > 0 ? r->tile->end - r->tile->first : r->tile->cells;
 }
 
 /* Makes the copies of a space tile with one decoded tile in memory at a time. */
@@ -306,7 +374,7 @@ static int copy_each(block_read *b, const block_out *out, const space *s, tsr_er
     if (r) TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, r, 1, &b->memory, error));
     write_copy(b, out, s, c, r ? r->tile : NULL);
     if (!r) continue;
-    tsr__count(b->environment, TSR_COUNT_cells_decoded, r->decoded ? r->tile->cells : 0);
+    tsr__count(b->environment, TSR_COUNT_cells_decoded, decoded_cells(r));
     tsr__tile_return(r->tile, &b->memory);
   }
   return TSR_OK;
@@ -339,7 +407,7 @@ static int load_window(block_read *b, uint64_t cost, tsr_error *error) {
   if (b->window.count == 1 && count > 1 && cost > b->memory.limit / 2) return load_space(b, error);
   TSR_TRY(tsr__tiles_load(b->snapshot->array, b->threads, requests, count, &b->memory, error));
   uint64_t cells = 0;
-  for (uint64_t i = 0; i < count; i++) cells += requests[i].decoded ? requests[i].tile->cells : 0;
+  for (uint64_t i = 0; i < count; i++) cells += decoded_cells(&requests[i]);
   tsr__count(b->environment, TSR_COUNT_cells_decoded, cells);
   int rc = tsr__parallel_for(b->threads, b->window.count, write_space, b, error);
   for (uint64_t i = 0; i < count; i++) tsr__tile_return(requests[i].tile, &b->memory);
@@ -482,6 +550,8 @@ static int read_block(block_read *b, const tsr_interval *box, uint64_t size, tsr
   uint64_t spaces = 1;
   for (uint32_t d = 0; d < b->dimensions; d++)
     spaces = tsr__mul_sat(spaces, b->box.high[d] / b->grid->extent[d] - b->box.low[d] / b->grid->extent[d] + 1);
+  const uint64_t bytes = tsr__mul_sat(tsr__mul_sat(spaces, b->grid->tile_cells), b->field->cell_size);
+  b->once = bytes > tsr__cache_limit(b->snapshot->array->cache);
   tsr__work_more(b->environment, spaces);
   while (!b->ended) TSR_TRY(read_window(b, error));
   return 1;

@@ -561,7 +561,8 @@ static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *
 void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                              int64_t slot, uint64_t first, tsr_column *column) {
   const tsr_tile *tile = pinned->tiles[slot];
-  *column = (tsr_column){.values = tile->values, .validity = tile->validity ? tile->validity + first : NULL};
+  *column =
+      (tsr_column){.values = tile->values, .validity = tile->validity ? tile->validity + (first - tile->first) : NULL};
   if (field->values_per_cell == TSR_VARIABLE) {
     column->offsets = tile->offsets + first;
   } else {

@@ -215,11 +215,22 @@ void tsr__subtile_numbers(const tsr_subtile *subtile, const uint64_t *strides, i
 
 typedef struct tsr_pinned_tile tsr_pinned_tile;
 
+/* Gets the cells of a tile while they are decoded, in place of the tile. Workers call `take`. */
+typedef struct tsr_tile_sink {
+  tsr_cells_take take;
+  void *argument;
+  bool once; /* nobody will ask for the tile again, so it need not go into the cache */
+} tsr_tile_sink;
+
 typedef struct tsr_tile_request { /* one slot of one tile */
   tsr_fragment *fragment;
   uint32_t slot;
   uint64_t number; /* of the tile in the fragment */
   uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
+  uint64_t partly; /* for the loader: cells that earlier loads decoded in parts */
+  /* NULL, or what gets the cells, in order, if the tile is not in memory, would not go into the cache either and
+   * tsr__tile_streams: then `tile` stays NULL. Borrowed. */
+  const tsr_tile_sink *sink;
   tsr_tile *tile; /* out: the caller's reference */
   bool decoded; /* out: the tile was not in the cache */
   tsr_pinned_tile *pinned; /* for the reader that made the request; the loader ignores it */
@@ -236,8 +247,8 @@ void tsr__tile_return(tsr_tile *tile, tsr_memory *memory);
  * requests must be valid. Returns the number of bytes that the store may fetch for them. */
 uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, uint64_t count);
 
-/* Returns true if a decoded tile has the values that the request needs. If not, widens the request to all cells: a tile
- * that is needed in part for the second time is worth decoding in full. */
+/* Returns true if a decoded tile has the values that the request needs. If not, notes in the request how many cells of
+ * the tile have been decoded in parts: when these add up, all cells are decoded. */
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile);
 
 /* A load in progress. Finish it or cancel it, exactly once; until then neither the load nor its requests may move. The

@@ -25,16 +25,22 @@
 #include "environment/environment.h"
 #include "log/log.h"
 
-#define GROUP_BYTES       (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile */
+#define GROUP_BYTES (UINT64_C(4) << 20) /* most stored bytes of a group, unless it is a single tile, */
+#define GROUP_BYTES_SMALL                                                                                              \
+  (UINT64_C(512) << 10) /* or where small reads cost little: they stay in the processor's cache */
 #define GROUPS_PER_THREAD 2 /* at least, if there are enough tiles */
 
 #define EXPECTED_LEAST (UINT64_C(64) << 10) /* least number of bytes that a store fetches for a hint */
 
 #define PARTIAL_DECODE_PART 4 /* if at most this part of a tile is needed, only that part is decoded */
+#define PARTLY_PART         2 /* until this part of the tile has been decoded in parts */
+#define CUT_LEAST           (UINT64_C(128) << 10) /* stored bytes of a tile of which only some chunks are read */
 
 typedef struct tsr_fetch { /* a tile that is not in the cache */
   tsr_tile_request *request;
   uint64_t cost; /* bytes charged to the query for it */
+  uint64_t streams; /* its cells go to the request's sink: so many bytes; 0: a tile is made */
+  bool done; /* the sink has all of them */
   tsr_tile_format format;
   tsr_tile_source source;
 } tile_fetch;
@@ -42,9 +48,10 @@ typedef struct tsr_fetch { /* a tile that is not in the cache */
 typedef struct tsr_fetch_group { /* fetches whose stored bytes are adjacent in each of the slot's files */
   uint64_t first, end; /* fetches first..end-1 of the load */
   bool read; /* `bytes` has been read */
+  bool cut; /* of its one tile only those chunks are read that have the requested cells */
   tsr_file *files[TSR_PART_COUNT]; /* held open; NULL: the slot has no such part, or it is empty */
   uint64_t offsets[TSR_PART_COUNT], sizes[TSR_PART_COUNT];
-  uint8_t *bytes; /* owned: the stored bytes, part after part */
+  uint8_t *bytes; /* owned: the stored bytes, part after part; NULL unless `read` */
 } fetch_group;
 
 /* ---- Sizes and messages --------------------------------------------------------------------- */
@@ -80,6 +87,24 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------- */
 
+/* Returns true if a few bytes are read from a file in about their share of the time of all of it. */
+static bool reads_small(const tsr_store *store) { return store->uses_descriptors; }
+
+/* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding in
+ * full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
+static bool may_decode_part(const tsr_load *load, const tsr_tile_request *request, uint64_t cells) {
+  if (request->partly == 0 || request->end == 0) return true;
+  return reads_small(load->array->store) &&
+         tsr__add_sat(request->partly, request->end - request->first) <= cells / PARTLY_PART;
+}
+
+/* Returns true if the cells of the tile, which takes `cost` bytes, go to the request's sink. */
+static bool goes_to_sink(const tsr_load *load, const tile_fetch *fetch, uint64_t cost) {
+  const tsr_tile_sink *sink = fetch->request->sink;
+  if (!sink || !tsr__tile_streams(&fetch->format)) return false;
+  return sink->once || load->array->uncached || !tsr__cache_takes(load->array->cache, cost);
+}
+
 /* Finds where the stored bytes of a fetch are and how to decode them, and charges the memory of the decoded tile. */
 static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   tsr_fragment *fragment = fetch->request->fragment;
@@ -104,6 +129,17 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
   }
   uint64_t cost = cost_of(&fetch->format, s, number, fetch->source.cells);
   const uint64_t needed = fetch->request->end - fetch->request->first;
+  fetch->source.cut_end = 0;
+  if (goes_to_sink(load, fetch, cost)) {
+    fetch->streams = cost;
+    fetch->source.first = fetch->request->first;
+    fetch->source.end = fetch->request->end;
+    cost = TSR_MIN(cost, fetch->format.values->max_chunk_size);
+    TSR_TRY(tsr__memory_charge(load->memory, cost, error));
+    fetch->cost = cost;
+    return TSR_OK;
+  }
+  if (!may_decode_part(load, fetch->request, fetch->source.cells)) fetch->request->end = 0;
   if (fetch->request->end > 0 && needed <= fetch->source.cells / PARTIAL_DECODE_PART && !fetch->format.values->uncut &&
       tsr__tile_divides(&fetch->format)) {
     const uint64_t chunks = tsr__mul_sat(2, fetch->format.values->max_chunk_size),
@@ -131,20 +167,85 @@ static uint64_t stored_bytes(const tile_fetch *fetch) {
   return bytes;
 }
 
-static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
+typedef struct stored_tile { /* where the fixed part of a tile is */
+  tsr_file *file;
+  uint64_t offset;
+} stored_tile;
+
+static int read_stored(void *argument, uint64_t at, void *bytes, uint64_t size, tsr_error *error) {
+  const stored_tile *tile = argument;
+  return tsr__store_read_at(tile->file, tile->offset + at, bytes, size, error);
+}
+
+/* Reads the chunks of the fixed part that have the requested cells, and the other parts of the tile whole. If that is
+ * no gain, or something is wrong with the tile, clears group->cut and reads nothing. */
+static int read_cut(tsr_load *load, fetch_group *group, tsr_error *error) {
+  tile_fetch *fetch = &load->fetches[group->first];
+  tsr_tile_source *source = &fetch->source;
+  stored_tile tile = {group->files[TSR_PART_FIXED], group->offsets[TSR_PART_FIXED]};
+  const uint64_t cell = tsr_datatype_size(fetch->format.datatype) * fetch->format.values_per_cell;
+  tsr_chunk_range range;
+  TSR_TRY(tsr__pipeline_find_chunks(read_stored, &tile, group->sizes[TSR_PART_FIXED], source->first * cell,
+                                    source->end * cell, &range, error));
+  group->cut = range.count > 0 && range.total == tsr__mul_sat(source->cells, cell) && range.first % cell == 0 &&
+               range.last % cell == 0 && range.size <= group->sizes[TSR_PART_FIXED] / 2;
+  if (!group->cut) return TSR_OK;
+  uint64_t bytes = sizeof(uint64_t) + range.size;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++)
+    if (p != TSR_PART_FIXED) bytes = tsr__add_sat(bytes, group->sizes[p]);
+  TSR_TRY(TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error));
+  uint8_t *at = group->bytes;
+  tsr__store64(at, range.count);
+  TSR_TRY(read_stored(&tile, range.at, at + sizeof(uint64_t), range.size, error));
+  source->bytes[TSR_PART_FIXED] = at;
+  source->sizes[TSR_PART_FIXED] = sizeof(uint64_t) + range.size;
+  source->cut_first = range.first / cell;
+  source->cut_end = range.last / cell;
+  at += source->sizes[TSR_PART_FIXED];
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
+    if (p == TSR_PART_FIXED) continue;
+    if (group->sizes[p] > 0)
+      TSR_TRY(tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error));
+    source->bytes[p] = at;
+    at += group->sizes[p];
+  }
+  return TSR_OK;
+}
+
+static int read_whole(tsr_load *load, fetch_group *group, tsr_error *error) {
+  uint64_t bytes = 0;
+  for (unsigned p = 0; p < TSR_PART_COUNT; p++) bytes = tsr__add_sat(bytes, group->sizes[p]);
+  TSR_TRY(TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error));
   uint8_t *at = group->bytes;
   for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
-    if (group->sizes[p] > 0 && tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error) < 0) {
-      const tsr_tile_request *request = load->fetches[group->first].request;
-      return wrap_tile(request->fragment, request->slot, request->number, error);
-    }
+    if (group->sizes[p] > 0)
+      TSR_TRY(tsr__store_read_at(group->files[p], group->offsets[p], at, group->sizes[p], error));
     for (uint64_t k = group->first; k < group->end; k++) {
       load->fetches[k].source.bytes[p] = at;
       at += load->fetches[k].source.sizes[p];
     }
   }
-  group->read = true;
   return TSR_OK;
+}
+
+static int read_group(tsr_load *load, fetch_group *group, tsr_error *error) {
+  int rc = group->cut ? read_cut(load, group, error) : TSR_OK;
+  if (rc >= 0 && !group->cut) rc = read_whole(load, group, error);
+  group->read = rc >= 0;
+  if (rc >= 0) return TSR_OK;
+  const tsr_tile_request *request = load->fetches[group->first].request;
+  return wrap_tile(request->fragment, request->slot, request->number, error);
+}
+
+/* Gives back the stored bytes of a group: it can be read again. */
+static void drop_bytes(tsr_load *load, fetch_group *group) {
+  tsr__free(group->bytes);
+  group->bytes = NULL;
+  group->read = false;
+  if (!group->cut) return;
+  tsr_tile_source *source = &load->fetches[group->first].source;
+  source->sizes[TSR_PART_FIXED] = group->sizes[TSR_PART_FIXED];
+  source->cut_end = 0;
 }
 
 static void drop_files(const tsr_load *load, fetch_group *group) {
@@ -177,11 +278,19 @@ static int open_file_for(tsr_load *load, const tsr_tile_request *request, unsign
   return tsr__fragment_file(array, request->fragment, request->slot, part, file, error);
 }
 
+/* Returns true if it pays to read only the chunks that have the requested cells. */
+static bool is_cut(const tsr_load *load, const tile_fetch *fetch) {
+  return fetch->source.end > 0 &&
+         fetch->source.end - fetch->source.first <= fetch->source.cells / PARTIAL_DECODE_PART &&
+         fetch->source.sizes[TSR_PART_FIXED] >= CUT_LEAST && reads_small(load->array->store);
+}
+
 /* Divides the sorted fetches into groups of adjacent tiles, opens their files and holds them. Groups are short enough
  * that every thread gets some. */
 static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
   const uint64_t fetches_max =
       threads > 1 ? TSR_MAX(1, load->fetch_count / ((uint64_t)GROUPS_PER_THREAD * threads)) : load->fetch_count;
+  const uint64_t bytes_max = reads_small(load->array->store) ? GROUP_BYTES_SMALL : GROUP_BYTES;
   for (uint64_t i = 0; i < load->fetch_count;) {
     fetch_group *group = &load->groups[load->group_count++];
     const tsr_tile_request *request = load->fetches[i].request;
@@ -191,11 +300,11 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
     do {
       bytes = tsr__add_sat(bytes, stored_bytes(&load->fetches[i]));
       i++;
-    } while (i < load->fetch_count && i - group->first < fetches_max &&
-             load->fetches[i].request->fragment == request->fragment &&
+    } while (i < load->fetch_count && i - group->first < fetches_max && !is_cut(load, &load->fetches[i]) &&
+             !is_cut(load, &load->fetches[i - 1]) && load->fetches[i].request->fragment == request->fragment &&
              load->fetches[i].request->slot == request->slot &&
              load->fetches[i].request->number == load->fetches[i - 1].request->number + 1 &&
-             tsr__add_sat(bytes, stored_bytes(&load->fetches[i])) <= GROUP_BYTES);
+             tsr__add_sat(bytes, stored_bytes(&load->fetches[i])) <= bytes_max);
     group->end = i;
     for (unsigned p = 0; p < TSR_PART_COUNT; p++) {
       for (uint64_t k = group->first; k < group->end; k++) group->sizes[p] += load->fetches[k].source.sizes[p];
@@ -205,8 +314,8 @@ static int make_groups(tsr_load *load, unsigned threads, tsr_error *error) {
         return wrap_tile(request->fragment, request->slot, request->number, error);
       tsr__fragment_file_hold(request->fragment, request->slot, p);
     }
-    if (TSR_ALLOC_RAW(load->memory, bytes, &group->bytes, error) < 0)
-      return wrap_tile(request->fragment, request->slot, request->number, error);
+    group->cut = is_cut(load, &load->fetches[group->first]) && group->files[TSR_PART_FIXED] &&
+                 reads_small(group->files[TSR_PART_FIXED]->store);
   }
   return TSR_OK;
 }
@@ -242,10 +351,20 @@ static int fetch_one_group(void *argument, uint64_t index, tsr_error *error) {
   for (uint64_t i = group->first; i < group->end; i++) {
     tile_fetch *fetch = &load->fetches[i];
     const uint64_t cells = fetch->source.end > 0 ? fetch->source.end - fetch->source.first : fetch->source.cells;
-    TSR_TRY(tsr__cancelled_after(load->memory, fetch->cost, cells, error));
+    TSR_TRY(tsr__cancelled_after(load->memory, TSR_MAX(fetch->cost, fetch->streams), cells, error));
+    if (fetch->streams > 0) {
+      const tsr_tile_sink *sink = fetch->request->sink;
+      if (tsr__tile_decode_each(&fetch->format, &fetch->source, sink->take, sink->argument, &load->array->memory,
+                                error) < 0)
+        return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
+      fetch->done = true;
+      continue;
+    }
     if (tsr__tile_decode(&fetch->format, &fetch->source, &load->array->memory, &fetch->request->tile, error) < 0)
       return wrap_tile(fetch->request->fragment, fetch->request->slot, fetch->request->number, error);
+    fetch->request->tile->partly = fetch->request->partly;
   }
+  drop_bytes(load, group);
   return TSR_OK;
 }
 
@@ -270,7 +389,7 @@ static tsr_tile *find_tile(tsr_array *array, const tsr_tile_request *request) {
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
   if (tile->end == 0) return true;
   if (request->end > 0 && tile->first <= request->first && request->end <= tile->end) return true;
-  request->end = 0; /* needed in part for the second time: decode the whole tile */
+  request->partly = tsr__add_sat(tile->partly, tile->end - tile->first);
   return false;
 }
 
@@ -316,6 +435,11 @@ static int find_tiles(tsr_load *load, tsr_error *error) {
 static int load_settle(tsr_load *load, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tile_fetch *fetch = &load->fetches[i];
+    if (fetch->done) {
+      tsr__memory_release(load->memory, fetch->cost);
+      fetch->cost = 0;
+      fetch->request->decoded = true;
+    }
     if (!fetch->request->tile) continue; /* the load was cancelled before this fetch began */
     const uint64_t cost = fetch->request->tile->bytes;
     if (cost > fetch->cost && tsr__memory_charge(load->memory, cost - fetch->cost, error) < 0)
@@ -332,6 +456,10 @@ static void cache_tiles(tsr_load *load) {
   uint64_t tiles = 0, bytes = 0;
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     const tsr_tile_request *request = load->fetches[i].request;
+    if (load->fetches[i].done) {
+      tiles++;
+      bytes += load->fetches[i].streams;
+    }
     if (!request->tile) continue;
     tiles++;
     bytes += request->tile->bytes;
@@ -418,10 +546,11 @@ static int load_again(tsr_load *load, int rc, tsr_error *error) {
   for (uint64_t i = 0; i < load->fetch_count; i++) {
     tsr__tile_drop(load->fetches[i].request->tile);
     load->fetches[i].request->tile = NULL;
+    load->fetches[i].done = false;
   }
   rc = TSR_OK;
   for (uint64_t i = 0; i < load->group_count && rc >= 0; i++) {
-    load->groups[i].read = false;
+    drop_bytes(load, &load->groups[i]);
     rc = fetch_one_group(load, i, error);
   }
   return rc;

@@ -1,6 +1,6 @@
 """tessera_npy gives numpy the same block that TileDB reads, and TileDB reads the blocks that tessera_write_npy writes:
 for all datatypes that numpy has, orders of cells and tiles, overlapping fragments with gaps, nulls, several values in a
-cell, Fortran order, big-endian values.
+cell, tiles of many chunks, with and without a cache, Fortran order, big-endian values.
 
 usage: npy.py SHELL EXTENSION [SEED [COUNT]]      (77: the package `tiledb` is not installed)
 """
@@ -49,7 +49,7 @@ def create(rng, path, dtype, ndim, cells):
         low, size = rng.randrange(-5, 20), rng.randrange(1, 40)
         dims.append(tiledb.Dim(f"d{d}", domain=(low, low + size), tile=rng.randint(1, size + 1), dtype="int32"))
     kind = numpy.dtype([("", numpy.dtype(dtype))] * cells) if cells > 1 else numpy.dtype(dtype)
-    attr = tiledb.Attr("a", dtype=kind, filters=tiledb.FilterList([tiledb.ZstdFilter()]))
+    attr = tiledb.Attr("a", dtype=kind, filters=tiledb.FilterList([tiledb.ZstdFilter()], chunksize=rng.choice([64, 1000, 65536])))
     tiledb.Array.create(path, tiledb.ArraySchema(tiledb.Domain(*dims), [attr], cell_order=rng.choice(ORDERS), tile_order=rng.choice(ORDERS)))
     return [(int(d.domain[0]), int(d.domain[1])) for d in dims]
 
@@ -67,9 +67,9 @@ def index(b):
     return tuple(slice(low, high + 1) for low, high in b)
 
 
-def load(s, path, b):
+def load(s, path, b, options="{}"):
     text = "{" + ",".join(f'"d{d}":[{low},{high}]' for d, (low, high) in enumerate(b)) + "}"
-    row = s(f"SELECT hex(tessera_npy('{path}', 'a', '{text}')) AS h")[0]
+    row = s(f"SELECT hex(tessera_npy('{path}', 'a', '{text}', '{options}')) AS h")[0]
     return numpy.load(io.BytesIO(bytes.fromhex(row["h"])), allow_pickle=False)
 
 
@@ -107,8 +107,9 @@ def check_one(folder, shell, extension, seed):
         equal("cells", n, int(numpy.prod(shape_of(b))))
     for _ in range(3):
         b = box(rng, domain)
-        got, want = load(s, path, b), expected(path, b)
-        equal(f"{dtype} x {cells}, {ndim} dimensions, box {b}", plain(got, cells), plain(want.reshape(shape_of(b)), cells))
+        want = plain(expected(path, b).reshape(shape_of(b)), cells)
+        for options in rng.sample(['{}', '{"cache_mb":0}', '{"cache_mb":0,"threads":1}', '{"cache_mb":16}'], 3):  # without a cache chunks go straight to the block
+            equal(f"{dtype} x {cells}, {ndim} dimensions, box {b}, {options}", plain(load(s, path, b, options), cells), want)
 
 
 def check_rules(folder, shell, extension):

@@ -102,5 +102,29 @@ def test_kept_tiles_give_way_if_memory_is_short():
         db.close()
 
 
+def test_single_chunks_of_a_large_tile_are_read():
+    side = 400   # 20 chunks of 64 KiB, about as large when stored
+    db = Database()
+    db.query(f"""CREATE TABLE o AS WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {side * side - 1})
+                 SELECT i / {side} AS y, i % {side} AS x, nullif(i * 2654435761 % 1000003 * 2654435761, 0) * (CASE WHEN i % 997 THEN 1 END) AS v FROM n""")
+    db.query("CREATE UNIQUE INDEX oi ON o(y, x)")
+    db.query(f"CREATE TABLE q AS SELECT o.y, o.x FROM o WHERE (o.y * {side} + o.x) % 997 < 2 ORDER BY o.v")   # all over the tile
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "large")
+    columns = ", ".join(f"{name} INT32 DIMENSION(0, {side - 1}, {side})" for name in "yx")
+    db.query(f"CREATE VIRTUAL TABLE w USING tessera('{path}', {columns}, v INT64, kind=dense)")
+    db.query("INSERT INTO w SELECT * FROM o")
+    db.query("DROP TABLE w")
+    places = db.query("SELECT y, x FROM q")
+    for options, cells, least, most in ((", cache_mb=0", places[:20], 20, 20), ("", places, 10, 12)):   # with a cache, half of the tile in chunks, then all of it
+        db.table("t", path, options)
+        db.query("SELECT tessera_reset_stats()")
+        for y, x in cells:
+            same(db.query(f"SELECT v FROM t WHERE y = {y} AND x = {x}"), db.query(f"SELECT v FROM o WHERE y = {y} AND x = {x}"), f"cell {y}, {x}{options}")
+        read, tiles = (db.value(f"SELECT value FROM tessera_stats WHERE name = '{name}'") for name in ("bytes_read", "tiles_read"))
+        assert least <= tiles <= most and read < 2_500_000, f"{tiles} loads of the tile read {read} bytes{options}"
+        db.query("DROP TABLE t")
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

@@ -390,7 +390,7 @@ static void test_requested_cells_decode_their_chunks_alone(void **state) {
         assert_int_equal(tile->first, tile->end ? low : 0);
         assert_int_equal(tile->values_size, 4 * (high - low));
         assert_memory_equal(tile->values, values + low, 4 * (high - low));
-        assert_memory_equal(tile->validity, validity, sizeof validity);
+        assert_memory_equal(tile->validity, validity + low, high - low);
         tsr__tile_drop(tile);
       }
   }
@@ -412,6 +412,58 @@ static void test_requested_cells_decode_their_chunks_alone(void **state) {
   f->source.first = f->source.end = 0;
 }
 
+typedef struct taken_cells {
+  uint64_t next, low, high, most; /* the next cell; all cells that came; the most at a time */
+  int left; /* fails after so many calls */
+} taken_cells;
+
+static int take_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  taken_cells *t = argument;
+  if (t->left-- == 0) return tsr__fail(error, TSR_INTERRUPT, "enough");
+  assert_true(first >= t->next && count > 0);
+  for (uint64_t i = 0; i < count; i++) assert_int_equal(tsr__load32(values + 4 * i), 3 * (first + i));
+  t->low = TSR_MIN(t->low, first);
+  t->next = t->high = first + count;
+  t->most = TSR_MAX(t->most, count);
+  return TSR_OK;
+}
+
+/* Also in chunks that end within cells, as versions below 11 may write them. */
+static void test_cells_are_passed_on_while_they_are_decoded(void **state) {
+  fixture *f = *state;
+  static int32_t values[1000];
+  static const uint32_t chunks[] = {1, 3, 4, 50, 400, 4000, 5000};
+  for (int32_t i = 0; i < 1000; i++) values[i] = 3 * i;
+  f->source.cells = 1000;
+  assert_true(tsr__tile_streams(&f->format));
+  for (unsigned c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+    const uint64_t cells = TSR_MIN(1000, TSR_MAX(1, chunks[c] / 4));
+    store(f, TSR_PART_FIXED, values, sizeof values, chunks[c]);
+    for (uint64_t first = 0; first < 1000; first += 333) {
+      taken_cells t = {.low = 1000, .left = -1};
+      f->source.first = first;
+      f->source.end = first > 0 ? first + 1 : 0;
+      assert_int_equal(tsr__tile_decode_each(&f->format, &f->source, take_cells, &t, &f->memory, NULL), TSR_OK);
+      assert_true(t.most <= cells + 1 && t.low <= first && t.high >= TSR_MAX(f->source.end, 1));
+      if (first == 0 || chunks[c] % 4 != 0) assert_true(t.high - t.low == 1000 || chunks[c] % 4 != 0);
+      else assert_true(t.high - t.low == cells);
+    }
+    tsr_error error = {0};
+    taken_cells t = {.low = 1000, .left = 0};
+    f->source.first = f->source.end = 0;
+    assert_int_equal(tsr__tile_decode_each(&f->format, &f->source, take_cells, &t, &f->memory, &error), TSR_INTERRUPT);
+    const uint64_t size = f->source.sizes[TSR_PART_FIXED];
+    for (uint64_t cut = 1; cut <= size; cut += 1 + size / 100) {
+      f->source.sizes[TSR_PART_FIXED] = size - cut;
+      t = (taken_cells){.low = 1000, .left = -1};
+      assert_int_equal(tsr__tile_decode_each(&f->format, &f->source, take_cells, &t, &f->memory, &error), TSR_CORRUPT);
+      assert_int_equal(t.next, 0); /* the sizes are checked first */
+    }
+  }
+  f->format.nullable = true;
+  assert_false(tsr__tile_streams(&f->format));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -419,6 +471,7 @@ int main(void) {
       TEST(test_values_of_fixed_size),
       TEST(test_wrong_sizes_are_refused),
       TEST(test_several_values_per_cell),
+      TEST(test_cells_are_passed_on_while_they_are_decoded),
       TEST(test_requested_cells_decode_their_chunks_alone),
       TEST(test_strings),
       TEST(test_broken_offsets_are_refused),

@@ -95,6 +95,78 @@ static void test_few_cells_are_decoded_with_their_chunks_alone(void **state) {
   made_close(&m);
 }
 
+#define BIG_CELLS 65536
+#define BIG_CHUNK 8192 /* bytes, thus 2,048 cells */
+
+/* One tile of 32 chunks, in a store whose files are open files of the process. `wrong` bytes of it from `at` on are
+ * overwritten with 0xff. */
+static tsr_fragment *open_big(made_array *m, uint64_t at, uint64_t wrong) {
+  static int32_t values[BIG_CELLS];
+  for (int32_t i = 0; i < BIG_CELLS; i++) values[i] = i;
+  made_open(m, false, 1, false, 0, 99, NULL);
+  m->array.store->uses_descriptors = true;
+  m->environment->files_used = 100;
+  m->schema.capacity = BIG_CELLS;
+  m->chunk = BIG_CHUNK;
+  tsr_fragment *f = made_fragment(m, 1, 1, 1, false, false, false);
+  f->metadata.last_tile_cells = f->cells_per_tile = BIG_CELLS;
+  made_part(m, f, 0, TSR_PART_FIXED, 0, values, sizeof values);
+  memset(m->parts[TSR_PART_FIXED].data + at, 0xff, wrong);
+  made_flush(m, f);
+  return f;
+}
+
+static int load_big(made_array *m, tsr_fragment *f, uint64_t cell, uint64_t *decoded, uint64_t *read) {
+  tsr_memory budget;
+  tsr__memory_init(&budget, &m->array.memory, 1 << 20, "memory_mb");
+  tsr_tile_request request = {.fragment = f, .first = cell, .end = cell + 1};
+  const uint64_t before = m->array.store->bytes_read;
+  const int rc = tsr__tiles_load(&m->array, 1, &request, 1, &budget, NULL);
+  if (rc == TSR_OK) {
+    const tsr_tile *tile = request.tile;
+    *decoded = !request.decoded ? 0 : tile->end ? tile->end - tile->first : tile->cells;
+    assert_int_equal(tsr__load32(tile->values + 4 * (cell - tile->first)), cell);
+    tsr__tile_return(request.tile, &budget);
+  }
+  *read = m->array.store->bytes_read - before;
+  assert_int_equal(budget.used, 0);
+  return rc;
+}
+
+/* Lookups all over a large tile read and decode single chunks, until that has been as much as half of the tile. */
+static void test_single_chunks_of_a_large_tile_are_read(void **state) {
+  (void)state;
+  made_array m;
+  uint64_t decoded, read;
+  tsr_fragment *f = open_big(&m, 0, 0);
+  for (uint64_t i = 0; i < 40; i++) {
+    assert_int_equal(load_big(&m, f, i * 31 % 32 * 2048 + i, &decoded, &read), TSR_OK);
+    assert_int_equal(decoded, i < 16 ? 2048 : i == 16 ? BIG_CELLS : 0);
+    assert_int_equal(read, i < 16 ? 8 + 32 * 12 + (BIG_CHUNK + 12) : i == 16 ? 8 + 32 * (BIG_CHUNK + 12) : 0);
+  }
+  tsr__cache_set_limit(m.array.cache, 0);
+  for (uint64_t i = 0; i < 40; i++) {
+    assert_int_equal(load_big(&m, f, i * 31 % 32 * 2048 + i, &decoded, &read), TSR_OK);
+    assert_int_equal(decoded, 2048);
+  }
+  made_close(&m);
+}
+
+/* The headers of all chunks are read, so a damaged one is noticed in whichever chunk the cell is. */
+static void test_damage_in_the_chunks_of_a_large_tile_is_an_error(void **state) {
+  (void)state;
+  made_array m;
+  uint64_t decoded, read;
+  for (uint64_t field = 0; field < 4; field++)
+    for (uint64_t chunk = 0; chunk < 32; chunk += 5) {
+      const uint64_t at = field == 3 ? 0 : 8 + chunk * (BIG_CHUNK + 12) + 4 * field;
+      tsr_fragment *f = open_big(&m, at, field == 3 ? 1 + chunk % 8 : 4);
+      for (uint64_t cell = 0; cell < BIG_CELLS; cell += BIG_CELLS / 4)
+        assert_int_equal(load_big(&m, f, cell, &decoded, &read), TSR_CORRUPT);
+      made_close(&m);
+    }
+}
+
 static void test_costs_are_the_bytes_of_decoded_tiles(void **state) {
   (void)state;
   made_array m;
@@ -188,6 +260,8 @@ int main(void) {
       cmocka_unit_test(test_tiles_come_from_the_store_then_from_the_cache),
       cmocka_unit_test(test_costs_are_the_bytes_of_decoded_tiles),
       cmocka_unit_test(test_few_cells_are_decoded_with_their_chunks_alone),
+      cmocka_unit_test(test_single_chunks_of_a_large_tile_are_read),
+      cmocka_unit_test(test_damage_in_the_chunks_of_a_large_tile_is_an_error),
       cmocka_unit_test(test_a_load_past_the_budget_loads_and_charges_nothing),
       cmocka_unit_test(test_sizes_in_the_metadata_are_checked_before_memory_is_taken),
       cmocka_unit_test(test_damage_is_an_error),
