@@ -87,7 +87,13 @@ int tsx_check_parse_alone(tsx_parser *p, const char *text) {
 }
 
 int tsx_checks_add(const tsx_definition *definition, tsr_array *array, bool untested, tsr_error *error) {
-  for (const tsx_check_text *check = definition->checks; check; check = check->next)
-    TSX_TRY(tsr_array_add_constraint(array, check->name, check->text, untested, error));
+  for (const tsx_check_text *check = definition->checks; check; check = check->next) {
+    const int code = tsr_array_add_constraint(array, check->name, check->text, untested, error);
+    if (code >= 0) continue;
+    tsr_error ignored; /* what is added is taken back, and nothing else: the name may be that of an older constraint */
+    for (const tsx_check_text *added = definition->checks; added != check; added = added->next)
+      (void)tsr_array_drop_constraint(array, added->name, &ignored);
+    return code;
+  }
   return TSR_OK;
 }

@@ -166,11 +166,7 @@ static int add_attribute(sqlite3_context *context, sqlite3_value *path, const ts
       tsr_array_add_attribute(array, field, one->schema.enumeration_count ? one->schema.enumerations : NULL, error));
   tsr_error ignored;
   const int code = tsx_checks_add(one, array, false, error);
-  if (code < 0) {
-    for (const tsx_check_text *check = one->checks; check; check = check->next)
-      (void)tsr_array_drop_constraint(array, check->name, &ignored);
-    (void)tsr_array_drop_attribute(array, field->name, &ignored);
-  }
+  if (code < 0) (void)tsr_array_drop_attribute(array, field->name, &ignored);
   return code;
 }
 
