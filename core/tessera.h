@@ -166,7 +166,7 @@ typedef enum tsr_url_style {
 } tsr_url_style;
 
 /* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". */
-typedef struct tsr_s3_options {
+typedef struct tsr_scope_options {
   const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
   const char *key_id, *secret, *session_token; /* for the provider `keys` */
   const char *region; /* NULL: the provider's, or us-east-1 */
@@ -181,20 +181,20 @@ typedef struct tsr_s3_options {
   const char *storage_class;
   uint32_t connect_ms; /* 0: 5,000 */
   uint32_t stall_ms; /* give up after this long without receiving a byte; 0: 15,000 */
-  uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
+  uint32_t retries; /* of one request, 0: 6; TSR_NO_RETRIES: none */
   uint32_t parallel; /* requests in flight, 0: 32 */
   uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
   uint32_t refresh_ms; /* how long a listing counts as fresh */
-} tsr_s3_options;
+} tsr_scope_options;
 
-#define TSR_S3_NO_RETRIES UINT32_MAX
+#define TSR_NO_RETRIES UINT32_MAX
 
 /* Declares the options for "s3://bucket" or "s3://bucket/prefix", replacing those declared earlier for the same scope.
  * The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL forgets the scope and wipes
  * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors:
  * TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
-TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
-                               tsr_error *error);
+TSR_API int tsr_environment_configure(tsr_environment *environment, const char *scope, const tsr_scope_options *options,
+                                      tsr_error *error);
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 

@@ -41,10 +41,10 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
   if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
-  if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_s3(text))
+  if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_remote(text))
     return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
                      noun, text);
-  if (tsr__is_s3(text) && (!text[5] || text[5] == '/'))
+  if (tsr__is_remote(text) && (!text[5] || text[5] == '/'))
     return tsr__fail(error, TSR_ERROR, "%s %s: the name of the bucket is missing: s3://bucket/path", noun, text);
   char *out;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
@@ -64,7 +64,7 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
     end++;
   }
   *end = '\0';
-  if (!tsr__is_s3(text)) tsr_path_form(out);
+  if (!tsr__is_remote(text)) tsr_path_form(out);
   const size_t root = TSR_MAX(tsr__path_root(out), 1u);
   for (end = out + strlen(out); end > out + root && end[-1] == '/';) *--end = '\0';
   *path = out;
@@ -113,7 +113,7 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
 static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
   if (!environment->scopes)
     return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_configure first", uri);
-  return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
+  return tsr__store_bucket_open(environment->scopes, &environment->memory, uri, store, error);
 }
 
 int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
@@ -124,8 +124,8 @@ int tsr__path_open(tsr_environment *environment, const char *noun, const char *t
   TSR_TRY(plain_path(&environment->memory, noun, text, &directory, error));
   int rc = tsr__environment_permits(environment, directory, error);
   if (rc >= 0)
-    rc = tsr__is_s3(directory) ? open_bucket(environment, directory, store, error)
-                               : tsr__directory_open(environment, directory, store, error);
+    rc = tsr__is_remote(directory) ? open_bucket(environment, directory, store, error)
+                                   : tsr__directory_open(environment, directory, store, error);
   if (rc < 0) tsr__free(directory);
   else *path = directory;
   return rc;

@@ -1,9 +1,9 @@
 /* s3_response.c: parses the XML answers of S3.
  *
  * First comes the XML reader (xml.h), which keeps the names of the open elements, at most 16. Its time and its
- * allocations are bounded by the size of the input. Its functions pull: s3_xml_open opens the root, s3_xml_child the
- * next child of the innermost open element, s3_xml_text reads an element's text and closes it, s3_xml_skip skips to its
- * end, s3_xml_close checks what follows the root. They fail with TSR_CORRUPT for anything that is not XML of this kind,
+ * allocations are bounded by the size of the input. Its functions pull: xml_open opens the root, xml_child the
+ * next child of the innermost open element, xml_text reads an element's text and closes it, xml_skip skips to its
+ * end, xml_close checks what follows the root. They fail with TSR_CORRUPT for anything that is not XML of this kind,
  * with the position in the message.
  *
  * Then come the answers. Each kind is a table of the elements that matter; all others are skipped.
@@ -17,34 +17,34 @@
 #include "remote/http_response.h"
 
 /* Fails with TSR_CORRUPT; also for callers that find a value invalid. */
-static int s3_xml_fail(const tsr_s3_xml *xml, const char *what, tsr_error *error) {
+static int xml_fail(const tsr_xml *xml, const char *what, tsr_error *error) {
   return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is wrong at byte %llu of %llu: %s",
                    (unsigned long long)(xml->at - xml->start), (unsigned long long)(xml->end - xml->start), what);
 }
 
-static bool s3_xml_is(tsr_s3_xml_name name, const char *wanted) {
+static bool xml_is(tsr_xml_name name, const char *wanted) {
   return name.size == strlen(wanted) && memcmp(name.text, wanted, name.size) == 0;
 }
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-static bool xml_has(const tsr_s3_xml *xml, const char *prefix) {
+static bool xml_has(const tsr_xml *xml, const char *prefix) {
   const uint64_t size = strlen(prefix);
   return (uint64_t)(xml->end - xml->at) >= size && memcmp(xml->at, prefix, size) == 0;
 }
 
 /* Advances past the next occurrence of `mark`. */
-static int pass_mark(tsr_s3_xml *xml, const char *mark, tsr_error *error) {
+static int pass_mark(tsr_xml *xml, const char *mark, tsr_error *error) {
   for (; xml->at < xml->end; xml->at++) {
     if (!xml_has(xml, mark)) continue;
     xml->at += strlen(mark);
     return TSR_OK;
   }
-  return s3_xml_fail(xml, "it ends early", error);
+  return xml_fail(xml, "it ends early", error);
 }
 
 /* Skips a comment or a processing instruction. Returns 1, or 0 if there is neither. */
-static int pass_remark(tsr_s3_xml *xml, tsr_error *error) {
+static int pass_remark(tsr_xml *xml, tsr_error *error) {
   if (xml_has(xml, "<!--")) {
     xml->at += 4;
     TSR_TRY(pass_mark(xml, "-->", error));
@@ -57,53 +57,53 @@ static int pass_remark(tsr_s3_xml *xml, tsr_error *error) {
   return 0;
 }
 
-static void pass_space(tsr_s3_xml *xml) {
+static void pass_space(tsr_xml *xml) {
   while (xml->at < xml->end && is_space(*xml->at)) xml->at++;
 }
 
 /* Reads a name, which ends at a space, '/', '>' or '='. */
-static int take_name(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
+static int take_name(tsr_xml *xml, tsr_xml_name *name, tsr_error *error) {
   const char *first = xml->at;
   while (xml->at < xml->end && !is_space(*xml->at) && !strchr("/>=<&\"'", *xml->at)) xml->at++;
-  *name = (tsr_s3_xml_name){first, (uint64_t)(xml->at - first)};
-  if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
-  if (name->size == 0 || name->size > TSR_S3_XML_NAME_MAX) return s3_xml_fail(xml, "a tag without a name", error);
+  *name = (tsr_xml_name){first, (uint64_t)(xml->at - first)};
+  if (xml->at == xml->end) return xml_fail(xml, "it ends early", error);
+  if (name->size == 0 || name->size > TSR_XML_NAME_MAX) return xml_fail(xml, "a tag without a name", error);
   return TSR_OK;
 }
 
-static tsr_s3_xml_name without_prefix(tsr_s3_xml_name name) {
+static tsr_xml_name without_prefix(tsr_xml_name name) {
   const char *colon = memchr(name.text, ':', name.size);
   if (!colon) return name;
-  return (tsr_s3_xml_name){colon + 1, name.size - (uint64_t)(colon + 1 - name.text)};
+  return (tsr_xml_name){colon + 1, name.size - (uint64_t)(colon + 1 - name.text)};
 }
 
 /* Skips name="value" or name='value'. */
-static int pass_attribute(tsr_s3_xml *xml, tsr_error *error) {
-  tsr_s3_xml_name name;
+static int pass_attribute(tsr_xml *xml, tsr_error *error) {
+  tsr_xml_name name;
   TSR_TRY(take_name(xml, &name, error));
   pass_space(xml);
-  if (!xml_has(xml, "=")) return s3_xml_fail(xml, "an attribute without a value", error);
+  if (!xml_has(xml, "=")) return xml_fail(xml, "an attribute without a value", error);
   xml->at++;
   pass_space(xml);
-  if (!xml_has(xml, "\"") && !xml_has(xml, "'")) return s3_xml_fail(xml, "a value without quotes", error);
+  if (!xml_has(xml, "\"") && !xml_has(xml, "'")) return xml_fail(xml, "a value without quotes", error);
   const char quote[2] = {*xml->at++, 0};
   return pass_mark(xml, quote, error);
 }
 
 /* Reads a start tag after its '<'. */
-static int open_element(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
-  tsr_s3_xml_name whole;
-  if (xml->depth == TSR_S3_XML_DEPTH_MAX) return s3_xml_fail(xml, "elements are nested too deeply", error);
+static int open_element(tsr_xml *xml, tsr_xml_name *name, tsr_error *error) {
+  tsr_xml_name whole;
+  if (xml->depth == TSR_XML_DEPTH_MAX) return xml_fail(xml, "elements are nested too deeply", error);
   TSR_TRY(take_name(xml, &whole, error));
   for (;;) {
     pass_space(xml);
-    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
+    if (xml->at == xml->end) return xml_fail(xml, "it ends early", error);
     if (*xml->at == '>' || *xml->at == '/') break;
     TSR_TRY(pass_attribute(xml, error));
   }
   xml->empty = *xml->at == '/';
   if (xml->empty) xml->at++;
-  if (!xml_has(xml, ">")) return s3_xml_fail(xml, "a start tag without its end", error);
+  if (!xml_has(xml, ">")) return xml_fail(xml, "a start tag without its end", error);
   xml->at++;
   xml->names[xml->depth++] = whole;
   *name = without_prefix(whole);
@@ -111,39 +111,39 @@ static int open_element(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error
 }
 
 /* Reads an end tag after its "</". */
-static int close_element(tsr_s3_xml *xml, tsr_error *error) {
-  tsr_s3_xml_name name;
-  const tsr_s3_xml_name wanted = xml->names[xml->depth - 1];
+static int close_element(tsr_xml *xml, tsr_error *error) {
+  tsr_xml_name name;
+  const tsr_xml_name wanted = xml->names[xml->depth - 1];
   TSR_TRY(take_name(xml, &name, error));
   if (name.size != wanted.size || memcmp(name.text, wanted.text, name.size) != 0)
-    return s3_xml_fail(xml, "an end tag that does not belong to its start tag", error);
+    return xml_fail(xml, "an end tag that does not belong to its start tag", error);
   pass_space(xml);
-  if (!xml_has(xml, ">")) return s3_xml_fail(xml, "an end tag without its end", error);
+  if (!xml_has(xml, ">")) return xml_fail(xml, "an end tag without its end", error);
   xml->at++;
   xml->depth--;
   return TSR_OK;
 }
 
 /* Starts reading and opens the root element. *name: its name without a prefix. */
-static int s3_xml_open(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_xml_name *name,
-                       tsr_error *error) {
+static int xml_open(tsr_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, tsr_xml_name *name,
+                    tsr_error *error) {
   const char *text = size > 0 ? bytes : "";
-  *xml = (tsr_s3_xml){.start = text, .at = text, .end = text + size, .arena = arena};
+  *xml = (tsr_xml){.start = text, .at = text, .end = text + size, .arena = arena};
   if (xml_has(xml, "\xef\xbb\xbf")) xml->at += 3;
   int rc;
   do {
     pass_space(xml);
     TSR_TRY(rc = pass_remark(xml, error));
   } while (rc > 0);
-  if (!xml_has(xml, "<")) return s3_xml_fail(xml, "it is not XML", error);
-  if (xml_has(xml, "<!")) return s3_xml_fail(xml, "a document type is not allowed", error);
+  if (!xml_has(xml, "<")) return xml_fail(xml, "it is not XML", error);
+  if (xml_has(xml, "<!")) return xml_fail(xml, "a document type is not allowed", error);
   xml->at++;
   return open_element(xml, name, error);
 }
 
 /* Opens the next child of the innermost open element, skipping text before it, and returns 1. If there is none, closes
  * the innermost element and returns 0. */
-static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error) {
+static int xml_child(tsr_xml *xml, tsr_xml_name *name, tsr_error *error) {
   if (xml->empty) {
     xml->empty = false;
     xml->depth--;
@@ -152,7 +152,7 @@ static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error
   for (;;) {
     const char *tag = memchr(xml->at, '<', (uint64_t)(xml->end - xml->at));
     xml->at = tag ? tag : xml->end;
-    if (!tag) return s3_xml_fail(xml, "it ends early", error);
+    if (!tag) return xml_fail(xml, "it ends early", error);
     if (xml_has(xml, "</")) {
       xml->at += 2;
       TSR_TRY(close_element(xml, error));
@@ -165,7 +165,7 @@ static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error
     const int rc = pass_remark(xml, error);
     if (rc < 0) return rc;
     if (rc > 0) continue;
-    if (xml_has(xml, "<!")) return s3_xml_fail(xml, "a declaration is not allowed", error);
+    if (xml_has(xml, "<!")) return xml_fail(xml, "a declaration is not allowed", error);
     xml->at++;
     TSR_TRY(open_element(xml, name, error));
     return 1;
@@ -173,21 +173,21 @@ static int s3_xml_child(tsr_s3_xml *xml, tsr_s3_xml_name *name, tsr_error *error
 }
 
 /* Skips the rest of the innermost open element and closes it. */
-static int s3_xml_skip(tsr_s3_xml *xml, tsr_error *error) {
-  tsr_s3_xml_name name;
+static int xml_skip(tsr_xml *xml, tsr_error *error) {
+  tsr_xml_name name;
   const uint32_t outside = xml->depth - 1;
-  while (xml->depth > outside) TSR_TRY(s3_xml_child(xml, &name, error));
+  while (xml->depth > outside) TSR_TRY(xml_child(xml, &name, error));
   return TSR_OK;
 }
 
 /* Checks that only space, comments and processing instructions follow the root element, which is closed. */
-static int s3_xml_close(tsr_s3_xml *xml, tsr_error *error) {
+static int xml_close(tsr_xml *xml, tsr_error *error) {
   int rc;
   do {
     pass_space(xml);
     TSR_TRY(rc = pass_remark(xml, error));
   } while (rc > 0);
-  return xml->at == xml->end ? TSR_OK : s3_xml_fail(xml, "something follows its end", error);
+  return xml->at == xml->end ? TSR_OK : xml_fail(xml, "something follows its end", error);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -223,7 +223,7 @@ static void put_character(xml_writer *w, uint32_t c) {
 }
 
 /* Reads the digits of a character reference after its "&#". */
-static int take_reference(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
+static int take_reference(tsr_xml *xml, xml_writer *w, tsr_error *error) {
   const bool hex = xml_has(xml, "x");
   uint32_t value = 0, digits = 0;
   if (hex) xml->at++;
@@ -233,18 +233,18 @@ static int take_reference(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
     if (c >= '0' && c <= '9') digit = (uint32_t)(c - '0');
     else if (hex && c >= 'a' && c <= 'f') digit = (uint32_t)(c - 'a') + 10;
     else if (hex && c >= 'A' && c <= 'F') digit = (uint32_t)(c - 'A') + 10;
-    if (digit == 99) return s3_xml_fail(xml, "a character reference without digits", error);
+    if (digit == 99) return xml_fail(xml, "a character reference without digits", error);
     value = value * (hex ? 16 : 10) + digit;
   }
   if (digits == 0 || value == 0 || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff) || !xml_has(xml, ";"))
-    return s3_xml_fail(xml, "a character reference to no character", error);
+    return xml_fail(xml, "a character reference to no character", error);
   xml->at++;
   put_character(w, value);
   return TSR_OK;
 }
 
 /* Reads an entity after its '&'. */
-static int take_entity(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
+static int take_entity(tsr_xml *xml, xml_writer *w, tsr_error *error) {
   static const struct {
     const char *name;
     char value;
@@ -259,14 +259,14 @@ static int take_entity(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
     put_byte(w, (uint8_t)entities[i].value);
     return TSR_OK;
   }
-  return s3_xml_fail(xml, "an unknown entity", error);
+  return xml_fail(xml, "an unknown entity", error);
 }
 
-static int take_cdata(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
+static int take_cdata(tsr_xml *xml, xml_writer *w, tsr_error *error) {
   xml->at += strlen("<![CDATA[");
   for (; !xml_has(xml, "]]>"); xml->at++) {
-    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
-    if (*xml->at == 0) return s3_xml_fail(xml, "a NUL byte", error);
+    if (xml->at == xml->end) return xml_fail(xml, "it ends early", error);
+    if (*xml->at == 0) return xml_fail(xml, "a NUL byte", error);
     put_byte(w, (uint8_t)*xml->at);
   }
   xml->at += 3;
@@ -274,10 +274,10 @@ static int take_cdata(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
 }
 
 /* Decodes text up to the end tag, and stops before it. */
-static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
+static int decode_text(tsr_xml *xml, xml_writer *w, tsr_error *error) {
   while (!xml_has(xml, "</")) {
-    if (xml->at == xml->end) return s3_xml_fail(xml, "it ends early", error);
-    if (w->size > TSR_S3_XML_TEXT_MAX) return s3_xml_fail(xml, "a text is too long", error);
+    if (xml->at == xml->end) return xml_fail(xml, "it ends early", error);
+    if (w->size > TSR_XML_TEXT_MAX) return xml_fail(xml, "a text is too long", error);
     const char c = *xml->at;
     if (c == '&') {
       xml->at++;
@@ -286,22 +286,22 @@ static int decode_text(tsr_s3_xml *xml, xml_writer *w, tsr_error *error) {
       int rc = TSR_OK;
       if (xml_has(xml, "<![CDATA[")) rc = take_cdata(xml, w, error);
       else if ((rc = pass_remark(xml, error)) == 0)
-        rc = s3_xml_fail(xml, "an element where there should be a text", error);
+        rc = xml_fail(xml, "an element where there should be a text", error);
       if (rc < 0) return rc;
     } else if (c == 0) {
-      return s3_xml_fail(xml, "a NUL byte", error);
+      return xml_fail(xml, "a NUL byte", error);
     } else {
       put_byte(w, (uint8_t)c);
       xml->at++;
     }
   }
-  if (w->size > TSR_S3_XML_TEXT_MAX) return s3_xml_fail(xml, "a text is too long", error);
+  if (w->size > TSR_XML_TEXT_MAX) return xml_fail(xml, "a text is too long", error);
   return TSR_OK;
 }
 
 /* Reads the text of the innermost open element, which must have no children, and closes it. *text: decoded, in the
  * arena, NUL-terminated, without NUL bytes inside. Errors: also TSR_BUDGET, TSR_NOMEM. */
-static int s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
+static int xml_text(tsr_xml *xml, const char **text, tsr_error *error) {
   xml_writer counter = {0}, writer = {0};
   if (xml->empty) {
     xml->empty = false;
@@ -331,35 +331,35 @@ static int s3_xml_text(tsr_s3_xml *xml, const char **text, tsr_error *error) {
 typedef struct answer_field {
   const char *name;
   const char **text; /* initially NULL; set to the element's text */
-  int (*read)(tsr_s3_xml *xml, void *into, tsr_error *error); /* used if `text` is NULL; closes the element */
+  int (*read)(tsr_xml *xml, void *into, tsr_error *error); /* used if `text` is NULL; closes the element */
   void *into; /* passed to `read` */
 } answer_field;
 
 /* Reads the children of the innermost open element and closes it. */
-static int read_fields(tsr_s3_xml *xml, const answer_field *fields, unsigned count, tsr_error *error) {
-  tsr_s3_xml_name name;
+static int read_fields(tsr_xml *xml, const answer_field *fields, unsigned count, tsr_error *error) {
+  tsr_xml_name name;
   int rc;
-  while ((rc = s3_xml_child(xml, &name, error)) > 0) {
+  while ((rc = xml_child(xml, &name, error)) > 0) {
     const answer_field *field = NULL;
     for (unsigned i = 0; i < count && !field; i++)
-      if (s3_xml_is(name, fields[i].name)) field = &fields[i];
-    if (!field) TSR_TRY(s3_xml_skip(xml, error));
+      if (xml_is(name, fields[i].name)) field = &fields[i];
+    if (!field) TSR_TRY(xml_skip(xml, error));
     else if (!field->text) TSR_TRY(field->read(xml, field->into, error));
-    else if (*field->text) return s3_xml_fail(xml, "duplicate element", error);
-    else TSR_TRY(s3_xml_text(xml, field->text, error));
+    else if (*field->text) return xml_fail(xml, "duplicate element", error);
+    else TSR_TRY(xml_text(xml, field->text, error));
   }
   return rc;
 }
 
 static const char *text_or_empty(const char *text) { return text ? text : ""; }
 
-static int parse_size(const tsr_s3_xml *xml, const char *text, uint64_t *size, tsr_error *error) {
+static int parse_size(const tsr_xml *xml, const char *text, uint64_t *size, tsr_error *error) {
   uint64_t sum = 0;
-  if (!text || !*text) return s3_xml_fail(xml, "an object without a size", error);
+  if (!text || !*text) return xml_fail(xml, "an object without a size", error);
   for (; *text; text++)
     if (*text < '0' || *text > '9' || !tsr__mul(sum, 10, &sum) || !tsr__add(sum, (uint64_t)(*text - '0'), &sum))
-      return s3_xml_fail(xml, "a size that is not a number", error);
-  if (sum > INT64_MAX) return s3_xml_fail(xml, "a size that no object can have", error);
+      return xml_fail(xml, "a size that is not a number", error);
+  if (sum > INT64_MAX) return xml_fail(xml, "a size that no object can have", error);
   *size = sum;
   return TSR_OK;
 }
@@ -387,7 +387,7 @@ static int grow_list(tsr_arena *arena, uint64_t element, uint8_t **list, uint64_
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_failure(tsr_xml *xml, void *into, tsr_error *error) {
   tsr_s3_failure *failure = into;
   tsr_s3_failure read = {0};
   const answer_field fields[] = {{"Code", &read.code, NULL, NULL},
@@ -396,9 +396,9 @@ static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
                                  {"Region", &read.region, NULL, NULL},
                                  {"Endpoint", &read.endpoint, NULL, NULL},
                                  {"Key", &read.key, NULL, NULL}};
-  if (failure->code) return s3_xml_fail(xml, "duplicate element", error);
+  if (failure->code) return xml_fail(xml, "duplicate element", error);
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!read.code || !*read.code) return s3_xml_fail(xml, "an error without a code", error);
+  if (!read.code || !*read.code) return xml_fail(xml, "an error without a code", error);
   *failure = (tsr_s3_failure){read.code,
                               text_or_empty(read.message),
                               text_or_empty(read.request_id),
@@ -409,43 +409,43 @@ static int read_failure(tsr_s3_xml *xml, void *into, tsr_error *error) {
 }
 
 /* STS wraps the <Error> in an <ErrorResponse>. */
-static int read_wrapped_failure(tsr_s3_xml *xml, tsr_s3_failure *failure, tsr_error *error) {
+static int read_wrapped_failure(tsr_xml *xml, tsr_s3_failure *failure, tsr_error *error) {
   const char *request_id = NULL;
   const answer_field fields[] = {{"Error", NULL, read_failure, failure}, {"RequestId", &request_id, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!failure->code) return s3_xml_fail(xml, "an error without a code", error);
+  if (!failure->code) return xml_fail(xml, "an error without a code", error);
   if (request_id && !*failure->request_id) failure->request_id = request_id;
   return TSR_OK;
 }
 
 /* Opens the answer. Returns 0 if its root is `wanted`, or 1 if it was an error, which has then been read. */
-static int open_answer(tsr_s3_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, const char *wanted,
+static int open_answer(tsr_xml *xml, const void *bytes, uint64_t size, tsr_arena *arena, const char *wanted,
                        tsr_s3_failure *failure, tsr_error *error) {
-  tsr_s3_xml_name root;
+  tsr_xml_name root;
   *failure = (tsr_s3_failure){0};
-  TSR_TRY(s3_xml_open(xml, bytes, size, arena, &root, error));
-  if (wanted && s3_xml_is(root, wanted)) return 0;
-  if (s3_xml_is(root, "Error")) TSR_TRY(read_failure(xml, failure, error));
-  else if (s3_xml_is(root, "ErrorResponse")) TSR_TRY(read_wrapped_failure(xml, failure, error));
+  TSR_TRY(xml_open(xml, bytes, size, arena, &root, error));
+  if (wanted && xml_is(root, wanted)) return 0;
+  if (xml_is(root, "Error")) TSR_TRY(read_failure(xml, failure, error));
+  else if (xml_is(root, "ErrorResponse")) TSR_TRY(read_wrapped_failure(xml, failure, error));
   else return tsr__fail(error, TSR_CORRUPT, "the answer of the object store is not a <%s>", wanted ? wanted : "Error");
-  TSR_TRY(s3_xml_close(xml, error));
+  TSR_TRY(xml_close(xml, error));
   return 1;
 }
 
 int tsr__s3_response_failure(const void *bytes, uint64_t size, tsr_arena *arena, tsr_s3_failure *failure,
                              tsr_error *error) {
-  tsr_s3_xml xml;
+  tsr_xml xml;
   TSR_TRY(open_answer(&xml, bytes, size, arena, NULL, failure, error));
   return TSR_OK;
 }
 
 /* Opens an answer, reads its fields and closes it. Returns as open_answer. */
-static int read_answer(const void *bytes, uint64_t size, tsr_arena *arena, const char *root, tsr_s3_xml *xml,
+static int read_answer(const void *bytes, uint64_t size, tsr_arena *arena, const char *root, tsr_xml *xml,
                        const answer_field *fields, unsigned count, tsr_s3_failure *failure, tsr_error *error) {
   int rc = open_answer(xml, bytes, size, arena, root, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(read_fields(xml, fields, count, error));
-  return s3_xml_close(xml, error);
+  return xml_close(xml, error);
 }
 
 /* ---- Listings -------------------------------------------------------------------------------- */
@@ -455,7 +455,7 @@ typedef struct listing_reader {
   uint64_t entry_room, prefix_room;
 } listing_reader;
 
-static int read_listing_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_listing_entry(tsr_xml *xml, void *into, tsr_error *error) {
   listing_reader *reader = into;
   tsr_s3_listing *listing = reader->listing;
   const char *key = NULL, *etag = NULL, *size = NULL, *modified = NULL;
@@ -465,7 +465,7 @@ static int read_listing_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
                                  {"LastModified", &modified, NULL, NULL}};
   tsr_s3_entry entry;
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!key || !*key) return s3_xml_fail(xml, "an object without a key", error);
+  if (!key || !*key) return xml_fail(xml, "an object without a key", error);
   TSR_TRY(parse_size(xml, size, &entry.size, error));
   entry.key = key;
   entry.etag = text_or_empty(etag);
@@ -475,23 +475,23 @@ static int read_listing_entry(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return TSR_OK;
 }
 
-static int read_listing_prefix(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_listing_prefix(tsr_xml *xml, void *into, tsr_error *error) {
   listing_reader *reader = into;
   tsr_s3_listing *listing = reader->listing;
   const char *prefix = NULL;
   const answer_field fields[] = {{"Prefix", &prefix, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, 1, error));
-  if (!prefix || !*prefix) return s3_xml_fail(xml, "a common prefix without a text", error);
+  if (!prefix || !*prefix) return xml_fail(xml, "a common prefix without a text", error);
   TSR_TRY(GROW_LIST(xml->arena, &listing->prefixes, listing->prefix_count, &reader->prefix_room, error));
   listing->prefixes[listing->prefix_count++] = prefix;
   return TSR_OK;
 }
 
 /* Parses <IsTruncated>; a missing one means "false". */
-static int parse_truncated(const tsr_s3_xml *xml, const char *text, bool *truncated, tsr_error *error) {
+static int parse_truncated(const tsr_xml *xml, const char *text, bool *truncated, tsr_error *error) {
   *truncated = text && strcmp(text, "true") == 0;
   if (text && !*truncated && strcmp(text, "false") != 0)
-    return s3_xml_fail(xml, "<IsTruncated> is neither true nor false", error);
+    return xml_fail(xml, "<IsTruncated> is neither true nor false", error);
   return TSR_OK;
 }
 
@@ -504,13 +504,13 @@ int tsr__s3_response_listing(const void *bytes, uint64_t size, tsr_arena *arena,
                                  {"CommonPrefixes", NULL, read_listing_prefix, &reader},
                                  {"IsTruncated", &truncated, NULL, NULL},
                                  {"NextContinuationToken", &next, NULL, NULL}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   bool more;
   const int rc =
       read_answer(bytes, size, arena, "ListBucketResult", &xml, fields, sizeof fields / sizeof *fields, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(parse_truncated(&xml, truncated, &more, error));
-  if (more && (!next || !*next)) return s3_xml_fail(&xml, "a listing goes on, but has no token for it", error);
+  if (more && (!next || !*next)) return xml_fail(&xml, "a listing goes on, but has no token for it", error);
   read.next = more ? next : NULL;
   *listing = read;
   return TSR_OK;
@@ -522,10 +522,10 @@ int tsr__s3_response_upload(const void *bytes, uint64_t size, tsr_arena *arena, 
                             tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL;
   const answer_field fields[] = {{"UploadId", &read, NULL, NULL}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   const int rc = read_answer(bytes, size, arena, "InitiateMultipartUploadResult", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
-  if (!read || !*read) return s3_xml_fail(&xml, "an upload without an id", error);
+  if (!read || !*read) return xml_fail(&xml, "an upload without an id", error);
   *upload_id = read;
   return TSR_OK;
 }
@@ -534,7 +534,7 @@ int tsr__s3_response_completed(const void *bytes, uint64_t size, tsr_arena *aren
                                tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL;
   const answer_field fields[] = {{"ETag", &read, NULL, NULL}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   const int rc = read_answer(bytes, size, arena, "CompleteMultipartUploadResult", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
   *etag = text_or_empty(read);
@@ -545,10 +545,10 @@ int tsr__s3_response_copied(const void *bytes, uint64_t size, tsr_arena *arena, 
                             tsr_s3_failure *failure, tsr_error *error) {
   const char *read = NULL, *time = NULL;
   const answer_field fields[] = {{"ETag", &read, NULL, NULL}, {"LastModified", &time, NULL, NULL}};
-  tsr_s3_xml xml;
-  tsr_s3_xml_name root;
-  TSR_TRY(s3_xml_open(&xml, bytes, size, arena, &root, error));
-  const char *kind = s3_xml_is(root, "CopyPartResult") ? "CopyPartResult" : "CopyObjectResult";
+  tsr_xml xml;
+  tsr_xml_name root;
+  TSR_TRY(xml_open(&xml, bytes, size, arena, &root, error));
+  const char *kind = xml_is(root, "CopyPartResult") ? "CopyPartResult" : "CopyObjectResult";
   const int rc = read_answer(bytes, size, arena, kind, &xml, fields, 2, failure, error);
   if (rc != 0) return rc;
   *etag = text_or_empty(read);
@@ -561,14 +561,14 @@ typedef struct uploads_reader {
   uint64_t room;
 } uploads_reader;
 
-static int read_upload(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_upload(tsr_xml *xml, void *into, tsr_error *error) {
   uploads_reader *reader = into;
   tsr_s3_uploads *uploads = reader->uploads;
   const char *key = NULL, *id = NULL, *initiated = NULL;
   const answer_field fields[] = {
       {"Key", &key, NULL, NULL}, {"UploadId", &id, NULL, NULL}, {"Initiated", &initiated, NULL, NULL}};
   TSR_TRY(read_fields(xml, fields, sizeof fields / sizeof *fields, error));
-  if (!key || !*key || !id || !*id) return s3_xml_fail(xml, "an upload without a key or an id", error);
+  if (!key || !*key || !id || !*id) return xml_fail(xml, "an upload without a key or an id", error);
   TSR_TRY(GROW_LIST(xml->arena, &uploads->uploads, uploads->upload_count, &reader->room, error));
   uploads->uploads[uploads->upload_count++] = (tsr_s3_upload){key, id, parse_answer_time(initiated)};
   return TSR_OK;
@@ -583,13 +583,13 @@ int tsr__s3_response_uploads(const void *bytes, uint64_t size, tsr_arena *arena,
                                  {"IsTruncated", &truncated, NULL, NULL},
                                  {"NextKeyMarker", &key, NULL, NULL},
                                  {"NextUploadIdMarker", &id, NULL, NULL}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   bool more;
   const int rc = read_answer(bytes, size, arena, "ListMultipartUploadsResult", &xml, fields,
                              sizeof fields / sizeof *fields, failure, error);
   if (rc != 0) return rc;
   TSR_TRY(parse_truncated(&xml, truncated, &more, error));
-  if (more && (!key || !*key)) return s3_xml_fail(&xml, "a listing goes on, but has no marker for it", error);
+  if (more && (!key || !*key)) return xml_fail(&xml, "a listing goes on, but has no marker for it", error);
   read.next_key = more ? key : NULL;
   read.next_upload_id = more ? text_or_empty(id) : NULL;
   *uploads = read;
@@ -603,7 +603,7 @@ typedef struct deletion_reader {
   uint64_t room;
 } deletion_reader;
 
-static int read_undeleted(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_undeleted(tsr_xml *xml, void *into, tsr_error *error) {
   deletion_reader *reader = into;
   tsr_s3_deletion *deletion = reader->deletion;
   tsr_s3_failure failure = {0};
@@ -618,7 +618,7 @@ int tsr__s3_response_deletion(const void *bytes, uint64_t size, tsr_arena *arena
   tsr_s3_deletion read = {0};
   deletion_reader reader = {&read, 0};
   const answer_field fields[] = {{"Error", NULL, read_undeleted, &reader}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   const int rc = read_answer(bytes, size, arena, "DeleteResult", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
   *deletion = read;
@@ -631,7 +631,7 @@ typedef struct identity_texts {
   const char *key_id, *secret, *session_token, *expiration;
 } identity_texts;
 
-static int read_credentials(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_credentials(tsr_xml *xml, void *into, tsr_error *error) {
   identity_texts *texts = into;
   const answer_field fields[] = {{"AccessKeyId", &texts->key_id, NULL, NULL},
                                  {"SecretAccessKey", &texts->secret, NULL, NULL},
@@ -640,7 +640,7 @@ static int read_credentials(tsr_s3_xml *xml, void *into, tsr_error *error) {
   return read_fields(xml, fields, sizeof fields / sizeof *fields, error);
 }
 
-static int read_answer_identity(tsr_s3_xml *xml, void *into, tsr_error *error) {
+static int read_answer_identity(tsr_xml *xml, void *into, tsr_error *error) {
   const answer_field fields[] = {{"Credentials", NULL, read_credentials, into}};
   return read_fields(xml, fields, 1, error);
 }
@@ -649,11 +649,11 @@ int tsr__s3_response_identity(const void *bytes, uint64_t size, tsr_arena *arena
                               tsr_s3_failure *failure, tsr_error *error) {
   identity_texts texts = {0};
   const answer_field fields[] = {{"AssumeRoleWithWebIdentityResult", NULL, read_answer_identity, &texts}};
-  tsr_s3_xml xml;
+  tsr_xml xml;
   const int rc = read_answer(bytes, size, arena, "AssumeRoleWithWebIdentityResponse", &xml, fields, 1, failure, error);
   if (rc != 0) return rc;
   if (!*text_or_empty(texts.key_id) || !*text_or_empty(texts.secret) || !*text_or_empty(texts.session_token))
-    return s3_xml_fail(&xml, "credentials that are not complete", error);
+    return xml_fail(&xml, "credentials that are not complete", error);
   *identity = (tsr_s3_identity){texts.key_id, texts.secret, texts.session_token, parse_answer_time(texts.expiration)};
   return TSR_OK;
 }

@@ -20,7 +20,7 @@
 
 /* ---- tessera_configure ------------------------------------------------------------------------------------------- */
 
-/* The members of tsr_s3_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
+/* The members of tsr_scope_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
 #define S3_TEXTS(X)                                                                                                    \
   X(provider)                                                                                                          \
   X(key_id)                                                                                                            \
@@ -63,14 +63,14 @@ static const tsx_option_spec s3_specs[] = {
     {"url_style", TSX_TAKES_WORD, 0, 0, TSX_WORDS("path", "virtual")}};
 
 typedef struct s3_reading {
-  tsr_s3_options options;
+  tsr_scope_options options;
   uint64_t seen;
 } s3_reading;
 
 static int take_option(void *argument, const tsx_flat_member *member, tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(s3_specs);
   s3_reading *r = argument;
-  tsr_s3_options *o = &r->options;
+  tsr_scope_options *o = &r->options;
   tsx_option_value value;
   unsigned option;
   int code = tsx_option_find(&list, member->key, strlen(member->key), false, &r->seen, &option, error);
@@ -91,7 +91,7 @@ static int take_option(void *argument, const tsx_flat_member *member, tsr_error 
     S3_FLAGS(X)
 #undef X
   case S3_OPTION_retries: /* for the core, 0 means the default */
-    o->retries = value.whole ? (uint32_t)value.whole : TSR_S3_NO_RETRIES;
+    o->retries = value.whole ? (uint32_t)value.whole : TSR_NO_RETRIES;
     break;
   default: o->url_style = value.whole ? TSR_URL_VIRTUAL : TSR_URL_PATH;
   }
@@ -110,7 +110,7 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
   if (size > 0) memcpy(copy, text, size);
   copy[size] = 0;
   int code = tsx_flat_each(copy, take_option, &reading, error);
-  if (code == TSR_OK) code = tsr_environment_s3(connection->environment, scope, &reading.options, error);
+  if (code == TSR_OK) code = tsr_environment_configure(connection->environment, scope, &reading.options, error);
   tsx_wipe(copy, size);
   sqlite3_free(copy);
   return code;
@@ -122,7 +122,7 @@ void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values) 
   int code = tsx_arguments_check(count, values, 1, &error);
   const char *scope = code == TSR_OK ? (const char *)sqlite3_value_text(values[0]) : "";
   if (code == TSR_OK && sqlite3_value_type(values[1]) == SQLITE_NULL) {
-    code = tsr_environment_s3(connection->environment, scope, NULL, &error);
+    code = tsr_environment_configure(connection->environment, scope, NULL, &error);
     if (code >= 0) sqlite3_result_int(context, code);
   } else if (code == TSR_OK) code = declare(connection, scope, values[1], &error);
   tsx_function_end(context, "tessera_configure", code, &error);

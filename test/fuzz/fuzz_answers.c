@@ -19,7 +19,7 @@ typedef struct answer {
 static void check_text(const char *text, bool empty) {
   CHECK(text);
   const size_t size = strlen(text);
-  CHECK(size <= TSR_S3_XML_TEXT_MAX && (empty || size > 0));
+  CHECK(size <= TSR_XML_TEXT_MAX && (empty || size > 0));
 }
 
 static void check_failure(const tsr_s3_failure *failure) {

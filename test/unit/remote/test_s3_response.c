@@ -195,10 +195,10 @@ static void test_sizes_are_bounded(void **state) {
   assert_int_equal(list(deep, &l), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "deep"));
   free(deep);
-  for (unsigned size = TSR_S3_XML_TEXT_MAX - 1; size <= TSR_S3_XML_TEXT_MAX + 1; size++) {
+  for (unsigned size = TSR_XML_TEXT_MAX - 1; size <= TSR_XML_TEXT_MAX + 1; size++) {
     char *key =
         repeat("<ListBucketResult><Contents><Key>", "k", size, "</Key><Size>1</Size></Contents></ListBucketResult>");
-    assert_int_equal(list(key, &l), size <= TSR_S3_XML_TEXT_MAX ? TSR_OK : TSR_CORRUPT);
+    assert_int_equal(list(key, &l), size <= TSR_XML_TEXT_MAX ? TSR_OK : TSR_CORRUPT);
     free(key);
   }
   char *name = repeat("<ListBucketResult><", "n", 300, "/></ListBucketResult>");

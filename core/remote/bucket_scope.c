@@ -1,4 +1,4 @@
-/* s3_scope.c: the scopes of an environment: which options and keys apply to which part of which bucket.
+/* bucket_scope.c: the scopes of an environment: which options and keys apply to which part of which bucket.
  *
  * A scope is referenced by the registry's list and by every running call. When a scope is forgotten or replaced, it
  * leaves the list, and its keys are wiped at once; the structure stays until the last reference is gone, so that a call
@@ -6,7 +6,7 @@
  *
  * Order: names; options; the life of a scope; the registry; signing a request for a scope.
  */
-#include "remote/s3.h"
+#include "remote/bucket.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,13 +21,13 @@
 #define PART_MB_MIN    5u /* S3's minimum for all parts but the last */
 #define PART_MB_MAX    1024u
 
-int64_t tsr__s3_clock(void) {
+int64_t tsr__bucket_clock(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-bool tsr__is_s3(const char *path) { return strncmp(path, "s3://", 5) == 0; }
+bool tsr__is_remote(const char *path) { return strncmp(path, "s3://", 5) == 0; }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -55,10 +55,11 @@ static bool is_prefix_text(const char *prefix) {
   return true;
 }
 
-int tsr__s3_uri_parse(const char *uri, tsr_arena *arena, const char **bucket, const char **prefix, tsr_error *error) {
+int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, const char **bucket, const char **prefix,
+                          tsr_error *error) {
   size_t size = strlen(uri);
   char *text;
-  if (!tsr__is_s3(uri) || size > URI_MAX)
+  if (!tsr__is_remote(uri) || size > URI_MAX)
     return tsr__fail(error, TSR_ERROR, "'%.200s' is not s3://bucket or s3://bucket/prefix", uri);
   while (size > 5 && uri[size - 1] == '/') size--;
   TSR_TRY(TSR_ARENA_COPY(arena, uri + 5, size - 5, &text, error));
@@ -74,18 +75,18 @@ int tsr__s3_uri_parse(const char *uri, tsr_arena *arena, const char **bucket, co
   return TSR_OK;
 }
 
-bool tsr__s3_key_is_below(const char *key, const char *prefix) {
+bool tsr__bucket_key_is_below(const char *key, const char *prefix) {
   const size_t size = strlen(prefix);
   return size == 0 || (strncmp(key, prefix, size) == 0 && (key[size] == 0 || key[size] == '/'));
 }
 
-/* Like tsr__s3_key_is_below, for whole URIs. */
-static bool uri_is_below(const char *uri, const char *name) { return *name && tsr__s3_key_is_below(uri, name); }
+/* Like tsr__bucket_key_is_below, for whole URIs. */
+static bool uri_is_below(const char *uri, const char *name) { return *name && tsr__bucket_key_is_below(uri, name); }
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /* Copies an option's text; an empty one becomes NULL. */
-static int keep_option(tsr_s3_scope *scope, const char **option, const char *name, tsr_error *error) {
+static int keep_option(tsr_bucket_scope *scope, const char **option, const char *name, tsr_error *error) {
   if (!*option || !**option) {
     *option = NULL;
     return TSR_OK;
@@ -100,8 +101,8 @@ static int keep_option(tsr_s3_scope *scope, const char **option, const char *nam
   return TSR_OK;
 }
 
-static int keep_texts(tsr_s3_scope *scope, tsr_error *error) {
-  tsr_s3_options *o = &scope->options;
+static int keep_texts(tsr_bucket_scope *scope, tsr_error *error) {
+  tsr_scope_options *o = &scope->options;
   TSR_TRY(keep_option(scope, &o->region, "region", error));
   TSR_TRY(keep_option(scope, &o->endpoint, "endpoint", error));
   TSR_TRY(keep_option(scope, &o->ca_file, "ca_file", error));
@@ -119,21 +120,21 @@ static int keep_texts(tsr_s3_scope *scope, tsr_error *error) {
   return TSR_OK;
 }
 
-static int keep_limits(tsr_s3_options *o, tsr_error *error) {
+static int keep_limits(tsr_scope_options *o, tsr_error *error) {
   if (o->parallel > PARALLEL_MAX) return tsr__fail(error, TSR_ERROR, "parallel: at most %u", PARALLEL_MAX);
   if (o->part_mb > 0 && (o->part_mb < PART_MB_MIN || o->part_mb > PART_MB_MAX))
     return tsr__fail(error, TSR_ERROR, "part_mb: %u to %u", PART_MB_MIN, PART_MB_MAX);
   if (o->connect_ms == 0) o->connect_ms = 5000;
   if (o->stall_ms == 0) o->stall_ms = 15000;
   if (o->retries == 0) o->retries = 6;
-  if (o->retries == TSR_S3_NO_RETRIES) o->retries = 0;
+  if (o->retries == TSR_NO_RETRIES) o->retries = 0;
   if (o->parallel == 0) o->parallel = 32;
   if (o->part_mb == 0) o->part_mb = 8;
   return TSR_OK;
 }
 
 /* Splits the endpoint into scheme, host and path. Drops the scheme's default port, which clients do not send either. */
-static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
+static int keep_endpoint(tsr_bucket_scope *scope, tsr_error *error) {
   const char *endpoint = scope->options.endpoint;
   scope->endpoint.aws = !endpoint;
   scope->endpoint.scheme = "https";
@@ -162,7 +163,7 @@ static int keep_endpoint(tsr_s3_scope *scope, tsr_error *error) {
   return TSR_OK;
 }
 
-static int open_scope_provider(tsr_s3_scope *scope, const tsr_s3_options *given, tsr_error *error) {
+static int open_scope_provider(tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_error *error) {
   tsr_provider_kind kind = given->key_id && *given->key_id ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
   if (given->provider && *given->provider && !tsr__provider_kind_of(given->provider, &kind))
     return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is not one of keys, env, profile, anonymous, auto",
@@ -182,9 +183,9 @@ static int open_scope_provider(tsr_s3_scope *scope, const tsr_s3_options *given,
   return tsr__provider_open(&scope->provider, scope->scopes->memory, &options, error);
 }
 
-static int fill_scope(tsr_s3_scope *scope, const char *name, const tsr_s3_options *options, tsr_error *error) {
+static int fill_scope(tsr_bucket_scope *scope, const char *name, const tsr_scope_options *options, tsr_error *error) {
   char *full;
-  TSR_TRY(tsr__s3_uri_parse(name, &scope->texts, &scope->bucket, &scope->prefix, error));
+  TSR_TRY(tsr__bucket_uri_parse(name, &scope->texts, &scope->bucket, &scope->prefix, error));
   const size_t size = 6 + strlen(scope->bucket) + strlen(scope->prefix);
   TSR_TRY(TSR_ARENA_RAW(&scope->texts, size + 1, &full, error));
   (void)snprintf(full, size + 1, "s3://%s%s%s", scope->bucket, *scope->prefix ? "/" : "", scope->prefix);
@@ -207,7 +208,7 @@ static int fill_scope(tsr_s3_scope *scope, const char *name, const tsr_s3_option
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-static void free_scope(tsr_s3_scope *scope) {
+static void free_scope(tsr_bucket_scope *scope) {
   tsr__provider_release(&scope->provider);
   tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
   if (scope->options.proxy) tsr__wipe((void *)scope->options.proxy, strlen(scope->options.proxy)); /* with password */
@@ -216,9 +217,9 @@ static void free_scope(tsr_s3_scope *scope) {
   tsr__free(scope);
 }
 
-static int make_scope(tsr_s3_scopes *scopes, const char *name, const tsr_s3_options *options, tsr_s3_scope **made,
-                      tsr_error *error) {
-  tsr_s3_scope *scope;
+static int make_scope(tsr_bucket_scopes *scopes, const char *name, const tsr_scope_options *options,
+                      tsr_bucket_scope **made, tsr_error *error) {
+  tsr_bucket_scope *scope;
   TSR_TRY(TSR_ALLOC(scopes->memory, &scope, error));
   scope->scopes = scopes;
   scope->references = 1;
@@ -230,7 +231,7 @@ static int make_scope(tsr_s3_scopes *scopes, const char *name, const tsr_s3_opti
   return rc;
 }
 
-void tsr__s3_scope_leave(tsr_s3_scope *scope) {
+void tsr__bucket_scope_leave(tsr_bucket_scope *scope) {
   if (!scope) return;
   pthread_mutex_t *mutex = &scope->scopes->mutex;
   pthread_mutex_lock(mutex);
@@ -240,37 +241,37 @@ void tsr__s3_scope_leave(tsr_s3_scope *scope) {
 }
 
 /* Wipes the keys of a scope that has left the list, and drops the list's reference. */
-static void forget_scope(tsr_s3_scope *scope) {
+static void forget_scope(tsr_bucket_scope *scope) {
   atomic_store(&scope->forgotten, true);
   tsr__provider_wipe(&scope->provider);
   pthread_mutex_lock(&scope->signing.mutex);
   tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
   scope->signing.key_number = 0;
   pthread_mutex_unlock(&scope->signing.mutex);
-  tsr__s3_scope_leave(scope);
+  tsr__bucket_scope_leave(scope);
 }
 
 /* Removes the scope with this name from the list. Call with the registry's mutex held. */
-static tsr_s3_scope *take_scope(tsr_s3_scopes *scopes, const char *name) {
-  for (tsr_s3_scope **at = &scopes->first; *at; at = &(*at)->next)
+static tsr_bucket_scope *take_scope(tsr_bucket_scopes *scopes, const char *name) {
+  for (tsr_bucket_scope **at = &scopes->first; *at; at = &(*at)->next)
     if (strcmp((*at)->name, name) == 0) {
-      tsr_s3_scope *scope = *at;
+      tsr_bucket_scope *scope = *at;
       *at = scope->next;
       return scope;
     }
   return NULL;
 }
 
-static void insert_scope(tsr_s3_scopes *scopes, tsr_s3_scope *scope) {
-  tsr_s3_scope **at = &scopes->first;
+static void insert_scope(tsr_bucket_scopes *scopes, tsr_bucket_scope *scope) {
+  tsr_bucket_scope **at = &scopes->first;
   while (*at && strlen((*at)->name) > strlen(scope->name)) at = &(*at)->next;
   scope->next = *at;
   *at = scope;
 }
 
-tsr_s3_scope *tsr__s3_scope_find(tsr_s3_scopes *scopes, const char *uri) {
+tsr_bucket_scope *tsr__bucket_scope_find(tsr_bucket_scopes *scopes, const char *uri) {
   pthread_mutex_lock(&scopes->mutex);
-  tsr_s3_scope *scope = scopes->first;
+  tsr_bucket_scope *scope = scopes->first;
   while (scope && !uri_is_below(uri, scope->name)) scope = scope->next;
   if (scope) scope->references++;
   pthread_mutex_unlock(&scopes->mutex);
@@ -279,8 +280,8 @@ tsr_s3_scope *tsr__s3_scope_find(tsr_s3_scopes *scopes, const char *uri) {
 
 /* ---- The registry ---------------------------------------------------------------------------- */
 
-int tsr__s3_scopes_open(tsr_memory *memory, tsr_s3_scopes **scopes, tsr_error *error) {
-  tsr_s3_scopes *made;
+int tsr__bucket_scopes_open(tsr_memory *memory, tsr_bucket_scopes **scopes, tsr_error *error) {
+  tsr_bucket_scopes *made;
   TSR_TRY(TSR_ALLOC(memory, &made, error));
   made->memory = memory;
   pthread_mutex_init(&made->mutex, NULL);
@@ -288,10 +289,10 @@ int tsr__s3_scopes_open(tsr_memory *memory, tsr_s3_scopes **scopes, tsr_error *e
   return TSR_OK;
 }
 
-void tsr__s3_scopes_close(tsr_s3_scopes *scopes) {
+void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes) {
   if (!scopes) return;
   while (scopes->first) {
-    tsr_s3_scope *scope = scopes->first;
+    tsr_bucket_scope *scope = scopes->first;
     scopes->first = scope->next;
     forget_scope(scope);
   }
@@ -300,19 +301,19 @@ void tsr__s3_scopes_close(tsr_s3_scopes *scopes) {
   tsr__free(scopes);
 }
 
-static bool is_same_endpoint(const tsr_s3_scope *a, const tsr_s3_scope *b) {
+static bool is_same_endpoint(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
   if (a->endpoint.aws || b->endpoint.aws) return a->endpoint.aws && b->endpoint.aws;
   return strcmp(a->endpoint.scheme, b->endpoint.scheme) == 0 && strcmp(a->endpoint.host, b->endpoint.host) == 0 &&
          strcmp(a->endpoint.base, b->endpoint.base) == 0;
 }
 
 /* Checks whether a confined registry accepts the scope. Call with the registry's mutex held. */
-static int permit_scope(const tsr_s3_scopes *scopes, tsr_s3_scope *scope, tsr_error *error) {
+static int permit_scope(const tsr_bucket_scopes *scopes, tsr_bucket_scope *scope, tsr_error *error) {
   if (!scopes->confined) return TSR_OK;
   if (!uri_is_below(scope->name, scopes->confined))
     return tsr__fail(error, TSR_PERM, "it does not lie below %s, to which this connection is restricted",
                      scopes->confined);
-  for (const tsr_s3_scope *other = scopes->first; other; other = other->next)
+  for (const tsr_bucket_scope *other = scopes->first; other; other = other->next)
     if (is_same_endpoint(scope, other)) {
       atomic_store(&scope->provider.no_metadata, true);
       return TSR_OK;
@@ -320,8 +321,9 @@ static int permit_scope(const tsr_s3_scopes *scopes, tsr_s3_scope *scope, tsr_er
   return tsr__fail(error, TSR_PERM, "since this connection was restricted, no other endpoint can be declared");
 }
 
-int tsr__s3_scopes_set(tsr_s3_scopes *scopes, const char *name, const tsr_s3_options *options, tsr_error *error) {
-  tsr_s3_scope *scope, *old = NULL;
+int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const tsr_scope_options *options,
+                           tsr_error *error) {
+  tsr_bucket_scope *scope, *old = NULL;
   if (make_scope(scopes, name, options, &scope, error) < 0) return tsr__wrap(error, "scope %.200s", name);
   pthread_mutex_lock(&scopes->mutex);
   const int rc = permit_scope(scopes, scope, error);
@@ -332,32 +334,32 @@ int tsr__s3_scopes_set(tsr_s3_scopes *scopes, const char *name, const tsr_s3_opt
   pthread_mutex_unlock(&scopes->mutex);
   if (old) forget_scope(old);
   if (rc >= 0) return TSR_OK;
-  tsr__s3_scope_leave(scope);
+  tsr__bucket_scope_leave(scope);
   return tsr__wrap(error, "scope %.200s", name);
 }
 
-int tsr__s3_scopes_forget(tsr_s3_scopes *scopes, const char *name, tsr_error *error) {
+int tsr__bucket_scopes_forget(tsr_bucket_scopes *scopes, const char *name, tsr_error *error) {
   char text[URI_MAX + 1];
   size_t size = strlen(name);
   while (size > 5 && name[size - 1] == '/') size--;
-  if (!tsr__is_s3(name) || size > URI_MAX)
+  if (!tsr__is_remote(name) || size > URI_MAX)
     return tsr__fail(error, TSR_ERROR, "'%.200s' is not s3://bucket or s3://bucket/prefix", name);
   memcpy(text, name, size);
   text[size] = 0;
   pthread_mutex_lock(&scopes->mutex);
-  tsr_s3_scope *scope = take_scope(scopes, text);
+  tsr_bucket_scope *scope = take_scope(scopes, text);
   pthread_mutex_unlock(&scopes->mutex);
   if (!scope) return TSR_OK;
   forget_scope(scope);
   return 1;
 }
 
-int tsr__s3_scopes_confine(tsr_s3_scopes *scopes, const char *uri, tsr_error *error) {
+int tsr__bucket_scopes_confine(tsr_bucket_scopes *scopes, const char *uri, tsr_error *error) {
   tsr_arena arena;
   const char *bucket, *prefix;
   char *name = NULL;
   tsr__arena_init(&arena, scopes->memory);
-  int rc = tsr__s3_uri_parse(uri, &arena, &bucket, &prefix, error);
+  int rc = tsr__bucket_uri_parse(uri, &arena, &bucket, &prefix, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(scopes->memory, strlen(uri) + 1, &name, error);
   if (rc >= 0) (void)snprintf(name, strlen(uri) + 1, "s3://%s%s%s", bucket, *prefix ? "/" : "", prefix);
   tsr__arena_release(&arena);
@@ -370,7 +372,7 @@ int tsr__s3_scopes_confine(tsr_s3_scopes *scopes, const char *uri, tsr_error *er
     char *old = scopes->confined;
     scopes->confined = name;
     name = old;
-    for (tsr_s3_scope *scope = scopes->first; scope; scope = scope->next)
+    for (tsr_bucket_scope *scope = scopes->first; scope; scope = scope->next)
       atomic_store(&scope->provider.no_metadata, true);
   }
   pthread_mutex_unlock(&scopes->mutex);
@@ -378,11 +380,11 @@ int tsr__s3_scopes_confine(tsr_s3_scopes *scopes, const char *uri, tsr_error *er
   return rc;
 }
 
-tsr_s3_counters *tsr__s3_scopes_counters(tsr_s3_scopes *scopes) { return &scopes->counters; }
+tsr_bucket_counters *tsr__bucket_scopes_counters(tsr_bucket_scopes *scopes) { return &scopes->counters; }
 
 /* ---- Signing --------------------------------------------------------------------------------- */
 
-bool tsr__s3_scope_learn_region(tsr_s3_scope *scope, const char *region, const char *used) {
+bool tsr__bucket_scope_learn_region(tsr_bucket_scope *scope, const char *region, const char *used) {
   if (!region || !*region || !has_only(region, "-", sizeof scope->signing.region - 1) || strcmp(region, used) == 0)
     return false;
   pthread_mutex_lock(&scope->signing.mutex);
@@ -392,8 +394,8 @@ bool tsr__s3_scope_learn_region(tsr_s3_scope *scope, const char *region, const c
 }
 
 /* Makes the host, the path and the beginning of the URL. */
-static int locate(const tsr_s3_scope *scope, const char *key, const char *region, tsr_buffer *host, tsr_buffer *path,
-                  tsr_buffer *url, tsr_error *error) {
+static int locate(const tsr_bucket_scope *scope, const char *key, const char *region, tsr_buffer *host,
+                  tsr_buffer *path, tsr_buffer *url, tsr_error *error) {
   const bool path_style = scope->endpoint.path_style;
   if (!path_style) TSR_TRY(tsr__buffer_printf(host, error, "%s.", scope->bucket));
   if (scope->endpoint.aws)
@@ -406,7 +408,7 @@ static int locate(const tsr_s3_scope *scope, const char *key, const char *region
 }
 
 /* Returns a copy of the signing key, which is derived once a day. */
-static int signing_key(tsr_s3_scope *scope, const tsr_credentials *credentials, int64_t now, const char *region,
+static int signing_key(tsr_bucket_scope *scope, const tsr_credentials *credentials, int64_t now, const char *region,
                        tsr_sigv4_key *key, tsr_error *error) {
   int rc = TSR_OK;
   pthread_mutex_lock(&scope->signing.mutex);
@@ -421,8 +423,8 @@ static int signing_key(tsr_s3_scope *scope, const tsr_credentials *credentials, 
   return rc;
 }
 
-static int sign_located(tsr_s3_scope *scope, const tsr_credentials *credentials, tsr_sigv4_request *request,
-                        const void *body, uint64_t body_size, tsr_s3_signed *made, tsr_error *error) {
+static int sign_located(tsr_bucket_scope *scope, const tsr_credentials *credentials, tsr_sigv4_request *request,
+                        const void *body, uint64_t body_size, tsr_bucket_signed *made, tsr_error *error) {
   uint8_t digest[TSR_SHA256_SIZE];
   TSR_TRY(tsr__sigv4_target(request, &made->url, error));
   if (credentials->anonymous) return tsr__sigv4_sign(request, NULL, &made->lines, error);
@@ -432,7 +434,7 @@ static int sign_located(tsr_s3_scope *scope, const tsr_credentials *credentials,
     request->payload_sha256 = digest;
   }
   tsr_sigv4_key key;
-  const int64_t now = tsr__s3_clock() + atomic_load(&scope->clocks.skew);
+  const int64_t now = tsr__bucket_clock() + atomic_load(&scope->clocks.skew);
   TSR_TRY(signing_key(scope, credentials, now, made->region, &key, error));
   const tsr_sigv4_signer signer = {.key_id = credentials->key_id,
                                    .key = &key,
@@ -444,7 +446,7 @@ static int sign_located(tsr_s3_scope *scope, const tsr_credentials *credentials,
   return rc;
 }
 
-static void choose_region(tsr_s3_scope *scope, const tsr_credentials *credentials, char region[64]) {
+static void choose_region(tsr_bucket_scope *scope, const tsr_credentials *credentials, char region[64]) {
   pthread_mutex_lock(&scope->signing.mutex);
   const char *found = *scope->signing.region  ? scope->signing.region
                       : scope->options.region ? scope->options.region
@@ -454,8 +456,9 @@ static void choose_region(tsr_s3_scope *scope, const tsr_credentials *credential
   pthread_mutex_unlock(&scope->signing.mutex);
 }
 
-int tsr__s3_scope_sign(tsr_s3_scope *scope, tsr_memory *memory, const char *key, tsr_sigv4_request *request,
-                       const void *body, uint64_t body_size, uint64_t refused, tsr_s3_signed *made, tsr_error *error) {
+int tsr__bucket_scope_sign(tsr_bucket_scope *scope, tsr_memory *memory, const char *key, tsr_sigv4_request *request,
+                           const void *body, uint64_t body_size, uint64_t refused, tsr_bucket_signed *made,
+                           tsr_error *error) {
   tsr_credentials credentials = {0};
   if (tsr__credentials_get(&scope->provider, refused, &credentials, error) < 0)
     return tsr__wrap(error, "keys for %s", scope->name);

@@ -1,4 +1,4 @@
-/* test_s3_scope.c: texts that name a bucket and a part of it, and the scopes that are declared for them. */
+/* test_bucket_scope.c: texts that name a bucket and a part of it, and the scopes that are declared for them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remote/s3.h"
+#include "remote/bucket.h"
 
 static tsr_memory root, memory;
 static tsr_arena arena;
@@ -56,7 +56,7 @@ static void test_uris_are_taken_apart(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *bucket = NULL, *prefix = NULL;
-    const int rc = tsr__s3_uri_parse(cases[i].uri, &arena, &bucket, &prefix, NULL);
+    const int rc = tsr__bucket_uri_parse(cases[i].uri, &arena, &bucket, &prefix, NULL);
     if (rc != (cases[i].bucket ? TSR_OK : TSR_ERROR)) fail_msg("%s: %d", cases[i].uri, rc);
     if (!cases[i].bucket) continue;
     assert_string_equal(bucket, cases[i].bucket);
@@ -75,44 +75,44 @@ static void test_long_uris_are_refused(void **state) {
     const char *bucket, *prefix;
     memset(uri + 5, 'a', cases[i].size - 5);
     if (cases[i].size > cases[i].bucket + 5) uri[5 + cases[i].bucket] = '/';
-    if (tsr__s3_uri_parse(uri, &arena, &bucket, &prefix, NULL) != cases[i].rc) fail_msg("case %d", (int)i);
+    if (tsr__bucket_uri_parse(uri, &arena, &bucket, &prefix, NULL) != cases[i].rc) fail_msg("case %d", (int)i);
     if (cases[i].rc != TSR_OK) continue;
     assert_int_equal(strlen(bucket), cases[i].bucket);
     assert_int_equal(strlen(prefix), cases[i].size > cases[i].bucket + 5 ? cases[i].size - cases[i].bucket - 6 : 0);
   }
 }
 
-static bool is_declared(tsr_s3_scopes *scopes, const char *uri) {
-  tsr_s3_scope *scope = tsr__s3_scope_find(scopes, uri);
-  tsr__s3_scope_leave(scope);
+static bool is_declared(tsr_bucket_scopes *scopes, const char *uri) {
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(scopes, uri);
+  tsr__bucket_scope_leave(scope);
   return scope != NULL;
 }
 
 /* A scope is found and forgotten by each spelling of its name, and forgotten without those beside it. */
 static void test_scopes_are_forgotten_by_their_names(void **state) {
   static const char *const spellings[] = {"s3://abc/x", "s3://abc/x/", "s3://abc/x///"};
-  const tsr_s3_options options = {.provider = "anonymous"};
+  const tsr_scope_options options = {.provider = "anonymous"};
   for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
-    tsr_s3_scopes *scopes;
-    assert_int_equal(tsr__s3_scopes_open(&root, &scopes, NULL), TSR_OK);
-    assert_int_equal(tsr__s3_scopes_set(scopes, spellings[i], &options, NULL), TSR_OK);
-    assert_int_equal(tsr__s3_scopes_set(scopes, "s3://abc/xy", &options, NULL), TSR_OK);
+    tsr_bucket_scopes *scopes;
+    assert_int_equal(tsr__bucket_scopes_open(&root, &scopes, NULL), TSR_OK);
+    assert_int_equal(tsr__bucket_scopes_set(scopes, spellings[i], &options, NULL), TSR_OK);
+    assert_int_equal(tsr__bucket_scopes_set(scopes, "s3://abc/xy", &options, NULL), TSR_OK);
     assert_true(is_declared(scopes, "s3://abc/x") && is_declared(scopes, "s3://abc/x/deep"));
     assert_false(is_declared(scopes, "s3://abc") || is_declared(scopes, "s3://abc/z"));
     for (size_t j = 0; j < sizeof spellings / sizeof *spellings; j++) {
-      assert_int_equal(tsr__s3_scopes_set(scopes, "s3://abc/x", &options, NULL), TSR_OK);
-      assert_int_equal(tsr__s3_scopes_forget(scopes, spellings[j], NULL), 1);
-      assert_int_equal(tsr__s3_scopes_forget(scopes, spellings[j], NULL), 0);
+      assert_int_equal(tsr__bucket_scopes_set(scopes, "s3://abc/x", &options, NULL), TSR_OK);
+      assert_int_equal(tsr__bucket_scopes_forget(scopes, spellings[j], NULL), 1);
+      assert_int_equal(tsr__bucket_scopes_forget(scopes, spellings[j], NULL), 0);
     }
     assert_false(is_declared(scopes, "s3://abc/x"));
     assert_true(is_declared(scopes, "s3://abc/xy"));
     char longer[1200] = "s3://abc/";
     memset(longer + 9, 'x', 1091);
-    assert_int_equal(tsr__s3_scopes_forget(scopes, longer, NULL), 0); /* 1,100 bytes */
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), 0); /* 1,100 bytes */
     longer[1100] = 'x';
-    assert_int_equal(tsr__s3_scopes_forget(scopes, longer, NULL), TSR_ERROR);
-    assert_int_equal(tsr__s3_scopes_forget(scopes, "abc", NULL), TSR_ERROR);
-    tsr__s3_scopes_close(scopes);
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), TSR_ERROR);
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, "abc", NULL), TSR_ERROR);
+    tsr__bucket_scopes_close(scopes);
   }
 }
 
