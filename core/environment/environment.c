@@ -18,6 +18,7 @@
 
 #include "base/arithmetic.h"
 #include "base/options.h"
+#include "base/uri.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "store/store_bounds.h"
@@ -103,8 +104,10 @@ void tsr_environment_close(tsr_environment *environment) {
 
 /* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true if the URI `path` is `bound` or below it, comparing whole components. */
+/* Returns true if the path is `bound` or below it, comparing whole components. At least one of them is a URI. */
 static bool uri_lies_below(const char *path, const char *bound) {
+  const char *scheme = tsr__uri_scheme(path, &path), *other = tsr__uri_scheme(bound, &bound);
+  if (!scheme || !other || strcmp(scheme, other) != 0) return false;
   size_t length = strlen(bound);
   while (length > 0 && bound[length - 1] == '/') length--;
   return strncmp(path, bound, length) == 0 && (!path[length] || path[length] == '/');
@@ -124,8 +127,7 @@ static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_
   if (environment->bucket_bound && !uri_lies_below(uri, environment->bucket_bound))
     return tsr__fail(error, TSR_PERM, "%s does not lie below %s", uri, environment->bucket_bound);
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  TSR_TRY(TSR_ALLOC_RAW(&environment->memory, strlen(uri) + 1, &copy, error));
-  strcpy(copy, uri);
+  TSR_TRY(tsr__uri_copy(&environment->memory, uri, &copy, error));
   const int rc = tsr__bucket_scopes_confine(scopes, uri, error);
   if (rc < 0) return tsr__free(copy), rc;
   tsr__free(environment->bucket_bound);

@@ -25,21 +25,17 @@ struct tsr_bucket {
   tsr_bucket_scopes *scopes; /* borrowed */
   tsr_memory *memory; /* borrowed */
   tsr_arena texts;
-  const char *uri, *bucket, *prefix;
+  tsr_bucket_uri uri;
 };
 
 /* ---- Clients --------------------------------------------------------------------------------- */
 
 static int open_client(tsr_bucket *client, const char *uri, tsr_error *error) {
-  char *name;
-  TSR_TRY(tsr__bucket_uri_parse(uri, &client->texts, &client->bucket, &client->prefix, error));
-  const size_t size = 6 + strlen(client->bucket) + strlen(client->prefix);
-  TSR_TRY(TSR_ARENA_RAW(&client->texts, size + 1, &name, error));
-  (void)snprintf(name, size + 1, "s3://%s%s%s", client->bucket, *client->prefix ? "/" : "", client->prefix);
-  client->uri = name;
-  tsr_bucket_scope *scope = client->scopes ? tsr__bucket_scope_find(client->scopes, name) : NULL;
+  TSR_TRY(tsr__bucket_uri_parse(uri, &client->texts, &client->uri, error));
+  tsr_bucket_scope *scope = client->scopes ? tsr__bucket_scope_find(client->scopes, client->uri.name) : NULL;
   tsr__bucket_scope_leave(scope);
-  if (!scope) return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_configure first", name);
+  if (!scope)
+    return tsr__fail(error, TSR_NOT_FOUND, "no scope for %.200s: call tessera_configure first", client->uri.name);
   const tsr_curl *curl;
   return tsr__curl_load(&curl, error);
 }
@@ -63,13 +59,13 @@ void tsr__bucket_close(tsr_bucket *client) {
   tsr__free(client);
 }
 
-const char *tsr__bucket_name(const tsr_bucket *client) { return client->bucket; }
-const char *tsr__bucket_prefix(const tsr_bucket *client) { return client->prefix; }
+const char *tsr__bucket_name(const tsr_bucket *client) { return client->uri.bucket; }
+const char *tsr__bucket_prefix(const tsr_bucket *client) { return client->uri.prefix; }
 
 /* Returns the options of the client's scope, without the strings; the defaults if the scope was forgotten. */
 static tsr_scope_options client_options(const tsr_bucket *client) {
   tsr_scope_options options = {.parallel = 32, .part_mb = 8};
-  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri);
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   if (!scope) return options;
   options.parallel = scope->options.parallel;
   options.part_mb = scope->options.part_mb;
@@ -78,12 +74,14 @@ static tsr_scope_options client_options(const tsr_bucket *client) {
   return options;
 }
 
+bool tsr__bucket_deletes_singly(const tsr_bucket *client) { return client->uri.dialect->deletion_keys == 1; }
+
 uint64_t tsr__bucket_part_size(const tsr_bucket *client) { return (uint64_t)client_options(client).part_mb << 20; }
 uint32_t tsr__bucket_parallel(const tsr_bucket *client) { return client_options(client).parallel; }
 uint32_t tsr__bucket_refresh_ms(const tsr_bucket *client) { return client_options(client).refresh_ms; }
 
 uint64_t tsr__bucket_now(const tsr_bucket *client) {
-  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri);
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   const int64_t ahead = scope ? atomic_load(&scope->clocks.ahead) : 0;
   tsr__bucket_scope_leave(scope);
   return (uint64_t)TSR_MAX(tsr__bucket_clock() + ahead, 0);
@@ -94,18 +92,19 @@ uint64_t tsr__bucket_now(const tsr_bucket *client) {
 static int check_key(const tsr_bucket_scope *scope, const char *key, bool listing, tsr_error *error) {
   const size_t size = key ? strlen(key) : 0, prefix = strlen(scope->prefix);
   if (!key || (size == 0 && !listing) || size > KEY_BYTES_MAX)
-    return tsr__fail(error, TSR_ERROR, "s3://%s: a key of %zu bytes", scope->bucket, size);
+    return tsr__fail(error, TSR_ERROR, "%s://%s: a key of %zu bytes", scope->dialect->scheme, scope->bucket, size);
   for (const char *part = key; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
     const size_t length = strcspn(part, "/");
     if ((length == 1 && *part == '.') || (length == 2 && memcmp(part, "..", 2) == 0))
-      return tsr__fail(error, TSR_PERM, "s3://%s/%.300s: a part of the key is '.' or '..'", scope->bucket, key);
+      return tsr__fail(error, TSR_PERM, "%s://%s/%.300s: a part of the key is '.' or '..'", scope->dialect->scheme,
+                       scope->bucket, key);
   }
   /* Listing "prefix" would also list the keys of "prefix2". */
   const bool below = prefix == 0 || (listing ? strncmp(key, scope->prefix, prefix) == 0 && key[prefix] == '/'
                                              : tsr__bucket_key_is_below(key, scope->prefix));
   return below ? TSR_OK
-               : tsr__fail(error, TSR_PERM, "s3://%s/%.300s is outside the scope %.200s", scope->bucket, key,
-                           scope->name);
+               : tsr__fail(error, TSR_PERM, "%s://%s/%.300s is outside the scope %.200s", scope->dialect->scheme,
+                           scope->bucket, key, scope->name);
 }
 
 static int check_call(const tsr_bucket_scope *scope, const tsr_bucket_call *call, tsr_error *error) {
@@ -117,9 +116,10 @@ static int check_call(const tsr_bucket_scope *scope, const tsr_bucket_call *call
 }
 
 static int make_state(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
-  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri);
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   if (!scope)
-    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again", client->uri);
+    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again",
+                     client->uri.name);
   int rc = check_call(scope, call, error);
   if (rc >= 0) rc = TSR_ALLOC(client->memory, &call->state, error);
   if (rc < 0) {
@@ -149,11 +149,20 @@ static void end_call(tsr_bucket_call *call, int rc) {
   tsr__buffer_release(&state->body);
   tsr__buffer_release(&state->response);
   tsr__buffer_release(&state->http.received);
+  if (state->made.url.data) tsr__wipe(state->made.url.data, state->made.url.capacity); /* it may hold a token */
   tsr__buffer_release(&state->made.url);
   tsr__sigv4_lines_release(&state->made.lines);
   tsr__arena_release(&state->arena);
   tsr__bucket_scope_leave(state->scope);
   tsr__free(state);
+}
+
+/* Makes the id of an upload that the server does not begin. */
+static int make_upload_id(tsr_bucket_call *call, tsr_error *error) {
+  uint8_t bytes[TSR_BUCKET_UPLOAD_MARK / 2];
+  TSR_TRY(tsr__random(bytes, sizeof bytes, error));
+  for (size_t i = 0; i < sizeof bytes; i++) (void)snprintf(call->result.id + 2 * i, 3, "%02x", bytes[i]);
+  return TSR_OK;
 }
 
 /* Prepares a call. If that fails, or if there is nothing to do, the call has ended. */
@@ -165,8 +174,20 @@ static void begin_call(tsr_bucket *client, tsr_bucket_call *call) {
   call->result.modified = 0;
   call->result.etag.text[0] = call->result.id[0] = 0;
   if (call->kind == TSR_BUCKET_DELETE_MANY && call->key_count == 0) return;
-  const int rc = make_state(client, call, &call->error);
-  if (rc < 0) end_call(call, rc);
+  int rc = make_state(client, call, &call->error);
+  if (rc < 0) {
+    end_call(call, rc);
+    return;
+  }
+  const tsr_dialect *dialect = client->uri.dialect;
+  call->state->deleted.singly = dialect->deletion_keys == 1;
+  if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && call->put.new_only && !dialect->conditional_completions)
+    call->state->step = TSR_BUCKET_STEP_ABSENT;
+  if (dialect->begins_uploads) return;
+  if (call->kind == TSR_BUCKET_UPLOAD_CREATE) rc = make_upload_id(call, &call->error);
+  if (call->kind == TSR_BUCKET_UPLOAD_CREATE || call->kind == TSR_BUCKET_UPLOAD_ABORT ||
+      call->kind == TSR_BUCKET_UPLOAD_LIST)
+    end_call(call, rc); /* such uploads exist on this machine alone, and their parts vanish by themselves */
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -178,7 +199,9 @@ static void count_request(const tsr_bucket_state *state) {
                                        &counters->deletes, &counters->deletes, &counters->puts,    &counters->puts,
                                        &counters->puts,    &counters->puts,    &counters->deletes, &counters->lists};
   _Atomic uint64_t *counter = by_kind[state->call->kind];
-  if (state->step == TSR_BUCKET_STEP_LOOK) counter = &counters->heads;
+  if (state->step == TSR_BUCKET_STEP_LOOK || state->step == TSR_BUCKET_STEP_ABSENT ||
+      state->step == TSR_BUCKET_STEP_COPYING)
+    counter = &counters->heads;
   if (state->step == TSR_BUCKET_STEP_COMPARE) counter = &counters->gets;
   if (!state->tries.again) atomic_fetch_add(counter, 1);
   if (atomic_fetch_add(&state->scope->scopes->outstanding, 1) == 0) atomic_fetch_add(&counters->round_trips, 1);
@@ -369,7 +392,7 @@ void tsr__bucket_cancel(tsr_bucket *client, tsr_bucket_call *call) { drop_call(c
 /* ---- The proof ------------------------------------------------------------------------------- */
 
 /* Creates the same object twice, with different contents: the second request must fail. */
-static int prove(tsr_bucket *client, const char *key, tsr_error *error) {
+static int prove(tsr_bucket *client, const tsr_bucket_scope *scope, const char *key, tsr_error *error) {
   tsr_bucket_call first = {.kind = TSR_BUCKET_PUT, .key = key, .put.bytes = "1", .put.size = 1, .put.new_only = true};
   tsr_bucket_call second = {.kind = TSR_BUCKET_PUT, .key = key, .put.bytes = "2", .put.size = 1, .put.new_only = true};
   tsr_bucket_call removal = {.kind = TSR_BUCKET_DELETE, .key = key};
@@ -379,16 +402,17 @@ static int prove(tsr_bucket *client, const char *key, tsr_error *error) {
   TSR_TRY(tsr__bucket_one(client, &removal, error));
   if (rc == TSR_EXISTS) return TSR_OK;
   if (rc < 0) return tsr__fail(error, rc, "%s", ignored.message);
-  return tsr__fail(
-      error, TSR_READONLY,
-      "s3://%s: the server ignores If-None-Match, so two writers would overwrite each other: it can only be read",
-      client->bucket);
+  return tsr__fail(error, TSR_READONLY,
+                   "%s://%s: the server ignores %s, so two writers would overwrite each other: it can only be read%s",
+                   client->uri.dialect->scheme, client->uri.bucket, scope->dialect->condition,
+                   scope->advice ? scope->advice : "");
 }
 
 int tsr__bucket_prove(tsr_bucket *client, const char *key_prefix, tsr_error *error) {
-  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri);
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(client->scopes, client->uri.name);
   if (!scope)
-    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again", client->uri);
+    return tsr__fail(error, TSR_PERM, "the scope of %.200s was forgotten: call tessera_configure again",
+                     client->uri.name);
   int rc = TSR_OK;
   if (atomic_load(&scope->proof) != TSR_BUCKET_PROVEN) {
     char key[KEY_BYTES_MAX + 1];
@@ -396,7 +420,7 @@ int tsr__bucket_prove(tsr_bucket *client, const char *key_prefix, tsr_error *err
     rc = tsr__random(&chance, sizeof chance, error);
     const int size = snprintf(key, sizeof key, "%s" TSR_BUCKET_PROOF "%016llx", key_prefix, (unsigned long long)chance);
     if (rc >= 0 && (size_t)size >= sizeof key) rc = tsr__fail(error, TSR_TOOBIG, "the key is too long");
-    if (rc >= 0) rc = prove(client, key, error);
+    if (rc >= 0) rc = prove(client, scope, key, error);
     if (rc >= 0) atomic_store(&scope->proof, TSR_BUCKET_PROVEN);
   }
   tsr__bucket_scope_leave(scope);

@@ -1,7 +1,9 @@
-/* bucket.h: a client for objects in buckets of S3 and of servers that speak its protocol. Nothing leaves the machine before
- * a scope has been declared for the bucket. A scope has the options for all keys below one prefix; a tsr_bucket is a client
- * of one bucket under one scope; a tsr_bucket_call is one operation on it. The client signs requests, retries them, resumes
- * responses that were cut short, and classifies what a server says.
+/* bucket.h: a client for objects in buckets of S3 and of servers that speak its protocol, in containers of Azure Blob
+ * Storage, and in buckets of Google Cloud Storage; this header calls all of them buckets. Nothing leaves the machine
+ * before a scope has been declared for the bucket. A scope has the options for all keys below one prefix; a tsr_bucket is
+ * a client of one bucket under one scope; a tsr_bucket_call is one operation on it. The client signs requests, retries
+ * them, resumes responses that were cut short, and classifies what a server says. What differs between the servers is
+ * in a tsr_dialect.
  *
  * All functions are thread-safe unless their contract says otherwise.
  *
@@ -13,10 +15,10 @@
 #include <stdatomic.h>
 
 #include "base/memory.h"
+#include "remote/answer.h"
 #include "remote/credentials.h"
 #include "remote/http.h"
 #include "remote/sigv4.h"
-#include "remote/s3_response.h"
 
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
@@ -44,7 +46,8 @@ int tsr__bucket_scopes_open(tsr_memory *memory, tsr_bucket_scopes **scopes, tsr_
 /* Forgets all scopes. All clients must have been closed. NULL is allowed. */
 void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes);
 
-/* Declares the options for "s3://bucket" or "s3://bucket/prefix", replacing those declared for the same text. Open
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (also azure://, gcs://), replacing those declared for the
+ * same text. Open
  * clients continue with the new options. Sends nothing. Errors: TSR_ERROR for an invalid scope or option, with a
  * message that names it; TSR_PERM after tsr__bucket_scopes_confine. */
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *scope, const tsr_scope_options *options,
@@ -57,9 +60,6 @@ int tsr__bucket_scopes_forget(tsr_bucket_scopes *scopes, const char *scope, tsr_
 /* From now on rejects with TSR_PERM every new scope that does not lie below `uri` or whose endpoint no present scope
  * has, and all use of instance metadata. */
 int tsr__bucket_scopes_confine(tsr_bucket_scopes *scopes, const char *uri, tsr_error *error);
-
-/* Returns true if `path` begins with "s3://". */
-bool tsr__is_remote(const char *path);
 
 /* Returns the counters of the registry, valid until it is closed. */
 tsr_bucket_counters *tsr__bucket_scopes_counters(tsr_bucket_scopes *scopes);
@@ -80,6 +80,7 @@ const char *tsr__bucket_name(const tsr_bucket *client);
 /* Returns the part of the URI after "s3://bucket/", without a trailing '/'; "" for the bucket itself. */
 const char *tsr__bucket_prefix(const tsr_bucket *client);
 
+bool tsr__bucket_deletes_singly(const tsr_bucket *client); /* a request deletes one object */
 uint64_t tsr__bucket_part_size(const tsr_bucket *client); /* bytes of the parts of large objects */
 uint32_t tsr__bucket_parallel(const tsr_bucket *client);
 uint32_t tsr__bucket_refresh_ms(const tsr_bucket *client);
@@ -151,11 +152,10 @@ typedef struct tsr_bucket_get {
   tsr_buffer *buffer;
 } tsr_bucket_get;
 
-/* LIST: keys are grouped at the first delimiter after the prefix; 0: not grouped. Lists keys after `start_after`; NULL:
- * all. UPLOAD_LIST uses `most` and `objects` only. */
+/* LIST: keys are grouped at the first delimiter after the prefix; 0: not grouped. UPLOAD_LIST uses `most` and `objects`
+ * only. */
 typedef struct tsr_bucket_list {
   char delimiter;
-  const char *start_after;
   uint64_t most; /* more entries are TSR_TOOBIG; 0: no limit */
   tsr_bucket_objects *objects;
 } tsr_bucket_list;
@@ -181,7 +181,7 @@ typedef struct tsr_bucket_result {
   uint64_t object_size; /* GET, HEAD: of the whole object */
   int64_t modified; /* GET, HEAD: in milliseconds since 1970 */
   tsr_etag etag; /* GET, HEAD, PUT, COPY, UPLOAD_PART, UPLOAD_COMPLETE */
-  char id[1032]; /* UPLOAD_CREATE: the new upload's id */
+  char id[1072]; /* UPLOAD_CREATE: the new upload's id */
 } tsr_bucket_result;
 
 /* One operation. The caller provides the structure, zeroed except for what its kind takes, and does not move it before
@@ -232,13 +232,18 @@ void tsr__bucket_cancel(tsr_bucket *client, tsr_bucket_call *call);
  * takes further requests. */
 bool tsr__bucket_answered(const tsr_bucket_call *call);
 
+/* ---- dialect_s3.c, dialect_azure.c, dialect_gcs.c: what differs between the servers ---- */
+
+typedef struct tsr_dialect tsr_dialect;
+extern const tsr_dialect tsr__dialect_s3, tsr__dialect_azure, tsr__dialect_gcs;
+
 /* ---- bucket_scope.c: a scope, with its options, its bucket's address and the keys that sign its requests ---- */
 
 typedef enum tsr_bucket_proof { TSR_BUCKET_UNPROVEN, TSR_BUCKET_PROVEN, TSR_BUCKET_DISPROVED } tsr_bucket_proof;
 
 /* Where the requests of a scope are sent. */
 typedef struct tsr_bucket_endpoint {
-  bool aws, path_style;
+  bool aws, path_style; /* aws: of S3, where the region decides the host */
   const char *scheme, *host, *base; /* "https"; "host:port", not for AWS; and a path, usually "" */
 } tsr_bucket_endpoint;
 
@@ -262,8 +267,11 @@ typedef struct tsr_bucket_scope {
   uint64_t references; /* the list's and those of calls; guarded by the registry's mutex */
   _Atomic bool forgotten; /* or replaced: no longer in the list */
 
+  const tsr_dialect *dialect;
   const char *name; /* "s3://bucket/prefix", without a trailing '/' */
   const char *bucket, *prefix; /* prefix "": the whole bucket */
+  const char *advice; /* what to do if the server ignores conditions; NULL, or "; ..." */
+  const char *account; /* of Azure; NULL: none, or not known */
   tsr_arena texts; /* of names and options */
   tsr_scope_options options; /* with defaults filled in; without keys */
   tsr_http_transport transport;
@@ -288,10 +296,15 @@ struct tsr_bucket_scopes {
 tsr_bucket_scope *tsr__bucket_scope_find(tsr_bucket_scopes *scopes, const char *uri);
 void tsr__bucket_scope_leave(tsr_bucket_scope *scope); /* drops a reference; NULL is allowed */
 
-/* Splits "s3://bucket/prefix" into strings in the arena, without a trailing '/'. Errors: TSR_ERROR for any other
- * text. */
-int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, const char **bucket, const char **prefix,
-                          tsr_error *error);
+/* The parts of "s3://bucket/prefix". */
+typedef struct tsr_bucket_uri {
+  const tsr_dialect *dialect;
+  const char *name, *bucket,
+      *prefix; /* the whole, with the scheme as stored paths spell it, and without a '/' at its end */
+} tsr_bucket_uri;
+
+/* Splits a URI into strings in the arena. Errors: TSR_ERROR for any other text. */
+int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *parsed, tsr_error *error);
 
 /* Returns true if a key is the prefix or lies below it. A key that ends in '/' is the prefix of a listing. */
 bool tsr__bucket_key_is_below(const char *key, const char *prefix);
@@ -304,14 +317,19 @@ typedef struct tsr_bucket_signed {
   tsr_buffer url; /* the caller sets its memory */
   tsr_sigv4_lines lines; /* likewise */
   uint64_t key_number; /* of the credentials */
+  tsr_keys_form form; /* likewise */
   char region[64]; /* that was used */
 } tsr_bucket_signed;
 
-/* Signs a request. `key` is the object's key, or "" for the bucket; host and path of `request` are filled in. The body
- * is signed if there is no TLS or it is small. `refused`: see tsr__credentials_get. */
-int tsr__bucket_scope_sign(tsr_bucket_scope *scope, tsr_memory *memory, const char *key, tsr_sigv4_request *request,
-                           const void *body, uint64_t body_size, uint64_t refused, tsr_bucket_signed *made,
-                           tsr_error *error);
+/* Splits an endpoint into the scope's scheme, host and path. Drops the scheme's default port, which clients do not send
+ * either. Errors: TSR_ERROR if it is none, or would send everything in the clear. */
+int tsr__bucket_scope_endpoint(tsr_bucket_scope *scope, const char *endpoint, tsr_error *error);
+
+/* Returns true if nobody else can read the requests: TLS, or this machine. */
+bool tsr__bucket_scope_is_private(const tsr_bucket_scope *scope);
+
+/* Returns true if a text has at most `most` bytes, all of them letters, digits or of `others`. */
+bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most);
 
 int64_t tsr__bucket_clock(void); /* milliseconds since 1970 */
 
@@ -322,11 +340,13 @@ int64_t tsr__bucket_clock(void); /* milliseconds since 1970 */
 
 typedef enum tsr_bucket_phase { TSR_BUCKET_WAITS, TSR_BUCKET_IN_FLIGHT, TSR_BUCKET_ENDED } tsr_bucket_phase;
 
-/* The purpose of the present request. The last two determine whose object made a conditional PUT fail. */
+/* The purpose of the present request. */
 typedef enum tsr_bucket_step {
   TSR_BUCKET_STEP_CALL, /* the call itself */
-  TSR_BUCKET_STEP_LOOK, /* a HEAD */
-  TSR_BUCKET_STEP_COMPARE /* a GET of the object, to compare its bytes */
+  TSR_BUCKET_STEP_ABSENT, /* a HEAD before a completion that the server cannot make conditional: the key must be free */
+  TSR_BUCKET_STEP_COPYING, /* a HEAD of the target of a copy that the server has not ended yet */
+  TSR_BUCKET_STEP_LOOK, /* a HEAD of the object that made a conditional request fail: whose is it? */
+  TSR_BUCKET_STEP_COMPARE /* a GET of that object, to compare its bytes */
 } tsr_bucket_step;
 
 /* What happens after a response. */
@@ -354,12 +374,15 @@ typedef struct tsr_bucket_got {
   uint64_t base; /* initial size of the caller's buffer */
   uint64_t have, first, end, total; /* valid if `placed`; UINT64_MAX: not known */
   bool placed, unranged; /* unranged: request the whole object instead of a suffix that is longer than it */
+  bool led; /* a suffix of a server that has none: the first request has told the size, and where the suffix begins */
+  uint64_t tail; /* that byte */
   tsr_etag etag;
 } tsr_bucket_got;
 
 /* LIST, UPLOAD_LIST: where the next page begins. Size 0: the first page. */
 typedef struct tsr_bucket_page {
   tsr_buffer token, token_id; /* for UPLOAD_LIST: its two markers */
+  uint32_t empty; /* pages in succession without an entry */
 } tsr_bucket_page;
 
 /* The progress of a DELETE_MANY. */
@@ -418,5 +441,124 @@ int tsr__bucket_request_make(tsr_bucket_state *state, tsr_error *error);
 
 /* Takes the response of a finished request. Sets call->error unless the verdict is DONE or NEXT. */
 tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state);
+
+/* ---- bucket_request.c: what the dialects call ---- */
+
+/* What a server means by a status and its own word. */
+typedef enum tsr_meaning {
+  TSR_MEANS_REFUSED,
+  TSR_MEANS_TRANSIENT,
+  TSR_MEANS_EXPIRED,
+  TSR_MEANS_ELSEWHERE,
+  TSR_MEANS_SKEWED,
+  TSR_MEANS_MISSING,
+  TSR_MEANS_NO_BUCKET,
+  TSR_MEANS_NO_UPLOAD,
+  TSR_MEANS_DENIED,
+  TSR_MEANS_EXISTS,
+  TSR_MEANS_RANGE
+} tsr_meaning;
+
+/* A request before it is signed. */
+typedef struct tsr_draft {
+  const char *method, *key; /* key "": of the bucket itself */
+  tsr_sigv4_pair query[8], headers[TSR_SIGV4_PAIRS_MAX];
+  uint32_t query_count, header_count;
+  const void *body;
+  uint64_t body_size;
+  char range[64], number[16], digest[32], block[64], size[24]; /* where values of headers are written */
+  tsr_buffer text; /* likewise, for a long one */
+} tsr_draft;
+
+void tsr__draft_query(tsr_draft *draft, const char *name, const char *value);
+void tsr__draft_header(tsr_draft *draft, const char *name, const char *value); /* unless the value is NULL or "" */
+
+/* The request's value of "range", or "". */
+const char *tsr__draft_range(const tsr_bucket_state *state, tsr_draft *draft);
+
+/* Returns the Content-Type that marks the object of this PUT or upload as the call's own. */
+const char *tsr__bucket_mark(tsr_bucket_state *state);
+
+/* The id of an upload begins with so many characters that mark its object, if the dialect marks uploads. */
+#define TSR_BUCKET_UPLOAD_MARK 32u
+
+/* Writes bytes as base64, and a NUL byte: 4 characters for each 3 bytes. */
+void tsr__base64_write(const uint8_t *bytes, size_t size, char *text);
+
+/* Appends a text to an XML body, with entities. */
+int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error);
+int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error);
+
+/* Says what an unsuccessful response means for the call. `failure`: the <Error>, or NULL. */
+tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure);
+
+/* An answer could not be read, with this error: it was corrupted in transit, or this is no such server. */
+tsr_bucket_outcome tsr__bucket_unread(tsr_bucket_state *state, int rc, const tsr_error *error);
+
+/* DELETE_MANY: continues with the next keys. */
+tsr_bucket_outcome tsr__bucket_advance_deletion(tsr_bucket_state *state);
+
+/* LIST, UPLOAD_LIST: adds an entry of a page; keeps the token of the next page; ends the page that began with entry
+ * number `from`. */
+int tsr__bucket_add_listed(const tsr_bucket_call *call, const tsr_bucket_object *object, tsr_error *error);
+int tsr__bucket_keep_token(tsr_buffer *token, const char *text, tsr_error *error);
+tsr_bucket_outcome tsr__bucket_end_page(tsr_bucket_state *state, int rc, uint64_t from, const tsr_error *error);
+
+/* ---- A dialect ---- */
+
+/* Names that S3 and Google give to the same things. */
+typedef struct tsr_s3_words {
+  const char *condition, *absent; /* the header that creates an object only if it is absent, and its value */
+  const char *copy_source, *kms_key, *storage_class; /* headers */
+  const tsr_sigv4_words *signature;
+  const char *service, *region; /* which are signed, too; the region where none is known */
+} tsr_s3_words;
+
+struct tsr_dialect {
+  const char *scheme; /* of URIs */
+  const char *noun; /* "bucket" or "container" */
+  const char *condition; /* the header that creates an object only if it is absent, for messages */
+  bool suffixes; /* a GET can ask for the last bytes */
+  bool begins_uploads; /* uploads are begun, aborted and listed by requests */
+  bool marks_uploads; /* objects made of parts carry a mark, since no ETag tells whose they are */
+  bool conditional_completions;
+  uint32_t deletion_keys; /* most keys in one request */
+
+  const tsr_s3_words *words; /* of S3 and Google */
+  const char *keys; /* the names of the options that the provider `keys` has */
+
+  /* Checks the options of a scope, and sets its endpoint. */
+  int (*configure)(tsr_bucket_scope *scope, tsr_error *error);
+
+  /* Checks the keys among the options, and sets those of the provider. */
+  int (*keys_of)(const tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_provider_options *options,
+                 tsr_error *error);
+  tsr_keys_find *find_keys;
+
+  /* Makes the request of a call. */
+  int (*draft)(tsr_bucket_state *state, tsr_draft *draft, tsr_error *error);
+
+  /* Makes url and lines of state->made. */
+  int (*sign)(tsr_bucket_state *state, tsr_draft *draft, const tsr_credentials *credentials, tsr_error *error);
+  int (*listing)(const void *bytes, uint64_t size, tsr_arena *arena, tsr_answer_listing *listing,
+                 tsr_answer_failure *failure, tsr_error *error);
+  tsr_meaning (*judge)(const tsr_bucket_state *state, const char *code);
+
+  /* Takes the answer to a successful COPY, DELETE_MANY, UPLOAD_CREATE, _COMPLETE or _LIST. */
+  tsr_bucket_outcome (*take)(tsr_bucket_state *state);
+};
+
+/* ---- dialect_azure.c: for tests ---- */
+
+/* Appends what Shared Key signs of a request with this encoded path. Sorts the draft's query and headers. */
+int tsr__azure_string_to_sign(tsr_draft *draft, const char *account, const char *path, tsr_buffer *text,
+                              tsr_error *error);
+
+/* ---- dialect_s3.c: what Google's servers share ---- */
+
+int tsr__s3_draft(tsr_bucket_state *state, tsr_draft *draft, tsr_error *error);
+int tsr__s3_sign(tsr_bucket_state *state, tsr_draft *draft, const tsr_credentials *credentials, tsr_error *error);
+tsr_meaning tsr__s3_judge(const tsr_bucket_state *state, const char *code);
+tsr_bucket_outcome tsr__s3_take(tsr_bucket_state *state);
 
 #endif

@@ -1,14 +1,14 @@
 /* bucket_request.c: the requests of a call: what to send, what a response means, and whether and when to retry.
  *
- * How responses are judged:
+ * What becomes of a response, whose meaning the dialect knows (tsr_meaning):
  *
- *   5xx, SlowDown, reset, stall, short body, 409       back off with jitter and retry, signed again
- *   412                                                the object exists: see "Whose object it is"
- *   ExpiredToken                                       ask the provider for new keys, once
- *   another region                                     on AWS retry once in the region named; else fail and name it
- *   RequestTimeTooSkewed                               correct our clock by the response's Date, once
- *   403                                                TSR_DENIED, never "absent"
- *   404                                                TSR_NOT_FOUND, or an error if it is the bucket
+ *   TRANSIENT, reset, stall, short body                back off with jitter and retry, signed again
+ *   EXISTS                                             the object exists: see "Whose object it is"
+ *   EXPIRED                                            ask the provider for new keys, once
+ *   ELSEWHERE                                          on AWS retry once in the region named; else fail and name it
+ *   SKEWED                                             correct our clock by the response's Date, once
+ *   DENIED                                             TSR_DENIED, never "absent"
+ *   MISSING                                            TSR_NOT_FOUND, or an error if it is the bucket
  *
  * The response to a HEAD has no body, so its 400 and 403 may be any of these: we check its Date and its region, and
  * refresh keys that can be refreshed, once.
@@ -29,6 +29,7 @@
 #define PAUSE_MIN   50u /* milliseconds; doubles with each try */
 #define PAUSE_MAX   5000u
 #define RETRY_AFTER 30u /* seconds; we wait no longer, whatever the server asks for */
+#define EMPTY_PAGES 100u /* at most in succession */
 #define SKEW_MS     300000 /* if the Date differs by more, the clock may be why a HEAD was refused */
 
 uint64_t tsr__bucket_ticks(void) {
@@ -77,86 +78,9 @@ tsr_bucket_outcome tsr__bucket_fail(tsr_bucket_state *state, int rc, const char 
   tsr__error_clear(&state->call->error);
   if (state->call->unnamed) (void)tsr__fail(&state->call->error, rc, "%s: %s%s", name_of_kind(state), what, about);
   else
-    (void)tsr__fail(&state->call->error, rc, "s3://%s%s%.300s: %s: %s%s", state->scope->bucket, *key ? "/" : "", key,
-                    name_of_kind(state), what, about);
+    (void)tsr__fail(&state->call->error, rc, "%s://%s%s%.300s: %s: %s%s", state->scope->dialect->scheme,
+                    state->scope->bucket, *key ? "/" : "", key, name_of_kind(state), what, about);
   return TSR_BUCKET_FAILED;
-}
-
-/* ---- Meanings -------------------------------------------------------------------------------- */
-
-typedef enum meaning {
-  MEANS_REFUSED,
-  MEANS_TRANSIENT,
-  MEANS_EXPIRED,
-  MEANS_ELSEWHERE,
-  MEANS_SKEWED,
-  MEANS_MISSING,
-  MEANS_NO_BUCKET,
-  MEANS_NO_UPLOAD,
-  MEANS_DENIED,
-  MEANS_MET,
-  MEANS_RANGE
-} meaning;
-
-static meaning meaning_of_code(const char *code) {
-  static const struct {
-    const char *code;
-    meaning meaning;
-  } codes[] = {
-      {"SlowDown", MEANS_TRANSIENT},
-      {"InternalError", MEANS_TRANSIENT},
-      {"ServiceUnavailable", MEANS_TRANSIENT},
-      {"RequestTimeout", MEANS_TRANSIENT},
-      {"OperationAborted", MEANS_TRANSIENT},
-      {"ConditionalRequestConflict", MEANS_TRANSIENT},
-      {"Throttling", MEANS_TRANSIENT},
-      {"ThrottlingException", MEANS_TRANSIENT},
-      {"RequestLimitExceeded", MEANS_TRANSIENT},
-      {"RequestThrottled", MEANS_TRANSIENT},
-      {"BandwidthLimitExceeded", MEANS_TRANSIENT},
-      /* a byte was corrupted in transit */
-      {"BadDigest", MEANS_TRANSIENT},
-      {"XAmzContentSHA256Mismatch", MEANS_TRANSIENT},
-      {"IncompleteBody", MEANS_TRANSIENT},
-      {"ExpiredToken", MEANS_EXPIRED},
-      {"ExpiredTokenException", MEANS_EXPIRED},
-      {"TokenRefreshRequired", MEANS_EXPIRED},
-      {"AuthorizationHeaderMalformed", MEANS_ELSEWHERE},
-      {"PermanentRedirect", MEANS_ELSEWHERE},
-      {"TemporaryRedirect", MEANS_ELSEWHERE},
-      {"IllegalLocationConstraintException", MEANS_ELSEWHERE},
-      {"RequestTimeTooSkewed", MEANS_SKEWED},
-      {"NoSuchBucket", MEANS_NO_BUCKET},
-      {"NoSuchUpload", MEANS_NO_UPLOAD},
-      {"NoSuchKey", MEANS_MISSING},
-      {"PreconditionFailed", MEANS_MET},
-      {"InvalidRange", MEANS_RANGE},
-      /* an unknown access key, which versitygw reports with status 404 */
-      {"XAdminUserNotFound", MEANS_DENIED},
-  };
-  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-    if (strcmp(code, codes[i].code) == 0) return codes[i].meaning;
-  return MEANS_REFUSED;
-}
-
-static meaning meaning_of(uint32_t status, const char *code) {
-  const meaning by_code = meaning_of_code(code);
-  if (by_code != MEANS_REFUSED) return by_code;
-  switch (status) {
-  case 301:
-  case 307:
-  case 308: return MEANS_ELSEWHERE;
-  case 401:
-  case 403: return MEANS_DENIED;
-  case 404: return MEANS_MISSING;
-  case 408:
-  case 409:
-  case 429: return MEANS_TRANSIENT;
-  case 412: return MEANS_MET;
-  case 416: return MEANS_RANGE;
-  case 501: return MEANS_REFUSED;
-  default: return status >= 500 ? MEANS_TRANSIENT : MEANS_REFUSED;
-  }
 }
 
 /* ---- What can be corrected ------------------------------------------------------------------- */
@@ -169,7 +93,7 @@ static tsr_bucket_outcome renew_keys(tsr_bucket_state *state, const char *code) 
   return TSR_BUCKET_SOON;
 }
 
-static tsr_bucket_outcome move_region(tsr_bucket_state *state, const tsr_s3_failure *failure, const char *code) {
+static tsr_bucket_outcome move_region(tsr_bucket_state *state, const tsr_answer_failure *failure, const char *code) {
   const char *region = failure && *failure->region ? failure->region : state->http.response.bucket_region;
   char word[72];
   copy_word(word, region);
@@ -223,31 +147,31 @@ static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *cod
   if (kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
   if (kind == TSR_BUCKET_LIST || kind == TSR_BUCKET_UPLOAD_LIST || kind == TSR_BUCKET_PUT ||
       kind == TSR_BUCKET_UPLOAD_CREATE)
-    return tsr__bucket_fail(state, TSR_ERROR, code, "no such bucket");
+    return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
 
 /* Judges an unsuccessful response, or an <Error> behind status 200. `failure`: the <Error>, or NULL. */
-static tsr_bucket_outcome bucket_judge(tsr_bucket_state *state, const tsr_s3_failure *failure) {
-  const char *code = failure ? failure->code : "";
+tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure) {
+  const char *code = failure && *failure->code ? failure->code : state->http.response.error_code;
   const uint32_t status = state->http.response.status;
   const bool mute = !*code && strcmp(state->http.method, "HEAD") == 0;
   if (mute && (status == 400 || status == 403)) return guess_reason(state);
-  switch (meaning_of(status, code)) {
-  case MEANS_TRANSIENT:
+  switch (state->scope->dialect->judge(state, code)) {
+  case TSR_MEANS_TRANSIENT:
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, code, "the server cannot carry it out now");
-  case MEANS_EXPIRED: return renew_keys(state, code);
-  case MEANS_ELSEWHERE: return move_region(state, failure, code);
-  case MEANS_SKEWED: return correct_clock(state, code);
-  case MEANS_MISSING: return judge_missing(state, code);
-  case MEANS_NO_BUCKET: return tsr__bucket_fail(state, TSR_ERROR, code, "no such bucket");
-  case MEANS_NO_UPLOAD:
+  case TSR_MEANS_EXPIRED: return renew_keys(state, code);
+  case TSR_MEANS_ELSEWHERE: return move_region(state, failure, code);
+  case TSR_MEANS_SKEWED: return correct_clock(state, code);
+  case TSR_MEANS_MISSING: return judge_missing(state, code);
+  case TSR_MEANS_NO_BUCKET: return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
+  case TSR_MEANS_NO_UPLOAD:
     if (state->call->kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
     return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such upload");
-  case MEANS_DENIED: return tsr__bucket_fail(state, TSR_DENIED, code, "refused");
-  case MEANS_MET: return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
-  case MEANS_RANGE: return tsr__bucket_fail(state, TSR_CORRUPT, code, "the range is outside the object");
-  case MEANS_REFUSED: break;
+  case TSR_MEANS_DENIED: return tsr__bucket_fail(state, TSR_DENIED, code, "refused");
+  case TSR_MEANS_EXISTS: return tsr__bucket_fail(state, TSR_EXISTS, code, "it exists already");
+  case TSR_MEANS_RANGE: return tsr__bucket_fail(state, TSR_CORRUPT, code, "the range is outside the object");
+  case TSR_MEANS_REFUSED: break;
   }
   if (status == 400 && *state->http.response.bucket_region &&
       strcmp(state->http.response.bucket_region, state->made.region) != 0)
@@ -309,6 +233,13 @@ static bool is_ranged(const tsr_bucket_state *state) {
          (state->call->get.range != TSR_BUCKET_WHOLE && !state->got.unranged);
 }
 
+/* Returns true if the request is the first of two for a suffix, to a server that has none: it asks for as many bytes of
+ * the beginning, which are all if the object is small, and whose Content-Range tells the size if it is not. */
+static bool is_leading(const tsr_bucket_state *state) {
+  return state->call->get.range == TSR_BUCKET_SUFFIX && !state->scope->dialect->suffixes && !state->got.led &&
+         is_ranged(state);
+}
+
 /* Writes the Range header of the next request, or "". */
 static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
   const tsr_bucket_call *call = state->call;
@@ -317,6 +248,9 @@ static void bucket_get_range(const tsr_bucket_state *state, char range[64]) {
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-", state->got.first + state->got.have);
   else if (state->got.placed && state->got.have > 0)
     (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.first + state->got.have, state->got.end - 1);
+  else if (is_leading(state)) (void)snprintf(range, 64, "bytes=0-%" PRIu64, call->get.size - 1);
+  else if (state->got.led)
+    (void)snprintf(range, 64, "bytes=%" PRIu64 "-%" PRIu64, state->got.tail, state->got.total - 1);
   else if (is_ranged(state) && call->get.range == TSR_BUCKET_SUFFIX)
     (void)snprintf(range, 64, "bytes=-%" PRIu64, call->get.size);
   else if (is_ranged(state))
@@ -380,6 +314,11 @@ static bool place_range(tsr_bucket_state *state) {
   if (a->range_size != UINT64_MAX && a->range_last >= a->range_size) return false;
   state->got.first = a->range_first;
   state->got.total = a->range_size;
+  if (is_leading(state)) {
+    if (state->got.total == UINT64_MAX || a->range_first != 0) return false;
+    state->got.end = TSR_MIN(call->get.size, state->got.total);
+    return a->range_last < state->got.end;
+  }
   if (call->get.range == TSR_BUCKET_SUFFIX) {
     if (state->got.total == UINT64_MAX ||
         a->range_first != state->got.total - TSR_MIN(call->get.size, state->got.total))
@@ -462,7 +401,11 @@ static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
   if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
   if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
-  return get_is_done(state);
+  if (!is_leading(state) || state->got.total <= state->call->get.size) return get_is_done(state);
+  state->got.led = true;
+  state->got.tail = state->got.total - state->call->get.size;
+  bucket_get_restart(state);
+  return TSR_BUCKET_NEXT;
 }
 
 /* ---- Taking responses ------------------------------------------------------------------------ */
@@ -471,8 +414,7 @@ static void keep_etag(tsr_etag *etag, const char *text) { (void)snprintf(etag->t
 
 static const uint8_t *answer_bytes(const tsr_bucket_state *state) { return state->http.received.data; }
 
-/* Unparseable reply: corrupted in transit, or not an S3 server. */
-static tsr_bucket_outcome fail_unread(tsr_bucket_state *state, int rc, const tsr_error *error) {
+tsr_bucket_outcome tsr__bucket_unread(tsr_bucket_state *state, int rc, const tsr_error *error) {
   if (rc != TSR_CORRUPT) return tsr__bucket_fail(state, rc, "", "%s", error->message);
   return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer cannot be read: %s", error->message);
 }
@@ -501,14 +443,11 @@ static int add_object(tsr_bucket_objects *objects, const tsr_bucket_object *obje
   return TSR_OK;
 }
 
-/* Adds an entry of a listing. The server may be hostile: keys outside the prefix, or before `start_after`, are
- * errors. */
-static int add_listed(const tsr_bucket_call *call, const tsr_bucket_object *object, tsr_error *error) {
+/* The server may be hostile: keys outside the prefix are errors. */
+int tsr__bucket_add_listed(const tsr_bucket_call *call, const tsr_bucket_object *object, tsr_error *error) {
   tsr_bucket_objects *objects = call->list.objects;
   if (strncmp(object->key, call->key, strlen(call->key)) != 0)
     return tsr__fail(error, TSR_CORRUPT, "a key outside the prefix");
-  if (call->list.start_after && strcmp(object->key, call->list.start_after) <= 0 && !object->is_prefix)
-    return tsr__fail(error, TSR_CORRUPT, "a key before those that were requested");
   if (call->list.most > 0 && objects->count >= call->list.most)
     return tsr__fail(error, TSR_TOOBIG, "more than %" PRIu64 " entries", call->list.most);
   return add_object(objects, object, error);
@@ -518,8 +457,7 @@ static int compare_objects(const void *a, const void *b) {
   return strcmp(((const tsr_bucket_object *)a)->key, ((const tsr_bucket_object *)b)->key);
 }
 
-/* Keeps the token of the next page, including its NUL byte. */
-static int keep_token(tsr_buffer *token, const char *text, tsr_error *error) {
+int tsr__bucket_keep_token(tsr_buffer *token, const char *text, tsr_error *error) {
   token->size = 0;
   return tsr__buffer_append(token, text, strlen(text) + 1, error);
 }
@@ -535,73 +473,47 @@ static int check_pages(const tsr_bucket_objects *objects, uint64_t from, tsr_err
   return TSR_OK;
 }
 
-static int add_page(tsr_bucket_state *state, const tsr_s3_listing *page, tsr_error *error) {
+static int add_page(tsr_bucket_state *state, const tsr_answer_listing *page, tsr_error *error) {
   tsr_bucket_objects *objects = state->call->list.objects;
   const uint64_t from = objects->count;
   for (uint64_t i = 0; i < page->entry_count; i++) {
-    const tsr_s3_entry *e = &page->entries[i];
+    const tsr_answer_entry *e = &page->entries[i];
     const tsr_bucket_object object = {
         .key = e->key, .size = e->size, .etag = e->etag, .modified = e->modified == INT64_MIN ? 0 : e->modified};
-    TSR_TRY(add_listed(state->call, &object, error));
+    TSR_TRY(tsr__bucket_add_listed(state->call, &object, error));
   }
   for (uint64_t i = 0; i < page->prefix_count; i++) {
     const tsr_bucket_object object = {.key = page->prefixes[i], .etag = "", .is_prefix = true};
-    TSR_TRY(add_listed(state->call, &object, error));
+    TSR_TRY(tsr__bucket_add_listed(state->call, &object, error));
   }
   if (objects->count > from) qsort(objects->at + from, objects->count - from, sizeof *objects->at, compare_objects);
   TSR_TRY(check_pages(objects, from, error));
   if (!page->next) return TSR_OK;
-  if (objects->count == from && state->page.token.size > 0) /* servers send empty pages, but not two in a row */
+  const bool same = state->page.token.size > 0 && strcmp((const char *)state->page.token.data, page->next) == 0;
+  state->page.empty = objects->count == from ? state->page.empty + 1 : 0;
+  if (state->page.empty > 0 && (same || state->page.empty > EMPTY_PAGES)) /* servers do send empty pages */
     return tsr__fail(error, TSR_CORRUPT, "an empty page that is not the last one");
-  TSR_TRY(keep_token(&state->page.token, page->next, error));
+  TSR_TRY(tsr__bucket_keep_token(&state->page.token, page->next, error));
   return 1;
 }
 
-/* Ends a page. If it was unparseable, removes the entries that it has added. */
-static tsr_bucket_outcome end_page(tsr_bucket_state *state, int rc, uint64_t from, const tsr_error *error) {
+/* If the page was unparseable, removes the entries that it has added. */
+tsr_bucket_outcome tsr__bucket_end_page(tsr_bucket_state *state, int rc, uint64_t from, const tsr_error *error) {
   if (rc < 0) state->call->list.objects->count = from;
-  if (rc < 0) return fail_unread(state, rc, error);
+  if (rc < 0) return tsr__bucket_unread(state, rc, error);
   return rc > 0 ? TSR_BUCKET_NEXT : TSR_BUCKET_DONE;
 }
 
 static tsr_bucket_outcome take_listing_page(tsr_bucket_state *state) {
   const uint64_t from = state->call->list.objects->count;
-  tsr_s3_listing page;
-  tsr_s3_failure failure;
+  tsr_answer_listing page;
+  tsr_answer_failure failure;
   tsr_error error = {0};
-  int rc = tsr__s3_response_listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
-  if (rc > 0) return bucket_judge(state, &failure);
+  int rc =
+      state->scope->dialect->listing(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
+  if (rc > 0) return tsr__bucket_judge(state, &failure);
   if (rc >= 0) rc = add_page(state, &page, &error);
-  return end_page(state, rc, from, &error);
-}
-
-static int add_uploads(tsr_bucket_state *state, const tsr_s3_uploads *page, tsr_error *error) {
-  for (uint64_t i = 0; i < page->upload_count; i++) {
-    const tsr_s3_upload *u = &page->uploads[i];
-    const tsr_bucket_object object = {
-        .key = u->key, .etag = u->upload_id, .modified = u->initiated == INT64_MIN ? 0 : u->initiated};
-    TSR_TRY(add_listed(state->call, &object, error));
-  }
-  if (!page->next_key) return TSR_OK;
-  const char *id = page->next_upload_id ? page->next_upload_id : "";
-  if (page->upload_count == 0 ||
-      (state->page.token.size > 0 && strcmp((const char *)state->page.token.data, page->next_key) == 0 &&
-       strcmp((const char *)state->page.token_id.data, id) == 0))
-    return tsr__fail(error, TSR_CORRUPT, "a page that does not advance");
-  TSR_TRY(keep_token(&state->page.token, page->next_key, error));
-  TSR_TRY(keep_token(&state->page.token_id, id, error));
-  return 1;
-}
-
-static tsr_bucket_outcome take_uploads(tsr_bucket_state *state) {
-  const uint64_t from = state->call->list.objects->count;
-  tsr_s3_uploads page;
-  tsr_s3_failure failure;
-  tsr_error error = {0};
-  int rc = tsr__s3_response_uploads(answer_bytes(state), state->http.size, &state->arena, &page, &failure, &error);
-  if (rc > 0) return bucket_judge(state, &failure);
-  if (rc >= 0) rc = add_uploads(state, &page, &error);
-  return end_page(state, rc, from, &error);
+  return tsr__bucket_end_page(state, rc, from, &error);
 }
 
 /* ---- Whose object it is ----------------------------------------------------------------------
@@ -651,6 +563,29 @@ static tsr_bucket_outcome concede(tsr_bucket_state *state) {
   return TSR_BUCKET_FAILED;
 }
 
+/* Takes the HEAD before a completion. */
+static tsr_bucket_outcome take_absent(tsr_bucket_state *state) {
+  const uint32_t status = state->http.response.status;
+  if (status == 200) return tsr__bucket_fail(state, TSR_EXISTS, "", "it exists already");
+  if (status != 404) return tsr__bucket_judge(state, NULL);
+  state->step = TSR_BUCKET_STEP_CALL;
+  return TSR_BUCKET_NEXT;
+}
+
+/* Takes the HEAD of the target of a copy. */
+static tsr_bucket_outcome take_copying(tsr_bucket_state *state) {
+  const tsr_http_response *response = &state->http.response;
+  if (response->status != 200) return tsr__bucket_judge(state, NULL);
+  if (strcmp(response->copy_status, "pending") == 0) {
+    state->tries.failed = 0; /* the copy goes on, however long it takes */
+    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the copy goes on");
+  }
+  if (strcmp(response->copy_status, "success") != 0)
+    return tsr__bucket_fail(state, TSR_ERROR, response->copy_status, "the server has not completed the copy");
+  keep_etag(&state->call->result.etag, response->etag);
+  return TSR_BUCKET_DONE;
+}
+
 static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
   tsr_bucket_call *call = state->call;
   const tsr_http_response *response = &state->http.response;
@@ -660,9 +595,15 @@ static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
     return TSR_BUCKET_AGAIN;
   }
   if (response->status == 404) return concede(state);
-  if (response->status != 200) return bucket_judge(state, NULL);
+  if (response->status != 200) return tsr__bucket_judge(state, NULL);
   keep_etag(&call->result.etag, response->etag);
   if (put && *state->owner.mark && strcmp(response->content_type, state->owner.mark) == 0) return TSR_BUCKET_DONE;
+  if (!put && state->scope->dialect->marks_uploads) {
+    if (strcmp(response->content_type, tsr__bucket_mark(state)) == 0) return TSR_BUCKET_DONE;
+    if (call->put.new_only && state->owner.met.code != TSR_EXISTS)
+      (void)tsr__fail(&state->owner.met, TSR_EXISTS, "it exists already, and not from this upload");
+    return concede(state);
+  }
   if (!put) return is_etag_of_parts(call, response->etag, state->memory) ? TSR_BUCKET_DONE : concede(state);
   const bool has_mark = strstr(response->content_type, "; put=") != NULL; /* another call's mark */
   if (has_mark || call->put.size == 0 || !response->has_length || response->content_length != call->put.size)
@@ -673,7 +614,7 @@ static tsr_bucket_outcome take_look(tsr_bucket_state *state) {
 static tsr_bucket_outcome take_compared(tsr_bucket_state *state) {
   const tsr_bucket_call *call = state->call;
   if (state->http.failure == TSR_HTTP_TOO_LARGE) return concede(state);
-  if (state->http.response.status != 200) return bucket_judge(state, NULL);
+  if (state->http.response.status != 200) return tsr__bucket_judge(state, NULL);
   const bool same =
       state->http.size == call->put.size && memcmp(answer_bytes(state), call->put.bytes, call->put.size) == 0;
   return same ? TSR_BUCKET_DONE : concede(state);
@@ -691,58 +632,9 @@ static tsr_bucket_outcome take_head(tsr_bucket_state *state) {
   return TSR_BUCKET_DONE;
 }
 
-static tsr_bucket_outcome take_copied(tsr_bucket_state *state) {
-  const bool copy = state->call->kind == TSR_BUCKET_COPY;
-  tsr_s3_failure failure;
-  tsr_error error = {0};
-  const char *etag;
-  int64_t modified;
-  const uint8_t *bytes = answer_bytes(state);
-  const int rc =
-      copy ? tsr__s3_response_copied(bytes, state->http.size, &state->arena, &etag, &modified, &failure, &error)
-           : tsr__s3_response_completed(bytes, state->http.size, &state->arena, &etag, &failure, &error);
-  if (rc > 0) return bucket_judge(state, &failure);
-  if (rc < 0) return fail_unread(state, rc, &error);
-  keep_etag(&state->call->result.etag, etag);
-  return TSR_BUCKET_DONE;
-}
-
-static tsr_bucket_outcome take_created(tsr_bucket_state *state) {
-  tsr_s3_failure failure;
-  tsr_error error = {0};
-  const char *id;
-  const int rc = tsr__s3_response_upload(answer_bytes(state), state->http.size, &state->arena, &id, &failure, &error);
-  if (rc > 0) return bucket_judge(state, &failure);
-  if (rc < 0) return fail_unread(state, rc, &error);
-  if (strlen(id) >= sizeof state->call->result.id)
-    return tsr__bucket_fail(state, TSR_UNREACHABLE, "", "the upload's id is too long");
-  memcpy(state->call->result.id, id, strlen(id) + 1);
-  return TSR_BUCKET_DONE;
-}
-
-/* Continues with the next keys. */
-static tsr_bucket_outcome advance_deletion(tsr_bucket_state *state) {
+tsr_bucket_outcome tsr__bucket_advance_deletion(tsr_bucket_state *state) {
   state->deleted.at += state->deleted.batch;
   return state->deleted.at < state->call->key_count ? TSR_BUCKET_NEXT : TSR_BUCKET_DONE;
-}
-
-static tsr_bucket_outcome take_deleted(tsr_bucket_state *state) {
-  tsr_s3_deletion deletion;
-  tsr_s3_failure failure;
-  tsr_error error = {0};
-  if (strcmp(state->http.method, "DELETE") == 0) return advance_deletion(state);
-  const int rc =
-      tsr__s3_response_deletion(answer_bytes(state), state->http.size, &state->arena, &deletion, &failure, &error);
-  if (rc > 0) return bucket_judge(state, &failure);
-  if (rc < 0) return fail_unread(state, rc, &error);
-  for (uint64_t i = 0; i < deletion.failure_count; i++) {
-    if (strcmp(deletion.failures[i].code, "NoSuchKey") == 0) continue;
-    if (strcmp(deletion.failures[i].code, "AccessDenied") == 0)
-      return tsr__bucket_fail(state, TSR_DENIED, "AccessDenied", "refused for %.200s", deletion.failures[i].key);
-    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, deletion.failures[i].code, "failed for %.200s",
-                                 deletion.failures[i].key);
-  }
-  return advance_deletion(state);
 }
 
 static tsr_bucket_outcome take_success(tsr_bucket_state *state) {
@@ -750,11 +642,13 @@ static tsr_bucket_outcome take_success(tsr_bucket_state *state) {
   case TSR_BUCKET_GET: return bucket_get_take(state);
   case TSR_BUCKET_HEAD: return take_head(state);
   case TSR_BUCKET_LIST: return take_listing_page(state);
-  case TSR_BUCKET_UPLOAD_LIST: return take_uploads(state);
-  case TSR_BUCKET_DELETE_MANY: return take_deleted(state);
+  case TSR_BUCKET_DELETE_MANY:
+    if (strcmp(state->http.method, "DELETE") == 0) return tsr__bucket_advance_deletion(state);
+    return state->scope->dialect->take(state);
+  case TSR_BUCKET_UPLOAD_LIST:
   case TSR_BUCKET_COPY:
-  case TSR_BUCKET_UPLOAD_COMPLETE: return take_copied(state);
-  case TSR_BUCKET_UPLOAD_CREATE: return take_created(state);
+  case TSR_BUCKET_UPLOAD_COMPLETE:
+  case TSR_BUCKET_UPLOAD_CREATE: return state->scope->dialect->take(state);
   case TSR_BUCKET_PUT:
   case TSR_BUCKET_UPLOAD_PART: keep_etag(&state->call->result.etag, state->http.response.etag); return TSR_BUCKET_DONE;
   case TSR_BUCKET_DELETE:
@@ -765,21 +659,36 @@ static tsr_bucket_outcome take_success(tsr_bucket_state *state) {
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
+/* The suffix of an empty object: the server says that no range lies in it. */
+static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
+  const tsr_http_response *response = &state->http.response;
+  state->got.have = state->got.total = 0;
+  state->call->result.modified = response->last_modified == INT64_MIN ? 0 : response->last_modified;
+  keep_etag(&state->got.etag, response->etag);
+  return get_is_done(state);
+}
+
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
-static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_s3_failure *failure) {
+static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const uint32_t status = state->http.response.status;
   const tsr_bucket_call *call = state->call;
-  const tsr_bucket_outcome verdict = bucket_judge(state, failure);
-  if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX && !state->got.unranged) {
+  const tsr_bucket_outcome verdict = tsr__bucket_judge(state, failure);
+  if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX &&
+      state->http.response.has_range && state->http.response.range_size == 0)
+    return empty_is_done(state);
+  if (call->kind == TSR_BUCKET_GET && status == 416 && call->get.range == TSR_BUCKET_SUFFIX && !state->got.unranged &&
+      !state->got.led) {
     state->got.unranged = true; /* rclone answers so if the object is shorter than the suffix */
     bucket_get_restart(state);
     return TSR_BUCKET_NEXT;
   }
-  if (call->kind == TSR_BUCKET_GET && state->got.placed && state->got.have > 0 && (status == 412 || status == 416)) {
+  if (call->kind == TSR_BUCKET_GET && (state->got.led || (state->got.placed && state->got.have > 0)) &&
+      (status == 412 || status == 416)) {
+    state->got.led = false;
     bucket_get_restart(state); /* the object has been replaced */
     return TSR_BUCKET_AGAIN;
   }
-  if (call->kind == TSR_BUCKET_DELETE_MANY && verdict == TSR_BUCKET_DONE) return advance_deletion(state);
+  if (call->kind == TSR_BUCKET_DELETE_MANY && verdict == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
   if (call->kind == TSR_BUCKET_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
       (status == 400 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED) {
     state->deleted.singly = true;
@@ -796,16 +705,18 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_s3_fai
 static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
   const uint64_t before = http->received.size - TSR_MIN(http->received.size, http->size);
-  tsr_s3_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
+  tsr_answer_failure failure = {.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   tsr_error ignored = {0};
   if (state->step == TSR_BUCKET_STEP_LOOK) return take_look(state);
+  if (state->step == TSR_BUCKET_STEP_ABSENT) return take_absent(state);
+  if (state->step == TSR_BUCKET_STEP_COPYING) return take_copying(state);
   const bool success = http->response.status >= 200 && http->response.status < 300;
   if (state->step == TSR_BUCKET_STEP_COMPARE) return take_compared(state);
   if (success) return take_success(state);
-  if (http->received.size > before &&
-      tsr__s3_response_failure(http->received.data + before, http->received.size - before, &state->arena, &failure,
-                               &ignored) < 0)
-    failure = (tsr_s3_failure){.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
+  if (http->received.size > before && tsr__answer_failure(http->received.data + before, http->received.size - before,
+                                                          &state->arena, &failure, &ignored) < 0)
+    failure =
+        (tsr_answer_failure){.code = "", .message = "", .request_id = "", .region = "", .endpoint = "", .key = ""};
   return take_refusal(state, &failure);
 }
 
@@ -829,41 +740,41 @@ tsr_bucket_outcome tsr__bucket_take(tsr_bucket_state *state) {
 /* ---- Making requests ------------------------------------------------------------------------- */
 
 #define LIST_ANSWER_MAX (UINT64_C(16) << 20) /* more than a page of 1,000 keys whose characters are all entities */
-#define MANY_MAX        1000u /* keys per request of a DELETE_MANY */
 
-/* A request before it is signed. */
-typedef struct draft {
-  const char *method, *key;
-  tsr_sigv4_pair query[8], headers[12];
-  uint32_t query_count, header_count;
-  const void *body;
-  uint64_t body_size;
-  char range[64], number[16], digest[32];
-  tsr_buffer source; /* for a copy */
-} draft;
-
-static void draft_query(draft *d, const char *name, const char *value) {
-  d->query[d->query_count++] = (tsr_sigv4_pair){name, value};
+void tsr__draft_query(tsr_draft *draft, const char *name, const char *value) {
+  draft->query[draft->query_count++] = (tsr_sigv4_pair){name, value};
 }
 
-static void draft_header(draft *d, const char *name, const char *value) {
-  if (value && *value) d->headers[d->header_count++] = (tsr_sigv4_pair){name, value};
+void tsr__draft_header(tsr_draft *draft, const char *name, const char *value) {
+  if (value && *value) draft->headers[draft->header_count++] = (tsr_sigv4_pair){name, value};
 }
 
-/* Adds the headers of requests that create an object. */
-static void add_new_object(draft *d, const tsr_scope_options *options) {
-  draft_header(d, "x-amz-server-side-encryption", options->sse);
-  draft_header(d, "x-amz-server-side-encryption-aws-kms-key-id", options->kms_key_id);
-  draft_header(d, "x-amz-storage-class", options->storage_class);
+const char *tsr__draft_range(const tsr_bucket_state *state, tsr_draft *draft) {
+  bucket_get_range(state, draft->range);
+  return draft->range;
 }
 
-/* ---- Bodies ---------------------------------------------------------------------------------- */
+const char *tsr__bucket_mark(tsr_bucket_state *state) {
+  const tsr_bucket_call *call = state->call;
+  uint8_t chance[16];
+  char *mark = state->owner.mark;
+  int at = *mark ? 0 : snprintf(mark, TSR_BUCKET_MARK_SIZE, "application/octet-stream; put=");
+  if (at == 0) return mark;
+  if (call->kind == TSR_BUCKET_UPLOAD_PART || call->kind == TSR_BUCKET_UPLOAD_COMPLETE) {
+    (void)snprintf(mark + at, TSR_BUCKET_MARK_SIZE - (size_t)at, "%.*s", (int)TSR_BUCKET_UPLOAD_MARK, call->upload.id);
+    return mark;
+  }
+  if (tsr__random(chance, sizeof chance, NULL) < 0) *mark = 0; /* the bytes decide then whose object it is */
+  for (size_t i = 0; *mark && i < sizeof chance; i++)
+    at += snprintf(mark + at, TSR_BUCKET_MARK_SIZE - (size_t)at, "%02x", chance[i]);
+  return mark;
+}
 
-static int append_body_text(tsr_buffer *body, const char *text, tsr_error *error) {
+int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error) {
   return tsr__buffer_append(body, text, strlen(text), error);
 }
 
-static int append_escaped(tsr_buffer *body, const char *text, tsr_error *error) {
+int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error) {
   for (; *text; text++) {
     const char *escape = *text == '&'    ? "&amp;"
                          : *text == '<'  ? "&lt;"
@@ -871,19 +782,12 @@ static int append_escaped(tsr_buffer *body, const char *text, tsr_error *error) 
                          : *text == '"'  ? "&quot;"
                          : *text == '\r' ? "&#13;"
                                          : NULL;
-    TSR_TRY(escape ? append_body_text(body, escape, error) : tsr__buffer_append(body, text, 1, error));
+    TSR_TRY(escape ? tsr__bucket_body_text(body, escape, error) : tsr__buffer_append(body, text, 1, error));
   }
   return TSR_OK;
 }
 
-/* Returns false for a key with control characters that XML cannot represent. */
-static bool fits_xml(const char *text) {
-  for (; *text; text++)
-    if ((unsigned char)*text < ' ' && !strchr("\t\n\r", *text)) return false;
-  return true;
-}
-
-static void write_base64(const uint8_t *bytes, size_t size, char *text) {
+void tsr__base64_write(const uint8_t *bytes, size_t size, char *text) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (size_t i = 0; i < size; i += 3) {
     const uint32_t left = (uint32_t)(size - i), word = (uint32_t)bytes[i] << 16 |
@@ -893,149 +797,6 @@ static void write_base64(const uint8_t *bytes, size_t size, char *text) {
   }
   *text = 0;
 }
-
-/* DELETE_MANY: puts as many of the next keys as possible into one request; a key that XML cannot represent goes
- * alone. */
-static int make_deletion(tsr_bucket_state *state, draft *d, tsr_error *error) {
-  const tsr_bucket_call *call = state->call;
-  tsr_buffer *body = &state->body;
-  uint8_t md5[TSR_MD5_SIZE];
-  body->size = 0;
-  state->deleted.batch = 0;
-  while (!state->deleted.singly && state->deleted.batch < MANY_MAX &&
-         state->deleted.at + state->deleted.batch < call->key_count) {
-    const char *key = call->keys[state->deleted.at + state->deleted.batch];
-    if (!fits_xml(key)) break;
-    TSR_TRY(append_body_text(body, state->deleted.batch ? "<Object><Key>" : "<Delete><Quiet>true</Quiet><Object><Key>",
-                             error));
-    TSR_TRY(append_escaped(body, key, error));
-    TSR_TRY(append_body_text(body, "</Key></Object>", error));
-    state->deleted.batch++;
-  }
-  if (state->deleted.batch == 0) {
-    state->deleted.batch = 1;
-    d->method = "DELETE";
-    d->key = call->keys[state->deleted.at];
-    return TSR_OK;
-  }
-  TSR_TRY(append_body_text(body, "</Delete>", error));
-  TSR_TRY(tsr__md5(body->data, body->size, md5, error));
-  write_base64(md5, sizeof md5, d->digest);
-  d->method = "POST";
-  d->key = "";
-  draft_query(d, "delete", "");
-  draft_header(d, "content-md5", d->digest);
-  draft_header(d, "content-type", "application/xml");
-  d->body = body->data;
-  d->body_size = body->size;
-  return TSR_OK;
-}
-
-static int make_completion(tsr_bucket_state *state, draft *d, tsr_error *error) {
-  const tsr_bucket_call *call = state->call;
-  tsr_buffer *body = &state->body;
-  body->size = 0;
-  TSR_TRY(append_body_text(body, "<CompleteMultipartUpload>", error));
-  for (uint32_t i = 0; i < call->upload.part_count; i++) {
-    TSR_TRY(tsr__buffer_printf(body, error, "<Part><PartNumber>%" PRIu32 "</PartNumber><ETag>", i + 1));
-    TSR_TRY(append_escaped(body, call->upload.etags[i].text, error));
-    TSR_TRY(append_body_text(body, "</ETag></Part>", error));
-  }
-  TSR_TRY(append_body_text(body, "</CompleteMultipartUpload>", error));
-  d->method = "POST";
-  draft_query(d, "uploadId", call->upload.id);
-  draft_header(d, "if-none-match", call->put.new_only ? "*" : NULL);
-  draft_header(d, "content-type", "application/xml");
-  d->body = body->data;
-  d->body_size = body->size;
-  return TSR_OK;
-}
-
-/* ---- The kinds of calls ---------------------------------------------------------------------- */
-
-static void draft_put(tsr_bucket_state *state, draft *d) {
-  const tsr_bucket_call *call = state->call;
-  uint8_t chance[16];
-  d->method = "PUT";
-  d->body = call->put.bytes;
-  d->body_size = call->put.size;
-  add_new_object(d, &state->scope->options);
-  if (!call->put.new_only) return;
-  if (!*state->owner.mark && tsr__random(chance, sizeof chance, NULL) >= 0) {
-    int at = snprintf(state->owner.mark, sizeof state->owner.mark, "application/octet-stream; put=");
-    for (size_t i = 0; i < sizeof chance; i++)
-      at += snprintf(state->owner.mark + at, sizeof state->owner.mark - (size_t)at, "%02x", chance[i]);
-  }
-  draft_header(d, "if-none-match", "*");
-  draft_header(d, "content-type", state->owner.mark);
-}
-
-static void draft_list(const tsr_bucket_state *state, draft *d) {
-  const tsr_bucket_call *call = state->call;
-  d->key = "";
-  draft_query(d, "prefix", call->key);
-  if (call->kind == TSR_BUCKET_UPLOAD_LIST) {
-    draft_query(d, "uploads", "");
-    if (state->page.token.size > 0) draft_query(d, "key-marker", (const char *)state->page.token.data);
-    if (state->page.token.size > 0) draft_query(d, "upload-id-marker", (const char *)state->page.token_id.data);
-    return;
-  }
-  draft_query(d, "list-type", "2");
-  if (call->list.delimiter) {
-    d->number[0] = call->list.delimiter;
-    draft_query(d, "delimiter", d->number);
-  }
-  if (state->page.token.size > 0) draft_query(d, "continuation-token", (const char *)state->page.token.data);
-  else if (call->list.start_after) draft_query(d, "start-after", call->list.start_after);
-}
-
-static int draft_copy(tsr_bucket_state *state, draft *d, tsr_error *error) {
-  d->method = "PUT";
-  TSR_TRY(tsr__buffer_printf(&d->source, error, "/%s/", state->scope->bucket));
-  TSR_TRY(tsr__sigv4_encode(state->call->source, true, &d->source, error));
-  draft_header(d, "x-amz-copy-source", (const char *)d->source.data);
-  add_new_object(d, &state->scope->options);
-  return TSR_OK;
-}
-
-static int draft_call(tsr_bucket_state *state, draft *d, tsr_error *error) {
-  const tsr_bucket_call *call = state->call;
-  switch (call->kind) {
-  case TSR_BUCKET_GET:
-    bucket_get_range(state, d->range);
-    draft_header(d, "range", d->range);
-    if (state->got.placed && state->got.have > 0) draft_header(d, "if-match", state->got.etag.text);
-    return TSR_OK;
-  case TSR_BUCKET_HEAD: d->method = "HEAD"; return TSR_OK;
-  case TSR_BUCKET_LIST:
-  case TSR_BUCKET_UPLOAD_LIST: draft_list(state, d); return TSR_OK;
-  case TSR_BUCKET_PUT: draft_put(state, d); return TSR_OK;
-  case TSR_BUCKET_DELETE: d->method = "DELETE"; return TSR_OK;
-  case TSR_BUCKET_DELETE_MANY: return make_deletion(state, d, error);
-  case TSR_BUCKET_COPY: return draft_copy(state, d, error);
-  case TSR_BUCKET_UPLOAD_CREATE:
-    d->method = "POST";
-    draft_query(d, "uploads", "");
-    add_new_object(d, &state->scope->options);
-    return TSR_OK;
-  case TSR_BUCKET_UPLOAD_PART:
-    d->method = "PUT";
-    (void)snprintf(d->number, sizeof d->number, "%" PRIu32, call->upload.part);
-    draft_query(d, "partNumber", d->number);
-    draft_query(d, "uploadId", call->upload.id);
-    d->body = call->put.bytes;
-    d->body_size = call->put.size;
-    return TSR_OK;
-  case TSR_BUCKET_UPLOAD_COMPLETE: return make_completion(state, d, error);
-  case TSR_BUCKET_UPLOAD_ABORT:
-    d->method = "DELETE";
-    draft_query(d, "uploadId", call->upload.id);
-    return TSR_OK;
-  }
-  return tsr__fail(error, TSR_ERROR, "no such kind of call: %d", (int)call->kind);
-}
-
-/* ---- Signing --------------------------------------------------------------------------------- */
 
 /* Directs the body of the response to its destination. */
 static int prepare_answer(tsr_bucket_state *state, tsr_error *error) {
@@ -1052,15 +813,19 @@ static int prepare_answer(tsr_bucket_state *state, tsr_error *error) {
   return TSR_OK;
 }
 
-static int sign_draft(tsr_bucket_state *state, draft *d, tsr_error *error) {
-  if (state->scope->options.requester_pays) draft_header(d, "x-amz-request-payer", "requester");
-  tsr_sigv4_request request = {.method = d->method,
-                               .query = d->query,
-                               .query_count = d->query_count,
-                               .headers = d->headers,
-                               .header_count = d->header_count};
-  TSR_TRY(tsr__bucket_scope_sign(state->scope, state->memory, d->key, &request, d->body, d->body_size,
-                                 state->tries.refused, &state->made, error));
+static int sign_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
+  tsr_credentials credentials = {0};
+  if (tsr__credentials_get(&state->scope->provider, state->tries.refused, &credentials, error) < 0)
+    return tsr__wrap(error, "keys for %s", state->scope->name);
+  int rc = TSR_OK;
+  state->made.key_number = credentials.number;
+  if ((credentials.form == TSR_KEYS_BEARER || credentials.form == TSR_KEYS_QUERY) &&
+      !tsr__bucket_scope_is_private(state->scope))
+    rc = tsr__fail(error, TSR_DENIED, "%s: a token in the clear could be used by others: use an https:// endpoint",
+                   state->scope->name);
+  if (rc >= 0) rc = state->scope->dialect->sign(state, d, &credentials, error);
+  tsr__credentials_release(&credentials);
+  TSR_TRY(rc);
   if (state->tries.refused && state->tries.refused == state->made.key_number) {
     if (error) *error = state->call->error; /* the provider has no newer keys: what the server said of them stands */
     return state->call->error.code < 0 ? state->call->error.code
@@ -1080,11 +845,12 @@ static int sign_draft(tsr_bucket_state *state, draft *d, tsr_error *error) {
 }
 
 int tsr__bucket_request_make(tsr_bucket_state *state, tsr_error *error) {
-  draft d = {.method = "GET", .key = state->call->key, .source = {.memory = state->memory}};
+  tsr_draft d = {.method = "GET", .key = state->call->key, .text = {.memory = state->memory}};
   int rc = TSR_OK;
-  if (state->step == TSR_BUCKET_STEP_LOOK) d.method = "HEAD";
-  if (state->step == TSR_BUCKET_STEP_CALL) rc = draft_call(state, &d, error);
+  if (state->step == TSR_BUCKET_STEP_CALL) rc = state->scope->dialect->draft(state, &d, error);
+  else if (state->step != TSR_BUCKET_STEP_COMPARE) d.method = "HEAD";
   if (rc >= 0) rc = sign_draft(state, &d, error);
-  tsr__buffer_release(&d.source);
+  if (d.text.data) tsr__wipe(d.text.data, d.text.capacity); /* the source of a copy may have a token in it */
+  tsr__buffer_release(&d.text);
   return rc;
 }

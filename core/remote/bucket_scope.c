@@ -4,22 +4,22 @@
  * leaves the list, and its keys are wiped at once; the structure stays until the last reference is gone, so that a call
  * on another thread fails with a clear message.
  *
- * Order: names; options; the life of a scope; the registry; signing a request for a scope.
+ * Order: names; options; the life of a scope; the registry.
  */
 #include "remote/bucket.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/arithmetic.h"
+#include "base/uri.h"
 
-#define URI_MAX        1100u /* bytes of "s3://bucket/prefix" */
-#define UNSIGNED_BYTES 65536u /* larger bodies are not hashed if TLS protects them */
-#define DEFAULT_REGION "us-east-1"
-#define PARALLEL_MAX   256u
-#define PART_MB_MIN    5u /* S3's minimum for all parts but the last */
-#define PART_MB_MAX    1024u
+#define URI_MAX      1100u /* bytes of "s3://bucket/prefix" */
+#define PARALLEL_MAX 256u
+#define PART_MB_MIN  5u /* S3's minimum for all parts but the last */
+#define PART_MB_MAX  1024u
 
 int64_t tsr__bucket_clock(void) {
   struct timespec now;
@@ -27,15 +27,13 @@ int64_t tsr__bucket_clock(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-bool tsr__is_remote(const char *path) { return strncmp(path, "s3://", 5) == 0; }
-
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 static bool is_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-static bool has_only(const char *text, const char *others, size_t most) {
+bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most) {
   const size_t size = strlen(text);
   for (size_t i = 0; i < size; i++)
     if (!is_alphanumeric(text[i]) && !strchr(others, text[i])) return false;
@@ -55,23 +53,40 @@ static bool is_prefix_text(const char *prefix) {
   return true;
 }
 
-int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, const char **bucket, const char **prefix,
-                          tsr_error *error) {
-  size_t size = strlen(uri);
-  char *text;
-  if (!tsr__is_remote(uri) || size > URI_MAX)
-    return tsr__fail(error, TSR_ERROR, "'%.200s' is not s3://bucket or s3://bucket/prefix", uri);
-  while (size > 5 && uri[size - 1] == '/') size--;
-  TSR_TRY(TSR_ARENA_COPY(arena, uri + 5, size - 5, &text, error));
+static const tsr_dialect *dialect_of(const char *scheme) {
+  static const tsr_dialect *const dialects[] = {&tsr__dialect_s3, &tsr__dialect_azure, &tsr__dialect_gcs};
+  for (size_t i = 0; scheme && i < sizeof dialects / sizeof *dialects; i++)
+    if (strcmp(dialects[i]->scheme, scheme) == 0) return dialects[i];
+  return NULL;
+}
+
+static int fail_uri(const char *uri, tsr_error *error) {
+  return tsr__fail(error, TSR_ERROR,
+                   "'%.200s' is not s3://bucket, azure://container or gcs://bucket, with or without /prefix", uri);
+}
+
+int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *parsed, tsr_error *error) {
+  const char *rest;
+  char *text, *name;
+  parsed->dialect = dialect_of(tsr__uri_scheme(uri, &rest));
+  if (!parsed->dialect || strlen(uri) > URI_MAX) return fail_uri(uri, error);
+  size_t size = strlen(rest);
+  while (size > 0 && rest[size - 1] == '/') size--;
+  TSR_TRY(TSR_ARENA_COPY(arena, rest, size, &text, error));
+  const size_t room = size + strlen(parsed->dialect->scheme) + 4;
+  TSR_TRY(TSR_ARENA_RAW(arena, room, &name, error));
+  (void)snprintf(name, room, "%s://%s", parsed->dialect->scheme, text);
   char *slash = strchr(text, '/');
   if (slash) *slash++ = 0;
-  if (strlen(text) < 3 || !has_only(text, "-._", 255) || !is_alphanumeric(text[0]) || strstr(text, ".."))
-    return tsr__fail(error, TSR_ERROR, "'%.200s': '%.64s' is not the name of a bucket", uri, text);
+  if (strlen(text) < 3 || !tsr__bucket_text_has_only(text, "-._", 255) || !is_alphanumeric(text[0]) ||
+      strstr(text, ".."))
+    return tsr__fail(error, TSR_ERROR, "'%.200s': '%.64s' is not the name of a %s", uri, text, parsed->dialect->noun);
   if (slash && !is_prefix_text(slash))
     return tsr__fail(error, TSR_ERROR, "'%.200s': a part of the path is empty, '.' or '..', or has control characters",
                      uri);
-  *bucket = text;
-  *prefix = slash ? slash : "";
+  parsed->name = name;
+  parsed->bucket = text;
+  parsed->prefix = slash ? slash : "";
   return TSR_OK;
 }
 
@@ -101,22 +116,59 @@ static int keep_option(tsr_bucket_scope *scope, const char **option, const char 
   return TSR_OK;
 }
 
-static int keep_texts(tsr_bucket_scope *scope, tsr_error *error) {
+enum { OF_S3 = 1, OF_AZURE = 2, OF_GCS = 4, OF_ALL = 7 };
+
+static int kind_of_dialect(const tsr_dialect *dialect) {
+  return dialect == &tsr__dialect_s3 ? OF_S3 : dialect == &tsr__dialect_azure ? OF_AZURE : OF_GCS;
+}
+
+typedef struct scope_text {
+  const char *name;
+  size_t at; /* in tsr_scope_options */
+  int of; /* the kinds of servers that have it */
+  bool of_keys; /* for the provider `keys`, which keeps it */
+} scope_text;
+
+static const scope_text scope_texts[] = {
+#define X(name, of, of_keys) {#name, offsetof(tsr_scope_options, name), of, of_keys},
+    /* clang-format off */
+    X(provider, OF_ALL, false)             X(key_id, OF_S3 | OF_GCS, true)        X(secret, OF_S3 | OF_GCS, true)
+    X(session_token, OF_S3, true)          X(service_account, OF_GCS, true)       X(service_account_file, OF_GCS, true)
+    X(token, OF_AZURE | OF_GCS, true)      X(key, OF_AZURE, true)                 X(sas, OF_AZURE, true)
+    X(tenant_id, OF_AZURE, true)           X(client_id, OF_AZURE, true)           X(client_secret, OF_AZURE, true)
+    X(account, OF_AZURE, false)            X(region, OF_S3, false)                X(user_project, OF_GCS, false)
+    X(endpoint, OF_ALL, false)             X(ca_file, OF_ALL, false)              X(proxy, OF_ALL, false)
+    X(sse, OF_S3, false)                   X(kms_key_id, OF_S3 | OF_GCS, false)   X(encryption_scope, OF_AZURE, false)
+    X(storage_class, OF_ALL, false)
+/* clang-format on */
+#undef X
+};
+#define SCOPE_TEXTS (sizeof scope_texts / sizeof *scope_texts)
+
+static const char **text_of(tsr_scope_options *options, const scope_text *text) {
+  return (const char **)(void *)((char *)options + text->at);
+}
+
+static int fail_option(const tsr_bucket_scope *scope, const char *name, tsr_error *error) {
+  return tsr__fail(error, TSR_ERROR, "%s is not an option of %s:// scopes", name, scope->dialect->scheme);
+}
+
+/* Keeps all texts but those of the keys. *has_keys: whether there are any. */
+static int keep_texts(tsr_bucket_scope *scope, bool *has_keys, tsr_error *error) {
   tsr_scope_options *o = &scope->options;
-  TSR_TRY(keep_option(scope, &o->region, "region", error));
-  TSR_TRY(keep_option(scope, &o->endpoint, "endpoint", error));
-  TSR_TRY(keep_option(scope, &o->ca_file, "ca_file", error));
-  TSR_TRY(keep_option(scope, &o->proxy, "proxy", error));
-  TSR_TRY(keep_option(scope, &o->sse, "sse", error));
-  TSR_TRY(keep_option(scope, &o->kms_key_id, "kms_key_id", error));
-  TSR_TRY(keep_option(scope, &o->storage_class, "storage_class", error));
-  o->provider = o->key_id = o->secret = o->session_token = NULL; /* the provider keeps them */
-  if (o->region && !has_only(o->region, "-", sizeof scope->signing.region - 1))
-    return tsr__fail(error, TSR_ERROR, "'%.64s' is not a region", o->region);
-  if (o->sse && strcmp(o->sse, "AES256") && strcmp(o->sse, "aws:kms"))
-    return tsr__fail(error, TSR_ERROR, "sse: '%.64s' is neither 'AES256' nor 'aws:kms'", o->sse);
-  if (o->kms_key_id && (!o->sse || strcmp(o->sse, "aws:kms")))
-    return tsr__fail(error, TSR_ERROR, "kms_key_id is for \"sse\": \"aws:kms\"");
+  const int kind = kind_of_dialect(scope->dialect);
+  for (size_t i = 0; i < SCOPE_TEXTS; i++) {
+    const char **text = text_of(o, &scope_texts[i]);
+    if (*text && **text && !(scope_texts[i].of & kind)) return fail_option(scope, scope_texts[i].name, error);
+    if (!scope_texts[i].of_keys) {
+      TSR_TRY(keep_option(scope, text, scope_texts[i].name, error));
+      continue;
+    }
+    *has_keys |= *text && **text;
+    *text = NULL;
+  }
+  if (o->requester_pays && kind != OF_S3) return fail_option(scope, "requester_pays", error);
+  if (o->url_style != TSR_URL_AUTO && kind != OF_S3) return fail_option(scope, "url_style", error);
   return TSR_OK;
 }
 
@@ -133,13 +185,7 @@ static int keep_limits(tsr_scope_options *o, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Splits the endpoint into scheme, host and path. Drops the scheme's default port, which clients do not send either. */
-static int keep_endpoint(tsr_bucket_scope *scope, tsr_error *error) {
-  const char *endpoint = scope->options.endpoint;
-  scope->endpoint.aws = !endpoint;
-  scope->endpoint.scheme = "https";
-  scope->endpoint.base = "";
-  if (!endpoint) return TSR_OK;
+int tsr__bucket_scope_endpoint(tsr_bucket_scope *scope, const char *endpoint, tsr_error *error) {
   const bool tls = strncmp(endpoint, "https://", 8) == 0;
   if (!tls && strncmp(endpoint, "http://", 7) != 0)
     return tsr__fail(error, TSR_ERROR, "endpoint: '%.200s' begins with neither https:// nor http://", endpoint);
@@ -151,7 +197,8 @@ static int keep_endpoint(tsr_bucket_scope *scope, tsr_error *error) {
   const char *port = tls ? ":443" : ":80";
   if (size > strlen(port) && memcmp(host + size - strlen(port), port, strlen(port)) == 0) size -= strlen(port);
   TSR_TRY(TSR_ARENA_COPY(&scope->texts, host, size, &copy, error));
-  if (!*copy || !has_only(copy, "-._:[]", 255) || !has_only(base, "-._~/", 255) || strstr(base, ".."))
+  if (!*copy || !tsr__bucket_text_has_only(copy, "-._:[]", 255) || !tsr__bucket_text_has_only(base, "-._~/", 255) ||
+      strstr(base, ".."))
     return tsr__fail(error, TSR_ERROR, "endpoint: '%.200s' is not https://host[:port]", endpoint);
   if (!tls && !scope->options.plain_http && !tsr__is_loopback(copy, strlen(copy)))
     return tsr__fail(error, TSR_ERROR,
@@ -163,41 +210,58 @@ static int keep_endpoint(tsr_bucket_scope *scope, tsr_error *error) {
   return TSR_OK;
 }
 
-static int open_scope_provider(tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_error *error) {
-  tsr_provider_kind kind = given->key_id && *given->key_id ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
-  if (given->provider && *given->provider && !tsr__provider_kind_of(given->provider, &kind))
-    return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is not one of keys, env, profile, anonymous, auto",
-                     given->provider);
-  const bool has_keys = (given->key_id && *given->key_id) || (given->secret && *given->secret);
+/* Tokens are worth as much to whoever reads them as to us. */
+static int check_tokens(const tsr_bucket_scope *scope, tsr_keys_form form, tsr_error *error) {
+  if ((form != TSR_KEYS_BEARER && form != TSR_KEYS_QUERY) || tsr__bucket_scope_is_private(scope)) return TSR_OK;
+  return tsr__fail(error, TSR_ERROR, "%s: a token in the clear could be used by others: use an https:// endpoint",
+                   scope->name);
+}
+
+bool tsr__bucket_scope_is_private(const tsr_bucket_scope *scope) {
+  return strcmp(scope->endpoint.scheme, "https") == 0 ||
+         tsr__is_loopback(scope->endpoint.host, strlen(scope->endpoint.host));
+}
+
+/* Chooses where the keys come from. */
+static int choose_provider(tsr_bucket_scope *scope, const char *name, bool has_keys, tsr_error *error) {
+  const bool azure = scope->dialect == &tsr__dialect_azure;
+  tsr_provider_kind kind = has_keys ? TSR_PROVIDER_KEYS : TSR_PROVIDER_AUTO;
+  if (name && ((*name && !tsr__provider_kind_of(name, &kind)) || (azure && kind == TSR_PROVIDER_PROFILE)))
+    return tsr__fail(error, TSR_ERROR, "provider: '%.64s' is not one of keys, env, %sanonymous, auto", name,
+                     azure ? "" : "profile, ");
   if (has_keys && kind != TSR_PROVIDER_KEYS)
-    return tsr__fail(error, TSR_ERROR, "key_id and secret are for \"provider\": \"keys\"");
-  if (kind == TSR_PROVIDER_KEYS && !(given->key_id && *given->key_id && given->secret && *given->secret))
-    return tsr__fail(error, TSR_ERROR, "the key id or the secret is empty");
-  const tsr_provider_options options = {.kind = kind,
-                                        .key_id = given->key_id,
-                                        .secret = given->secret,
-                                        .session_token = given->session_token,
-                                        .region = scope->options.region,
-                                        .ca_file = scope->options.ca_file,
-                                        .proxy = scope->options.proxy};
+    return tsr__fail(error, TSR_ERROR, "%s are for \"provider\": \"keys\"", scope->dialect->keys);
+  scope->provider.kind = kind;
+  return TSR_OK;
+}
+
+/* Opens the provider. `given` has the keys of the options. */
+static int open_scope_provider(tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_error *error) {
+  const tsr_provider_kind kind = scope->provider.kind;
+  tsr_provider_options options = {.kind = kind,
+                                  .find = scope->dialect->find_keys,
+                                  .region = scope->options.region,
+                                  .ca_file = scope->options.ca_file,
+                                  .proxy = scope->options.proxy};
+  if (kind == TSR_PROVIDER_KEYS) TSR_TRY(scope->dialect->keys_of(scope, given, &options, error));
+  TSR_TRY(check_tokens(scope, options.token ? options.form : TSR_KEYS_SIGN, error));
   return tsr__provider_open(&scope->provider, scope->scopes->memory, &options, error);
 }
 
 static int fill_scope(tsr_bucket_scope *scope, const char *name, const tsr_scope_options *options, tsr_error *error) {
-  char *full;
-  TSR_TRY(tsr__bucket_uri_parse(name, &scope->texts, &scope->bucket, &scope->prefix, error));
-  const size_t size = 6 + strlen(scope->bucket) + strlen(scope->prefix);
-  TSR_TRY(TSR_ARENA_RAW(&scope->texts, size + 1, &full, error));
-  (void)snprintf(full, size + 1, "s3://%s%s%s", scope->bucket, *scope->prefix ? "/" : "", scope->prefix);
-  scope->name = full;
+  tsr_bucket_uri uri;
+  TSR_TRY(tsr__bucket_uri_parse(name, &scope->texts, &uri, error));
+  scope->dialect = uri.dialect;
+  scope->name = uri.name;
+  scope->bucket = uri.bucket;
+  scope->prefix = uri.prefix;
   scope->options = *options;
-  TSR_TRY(keep_texts(scope, error));
+  bool has_keys = false;
+  TSR_TRY(keep_texts(scope, &has_keys, error));
   TSR_TRY(keep_limits(&scope->options, error));
-  TSR_TRY(keep_endpoint(scope, error));
+  TSR_TRY(choose_provider(scope, scope->options.provider, has_keys, error));
+  TSR_TRY(scope->dialect->configure(scope, error));
   TSR_TRY(open_scope_provider(scope, options, error));
-  scope->endpoint.path_style =
-      options->url_style == TSR_URL_PATH ||
-      (options->url_style == TSR_URL_AUTO && (!scope->endpoint.aws || strchr(scope->bucket, '.')));
   scope->transport = (tsr_http_transport){.connect_ms = scope->options.connect_ms,
                                           .stall_ms = scope->options.stall_ms,
                                           .ca_file = scope->options.ca_file,
@@ -302,6 +366,7 @@ void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes) {
 }
 
 static bool is_same_endpoint(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
+  if (a->dialect != b->dialect || strcmp(tsr__answer_text(a->account), tsr__answer_text(b->account)) != 0) return false;
   if (a->endpoint.aws || b->endpoint.aws) return a->endpoint.aws && b->endpoint.aws;
   return strcmp(a->endpoint.scheme, b->endpoint.scheme) == 0 && strcmp(a->endpoint.host, b->endpoint.host) == 0 &&
          strcmp(a->endpoint.base, b->endpoint.base) == 0;
@@ -339,29 +404,27 @@ int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const ts
 }
 
 int tsr__bucket_scopes_forget(tsr_bucket_scopes *scopes, const char *name, tsr_error *error) {
-  char text[URI_MAX + 1];
-  size_t size = strlen(name);
-  while (size > 5 && name[size - 1] == '/') size--;
-  if (!tsr__is_remote(name) || size > URI_MAX)
-    return tsr__fail(error, TSR_ERROR, "'%.200s' is not s3://bucket or s3://bucket/prefix", name);
-  memcpy(text, name, size);
-  text[size] = 0;
+  tsr_arena arena;
+  tsr_bucket_uri uri;
+  tsr__arena_init(&arena, scopes->memory);
+  const int rc = tsr__bucket_uri_parse(name, &arena, &uri, error);
   pthread_mutex_lock(&scopes->mutex);
-  tsr_bucket_scope *scope = take_scope(scopes, text);
+  tsr_bucket_scope *scope = rc >= 0 ? take_scope(scopes, uri.name) : NULL;
   pthread_mutex_unlock(&scopes->mutex);
-  if (!scope) return TSR_OK;
+  tsr__arena_release(&arena);
+  if (!scope) return rc;
   forget_scope(scope);
   return 1;
 }
 
 int tsr__bucket_scopes_confine(tsr_bucket_scopes *scopes, const char *uri, tsr_error *error) {
   tsr_arena arena;
-  const char *bucket, *prefix;
+  tsr_bucket_uri parsed;
   char *name = NULL;
   tsr__arena_init(&arena, scopes->memory);
-  int rc = tsr__bucket_uri_parse(uri, &arena, &bucket, &prefix, error);
-  if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(scopes->memory, strlen(uri) + 1, &name, error);
-  if (rc >= 0) (void)snprintf(name, strlen(uri) + 1, "s3://%s%s%s", bucket, *prefix ? "/" : "", prefix);
+  int rc = tsr__bucket_uri_parse(uri, &arena, &parsed, error);
+  if (rc >= 0) rc = TSR_ALLOC_RAW_BYTES(scopes->memory, strlen(parsed.name) + 1, &name, error);
+  if (rc >= 0) strcpy(name, parsed.name);
   tsr__arena_release(&arena);
   if (rc < 0) return rc;
   pthread_mutex_lock(&scopes->mutex);
@@ -382,98 +445,12 @@ int tsr__bucket_scopes_confine(tsr_bucket_scopes *scopes, const char *uri, tsr_e
 
 tsr_bucket_counters *tsr__bucket_scopes_counters(tsr_bucket_scopes *scopes) { return &scopes->counters; }
 
-/* ---- Signing --------------------------------------------------------------------------------- */
-
 bool tsr__bucket_scope_learn_region(tsr_bucket_scope *scope, const char *region, const char *used) {
-  if (!region || !*region || !has_only(region, "-", sizeof scope->signing.region - 1) || strcmp(region, used) == 0)
+  if (!region || !*region || !tsr__bucket_text_has_only(region, "-", sizeof scope->signing.region - 1) ||
+      strcmp(region, used) == 0)
     return false;
   pthread_mutex_lock(&scope->signing.mutex);
   (void)snprintf(scope->signing.region, sizeof scope->signing.region, "%s", region);
   pthread_mutex_unlock(&scope->signing.mutex);
   return true;
-}
-
-/* Makes the host, the path and the beginning of the URL. */
-static int locate(const tsr_bucket_scope *scope, const char *key, const char *region, tsr_buffer *host,
-                  tsr_buffer *path, tsr_buffer *url, tsr_error *error) {
-  const bool path_style = scope->endpoint.path_style;
-  if (!path_style) TSR_TRY(tsr__buffer_printf(host, error, "%s.", scope->bucket));
-  if (scope->endpoint.aws)
-    TSR_TRY(tsr__buffer_printf(host, error, "s3.%s.amazonaws.com%s", region, strncmp(region, "cn-", 3) ? "" : ".cn"));
-  else TSR_TRY(tsr__buffer_printf(host, error, "%s", scope->endpoint.host));
-  TSR_TRY(tsr__buffer_printf(path, error, "%s%s%s%s%s", scope->endpoint.base, path_style ? "/" : "",
-                             path_style ? scope->bucket : "", *key || !path_style ? "/" : "", key));
-  url->size = 0;
-  return tsr__buffer_printf(url, error, "%s://%s", scope->endpoint.scheme, (const char *)host->data);
-}
-
-/* Returns a copy of the signing key, which is derived once a day. */
-static int signing_key(tsr_bucket_scope *scope, const tsr_credentials *credentials, int64_t now, const char *region,
-                       tsr_sigv4_key *key, tsr_error *error) {
-  int rc = TSR_OK;
-  pthread_mutex_lock(&scope->signing.mutex);
-  if (scope->signing.key_number != credentials->number ||
-      !tsr__sigv4_key_fits(&scope->signing.key, now, region, "s3")) {
-    rc = tsr__sigv4_key_make(&scope->signing.key, credentials->secret, now, region, "s3", error);
-    scope->signing.key_number = rc >= 0 ? credentials->number : 0;
-  }
-  *key = scope->signing.key;
-  if (atomic_load(&scope->forgotten)) tsr__wipe(&scope->signing.key, sizeof scope->signing.key);
-  pthread_mutex_unlock(&scope->signing.mutex);
-  return rc;
-}
-
-static int sign_located(tsr_bucket_scope *scope, const tsr_credentials *credentials, tsr_sigv4_request *request,
-                        const void *body, uint64_t body_size, tsr_bucket_signed *made, tsr_error *error) {
-  uint8_t digest[TSR_SHA256_SIZE];
-  TSR_TRY(tsr__sigv4_target(request, &made->url, error));
-  if (credentials->anonymous) return tsr__sigv4_sign(request, NULL, &made->lines, error);
-  const bool tls = strcmp(scope->endpoint.scheme, "https") == 0;
-  if (!tls || body_size <= UNSIGNED_BYTES) {
-    TSR_TRY(tsr__sha256(body, body_size, digest, error));
-    request->payload_sha256 = digest;
-  }
-  tsr_sigv4_key key;
-  const int64_t now = tsr__bucket_clock() + atomic_load(&scope->clocks.skew);
-  TSR_TRY(signing_key(scope, credentials, now, made->region, &key, error));
-  const tsr_sigv4_signer signer = {.key_id = credentials->key_id,
-                                   .key = &key,
-                                   .now = now,
-                                   .session_token = *credentials->token ? credentials->token : NULL};
-  const int rc = tsr__sigv4_sign(request, &signer, &made->lines, error);
-  tsr__wipe(&key, sizeof key);
-  request->payload_sha256 = NULL;
-  return rc;
-}
-
-static void choose_region(tsr_bucket_scope *scope, const tsr_credentials *credentials, char region[64]) {
-  pthread_mutex_lock(&scope->signing.mutex);
-  const char *found = *scope->signing.region  ? scope->signing.region
-                      : scope->options.region ? scope->options.region
-                      : *credentials->region  ? credentials->region
-                                              : DEFAULT_REGION;
-  (void)snprintf(region, 64, "%s", found);
-  pthread_mutex_unlock(&scope->signing.mutex);
-}
-
-int tsr__bucket_scope_sign(tsr_bucket_scope *scope, tsr_memory *memory, const char *key, tsr_sigv4_request *request,
-                           const void *body, uint64_t body_size, uint64_t refused, tsr_bucket_signed *made,
-                           tsr_error *error) {
-  tsr_credentials credentials = {0};
-  if (tsr__credentials_get(&scope->provider, refused, &credentials, error) < 0)
-    return tsr__wrap(error, "keys for %s", scope->name);
-  tsr_buffer host = {.memory = memory}, path = {.memory = memory};
-  made->key_number = credentials.number;
-  choose_region(scope, &credentials, made->region);
-  int rc = locate(scope, key, made->region, &host, &path, &made->url, error);
-  if (rc >= 0) {
-    request->host = (const char *)host.data;
-    request->path = (const char *)path.data;
-    rc = sign_located(scope, &credentials, request, body, body_size, made, error);
-    request->host = request->path = NULL;
-  }
-  tsr__credentials_release(&credentials);
-  tsr__buffer_release(&host);
-  tsr__buffer_release(&path);
-  return rc;
 }

@@ -33,11 +33,12 @@
 #include "store/upload.h"
 #include "store/staging.h"
 
-#define TAIL       (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
-#define S3_KEY_MAX 1024 /* bytes of a key, the protocol's limit */
-#define MOVED_MAX  (UINT64_C(1) << 30) /* largest file, in bytes, that a rename copies through this machine */
-#define TREE_MAX   10000000u /* objects below a directory */
-#define HINTS_ONCE 256u
+#define TAIL         (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
+#define S3_KEY_MAX   1024 /* bytes of a key, the protocol's limit */
+#define MOVED_MAX    (UINT64_C(1) << 30) /* largest file, in bytes, that a rename copies through this machine */
+#define TREE_MAX     10000000u /* objects below a directory */
+#define HINTS_ONCE   256u
+#define DELETED_ONCE UINT64_C(4096)
 
 typedef struct provisional { /* a provisional directory, or one that this store has made */
   struct provisional *next;
@@ -726,12 +727,27 @@ static int bucket_rename_exclusive(tsr_store *store, const char *from, const cha
 
 /* ---- Removals ---------------------------------------------------------------------------------------------------- */
 
+/* Deletes keys by a request for each, many at a time. */
+static int delete_each(bucket_store *s, const char *const *keys, uint64_t count, tsr_error *error) {
+  tsr_bucket_call *calls = NULL;
+  const uint64_t most = TSR_MIN(count, DELETED_ONCE);
+  int rc = TSR_ALLOC_ARRAY(s->base.memory, most, &calls, error);
+  for (uint64_t at = 0; rc >= 0 && at < count; at += most) {
+    const uint64_t n = TSR_MIN(most, count - at);
+    for (uint64_t i = 0; i < n; i++) calls[i] = (tsr_bucket_call){.kind = TSR_BUCKET_DELETE, .key = keys[at + i]};
+    rc = tsr__bucket_run(s->client, calls, n, error);
+  }
+  tsr__free(calls);
+  return rc;
+}
+
 static int delete_keys(bucket_store *s, const char *const *keys, uint64_t count, tsr_error *error) {
   if (count == 0) return TSR_OK;
   tsr_bucket_call call = {.kind = TSR_BUCKET_DELETE_MANY, .keys = keys, .key_count = count};
   if (count == 1) call = (tsr_bucket_call){.kind = TSR_BUCKET_DELETE, .key = keys[0]};
   for (uint64_t i = 0; i < count; i++) tsr__bucket_prefetch_forget(s->ahead, keys[i]);
   tsr__store_changed(&s->base);
+  if (count > 1 && tsr__bucket_deletes_singly(s->client)) return delete_each(s, keys, count, error);
   return one_call(s, &call, error);
 }
 

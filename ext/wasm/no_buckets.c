@@ -1,5 +1,5 @@
 /* no_buckets.c: stands for core/remote and for the store of buckets, which a browser's module does not have: there are
- * no sockets. A path that begins with "s3://" is an error that says so. */
+ * no sockets. A path that begins with "s3://", "azure://" or "gcs://" is an error that says so. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,10 +7,8 @@
 #include "store/store.h"
 
 static int fail_buckets(tsr_error *error) {
-  return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs libcurl, which WebAssembly does not have");
+  return tsr__fail(error, TSR_UNSUPPORTED, "object stores need libcurl, which WebAssembly does not have");
 }
-
-bool tsr__is_remote(const char *path) { return strncmp(path, "s3://", 5) == 0; }
 
 int tsr__bucket_scopes_open(tsr_memory *memory, tsr_bucket_scopes **scopes, tsr_error *error) {
   return fail_buckets(error);

@@ -76,7 +76,18 @@ static void set_option(tsr_scope_options *o, const char *name, const char *value
                {"proxy", &o->proxy},
                {"sse", &o->sse},
                {"kms_key_id", &o->kms_key_id},
-               {"storage_class", &o->storage_class}};
+               {"storage_class", &o->storage_class},
+               {"account", &o->account},
+               {"key", &o->key},
+               {"sas", &o->sas},
+               {"token", &o->token},
+               {"tenant_id", &o->tenant_id},
+               {"client_id", &o->client_id},
+               {"client_secret", &o->client_secret},
+               {"encryption_scope", &o->encryption_scope},
+               {"service_account", &o->service_account},
+               {"service_account_file", &o->service_account_file},
+               {"user_project", &o->user_project}};
   const struct {
     const char *name;
     uint32_t *number;
@@ -180,14 +191,10 @@ static void run_put(tsr_bucket_kind kind) { /* put KEY SIZE SEED [new]; part KEY
   free(bytes);
 }
 
-static void run_list(tsr_bucket_kind kind) { /* list PREFIX DELIMITER AFTER MOST */
+static void run_list(tsr_bucket_kind kind) { /* list PREFIX DELIMITER - MOST */
   tsr_bucket_objects objects = {.memory = &memory};
-  tsr_bucket_call call = {.kind = kind,
-                          .key = word(1),
-                          .list.delimiter = *word(2),
-                          .list.start_after = *word(3) ? word(3) : NULL,
-                          .list.most = number(4),
-                          .list.objects = &objects};
+  tsr_bucket_call call = {
+      .kind = kind, .key = word(1), .list.delimiter = *word(2), .list.most = number(4), .list.objects = &objects};
   if (print_rc(tsr__bucket_one(client, &call, &error), &error)) {
     printf(" count=%" PRIu64, objects.count);
     for (uint64_t i = 0; i < objects.count && i < 40; i++) {
