@@ -156,7 +156,8 @@ TSR_API void tsr_environment_reset_counters(tsr_environment *environment);
 
 /* ---- Object stores ----------------------------------------------------------------------------------------------- */
 
-/* A path that begins with "s3://" names objects in a bucket of S3, or of a server that speaks its protocol. Every
+/* A path that begins with "s3://", "azure://" (or "az://") or "gcs://" (or "gs://") names objects in a bucket of S3 or of a
+ * server that speaks its protocol, in a container of Azure Blob Storage, or in a bucket of Google Cloud Storage. Every
  * function that takes a path accepts such paths once a scope has been declared for them; before that, nothing is sent.
  * libcurl is loaded at run time; without it, such a path fails with TSR_UNSUPPORTED. */
 
@@ -166,36 +167,49 @@ typedef enum tsr_url_style {
   TSR_URL_VIRTUAL /* https://bucket.endpoint/key */
 } tsr_url_style;
 
-/* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". */
-typedef struct tsr_s3_options {
-  const char *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if key_id is set, else `auto` */
-  const char *key_id, *secret, *session_token; /* for the provider `keys` */
-  const char *region; /* NULL: the provider's, or us-east-1 */
-  bool requester_pays;
-  const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: AWS */
-  bool plain_http; /* allow http:// to hosts other than loopback */
-  tsr_url_style url_style;
+/* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". An option that another
+ * kind of server has is an error. */
+typedef struct tsr_scope_options {
+  const char
+      *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if any of its options is set, else `auto` */
+
+  /* For the provider `keys`. S3: the first three. Google: key_id and secret (HMAC keys), or one of token,
+   * service_account (JSON) and service_account_file. Azure: one of key, sas, token, and the last three together. */
+  const char *key_id, *secret, *session_token;
+  const char *service_account, *service_account_file;
+  const char *token;
+  const char *key, *sas;
+  const char *tenant_id, *client_id, *client_secret;
+
+  const char *account; /* Azure; NULL: of the endpoint or the environment */
+  const char *region; /* S3; NULL: the provider's, or us-east-1 */
+  bool requester_pays; /* S3 */
+  const char *user_project; /* Google: the project that pays for requests */
+  const char *endpoint; /* "http://127.0.0.1:9000", "https://minio.example"; NULL: the maker's */
+  bool plain_http; /* allow http:// to hosts other than loopback; tokens are never sent so */
+  tsr_url_style url_style; /* S3 */
   const char *ca_file; /* trusted certificates, PEM; NULL: the system's */
   const char *proxy; /* "http://host:port"; NULL: none; environment variables such as https_proxy are never used */
-  const char *sse; /* "AES256", "aws:kms"; NULL: the bucket's default */
-  const char *kms_key_id;
-  const char *storage_class;
+  const char *sse; /* S3: "AES256", "aws:kms"; NULL: the bucket's default */
+  const char *kms_key_id; /* S3, Google */
+  const char *encryption_scope; /* Azure */
+  const char *storage_class; /* Azure calls it access tier */
   uint32_t connect_ms; /* 0: 5,000 */
   uint32_t stall_ms; /* give up after this long without receiving a byte; 0: 15,000 */
-  uint32_t retries; /* of one request, 0: 6; TSR_S3_NO_RETRIES: none */
+  uint32_t retries; /* of one request, 0: 6; TSR_NO_RETRIES: none */
   uint32_t parallel; /* requests in flight, 0: 32 */
-  uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the server's minimum */
+  uint32_t part_mb; /* size of the parts of large objects, 0: 8; at least 5, the minimum of S3 and Google */
   uint32_t refresh_ms; /* how long a listing counts as fresh */
-} tsr_s3_options;
+} tsr_scope_options;
 
-#define TSR_S3_NO_RETRIES UINT32_MAX
+#define TSR_NO_RETRIES UINT32_MAX
 
-/* Declares the options for "s3://bucket" or "s3://bucket/prefix", replacing those declared earlier for the same scope.
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (or a URI of another store), replacing those declared earlier for the same scope.
  * The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL forgets the scope and wipes
  * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors:
  * TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
-TSR_API int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
-                               tsr_error *error);
+TSR_API int tsr_environment_configure(tsr_environment *environment, const char *scope, const tsr_scope_options *options,
+                                      tsr_error *error);
 
 /* ---- Progress ---------------------------------------------------------------------------------------------------- */
 

@@ -165,7 +165,7 @@ int tsr__check_fault(tsr_checker *c, const char *file, const tsr_error *fault, c
 static bool check_is_provisional(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   tsr_name parsed;
-  if (tsr__s3_is_proof(name)) return true;
+  if (tsr__bucket_is_proof(name)) return true;
   if (*name++ != '.') return false;
   if (strcmp(name, "pending") == 0 || strcmp(name, "metadata") == 0) return true;
   return strspn(name, "0123456789abcdef") == 32 ? !name[32] : tsr__name_parse(name, strcspn(name, "."), &parsed);
@@ -661,7 +661,7 @@ static int check_root(tsr_checker *c) {
                {TSR_DIR_FOOTERS, TSR_ENTRY_DIRECTORY}, {TSR_DIR_LABELS, TSR_ENTRY_DIRECTORY},
                {TSR_DIR_TURNS, TSR_ENTRY_DIRECTORY},   {TSR_FILE_OLD_SCHEMA, TSR_ENTRY_FILE},
                {TSR_FILE_KV_SCHEMA, TSR_ENTRY_FILE},   {TSR_FILE_OLD_LOCK, TSR_ENTRY_FILE},
-               {TSR_S3_CLAIM, TSR_ENTRY_FILE}};
+               {TSR_BUCKET_CLAIM, TSR_ENTRY_FILE}};
   static const char *const suffixes[] = {"", TSR_SUFFIX_OLD_WRITE, TSR_SUFFIX_VACUUM, TSR_SUFFIX_FOOTERS};
   for (uint64_t i = 0; i < c->root.count; i++) {
     const tsr_entry *entry = &c->root.entries[i];

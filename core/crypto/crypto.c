@@ -20,6 +20,9 @@
 #include <mbedtls/gcm.h>
 #include <mbedtls/md.h>
 #include <mbedtls/md5.h>
+#ifndef __wasm__ /* which has no object stores */
+#include <mbedtls/pk.h>
+#endif
 #include <mbedtls/sha256.h>
 
 #include <string.h>
@@ -143,3 +146,37 @@ int tsr__random(void *bytes, uint64_t size, tsr_error *error) {
   }
   return TSR_OK;
 }
+
+#ifndef __wasm__
+static int random_for_rsa(void *argument, unsigned char *bytes, size_t size) {
+  (void)argument;
+  return tsr__random(bytes, size, NULL) < 0 ? MBEDTLS_ERR_PK_ALLOC_FAILED : 0;
+}
+
+int tsr__rs256(const char *pem, const void *bytes, uint64_t size, uint8_t signature[TSR_RSA_MAX],
+               size_t *signature_size, tsr_error *error) {
+  uint8_t digest[TSR_SHA256_SIZE];
+  mbedtls_pk_context key;
+  TSR_TRY(tsr__sha256(bytes, size, digest, error));
+  mbedtls_pk_init(&key);
+#if MBEDTLS_VERSION_NUMBER >= 0x03000000
+  int result = mbedtls_pk_parse_key(&key, (const uint8_t *)pem, strlen(pem) + 1, NULL, 0, random_for_rsa, NULL);
+#else
+  int result = mbedtls_pk_parse_key(&key, (const uint8_t *)pem, strlen(pem) + 1, NULL, 0);
+#endif
+  const bool fits = result == 0 && mbedtls_pk_can_do(&key, MBEDTLS_PK_RSA) && mbedtls_pk_get_len(&key) <= TSR_RSA_MAX;
+#if MBEDTLS_VERSION_NUMBER >= 0x03000000
+  if (fits)
+    result = mbedtls_pk_sign(&key, MBEDTLS_MD_SHA256, digest, sizeof digest, signature, TSR_RSA_MAX, signature_size,
+                             random_for_rsa, NULL);
+#else
+  if (fits)
+    result = mbedtls_pk_sign(&key, MBEDTLS_MD_SHA256, digest, sizeof digest, signature, signature_size, random_for_rsa,
+                             NULL);
+#endif
+  mbedtls_pk_free(&key);
+  if (fits && result == 0) return TSR_OK;
+  return tsr__fail(error, TSR_DENIED, "the private key cannot be used: it must be RSA in PEM (error -0x%04x)",
+                   (unsigned)-result);
+}
+#endif

@@ -20,6 +20,13 @@ int tsr__sha256(const void *bytes, uint64_t size, uint8_t digest[TSR_SHA256_SIZE
 int tsr__hmac_sha256(const void *key, uint64_t key_size, const void *bytes, uint64_t size, uint8_t mac[TSR_SHA256_SIZE],
                      tsr_error *error);
 
+#define TSR_RSA_MAX 1024 /* bytes of an RSA signature: of a key of 8192 bits */
+
+/* Signs `size` bytes with RSA and SHA-256 (PKCS #1 v1.5, "RS256"). `pem`: the private key, NUL-terminated. *signature_size
+ * is set to the number of bytes. Errors: TSR_DENIED if the key cannot be used. */
+int tsr__rs256(const char *pem, const void *bytes, uint64_t size, uint8_t signature[TSR_RSA_MAX],
+               size_t *signature_size, tsr_error *error);
+
 /* Encrypts or decrypts `size` bytes with AES-256-GCM, without additional data. `out` has room for `size` bytes and must
  * not overlap `in`. Never use an IV twice with the same key. Errors: TSR_TOOBIG past GCM's limit of 64 GiB; TSR_AUTH if
  * the tag does not match the key, the IV and the encrypted bytes, with `out` zeroed. */

@@ -130,7 +130,7 @@ static int remove_empty(tsr_store *store, tsr_error *error) {
   tsr_listing entries;
   const int rc = tsr__store_list_any(store, "", &entries, error);
   if (rc < 0) return rc == TSR_NOT_FOUND ? TSR_OK : rc;
-  const bool claimed = tsr__listing_has(&entries, TSR_S3_CLAIM);
+  const bool claimed = tsr__listing_has(&entries, TSR_BUCKET_CLAIM);
   const bool empty = entries.count == claimed;
   tsr__listing_release(&entries);
   if (empty && claimed)

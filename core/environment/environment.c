@@ -18,6 +18,7 @@
 
 #include "base/arithmetic.h"
 #include "base/options.h"
+#include "base/uri.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "store/store_bounds.h"
@@ -93,7 +94,7 @@ void tsr_environment_close(tsr_environment *environment) {
   }
   for (uint64_t i = 0; i < environment->row_ranges.count; i++) tsr__free(environment->row_ranges.entries[i].value);
   tsr__map_release(&environment->row_ranges);
-  tsr__s3_scopes_close(environment->scopes);
+  tsr__bucket_scopes_close(environment->scopes);
   tsr__free(environment->bucket_bound);
   tsr__bounds_release(&environment->bounds);
   tsr__context_pool_release(&environment->memory);
@@ -103,30 +104,31 @@ void tsr_environment_close(tsr_environment *environment) {
 
 /* ---- Bounds ------------------------------------------------------------------------------------------------------ */
 
-/* Returns true if the URI `path` is `bound` or below it, comparing whole components. */
+/* Returns true if the path is `bound` or below it, comparing whole components. At least one of them is a URI. */
 static bool uri_lies_below(const char *path, const char *bound) {
+  const char *scheme = tsr__uri_scheme(path, &path), *other = tsr__uri_scheme(bound, &bound);
+  if (!scheme || !other || strcmp(scheme, other) != 0) return false;
   size_t length = strlen(bound);
   while (length > 0 && bound[length - 1] == '/') length--;
   return strncmp(path, bound, length) == 0 && (!path[length] || path[length] == '/');
 }
 
-static int environment_scopes(tsr_environment *environment, tsr_s3_scopes **scopes, tsr_error *error) {
-  if (!environment->scopes) TSR_TRY(tsr__s3_scopes_open(&environment->memory, &environment->scopes, error));
+static int environment_scopes(tsr_environment *environment, tsr_bucket_scopes **scopes, tsr_error *error) {
+  if (!environment->scopes) TSR_TRY(tsr__bucket_scopes_open(&environment->memory, &environment->scopes, error));
   *scopes = environment->scopes;
   return TSR_OK;
 }
 
 static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_error *error) {
-  tsr_s3_scopes *scopes;
+  tsr_bucket_scopes *scopes;
   char *copy;
   if (tsr__bounds_get(&environment->bounds))
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to a directory", uri);
   if (environment->bucket_bound && !uri_lies_below(uri, environment->bucket_bound))
     return tsr__fail(error, TSR_PERM, "%s does not lie below %s", uri, environment->bucket_bound);
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  TSR_TRY(TSR_ALLOC_RAW(&environment->memory, strlen(uri) + 1, &copy, error));
-  strcpy(copy, uri);
-  const int rc = tsr__s3_scopes_confine(scopes, uri, error);
+  TSR_TRY(tsr__uri_copy(&environment->memory, uri, &copy, error));
+  const int rc = tsr__bucket_scopes_confine(scopes, uri, error);
   if (rc < 0) return tsr__free(copy), rc;
   tsr__free(environment->bucket_bound);
   environment->bucket_bound = copy;
@@ -134,7 +136,7 @@ static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_
 }
 
 int tsr__environment_permits(tsr_environment *environment, const char *path, tsr_error *error) {
-  const bool remote = tsr__is_s3(path);
+  const bool remote = tsr__is_remote(path);
   if (environment->permits) TSR_TRY(environment->permits(environment->permits_argument, path, error));
   if (environment->bucket_bound && (!remote || !uri_lies_below(path, environment->bucket_bound)))
     return tsr__fail(error, TSR_PERM, "%s is outside %s, to which tessera_restrict has bound this connection", path,
@@ -145,18 +147,19 @@ int tsr__environment_permits(tsr_environment *environment, const char *path, tsr
                : TSR_OK;
 }
 
-int tsr_environment_s3(tsr_environment *environment, const char *scope, const tsr_s3_options *options,
-                       tsr_error *error) {
+int tsr_environment_configure(tsr_environment *environment, const char *scope, const tsr_scope_options *options,
+                              tsr_error *error) {
   TSR_OWN_ERROR(error);
-  tsr_s3_scopes *scopes;
+  tsr_bucket_scopes *scopes;
   TSR_TRY(environment_scopes(environment, &scopes, error));
-  return options ? tsr__s3_scopes_set(scopes, scope, options, error) : tsr__s3_scopes_forget(scopes, scope, error);
+  return options ? tsr__bucket_scopes_set(scopes, scope, options, error)
+                 : tsr__bucket_scopes_forget(scopes, scope, error);
 }
 
 int tsr_environment_confine(tsr_environment *environment, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *resolved = NULL;
-  if (tsr__is_s3(directory)) return confine_to_bucket(environment, directory, error);
+  if (tsr__is_remote(directory)) return confine_to_bucket(environment, directory, error);
   if (environment->bucket_bound)
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to %s", directory, environment->bucket_bound);
   if (!*directory) return tsr__fail(error, TSR_NOT_FOUND, "no such directory: ''");
@@ -172,7 +175,7 @@ int tsr_environment_confine(tsr_environment *environment, const char *directory,
 int tsr_path_lies_below(tsr_environment *environment, const char *path, const char *directory, tsr_error *error) {
   TSR_OWN_ERROR(error);
   char *inner = NULL, *outer = NULL;
-  if (tsr__is_s3(path) || tsr__is_s3(directory)) return uri_lies_below(path, directory);
+  if (tsr__is_remote(path) || tsr__is_remote(directory)) return uri_lies_below(path, directory);
   TSR_TRY(tsr_path_permitted(environment, directory, error));
   int rc = tsr__path_resolve(&environment->memory, path, &inner, error);
   if (rc >= 0) rc = tsr__path_resolve(&environment->memory, directory, &outer, error);
@@ -227,7 +230,7 @@ int tsr_environment_add_store(tsr_environment *environment, const char *scheme, 
 }
 
 bool tsr__path_is_directory(const tsr_environment *environment, const char *path) {
-  return !tsr__environment_scheme(environment, path) && !tsr__is_s3(path);
+  return !tsr__environment_scheme(environment, path) && !tsr__is_remote(path);
 }
 
 const tsr_scheme *tsr__environment_scheme(const tsr_environment *environment, const char *path) {
@@ -250,7 +253,7 @@ void tsr_environment_counters(const tsr_environment *environment, tsr_counters *
     values[TSR_COUNT_directories_listed] += c->store->directories_listed - c->directories;
   }
   if (environment->scopes) {
-    const tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);
+    const tsr_bucket_counters *c = tsr__bucket_scopes_counters(environment->scopes);
     values[TSR_COUNT_store_gets] = c->gets;
     values[TSR_COUNT_store_heads] = c->heads;
     values[TSR_COUNT_store_lists] = c->lists;
@@ -289,9 +292,9 @@ void tsr_environment_reset_counters(tsr_environment *environment) {
     c->directories = c->store->directories_listed;
   }
   if (!environment->scopes) return;
-  tsr_s3_counters *c = tsr__s3_scopes_counters(environment->scopes);
+  tsr_bucket_counters *c = tsr__bucket_scopes_counters(environment->scopes);
 #define X(name) atomic_store_explicit(&c->name, 0, memory_order_relaxed);
-  TSR_S3_COUNTERS(X)
+  TSR_BUCKET_COUNTERS(X)
 #undef X
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "base/pool.h"
-#include "remote/s3.h"
+#include "remote/bucket.h"
 #include "store/store.h"
 #include "filter/compressors.h"
 #include "filter/filter.h"
@@ -44,7 +44,7 @@ struct tsr_environment {
   uint64_t last_commit; /* time of the last prepared commit, in milliseconds since 1970; the next one must be later */
   struct tsr_scheme *schemes; /* the host's stores */
   tsr_bounds bounds; /* the directory that stores may not leave, if any */
-  tsr_s3_scopes *scopes; /* of buckets, owned; NULL: none was declared */
+  tsr_bucket_scopes *scopes; /* of buckets, owned; NULL: none was declared */
   char *bucket_bound; /* "s3://..." that stores may not leave, owned; NULL: no such bound */
   tsr_array *arrays; /* open arrays; array/ maintains this list */
   bool (*make_room)(

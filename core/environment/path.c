@@ -1,6 +1,7 @@
 /* path.c: opens the store that a path names: a directory, written as a path or a file:// URI, a bucket, or a tree of
  * one of the host's stores. A path that the host or a bound forbids is refused before the file system is touched.
  */
+#include "base/uri.h"
 #include "environment/environment.h"
 
 #include <ctype.h>
@@ -41,11 +42,15 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
   bool uri = strncmp(text, "file:", 5) == 0 && (text[5] == '/');
   const char *from = uri ? uri_path(text) : text;
   if (!from) return not_found(noun, text, "a file:// URI has no host: file:///directory", error);
-  if (!uri && !tsr__path_root(text) && has_scheme(text) && !tsr__is_s3(text))
-    return tsr__fail(error, TSR_UNSUPPORTED, "%s %s: only directories (paths and file:// URIs) and s3:// can be opened",
-                     noun, text);
-  if (tsr__is_s3(text) && (!text[5] || text[5] == '/'))
-    return tsr__fail(error, TSR_ERROR, "%s %s: the name of the bucket is missing: s3://bucket/path", noun, text);
+  const char *rest, *scheme = tsr__uri_scheme(text, &rest);
+  if (scheme && (!*rest || *rest == '/'))
+    return tsr__fail(error, TSR_ERROR, "%s %s: the name of the bucket is missing: %s://bucket/path", noun, text,
+                     scheme);
+  if (scheme) return tsr__uri_copy(memory, text, path, error);
+  if (!uri && !tsr__path_root(text) && has_scheme(text))
+    return tsr__fail(error, TSR_UNSUPPORTED,
+                     "%s %s: only directories (paths and file:// URIs), s3://, azure:// and gcs:// can be opened", noun,
+                     text);
   char *out;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
   char *end = out;
@@ -64,7 +69,7 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
     end++;
   }
   *end = '\0';
-  if (!tsr__is_s3(text)) tsr_path_form(out);
+  tsr_path_form(out);
   const size_t root = TSR_MAX(tsr__path_root(out), 1u);
   for (end = out + strlen(out); end > out + root && end[-1] == '/';) *--end = '\0';
   *path = out;
@@ -113,7 +118,7 @@ int tsr__directory_open(tsr_environment *environment, const char *directory, tsr
 static int open_bucket(tsr_environment *environment, const char *uri, tsr_store **store, tsr_error *error) {
   if (!environment->scopes)
     return tsr__fail(error, TSR_NOT_FOUND, "no scope for %s: call tessera_configure first", uri);
-  return tsr__store_s3_open(environment->scopes, &environment->memory, uri, store, error);
+  return tsr__store_bucket_open(environment->scopes, &environment->memory, uri, store, error);
 }
 
 int tsr__path_open(tsr_environment *environment, const char *noun, const char *text, char **path, tsr_store **store,
@@ -124,8 +129,8 @@ int tsr__path_open(tsr_environment *environment, const char *noun, const char *t
   TSR_TRY(plain_path(&environment->memory, noun, text, &directory, error));
   int rc = tsr__environment_permits(environment, directory, error);
   if (rc >= 0)
-    rc = tsr__is_s3(directory) ? open_bucket(environment, directory, store, error)
-                               : tsr__directory_open(environment, directory, store, error);
+    rc = tsr__is_remote(directory) ? open_bucket(environment, directory, store, error)
+                                   : tsr__directory_open(environment, directory, store, error);
   if (rc < 0) tsr__free(directory);
   else *path = directory;
   return rc;

@@ -373,7 +373,7 @@ static bool is_staged(const char *name, char stem[160]) {
   if (*name != '.' || size >= 160) return false;
   memcpy(stem, name + 1, size);
   stem[size] = 0;
-  return vacuum_is_provisional(name) || tsr__s3_is_proof(name) || tsr__name_parse(stem, size, &parsed);
+  return vacuum_is_provisional(name) || tsr__bucket_is_proof(name) || tsr__name_parse(stem, size, &parsed);
 }
 
 /* Removes old staged files from a directory, unless a marker names them. */

@@ -109,7 +109,12 @@ static void read_known_header(tsr_http_response *response, head_text name, head_
   else if (head_is(name, "last-modified")) response->last_modified = read_date(value);
   else if (head_is(name, "etag")) head_copy(value, response->etag, sizeof response->etag);
   else if (head_is(name, "content-type")) head_copy(value, response->content_type, sizeof response->content_type);
-  else if (head_is(name, "x-amz-request-id")) head_copy(value, response->request_id, sizeof response->request_id);
+  else if (head_is(name, "x-ms-error-code")) head_copy(value, response->error_code, sizeof response->error_code);
+  else if (head_is(name, "x-ms-copy-status")) head_copy(value, response->copy_status, sizeof response->copy_status);
+  else if (head_is(name, "metadata-flavor"))
+    head_copy(value, response->metadata_flavor, sizeof response->metadata_flavor);
+  else if (head_is(name, "x-amz-request-id") || head_is(name, "x-ms-request-id"))
+    head_copy(value, response->request_id, sizeof response->request_id);
   else if (head_is(name, "x-amz-bucket-region"))
     head_copy(value, response->bucket_region, sizeof response->bucket_region);
 }
@@ -234,17 +239,39 @@ static void find_date(int64_t days, int64_t *year, int64_t *month, int64_t *day)
   *year = y + era * 400 + (*month <= 2);
 }
 
-void tsr__http_time_stamp(int64_t ms, char stamp[TSR_HTTP_STAMP_SIZE]) {
+/* The parts of a time, which is clamped to the years 1 to 9999. */
+static http_clock clock_of(int64_t ms, int *weekday) {
   const int64_t first = count_days(1, 1, 1) * DAY_MS, last = count_days(10000, 1, 1) * DAY_MS - 1;
-  int64_t year, month, day;
+  http_clock c = {0};
   ms = ms < first ? first : ms > last ? last : ms;
   int64_t days = ms / DAY_MS, rest = ms % DAY_MS;
   if (rest < 0) days--, rest += DAY_MS;
-  find_date(days, &year, &month, &day);
+  find_date(days, &c.year, &c.month, &c.day);
   rest /= 1000;
+  c.hour = rest / 3600;
+  c.minute = rest / 60 % 60;
+  c.second = rest % 60;
+  *weekday = (int)(((days + 3) % 7 + 7) % 7); /* 1970-01-01 was a Thursday; Monday is 0 */
+  return c;
+}
+
+void tsr__http_time_stamp(int64_t ms, char stamp[TSR_HTTP_STAMP_SIZE]) {
+  int weekday;
+  const http_clock c = clock_of(ms, &weekday);
   char text[64];
-  snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02dZ", (int)year, (int)month, (int)day, (int)(rest / 3600),
-           (int)(rest / 60 % 60), (int)(rest % 60));
+  snprintf(text, sizeof text, "%04d%02d%02dT%02d%02d%02dZ", (int)c.year, (int)c.month, (int)c.day, (int)c.hour,
+           (int)c.minute, (int)c.second);
   memcpy(stamp, text, TSR_HTTP_STAMP_SIZE - 1);
   stamp[TSR_HTTP_STAMP_SIZE - 1] = 0;
+}
+
+void tsr__http_date(int64_t ms, char date[TSR_HTTP_DATE_SIZE]) {
+  static const char days[] = "MonTueWedThuFriSatSun", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  int weekday;
+  const http_clock c = clock_of(ms, &weekday);
+  char text[96];
+  snprintf(text, sizeof text, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * weekday, (int)c.day,
+           months + 3 * (c.month - 1), (int)c.year, (int)c.hour, (int)c.minute, (int)c.second);
+  memcpy(date, text, TSR_HTTP_DATE_SIZE - 1);
+  date[TSR_HTTP_DATE_SIZE - 1] = 0;
 }

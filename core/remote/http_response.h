@@ -15,7 +15,10 @@ typedef struct tsr_http_response {
   int64_t date, last_modified; /* in milliseconds since 1970; INT64_MIN: none */
   char etag[136]; /* with its quotes */
   char content_type[96];
-  char request_id[136]; /* x-amz-request-id */
+  char request_id[136]; /* x-amz-request-id, x-ms-request-id */
+  char error_code[72]; /* x-ms-error-code: a HEAD has no body that says it */
+  char copy_status[16]; /* x-ms-copy-status */
+  char metadata_flavor[16]; /* metadata-flavor: of Google's service for instances */
   char bucket_region[64]; /* x-amz-bucket-region */
 } tsr_http_response;
 
@@ -38,5 +41,10 @@ bool tsr__http_time_parse(const char *text, int64_t *ms);
 
 /* Writes the time as "20261122T102030Z" and a NUL byte. Times outside the years 1 to 9999 are clamped. */
 void tsr__http_time_stamp(int64_t ms, char stamp[TSR_HTTP_STAMP_SIZE]);
+
+#define TSR_HTTP_DATE_SIZE 30
+
+/* Writes the time as "Sun, 06 Nov 1994 08:49:37 GMT" and a NUL byte, clamped likewise. */
+void tsr__http_date(int64_t ms, char date[TSR_HTTP_DATE_SIZE]);
 
 #endif

@@ -15,11 +15,14 @@
 #include "base/arithmetic.h"
 #include "remote/http_response.h"
 
-#define SIGV4_ALGORITHM  "AWS4-HMAC-SHA256"
-#define SIGV4_TERMINATOR "aws4_request"
 #define SIGV4_UNSIGNED   "UNSIGNED-PAYLOAD"
 #define SIGV4_SECRET_MAX 512u /* bytes of a secret access key; AWS uses 40 */
 #define SIGV4_OWN        4u /* headers that we add to the request's own */
+
+const tsr_sigv4_words tsr__sigv4_aws = {"AWS4",       "AWS4-HMAC-SHA256",     "aws4_request",
+                                        "x-amz-date", "x-amz-content-sha256", "x-amz-security-token"};
+const tsr_sigv4_words tsr__sigv4_google = {"GOOG4",       "GOOG4-HMAC-SHA256",     "goog4_request",
+                                           "x-goog-date", "x-goog-content-sha256", "x-goog-security-token"};
 
 /* ---- The signing key ------------------------------------------------------------------------- */
 
@@ -36,10 +39,11 @@ static void find_day(int64_t now, char day[9]) {
   day[8] = 0;
 }
 
-int tsr__sigv4_key_make(tsr_sigv4_key *key, const char *secret, int64_t now, const char *region, const char *service,
-                        tsr_error *error) {
-  tsr_sigv4_key made = {0};
-  uint8_t first[4 + SIGV4_SECRET_MAX];
+int tsr__sigv4_key_make(tsr_sigv4_key *key, const tsr_sigv4_words *words, const char *secret, int64_t now,
+                        const char *region, const char *service, tsr_error *error) {
+  tsr_sigv4_key made = {.words = words};
+  uint8_t first[8 + SIGV4_SECRET_MAX];
+  const uint64_t start = strlen(words->prefix);
   const uint64_t size = strlen(secret);
   if (!part_is_plain(region, sizeof made.region))
     return tsr__fail(error, TSR_RANGE, "'%s' cannot be a region of an object store", region);
@@ -50,11 +54,11 @@ int tsr__sigv4_key_make(tsr_sigv4_key *key, const char *secret, int64_t now, con
   find_day(now, made.day);
   memcpy(made.region, region, strlen(region));
   memcpy(made.service, service, strlen(service));
-  memcpy(first, "AWS4", 4);
-  memcpy(first + 4, secret, size);
-  int rc = tsr__hmac_sha256(first, 4 + size, made.day, 8, made.bytes, error);
+  memcpy(first, words->prefix, start);
+  memcpy(first + start, secret, size);
+  int rc = tsr__hmac_sha256(first, start + size, made.day, 8, made.bytes, error);
   tsr__wipe(first, sizeof first);
-  const char *const parts[] = {made.region, made.service, SIGV4_TERMINATOR};
+  const char *const parts[] = {made.region, made.service, words->terminator};
   for (unsigned i = 0; i < 3 && rc >= 0; i++)
     rc = tsr__hmac_sha256(made.bytes, sizeof made.bytes, parts[i], strlen(parts[i]), made.bytes, error);
   if (rc >= 0) *key = made;
@@ -230,9 +234,9 @@ static int collect_headers(const tsr_sigv4_request *request, const tsr_sigv4_sig
   if (request->payload_sha256) write_hex(request->payload_sha256, headers->payload);
   else memcpy(headers->payload, SIGV4_UNSIGNED, sizeof SIGV4_UNSIGNED);
   TSR_TRY(add_header(headers, "host", request->host, error));
-  TSR_TRY(add_header(headers, "x-amz-date", headers->stamp, error));
-  TSR_TRY(add_header(headers, "x-amz-content-sha256", headers->payload, error));
-  if (signer->session_token) TSR_TRY(add_header(headers, "x-amz-security-token", signer->session_token, error));
+  TSR_TRY(add_header(headers, signer->key->words->date, headers->stamp, error));
+  TSR_TRY(add_header(headers, signer->key->words->digest, headers->payload, error));
+  if (signer->session_token) TSR_TRY(add_header(headers, signer->key->words->token, signer->session_token, error));
   return TSR_OK;
 }
 
@@ -287,7 +291,7 @@ static int append_canonical(const tsr_sigv4_request *request, const sigv4_header
 }
 
 static int append_scope(tsr_buffer *out, const tsr_sigv4_key *key, tsr_error *error) {
-  return tsr__buffer_printf(out, error, "%s/%s/%s/" SIGV4_TERMINATOR, key->day, key->region, key->service);
+  return tsr__buffer_printf(out, error, "%s/%s/%s/%s", key->day, key->region, key->service, key->words->terminator);
 }
 
 /* Writes the signature in hexadecimal. `scratch` has room for everything. */
@@ -301,7 +305,7 @@ static int compute_signature(const tsr_sigv4_request *request, const tsr_sigv4_s
   write_hex(digest, hex);
   tsr__wipe(scratch->data, scratch->size);
   scratch->size = 0;
-  TSR_TRY(tsr__buffer_printf(scratch, error, SIGV4_ALGORITHM "\n%s\n", headers->stamp));
+  TSR_TRY(tsr__buffer_printf(scratch, error, "%s\n%s\n", signer->key->words->algorithm, headers->stamp));
   TSR_TRY(append_scope(scratch, signer->key, error));
   TSR_TRY(tsr__buffer_printf(scratch, error, "\n%s", hex));
   TSR_TRY(tsr__hmac_sha256(signer->key->bytes, sizeof signer->key->bytes, scratch->data, scratch->size, digest, error));
@@ -331,7 +335,9 @@ static int add_line(tsr_sigv4_lines *lines, uint64_t *starts, const char *name, 
 static int add_authorization(tsr_sigv4_lines *lines, uint64_t *starts, const tsr_sigv4_signer *signer,
                              const sigv4_headers *headers, const char *signature, tsr_error *error) {
   starts[lines->count++] = lines->text.size;
-  TSR_TRY(append_text(&lines->text, "Authorization: " SIGV4_ALGORITHM " Credential=", error));
+  TSR_TRY(append_text(&lines->text, "Authorization: ", error));
+  TSR_TRY(append_text(&lines->text, signer->key->words->algorithm, error));
+  TSR_TRY(append_text(&lines->text, " Credential=", error));
   TSR_TRY(append_text(&lines->text, signer->key_id, error));
   TSR_TRY(append_text(&lines->text, "/", error));
   TSR_TRY(append_scope(&lines->text, signer->key, error));

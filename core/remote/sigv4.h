@@ -1,4 +1,4 @@
-/* sigv4.h: AWS Signature Version 4, in the variant that S3 requires: the path is percent-encoded once, and every header
+/* sigv4.h: AWS Signature Version 4, and that of Google, which differs in some words. It is in the variant that S3 requires: the path is percent-encoded once, and every header
  * that is sent is signed. https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html */
 #ifndef TSR_SIGV4_H
 #define TSR_SIGV4_H
@@ -6,17 +6,25 @@
 #include "base/memory.h"
 #include "crypto/crypto.h"
 
+/* The words of one maker of object stores. */
+typedef struct tsr_sigv4_words {
+  const char *prefix, *algorithm, *terminator; /* "AWS4", "AWS4-HMAC-SHA256", "aws4_request" */
+  const char *date, *digest, *token; /* names of headers */
+} tsr_sigv4_words;
+extern const tsr_sigv4_words tsr__sigv4_aws, tsr__sigv4_google;
+
 /* A signing key, valid for one day, region and service. The caller keeps it for that day, and wipes it (tsr__wipe). */
 typedef struct tsr_sigv4_key {
   uint8_t bytes[TSR_SHA256_SIZE];
   char day[9]; /* "20261122", UTC */
   char region[64], service[16];
+  const tsr_sigv4_words *words;
 } tsr_sigv4_key;
 
 /* Derives the key for the day of `now` (milliseconds since 1970). Errors: TSR_RANGE for a region or service that is too
  * long for the structure, or has characters other than letters, digits, '-', '_' and '.'. */
-int tsr__sigv4_key_make(tsr_sigv4_key *key, const char *secret, int64_t now, const char *region, const char *service,
-                        tsr_error *error);
+int tsr__sigv4_key_make(tsr_sigv4_key *key, const tsr_sigv4_words *words, const char *secret, int64_t now,
+                        const char *region, const char *service, tsr_error *error);
 
 /* Returns true if the key is valid for the day of `now` and for this region and service. A zeroed key never is. */
 bool tsr__sigv4_key_fits(const tsr_sigv4_key *key, int64_t now, const char *region, const char *service);

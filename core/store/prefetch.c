@@ -43,14 +43,14 @@ typedef struct fetch {
   bool follows; /* its object was read sequentially up to its beginning */
   bool led; /* the next fetch has been sent */
   bool failed, missing; /* missing: the server has no such object */
-  tsr_s3_call call;
+  tsr_bucket_call call;
   tsr_buffer bytes;
   char key[]; /* a NUL-terminated text */
 } fetch;
 
-struct tsr_s3_prefetch {
+struct tsr_bucket_prefetch {
   tsr_memory *memory; /* borrowed */
-  tsr_s3 *client; /* borrowed */
+  tsr_bucket *client; /* borrowed */
   pthread_mutex_t mutex; /* guards everything below */
   pthread_cond_t ended; /* a fetch has left the state ENDING */
   fetch *first, **last; /* the fetches, owned */
@@ -58,8 +58,8 @@ struct tsr_s3_prefetch {
   uint64_t kept; /* bytes of whole objects */
 };
 
-int tsr__s3_prefetch_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_prefetch **ahead, tsr_error *error) {
-  tsr_s3_prefetch *a;
+int tsr__bucket_prefetch_open(tsr_memory *memory, tsr_bucket *client, tsr_bucket_prefetch **ahead, tsr_error *error) {
+  tsr_bucket_prefetch *a;
   TSR_TRY(TSR_ALLOC(memory, &a, error));
   a->memory = memory;
   a->client = client;
@@ -71,12 +71,12 @@ int tsr__s3_prefetch_open(tsr_memory *memory, tsr_s3 *client, tsr_s3_prefetch **
 }
 
 /* Removes a fetch that nobody uses from the table and frees it. */
-static void drop_fetch(tsr_s3_prefetch *a, fetch *f) {
+static void drop_fetch(tsr_bucket_prefetch *a, fetch *f) {
   fetch **link = &a->first;
   while (*link != f) link = &(*link)->next;
   *link = f->next;
   if (!f->next) a->last = link;
-  if (f->state == SENT) tsr__s3_cancel(a->client, &f->call);
+  if (f->state == SENT) tsr__bucket_cancel(a->client, &f->call);
   if (f->state == SENT || f->state == ENDING) a->under_way--;
   if (f->state != WAITING) a->bytes -= f->size;
   if (f->whole) a->kept -= f->size;
@@ -85,7 +85,7 @@ static void drop_fetch(tsr_s3_prefetch *a, fetch *f) {
   tsr__free(f);
 }
 
-void tsr__s3_prefetch_close(tsr_s3_prefetch *ahead) {
+void tsr__bucket_prefetch_close(tsr_bucket_prefetch *ahead) {
   if (!ahead) return;
   while (ahead->first) drop_fetch(ahead, ahead->first);
   pthread_cond_destroy(&ahead->ended);
@@ -95,25 +95,25 @@ void tsr__s3_prefetch_close(tsr_s3_prefetch *ahead) {
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-static void send_fetch(tsr_s3_prefetch *a, fetch *f) {
+static void send_fetch(tsr_bucket_prefetch *a, fetch *f) {
   const bool room = tsr__buffer_reserve_exactly(&f->bytes, f->size, NULL) >= 0;
-  f->call = (tsr_s3_call){.kind = TSR_S3_GET,
-                          .key = f->key,
-                          .get.range = f->tail ? TSR_S3_SUFFIX : TSR_S3_RANGE,
-                          .get.offset = f->offset,
-                          .get.size = f->size,
-                          .get.into = room ? f->bytes.data : NULL,
-                          .get.room = f->size,
-                          .get.most = f->size,
-                          .get.buffer = room ? NULL : &f->bytes};
+  f->call = (tsr_bucket_call){.kind = TSR_BUCKET_GET,
+                              .key = f->key,
+                              .get.range = f->tail ? TSR_BUCKET_SUFFIX : TSR_BUCKET_RANGE,
+                              .get.offset = f->offset,
+                              .get.size = f->size,
+                              .get.into = room ? f->bytes.data : NULL,
+                              .get.room = f->size,
+                              .get.most = f->size,
+                              .get.buffer = room ? NULL : &f->bytes};
   f->state = SENT;
   a->under_way++;
   a->bytes += f->size;
-  tsr__s3_start(a->client, &f->call);
+  tsr__bucket_start(a->client, &f->call);
 }
 
 /* Drops fetches that are HERE and unused, first in list order, until there is room for `size` bytes. */
-static bool make_room(tsr_s3_prefetch *a, uint64_t size) {
+static bool make_room(tsr_bucket_prefetch *a, uint64_t size) {
   while (a->bytes > 0 && a->bytes + size > AHEAD_ROOM) {
     fetch *f = a->first;
     while (f && (f->state != HERE || f->users > 0)) f = f->next;
@@ -124,8 +124,8 @@ static bool make_room(tsr_s3_prefetch *a, uint64_t size) {
 }
 
 /* Sends WAITING fetches while there is room for them. `forced`: make room by dropping others. */
-static void send_waiting(tsr_s3_prefetch *a, bool forced) {
-  const uint32_t parallel = tsr__s3_parallel(a->client);
+static void send_waiting(tsr_bucket_prefetch *a, bool forced) {
+  const uint32_t parallel = tsr__bucket_parallel(a->client);
   for (fetch *f = a->first; f && a->under_way < parallel; f = f->next) {
     if (f->state != WAITING) continue;
     if (a->bytes > 0 && a->bytes + f->size > AHEAD_ROOM) {
@@ -139,7 +139,7 @@ static void send_waiting(tsr_s3_prefetch *a, bool forced) {
 }
 
 /* Shrinks a fetch to what has arrived, so that objects smaller than a block take no more room than they need. */
-static void fit_fetch(tsr_s3_prefetch *a, fetch *f) {
+static void fit_fetch(tsr_bucket_prefetch *a, fetch *f) {
   if (f->call.get.into) f->bytes.size = f->call.result.received;
   if (f->bytes.size >= f->size) return;
   a->bytes -= f->size - f->bytes.size;
@@ -149,12 +149,12 @@ static void fit_fetch(tsr_s3_prefetch *a, fetch *f) {
 
 /* Waits for the answer of a fetch that is SENT, with the mutex released meanwhile. A failed fetch becomes HERE, too:
  * find_fetch ignores it unless the object is missing. */
-static int end_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
+static int end_fetch(tsr_bucket_prefetch *a, fetch *f, tsr_error *error) {
   tsr_error one = {0};
   f->state = ENDING;
   f->users++;
   pthread_mutex_unlock(&a->mutex);
-  const int rc = tsr__s3_finish(a->client, &f->call, &one);
+  const int rc = tsr__bucket_finish(a->client, &f->call, &one);
   pthread_mutex_lock(&a->mutex);
   f->users--;
   a->under_way--;
@@ -170,9 +170,9 @@ static int end_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
 }
 
 /* Takes the answers that have come, with the mutex released meanwhile. */
-static void take_answers(tsr_s3_prefetch *a) {
+static void take_answers(tsr_bucket_prefetch *a) {
   for (fetch *f = a->first; f;) {
-    if (f->state == SENT && tsr__s3_answered(&f->call)) {
+    if (f->state == SENT && tsr__bucket_answered(&f->call)) {
       (void)end_fetch(a, f, NULL);
       f = a->first; /* the list may have changed */
     } else f = f->next;
@@ -180,7 +180,7 @@ static void take_answers(tsr_s3_prefetch *a) {
 }
 
 /* Returns once a fetch is HERE, with the mutex released while it waits. The caller is one of the fetch's users. */
-static int await_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
+static int await_fetch(tsr_bucket_prefetch *a, fetch *f, tsr_error *error) {
   if (f->state == WAITING) {
     (void)make_room(a, f->size);
     send_fetch(a, f);
@@ -195,7 +195,7 @@ static int await_fetch(tsr_s3_prefetch *a, fetch *f, tsr_error *error) {
 /* ---- Announced parts --------------------------------------------------------------------------------------------- */
 
 /* Finds the fetch that covers a part, or the tail. */
-static fetch *find_fetch(const tsr_s3_prefetch *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
+static fetch *find_fetch(const tsr_bucket_prefetch *a, const char *key, bool tail, uint64_t offset, uint64_t size) {
   const uint64_t hash = tsr__hash_text(0, key);
   for (fetch *f = a->first; f; f = f->next) {
     if (f->hash != hash || (f->tail != tail && !f->whole) || f->failed > f->missing || strcmp(f->key, key) != 0)
@@ -207,14 +207,14 @@ static fetch *find_fetch(const tsr_s3_prefetch *a, const char *key, bool tail, u
 }
 
 /* Rounds the ends of a part outward to multiples of BLOCK. */
-static tsr_s3_part aligned(const tsr_s3_part *part) {
+static tsr_bucket_part aligned(const tsr_bucket_part *part) {
   if (part->tail) return *part;
   const uint64_t from = part->offset - part->offset % BLOCK, end = tsr__add_sat(part->offset, part->size);
   const uint64_t rest = end % BLOCK ? BLOCK - end % BLOCK : 0;
-  return (tsr_s3_part){part->key, from, tsr__add_sat(end, rest) - from, false};
+  return (tsr_bucket_part){part->key, from, tsr__add_sat(end, rest) - from, false};
 }
 
-static fetch *add_fetch(tsr_s3_prefetch *a, const tsr_s3_part *part) {
+static fetch *add_fetch(tsr_bucket_prefetch *a, const tsr_bucket_part *part) {
   const size_t length = strlen(part->key) + 1;
   fetch *f;
   if (a->count >= AHEAD_MAX || part->size == 0 || part->size > AHEAD_ROOM ||
@@ -233,19 +233,19 @@ static fetch *add_fetch(tsr_s3_prefetch *a, const tsr_s3_part *part) {
 }
 
 /* Extends a fetch that has not been sent yet by the part behind it. */
-static bool extend(const tsr_s3_prefetch *a, fetch *f, const tsr_s3_part *part) {
+static bool extend(const tsr_bucket_prefetch *a, fetch *f, const tsr_bucket_part *part) {
   const uint64_t end = f->offset + f->size;
   if (f->state != WAITING || f->tail || part->tail || strcmp(f->key, part->key) != 0 || part->offset < f->offset)
     return false;
   if (part->offset > end && part->offset - end > GAP) return false;
   const uint64_t size = tsr__add_sat(part->offset - f->offset, part->size);
-  if (size > tsr__s3_part_size(a->client)) return false;
+  if (size > tsr__bucket_part_size(a->client)) return false;
   f->size = TSR_MAX(f->size, size);
   return true;
 }
 
 /* Drops fetches that nobody is reading: a reader may have stopped early. */
-static void forget_unused(tsr_s3_prefetch *a) {
+static void forget_unused(tsr_bucket_prefetch *a) {
   for (fetch *f = a->first, *next; f; f = next) {
     next = f->next;
     if (f->users == 0 && !f->whole && (f->state == WAITING || f->state == HERE)) drop_fetch(a, f);
@@ -253,15 +253,15 @@ static void forget_unused(tsr_s3_prefetch *a) {
 }
 
 /* Adds a part: to one of the most recent WAITING fetches if it lies close behind it, else as a new fetch. */
-static fetch *add_part(tsr_s3_prefetch *a, const tsr_s3_part *part, fetch **recent) {
-  const tsr_s3_part whole = aligned(part);
+static fetch *add_part(tsr_bucket_prefetch *a, const tsr_bucket_part *part, fetch **recent) {
+  const tsr_bucket_part whole = aligned(part);
   for (int i = 0; i < RECENT; i++)
     if (recent[i] && extend(a, recent[i], &whole)) return recent[i];
   memmove(recent + 1, recent, (RECENT - 1) * sizeof *recent);
   return recent[0] = add_fetch(a, &whole);
 }
 
-void tsr__s3_prefetch_start(tsr_s3_prefetch *ahead, const tsr_s3_part *parts, uint64_t count) {
+void tsr__bucket_prefetch_start(tsr_bucket_prefetch *ahead, const tsr_bucket_part *parts, uint64_t count) {
   fetch *recent[RECENT] = {NULL};
   pthread_mutex_lock(&ahead->mutex);
   take_answers(ahead);
@@ -276,11 +276,11 @@ void tsr__s3_prefetch_start(tsr_s3_prefetch *ahead, const tsr_s3_part *parts, ui
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 /* Sends the fetch after `f`, if the reader has come to `f` from the fetch before it. */
-static void lead(tsr_s3_prefetch *a, fetch *f, uint64_t object_size) {
+static void lead(tsr_bucket_prefetch *a, fetch *f, uint64_t object_size) {
   const uint64_t from = f->offset + f->size;
   if (!f->follows || f->led || from >= object_size) return;
   f->led = true;
-  const tsr_s3_part next = {f->key, from, TSR_MIN(2 * f->size, tsr__s3_part_size(a->client)), false};
+  const tsr_bucket_part next = {f->key, from, TSR_MIN(2 * f->size, tsr__bucket_part_size(a->client)), false};
   if (find_fetch(a, f->key, false, from, 1)) return;
   fetch *added = a->bytes + next.size <= AHEAD_ROOM || make_room(a, next.size) ? add_fetch(a, &next) : NULL;
   if (!added) return;
@@ -289,12 +289,12 @@ static void lead(tsr_s3_prefetch *a, fetch *f, uint64_t object_size) {
 }
 
 /* Makes a fetch for a part that was not announced. It follows the fetch that ends where it begins, if there is one. */
-static fetch *fetch_now(tsr_s3_prefetch *a, const tsr_s3_part *part) {
-  if (part->size > tsr__s3_part_size(a->client)) return NULL;
+static fetch *fetch_now(tsr_bucket_prefetch *a, const tsr_bucket_part *part) {
+  if (part->size > tsr__bucket_part_size(a->client)) return NULL;
   if (a->count >= AHEAD_MAX) forget_unused(a);
-  tsr_s3_part whole = aligned(part);
+  tsr_bucket_part whole = aligned(part);
   const fetch *before = whole.offset ? find_fetch(a, part->key, false, whole.offset - 1, 1) : NULL;
-  if (before) whole.size = TSR_MIN(TSR_MAX(whole.size, 2 * before->size), tsr__s3_part_size(a->client));
+  if (before) whole.size = TSR_MIN(TSR_MAX(whole.size, 2 * before->size), tsr__bucket_part_size(a->client));
   whole.size = TSR_MAX(whole.size, aligned(part).size);
   const bool follows = before != NULL;
   fetch *f = make_room(a, whole.size) ? add_fetch(a, &whole) : NULL;
@@ -302,9 +302,9 @@ static fetch *fetch_now(tsr_s3_prefetch *a, const tsr_s3_part *part) {
   return f;
 }
 
-int tsr__s3_prefetch_read(tsr_s3_prefetch *ahead, const char *key, uint64_t object_size, uint64_t offset, void *buffer,
-                          uint64_t size, tsr_error *error) {
-  const tsr_s3_part part = {key, offset, size, false};
+int tsr__bucket_prefetch_read(tsr_bucket_prefetch *ahead, const char *key, uint64_t object_size, uint64_t offset,
+                              void *buffer, uint64_t size, tsr_error *error) {
+  const tsr_bucket_part part = {key, offset, size, false};
   int rc = 0;
   pthread_mutex_lock(&ahead->mutex);
   fetch *f = find_fetch(ahead, key, false, offset, size);
@@ -324,8 +324,8 @@ int tsr__s3_prefetch_read(tsr_s3_prefetch *ahead, const char *key, uint64_t obje
   return rc;
 }
 
-int tsr__s3_prefetch_tail(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
-                          tsr_error *error) {
+int tsr__bucket_prefetch_tail(tsr_bucket_prefetch *ahead, const char *key, tsr_buffer *bytes, uint64_t *object_size,
+                              tsr_error *error) {
   int rc = 0;
   pthread_mutex_lock(&ahead->mutex);
   fetch *f = find_fetch(ahead, key, true, 0, 0);
@@ -355,15 +355,15 @@ int tsr__s3_prefetch_tail(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *b
 /* ---- What the store has written ---------------------------------------------------------------------------------- */
 
 /* Drops the oldest kept object that nobody reads. */
-static bool drop_kept(tsr_s3_prefetch *a) {
+static bool drop_kept(tsr_bucket_prefetch *a) {
   fetch *f = a->first;
   while (f && (!f->whole || f->users > 0)) f = f->next;
   if (f) drop_fetch(a, f);
   return f;
 }
 
-void tsr__s3_prefetch_keep(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *bytes) {
-  const tsr_s3_part part = {key, 0, bytes->size, true};
+void tsr__bucket_prefetch_keep(tsr_bucket_prefetch *ahead, const char *key, tsr_buffer *bytes) {
+  const tsr_bucket_part part = {key, 0, bytes->size, true};
   pthread_mutex_lock(&ahead->mutex);
   while (ahead->kept + part.size > KEPT_ROOM && drop_kept(ahead)) {}
   fetch *f = ahead->kept + part.size <= KEPT_ROOM && make_room(ahead, part.size) ? add_fetch(ahead, &part) : NULL;
@@ -379,7 +379,7 @@ void tsr__s3_prefetch_keep(tsr_s3_prefetch *ahead, const char *key, tsr_buffer *
   tsr__buffer_release(bytes);
 }
 
-void tsr__s3_prefetch_forget(tsr_s3_prefetch *ahead, const char *key) {
+void tsr__bucket_prefetch_forget(tsr_bucket_prefetch *ahead, const char *key) {
   const uint64_t hash = tsr__hash_text(0, key);
   pthread_mutex_lock(&ahead->mutex);
   for (fetch *f = ahead->first, *next; f && ahead->kept > 0; f = next) {
@@ -389,7 +389,7 @@ void tsr__s3_prefetch_forget(tsr_s3_prefetch *ahead, const char *key) {
   pthread_mutex_unlock(&ahead->mutex);
 }
 
-void tsr__s3_prefetch_doubt(tsr_s3_prefetch *ahead) {
+void tsr__bucket_prefetch_doubt(tsr_bucket_prefetch *ahead) {
   pthread_mutex_lock(&ahead->mutex);
   forget_unused(ahead);
   pthread_mutex_unlock(&ahead->mutex);

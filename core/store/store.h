@@ -1,7 +1,7 @@
 /* store.h: the store, which holds an array's files. A store is one directory tree, the root of one array or group, and
  * every path is relative to that root, so that no name in an array's file can lead out of the array. There are four
  * kinds: store_posix.c and store_windows.c keep the tree in a directory of the file system, store_host.c in the host
- * (an SQLite database), store_s3.c in a bucket. store.c implements what they have in common.
+ * (an SQLite database), store_bucket.c in a bucket. store.c implements what they have in common.
  *
  * A path consists of parts separated by '/'; no part may be empty, "." or "..". The root is "". The functions below
  * reject any other path with TSR_PERM. Error messages begin with the full path, and the subject of an error is a number
@@ -18,7 +18,7 @@
 
 #include "store/store_bounds.h"
 #include "base/memory.h"
-#include "remote/s3.h"
+#include "remote/bucket.h"
 #include "tessera_host.h"
 
 typedef struct tsr_file tsr_file;
@@ -389,19 +389,20 @@ int tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **
 /* Returns true if the path, which does not end in '/', is itself a symbolic link. */
 bool tsr__path_is_link(const char *path);
 
-/* ---- store_s3.c: a store whose files are the objects below a prefix of a bucket ---------------- */
+/* ---- store_bucket.c: a store whose files are the objects below a prefix of a bucket ---------------- */
 
 /* The name of the object with which one of several processes claims a prefix, to create an array or a group there. */
-#define TSR_S3_CLAIM ".created"
+#define TSR_BUCKET_CLAIM ".created"
 
-/* Returns true for the name of an object with which tsr__s3_prove tests the server. Leftovers come from processes that
+/* Returns true for the name of an object with which tsr__bucket_prove tests the server. Leftovers come from processes that
  * were killed during the test. */
-static inline bool tsr__s3_is_proof(const char *name) {
-  return strncmp(name, TSR_S3_PROOF, sizeof TSR_S3_PROOF - 1) == 0;
+static inline bool tsr__bucket_is_proof(const char *name) {
+  return strncmp(name, TSR_BUCKET_PROOF, sizeof TSR_BUCKET_PROOF - 1) == 0;
 }
 
 /* Opens the store at "s3://bucket/prefix". Nothing is sent, and nothing need exist there. `scopes` must outlive the
- * store. Errors: as tsr__s3_open. */
-int tsr__store_s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store, tsr_error *error);
+ * store. Errors: as tsr__bucket_open. */
+int tsr__store_bucket_open(tsr_bucket_scopes *scopes, tsr_memory *memory, const char *uri, tsr_store **store,
+                           tsr_error *error);
 
 #endif

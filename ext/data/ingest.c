@@ -16,6 +16,7 @@
  *
  * Sections: labels, rows and metadata, a new array, an array that exists, begin, the array to append to, rows, the
  * result. */
+#include "tessera_path.h"
 #include "data/ingest.h"
 
 #include <string.h>
@@ -256,7 +257,7 @@ static int ingest_replace(tsx_ingest_call *call, const tsr_schema *schema, tsr_e
 /* Fails if the array at the call's path cannot be replaced. */
 static int ingest_may_replace(const tsx_ingest_call *call, tsr_error *error) {
   if (tsx_store_is(call->array.address.path)) return TSR_OK;
-  if (!strncmp(call->array.address.path, "s3://", 5))
+  if (tsr_path_scheme(call->array.address.path, NULL))
     return tsx_fail(error, TSR_UNSUPPORTED,
                     "if_exists replace: in a bucket no call exchanges two arrays: drop the old one first");
   if (tsx_transaction_open_on(call->connection, call->array.address.path))

@@ -1,6 +1,6 @@
 /* access.c: the SQL functions that decide what a connection may reach.
  *
- * tessera_configure(scope, options) declares how this connection accesses a bucket, or a prefix in it. Without such a
+ * tessera_configure(scope, options) declares how this connection accesses a bucket or container, or a prefix in it. Without such a
  * declaration, no request leaves the machine.
  *
  * tessera_restrict(directory) confines the connection: from then on it opens and creates arrays and groups, and reads
@@ -20,78 +20,89 @@
 
 /* ---- tessera_configure ------------------------------------------------------------------------------------------- */
 
-/* The members of tsr_s3_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
-#define S3_TEXTS(X)                                                                                                    \
+/* The members of tsr_scope_options. X(name): texts and flags; X(name, most): numbers from 0 to `most`. */
+#define SCOPE_TEXTS(X)                                                                                                 \
   X(provider)                                                                                                          \
   X(key_id)                                                                                                            \
   X(secret)                                                                                                            \
   X(session_token)                                                                                                     \
+  X(service_account)                                                                                                   \
+  X(service_account_file)                                                                                              \
+  X(token)                                                                                                             \
+  X(key)                                                                                                               \
+  X(sas)                                                                                                               \
+  X(tenant_id)                                                                                                         \
+  X(client_id)                                                                                                         \
+  X(client_secret)                                                                                                     \
+  X(account)                                                                                                           \
   X(region)                                                                                                            \
+  X(user_project)                                                                                                      \
   X(endpoint)                                                                                                          \
   X(ca_file)                                                                                                           \
   X(proxy)                                                                                                             \
   X(sse)                                                                                                               \
   X(kms_key_id)                                                                                                        \
+  X(encryption_scope)                                                                                                  \
   X(storage_class)
-#define S3_NUMBERS(X)                                                                                                  \
+#define SCOPE_NUMBERS(X)                                                                                               \
   X(connect_ms, 3600000)                                                                                               \
   X(stall_ms, 3600000)                                                                                                 \
   X(parallel, 256)                                                                                                     \
   X(part_mb, 1024)                                                                                                     \
   X(refresh_ms, 86400000)
-#define S3_FLAGS(X) X(requester_pays) X(plain_http)
+#define SCOPE_FLAGS(X) X(requester_pays) X(plain_http)
 
 enum {
-#define X(name, ...) S3_OPTION_##name,
-  S3_TEXTS(X) S3_NUMBERS(X) S3_FLAGS(X)
+#define X(name, ...) SCOPE_OPTION_##name,
+  SCOPE_TEXTS(X) SCOPE_NUMBERS(X) SCOPE_FLAGS(X)
 #undef X
-      S3_OPTION_retries,
-  S3_OPTION_url_style
+      SCOPE_OPTION_retries,
+  SCOPE_OPTION_url_style
 };
 
-static const tsx_option_spec s3_specs[] = {
+static const tsx_option_spec scope_specs[] = {
 #define X(name) {#name, TSX_TAKES_TEXT, 0, 0, NULL},
-    S3_TEXTS(X)
+    SCOPE_TEXTS(X)
 #undef X
 #define X(name, most) {#name, TSX_TAKES_WHOLE, 0, most, NULL},
-        S3_NUMBERS(X)
+        SCOPE_NUMBERS(X)
 #undef X
 #define X(name) {#name, TSX_TAKES_FLAG, 0, 0, NULL},
-            S3_FLAGS(X)
+            SCOPE_FLAGS(X)
 #undef X
                 {"retries", TSX_TAKES_WHOLE, 0, 100, NULL},
     {"url_style", TSX_TAKES_WORD, 0, 0, TSX_WORDS("path", "virtual")}};
 
-typedef struct s3_reading {
-  tsr_s3_options options;
+typedef struct scope_reading {
+  tsr_scope_options options;
   uint64_t seen;
-} s3_reading;
+} scope_reading;
 
 static int take_option(void *argument, const tsx_flat_member *member, tsr_error *error) {
-  static const tsx_option_list list = TSX_OPTION_LIST(s3_specs);
-  s3_reading *r = argument;
-  tsr_s3_options *o = &r->options;
+  static const tsx_option_list list = TSX_OPTION_LIST(scope_specs);
+  scope_reading *r = argument;
+  tsr_scope_options *o = &r->options;
   tsx_option_value value;
   unsigned option;
   int code = tsx_option_find(&list, member->key, strlen(member->key), false, &r->seen, &option, error);
   if (code < 0 || member->kind == TSX_FLAT_NULL) return code;
-  code = tsx_option_of_flat(&s3_specs[option], member, &value, error);
+  code = tsx_option_of_flat(&scope_specs[option], member, &value, error);
   if (code < 0) return code;
   switch (option) {
 #define X(name)                                                                                                        \
-  case S3_OPTION_##name: o->name = value.text; break;
-    S3_TEXTS(X)
+  case SCOPE_OPTION_##name: o->name = value.text; break;
+    SCOPE_TEXTS(X)
 #undef X
 #define X(name, most)                                                                                                  \
-  case S3_OPTION_##name: o->name = (uint32_t)value.whole; break;
-    S3_NUMBERS(X)
+  case SCOPE_OPTION_##name: o->name = (uint32_t)value.whole; break;
+    SCOPE_NUMBERS(X)
 #undef X
 #define X(name)                                                                                                        \
-  case S3_OPTION_##name: o->name = value.whole; break;
-    S3_FLAGS(X)
+  case SCOPE_OPTION_##name: o->name = value.whole; break;
+    SCOPE_FLAGS(X)
 #undef X
-  case S3_OPTION_retries: /* for the core, 0 means the default */
-    o->retries = value.whole ? (uint32_t)value.whole : TSR_S3_NO_RETRIES;
+  case SCOPE_OPTION_retries: /* for the core, 0 means the default */
+    o->retries = value.whole ? (uint32_t)value.whole : TSR_NO_RETRIES;
     break;
   default: o->url_style = value.whole ? TSR_URL_VIRTUAL : TSR_URL_PATH;
   }
@@ -100,7 +111,7 @@ static int take_option(void *argument, const tsx_flat_member *member, tsr_error 
 
 /* Declares the scope with the options in a JSON text. It may contain secrets, so the copy that is parsed is wiped. */
 static int declare(tsx_connection *connection, const char *scope, sqlite3_value *json, tsr_error *error) {
-  s3_reading reading = {.seen = 0};
+  scope_reading reading = {.seen = 0};
   if (sqlite3_value_type(json) != SQLITE_TEXT)
     return tsx_fail(error, TSR_MISMATCH, "argument 2: expected options as a JSON object, or NULL");
   const void *text = sqlite3_value_blob(json); /* sqlite3_value_text might make a NUL-terminated copy */
@@ -110,7 +121,7 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
   if (size > 0) memcpy(copy, text, size);
   copy[size] = 0;
   int code = tsx_flat_each(copy, take_option, &reading, error);
-  if (code >= 0) code = tsr_environment_s3(connection->environment, scope, &reading.options, error);
+  if (code >= 0) code = tsr_environment_configure(connection->environment, scope, &reading.options, error);
   tsx_wipe(copy, size);
   sqlite3_free(copy);
   return code;
@@ -119,8 +130,9 @@ static int declare(tsx_connection *connection, const char *scope, sqlite3_value 
 static int configure_call(tsx_connection *connection, int count, sqlite3_value **values, tsr_error *error) {
   TSX_TRY(tsx_arguments_check(count, values, 1, error));
   const char *scope = (const char *)sqlite3_value_text(values[0]);
-  return sqlite3_value_type(values[1]) == SQLITE_NULL ? tsr_environment_s3(connection->environment, scope, NULL, error)
-                                                      : declare(connection, scope, values[1], error);
+  return sqlite3_value_type(values[1]) == SQLITE_NULL
+             ? tsr_environment_configure(connection->environment, scope, NULL, error)
+             : declare(connection, scope, values[1], error);
 }
 
 void tsx_configure(sqlite3_context *context, int count, sqlite3_value **values) {

@@ -10,6 +10,7 @@
 #include "maintain/upkeep.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -410,13 +411,14 @@ void tsx_create_group(sqlite3_context *context, int count, sqlite3_value **value
   tsx_function_end(context, "tessera_create_group", code, &error);
 }
 
-static bool member_is_uri(const char *path) { return !strncmp(path, "s3://", 5); }
-
 /* Resolves a path; the caller frees the result with free(). Returns NULL if there is no such directory. A path in a
  * bucket only loses its trailing '/'. */
 static char *member_resolve(const char *path) {
-  if (!member_is_uri(path)) return tsr_path_real(path);
-  char *copy = strdup(path);
+  const char *rest, *scheme = tsr_path_scheme(path, &rest);
+  if (!scheme) return tsr_path_real(path);
+  const size_t room = strlen(scheme) + strlen(rest) + 4;
+  char *copy = malloc(room);
+  if (copy) (void)snprintf(copy, room, "%s://%s", scheme, rest);
   for (size_t n = copy ? strlen(copy) : 0; n > 0 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
   return copy;
 }
@@ -431,7 +433,7 @@ static int member_uri(const char *group, const char *member, char **uri, bool *r
   else if (!strcmp(from, to)) code = tsx_fail(error, TSR_ERROR, "a group cannot be a member of itself");
   else {
     *relative = !strncmp(from, to, size) && to[size] == '/';
-    const char *scheme = *relative || member_is_uri(to) ? "" : *to == '/' ? "file://" : "file:///";
+    const char *scheme = *relative || tsr_path_scheme(to, NULL) ? "" : *to == '/' ? "file://" : "file:///";
     *uri = sqlite3_mprintf("%s%s", scheme, *relative ? to + size + 1 : to);
     if (!*uri) code = tsx_out_of_memory(error);
   }

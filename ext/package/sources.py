@@ -58,8 +58,8 @@ LIBRARIES = {
     "mbedTLS": Library( # mbedtls_config_tessera.h: what core/crypto calls, and nothing else
         "mbedtls-sys-auto", "2.28.15", "2fdbd15978db1dec7592cf8864094bcf6f7a101d7f84af15c2423967079982c1",
         ("vendor/include", "vendor/library", "vendor/LICENSE"),
-        tuple(f"vendor/library/{n}.c" for n in ("aes", "aesni", "cipher", "cipher_wrap", "constant_time", "gcm", "md", "md5", "platform", "platform_util",
-                                                "sha256")),
+        tuple(f"vendor/library/{n}.c" for n in ("aes", "aesni", "asn1parse", "base64", "bignum", "cipher", "cipher_wrap", "constant_time", "gcm", "md", "md5",
+                                                "oid", "pem", "pk", "pk_wrap", "pkparse", "platform", "platform_util", "rsa", "rsa_internal", "sha256")),
         ("vendor/include",), ("NDEBUG", "MBEDTLS_CONFIG_FILE=<mbedtls_config_tessera.h>"), "vendor/LICENSE"),
     "SQLite": Library( # for programs that contain SQLite; the loadable extension needs its headers alone
         "libsqlite3-sys", "0.40.0", "b06e69070b7e12262b0cd90832f0a7396f142a2b330181255562decf9f0c6215",

@@ -24,8 +24,10 @@
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the path of a file:// URI, and any other path as it is. */
+/* Returns the path of a file:// URI, the URI of an object store as stored paths spell it, and any other path as it is. */
 static char *address_plain_path(const char *path) {
+  const char *rest, *scheme = tsr_path_scheme(path, &rest);
+  if (scheme) return sqlite3_mprintf("%s://%s", scheme, rest);
   bool local = !strncmp(path, "file://localhost/", 17), uri = local || !strncmp(path, "file:///", 8);
   if (uri) path += local ? 16 : 7;
   char *text = sqlite3_mprintf("%s", path), *to = text;
@@ -36,7 +38,7 @@ static char *address_plain_path(const char *path) {
     if (low >= 0) from += 2;
   }
   if (text) *to = 0;
-  if (text && strncmp(text, "s3://", 5) != 0) tsr_path_form(text);
+  if (text) tsr_path_form(text);
   return text;
 }
 
@@ -53,7 +55,7 @@ static void append_components(sqlite3_str *out, const char *rest) {
 char *tsx_path_canonical(const char *path) {
   char *plain = address_plain_path(path);
   if (!plain || tsx_store_is(path)) return plain;
-  if (!strncmp(path, "s3://", 5)) {
+  if (tsr_path_scheme(path, NULL)) {
     for (size_t n = strlen(plain); n > 0 && plain[n - 1] == '/'; n--) plain[n - 1] = 0;
     return plain;
   }

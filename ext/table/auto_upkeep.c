@@ -9,6 +9,7 @@
  * xCommit of the transaction, when everything is published. An array in the database merges in xSync, as part of the transaction, so ROLLBACK takes the
  * merge back. There the open transaction keeps the array frozen, so its own fragment is in no merge: a COMMIT that fails
  * and is repeated gives that fragment another time. */
+#include "tessera_path.h"
 #include "table/table.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@
 #define FILES_EVERY     16 /* attempts after which the files of commits are joined */
 #define WAIT_FACTOR_MAX 64
 
-static bool is_in_bucket(const tsx_table *table) { return !strncmp(table->path, "s3://", 5); }
+static bool is_in_bucket(const tsx_table *table) { return tsr_path_scheme(table->path, NULL); }
 
 /* Returns how many fragments one merge takes; 0: the table merges none by itself. */
 static uint64_t fanout_of(const tsx_table *table) {

@@ -28,7 +28,7 @@ PACKAGE = ("*.js", "*.d.ts", "README.md", "package.json", "sqlite3_wasm_extra_in
 # Sources that are compiled for speed, one by one: their loops pass over cells and bytes. All others are compiled for size, as one file.
 FAST = ("core/base/sort.c", "core/query/", "core/filter/", "core/format/tile.c", "core/read/predicate.c", "core/read/space_tiles.c", "core/read/version_merge.c")
 GLUE = ("module", "host_vfs", "no_buckets", "no_streams") # these and the sources for speed are always compiled: they include headers of core/ and ext/
-LEFT_OUT = ("core/remote/", "core/store/store_s3.c", "core/store/prefetch.c", "core/store/upload.c", # buckets: no_buckets.c stands for them
+LEFT_OUT = ("core/remote/", "core/store/store_bucket.c", "core/store/prefetch.c", "core/store/upload.c", # buckets: no_buckets.c stands for them
             "core/arrow/", "core/ingest/arrow.c", "ext/call/lend.c", "ext/data/rows.c", "ext/data/streams.c") # Arrow streams: no_streams.c
 SQLITE = ("SQLITE_THREADSAFE=0", "SQLITE_OMIT_LOAD_EXTENSION", "SQLITE_ENABLE_FTS5", "SQLITE_ENABLE_RTREE", "SQLITE_ENABLE_MATH_FUNCTIONS",
           "SQLITE_ENABLE_DBSTAT_VTAB", "SQLITE_DEFAULT_MEMSTATUS=0", "SQLITE_TEMP_STORE=2", "SQLITE_OMIT_DEPRECATED", "SQLITE_OMIT_SHARED_CACHE",

@@ -6,6 +6,8 @@
 
 #include "remote/http_response.h"
 #include "remote/s3_response.h"
+#include "remote/azure_response.h"
+#include "remote/keys.h"
 #include "remote/xml.h"
 
 typedef struct answer {
@@ -13,16 +15,16 @@ typedef struct answer {
   tsr_error error;
   const char *bytes;
   uint64_t size;
-  tsr_s3_failure failure;
+  tsr_answer_failure failure;
 } answer;
 
 static void check_text(const char *text, bool empty) {
   CHECK(text);
   const size_t size = strlen(text);
-  CHECK(size <= TSR_S3_XML_TEXT_MAX && (empty || size > 0));
+  CHECK(size <= TSR_XML_TEXT_MAX && (empty || size > 0));
 }
 
-static void check_failure(const tsr_s3_failure *failure) {
+static void check_failure(const tsr_answer_failure *failure) {
   check_text(failure->code, false);
   check_text(failure->message, true);
   check_text(failure->request_id, true);
@@ -40,13 +42,16 @@ static bool has_result(answer *a, int code) {
 }
 
 static void read_failure_answer(answer *a) {
-  if (has_result(a, tsr__s3_response_failure(a->bytes, a->size, &a->room.arena, &a->failure, &a->error)))
+  if (has_result(a, tsr__answer_failure(a->bytes, a->size, &a->room.arena, &a->failure, &a->error)))
     check_failure(&a->failure);
 }
 
-static void read_listing(answer *a) {
-  tsr_s3_listing l;
-  if (!has_result(a, tsr__s3_response_listing(a->bytes, a->size, &a->room.arena, &l, &a->failure, &a->error))) return;
+typedef int read_page(const void *bytes, uint64_t size, tsr_arena *arena, tsr_answer_listing *listing,
+                      tsr_answer_failure *failure, tsr_error *error);
+
+static void check_page(answer *a, read_page *read) {
+  tsr_answer_listing l;
+  if (!has_result(a, read(a->bytes, a->size, &a->room.arena, &l, &a->failure, &a->error))) return;
   for (uint64_t i = 0; i < l.entry_count; i++) {
     check_text(l.entries[i].key, false);
     check_text(l.entries[i].etag, true);
@@ -54,6 +59,35 @@ static void read_listing(answer *a) {
   }
   for (uint64_t i = 0; i < l.prefix_count; i++) check_text(l.prefixes[i], false);
   if (l.next) check_text(l.next, false);
+}
+
+static void read_listing(answer *a) { check_page(a, tsr__s3_response_listing); }
+static void read_azure_listing(answer *a) { check_page(a, tsr__azure_response_listing); }
+
+/* Tokens, and the keys of a service account, which are changed in place. */
+static void read_json(answer *a) {
+  tsr_json_member members[] = {{.name = "access_token"}, {.name = "expires_in"}, {.name = "private_key"}};
+  char *text = malloc(a->size + 1);
+  CHECK(text);
+  memcpy(text, a->bytes, a->size);
+  text[a->size] = 0;
+  if (tsr__json_members(text, members, 3))
+    for (int i = 0; i < 3; i++)
+      CHECK(members[i].text.size <= a->size && (members[i].text.size == 0 || members[i].text.at > text));
+  free(text);
+}
+
+static void read_token(answer *a) {
+  tsr_provider provider = {.memory = a->room.arena.memory};
+  tsr_credentials credentials = {0};
+  tsr_buffer text = {.memory = a->room.arena.memory};
+  if (tsr__buffer_append(&text, a->bytes, a->size, NULL) < 0 || tsr__buffer_append_u8(&text, 0, NULL) < 0) return;
+  const int code = tsr__keys_from_token(&provider, &text, &credentials, &a->error);
+  check_told(code, &a->error);
+  CHECK(code == TSR_OK || code == TSR_DENIED || code == TSR_BUDGET);
+  if (code == TSR_OK) CHECK(*credentials.token && credentials.expires >= 0);
+  tsr__credentials_release(&credentials);
+  tsr__buffer_release(&text);
 }
 
 static void read_upload_answer(answer *a) {
@@ -142,7 +176,8 @@ static void read_time(answer *a) {
 
 static void (*const kinds[])(answer *a) = {read_failure_answer, read_listing,  read_upload_answer, read_completed,
                                            read_copied,         read_deletion, read_uploads,       read_identity_answer,
-                                           read_head,           read_time};
+                                           read_head,           read_time,     read_azure_listing, read_json,
+                                           read_token};
 
 int LLVMFuzzerInitialize(int *count, char ***arguments) { return 0; }
 

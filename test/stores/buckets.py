@@ -1,6 +1,8 @@
 """What the tests of arrays in buckets share: a server with a bucket, a proxy before it that logs the requests, connections to SQLite with the
 extension, and directories that are copied into the bucket.
 
+In the tests "s3://" stands for the scheme of the server at hand: statements and their parameters get its own, and results give it back.
+
   with Bucket("moto", library, folder) as bucket:
       db = bucket.connect()
       db.execute("CREATE VIRTUAL TABLE t USING tessera('s3://bucket/t', x INT32 DIMENSION(0, 9, 10))")
@@ -15,27 +17,59 @@ import sys
 import traceback
 
 from fault_proxy import FaultProxy
-from servers import KEY_ID, REGION, SECRET, Server, program_of
+from servers import ACCOUNT_KEY, NO_METADATA, SCHEMES, SECRET, Server, program_of
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from processes import end_with_this_process
 
 NAME = "bucket"
 ARGUMENTS = list(sys.argv)
-KINDS = ("moto", "versitygw", "minio", "rclone")
+KINDS = ("moto", "versitygw", "minio", "rclone", "azurite", "gcs")
 COUNTERS = ("store_gets", "store_heads", "store_lists", "store_puts", "store_deletes", "store_retries", "store_round_trips")
+
+
+class There:
+    """The scheme of the server at hand, and its options by port."""
+    scheme, options = "s3", None
+
+
+def there(text):
+    """A text with the scheme of the server at hand."""
+    return text.replace("s3://", There.scheme + "://") if isinstance(text, str) else text
+
+
+def back(_, row):
+    """A row of results, in which "s3://" again stands for the scheme of the server at hand."""
+    return tuple(value.replace(There.scheme + "://", "s3://") if isinstance(value, str) else value for value in row)
+
+
+class Connection(sqlite3.Connection):
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        if There.scheme != "s3":
+            self.row_factory = back
+
+    def execute(self, sql, parameters=()):
+        given = {name: there(value) for name, value in parameters.items()} if isinstance(parameters, dict) else [there(value) for value in parameters]
+        return super().execute(there(sql), given)
+
+    def executemany(self, sql, parameters):
+        return super().executemany(there(sql), parameters)
+
+    def executescript(self, sql):
+        return super().executescript(there(sql))
 
 
 def load(library, database=":memory:", **more):
     """A connection with the extension, outside of transactions unless a statement begins one."""
-    db = sqlite3.connect(database, isolation_level=None, timeout=60, **more)
+    db = sqlite3.connect(database, isolation_level=None, timeout=60, factory=Connection, **more)
     db.enable_load_extension(True)
     db.load_extension(os.path.splitext(library)[0])
     return db
 
 
 def scope(db, port, uri=f"s3://{NAME}", **options):
-    given = {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
+    given = There.options(port)
     given.update(options)
     given = {name: value for name, value in given.items() if value is not None}
     db.execute("SELECT tessera_configure(?, ?)", (uri, json.dumps(given))).fetchall()
@@ -56,13 +90,13 @@ def spent(db, *statements):
 
 def library_is_here(db):
     """Whether libcurl can be loaded."""
-    db.execute("SELECT tessera_configure('s3://nowhere', ?)", ('{"key_id": "k", "secret": "s", "endpoint": "http://127.0.0.1:1", "retries": 0}',)).fetchall()
+    sqlite3.Connection.execute(db, "SELECT tessera_configure('s3://nowhere', ?)", ('{"key_id": "k", "secret": "s", "endpoint": "http://127.0.0.1:1", "retries": 0}',)).fetchall()
     try:
-        db.execute("SELECT * FROM tessera_schema('s3://nowhere/x')").fetchall()
+        sqlite3.Connection.execute(db, "SELECT * FROM tessera_schema('s3://nowhere/x')").fetchall()
     except sqlite3.Error as error:
         return "libcurl" not in str(error)
     finally:
-        db.execute("SELECT tessera_configure('s3://nowhere', NULL)").fetchall()
+        sqlite3.Connection.execute(db, "SELECT tessera_configure('s3://nowhere', NULL)").fetchall()
 
 
 class Bucket:
@@ -72,6 +106,7 @@ class Bucket:
         self.library, self.folder = library, os.path.abspath(folder)
         self.server = Server(kind, os.path.join(self.folder, kind), program)
         self.names = (NAME, *names)
+        There.scheme, There.options = SCHEMES.get(kind, "s3"), self.server.options
 
     def __enter__(self):
         os.makedirs(self.folder, exist_ok=True)
@@ -108,7 +143,7 @@ class Bucket:
         lines, start = [], self.proxy.log[0]["time"] if self.proxy.log else 0
         for entry in self.proxy.log:
             query = re.sub(r"&?(list-type=2|delimiter=%2F|x-id=[A-Za-z]+)", "", entry["query"])
-            condition = " if-none-match" if "if-none-match" in entry["headers"] else ""
+            condition = " if-none-match" if {"if-none-match", "x-goog-if-generation-match"} & set(entry["headers"]) else ""
             lines.append(f"{(entry['time'] - start) * 1000:6.0f} ms {entry['kind']:7s} {entry['path']} {query}{condition}"
                          f" {entry['headers'].get('range', '')} -> {entry['status']}")
         return "\n".join(lines)
@@ -150,10 +185,10 @@ def raises(db, *statement, code=None, says=""):
     try:
         rows = db.execute(*statement).fetchall()
     except sqlite3.Error as error:
-        message, name = str(error), getattr(error, "sqlite_errorname", None)
+        message, name = str(error).replace(There.scheme + "://", "s3://"), getattr(error, "sqlite_errorname", None)
         assert says in message, f"{statement}: {message!r}; expected {says!r}"
         assert code is None or name is None or name == code or name.startswith(code + "_"), f"{statement}: {name}: {message!r}; expected {code}"
-        assert SECRET not in message
+        assert SECRET not in message and ACCOUNT_KEY not in message
         return message
     raise AssertionError(f"{statement} returned {rows[:3]}; expected {says!r}")
 
@@ -170,6 +205,7 @@ def run(tests, name):
     """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw | minio | rclone] ... Returns the exit code."""
     preload_sanitizer()
     end_with_this_process()
+    os.environ.update(NO_METADATA)
     library, folder = sys.argv[1:3]
     kinds = [word for word in sys.argv[3:] if word in KINDS] or ["moto"]
     if not library_is_here(load(library)):

@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 
-from servers import KEY_ID, SECRET
+from servers import KEY_ID, NO_METADATA, SECRET
 
 
 def made_bytes(size, seed):
@@ -40,11 +40,11 @@ class Answer(dict):
 
 class Client:
     def __init__(self, program, environment=None):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "AZURE_", "GOOGLE_", "GCE_", "IDENTITY_", "CLOUDSDK_"))}
         self.program = program
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, bufsize=1,
-                                        env={**clean, "AWS_EC2_METADATA_DISABLED": "true", "HOME": "/nonexistent", **(environment or {})})
+                                        env={**clean, **NO_METADATA, "HOME": "/nonexistent", **(environment or {})})
 
     def __enter__(self):
         return self

@@ -1,4 +1,4 @@
-"""A proxy between a client and an S3 server, both on loopback, that counts and logs requests and injects faults. The Host header is passed on
+"""A proxy between a client and a server of objects (S3's, Azure's or Google's protocol), both on loopback, that counts and logs requests and injects faults. The Host header is passed on
 as it came, so that signatures stay valid.
 
   with FaultProxy(port_of_server) as proxy:
@@ -41,6 +41,9 @@ KINDS = ("GET", "HEAD", "LIST", "PUT", "COPY", "DELETE", "DELETE-MANY", "CREATE"
 
 def kind_of(method, query, headers):
     fields = urllib.parse.parse_qs(query, keep_blank_values=True)
+    comp = fields.get("comp", [""])[0]
+    if comp: # Azure's
+        return {"list": "LIST", "block": "PART", "blocklist": "COMPLETE"}.get(comp, method)
     if "uploadId" in fields:
         return {"PUT": "PART", "POST": "COMPLETE", "DELETE": "ABORT"}.get(method, method)
     if "uploads" in fields:
@@ -49,7 +52,7 @@ def kind_of(method, query, headers):
         return "DELETE-MANY"
     if method == "GET" and "list-type" in fields:
         return "LIST"
-    if method == "PUT" and "x-amz-copy-source" in headers:
+    if method == "PUT" and any(f"x-{maker}-copy-source" in headers for maker in ("amz", "ms", "goog")):
         return "COPY"
     return method
 

@@ -5,6 +5,8 @@
   versitygw  a gateway over a directory, from the Go module github.com/versity/versitygw; checks signatures, regions, clocks. It is built into
              a folder on first use, which takes some minutes: versitygw(folder) returns the program, or None where there is no Go.
 
+  azurite    Azure Blob Storage, from the npm package azurite, which is installed into a folder on first use; checks signatures.
+
   minio      in one folder, from the Go module github.com/minio/minio; checks signatures.
   rclone     `rclone serve s3` over a directory, from the Go module github.com/rclone/rclone.
 
@@ -14,6 +16,7 @@ they are there.
   with Server("moto", folder) as server:
       server.client().create_bucket(Bucket="b")     # boto3
 """
+import base64
 import os
 import shutil
 import socket
@@ -22,6 +25,10 @@ import sys
 import time
 
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
+ACCOUNT, ACCOUNT_KEY = "tesseratest", base64.b64encode(b"the key of the storage account that only tests have").decode()
+AZURITE = "azurite@3.37.0"
+NO_METADATA = {"AWS_EC2_METADATA_DISABLED": "true", "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:9", "NO_GCE_CHECK": "true"} # no test asks the machine
+SCHEMES = {"azurite": "azure", "gcs": "gcs"} # of the URIs of a server; others: s3
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c" # its releases have no versions that Go knows: this is the commit of one
 RCLONE = "github.com/rclone/rclone@v1.71.2"
@@ -50,12 +57,28 @@ def built(folder, name, module, may_build=True):
     return program
 
 
+def azurite(folder):
+    """The command that starts Azurite, installed into the folder if it is not there yet; None if it cannot be had."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    main = os.path.join(os.path.abspath(folder), "npm", "node_modules", "azurite", "dist", "src", "blob", "main.js")
+    if node and npm and not os.path.exists(main):
+        home = os.path.join(os.path.abspath(folder), "npm")
+        os.makedirs(home, exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "ASAN_OPTIONS")}
+        print("installing azurite", flush=True)
+        subprocess.run([npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", home, AZURITE], env=environment, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return [node, main] if node and os.path.exists(main) else None
+
+
 def versitygw(folder):
     return built(folder, "versitygw", VERSITYGW)
 
 
 def program_of(kind, folder):
     """The program of a server other than moto, or None if it cannot be had."""
+    if kind == "azurite":
+        return azurite(folder)
     modules = {"versitygw": VERSITYGW, "minio": MINIO, "rclone": RCLONE}
     return built(folder, kind, modules[kind], kind == "versitygw" or os.environ.get("TESSERA_STORES") == "all")
 
@@ -72,6 +95,9 @@ class Server:
     def command(self):
         if self.kind == "moto":
             return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        if self.kind == "azurite":
+            return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", f"{self.folder}/data", "--silent", "--loose",
+                    "--disableTelemetry", "--skipApiVersionCheck"]
         if self.kind == "minio":
             return [self.program, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", "--console-address", "127.0.0.1:0", f"{self.folder}/data"]
         if self.kind == "rclone":
@@ -87,7 +113,7 @@ class Server:
                 os.makedirs(os.path.join(self.folder, name))
             environment = dict(os.environ, ROOT_ACCESS_KEY=KEY_ID, ROOT_SECRET_KEY=SECRET, MINIO_ROOT_USER=KEY_ID,
                                MINIO_ROOT_PASSWORD=SECRET, HOME=self.folder, NO_PROXY="127.0.0.1",
-                               S3_IGNORE_SUBDOMAIN_BUCKETNAME="true")
+                               S3_IGNORE_SUBDOMAIN_BUCKETNAME="true", AZURITE_ACCOUNTS=f"{ACCOUNT}:{ACCOUNT_KEY}")
             for name in ("LD_PRELOAD", "ASAN_OPTIONS"):
                 environment.pop(name, None)
             self.log = open(os.path.join(self.folder, "log.txt"), "ab")
@@ -98,7 +124,8 @@ class Server:
         raise RuntimeError(f"{self.kind} does not start: see {self.folder}/log.txt")
 
     def is_ready(self):
-        import boto3  # a missing package is told at once: below, every error means "not yet"
+        if self.kind not in SCHEMES:
+            import boto3  # noqa: F401; a missing package is told at once: below, every error means "not yet"
         end = time.monotonic() + 60
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -118,7 +145,16 @@ class Server:
                 self.process.wait()
         self.log.close()
 
+    def options(self, port):
+        """The options of tessera_configure that reach the server by this port."""
+        if self.kind == "azurite":
+            return {"endpoint": f"http://127.0.0.1:{port}/{ACCOUNT}", "key": ACCOUNT_KEY}
+        return {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
+
     def client(self):
+        if self.kind == "azurite":
+            from azure_client import AzureClient
+            return AzureClient(self.port, ACCOUNT, ACCOUNT_KEY)
         import boto3
         from botocore.config import Config
         return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET, region_name=REGION,

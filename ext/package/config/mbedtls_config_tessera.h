@@ -1,5 +1,5 @@
-/* mbedtls_config_tessera.h: mbedTLS 2.28 with what core/crypto calls: AES-256-GCM, MD5, SHA-256 and HMAC. It has no
- * sockets, files, entropy or threads. */
+/* mbedtls_config_tessera.h: mbedTLS 2.28 with what core/crypto calls: AES-256-GCM, MD5, SHA-256, HMAC, and
+ * signatures with RSA keys in PEM. It has no sockets, files, entropy or threads. */
 #ifndef MBEDTLS_CONFIG_TESSERA_H
 #define MBEDTLS_CONFIG_TESSERA_H
 
@@ -12,6 +12,17 @@
 #define MBEDTLS_MD_C
 #define MBEDTLS_MD5_C
 #define MBEDTLS_SHA256_C
+#ifndef __wasm__ /* which has no object stores, for whose service accounts these are */
+#define MBEDTLS_ASN1_PARSE_C
+#define MBEDTLS_BASE64_C
+#define MBEDTLS_BIGNUM_C
+#define MBEDTLS_OID_C
+#define MBEDTLS_PEM_PARSE_C
+#define MBEDTLS_PKCS1_V15
+#define MBEDTLS_PK_C
+#define MBEDTLS_PK_PARSE_C
+#define MBEDTLS_RSA_C
+#endif
 #ifdef _WIN32 /* check_config.h wants it there */
 #define MBEDTLS_PLATFORM_C
 #endif

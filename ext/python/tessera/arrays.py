@@ -172,7 +172,8 @@ def _read_only(file):
 
 
 def configure(scope, **options):
-    """Declares how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1").
+    """Declares how Arrays without a connection reach a bucket: configure("s3://climate", provider="anonymous", region="eu-central-1"),
+    configure("azure://climate", account="weather", sas="..."), configure("gcs://climate", provider="profile").
 
     Options are those of tessera_configure. They hold for this process; pickled Arrays take no keys along.
     """

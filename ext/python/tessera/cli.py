@@ -248,7 +248,7 @@ def _parser():
             made.add_argument(*words, **options)
         made.set_defaults(run=run)
 
-    path = (("path",), {"help": "an array or a group: a directory, or s3://bucket/path"})
+    path = (("path",), {"help": "an array or a group: a directory, or s3://bucket/path, azure://container/path, gcs://bucket/path"})
     database = (("-d", "--database"), {"metavar": "FILE", "help": "a database file; without it one in memory"})
     attach = (("--attach",), {"metavar": "GROUP", "action": "append", "help": "show the arrays of a group as tables"})
     verb("ls", _ls, "list arrays and groups below a path", path, (("-r", "--recursive"), {"action": "store_true", "help": "at any depth"}))

@@ -154,9 +154,9 @@ CASE(tsr_environment_open) {
 CASE(tsr_path_permitted) { TELL(tsr_path_permitted(environment, wrong ? within("forbidden") : within("sparse"), e)); }
 
 CASE(tsr_environment_confine) { TELL(tsr_environment_confine(environment, within(wrong ? "none" : "sparse"), e)); }
-CASE(tsr_environment_s3) {
-  const tsr_s3_options none = {0};
-  TELL(tsr_environment_s3(environment, wrong ? "s3:/bucket" : "s3://bucket", &none, e));
+CASE(tsr_environment_configure) {
+  const tsr_scope_options none = {0};
+  TELL(tsr_environment_configure(environment, wrong ? "s3:/bucket" : "s3://bucket", &none, e));
 }
 
 CASE(tsr_path_lies_below) { TELL(tsr_path_lies_below(environment, within(wrong ? "none/../.." : "sparse"), "/", e)); }
@@ -1165,7 +1165,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
 /* clang-format off */
 /* X: it changes nothing; W: it writes */
 #define CASES(X, W) \
-  X(tsr_environment_open) X(tsr_environment_s3) X(tsr_environment_confine) X(tsr_path_permitted) \
+  X(tsr_environment_open) X(tsr_environment_configure) X(tsr_environment_confine) X(tsr_path_permitted) \
   X(tsr_path_lies_below) X(tsr_file_read) \
   X(tsr_environment_add_store) X(tsr_listing_add) X(tsr_object_find) \
   X(tsr_objects_open) X(tsr_datetime_parse) X(tsr_array_open) W(tsr_array_schema) W(tsr_array_schema_listed) \

@@ -36,6 +36,7 @@ static struct {
     char body[2048];
   } answers[8];
   unsigned count;
+  const char *header; /* more headers of answers */
   char log[8192]; /* everything that came */
 } server;
 
@@ -56,8 +57,8 @@ static void serve_one(int client) {
   for (unsigned i = 0; i < server.count; i++)
     if (strncmp(request, server.answers[i].begins, strlen(server.answers[i].begins)) == 0)
       status = server.answers[i].status, body = server.answers[i].body;
-  const int n = snprintf(answer, sizeof answer, "HTTP/1.1 %u X\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                         status, strlen(body), body);
+  const int n = snprintf(answer, sizeof answer, "HTTP/1.1 %u X\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                         status, server.header ? server.header : "", strlen(body), body);
   (void)!send(client, answer, (size_t)n, MSG_NOSIGNAL);
 }
 
@@ -109,7 +110,23 @@ static const char *const variables[] = {"AWS_ACCESS_KEY_ID",
                                         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
                                         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
                                         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                        "AZURE_STORAGE_CONNECTION_STRING",
+                                        "AZURE_STORAGE_ACCOUNT",
+                                        "AZURE_STORAGE_KEY",
+                                        "AZURE_STORAGE_SAS_TOKEN",
+                                        "AZURE_TENANT_ID",
+                                        "AZURE_CLIENT_ID",
+                                        "AZURE_CLIENT_SECRET",
+                                        "AZURE_AUTHORITY_HOST",
+                                        "AZURE_FEDERATED_TOKEN_FILE",
+                                        "AZURE_POD_IDENTITY_AUTHORITY_HOST",
+                                        "IDENTITY_ENDPOINT",
+                                        "IDENTITY_HEADER",
+                                        "GOOGLE_APPLICATION_CREDENTIALS",
+                                        "CLOUDSDK_CONFIG",
+                                        "GCE_METADATA_HOST",
+                                        "NO_GCE_CHECK"};
 
 static void set_url(const char *variable, const char *path) {
   char url[200];
@@ -120,6 +137,8 @@ static void set_url(const char *variable, const char *path) {
 static int setup(void **state) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
   setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+  setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:9", 1); /* nobody asks the machine that runs the test */
+  setenv("NO_GCE_CHECK", "true", 1);
   strcpy(home, "/tmp/tessera-home-XXXXXX");
   if (!mkdtemp(home)) return 1;
   setenv("HOME", home, 1);
@@ -176,12 +195,20 @@ static void expect(tsr_provider *provider, uint64_t refused, const char *expecte
   assert_null(c.key_id);
 }
 
-static void expect_failure(tsr_provider *provider, int code, const char *says) {
+/* Asks for other keys than those with a number, which were refused. */
+static void expect_no_other(tsr_provider *provider, uint64_t refused, int code, const char *says) {
   tsr_credentials c = {0};
-  assert_int_equal(tsr__credentials_get(provider, 0, &c, &error), code);
+  const int rc = tsr__credentials_get(provider, refused, &c, &error);
+  if (rc != code)
+    print_error("%d: %s, token %s; expected %s\n", rc, rc < 0 ? error.message : "", rc < 0 ? "" : c.token, says);
+  assert_int_equal(rc, code);
   if (!strstr(error.message, says)) print_error("%s\nlacks: %s\n", error.message, says);
   assert_non_null(strstr(error.message, says));
   assert_null(strstr(error.message, "HIDDEN"));
+}
+
+static void expect_failure(tsr_provider *provider, int code, const char *says) {
+  expect_no_other(provider, 0, code, says);
 }
 
 /* ---- Tests ----------------------------------------------------------------------------------- */
@@ -447,14 +474,223 @@ static void test_failing_allocations_leave_nothing(void **state) {
   assert_in_range(failures, 5, 39);
 }
 
+/* ---- Azure ----------------------------------------------------------------------------------- */
+
+static tsr_provider provider_at(tsr_keys_find *find, tsr_provider_kind kind) {
+  tsr_provider provider;
+  const tsr_provider_options options = {.kind = kind, .find = find};
+  assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_OK);
+  return provider;
+}
+
+/* Asks for keys, and compares their form, token, and whether they expire within two hours. */
+static void expect_token(tsr_provider *provider, uint64_t refused, tsr_keys_form form, const char *token, bool ends) {
+  tsr_credentials c = {0};
+  const int rc = tsr__credentials_get(provider, refused, &c, &error);
+  if (rc < 0) fail_msg("%d: %s", rc, error.message);
+  assert_int_equal(c.form, form);
+  assert_string_equal(c.token, token);
+  const int64_t hours = 2 * 3600 * 1000;
+  assert_true(ends == (c.expires < tsr__keys_clock() + hours));
+  tsr__credentials_release(&c);
+}
+
+static void test_azure_environment(void **state) {
+  tsr_provider provider = provider_at(tsr__keys_azure, TSR_PROVIDER_ENV);
+  expect_failure(&provider, TSR_DENIED, "AZURE_STORAGE_ACCOUNT is not set");
+  setenv("AZURE_STORAGE_ACCOUNT", "acc", 1);
+  expect_failure(&provider, TSR_DENIED, "neither AZURE_STORAGE_KEY nor AZURE_STORAGE_SAS_TOKEN is set");
+  setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=HIDDEN", 1);
+  expect_token(&provider, 0, TSR_KEYS_QUERY, "sv=1&sig=HIDDEN", false);
+  setenv("AZURE_STORAGE_KEY", "SElEREVO", 1);
+  expect(&provider, 1, "acc SElEREVO  ");
+  setenv("AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=https;AccountName=other", 1);
+  expect_no_other(&provider, 2, TSR_DENIED, "has neither AccountKey nor SharedAccessSignature");
+  setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=other;AccountKey=SEk=;EndpointSuffix=core.windows.net", 1);
+  tsr__provider_release(&provider);
+  provider = provider_at(tsr__keys_azure, TSR_PROVIDER_ENV);
+  expect(&provider, 0, "account SEk=  ");
+  tsr__provider_release(&provider);
+}
+
+static void test_azure_tokens(void **state) {
+  char path[100];
+  tsr_provider provider = provider_at(tsr__keys_azure, TSR_PROVIDER_AUTO);
+  expect_failure(&provider, TSR_DENIED, "instance metadata: no service");
+  setenv("AZURE_TENANT_ID", "ten-ant", 1);
+  setenv("AZURE_CLIENT_ID", "cli ent", 1);
+  setenv("AZURE_CLIENT_SECRET", "HID+DEN", 1);
+  set_url("AZURE_AUTHORITY_HOST", "/");
+  answer_with("POST /ten-ant/oauth2/v2.0/token ", 200,
+              "{\"token_type\":\"Bearer\",\"expires_in\":3599,\"access_token\":\"ey.1\"}");
+  expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
+  assert_non_null(strstr(server.log, "grant_type=client_credentials&scope=https%3A%2F%2Fstorage.azure.com%2F.default&"
+                                     "client_id=cli%20ent&client_secret=HID%2BDEN"));
+  setenv("AZURE_CLIENT_SECRET", "", 1);
+  (void)snprintf(path, sizeof path, "%s/jwt", home);
+  setenv("AZURE_FEDERATED_TOKEN_FILE", path, 1);
+  expect_no_other(&provider, 1, TSR_DENIED, "workload identity: no token in");
+  write_file("jwt", "ey.J+w\n");
+  server.count = 0;
+  answer_with("POST /ten-ant/oauth2/v2.0/token ", 200, "{\"expires_in\":\"60\",\"access_token\":\"ey.2\"}");
+  expect_token(&provider, 1, TSR_KEYS_BEARER, "ey.2", true);
+  assert_non_null(strstr(server.log, "client_assertion=ey.J%2Bw"));
+  setenv("AZURE_FEDERATED_TOKEN_FILE", "", 1);
+  set_url("IDENTITY_ENDPOINT", "/msi/token");
+  setenv("IDENTITY_HEADER", "HIDDEN", 1);
+  server.count = 0;
+  answer_with("GET /msi/token?resource=https%3A%2F%2Fstorage.azure.com%2F&api-version=2019-08-01&client_id=cli", 200,
+              "{\"expires_on\":\"%lld\",\"access_token\":\"ey.3\"}", (long long)time(NULL) + 3000);
+  setenv("AZURE_CLIENT_ID", "cli", 1);
+  expect_token(&provider, 2, TSR_KEYS_BEARER, "ey.3", true); /* which expires in a minute, so it is fetched anew */
+  assert_non_null(strstr(server.log, "X-IDENTITY-HEADER: HIDDEN"));
+  setenv("IDENTITY_ENDPOINT", "http://elsewhere.example/", 1);
+  expect_no_other(&provider, 3, TSR_DENIED, "neither https nor local");
+  setenv("IDENTITY_ENDPOINT", "", 1);
+  set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
+  server.count = 0;
+  answer_with("GET /metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage", 200,
+              "{\"expires_in\":\"3000\",\"access_token\":\"ey.4\"}");
+  expect_token(&provider, 3, TSR_KEYS_BEARER, "ey.4", true);
+  assert_non_null(strstr(server.log, "Metadata: true"));
+  server.count = 0;
+  answer_with("GET /metadata", 200, "{\"token\":\"HIDDEN\"}");
+  expect_no_other(&provider, 4, TSR_DENIED, "no token");
+  tsr__provider_release(&provider);
+}
+
+/* ---- Google ---------------------------------------------------------------------------------- */
+
+static const char pem[] = "-----BEGIN PRIVATE KEY-----\n"
+                          "MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBANb6wcR1fTY8KmAu\n"
+                          "fUc94ku6CnoulUS0el3HTvXsQgsYUlH68xYAQXMKElfh0UuieqE7Q7V+vbpN7c9y\n"
+                          "kEFPlmeeMBx+9FCVZEhaKNxHyYVsAMvAnS+MGjIzNdwaOvKJedp3sTPwSOWv4mpb\n"
+                          "SMn+CSoppGnilhzmiWq/OI7/ZFoNAgMBAAECgYBFOvGFg9Rzz8JRwQblF1+1xU60\n"
+                          "dCXrvzcc1h9ugMvv6MAx2F/J+QEau+aWWIlfEw7stzohy5Pr2Ea6JImiDrA/TQCY\n"
+                          "icOujg9xweBlQz6crtnfh6fKzh4WOVn10o6vE4tdnvkgA8129N2B8tbSYEXBI/Dg\n"
+                          "SLOSFJMd4jKgZwk3oQJBAPFeljsQzwQZvve1Kc4wPsiu4uo5RApoU5NRAqAP1hNn\n"
+                          "oGUJJ+/ISt357QhQi1dwHMYmBYuteapZGaTZkkn0uAUCQQDkAqsAh3LxLW1ikkZX\n"
+                          "iim9NdxZdhjTIsH+LUZMvG5SmSUYptJpEVpYjkUopspTGDRK7j0FC9ppdHHKATdf\n"
+                          "Z2BpAkEAvltgk/ivq4Y6i9U+wTRfb5otr5e2R5b7wsUzEtUqemdRoh1Ud9E46lO/\n"
+                          "Ur1jB3SN3OADo6MOvwBCLzbAHr93mQJAZhWDtkLuhWiPVtiiwcLMGTiqJSuoxa8E\n"
+                          "J+bhWK3svvJuF3FpNz1bs9ZOxHqYj0eA8iNkEoRSD3DhGU4eGorQMQJBAOXhdSUF\n"
+                          "qKpDLjGonZpwh0L+hq/LVj8oNs+K+Nl6OaZQbxfO4a9rVTKaZcD/v96pZcPlwNu3\n"
+                          "MwMNXX7c63fviYo=\n"
+                          "-----END PRIVATE KEY-----\n";
+static const char jwt[] = /* as `openssl dgst -sha256 -sign` has signed it */
+    "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6ImsxIn0.eyJpc3MiOiJhQGIuYyIsInNjb3BlIjoiaHR0cH"
+    "M6Ly93d3cuZ29vZ2xlYXBpcy5jb20vYXV0aC9kZXZzdG9yYWdlLnJlYWRfd3JpdGUiLCJhdWQiOiJodHRwczovL29h"
+    "dXRoMi5nb29nbGVhcGlzLmNvbS90b2tlbiIsImlhdCI6MTcwMDAwMDAwMCwiZXhwIjoxNzAwMDAzNjAwfQ.C0GE7GR"
+    "Dqn68VVtql2ylEtTKa4zeb4ZTFUMcOKkaP9BypZCGI_wTJVXUCRq7lh5rBW47hNhzGSkHPjQp9awfKHPGh0pcl7k9t"
+    "ouyFmZX4QJ_Ps6RQu4Vv1rNj7wqfF36BBMyOru7Xt7DYUtFO0E2pynOOcz28-atQst9lgELmiw";
+
+static void test_google_jwt(void **state) {
+  tsr_buffer text = {.memory = &memory};
+  const char *uri = "https://oauth2.googleapis.com/token";
+  assert_int_equal(tsr__google_jwt("a@b.c", "k1", uri, pem, 1700000000, &text, &error), TSR_OK);
+  assert_string_equal((const char *)text.data, jwt);
+  text.size = 0;
+  assert_int_equal(tsr__google_jwt("a@b.c", "k1", uri, "HIDDEN", 1700000000, &text, &error), TSR_DENIED);
+  assert_non_null(strstr(error.message, "must be RSA in PEM"));
+  assert_null(strstr(error.message, "HIDDEN"));
+  assert_int_equal(tsr__google_jwt("a\"b", "", uri, pem, 0, &text, &error), TSR_DENIED);
+  tsr__buffer_release(&text);
+}
+
+/* Writes a file of credentials; each line end of the key is an escape in JSON. */
+static void write_account(const char *name, const char *token_path) {
+  char text[4096];
+  int at = snprintf(text, sizeof text,
+                    "{\"type\":\"service_account\",\"client_email\":\"a@b.c\",\"private_key_id\":\"k1\","
+                    "\"token_uri\":\"http:\\/\\/127.0.0.1:%u%s\",\"private_key\":\"",
+                    server.port, token_path);
+  for (const char *p = pem; *p; p++)
+    at += *p == '\n'  ? snprintf(text + at, sizeof text - (size_t)at, "\\n")
+          : *p == '=' ? snprintf(text + at, sizeof text - (size_t)at, "\\u003d")
+                      : snprintf(text + at, sizeof text - (size_t)at, "%c", *p);
+  (void)snprintf(text + at, sizeof text - (size_t)at, "\"}");
+  write_file(name, text);
+}
+
+static void test_google_tokens(void **state) {
+  char path[100];
+  tsr_provider provider = provider_at(tsr__keys_gcs, TSR_PROVIDER_AUTO);
+  expect_failure(&provider, TSR_DENIED, "NO_GCE_CHECK is set");
+  (void)snprintf(path, sizeof path, "%s/account.json", home);
+  setenv("GOOGLE_APPLICATION_CREDENTIALS", path, 1);
+  expect_failure(&provider, TSR_DENIED, "environment: no file");
+  write_account("account.json", "/token");
+  answer_with("POST /token ", 200, "{\"access_token\":\"ya.1\",\"expires_in\":3600,\"token_type\":\"Bearer\"}");
+  expect_token(&provider, 0, TSR_KEYS_BEARER, "ya.1", true);
+  assert_non_null(strstr(server.log, "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=ey"));
+  setenv("GOOGLE_APPLICATION_CREDENTIALS", "", 1);
+  setenv("CLOUDSDK_CONFIG", home, 1);
+  char text[400];
+  (void)snprintf(text, sizeof text,
+                 "{\"type\":\"authorized_user\",\"client_id\":\"id\",\"client_secret\":\"HIDDEN\","
+                 "\"refresh_token\":\"1//r\",\"token_uri\":\"http://127.0.0.1:%u/user\"}",
+                 server.port);
+  write_file("application_default_credentials.json", text);
+  answer_with("POST /user ", 200, "{\"access_token\":\"ya.2\",\"expires_in\":3600}");
+  expect_token(&provider, 1, TSR_KEYS_BEARER, "ya.2", true);
+  assert_non_null(
+      strstr(server.log, "grant_type=refresh_token&client_id=id&client_secret=HIDDEN&refresh_token=1%2F%2Fr"));
+  write_file("application_default_credentials.json", "{\"type\":\"service_account\",\"token_uri\":\"http://x.y/\"}");
+  tsr__provider_release(&provider);
+  provider = provider_at(tsr__keys_gcs, TSR_PROVIDER_PROFILE);
+  expect_failure(&provider, TSR_DENIED, "token_uri is not https");
+  write_file("application_default_credentials.json", "{\"type\":\"external_account\"}");
+  expect_failure(&provider, TSR_UNSUPPORTED, "neither service_account nor authorized_user");
+  tsr__provider_release(&provider);
+}
+
+/* The metadata server says who it is; another server in its place is refused. */
+static void test_google_metadata(void **state) {
+  char host[40];
+  tsr_provider provider = provider_at(tsr__keys_gcs, TSR_PROVIDER_AUTO);
+  unsetenv("NO_GCE_CHECK");
+  (void)snprintf(host, sizeof host, "127.0.0.1:%u", server.port);
+  setenv("GCE_METADATA_HOST", host, 1);
+  const char *const path = "GET /computeMetadata/v1/instance/service-accounts/default/token ";
+  answer_with(path, 200, "{\"access_token\":\"ya.3\",\"expires_in\":3600}");
+  expect_failure(&provider, TSR_DENIED, "another server answered");
+  server.header = "Metadata-Flavor: Google\r\n";
+  expect_token(&provider, 0, TSR_KEYS_BEARER, "ya.3", true);
+  server.header = "";
+  assert_non_null(strstr(server.log, "Metadata-Flavor: Google"));
+  atomic_store(&provider.no_metadata, true);
+  expect_no_other(&provider, 1, TSR_PERM, "refused since tessera_restrict");
+  tsr__provider_release(&provider);
+}
+
+/* Tokens that are fetched with secrets of the options; forgetting wipes these. */
+static void test_secrets_that_fetch_tokens(void **state) {
+  char path[100];
+  (void)snprintf(path, sizeof path, "%s/account.json", home);
+  write_account("account.json", "/token");
+  answer_with("POST /token ", 200, "{\"access_token\":\"ya.4\",\"expires_in\":3600}");
+  tsr_provider provider;
+  const tsr_provider_options options = {.kind = TSR_PROVIDER_KEYS, .find = tsr__keys_gcs, .service_account_file = path};
+  assert_int_equal(tsr__provider_open(&provider, &memory, &options, &error), TSR_OK);
+  expect_token(&provider, 0, TSR_KEYS_BEARER, "ya.4", true);
+  expect_token(&provider, 1, TSR_KEYS_BEARER, "ya.4", true);
+  tsr__provider_wipe(&provider);
+  assert_string_equal(provider.service_account_file, "");
+  expect_failure(&provider, TSR_PERM, "forgotten");
+  tsr__provider_release(&provider);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_keys_of_options), TEST(test_environment),
-      TEST(test_profiles),        TEST(test_auto_takes_the_first_place_with_keys),
-      TEST(test_container),       TEST(test_instance_metadata),
-      TEST(test_web_identity),    TEST(test_failing_allocations_leave_nothing),
+      TEST(test_keys_of_options),   TEST(test_environment),
+      TEST(test_profiles),          TEST(test_auto_takes_the_first_place_with_keys),
+      TEST(test_container),         TEST(test_instance_metadata),
+      TEST(test_web_identity),      TEST(test_failing_allocations_leave_nothing),
+      TEST(test_azure_environment), TEST(test_azure_tokens),
+      TEST(test_google_jwt),        TEST(test_google_tokens),
+      TEST(test_google_metadata),   TEST(test_secrets_that_fetch_tokens),
   };
   return cmocka_run_group_tests(tests, start_server, stop_server);
 }

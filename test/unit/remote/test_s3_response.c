@@ -16,7 +16,7 @@
 static tsr_memory root;
 static tsr_arena arena;
 static tsr_error error;
-static tsr_s3_failure failure;
+static tsr_answer_failure failure;
 
 static int set_up(void **state) {
   tsr__memory_init_root(&root, NULL, NULL);
@@ -32,7 +32,7 @@ static int tear_down(void **state) {
 #define HEAD  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 #define SPACE "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\""
 
-static int list(const char *text, tsr_s3_listing *listing) {
+static int list(const char *text, tsr_answer_listing *listing) {
   error = (tsr_error){0};
   return tsr__s3_response_listing(text, strlen(text), &arena, listing, &failure, &error);
 }
@@ -52,7 +52,7 @@ static const char page[] =
          "<CommonPrefixes><Prefix>a/<![CDATA[<&>]]>/</Prefix></CommonPrefixes></ListBucketResult>\n";
 
 static void test_a_listing(void **state) {
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   assert_int_equal(list(page, &l), TSR_OK);
   assert_int_equal(l.entry_count, 2);
   assert_string_equal(l.entries[0].key, "a/__schema/__1_1");
@@ -70,7 +70,7 @@ static void test_a_listing(void **state) {
 }
 
 static void test_listings_of_other_servers(void **state) {
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   assert_int_equal(list("<ListBucketResult/>", &l), TSR_OK);
   assert_int_equal(l.entry_count + l.prefix_count, 0);
   assert_null(l.next);
@@ -91,7 +91,7 @@ static void test_a_listing_of_many_objects(void **state) {
   at += sprintf(at, "<ListBucketResult>");
   for (unsigned i = 0; i < count; i++) at += sprintf(at, "<Contents><Key>k%u</Key><Size>%u</Size></Contents>", i, i);
   sprintf(at, "</ListBucketResult>");
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   assert_int_equal(list(text, &l), TSR_OK);
   assert_int_equal(l.entry_count, count);
   for (unsigned i = 0; i < count; i++) {
@@ -107,7 +107,7 @@ static void test_every_prefix_of_a_listing_is_refused(void **state) {
   const size_t whole = strlen(page) - 1; /* without the newline at the end */
   for (size_t size = 0; size < whole; size++) {
     char *exact = malloc(size + 1); /* AddressSanitizer sees a read past the end */
-    tsr_s3_listing l;
+    tsr_answer_listing l;
     memcpy(exact, page, size);
     char *place = realloc(exact, size ? size : 1);
     error = (tsr_error){0};
@@ -166,7 +166,7 @@ static void test_what_is_no_listing_is_refused(void **state) {
       OBJECT("<Key>&#12a;</Key><Size>1</Size>"),
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    tsr_s3_listing l;
+    tsr_answer_listing l;
     const int rc = list(texts[i], &l);
     if (rc != TSR_CORRUPT) fprintf(stderr, "%s\n", texts[i]);
     assert_int_equal(rc, TSR_CORRUPT);
@@ -174,7 +174,7 @@ static void test_what_is_no_listing_is_refused(void **state) {
   }
   static const char nul[] = OBJECT("<Key>a\0b</Key><Size>1</Size>"),
                     cdata[] = OBJECT("<Key><![CDATA[\0]]></Key><Size>1</Size>");
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   assert_int_equal(tsr__s3_response_listing(nul, sizeof nul - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
   assert_int_equal(tsr__s3_response_listing(cdata, sizeof cdata - 1, &arena, &l, &failure, &error), TSR_CORRUPT);
   assert_int_equal(tsr__s3_response_listing(NULL, 0, &arena, &l, &failure, &error), TSR_CORRUPT);
@@ -190,15 +190,15 @@ static char *repeat(const char *before, const char *text, unsigned count, const 
 }
 
 static void test_sizes_are_bounded(void **state) {
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   char *deep = repeat("<ListBucketResult>", "<a>", 1000000, "");
   assert_int_equal(list(deep, &l), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "deep"));
   free(deep);
-  for (unsigned size = TSR_S3_XML_TEXT_MAX - 1; size <= TSR_S3_XML_TEXT_MAX + 1; size++) {
+  for (unsigned size = TSR_XML_TEXT_MAX - 1; size <= TSR_XML_TEXT_MAX + 1; size++) {
     char *key =
         repeat("<ListBucketResult><Contents><Key>", "k", size, "</Key><Size>1</Size></Contents></ListBucketResult>");
-    assert_int_equal(list(key, &l), size <= TSR_S3_XML_TEXT_MAX ? TSR_OK : TSR_CORRUPT);
+    assert_int_equal(list(key, &l), size <= TSR_XML_TEXT_MAX ? TSR_OK : TSR_CORRUPT);
     free(key);
   }
   char *name = repeat("<ListBucketResult><", "n", 300, "/></ListBucketResult>");
@@ -223,28 +223,28 @@ static const char no_key[] = HEAD "<Error><Code>NoSuchKey</Code><Message>The res
                                   "</RequestId><HostId>x</HostId></Error>";
 
 static void test_an_error(void **state) {
-  assert_int_equal(tsr__s3_response_failure(no_key, strlen(no_key), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__answer_failure(no_key, strlen(no_key), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.code, "NoSuchKey");
   assert_string_equal(failure.message, "The resource you requested does not exist");
   assert_string_equal(failure.request_id, "4442587FB7D0A2F9");
   assert_string_equal(failure.region, "");
   static const char region[] = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region></Error>";
-  assert_int_equal(tsr__s3_response_failure(region, strlen(region), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__answer_failure(region, strlen(region), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.region, "eu-west-1");
   static const char sts[] =
       "<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error><Type>Sender</Type>"
       "<Code>ExpiredTokenException</Code><Message>Token expired</Message></Error>"
       "<RequestId>c6104cbe</RequestId></ErrorResponse>";
-  assert_int_equal(tsr__s3_response_failure(sts, strlen(sts), &arena, &failure, &error), TSR_OK);
+  assert_int_equal(tsr__answer_failure(sts, strlen(sts), &arena, &failure, &error), TSR_OK);
   assert_string_equal(failure.code, "ExpiredTokenException");
   assert_string_equal(failure.request_id, "c6104cbe");
   static const char *const bad[] = {"<Error/>", "<Error><Code/></Error>", "<ErrorResponse/>", "<Fault/>", "", "x"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    assert_int_equal(tsr__s3_response_failure(bad[i], strlen(bad[i]), &arena, &failure, &error), TSR_CORRUPT);
+    assert_int_equal(tsr__answer_failure(bad[i], strlen(bad[i]), &arena, &failure, &error), TSR_CORRUPT);
 }
 
 static void test_an_error_in_the_place_of_an_answer(void **state) {
-  tsr_s3_listing l;
+  tsr_answer_listing l;
   const char *text;
   int64_t time;
   tsr_s3_deletion d;

@@ -45,7 +45,8 @@ static void test_the_documented_examples(void **state) {
   uint8_t nothing[TSR_SHA256_SIZE], welcome[TSR_SHA256_SIZE];
   tsr__sha256("", 0, nothing, NULL);
   tsr__sha256("Welcome to Amazon S3.", 21, welcome, NULL);
-  assert_int_equal(tsr__sigv4_key_make(&key, EXAMPLE_SECRET, EXAMPLE_TIME, "us-east-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, EXAMPLE_SECRET, EXAMPLE_TIME, "us-east-1", "s3", NULL),
+                   TSR_OK);
   const tsr_sigv4_signer signer = {"AKIAIOSFODNN7EXAMPLE", NULL, &key, EXAMPLE_TIME};
   const tsr_sigv4_pair range[] = {{"Range", "bytes=0-9"}};
   const tsr_sigv4_pair put[] = {{"x-amz-storage-class", "REDUCED_REDUNDANCY"},
@@ -123,7 +124,7 @@ static void test_a_second_implementation_agrees(void **state) {
        "bdbdba10f27907e3db01affc4479c5a7957217ecb66b74fa09acdf6dc22a1aca"}};
   const int64_t now = 1795342830000; /* 2026-11-22T10:20:30Z */
   tsr_sigv4_key key;
-  assert_int_equal(tsr__sigv4_key_make(&key, "s/ecret+", now, "eu-north-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "s/ecret+", now, "eu-north-1", "s3", NULL), TSR_OK);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const tsr_sigv4_signer signer = {"AKID", cases[i].token, &key, now};
     tsr_sigv4_lines lines = sign(&cases[i].request, &signer, cases[i].target, cases[i].signature);
@@ -150,14 +151,15 @@ static void test_keys_are_good_for_one_day_and_region(void **state) {
   const int64_t day = 86400000, now = EXAMPLE_TIME + day / 2;
   tsr_sigv4_key key = {0}, other;
   assert_false(tsr__sigv4_key_fits(&key, now, "us-east-1", "s3"));
-  assert_int_equal(tsr__sigv4_key_make(&key, EXAMPLE_SECRET, now, "us-east-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, EXAMPLE_SECRET, now, "us-east-1", "s3", NULL), TSR_OK);
   assert_true(tsr__sigv4_key_fits(&key, EXAMPLE_TIME, "us-east-1", "s3"));
   assert_true(tsr__sigv4_key_fits(&key, EXAMPLE_TIME + day - 1, "us-east-1", "s3"));
   assert_false(tsr__sigv4_key_fits(&key, EXAMPLE_TIME + day, "us-east-1", "s3"));
   assert_false(tsr__sigv4_key_fits(&key, EXAMPLE_TIME - 1, "us-east-1", "s3"));
   assert_false(tsr__sigv4_key_fits(&key, now, "us-east-2", "s3"));
   assert_false(tsr__sigv4_key_fits(&key, now, "us-east-1", "sts"));
-  assert_int_equal(tsr__sigv4_key_make(&other, EXAMPLE_SECRET, now + day, "us-east-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&other, &tsr__sigv4_aws, EXAMPLE_SECRET, now + day, "us-east-1", "s3", NULL),
+                   TSR_OK);
   assert_memory_not_equal(key.bytes, other.bytes, sizeof key.bytes);
 }
 
@@ -169,15 +171,15 @@ static void test_wrong_requests_are_refused(void **state) {
   long_secret[sizeof long_secret - 1] = 0;
   memset(long_region, 'r', sizeof long_region);
   long_region[64] = 0;
-  assert_int_equal(tsr__sigv4_key_make(&key, long_secret, 0, "us-east-1", "s3", &error), TSR_RANGE);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, long_secret, 0, "us-east-1", "s3", &error), TSR_RANGE);
   assert_null(strstr(error.message, "xxx"));
   static const char *const regions[] = {"", "us east", "a/b", "a\nb", "\xc3\xa9"};
   for (size_t i = 0; i < sizeof regions / sizeof *regions; i++)
-    assert_int_equal(tsr__sigv4_key_make(&key, "s", 0, regions[i], "s3", &error), TSR_RANGE);
-  assert_int_equal(tsr__sigv4_key_make(&key, "s", 0, long_region, "s3", &error), TSR_RANGE);
+    assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "s", 0, regions[i], "s3", &error), TSR_RANGE);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "s", 0, long_region, "s3", &error), TSR_RANGE);
   long_region[63] = 0;
-  assert_int_equal(tsr__sigv4_key_make(&key, "s", 0, long_region, "s3", &error), TSR_OK);
-  assert_int_equal(tsr__sigv4_key_make(&key, "s", 0, "us-east-1", "s3", &error), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "s", 0, long_region, "s3", &error), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "s", 0, "us-east-1", "s3", &error), TSR_OK);
 
   static const tsr_sigv4_pair bad[][2] = {{{"Range", "a\r\nb"}, {"A", "b"}},
                                           {{"Ra nge", "a"}, {"A", "b"}},
@@ -230,7 +232,7 @@ static void test_tokens_are_wiped(void **state) {
   tsr_memory watched;
   tsr__memory_init_root(&watched, reallocate_watching, token);
   tsr_sigv4_key key;
-  assert_int_equal(tsr__sigv4_key_make(&key, "secret", 0, "us-east-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "secret", 0, "us-east-1", "s3", NULL), TSR_OK);
   const tsr_sigv4_pair range[] = {{"Range", "bytes=0-9"}};
   const tsr_sigv4_signer signer = {"AKID", token, &key, 0};
   tsr_sigv4_lines lines = {.text.memory = &watched};
@@ -248,7 +250,7 @@ static void test_tokens_are_wiped(void **state) {
 
 static void test_memory_may_run_out_at_any_time(void **state) {
   tsr_sigv4_key key;
-  assert_int_equal(tsr__sigv4_key_make(&key, "secret", 0, "us-east-1", "s3", NULL), TSR_OK);
+  assert_int_equal(tsr__sigv4_key_make(&key, &tsr__sigv4_aws, "secret", 0, "us-east-1", "s3", NULL), TSR_OK);
   const tsr_sigv4_signer signer = {"AKID", "token", &key, 0};
   const tsr_sigv4_request request = {"GET", "h", "/a/b/c", NULL, 0, NULL, 0, NULL};
   int rc = TSR_BUDGET;

@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "fake_s3.h"
+#include "fake_bucket.h"
 #include "store/prefetch.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (UINT64_C(1024) * KIB)
 
 static tsr_memory root;
-static tsr_s3_prefetch *ahead;
+static tsr_bucket_prefetch *ahead;
 static uint64_t allocations, fail_at;
 
 static void *reallocate(void *argument, void *pointer, uint64_t size) {
@@ -28,11 +28,11 @@ static void *reallocate(void *argument, void *pointer, uint64_t size) {
 static int begin(void **state) {
   allocations = fail_at = 0;
   tsr__memory_init_root(&root, reallocate, NULL);
-  return tsr__s3_prefetch_open(&root, &fake.client, &ahead, NULL);
+  return tsr__bucket_prefetch_open(&root, &fake.client, &ahead, NULL);
 }
 
 static int end(void **state) {
-  tsr__s3_prefetch_close(ahead);
+  tsr__bucket_prefetch_close(ahead);
   assert_int_equal(root.used, 0);
   assert_int_equal(fake.under_way, 0);
   fake_clear();
@@ -40,8 +40,8 @@ static int end(void **state) {
 }
 
 static void expect_part(const char *key, uint64_t offset, uint64_t size) {
-  const tsr_s3_part part = {key, offset, size, false};
-  tsr__s3_prefetch_start(ahead, &part, 1);
+  const tsr_bucket_part part = {key, offset, size, false};
+  tsr__bucket_prefetch_start(ahead, &part, 1);
 }
 
 /* Reads a part and checks its bytes, unless the table has no answer. */
@@ -49,18 +49,18 @@ static int read_part(const char *key, uint64_t offset, uint64_t size) {
   const fake_object *o = fake_find(key);
   uint8_t *bytes = malloc(size + 1);
   tsr_error error = {0};
-  const int rc = tsr__s3_prefetch_read(ahead, key, o ? o->size : offset + size, offset, bytes, size, &error);
+  const int rc = tsr__bucket_prefetch_read(ahead, key, o ? o->size : offset + size, offset, bytes, size, &error);
   if (rc == 1) assert_memory_equal(bytes, o->bytes + offset, size);
   free(bytes);
   return rc;
 }
 
 static void test_close_parts_are_one_request(void **state) {
-  const tsr_s3_part parts[] = {
+  const tsr_bucket_part parts[] = {
       {"a", 10, 100, false}, {"b", 0, 10, false}, {"a", 200 * KIB, 50, false}, {"a", 900 * KIB, 50, false}};
   fake_put_pattern("a", MIB);
   fake_put_pattern("b", 20);
-  tsr__s3_prefetch_start(ahead, parts, 4);
+  tsr__bucket_prefetch_start(ahead, parts, 4);
   for (int i = 0; i < 4; i++) assert_int_equal(read_part(parts[i].key, parts[i].offset, parts[i].size), 1);
   assert_string_equal(fake.log, "GET a 0+262144\nGET b 0+65536\nGET a 917504+65536\n");
   assert_int_equal(read_part("a", 100 * KIB, 50 * KIB), 1); /* what lay between two parts is here, too */
@@ -117,15 +117,16 @@ static void test_room_is_bounded(void **state) {
 }
 
 static void test_tail_opens_an_object(void **state) {
-  const tsr_s3_part tails[] = {{"small", 0, 64 * KIB, true}, {"large", 0, 64 * KIB, true}, {"none", 0, 64 * KIB, true}};
+  const tsr_bucket_part tails[] = {
+      {"small", 0, 64 * KIB, true}, {"large", 0, 64 * KIB, true}, {"none", 0, 64 * KIB, true}};
   fake_put_pattern("small", 100);
   fake_put_pattern("large", MIB);
-  tsr__s3_prefetch_start(ahead, tails, 3);
+  tsr__bucket_prefetch_start(ahead, tails, 3);
   for (int i = 0; i < 2; i++) {
     tsr_buffer bytes = {.memory = &root};
     uint64_t size = 0;
     const fake_object *o = fake_find(tails[i].key);
-    assert_int_equal(tsr__s3_prefetch_tail(ahead, o->key, &bytes, &size, NULL), 1);
+    assert_int_equal(tsr__bucket_prefetch_tail(ahead, o->key, &bytes, &size, NULL), 1);
     assert_int_equal(size, o->size);
     assert_int_equal(bytes.size, TSR_MIN(o->size, 64 * KIB));
     assert_memory_equal(bytes.data, o->bytes + o->size - bytes.size, bytes.size);
@@ -134,8 +135,8 @@ static void test_tail_opens_an_object(void **state) {
   tsr_buffer bytes = {.memory = &root};
   uint64_t size;
   tsr_error error;
-  assert_int_equal(tsr__s3_prefetch_tail(ahead, "none", &bytes, &size, &error), TSR_NOT_FOUND);
-  assert_int_equal(tsr__s3_prefetch_tail(ahead, "never wished for", &bytes, &size, &error), 0);
+  assert_int_equal(tsr__bucket_prefetch_tail(ahead, "none", &bytes, &size, &error), TSR_NOT_FOUND);
+  assert_int_equal(tsr__bucket_prefetch_tail(ahead, "never wished for", &bytes, &size, &error), 0);
   assert_int_equal(fake.requests, 3);
 }
 
@@ -147,13 +148,13 @@ static void test_failures(void **state) {
   expect_part("a", 0, 10);
   assert_int_equal(read_part("a", 0, 10), 0);
   assert_int_equal(read_part("a", 0, 10), 1); /* the failure is not remembered */
-  const tsr_s3_part tail = {"a", 0, 64 * KIB, true};
+  const tsr_bucket_part tail = {"a", 0, 64 * KIB, true};
   tsr_buffer bytes = {.memory = &root};
   uint64_t size;
   tsr_error error;
-  tsr__s3_prefetch_start(ahead, &tail, 1);
+  tsr__bucket_prefetch_start(ahead, &tail, 1);
   fake.fail_at = fake.requests + 1;
-  assert_int_equal(tsr__s3_prefetch_tail(ahead, "a", &bytes, &size, &error), 0);
+  assert_int_equal(tsr__bucket_prefetch_tail(ahead, "a", &bytes, &size, &error), 0);
   fake.fail_at = fake.requests + 1;
   fake.fail_rc = TSR_INTERRUPT;
   assert_int_equal(read_part("a", 500 * KIB, 10), TSR_INTERRUPT);
@@ -165,7 +166,7 @@ static void keep(const char *key, uint64_t size) {
   tsr_buffer bytes = {.memory = &root};
   fake_put_pattern(key, size);
   assert_int_equal(tsr__buffer_append(&bytes, fake_find(key)->bytes, size, NULL), TSR_OK);
-  tsr__s3_prefetch_keep(ahead, key, &bytes);
+  tsr__bucket_prefetch_keep(ahead, key, &bytes);
   assert_int_equal(bytes.size, 0);
 }
 
@@ -176,7 +177,7 @@ static void test_what_was_written_is_kept(void **state) {
   for (int i = 0; i < 2; i++) {
     tsr_buffer bytes = {.memory = &root};
     uint64_t size;
-    assert_int_equal(tsr__s3_prefetch_tail(ahead, "first", &bytes, &size, NULL), 1);
+    assert_int_equal(tsr__bucket_prefetch_tail(ahead, "first", &bytes, &size, NULL), 1);
     assert_int_equal(bytes.size, 1000);
     assert_int_equal(size, 1000);
     tsr__buffer_release(&bytes);
@@ -191,7 +192,7 @@ static void test_what_was_written_is_kept(void **state) {
   assert_int_equal(fake.requests, 0);
   assert_int_equal(read_part("first", 0, 10), 1);
   assert_int_equal(fake.requests, 1);
-  tsr__s3_prefetch_forget(ahead, "k39");
+  tsr__bucket_prefetch_forget(ahead, "k39");
   (void)fake_delete("k39");
   assert_int_equal(read_part("k39", 0, 10), 0);
   assert_int_equal(fake.requests, 2);
@@ -207,9 +208,9 @@ static void test_too_large_to_keep(void **state) {
 static void test_what_nobody_reads_is_cancelled(void **state) {
   fake_put_pattern("a", 40 * MIB);
   for (uint64_t i = 0; i < 8; i++) expect_part("a", 4 * i * MIB, 10);
-  tsr__s3_prefetch_close(ahead);
+  tsr__bucket_prefetch_close(ahead);
   assert_int_equal(fake.cancelled, 8);
-  assert_int_equal(tsr__s3_prefetch_open(&root, &fake.client, &ahead, NULL), TSR_OK);
+  assert_int_equal(tsr__bucket_prefetch_open(&root, &fake.client, &ahead, NULL), TSR_OK);
 }
 
 static void *read_at_random(void *argument) {
@@ -219,7 +220,7 @@ static void *read_at_random(void *argument) {
     const uint64_t offset = (x >> 20) % (4 * MIB), size = TSR_MIN(1 + (x >> 50), 4 * MIB - offset);
     const char *key = x >> 63 ? "a" : "b";
     if (x >> 62 & 1) expect_part(key, offset, size);
-    if (x >> 61 & 1) tsr__s3_prefetch_forget(ahead, key);
+    if (x >> 61 & 1) tsr__bucket_prefetch_forget(ahead, key);
     assert_true(read_part(key, offset, size) >= 0);
   }
   return NULL;
@@ -240,17 +241,17 @@ static void test_lack_of_memory(void **state) {
   fake_put_pattern("a", 4 * MIB);
   uint64_t had = 0;
   for (uint64_t n = 1; n < 200; n++) {
-    tsr__s3_prefetch_close(ahead);
+    tsr__bucket_prefetch_close(ahead);
     fail_at = 0;
-    assert_int_equal(tsr__s3_prefetch_open(&root, &fake.client, &ahead, NULL), TSR_OK);
+    assert_int_equal(tsr__bucket_prefetch_open(&root, &fake.client, &ahead, NULL), TSR_OK);
     allocations = 0;
     fail_at = n;
-    const tsr_s3_part parts[] = {{"a", 0, 100, false}, {"a", MIB, 100, false}, {"a", 0, 64 * KIB, true}};
+    const tsr_bucket_part parts[] = {{"a", 0, 100, false}, {"a", MIB, 100, false}, {"a", 0, 64 * KIB, true}};
     tsr_buffer bytes = {.memory = &root};
     uint64_t size;
-    tsr__s3_prefetch_start(ahead, parts, 3);
+    tsr__bucket_prefetch_start(ahead, parts, 3);
     for (int i = 0; i < 2; i++) had += read_part("a", parts[i].offset, 100) == 1;
-    const int rc = tsr__s3_prefetch_tail(ahead, "a", &bytes, &size, NULL);
+    const int rc = tsr__bucket_prefetch_tail(ahead, "a", &bytes, &size, NULL);
     if (rc == 1) assert_memory_equal(bytes.data, fake_find("a")->bytes + 4 * MIB - bytes.size, bytes.size);
     tsr__buffer_release(&bytes);
     if (allocations < n) break;

@@ -1,9 +1,9 @@
-/* fake_s3.h: the client of remote/s3.h over a bucket in memory, in place of the real one. A test that includes this
- * file defines these functions itself, so the linker takes none of remote/s3.c. The bucket counts and writes down each
+/* fake_bucket.h: the client of remote/bucket.h over a bucket in memory, in place of the real one. A test that includes this
+ * file defines these functions itself, so the linker takes none of remote/bucket.c. The bucket counts and writes down each
  * request, and fails where the test wants it. Requests that were started are carried out when they are finished, or
  * at once with `answers_at_once`. */
-#ifndef FAKE_S3_H
-#define FAKE_S3_H
+#ifndef FAKE_BUCKET_H
+#define FAKE_BUCKET_H
 
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "remote/s3.h"
+#include "remote/bucket.h"
 
 #define FAKE_OBJECTS 4096
 #define FAKE_LOG     65536
@@ -31,13 +31,13 @@ typedef struct fake_part {
   uint64_t size;
 } fake_part;
 
-struct tsr_s3 {
+struct tsr_bucket {
   char prefix[1100];
 };
 
 typedef struct fake_bucket {
   pthread_mutex_t mutex;
-  struct tsr_s3 client;
+  struct tsr_bucket client;
   fake_object objects[FAKE_OBJECTS];
   fake_part parts[FAKE_OBJECTS];
   uint64_t part_size;
@@ -62,7 +62,7 @@ static inline void fake_clear(void) {
     free(fake.parts[i].key);
     free(fake.parts[i].bytes);
   }
-  const struct tsr_s3 client = fake.client;
+  const struct tsr_bucket client = fake.client;
   fake = (fake_bucket){.mutex = PTHREAD_MUTEX_INITIALIZER, .part_size = 8 << 20, .parallel = 16, .client = client};
 }
 
@@ -126,23 +126,23 @@ static inline uint64_t fake_uploads(void) {
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
-static inline int fake_fail(tsr_s3_call *call, int rc) {
+static inline int fake_fail(tsr_bucket_call *call, int rc) {
   return tsr__fail(&call->error, rc, "%s: %s", call->key ? call->key : "",
                    rc == TSR_NOT_FOUND ? "no such object"
                    : rc == TSR_EXISTS  ? "it exists already"
                                        : "refused");
 }
 
-static inline int fake_get(tsr_s3_call *call) {
+static inline int fake_get(tsr_bucket_call *call) {
   const fake_object *o = fake_find(call->key);
   if (!o) return fake_fail(call, TSR_NOT_FOUND);
   uint64_t from = 0, size = o->size;
-  if (call->get.range == TSR_S3_RANGE) {
+  if (call->get.range == TSR_BUCKET_RANGE) {
     from = call->get.offset;
     if (from >= o->size) return fake_fail(call, TSR_CORRUPT);
     size = TSR_MIN(call->get.size, o->size - from);
   }
-  if (call->get.range == TSR_S3_SUFFIX) {
+  if (call->get.range == TSR_BUCKET_SUFFIX) {
     size = TSR_MIN(call->get.size, o->size);
     from = o->size - size;
   }
@@ -157,14 +157,14 @@ static inline int fake_get(tsr_s3_call *call) {
 }
 
 static inline int fake_order(const void *a, const void *b) {
-  return strcmp(((const tsr_s3_object *)a)->key, ((const tsr_s3_object *)b)->key);
+  return strcmp(((const tsr_bucket_object *)a)->key, ((const tsr_bucket_object *)b)->key);
 }
 
-static inline int fake_add(tsr_s3_objects *list, tsr_s3_object one) {
+static inline int fake_add(tsr_bucket_objects *list, tsr_bucket_object one) {
   tsr_error error;
   char *key, *etag = NULL;
   if (list->count == list->capacity) {
-    tsr_s3_object *at;
+    tsr_bucket_object *at;
     const uint64_t room = list->capacity ? 2 * list->capacity : 16;
     TSR_TRY(TSR_ALLOC_ARRAY(list->memory, room, &at, &error));
     if (list->count) memcpy(at, list->at, list->count * sizeof *at);
@@ -181,7 +181,7 @@ static inline int fake_add(tsr_s3_objects *list, tsr_s3_object one) {
   return TSR_OK;
 }
 
-static inline int fake_list(tsr_s3_call *call) {
+static inline int fake_list(tsr_bucket_call *call) {
   const size_t head = strlen(call->key);
   for (int i = 0; i < FAKE_OBJECTS; i++) {
     const fake_object *o = &fake.objects[i];
@@ -193,7 +193,7 @@ static inline int fake_list(tsr_s3_call *call) {
     for (uint64_t k = 0; k < call->list.objects->count; k++) known |= strcmp(call->list.objects->at[k].key, key) == 0;
     if (known) continue;
     snprintf(etag, sizeof etag, "\"%llu\"", (unsigned long long)o->number);
-    const tsr_s3_object one = {key, cut ? 0 : o->size, (int64_t)o->number, cut ? NULL : etag, cut != NULL};
+    const tsr_bucket_object one = {key, cut ? 0 : o->size, (int64_t)o->number, cut ? NULL : etag, cut != NULL};
     if (fake_add(call->list.objects, one) < 0) return fake_fail(call, TSR_NOMEM);
   }
   if (call->list.objects->count)
@@ -201,13 +201,13 @@ static inline int fake_list(tsr_s3_call *call) {
   return TSR_OK;
 }
 
-static inline int fake_list_uploads(tsr_s3_call *call) {
+static inline int fake_list_uploads(tsr_bucket_call *call) {
   for (int i = 0; i < FAKE_OBJECTS; i++) {
     const fake_part *p = &fake.parts[i];
     char id[40];
     if (!p->key || p->part > 0 || strncmp(p->key, call->key, strlen(call->key)) != 0) continue;
     snprintf(id, sizeof id, "%llu", (unsigned long long)p->upload);
-    if (fake_add(call->list.objects, (tsr_s3_object){p->key, 0, (int64_t)p->upload, id, false}) < 0)
+    if (fake_add(call->list.objects, (tsr_bucket_object){p->key, 0, (int64_t)p->upload, id, false}) < 0)
       return fake_fail(call, TSR_NOMEM);
   }
   return TSR_OK;
@@ -234,7 +234,7 @@ static inline void fake_drop_upload(uint64_t upload) {
     }
 }
 
-static inline int fake_complete(tsr_s3_call *call, uint64_t upload) {
+static inline int fake_complete(tsr_bucket_call *call, uint64_t upload) {
   uint64_t size = 0;
   if (!fake_find_part(upload, 0)) return fake_fail(call, TSR_NOT_FOUND);
   if (call->put.new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
@@ -255,12 +255,12 @@ static inline int fake_complete(tsr_s3_call *call, uint64_t upload) {
   return TSR_OK;
 }
 
-static inline int fake_head_or_copy(tsr_s3_call *call) {
-  fake_object *o = fake_find(call->kind == TSR_S3_COPY ? call->source : call->key);
+static inline int fake_head_or_copy(tsr_bucket_call *call) {
+  fake_object *o = fake_find(call->kind == TSR_BUCKET_COPY ? call->source : call->key);
   if (!o) return fake_fail(call, TSR_NOT_FOUND);
   call->result.object_size = o->size;
   call->result.modified = (int64_t)o->number;
-  if (call->kind == TSR_S3_COPY) fake_put(call->key, o->bytes, o->size);
+  if (call->kind == TSR_BUCKET_COPY) fake_put(call->key, o->bytes, o->size);
   return TSR_OK;
 }
 
@@ -270,41 +270,41 @@ static inline int fake_delete(const char *key) {
   return TSR_OK;
 }
 
-static inline int fake_answer(tsr_s3_call *call) {
+static inline int fake_answer(tsr_bucket_call *call) {
   const uint64_t upload = call->upload.id ? strtoull(call->upload.id, NULL, 10) : 0;
   switch (call->kind) {
-  case TSR_S3_GET: return fake_get(call);
-  case TSR_S3_HEAD:
-  case TSR_S3_COPY: return fake_head_or_copy(call);
-  case TSR_S3_LIST: return fake_list(call);
-  case TSR_S3_UPLOAD_LIST: return fake_list_uploads(call);
-  case TSR_S3_PUT:
+  case TSR_BUCKET_GET: return fake_get(call);
+  case TSR_BUCKET_HEAD:
+  case TSR_BUCKET_COPY: return fake_head_or_copy(call);
+  case TSR_BUCKET_LIST: return fake_list(call);
+  case TSR_BUCKET_UPLOAD_LIST: return fake_list_uploads(call);
+  case TSR_BUCKET_PUT:
     if (call->put.new_only && fake_find(call->key)) return fake_fail(call, TSR_EXISTS);
     return fake_put(call->key, call->put.bytes, call->put.size), TSR_OK;
-  case TSR_S3_DELETE: return fake_delete(call->key);
-  case TSR_S3_DELETE_MANY:
+  case TSR_BUCKET_DELETE: return fake_delete(call->key);
+  case TSR_BUCKET_DELETE_MANY:
     for (uint64_t i = 0; i < call->key_count; i++) (void)fake_delete(call->keys[i]);
     return TSR_OK;
-  case TSR_S3_UPLOAD_CREATE:
+  case TSR_BUCKET_UPLOAD_CREATE:
     snprintf(call->result.id, sizeof call->result.id, "%llu", (unsigned long long)fake.requests);
     return fake_add_part(call->key, fake.requests, 0, NULL, 0), TSR_OK;
-  case TSR_S3_UPLOAD_PART:
+  case TSR_BUCKET_UPLOAD_PART:
     if (!fake_find_part(upload, 0)) return fake_fail(call, TSR_NOT_FOUND);
     return fake_add_part(call->key, upload, call->upload.part, call->put.bytes, call->put.size), TSR_OK;
-  case TSR_S3_UPLOAD_COMPLETE: return fake_complete(call, upload);
-  case TSR_S3_UPLOAD_ABORT: return fake_drop_upload(upload), TSR_OK;
+  case TSR_BUCKET_UPLOAD_COMPLETE: return fake_complete(call, upload);
+  case TSR_BUCKET_UPLOAD_ABORT: return fake_drop_upload(upload), TSR_OK;
   }
   return TSR_ERROR;
 }
 
 /* Carries out one request. The caller holds the mutex. */
-static inline void fake_request(tsr_s3_call *call) {
+static inline void fake_request(tsr_bucket_call *call) {
   static const char *const kinds[] = {"GET",  "HEAD",   "LIST", "PUT",      "DELETE", "DELETE_MANY",
                                       "COPY", "CREATE", "PART", "COMPLETE", "ABORT",  "UPLOADS"};
   const size_t at = strlen(fake.log);
   fake.requests++;
   snprintf(fake.log + at, sizeof fake.log - at, "%s %s", kinds[call->kind], call->key ? call->key : "");
-  if (call->kind == TSR_S3_GET && call->get.range == TSR_S3_RANGE)
+  if (call->kind == TSR_BUCKET_GET && call->get.range == TSR_BUCKET_RANGE)
     snprintf(fake.log + strlen(fake.log), sizeof fake.log - strlen(fake.log), " %llu+%llu",
              (unsigned long long)call->get.offset, (unsigned long long)call->get.size);
   if (strlen(fake.log) + 2 < sizeof fake.log) strcat(fake.log, "\n");
@@ -313,30 +313,32 @@ static inline void fake_request(tsr_s3_call *call) {
   if (fails) call->rc = fake_fail(call, fake.fail_rc);
 }
 
-static inline int fake_result(const tsr_s3_call *call, tsr_error *error) {
+static inline int fake_result(const tsr_bucket_call *call, tsr_error *error) {
   if (call->rc < 0 && error) *error = call->error;
   return TSR_MIN(call->rc, TSR_OK);
 }
 
-/* ---- The functions of remote/s3.h -------------------------------------------------------------------------------- */
+/* ---- The functions of remote/bucket.h -------------------------------------------------------------------------------- */
 
-int tsr__s3_open(tsr_s3_scopes *scopes, tsr_memory *memory, const char *uri, tsr_s3 **s3, tsr_error *error) {
+int tsr__bucket_open(tsr_bucket_scopes *scopes, tsr_memory *memory, const char *uri, tsr_bucket **client,
+                     tsr_error *error) {
   const char *slash = strchr(uri + strlen("s3://"), '/');
   snprintf(fake.client.prefix, sizeof fake.client.prefix, "%s", slash ? slash + 1 : "");
-  *s3 = &fake.client;
+  *client = &fake.client;
   return TSR_OK;
 }
 
-void tsr__s3_close(tsr_s3 *s3) {}
-const char *tsr__s3_bucket(const tsr_s3 *s3) { return "bucket"; }
-const char *tsr__s3_prefix(const tsr_s3 *s3) { return s3->prefix; }
-uint64_t tsr__s3_part_size(const tsr_s3 *s3) { return fake.part_size; }
-uint32_t tsr__s3_parallel(const tsr_s3 *s3) { return fake.parallel; }
-uint32_t tsr__s3_refresh_ms(const tsr_s3 *s3) { return 0; }
-uint64_t tsr__s3_now(const tsr_s3 *s3) { return fake.requests; }
-int tsr__s3_prove(tsr_s3 *s3, const char *key_prefix, tsr_error *error) { return TSR_OK; }
+void tsr__bucket_close(tsr_bucket *client) {}
+const char *tsr__bucket_name(const tsr_bucket *client) { return "bucket"; }
+const char *tsr__bucket_prefix(const tsr_bucket *client) { return client->prefix; }
+bool tsr__bucket_deletes_singly(const tsr_bucket *client) { return false; }
+uint64_t tsr__bucket_part_size(const tsr_bucket *client) { return fake.part_size; }
+uint32_t tsr__bucket_parallel(const tsr_bucket *client) { return fake.parallel; }
+uint32_t tsr__bucket_refresh_ms(const tsr_bucket *client) { return 0; }
+uint64_t tsr__bucket_now(const tsr_bucket *client) { return fake.requests; }
+int tsr__bucket_prove(tsr_bucket *client, const char *key_prefix, tsr_error *error) { return TSR_OK; }
 
-int tsr__s3_run(tsr_s3 *s3, tsr_s3_call *calls, uint64_t count, tsr_error *error) {
+int tsr__bucket_run(tsr_bucket *client, tsr_bucket_call *calls, uint64_t count, tsr_error *error) {
   int rc = TSR_OK;
   pthread_mutex_lock(&fake.mutex);
   fake.trips += count > 0;
@@ -348,9 +350,11 @@ int tsr__s3_run(tsr_s3 *s3, tsr_s3_call *calls, uint64_t count, tsr_error *error
   return rc;
 }
 
-int tsr__s3_one(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) { return tsr__s3_run(s3, call, 1, error); }
+int tsr__bucket_one(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
+  return tsr__bucket_run(client, call, 1, error);
+}
 
-void tsr__s3_start(tsr_s3 *s3, tsr_s3_call *call) {
+void tsr__bucket_start(tsr_bucket *client, tsr_bucket_call *call) {
   pthread_mutex_lock(&fake.mutex);
   fake.under_way++;
   fake.most_under_way = TSR_MAX(fake.most_under_way, fake.under_way);
@@ -359,7 +363,7 @@ void tsr__s3_start(tsr_s3 *s3, tsr_s3_call *call) {
   pthread_mutex_unlock(&fake.mutex);
 }
 
-int tsr__s3_finish(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
+int tsr__bucket_finish(tsr_bucket *client, tsr_bucket_call *call, tsr_error *error) {
   pthread_mutex_lock(&fake.mutex);
   if (call->rc == 1) fake_request(call);
   fake.under_way--;
@@ -367,21 +371,21 @@ int tsr__s3_finish(tsr_s3 *s3, tsr_s3_call *call, tsr_error *error) {
   return fake_result(call, error);
 }
 
-void tsr__s3_cancel(tsr_s3 *s3, tsr_s3_call *call) {
+void tsr__bucket_cancel(tsr_bucket *client, tsr_bucket_call *call) {
   pthread_mutex_lock(&fake.mutex);
   fake.under_way--;
   fake.cancelled++;
   pthread_mutex_unlock(&fake.mutex);
 }
 
-bool tsr__s3_answered(const tsr_s3_call *call) { return call->rc != 1; }
+bool tsr__bucket_answered(const tsr_bucket_call *call) { return call->rc != 1; }
 
-void tsr__s3_objects_release(tsr_s3_objects *objects) {
+void tsr__bucket_objects_release(tsr_bucket_objects *objects) {
   if (objects->capacity) {
     tsr__free(objects->at);
     tsr__arena_release(&objects->texts);
   }
-  *objects = (tsr_s3_objects){.memory = objects->memory};
+  *objects = (tsr_bucket_objects){.memory = objects->memory};
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* test_store_s3.c: a store in a bucket: which requests become of its operations, in which order others see them, and
- * what is left when a request fails or its answer is lost. The bucket is in memory (fake_s3.h). */
+/* test_store_bucket.c: a store in a bucket: which requests become of its operations, in which order others see them, and
+ * what is left when a request fails or its answer is lost. The bucket is in memory (fake_bucket.h). */
 #define _POSIX_C_SOURCE 200809L
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "fake_s3.h"
+#include "fake_bucket.h"
 #include "store/store.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -18,7 +18,7 @@ static tsr_error error;
 
 static int begin(void **state) {
   tsr__memory_init_root(&root, NULL, NULL);
-  return tsr__store_s3_open(NULL, &root, "s3://bucket/a/b", &store, NULL);
+  return tsr__store_bucket_open(NULL, &root, "s3://bucket/a/b", &store, NULL);
 }
 
 static int end(void **state) {
@@ -206,15 +206,15 @@ static void test_listing(void **state) {
 /* The root is claimed by one of several processes. No other directory is made. */
 static void test_root_is_claimed_once(void **state) {
   tsr_store *other;
-  fake_put("a/b/" TSR_S3_PROOF "0123", "1", 1); /* of a process that was killed */
-  ok(tsr__store_s3_open(NULL, &root, "s3://bucket/a/b", &other, &error));
+  fake_put("a/b/" TSR_BUCKET_PROOF "0123", "1", 1); /* of a process that was killed */
+  ok(tsr__store_bucket_open(NULL, &root, "s3://bucket/a/b", &other, &error));
   ok(tsr__store_make_directory(store, "", &error));
   assert_int_equal(tsr__store_make_directory(other, "", &error), TSR_EXISTS);
   fake_forget_requests();
   ok(tsr__store_make_directory(store, "__schema", &error));
   assert_int_equal(fake.requests, 0);
   ok(tsr__store_remove(store, "", &error));
-  assert_null(fake_find("a/b/" TSR_S3_CLAIM));
+  assert_null(fake_find("a/b/" TSR_BUCKET_CLAIM));
   ok(tsr__store_make_directory(other, "", &error));
   tsr__store_close(other);
 }

@@ -1,0 +1,18 @@
+/* uri.h: paths that are URIs of object stores: s3://bucket/path, azure://container/path, gcs://bucket/path. */
+#ifndef TSR_BASE_URI_H
+#define TSR_BASE_URI_H
+
+#include "base/memory.h"
+
+/* Returns the scheme of an object store's URI as messages and stored paths spell it ("s3", "azure", "gcs"), or NULL for
+ * any other path. *rest, unless `rest` is NULL, is set to what follows "://". "az" is another spelling of "azure", and
+ * "gs" of "gcs". */
+const char *tsr__uri_scheme(const char *path, const char **rest);
+
+/* Copies a URI as messages and stored paths spell it, without '/' at its end. The caller frees it with tsr__free. */
+int tsr__uri_copy(tsr_memory *memory, const char *uri, char **copy, tsr_error *error);
+
+/* Returns true if the path is the URI of an object store. */
+bool tsr__is_remote(const char *path);
+
+#endif

@@ -1,0 +1,202 @@
+/* test_bucket_scope.c: texts that name a bucket and a part of it, and the scopes that are declared for them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "remote/bucket.h"
+
+static tsr_memory root, memory;
+static tsr_arena arena;
+
+static int setup(void **state) {
+  tsr__memory_init_root(&root, NULL, NULL);
+  tsr__memory_init(&memory, &root, UINT64_MAX, "test");
+  tsr__arena_init(&arena, &memory);
+  return 0;
+}
+
+static int teardown(void **state) {
+  tsr__arena_release(&arena);
+  assert_int_equal(root.used, 0);
+  return 0;
+}
+
+static void test_uris_are_taken_apart(void **state) {
+  static const struct {
+    const char *uri, *bucket, *prefix; /* bucket NULL: the URI is refused */
+  } cases[] = {
+      {"s3://abc", "abc", ""},
+      {"s3://abc/", "abc", ""},
+      {"s3://abc///", "abc", ""},
+      {"s3://abc/p/q/", "abc", "p/q"},
+      {"s3://a.b-c_9/x", "a.b-c_9", "x"},
+      {"s3://9ab/.x/.../..y", "9ab", ".x/.../..y"},
+      {"s3://abc/ x~", "abc", " x~"},
+      {"s3://ab", NULL, NULL},
+      {"s3://ab/c", NULL, NULL},
+      {"s3://", NULL, NULL},
+      {"s3:/abc", NULL, NULL},
+      {"S3://abc", NULL, NULL},
+      {"http://abc", NULL, NULL},
+      {"gs:/abc", NULL, NULL},
+      {"s3://-bc", NULL, NULL},
+      {"s3://a..b", NULL, NULL},
+      {"s3://a b", NULL, NULL},
+      {"s3://abc//x", NULL, NULL},
+      {"s3://abc/x//y", NULL, NULL},
+      {"s3://abc/./x", NULL, NULL},
+      {"s3://abc/x/..", NULL, NULL},
+      {"s3://abc/../y", NULL, NULL},
+      {"s3://abc/x\x1f", NULL, NULL},
+      {"s3://abc/x\x7f", NULL, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_bucket_uri uri;
+    const int rc = tsr__bucket_uri_parse(cases[i].uri, &arena, &uri, NULL);
+    if (rc != (cases[i].bucket ? TSR_OK : TSR_ERROR)) fail_msg("%s: %d", cases[i].uri, rc);
+    if (!cases[i].bucket) continue;
+    assert_string_equal(uri.bucket, cases[i].bucket);
+    assert_string_equal(uri.prefix, cases[i].prefix);
+  }
+}
+
+/* A name of a bucket has at most 255 bytes, a URI 1,100. */
+static void test_long_uris_are_refused(void **state) {
+  static const struct {
+    size_t bucket, size;
+    int rc;
+  } cases[] = {{255, 260, TSR_OK}, {256, 261, TSR_ERROR}, {10, 1100, TSR_OK}, {10, 1101, TSR_ERROR}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char uri[1200] = "s3://";
+    tsr_bucket_uri parsed;
+    memset(uri + 5, 'a', cases[i].size - 5);
+    if (cases[i].size > cases[i].bucket + 5) uri[5 + cases[i].bucket] = '/';
+    if (tsr__bucket_uri_parse(uri, &arena, &parsed, NULL) != cases[i].rc) fail_msg("case %d", (int)i);
+    if (cases[i].rc != TSR_OK) continue;
+    assert_int_equal(strlen(parsed.bucket), cases[i].bucket);
+    assert_int_equal(strlen(parsed.prefix),
+                     cases[i].size > cases[i].bucket + 5 ? cases[i].size - cases[i].bucket - 6 : 0);
+  }
+}
+
+/* Each store has a scheme or two; names that are stored and told have one. */
+static void test_schemes_are_told_in_one_spelling(void **state) {
+  static const struct {
+    const char *uri, *name;
+    const tsr_dialect *dialect;
+  } cases[] = {{"s3://abc/x/", "s3://abc/x", &tsr__dialect_s3},
+               {"azure://abc/x", "azure://abc/x", &tsr__dialect_azure},
+               {"az://abc", "azure://abc", &tsr__dialect_azure},
+               {"gcs://abc//", "gcs://abc", &tsr__dialect_gcs},
+               {"gs://abc/x/y", "gcs://abc/x/y", &tsr__dialect_gcs}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_bucket_uri uri;
+    assert_int_equal(tsr__bucket_uri_parse(cases[i].uri, &arena, &uri, NULL), TSR_OK);
+    assert_string_equal(uri.name, cases[i].name);
+    assert_ptr_equal(uri.dialect, cases[i].dialect);
+  }
+}
+
+/* An option of another store, an incomplete key, and a token that others could read are refused when a scope is
+ * declared. */
+static void test_options_belong_to_a_store(void **state) {
+#define AZ(...)                                                                                                        \
+  "azure://abc", { .account = "acc", __VA_ARGS__ }
+#define GS(...)                                                                                                        \
+  "gcs://abc", { __VA_ARGS__ }
+  static const struct {
+    const char *uri;
+    tsr_scope_options options;
+    const char *says; /* NULL: it is accepted */
+  } cases[] = {
+      {AZ(.key = "a2V5"), NULL},
+      {AZ(.sas = "?sv=1&sig=x"), NULL},
+      {AZ(.token = "t", .storage_class = "Cool", .encryption_scope = "e"), NULL},
+      {AZ(.tenant_id = "t", .client_id = "c", .client_secret = "s"), NULL},
+      {AZ(.provider = "env"), NULL},
+      {AZ(.provider = "anonymous"), NULL},
+      {AZ(.key = "a2V5", .sas = "s"), "the keys are one of"},
+      {AZ(.tenant_id = "t"), "together"},
+      {AZ(.key = "no base64!"), "base64"},
+      {AZ(.provider = "profile"), "is not one of keys, env, anonymous, auto"},
+      {AZ(.key_id = "k", .secret = "s"), "key_id is not an option of azure:// scopes"},
+      {AZ(.region = "eu"), "region is not an option"},
+      {AZ(.requester_pays = true), "requester_pays is not an option"},
+      {AZ(.provider = "env", .key = "a2V5"), "\"provider\": \"keys\""},
+      {AZ(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
+      {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "t"), "in the clear"},
+      {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "t"), NULL},
+      {"azure://abc", {.key = "a2V5"}, "which storage account"},
+      {"azure://abc", {.key = "a2V5", .account = "a/b"}, "is not the name of a storage account"},
+      {"azure://abc", {.key = "a2V5", .endpoint = "https://acc.blob.core.windows.net"}, NULL},
+      {GS(.key_id = "k", .secret = "s"), NULL},
+      {GS(.token = "t", .user_project = "p", .kms_key_id = "k"), NULL},
+      {GS(.service_account = "{}"), NULL},
+      {GS(.service_account_file = "/nowhere"), NULL},
+      {GS(.key_id = "k"), "the key id or the secret is empty"},
+      {GS(.key_id = "k", .secret = "s", .token = "t"), "the keys are one of"},
+      {GS(.session_token = "t"), "session_token is not an option of gcs:// scopes"},
+      {GS(.account = "a"), "account is not an option"},
+      {GS(.url_style = TSR_URL_PATH), "url_style is not an option"},
+      {GS(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
+      {"s3://abc", {.token = "t"}, "token is not an option of s3:// scopes"},
+      {"s3://abc", {.account = "a"}, "account is not an option"},
+  };
+  tsr_bucket_scopes *scopes;
+  assert_int_equal(tsr__bucket_scopes_open(&root, &scopes, NULL), TSR_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_error error = {0};
+    const int rc = tsr__bucket_scopes_set(scopes, cases[i].uri, &cases[i].options, &error);
+    if (cases[i].says ? rc >= 0 || !strstr(error.message, cases[i].says) : rc < 0)
+      fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+  }
+  tsr__bucket_scopes_close(scopes);
+}
+
+static bool is_declared(tsr_bucket_scopes *scopes, const char *uri) {
+  tsr_bucket_scope *scope = tsr__bucket_scope_find(scopes, uri);
+  tsr__bucket_scope_leave(scope);
+  return scope != NULL;
+}
+
+/* A scope is found and forgotten by each spelling of its name, and forgotten without those beside it. */
+static void test_scopes_are_forgotten_by_their_names(void **state) {
+  static const char *const spellings[] = {"s3://abc/x", "s3://abc/x/", "s3://abc/x///"};
+  const tsr_scope_options options = {.provider = "anonymous"};
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+    tsr_bucket_scopes *scopes;
+    assert_int_equal(tsr__bucket_scopes_open(&root, &scopes, NULL), TSR_OK);
+    assert_int_equal(tsr__bucket_scopes_set(scopes, spellings[i], &options, NULL), TSR_OK);
+    assert_int_equal(tsr__bucket_scopes_set(scopes, "s3://abc/xy", &options, NULL), TSR_OK);
+    assert_true(is_declared(scopes, "s3://abc/x") && is_declared(scopes, "s3://abc/x/deep"));
+    assert_false(is_declared(scopes, "s3://abc") || is_declared(scopes, "s3://abc/z"));
+    for (size_t j = 0; j < sizeof spellings / sizeof *spellings; j++) {
+      assert_int_equal(tsr__bucket_scopes_set(scopes, "s3://abc/x", &options, NULL), TSR_OK);
+      assert_int_equal(tsr__bucket_scopes_forget(scopes, spellings[j], NULL), 1);
+      assert_int_equal(tsr__bucket_scopes_forget(scopes, spellings[j], NULL), 0);
+    }
+    assert_false(is_declared(scopes, "s3://abc/x"));
+    assert_true(is_declared(scopes, "s3://abc/xy"));
+    char longer[1200] = "s3://abc/";
+    memset(longer + 9, 'x', 1091);
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), 0); /* 1,100 bytes */
+    longer[1100] = 'x';
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, longer, NULL), TSR_ERROR);
+    assert_int_equal(tsr__bucket_scopes_forget(scopes, "abc", NULL), TSR_ERROR);
+    tsr__bucket_scopes_close(scopes);
+  }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {TEST(test_uris_are_taken_apart), TEST(test_long_uris_are_refused),
+                                     TEST(test_schemes_are_told_in_one_spelling), TEST(test_options_belong_to_a_store),
+                                     TEST(test_scopes_are_forgotten_by_their_names)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
