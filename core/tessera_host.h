@@ -35,6 +35,8 @@ TSR_API int tsr_path_permitted(tsr_environment *environment, const char *path, t
 TSR_API void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows);
 /* Adds to coordinates_evaluated, for hosts that fill in value tables and key numbers. */
 TSR_API void tsr_environment_count_coordinates(tsr_environment *environment, uint64_t coordinates);
+/* Adds to keys_compared and changes_found, for hosts that compare two states. */
+TSR_API void tsr_environment_count_changes(tsr_environment *environment, uint64_t compared, uint64_t found);
 /* Counts one part of a statement that was evaluated over columns, or else by rows. */
 TSR_API void tsr_environment_count_part(tsr_environment *environment, bool by_columns);
 
@@ -193,6 +195,40 @@ TSR_API int tsr_history_open(tsr_array *array, uint64_t since, uint64_t as_of, t
 TSR_API void tsr_history_close(tsr_history *history);
 /* Returns the entries, borrowed until the history is closed. */
 TSR_API const tsr_history_entry *tsr_history_entries(const tsr_history *history, uint64_t *count);
+
+/* ---- What changed ------------------------------------------------------------------------------------------------ */
+
+/* A token names the commits that a reader has seen, so that it can ask later for what is new (array/seen.c). */
+typedef struct tsr_token tsr_token;
+/* Makes a token of the commits in view at present; lists the array first. Commits that are prepared and not published
+ * are left out. The caller closes the token, at any time. */
+TSR_API int tsr_token_make(tsr_array *array, tsr_token **token, tsr_error *error);
+/* Reads a token's text of `size` bytes. TSR_MISMATCH: it is none. The caller closes the token before the environment. */
+TSR_API int tsr_token_read(tsr_environment *environment, const char *text, uint64_t size, tsr_token **token,
+                           tsr_error *error);
+TSR_API void tsr_token_close(tsr_token *token);
+/* Returns the text of a token that tsr_token_make has made, and its size in bytes. Borrowed from the token. */
+TSR_API const char *tsr_token_text(const tsr_token *token, uint64_t *size);
+/* Returns true if both tokens are of the same array. */
+TSR_API bool tsr_tokens_match(const tsr_token *a, const tsr_token *b);
+TSR_API uint64_t tsr_token_time(const tsr_token *token); /* of the newest of its commits; 0: it has none */
+
+typedef enum tsr_changed_kind {
+  TSR_CHANGED_WRITTEN, /* the cells that commits have written; with `seen`, also those that were deleted or replaced */
+  /* The newest version of each cell that deletes have dropped. Its time is that of the first such delete; 0: the cell
+   * was written at that time, so that only states can tell when the coordinates lost their cell. Sparse arrays only. */
+  TSR_CHANGED_DROPPED
+} tsr_changed_kind;
+typedef struct tsr_changed { /* which commits count, up to the snapshot's as_of */
+  tsr_changed_kind kind;
+  const tsr_token *seen; /* those that the token lacks; or NULL: */
+  uint64_t since; /* those from this time on */
+} tsr_changed;
+/* Opens a snapshot of cells that commits have touched. It may have more cells than those, never fewer: merged fragments
+ * do not always tell which of their cells are new. A writer's changes can be put on top if `seen` is NULL. TSR_ERROR if
+ * the token is of another array, or if it cannot tell what is new. The caller closes the snapshot. */
+TSR_API int tsr_snapshot_changed(tsr_array *array, const tsr_schema *schema, const tsr_changed *changed, uint64_t as_of,
+                                 tsr_snapshot **snapshot, tsr_error *error);
 
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
 

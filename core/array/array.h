@@ -13,8 +13,8 @@
  *
  * One thread at a time uses an environment and everything opened from it (tessera.h). Worker threads only read.
  *
- * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, kept.c, snapshot.c. inspect.c, which
- * describes fragments and tiles for the host, and history.c, which lists commits, have public functions.
+ * The sections below follow the source files: array.c, group.c, metadata.c, fragment.c, kept.c, seen.c, snapshot.c.
+ * inspect.c, which describes fragments and tiles for the host, and history.c, which lists commits, have public functions.
  */
 #ifndef TSR_ARRAY_ARRAY_H
 #define TSR_ARRAY_ARRAY_H
@@ -342,6 +342,17 @@ bool tsr__purge_noted(const tsr_metadata *metadata, uint64_t range[2]);
  * is whole. */
 int tsr__loss_fail(tsr_snapshot *snapshot, const tsr_loss *loss, tsr_error *error);
 
+/* ---- seen.c: which commits are new ------------------------------------------------------------------------------- */
+
+typedef struct tsr_fresh { /* a byte for each entry of the last listing: 1 if it is new */
+  uint8_t *fragments, *deletes;
+} tsr_fresh;
+
+/* Finds the fragments and deletes of the last listing that are new. `gone`: the files of listed fragments may be
+ * missing. `arena` owns the result. TSR_ERROR: the token is of another array, or it cannot tell what is new. */
+int tsr__fresh_find(tsr_array *array, const tsr_changed *changed, bool dense, bool gone, tsr_arena *arena,
+                    tsr_fresh *fresh, tsr_error *error);
+
 /* ---- snapshot.c: what is visible between two times --------------------------------------------------------------- */
 
 /* A snapshot has the fragments and delete conditions of an array that are visible between two times. It is immutable
@@ -412,6 +423,12 @@ typedef struct tsr_snapshot_list {
   tsr_arena arena; /* also of the items' slots, boxes and conditions */
 } tsr_snapshot_list;
 
+typedef enum tsr_snapshot_shows {
+  TSR_SHOWS_CELLS, /* the newest version of each cell that is not deleted */
+  TSR_SHOWS_ALL, /* the same, and the deleted cells: the snapshot has no conditions */
+  TSR_SHOWS_DROPPED /* the newest version of each cell that the snapshot's conditions delete */
+} tsr_snapshot_shows;
+
 typedef struct tsr_snapshot_request { /* which requests may share the snapshot, and until when (snapshot.c) */
   uint64_t as_of; /* may be TSR_TIME_NOW */
   const tsr_schema *schema; /* NULL: the schema in force at as_of */
@@ -439,6 +456,7 @@ struct tsr_snapshot {
   uint32_t references;
   uint64_t since, as_of; /* inclusive, in milliseconds since 1970; as_of: of the clock if TSR_TIME_NOW was requested */
   const tsr_schema *schema; /* whose fields the snapshot shows */
+  tsr_snapshot_shows shows;
   tsr_snapshot_list *list; /* the snapshot has a reference */
   uint64_t fragment_count;
   tsr_snapshot_fragment

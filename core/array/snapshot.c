@@ -212,6 +212,8 @@ typedef struct selection { /* a snapshot under construction */
   tsr_map covered; /* if vacuum_cut: the fragments that merged fragments replace (tsr__log_covered) */
   tsr_map missing; /* if vacuum_cut: those of them that are in view and gone */
   tsr_map undone; /* merged fragments whose sources are shown instead of them */
+  const tsr_changed *changed; /* NULL: all commits count */
+  tsr_fresh fresh; /* with `changed`: the commits that count */
   tsr_error *error;
 } selection;
 
@@ -268,8 +270,9 @@ static int select_conditions(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_commit_list *deletes = &s->array->log.listing->deletes;
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->list->arena, deletes->count, &snapshot->conditions, s->error));
-  for (uint64_t i = 0; i < deletes->count; i++) {
+  for (uint64_t i = 0; i < deletes->count && snapshot->shows != TSR_SHOWS_ALL; i++) {
     const tsr_committed *item = &deletes->items[i];
+    if (s->changed && !s->fresh.deletes[i]) continue;
     if (item->parsed.start < snapshot->since || item->parsed.end > snapshot->as_of) continue;
     TSR_TRY(tsr__array_condition(s->array, item, &snapshot->conditions[snapshot->condition_count], s->error));
     snapshot->condition_count++;
@@ -419,8 +422,17 @@ static int undo_merge(selection *s) {
   return 0;
 }
 
+/* Chooses what is new, also if a merged fragment in view replaces it. */
+static void choose_fresh(selection *s) {
+  const tsr_commit_list *fragments = &s->array->log.listing->fragments;
+  for (uint64_t i = 0; i < fragments->count; i++)
+    if (s->fresh.fragments[i] && snapshot_in_view(s->snapshot, &fragments->items[i].parsed))
+      s->visible[s->count++] = &fragments->items[i];
+}
+
 static int select_fragments(selection *s) {
   TSR_TRY(TSR_ARENA_ARRAY(&s->snapshot->arena, s->array->log.listing->fragments.count, &s->visible, s->error));
+  if (s->snapshot->shows == TSR_SHOWS_ALL) return choose_fresh(s), TSR_OK;
   TSR_TRY(choose_visible(s));
   const bool decided = !s->snapshot->schema->dense && s->snapshot->schema->allows_duplicates;
   if (!s->array->log.listing->prepared.counted || decided || s->vacuum_cut)
@@ -673,9 +685,10 @@ static int number_unwritten(selection *s) {
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-typedef struct snapshot_request { /* arguments of tsr_snapshot_open */
+typedef struct snapshot_request { /* arguments of tsr_snapshot_open, or of tsr_snapshot_changed */
   const tsr_schema *schema;
   uint64_t since, as_of;
+  const tsr_changed *changed; /* NULL: tsr_snapshot_open */
 } snapshot_request;
 
 static bool same_request(const tsr_snapshot *snapshot, const tsr_snapshot *other) {
@@ -742,7 +755,8 @@ static int choose_all(selection *s) {
   TSR_TRY(select_footers(s));
   TSR_TRY(list_reserve(snapshot, s->count + LIST_SPARE(s->count), s->error));
   TSR_TRY(add_fragments(s));
-  return s->array->log.listing->prepared.counted ? late_place(snapshot, s->error) : TSR_OK;
+  const bool places = s->array->log.listing->prepared.counted && snapshot->shows != TSR_SHOWS_ALL;
+  return places ? late_place(snapshot, s->error) : TSR_OK;
 }
 
 static int snapshot_fill(selection *s) {
@@ -751,6 +765,9 @@ static int snapshot_fill(selection *s) {
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
   else TSR_TRY(tsr__array_schema_at(s->array, snapshot->as_of, &snapshot->schema, s->error));
   const tsr_snapshot *base = find_base(s);
+  if (s->changed)
+    TSR_TRY(tsr__fresh_find(s->array, s->changed, snapshot->schema->dense, s->vacuum_cut, &snapshot->arena, &s->fresh,
+                            s->error));
   if (base) TSR_TRY(grow(s, base));
   else TSR_TRY(choose_all(s));
   TSR_TRY(find_domain(s, base));
@@ -773,6 +790,7 @@ static int find_losses(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   const bool whole = snapshot->request.as_of == TSR_TIME_NOW && snapshot->since == TSR_TIME_BEGIN;
   if (whole && !frozen_long_ago(s->array)) return TSR_OK;
+  if (s->changed) return TSR_OK; /* the states that the caller compares find it */
   return tsr__losses_find(s->array, snapshot->schema->dense, snapshot->since, snapshot->as_of, &s->missing,
                           &snapshot->losses, s->error);
 }
@@ -781,9 +799,11 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
                          tsr_snapshot **snapshot, tsr_error *error) {
   tsr_snapshot *block;
   TSR_TRY(TSR_ALLOC(&array->memory, &block, error));
-  selection s = {.array = array, .snapshot = block, .error = error};
+  selection s = {.array = array, .snapshot = block, .changed = request->changed, .error = error};
   tsr__arena_init(&s.snapshot->arena, &array->memory);
   s.snapshot->array = array;
+  if (request->changed)
+    s.snapshot->shows = request->changed->kind == TSR_CHANGED_DROPPED ? TSR_SHOWS_DROPPED : TSR_SHOWS_ALL;
   s.snapshot->references = 1;
   s.snapshot->since = request->since;
   s.snapshot->as_of = as_of;
@@ -791,8 +811,8 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.snapshot->request.schema = request->schema;
   s.snapshot->request.generation = array->log.listing->generation;
   s.snapshot->request.listed = array->log.listing->fragments.count;
-  s.snapshot->request.grows =
-      request->as_of == TSR_TIME_NOW && !vacuum_cut && array->log.listing->prepared.markers.count == 0;
+  s.snapshot->request.grows = request->as_of == TSR_TIME_NOW && !vacuum_cut && !request->changed &&
+                              array->log.listing->prepared.markers.count == 0;
   s.numbers.memory = s.covered.memory = s.missing.memory = s.undone.memory = &array->memory;
   s.vacuum_cut = vacuum_cut;
   int rc = list_make(array, &s.snapshot->list, error);
@@ -954,6 +974,21 @@ int tsr_snapshot_open(tsr_array *array, const tsr_schema *schema, uint64_t since
   keep_recent(&array->snapshots, made);
   *snapshot = made;
   return TSR_OK;
+}
+
+/* In a sparse array the cells written since a time are those that a snapshot since then shows. */
+int tsr_snapshot_changed(tsr_array *array, const tsr_schema *schema, const tsr_changed *changed, uint64_t as_of,
+                         tsr_snapshot **snapshot, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_schema *newest;
+  TSR_TRY(tsr__log_list(&array->log, true, false, error));
+  TSR_TRY(tsr__array_schema_at(array, UINT64_MAX, &newest, error));
+  if (changed->kind == TSR_CHANGED_WRITTEN && !changed->seen && !newest->dense)
+    return tsr_snapshot_open(array, schema, changed->since, as_of, snapshot, error);
+  const snapshot_request request = {.schema = schema, .as_of = as_of, .changed = changed};
+  forget_outdated(array);
+  const int rc = make_with_retries(array, &request, snapshot, error);
+  return rc < 0 && rc != TSR_NOT_FOUND ? tsr__wrap(error, "array %s", array->path) : rc;
 }
 
 int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {

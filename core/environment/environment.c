@@ -302,6 +302,11 @@ void tsr_environment_count_rows(tsr_environment *environment, uint64_t rows) {
   tsr__count(environment, TSR_COUNT_rows_returned, rows);
 }
 
+void tsr_environment_count_changes(tsr_environment *environment, uint64_t compared, uint64_t found) {
+  tsr__count(environment, TSR_COUNT_keys_compared, compared);
+  tsr__count(environment, TSR_COUNT_changes_found, found);
+}
+
 void tsr_environment_count_part(tsr_environment *environment, bool by_columns) {
   tsr__count(environment, by_columns ? TSR_COUNT_parts_by_columns : TSR_COUNT_parts_by_rows, 1);
 }

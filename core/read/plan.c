@@ -200,6 +200,8 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
     list.fragment = (uint32_t)f;
     if (plan->lossy) TSR_TRY(add_all_tiles(&list, fragment, error));
     else TSR_TRY(tsr__rtree_query(rtree, plan->spans, add_tile, &list, error));
+    if (snapshot->shows == TSR_SHOWS_DROPPED && !plan->lossy)
+      plan->tile_count = tsr__dropped_tiles(snapshot, (uint32_t)f, plan->tiles, before, plan->tile_count);
     if (!count) continue;
     tsr__count(environment, TSR_COUNT_tiles_considered, fragment->metadata.tile_count);
     tsr__count(environment, TSR_COUNT_tiles_skipped_by_domain,

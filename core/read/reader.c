@@ -309,7 +309,8 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(reader->snapshot->array->store); f++)
     reader->request.fields[f] |= request->likely[f];
   int rc = tsr__tests_make(reader, request, error);
-  reader->request.gives_unwritten = rc >= 0 && !reader->request.written_only && tsr__tests_pass_unwritten(reader);
+  const bool written_only = reader->request.written_only || reader->snapshot->shows != TSR_SHOWS_CELLS;
+  reader->request.gives_unwritten = rc >= 0 && !written_only && tsr__tests_pass_unwritten(reader);
   note_fields(reader);
   const bool whole = snapshot->losses.size == 0; /* else the plan looks whether the request meets what is lost */
   if (rc >= 0 && whole && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {

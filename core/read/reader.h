@@ -71,6 +71,11 @@ typedef struct tsr_plan {
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
 
+/* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
+ * conditions have dropped. Returns the new end. Loads nothing: the plan has loaded the R-tree (dropped.c). */
+uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
+                            uint64_t end);
+
 /* Plans a request for spans (one per dimension), which the plan borrows. Leaves the counters alone: it serves parts of
  * a request whose fragments and tiles tsr__plan_make has counted. */
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
@@ -692,6 +697,7 @@ typedef struct tsr_sparse_tile { /* a loaded tile, and a selection of its cells 
   tsr_pinned_tile *pinned; /* owned */
   uint32_t *cells; /* indices of the selected cells; NULL: all */
   uint64_t count;
+  uint64_t *dropped; /* of each cell, if the snapshot shows what was dropped: when (tsr_changed_kind); else NULL */
 } tsr_sparse_tile;
 
 typedef struct tsr_version_merge tsr_version_merge;

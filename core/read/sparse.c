@@ -12,6 +12,9 @@
  * Times of cells. If the snapshot cuts a fragment's range of times, cells outside since..as_of do not exist. A cell is
  * deleted if its deletion time is not later than as_of. A delete condition applies to cells of its own time or older.
  *
+ * What was dropped. A snapshot may show the cells that its conditions delete, instead of the others (seen.c). The plan
+ * then leaves out the tiles that can have none (read/dropped.c).
+ *
  * Sections: what to load of a tile; choosing cells; windows; the iterator.
  */
 #include "read/reader.h"
@@ -87,7 +90,8 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
     if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
   if (m->has_times &&
-      (merged || f->cut || it->reader->request.times || f->fragment->run.uncommitted || conditions_have_times(f)))
+      (merged || f->cut || it->reader->request.times || it->reader->snapshot->shows == TSR_SHOWS_DROPPED ||
+       f->fragment->run.uncommitted || conditions_have_times(f)))
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_TIMES), error));
   if (m->has_delete_metadata)
     TSR_TRY(tsr__reader_request(it->reader, tile->pinned, system_slot(f, TSR_SLOT_DELETE_TIMES), error));
@@ -217,8 +221,9 @@ static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, cons
   return TSR_OK;
 }
 
-static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
-                           tsr_error *error) {
+/* Sets it->keep[position] to 0 for the selected cells that the condition deletes, else to another value. */
+static int test_condition(sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                          tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
   uint8_t *keep = it->keep.data;
@@ -230,7 +235,13 @@ static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr
     const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
     for (uint64_t i = 0; i < tile->count; i++) keep[i] |= times[tile->cells ? tile->cells[i] : i] > condition->time;
   }
-  return read_sparse_compress(it, tile, keep, error);
+  return TSR_OK;
+}
+
+static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
+                           tsr_error *error) {
+  TSR_TRY(test_condition(it, tile, condition, error));
+  return read_sparse_compress(it, tile, it->keep.data, error);
 }
 
 static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile) {
@@ -238,16 +249,17 @@ static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile)
   return fragment->row_base + (int64_t)(tile->plan.tile * fragment->cells_per_tile);
 }
 
-/* Drops rows that the transaction has deleted. */
-static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+/* Sets it->keep[position] to 0 for the selected rows that the transaction has deleted, else to 1. Returns 1; 0 if there
+ * is no such row, and `keep` is not set. */
+static int test_removed(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   const bool uncommitted = fragment_of(it, tile)->fragment->run.uncommitted;
   const uint64_t *times = uncommitted ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
   const int64_t first = first_row(it, tile);
-  if (snapshot->view.removed == 0 || tile->count == 0) return TSR_OK;
+  if (snapshot->view.removed == 0 || tile->count == 0) return 0;
   if (!uncommitted &&
       !snapshot->view.functions->hides_some(snapshot->view.writer, first, first + (int64_t)tile->pinned->cells - 1))
-    return TSR_OK;
+    return 0;
   it->keep.size = 0;
   TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
   for (uint64_t i = 0; i < tile->count; i++) {
@@ -255,13 +267,85 @@ static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
     const int64_t row = uncommitted ? tsr__uncommitted_rowid(times[cell] - TSR_UNCOMMITTED_TIMES) : first + cell;
     it->keep.data[i] = !snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed);
   }
+  return 1;
+}
+
+static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const int some = test_removed(it, tile, error);
+  return some <= 0 ? some : read_sparse_compress(it, tile, it->keep.data, error);
+}
+
+#define NOT_DROPPED (UINT64_MAX - 1) /* UINT64_MAX: by the transaction, which has no time yet */
+
+static void note_dropped(const sparse_iterator *it, const tsr_sparse_tile *tile, uint64_t time) {
+  for (uint64_t i = 0; i < tile->count; i++) {
+    uint64_t *noted = &tile->dropped[tile->cells ? tile->cells[i] : i];
+    if (!it->keep.data[i] && (*noted == NOT_DROPPED || time < *noted)) *noted = time;
+  }
+}
+
+/* Returns true if the snapshot has a condition of this time. */
+static bool has_condition(const tsr_snapshot *snapshot, uint64_t time) {
+  uint64_t low = 0, high = snapshot->condition_count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (snapshot->conditions[middle]->time < time) low = middle + 1;
+    else high = middle;
+  }
+  return low < snapshot->condition_count && snapshot->conditions[low]->time == time;
+}
+
+/* Notes the cells that a merge has marked as deleted by one of the snapshot's conditions. */
+static void note_dated(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  if (!fragment_of(it, tile)->fragment->metadata.has_delete_metadata) return;
+  const uint64_t *times = system_values(it, tile, TSR_SLOT_DELETE_TIMES);
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint64_t cell = tile->cells ? tile->cells[i] : i;
+    if (times[cell] <= snapshot->as_of && has_condition(snapshot, times[cell]))
+      tile->dropped[cell] = TSR_MIN(tile->dropped[cell], times[cell]);
+  }
+}
+
+/* Keeps the cells that were noted; a cell that was written when it was dropped gets the time 0. */
+static int keep_noted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
+  const tsr_fragment *fragment = f->fragment;
+  const uint64_t *times = fragment->metadata.has_times ? system_values(it, tile, TSR_SLOT_TIMES) : NULL;
+  const uint64_t latest = TSR_MAX(f->time, fragment->parsed.end);
+  for (uint64_t i = 0; i < tile->count; i++) {
+    const uint64_t cell = tile->cells ? tile->cells[i] : i, written = times ? times[cell] : latest;
+    it->keep.data[i] = tile->dropped[cell] != NOT_DROPPED;
+    if (tile->dropped[cell] != UINT64_MAX && written >= tile->dropped[cell]) tile->dropped[cell] = 0;
+  }
   return read_sparse_compress(it, tile, it->keep.data, error);
+}
+
+/* For a snapshot that shows what deletes have dropped: keeps these cells, and notes when each of them was. */
+static int keep_dropped(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot_fragment *f = fragment_of(it, tile);
+  if (tile->count == 0) return TSR_OK;
+  it->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
+  TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, tile->pinned->cells, &tile->dropped, error));
+  for (uint64_t i = 0; i < tile->pinned->cells; i++) tile->dropped[i] = NOT_DROPPED;
+  const int removed = it->reader->snapshot->view.writer ? test_removed(it, tile, error) : 0;
+  if (removed < 0) return removed;
+  if (removed > 0) note_dropped(it, tile, UINT64_MAX);
+  note_dated(it, tile);
+  for (uint32_t i = 0; i < f->condition_count; i++) {
+    TSR_TRY(test_condition(it, tile, f->conditions[i], error));
+    note_dropped(it, tile, f->conditions[i]->time);
+  }
+  return keep_noted(it, tile, error);
 }
 
 /* Drops the deleted cells. */
 static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const bool dated = f->fragment->metadata.has_delete_metadata;
+  if (it->reader->snapshot->shows == TSR_SHOWS_ALL) return TSR_OK;
+  if (it->reader->snapshot->shows == TSR_SHOWS_DROPPED) return keep_dropped(it, tile, error);
   if (it->reader->snapshot->view.writer) TSR_TRY(drop_removed(it, tile, error));
   if ((!dated && f->condition_count == 0) || tile->count == 0) return TSR_OK;
   it->keep.size = 0;
@@ -297,6 +381,7 @@ static int offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, u
   const tsr_snapshot_fragment *f = &it->reader->snapshot->fragments[planned->fragment];
   if (!tsr__reader_offers(it->reader) || !planned->inside || f->cut || f->condition_count > 0) return 0;
   if (f->fragment->metadata.has_delete_metadata || it->reader->snapshot->view.removed > 0) return 0;
+  if (it->reader->snapshot->shows == TSR_SHOWS_DROPPED) return 0;
   const tsr_whole_tile whole = {.fragment = planned->fragment, .tile = planned->tile, .cells = cells};
   return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }
@@ -476,11 +561,13 @@ static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_
   batch->written = true;
   batch->fragment = tile->pinned->fragment;
   batch->time = tsr__fragment_time(fragment);
+  batch->times = tile->dropped;
   if (fragment->run.uncommitted) {
     rc = tsr__uncommitted_rowids(it->reader, tile->pinned, tile->cells, tile->count, batch, error);
     return rc < 0 ? rc : 1;
   }
-  if (fragment->metadata.has_times && it->reader->request.times) batch->times = system_values(it, tile, TSR_SLOT_TIMES);
+  if (fragment->metadata.has_times && it->reader->request.times && !tile->dropped)
+    batch->times = system_values(it, tile, TSR_SLOT_TIMES);
   return 1;
 }
 

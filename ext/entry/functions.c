@@ -136,6 +136,7 @@ static const function functions[] = {
     {"tessera_regrid", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
     {"tessera_revert", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
     {"tessera_revert", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
+    {"tessera_token", 1, SQLITE_UTF8, tsx_token_function},
     {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
     {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
 };

@@ -66,6 +66,7 @@ typedef struct cursor_plan { /* the decoded plan, kept as long as idxStr is the 
 typedef struct cursor_request { /* what xFilter makes of the plan and its arguments */
   tsr_ranges *dimensions; /* one for each dimension */
   sqlite3_value *times[2]; /* as_of and since as passed, for xColumn; owned */
+  const tsr_changed *changed; /* NULL: the rows are a state; borrowed from changes_table.c */
   uint32_t predicate_count;
   /* one entry for each term; not initialized before the term is set */
   in_list lists[TSX_TERMS_MAX];
@@ -188,6 +189,7 @@ static void clear_request(array_cursor *c) {
     sqlite3_value_free(c->request.times[i]);
     c->request.times[i] = NULL;
   }
+  c->request.changed = NULL;
   tsx_label_order_close(&c->labels.order);
   c->position.batch = NULL;
 }
@@ -243,6 +245,7 @@ static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t 
   sqlite3_value_free(c->request.times[which]);
   c->request.times[which] = sqlite3_value_dup(value);
   if (!c->request.times[which]) return SQLITE_NOMEM;
+  if (which == 1) c->request.changed = sqlite3_value_pointer(value, TSX_CHANGED_POINTER);
   if (tsx_whole_number(value)) {
     sqlite3_int64 v = sqlite3_value_int64(value);
     *time = v < 0 ? 0 : (uint64_t)v;
@@ -682,12 +685,16 @@ static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_sn
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const int sound = tsx_snapshot_check(state->opened ? state->opened : state->snapshot, error);
   if (sound < 0) return sound;
+  if (c->request.changed)
+    return tsx_array_snapshot_changed(table->connection, table->array, table->schema, c->request.changed, as_of,
+                                      state->opened != NULL, snapshot, error);
   if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
     *snapshot = state->opened;
     state->opened->cursors++;
     return TSR_OK;
   }
-  if (state->snapshot && state->snapshot->since == since && state->snapshot->as_of == as_of) {
+  if (state->snapshot && !state->snapshot->changed && state->snapshot->since == since &&
+      state->snapshot->as_of == as_of) {
     *snapshot = state->snapshot;
     state->snapshot->cursors++;
     return TSR_OK;
@@ -827,6 +834,7 @@ static int hidden_column(array_cursor *c, sqlite3_context *context, int column) 
     uint64_t time = batch->times ? batch->times[cell_index(&c->position)] : batch->time;
     if (batch->written && time != UINT64_MAX) /* UINT64_MAX: written by this transaction, so it has no time yet */
       sqlite3_result_int64(context, (sqlite3_int64)time);
+    else if (c->request.changed) sqlite3_result_int64(context, TSX_OWN_TIME);
   } else if (c->request.times[column - TSX_AS_OF(table)]) {
     sqlite3_result_value(context, c->request.times[column - TSX_AS_OF(table)]);
   }

@@ -265,9 +265,11 @@ static bool shows_changes(const tsx_snapshot *snapshot, const tsx_transaction *c
   return snapshot->rewinds == changes->rewinds && !memcmp(&snapshot->mark, &now, sizeof now);
 }
 
-static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, tsx_transaction *changes, tsr_error *error) {
+static int open_snapshot(tsx_array *array, tsx_snapshot *snapshot, const tsr_changed *changed, tsx_transaction *changes,
+                         tsr_error *error) {
   tsr_snapshot *base;
-  int code = tsr_snapshot_open(array->core, snapshot->schema, snapshot->since, snapshot->as_of, &base, error);
+  int code = changed ? tsr_snapshot_changed(array->core, snapshot->schema, changed, snapshot->as_of, &base, error)
+                     : tsr_snapshot_open(array->core, snapshot->schema, snapshot->since, snapshot->as_of, &base, error);
   if (code < 0 || !changes) {
     snapshot->core = base;
     return code;
@@ -320,31 +322,28 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
   return TSR_OK;
 }
 
-int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
-                       uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
+/* Ends the statement before, and checks that the array may be read. */
+static int begin_snapshot(tsx_connection *connection, tsx_array *array, tsr_error *error) {
   const int lost = tsx_connection_report_lost(connection, error);
   if (lost < 0) return lost;
-  tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
   if (array->statement != connection->statement.number || array->snapshot_count >= IDLE_SNAPSHOTS) {
     tsx_array_trim(array); /* closes the snapshots of the last statement, whose cursors are closed */
     array->statement = connection->statement.number;
   }
-  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
-    if (snapshot->statement == connection->statement.number && snapshot->schema == schema && snapshot->since == since &&
-        snapshot->as_of == as_of && shows_changes(snapshot, changes)) {
-      snapshot->cursors++;
-      *out = snapshot;
-      return TSR_OK;
-    }
+  return TSR_OK;
+}
+
+/* Opens a snapshot as `made` says. */
+static int add_snapshot(tsx_connection *connection, tsx_array *array, const tsx_snapshot *made,
+                        const tsr_changed *changed, tsx_transaction *changes, tsx_snapshot **out, tsr_error *error) {
   if (connection->permissions.restrictions && !array->in_database) {
     int permitted = tsr_path_permitted(connection->environment, array->path, error);
     if (permitted < 0) return permitted;
   }
   tsx_snapshot *snapshot = sqlite3_malloc64(sizeof *snapshot);
   if (!snapshot) return tsx_out_of_memory(error);
-  *snapshot = (tsx_snapshot){
-      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement.number, .cursors = 1};
-  int code = open_snapshot(array, snapshot, changes, error);
+  *snapshot = *made;
+  int code = open_snapshot(array, snapshot, changed, changes, error);
   if (code < 0) {
     sqlite3_free(snapshot);
     return code;
@@ -354,6 +353,31 @@ int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_s
   array->snapshot_count++;
   *out = snapshot;
   return TSR_OK;
+}
+
+int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
+                       uint64_t as_of, bool with_changes, tsx_snapshot **out, tsr_error *error) {
+  tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
+  TSX_TRY(begin_snapshot(connection, array, error));
+  for (tsx_snapshot *snapshot = array->snapshots; snapshot; snapshot = snapshot->next)
+    if (snapshot->statement == connection->statement.number && snapshot->schema == schema && snapshot->since == since &&
+        snapshot->as_of == as_of && shows_changes(snapshot, changes)) {
+      snapshot->cursors++;
+      *out = snapshot;
+      return TSR_OK;
+    }
+  const tsx_snapshot made = {
+      .schema = schema, .since = since, .as_of = as_of, .statement = connection->statement.number, .cursors = 1};
+  return add_snapshot(connection, array, &made, NULL, changes, out, error);
+}
+
+int tsx_array_snapshot_changed(tsx_connection *connection, tsx_array *array, const tsr_schema *schema,
+                               const tsr_changed *changed, uint64_t as_of, bool with_changes, tsx_snapshot **out,
+                               tsr_error *error) {
+  tsx_transaction *changes = with_changes && as_of == TSR_TIME_NOW ? array->transaction : NULL;
+  TSX_TRY(begin_snapshot(connection, array, error));
+  const tsx_snapshot made = {.schema = schema, .as_of = as_of, .changed = true, .cursors = 1};
+  return add_snapshot(connection, array, &made, changed, changes, out, error);
 }
 
 int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *error) {

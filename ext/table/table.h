@@ -30,6 +30,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   struct tsx_snapshot *next;
   const tsr_schema *schema; /* the snapshot has its fields */
   uint64_t since, as_of;
+  bool changed; /* it shows what has changed instead of a state: never shared */
   uint64_t statement; /* the statement that may share it; 0 once the array has changed: no more cursors may take it */
   tsr_snapshot *core;
   uint32_t cursors; /* references: cursors, and functions that read like one */
@@ -108,6 +109,18 @@ int tsx_array_permitted(tsx_connection *connection, tsx_array *array, tsr_error 
  * reports. The caller releases the snapshot by tsx_snapshot_release. */
 int tsx_array_snapshot(tsx_connection *connection, tsx_array *array, const tsr_schema *schema, uint64_t since,
                        uint64_t as_of, bool with_changes, tsx_snapshot **snapshot, tsr_error *error);
+
+/* The same for the cells that commits up to as_of have touched (tsr_snapshot_changed); the statement does not share
+ * it. */
+int tsx_array_snapshot_changed(tsx_connection *connection, tsx_array *array, const tsr_schema *schema,
+                               const tsr_changed *changed, uint64_t as_of, bool with_changes, tsx_snapshot **snapshot,
+                               tsr_error *error);
+
+/* The type of an sqlite3_bind_pointer to a tsr_changed, as the argument `since` of a table: it then shows what has
+ * changed, instead of a state (changes_table.c). Its written_at is never NULL: TSX_OWN_TIME is the transaction's. SQL
+ * texts cannot make such a pointer. */
+#define TSX_CHANGED_POINTER "tessera_changed"
+#define TSX_OWN_TIME        INT64_MAX
 
 /* Releases a snapshot. It stays with its array for other cursors of the statement. `snapshot` may be NULL. */
 void tsx_snapshot_release(tsx_snapshot *snapshot);

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "ext", "python"))
 import tessera
@@ -294,6 +295,42 @@ def conditions(db):
         same(wide.scan_polars().filter(polars.col("u") < 6).collect()["u"].to_list(), [1, 5], "a dimension with values past 2^63")
 
 
+def changes(db):
+    """What changed between two times, between two tokens and within a transaction, as streams."""
+    db.execute("CREATE VIRTUAL TABLE weather USING tessera(day INT32 DIMENSION(1, 366, 30), temp FLOAT64, sky TEXT ENUM('clear', 'rain'), n INT32)")
+    db.execute("INSERT INTO weather VALUES(1, 1.5, 'clear', 1), (2, 2.5, 'rain', 1), (3, 3.5, NULL, 1)")
+    db.commit()
+    first, token = db.execute("SELECT last_write, tessera_token('db:weather') FROM tessera_array('db:weather')").fetchone()
+    time.sleep(0.003)
+    db.execute("UPDATE weather SET temp = 9 WHERE day = 1")
+    db.execute("UPDATE weather SET n = 2 WHERE day = 3")
+    db.execute("DELETE FROM weather WHERE day = 2")
+    db.commit()
+    names = ["change", "day", "old_temp", "new_temp", "old_sky", "new_sky", "old_n", "new_n", "changed_at"]
+    table = pa.table(tessera.changes(db, "weather", first)).sort_by("day")
+    same(table.column_names, names, "the columns")
+    same(table.select(names[:6]).to_pylist(), [dict(zip(names, row)) for row in (("update", 1, 1.5, 9, "clear", "clear"), ("delete", 2, 2.5, None, "rain", None), ("update", 3, 3.5, 3.5, None, None))], "net")
+    same(pa.table(tessera.changes(db, "db:weather", first, columns=["temp"], where="day < 3 AND change = 'update'"))["new_temp"].to_pylist(), [9], "columns and where")
+    same(pa.table(tessera.changes(db, "main.weather", datetime.datetime.fromtimestamp(first / 1000 - 1, datetime.timezone.utc), first))["change"].to_pylist(), ["insert"] * 3, "a datetime")
+    same(pa.table(tessera.changes(db, "weather", first - 1, None, "every")).num_rows, 6, "every")
+    feed = pa.table(tessera.changes(db, "weather", token)).sort_by("day")
+    same((feed["change"].to_pylist(), feed["new_temp"].to_pylist()), (["write", "delete", "write"], [9, None, 3.5]), "a feed")
+    db.execute("UPDATE weather SET temp = 0 WHERE day = 1")
+    own = tessera.changes(db, "weather", "committed")
+    same(pa.table(own).select(["old_temp", "new_temp", "changed_at"]).to_pylist(), [{"old_temp": 9, "new_temp": 0, "changed_at": None}], "the transaction's own")
+    db.rollback()
+    fails(pa.ArrowInvalid, "before is missing", lambda: pa.table(tessera.changes(db, "weather", None)))
+    fails(tessera.Error, "is no table of tessera", lambda: tessera.changes(db, "nowhere", 1))
+    fails(ValueError, "names no table", lambda: tessera.changes(db, "a b", 1))
+    pd = installed("pandas")
+    if pd and hasattr(pd.DataFrame, "from_arrow"):
+        frame = pd.DataFrame.from_arrow(tessera.changes(db, "weather", first)).set_index("day").sort_index()
+        same((frame["new_temp"] - frame["old_temp"]).dropna().to_dict(), {1: 7.5, 3: 0}, "pandas")
+    polars = installed("polars")
+    if polars:
+        same(polars.DataFrame(tessera.changes(db, "weather", first)).filter(polars.col("change") == "delete")["day"].to_list(), [2], "polars")
+
+
 def databases(db):
     """An array in a database needs the connection; without it nothing would be kept."""
     table = pa.table({"k": [1], "v": [2]})
@@ -310,7 +347,7 @@ def databases(db):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, databases):
+    for test in (arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

@@ -1,8 +1,9 @@
-"""tessera_changes: random histories with deletes, moves, merges and vacuums; net, 'every' and the changes of the open
-transaction are compared with what two reads of the table at those times show.
+"""tessera_changes: random histories with deletes, moves, duplicates, new attributes, merges and vacuums; net, 'every' and
+the changes of the open transaction are compared with what two reads of the table at those times show.
 
 usage: changes.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import collections
 import os
 import random
 import sys
@@ -13,52 +14,84 @@ import host
 from host import Database, Error, same
 
 SEED = int(os.environ.get("SEED", 20261128))
-ROUNDS = int(os.environ.get("ROUNDS", 3))
+ROUNDS = int(os.environ.get("ROUNDS", 2))
 SIDE, COMMITS, PAIRS = 8, 12, 12
 BOXES = [("", lambda x, y: True), ("x >= 3", lambda x, y: x >= 3), ("x = 2 AND y < 5", lambda x, y: x == 2 and y < 5)]
 
 
 class History:
-    def __init__(self, r, dense, inside):
-        self.r, self.dense = r, dense
+    def __init__(self, r, dense, inside, duplicates=False):
+        self.r, self.dense, self.duplicates, self.attributes = r, dense, duplicates, ["v", "w"]
         folder = tempfile.mkdtemp(dir=host.FOLDER)
         self.db = Database(os.path.join(folder, "data.db"))
         place = "" if inside else f"'{os.path.join(folder, 'a')}', "
+        self.path = os.path.join(folder, "a")
+        self.file = os.path.join(folder, "data.db")
         self.db.query(f"""CREATE VIRTUAL TABLE t USING tessera({place}kind={'dense' if dense else 'sparse'}, x INT32 DIMENSION(0, {SIDE - 1}, 4),
-                          y INT32 DIMENSION(0, {SIDE - 1}, 4), v FLOAT64, w TEXT)""")
-        self.db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+                          y INT32 DIMENSION(0, {SIDE - 1}, 4), v FLOAT64, w TEXT, capacity=4{', duplicates=1' if duplicates else ''})""")
         self.times = []
-        for _ in range(COMMITS):
+        for i in range(COMMITS):
+            if i == COMMITS // 2 and r.random() < 0.4:
+                self.db.query("SELECT tessera_add_attribute('db:t', 'u INT32 DEFAULT -1')")
+                self.attributes.append("u")
+                self.db = Database(self.file)
             self.commit()
+        self.db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+
+    def row(self):
+        r = self.r
+        return f"({r.randrange(SIDE)}, {r.randrange(SIDE)}, {r.choice(['NULL', '0.0', '-0.0', '1', '2'])}, {r.choice(['NULL', repr('a'), repr('b')])})"
 
     def commit(self):
-        r, kind = self.r, self.r.random()
         time.sleep(0.002)
-        if kind < 0.6 or self.dense:
-            rows = ", ".join(f"({r.randrange(SIDE)}, {r.randrange(SIDE)}, {r.choice(['NULL', '0.0', '-0.0', '1', '2'])}, {r.choice(['NULL', repr('a'), repr('b')])})" for _ in range(r.randrange(1, 9)))
-            self.db.query(f"INSERT OR REPLACE INTO t VALUES {rows}")
-        elif kind < 0.8:
-            self.db.query(f"DELETE FROM t WHERE {r.choice('xyv')} = {r.randrange(4)}")
-        else:
-            self.db.query(f"UPDATE t SET {r.choice(['v = v + 1', f'x = (x + 1) % {SIDE}', f'y = {SIDE - 1} - y'])} WHERE x < {r.randrange(SIDE)}")
-        last = self.db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
-        if last:
-            self.times = self.times or [last - 1]
-            self.times.append(last)
-        if r.random() < 0.15:
+        try:
+            self.write()
+        except Error as e:   # of a delete in an array with duplicates
+            if "another cell has the same coordinates" not in e.text:
+                raise
+            if not host.autocommit(self.db):
+                self.db.query("ROLLBACK")
+        self.note()
+        if self.r.random() < 0.15:
             self.db.query("SELECT tessera_consolidate('db:t')")
             if not self.dense:   # a dense array would lose its past
                 self.db.query("SELECT tessera_vacuum('db:t')")
 
+    def write(self):
+        r, kind = self.r, self.r.random()
+        if kind < 0.6 or self.dense:
+            self.db.query(f"INSERT OR REPLACE INTO t(x, y, v, w) VALUES {', '.join(self.row() for _ in range(r.randrange(1, 9)))}")
+        elif kind < 0.7:
+            self.db.query(f"DELETE FROM t WHERE {r.choice('xyv')} = {r.randrange(4)}")
+        elif kind < 0.8:
+            self.db.query("BEGIN")
+            for _ in range(r.randrange(1, 20)):
+                self.db.query(f"DELETE FROM t WHERE x = {r.randrange(SIDE)} AND y = {r.randrange(SIDE)}")
+            self.db.query("COMMIT")
+        else:
+            self.db.query(f"UPDATE t SET {r.choice(['v = v + 1', f'x = (x + 1) % {SIDE}', f'y = {SIDE - 1} - y'])} WHERE x < {r.randrange(SIDE)}")
+
+    def note(self):
+        last = self.db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
+        if last and last not in self.times:
+            self.times = self.times or [last - 1]
+            self.times.append(last)
+
     def state(self, at):
         only = "WHERE written_at IS NOT NULL" if self.dense else ""
-        return {row[:2]: row[2:] for row in self.db.query(f"SELECT x, y, v, w FROM t({'' if at is None else at}) {only}")}
+        rows = collections.defaultdict(list)
+        for row in self.db.query(f"SELECT x, y, {', '.join(self.attributes)} FROM t({'' if at is None else at}) {only}"):
+            rows[row[:2]].append(tuple(0.0 if value == 0 and isinstance(value, float) else value for value in row[2:]))   # -0.0 is 0.0
+        return rows
 
     def net(self, before, after):
-        return between(self.state(before), self.state(after))
+        return between(self.state(before), self.state(after), self.duplicates, len(self.attributes))
 
-    def changes(self, arguments, where="", more=""):
-        return sorted(self.db.query(f"SELECT change, x, y, old_v, new_v, old_w, new_w{more} FROM c({arguments}) {'WHERE ' + where if where else ''}"), key=repr)
+    def changes(self, arguments, where="", more="", order=""):
+        pairs = ", ".join(f"old_{name}, new_{name}" for name in self.attributes)
+        rows = self.db.query(f"SELECT change, x, y, {pairs}{more} FROM c({arguments}) {'WHERE ' + where if where else ''} {order}")
+        rows = [tuple(0.0 if value == 0 and isinstance(value, float) else value for value in row) for row in rows]
+        return rows if order else sorted(rows, key=repr)
 
     def every(self, before, after):
         rows = []
@@ -67,24 +100,34 @@ class History:
         return sorted(rows, key=repr)
 
 
-def between(a, b):
-    rows = []
+def between(a, b, duplicates=False, attributes=2):
+    """The brute force: the rows by which two states differ."""
+    rows, none = [], (None,) * attributes
     for key in a.keys() | b.keys():
-        if a.get(key) != b.get(key):
-            old, new = a.get(key, (None, None)), b.get(key, (None, None))
-            rows.append(("insert" if key not in a else "delete" if key not in b else "update",) + key + (old[0], new[0], old[1], new[1]))
+        old, new = collections.Counter(a.get(key, [])), collections.Counter(b.get(key, []))
+        gone, come = list((old - new).elements()), list((new - old).elements())
+        if not duplicates and gone and come:
+            rows.append(("update", *key, *(value for pair in zip(gone[0], come[0]) for value in pair)))
+            continue
+        rows += [("delete", *key, *(value for pair in zip(values, none) for value in pair)) for values in gone]
+        rows += [("insert", *key, *(value for pair in zip(none, values) for value in pair)) for values in come]
     return sorted(rows, key=repr)
 
 
-def histories(name, dense, inside):
+def histories(name, *kind):
     for i in range(ROUNDS):
         seed = f"{name} {SEED} {i}"
-        h = History(random.Random(seed), dense, inside)
+        h = History(random.Random(seed), *kind)
         for _ in range(PAIRS):
             before, after = h.r.choice(h.times) - h.r.choice([0, 0, 1]), h.r.choice(h.times)
             where, holds = h.r.choice(BOXES)
             wanted = [row for row in h.net(before, after) if holds(*row[1:3])]
             same(h.changes(f"{before}, {after}", where), wanted, f"{seed}: net {before} to {after} {where}")
+            order = h.r.choice(["ORDER BY y DESC, x", "ORDER BY x, y", "ORDER BY x DESC"])
+            got = h.changes(f"{before}, {after}", where, order=order)
+            same(sorted(got, key=repr), wanted, f"{seed}: {order}")
+            keys = {"ORDER BY y DESC, x": lambda row: (-row[2], row[1]), "ORDER BY x, y": lambda row: row[1:3], "ORDER BY x DESC": lambda row: -row[1]}
+            same([keys[order](row) for row in got], sorted(keys[order](row) for row in got), f"{seed}: {order}")
         before, after = sorted(h.r.sample(h.times, 2))
         wanted = h.every(before, after)
         same(h.changes(f"{before}, {after}, 'every'", more=", changed_at"), wanted, f"{seed}: every {before} to {after}")
@@ -107,21 +150,87 @@ def test_in_the_database():
     histories("inside", False, True)
 
 
+def test_duplicates():
+    histories("duplicates", False, False, True)
+
+
 def test_transaction():
-    for inside in (False, True):
-        h = History(random.Random(f"transaction {SEED}"), False, inside)
-        before = h.state(None)
+    for kind in ((False, False), (False, True), (True, False), (True, True), (False, False, True)):
+        h = History(random.Random(f"transaction {SEED}"), *kind)
+        before, dense = h.state(None), kind[0]
         h.db.query("BEGIN")
-        h.db.query("INSERT OR REPLACE INTO t VALUES(1, 1, 99, 'z'), (7, 7, 1, 'y')")
-        h.db.query("DELETE FROM t WHERE x = 2")
-        h.db.query("UPDATE t SET v = 50 WHERE x = 3")
-        wanted = between(before, h.state(None))
-        same(h.changes("'committed'"), wanted, "the transaction's own")
+        h.db.query("INSERT OR REPLACE INTO t(x, y, v, w) VALUES(1, 1, 99, 'z'), (7, 7, 1, 'y')")
+        if not dense:
+            h.db.query("DELETE FROM t WHERE x = 2")
+        if not h.duplicates:   # rows of one place cannot be told apart
+            h.db.query("UPDATE t SET v = 50 WHERE x = 3" + (" AND written_at IS NOT NULL" if dense else ""))
+        if dense:   # what the transaction has written has no time, as what nobody has written
+            now = h.state("NULL) WHERE written_at IS NOT NULL OR v >= 50 OR (x, y) IN ((7, 7), (1, 1)) --")
+        wanted = between(before, now if dense else h.state(None), h.duplicates, len(h.attributes))
+        same(h.changes("'committed'"), wanted, f"{kind}: the transaction's own")
         same(h.changes("'committed'", more=", changed_at"), [row + (None,) for row in wanted], "they have no time yet")
         same([row for row in h.changes(f"{h.times[-1]}, NULL, 'every'", more=", changed_at")], [row + (None,) for row in wanted], "the last step of every")
-        same(h.changes(f"{h.times[0]}, 'committed'"), between(h.state(h.times[0]), before), "until the last commit")
+        same(h.changes(f"{h.times[0]}, 'committed'"), between(h.state(h.times[0]), before, h.duplicates, len(h.attributes)), "until the last commit")
         h.db.query("ROLLBACK")
         same(h.changes("'committed'"), [], "rolled back")
+
+
+def test_columns():
+    """The option columns: the other attributes are neither shown nor compared. Names that meet; labels; plans."""
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', change INT32 DIMENSION(0, 99, 10), v INT32, before INT32, new_v INT32)")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    db.query("CREATE VIRTUAL TABLE temp.d USING tessera_changes(t, columns='before, new_v')")
+    names = [row[0] for row in db.query("SELECT name FROM pragma_table_xinfo('c')")]
+    same(names, ["change", "change_2", "old_v", "new_v", "old_before", "new_before", "old_new_v", "new_new_v", "changed_at", "before", "after", "mode"], "names")
+    db.query("INSERT INTO t VALUES(1, 1, 1, 1), (2, 2, 2, 2)")
+    first = db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
+    time.sleep(0.003)
+    db.query("UPDATE t SET v = 9 WHERE change = 1")
+    db.query("UPDATE t SET before = 8 WHERE change = 2")
+    same(db.query(f"SELECT change_2, old_v, new_v FROM c({first}) ORDER BY change_2"), [(1, 1, 9), (2, 2, 2)], "all attributes")
+    same(db.query(f"SELECT change_2, old_before, new_before FROM d({first})"), [(2, 2, 8)], "chosen attributes")
+    for option in ("columns='v,x'", "columns='change'", "columns=v", "rows='v'", "columns='v', columns='v'"):
+        fails(db, f"CREATE VIRTUAL TABLE temp.e USING tessera_changes(t, {option})", "columns")
+    plan = db.plan(f"SELECT * FROM c({first}) WHERE change_2 BETWEEN 1 AND 5 ORDER BY change_2 DESC")
+    same(plan, "SCAN c VIRTUAL TABLE INDEX 3:before=? AND change_2>=? AND change_2<=? ORDER BY change_2 DESC NET", "the plan")
+
+
+def test_labels():
+    """Labels of dimensions are hidden columns, and restrict what is read."""
+    db = Database()
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    db.query(f"CREATE VIRTUAL TABLE names USING tessera('{folder}/names', kind=dense, x INT32 DIMENSION(0, 9, 10), name TEXT)")
+    db.query("INSERT INTO names VALUES(0, 'zero'), (1, 'one'), (2, 'two')")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{folder}/a', x INT32 DIMENSION(0, 9, 10), v INT32, labels='x={folder}/names')")
+    db.query("INSERT INTO t VALUES(0, 1), (1, 1), (2, 1)")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    first = db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
+    time.sleep(0.003)
+    db.query("UPDATE t SET v = v + x WHERE x < 2")
+    db.query("DELETE FROM t WHERE x = 2")
+    same(sorted(db.query(f"SELECT name, change, old_v, new_v FROM c({first})")), [("one", "update", 1, 2), ("two", "delete", 1, None)], "labels")
+    same(db.query(f"SELECT x FROM c({first}) WHERE name = 'two'"), [(2,)], "a label in WHERE")
+
+
+def test_options_of_the_table():
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT32 DIMENSION(0, 9, 10), v INT32)")
+    for v in (1, 2, 3):
+        db.query(f"INSERT OR REPLACE INTO t VALUES(1, {v})")
+        time.sleep(0.003)
+    times = [row[0] for row in db.query("SELECT time FROM tessera_log('db:t')")]
+    db.table("old", path, f", as_of={times[1]}")
+    db.table("late", path, f", since={times[1]}")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(old)")
+    db.query("CREATE VIRTUAL TABLE temp.d USING tessera_changes(late)")
+    same(db.query(f"SELECT old_v, new_v FROM c({times[0]})"), [(1, 2)], "after is at most the table's as_of")
+    same(db.query(f"SELECT old_v, new_v FROM c({times[0]}, {times[2]})"), [(1, 2)], "also if it is given")
+    fails(db, f"SELECT * FROM d({times[0]})", "option since")
+    token = db.query(f"SELECT tessera_token('{path}')")[0][0]
+    fails(db, f"SELECT * FROM c('{token}')", "option as_of")
 
 
 def test_labels_of_enumerations():
@@ -157,6 +266,32 @@ def test_cost():
         raise AssertionError(f"{few} tiles for 50 changes, {tiles()} for the whole array")
 
 
+def test_growth():
+    """Scattered changes and deletes cost the same in a small array and in one of ten times the size."""
+    def read(cells):
+        db = Database()
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', x INT32 DIMENSION(0, 999999, 10000), v INT32, capacity=100)")
+        db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+        db.query(f"WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {cells - 1}) INSERT INTO t SELECT i, i FROM n")
+        first = db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
+        time.sleep(0.003)
+        db.query("BEGIN")
+        for i in range(20):
+            db.query(f"DELETE FROM t WHERE x = {i * 400}")
+            db.query(f"UPDATE t SET v = -1 WHERE x = {i * 400 + 7}")
+        db.query("COMMIT")
+        db.query("SELECT tessera_reset_stats()")
+        same(db.query(f"SELECT change, count(*) FROM c({first}) GROUP BY 1"), [("delete", 20), ("update", 20)], "the changes")
+        values = dict(db.query("SELECT name, value FROM tessera_stats"))
+        same(values["changes_found"], 40, "changes_found")
+        same(values["keys_compared"], 40, "keys_compared")
+        return values["tiles_read"] + values["tiles_cached"]
+    small, large = read(8000), read(80000)
+    if large > small * 1.3:
+        raise AssertionError(f"{small} tiles in a small array, {large} in a large one")
+
+
 def fails(db, sql, *words):
     try:
         rows = db.query(sql)
@@ -171,7 +306,7 @@ def fails(db, sql, *words):
 def test_errors():
     h = History(random.Random(1), True, False)
     db, first, last = h.db, h.times[1], h.times[-1]
-    fails(db, "SELECT * FROM c", "before is missing")
+    fails(db, "SELECT * FROM c", "before is missing", "a token")
     fails(db, "SELECT * FROM c(NULL)", "before is missing")
     fails(db, f"SELECT * FROM c({first}, {last}, 'all')", "net or every")
     fails(db, f"SELECT * FROM c({last}, {first}, 'every')", "goes forward")

@@ -6,7 +6,7 @@
     db.execute("CREATE VIRTUAL TABLE relief USING tessera('data/relief')")
 """
 from . import accessor as _accessor
-from .arrays import Array, Stream, configure, drop, open, rows
+from .arrays import Array, Stream, changes, configure, drop, open, rows
 from .errors import (Busy, Constraint, Corrupt, Denied, Error, Exists, Interrupted, Memory, Mismatch, NotFound, Range, TooBig, Unsupported)
 from .loading import demo, load, loadable_path
 from .making import create, create_as, create_csv, to_anndata
@@ -14,4 +14,4 @@ from .results import Result, sql
 
 __version__ = "@VERSION@"
 __all__ = ["Array", "Busy", "Constraint", "Corrupt", "Denied", "Error", "Exists", "Interrupted", "Memory", "Mismatch", "NotFound", "Range", "Stream", "TooBig", "Unsupported",
-           "Result", "configure", "create", "create_as", "create_csv", "demo", "drop", "load", "loadable_path", "open", "rows", "sql", "to_anndata"]
+           "Result", "changes", "configure", "create", "create_as", "create_csv", "demo", "drop", "load", "loadable_path", "open", "rows", "sql", "to_anndata"]

@@ -1145,3 +1145,25 @@ def rows(connection: Any, select: str, **options: Any) -> Stream:
     types, enumerate, columns, memory_mb.
     """
     return _Rows(connection, select, options)
+
+
+def changes(connection: Any, table: str, before: Any, after: Any = None, mode: str | None = None, *, columns: list[str] | None = None, where: str | None = None,
+            **options: Any) -> Stream:
+    """Returns what changed in a table between two times, as Arrow streams: pandas.DataFrame.from_arrow(tessera.changes(db, "weather", "2026-01-01")).
+
+    Columns are change ('insert', 'update', 'delete'), the dimensions, old_A and new_A for each attribute A, and changed_at, the milliseconds of the commit.
+    before, after: times (datetimes, ISO text, milliseconds since 1970), 'committed', or tokens of tessera_token, for a feed of 'write' and 'delete'; without
+    after, now. mode 'every' shows the changes of each commit. columns: the attributes to compare. where: a condition in SQL on these columns; one on
+    dimensions restricts what is read. Further options are those of tessera_rows.
+
+    It makes a temporary table, "changes of TABLE", over one of module tessera. The statement runs once, when a library first asks for the rows.
+    """
+    words = sql.parts(table[3:] if table.startswith("db:") else table)
+    name = sql.name(f"changes of {'.'.join(words)}{' ' + ','.join(columns) if columns is not None else ''}")
+    chosen = f", columns={sql.text(','.join(columns))}" if columns is not None else ""
+    load(connection)
+    with plain_errors(None):
+        sql.rows(connection, f"DROP TABLE IF EXISTS temp.{name}")   # the table it was made for may be another by now
+        sql.rows(connection, f"CREATE VIRTUAL TABLE temp.{name} USING tessera_changes({sql.name(*words)}{chosen})")
+    times = [time if isinstance(time, (int, float, str, type(None))) else _millisecond(time) for time in (before, after)]
+    return _Rows(connection, f"SELECT * FROM temp.{name}(?1, ?2, ?3){f' WHERE {where}' if where else ''}", options, (*times, mode))

@@ -1,0 +1,114 @@
+/* dropped.c: which tiles may have cells that delete conditions have dropped, for snapshots that show these cells.
+ *
+ * A tile is kept if, by the MBR alone, one of the snapshot's conditions may delete a cell in it. Attributes and times do
+ * not count: a newer version of such a cell, which hides it, has the same coordinates, so its tile is kept, too, and the
+ * version merge decides as ever. What the transaction has deleted is known by row, and its own cells are few.
+ *
+ * A condition is stored negated (format/condition.h): it deletes the cells for which it is false.
+ */
+#include "read/reader.h"
+
+#include <string.h>
+
+#include "array/array.h"
+#include "format/condition.h"
+#include "format/fragment_metadata.h"
+#include "format/schema.h"
+#include "model/datatype.h"
+
+typedef struct dropped_tile { /* a tile's MBR */
+  const tsr_schema *schema;
+  const tsr_rtree *rtree;
+  uint64_t number;
+} dropped_tile;
+
+/* Compares a value with the ends of an MBR on a dimension: *low is the sign of value - low end, *high that of value -
+ * high end. Returns false if it cannot tell. */
+static bool relate(const dropped_tile *t, uint32_t d, const uint8_t *value, uint64_t size, int *low, int *high) {
+  const tsr_field *dimension = &t->schema->fields[d];
+  const uint32_t leaf = t->rtree->levels - 1;
+  const uint64_t at = (t->number * t->rtree->dimensions + d) * 2;
+  const uint64_t *keys = t->rtree->keys[leaf] + at;
+  if (dimension->values_per_cell == TSR_VARIABLE) {
+    const uint64_t *sizes = t->rtree->sizes ? t->rtree->sizes[leaf] + at : NULL;
+    if (!sizes) return false;
+    *low = tsr__bytes_compare(value, size, t->rtree->text + keys[0], sizes[0]);
+    *high = tsr__bytes_compare(value, size, t->rtree->text + keys[1], sizes[1]);
+    return true;
+  }
+  const tsr_kind kind = tsr_datatype_kind(dimension->datatype);
+  static const uint8_t zeros[8];
+  if (size != tsr_datatype_size(dimension->datatype) || size > sizeof zeros) return false;
+  if (kind == TSR_KIND_FLOAT) { /* keys tell -0.0 from 0.0, and order NaN */
+    double number = 0;
+    float single = 0;
+    memcpy(size == sizeof single ? (void *)&single : (void *)&number, value, size);
+    if (size == sizeof single) number = (double)single;
+    if (!(number < 0 || number > 0)) return false;
+  }
+  const uint64_t key = tsr__key(dimension->datatype, value);
+  *low = key < keys[0] ? -1 : key > keys[0];
+  *high = key < keys[1] ? -1 : key > keys[1];
+  return true;
+}
+
+/* Returns true if a cell with a value of NOT IN may be in the tile. */
+static bool may_be_in(const dropped_tile *t, uint32_t d, const tsr_condition_node *node) {
+  for (uint64_t i = 0; i < node->value_count; i++) {
+    const uint64_t at = node->value_offsets[i];
+    int low, high;
+    if (!relate(t, d, node->value + at, node->value_offsets[i + 1] - at, &low, &high) || (low >= 0 && high <= 0))
+      return true;
+  }
+  return false;
+}
+
+static bool comparison_may_fail(const dropped_tile *t, const tsr_condition_node *node) {
+  const int64_t field = tsr__schema_field(t->schema, node->field);
+  int low, high;
+  if (node->op == TSR_ALWAYS_TRUE) return false;
+  if (node->op == TSR_ALWAYS_FALSE || field < 0 || field >= t->schema->dimension_count) return true;
+  if (node->op == TSR_NOT_IN) return may_be_in(t, (uint32_t)field, node);
+  if (node->op == TSR_IN || !node->value) return true;
+  if (!relate(t, (uint32_t)field, node->value, node->value_size, &low, &high)) return true;
+  switch (node->op) {
+  case TSR_LT: return high <= 0;
+  case TSR_LE: return high < 0;
+  case TSR_GT: return low >= 0;
+  case TSR_GE: return low > 0;
+  case TSR_EQ: return low != 0 || high != 0;
+  default: return low >= 0 && high <= 0;
+  }
+}
+
+/* Returns false only if the node holds for every cell of the tile. Decoding has bounded the depth. */
+static bool may_fail(const dropped_tile *t, const tsr_condition_node *node) {
+  if (!node->expression) return comparison_may_fail(t, node);
+  const bool is_and = node->op == TSR_JOIN_AND;
+  for (uint32_t i = 0; i < node->child_count; i++)
+    if (may_fail(t, &node->children[i]) == is_and) return is_and;
+  return !is_and;
+}
+
+static bool may_drop(const tsr_snapshot *snapshot, const dropped_tile *t) {
+  for (uint64_t i = 0; i < snapshot->condition_count; i++)
+    if (may_fail(t, &snapshot->conditions[i]->root)) return true;
+  return false;
+}
+
+uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
+                            uint64_t end) {
+  const tsr_fragment *fragment = snapshot->fragments[number].fragment;
+  const tsr_snapshot_view *view = &snapshot->view;
+  uint64_t kept = from;
+  for (uint64_t i = from; i < end; i++) {
+    const dropped_tile t = {snapshot->schema, fragment->metadata.rtree, tiles[i].tile};
+    const int64_t first = fragment->row_base + (int64_t)(t.number * fragment->cells_per_tile);
+    const uint64_t cells = tsr__fragment_tile_cells(&fragment->metadata, t.number);
+    const bool own = fragment->run.uncommitted;
+    const bool removed =
+        !own && view->removed && view->functions->hides_some(view->writer, first, first + (int64_t)cells - 1);
+    if (own || removed || may_drop(snapshot, &t)) tiles[kept++] = tiles[i];
+  }
+  return kept;
+}

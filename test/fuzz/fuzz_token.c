@@ -1,0 +1,66 @@
+/* fuzz_token.c: fuzzes the texts of tokens (array/seen.c).
+ *
+ *   u8 kind | the rest: 0 the text; 1 what the text stands for: this target adds the digest and writes it as base64url
+ *
+ * Random texts would not pass the digest.
+ */
+#include "base/arithmetic.h"
+#include "crypto/crypto.h"
+#include "fuzz.h"
+#include "tessera_host.h"
+
+#define PREFIX "tessera:1:"
+
+static tsr_environment *environment;
+
+int LLVMFuzzerInitialize(int *count, char ***arguments) {
+  tsr_error error = {0};
+  CHECK(tsr_environment_open(NULL, &environment, &error) == TSR_OK);
+  return 0;
+}
+
+static size_t write_base64(const uint8_t *bytes, size_t size, char *text) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  size_t written = 0;
+  for (size_t i = 0; i < size; i += 3) {
+    const size_t left = TSR_MIN(size - i, 3);
+    uint32_t word = 0;
+    for (size_t k = 0; k < 3; k++) word = word << 8 | (k < left ? bytes[i + k] : 0);
+    for (size_t k = 0; k <= left; k++) text[written++] = digits[word >> (18 - 6 * k) & 63];
+  }
+  return written;
+}
+
+/* A token that is read has a time and matches itself. */
+static void read_token(const char *text, size_t size) {
+  tsr_token *token = NULL;
+  tsr_error error = {0};
+  const int code = tsr_token_read(environment, text, size, &token, &error);
+  check_told(code, &error);
+  if (code < 0) return;
+  CHECK(tsr_tokens_match(token, token));
+  (void)tsr_token_time(token);
+  tsr_token_close(token);
+}
+
+static void read_digested(const uint8_t *bytes, size_t size) {
+  uint8_t digest[TSR_SHA256_SIZE], *whole = malloc(size + 8);
+  char *text = malloc(strlen(PREFIX) + 2 * (size + 8) + 4);
+  tsr_error error = {0};
+  CHECK(whole && text && tsr__sha256(bytes, size, digest, &error) == TSR_OK);
+  if (size) memcpy(whole, bytes, size);
+  memcpy(whole + size, digest, 8);
+  memcpy(text, PREFIX, strlen(PREFIX));
+  read_token(text, strlen(PREFIX) + write_base64(whole, size + 8, text + strlen(PREFIX)));
+  free(text);
+  free(whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size < 1 || size > FUZZ_INPUT) return 0;
+  uint8_t *bytes = fuzz_exact(data + 1, size - 1);
+  if (data[0] & 1) read_digested(bytes, size - 1);
+  else read_token((const char *)bytes, size - 1);
+  free(bytes);
+  return 0;
+}
