@@ -434,7 +434,7 @@ static int judge_merges(const seen_search *s, bool gone) {
     if (!s->fresh->fragments[i] || !(item->parsed.start < item->parsed.end || has_vacuum_file(s->array, item)))
       continue;
     if (s->dense && !is_ours(s->array, &item->parsed)) continue;
-    if (!gone) TSR_TRY(tsr__sources_listed(s->array, item, &known, s->error));
+    if (!gone) TSR_TRY(tsr__sources_kept(s->array, item, NULL, &known, s->error));
     if (!known) TSR_TRY(sources_known(s, item, &known));
     if (known) s->fresh->fragments[i] = 0;
   }
@@ -476,7 +476,7 @@ static int find_unseen(seen_search *s, bool gone) {
   if (rc < 0) return rc;
   mark_old(s);
   TSR_TRY(judge_merges(s, gone));
-  rc = tsr__losses_find(s->array, s->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, &losses, s->error);
+  rc = tsr__losses_find(s->array, s->dense, TSR_TIME_BEGIN, TSR_TIME_NOW, NULL, &losses, s->error);
   if (rc >= 0) rc = check_purges(s, &losses);
   tsr__losses_drop(s->array, &losses);
   return rc;

@@ -166,7 +166,7 @@ static int number_of_names(tsx_vcf_headers *headers, tsx_vcf_names *names, uint3
 int tsx_vcf_headers_add(tsx_vcf_headers *headers, const char *sample, uint64_t sample_size, const char *text,
                         uint64_t size, tsr_error *error) {
   tsx_vcf_names names = {0};
-  uint32_t number;
+  uint32_t number = 0;
   int code = add_lines(headers, &names, text, size, error);
   if (code >= 0) code = number_of_names(headers, &names, &number, error);
   free_texts(names.names, names.count);
