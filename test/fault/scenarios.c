@@ -541,6 +541,20 @@ static const scenario hidden = {
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 
+#define FIRST(table) "(SELECT min(time) FROM tessera_log('db:" table "'))"
+
+static const scenario revert = {
+    .name = "revert",
+    .setup = {"CREATE VIRTUAL TABLE t USING tessera('/disk/t', x INT DIMENSION(0, 100), a INT, s TEXT)",
+              "CREATE VIRTUAL TABLE d USING tessera('/disk/d', kind=dense, x INT DIMENSION(0, 19, 5), a INT)",
+              "INSERT INTO t VALUES(1, 1, 'one'), (2, 2, 'two'), (50, 5, 'five')",
+              "INSERT INTO d VALUES(1, 1), (2, 2), (11, 3)", "DELETE FROM t WHERE x = 2",
+              "UPDATE t SET a = 9 WHERE x = 50", "INSERT OR REPLACE INTO d VALUES(2, 22), (3, 33)"},
+    .steps = {"SELECT tessera_revert('db:t', " FIRST("t") ", '{\"x\":[0,10]}')", "BEGIN",
+              "SELECT tessera_revert('db:t', " FIRST("t") ")", "SELECT tessera_revert('db:d', " FIRST("d") ")",
+              "INSERT INTO t VALUES(77, 7, 'seven')", "COMMIT"},
+    .again = {"INSERT INTO t VALUES(33, 3, 'three')", "SELECT tessera_revert('db:d', 0) >= 0"}};
+
 /* Tables in temp that a function makes, which makes SQLite prepare all statements again. */
 static const scenario attached = {
     .name = "attached",
@@ -553,11 +567,9 @@ static const scenario attached = {
     .extra = true};
 
 const scenario *const scenarios[] = {
-    &sparse,       &transaction,  &deletes,       &dense,       &version_3,        &version_9,
-    &version_12,   &two_arrays,   &filters,       &create,      &definitions,      &drop,
-    &copies,       &create_as,    &labels,        &exchange,    &evolve,           &metadata,
-    &groups,       &merge_sparse, &merge_dense,   &merge_9,     &merge_duplicates, &merge_12,
-    &purge,        &inside,       &inside_upkeep, &reading,     &queries,          &texts,
-    &looking,      &blocks,       &spill,         &busy,        &busy_old,         &late_dense,
-    &late_sources, &late_sparse,  &late_old,      &spill_dense, &hidden,           &attached,
-    NULL};
+    &sparse,  &transaction, &deletes,       &dense,        &version_3,    &version_9,   &version_12,       &two_arrays,
+    &filters, &create,      &definitions,   &drop,         &copies,       &create_as,   &labels,           &exchange,
+    &evolve,  &metadata,    &groups,        &merge_sparse, &merge_dense,  &merge_9,     &merge_duplicates, &merge_12,
+    &purge,   &inside,      &inside_upkeep, &reading,      &queries,      &texts,       &looking,          &blocks,
+    &spill,   &busy,        &busy_old,      &late_dense,   &late_sources, &late_sparse, &late_old,         &spill_dense,
+    &hidden,  &attached,    &revert,        NULL};
