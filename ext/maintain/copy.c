@@ -99,7 +99,9 @@ static int open_writer(tsx_copying *c, tsx_layout *layout, uint32_t writers, tsr
   TSX_TRY(make_layout_schema(c, layout, error));
   const uint64_t memory = c->from.memory_bytes ? c->from.memory_bytes : COPY_MEMORY;
   const tsr_writer_options options = {.memory_bytes = memory / writers, .schema = layout->schema};
-  return tsr_writer_open(c->target, &options, &layout->writer, error);
+  TSX_TRY(tsr_writer_open(c->target, &options, &layout->writer, error));
+  tsr_writer_trust(layout->writer, true); /* the metadata, with CHECK constraints, comes behind the cells */
+  return TSR_OK;
 }
 
 /* Returns c->batch.columns in the order of the layout's schema. A field that the source lacks is filled with zeros:
