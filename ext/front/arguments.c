@@ -158,9 +158,36 @@ int tsx_front_bind(sqlite3_value *value, int count, sqlite3_value *const *values
 
 /* ---- Hidden columns ---------------------------------------------------------------------------------------------- */
 
-void tsx_front_declare(sqlite3_str *out) {
-  sqlite3_str_appendall(out, ", statement BLOB HIDDEN");
+static int declare_columns(sqlite3 *db, const char *visible, int results) {
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  sqlite3_str_appendf(out, "CREATE TABLE x(%s, statement BLOB HIDDEN", visible);
   for (int i = 1; i <= TSX_FRONT_VALUES; i++) sqlite3_str_appendf(out, ", v%d BLOB HIDDEN", i);
+  for (int i = 1; i <= results; i++) sqlite3_str_appendf(out, ", c%d BLOB HIDDEN", i);
+  sqlite3_str_appendchar(out, 1, ')');
+  char *text = sqlite3_str_finish(out);
+  const int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
+  sqlite3_free(text);
+  return code == SQLITE_OK ? sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY) : code;
+}
+
+int tsx_front_connect(sqlite3 *db, tsx_connection *connection, const char *visible, int results, sqlite3_vtab **vtab) {
+  const int code = declare_columns(db, visible, results);
+  if (code != SQLITE_OK) return code;
+  tsx_front_table *table = sqlite3_malloc64(sizeof *table);
+  if (!table) return SQLITE_NOMEM;
+  *table = (tsx_front_table){.connection = connection};
+  tsx_connection_hold(connection);
+  tsx_connection_add_table(connection);
+  *vtab = &table->base;
+  return SQLITE_OK;
+}
+
+int tsx_front_disconnect(sqlite3_vtab *vtab) {
+  tsx_front_table *table = (tsx_front_table *)vtab;
+  tsx_connection_remove_table(table->connection);
+  tsx_connection_drop(table->connection);
+  sqlite3_free(table);
+  return SQLITE_OK;
 }
 
 int tsx_front_best_index(sqlite3_index_info *info, int first) {

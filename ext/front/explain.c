@@ -8,11 +8,6 @@
 
 #define COLUMN_TEXT 4 /* the first argument; the visible columns come before it */
 
-typedef struct explain_table {
-  sqlite3_vtab base;
-  tsx_connection *connection;
-} explain_table;
-
 typedef struct explain_cursor {
   sqlite3_vtab_cursor base;
   tsx_rewritten rewritten;
@@ -22,29 +17,7 @@ typedef struct explain_cursor {
 static int explain_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                            char **message) {
   (void)count, (void)arguments, (void)message;
-  sqlite3_str *out = sqlite3_str_new(NULL);
-  sqlite3_str_appendall(out, "CREATE TABLE x(part INTEGER, text TEXT, evaluated TEXT, detail TEXT");
-  tsx_front_declare(out);
-  sqlite3_str_appendchar(out, 1, ')');
-  char *text = sqlite3_str_finish(out);
-  int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
-  sqlite3_free(text);
-  if (code == SQLITE_OK) code = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-  explain_table *table = code == SQLITE_OK ? sqlite3_malloc64(sizeof *table) : NULL;
-  if (!table) return code == SQLITE_OK ? SQLITE_NOMEM : code;
-  *table = (explain_table){.connection = argument};
-  tsx_connection_hold(table->connection);
-  tsx_connection_add_table(table->connection);
-  *vtab = &table->base;
-  return SQLITE_OK;
-}
-
-static int explain_disconnect(sqlite3_vtab *vtab) {
-  explain_table *table = (explain_table *)vtab;
-  tsx_connection_remove_table(table->connection);
-  tsx_connection_drop(table->connection);
-  sqlite3_free(table);
-  return SQLITE_OK;
+  return tsx_front_connect(db, argument, "part INTEGER, text TEXT, evaluated TEXT, detail TEXT", 0, vtab);
 }
 
 static int explain_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -68,7 +41,7 @@ static int explain_close(sqlite3_vtab_cursor *cursor) {
 }
 
 static int explain_rewrite(explain_cursor *c, int count, sqlite3_value **values, tsr_error *error) {
-  const explain_table *table = (const explain_table *)c->base.pVtab;
+  const tsx_front_table *table = (const tsx_front_table *)c->base.pVtab;
   if (count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: tessera_explain(text[, value ...])");
   return tsx_rewrite(table->connection, values[0], count - 1, values + 1, true, &c->rewritten, error);
 }
@@ -118,7 +91,7 @@ static int explain_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
 
 static const sqlite3_module explain_module = {.xConnect = explain_connect,
                                               .xBestIndex = explain_best_index,
-                                              .xDisconnect = explain_disconnect,
+                                              .xDisconnect = tsx_front_disconnect,
                                               .xOpen = explain_open,
                                               .xClose = explain_close,
                                               .xFilter = explain_filter,

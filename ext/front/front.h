@@ -25,12 +25,20 @@
 int tsx_front_bind(sqlite3_value *text, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
                    tsr_error *error);
 
-/* For tables with the hidden columns `statement` and v1 to v64, from column `first` on: xBestIndex. idxNum is how many of
- * them xFilter gets. */
-int tsx_front_best_index(sqlite3_index_info *info, int first);
+/* Tables with the hidden columns `statement` and v1 to v64, the arguments of a call. */
 
-/* Appends the declarations of these columns: ", statement HIDDEN, v1 HIDDEN ...". */
-void tsx_front_declare(sqlite3_str *out);
+typedef struct tsx_front_table {
+  sqlite3_vtab base;
+  tsx_connection *connection;
+} tsx_front_table;
+
+/* xConnect: makes such a table. `visible`: the declarations of the columns before these; `results`: the number of hidden
+ * columns c1, c2, ... behind them. */
+int tsx_front_connect(sqlite3 *db, tsx_connection *connection, const char *visible, int results, sqlite3_vtab **vtab);
+int tsx_front_disconnect(sqlite3_vtab *vtab); /* xDisconnect */
+
+/* xBestIndex. `first` is the column `statement`. idxNum is how many of these columns xFilter gets. */
+int tsx_front_best_index(sqlite3_index_info *info, int first);
 
 /* ---- script.c: the SELECTs of a statement ------------------------------------------------------------------------ */
 

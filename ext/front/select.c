@@ -16,11 +16,6 @@
 #define COLUMN_TEXT      1
 #define COLUMN_VALUES    (COLUMN_TEXT + 1 + TSX_FRONT_VALUES) /* c1 */
 
-typedef struct select_table {
-  sqlite3_vtab base;
-  tsx_connection *connection;
-} select_table;
-
 typedef struct select_cursor {
   sqlite3_vtab_cursor base;
   sqlite3_stmt *statement;
@@ -33,30 +28,7 @@ typedef struct select_cursor {
 static int select_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                           char **message) {
   (void)count, (void)arguments, (void)message;
-  sqlite3_str *out = sqlite3_str_new(NULL);
-  sqlite3_str_appendall(out, "CREATE TABLE x(row TEXT");
-  tsx_front_declare(out);
-  for (int i = 1; i <= SELECT_COLUMNS; i++) sqlite3_str_appendf(out, ", c%d BLOB HIDDEN", i);
-  sqlite3_str_appendchar(out, 1, ')');
-  char *text = sqlite3_str_finish(out);
-  int code = text ? tsx_declare(db, text) : SQLITE_NOMEM;
-  sqlite3_free(text);
-  if (code == SQLITE_OK) code = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
-  select_table *table = code == SQLITE_OK ? sqlite3_malloc64(sizeof *table) : NULL;
-  if (!table) return code == SQLITE_OK ? SQLITE_NOMEM : code;
-  *table = (select_table){.connection = argument};
-  tsx_connection_hold(table->connection);
-  tsx_connection_add_table(table->connection);
-  *vtab = &table->base;
-  return SQLITE_OK;
-}
-
-static int select_disconnect(sqlite3_vtab *vtab) {
-  select_table *table = (select_table *)vtab;
-  tsx_connection_remove_table(table->connection);
-  tsx_connection_drop(table->connection);
-  sqlite3_free(table);
-  return SQLITE_OK;
+  return tsx_front_connect(db, argument, "row TEXT", SELECT_COLUMNS, vtab);
 }
 
 static int select_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
@@ -94,7 +66,7 @@ static int select_fail(sqlite3_vtab *vtab, const tsr_error *error) {
 }
 
 static tsx_connection *select_connection(const select_cursor *c) {
-  return ((const select_table *)c->base.pVtab)->connection;
+  return ((const tsx_front_table *)c->base.pVtab)->connection;
 }
 
 static int select_next(sqlite3_vtab_cursor *cursor) {
@@ -265,7 +237,7 @@ static int select_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *rowid) {
 
 static const sqlite3_module select_module = {.xConnect = select_connect,
                                              .xBestIndex = select_best_index,
-                                             .xDisconnect = select_disconnect,
+                                             .xDisconnect = tsx_front_disconnect,
                                              .xOpen = select_open,
                                              .xClose = select_close,
                                              .xFilter = select_filter,

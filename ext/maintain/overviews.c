@@ -44,11 +44,7 @@ typedef struct overviews_level { /* a level that is being made, or that the next
 typedef struct overviews_call {
   tsx_connection *connection;
   tsx_address address;
-  tsr_snapshot *snapshot;
-  const tsr_schema *schema;
-  char **names;
-  uint64_t *factors;
-  bool *fields, *halved; /* by field, by dimension */
+  tsx_regrid_source source; /* marks: the dimension is halved */
   bool has_columns, has_dimensions, has_method, drop, rebuild;
   overviews_state state;
   tsr_regrid_request request;
@@ -122,14 +118,14 @@ static int overviews_note(overviews_call *c, uint64_t time, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(c->connection->db);
   const char *comma = "";
   sqlite3_str_appendf(out, "{\"levels\":%u,\"factor\":2,\"dimensions\":[", c->state.levels);
-  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
-    if (!c->halved[d]) continue;
+  for (uint32_t d = 0; d < c->source.schema->dimension_count; d++) {
+    if (!c->source.marks[d]) continue;
     sqlite3_str_appendall(out, comma);
-    tsx_json_text(out, c->names[d], strlen(c->names[d]));
+    tsx_json_text(out, c->source.names[d], strlen(c->source.names[d]));
     comma = ",";
   }
   sqlite3_str_appendf(out, "],\"method\":\"%s\",\"time\":%llu,\"schema\":", overviews_method(c->request.method), time);
-  tsx_json_text(out, c->schema->name, strlen(c->schema->name));
+  tsx_json_text(out, c->source.schema->name, strlen(c->source.schema->name));
   sqlite3_str_appendall(out, "}");
   char *text = sqlite3_str_finish(out);
   const int code =
@@ -298,14 +294,14 @@ static uint64_t overviews_length(const tsr_field *field, const tsr_interval *int
 static int overviews_choose(overviews_call *c, tsr_error *error) {
   const tsr_interval *all;
   uint64_t least = UINT64_MAX;
-  const uint32_t n = c->schema->dimension_count;
+  const uint32_t n = c->source.schema->dimension_count;
   c->state.levels = 0;
-  for (uint32_t d = 0; d < n && !c->has_dimensions; d++) c->halved[d] = d + 2 >= n;
-  const int code = tsr_snapshot_non_empty_domain(c->snapshot, &all, error);
+  for (uint32_t d = 0; d < n && !c->has_dimensions; d++) c->source.marks[d] = d + 2 >= n;
+  const int code = tsr_snapshot_non_empty_domain(c->source.snapshot, &all, error);
   if (code <= 0) return code;
   for (uint32_t d = 0; d < n; d++) {
-    if (!c->halved[d]) continue;
-    const uint64_t length = overviews_length(&c->schema->fields[d], &all[d]);
+    if (!c->source.marks[d]) continue;
+    const uint64_t length = overviews_length(&c->source.schema->fields[d], &all[d]);
     if (length < least) least = length;
   }
   for (; least >= SIDE_MIN && c->state.levels < TSX_LEVELS_MAX; least = (least + 1) / 2) c->state.levels++;
@@ -315,12 +311,12 @@ static int overviews_choose(overviews_call *c, tsr_error *error) {
 /* Selects the attributes that suit the method, unless the option "columns" names them. A level has the selected
  * attributes of the array, in order, and all of them are used for the next level. */
 static void overviews_take(overviews_call *c) {
-  const uint32_t n = c->schema->dimension_count;
-  for (uint32_t d = 0; d < n; d++) c->factors[d] = c->halved[d] ? 2 : 1;
-  for (uint32_t f = n; f < n + c->schema->attribute_count && !c->has_columns; f++)
-    c->fields[f] = tsr_regrid_suits(c->request.method, &c->schema->fields[f]);
-  c->request.factors = c->factors;
-  c->request.fields = c->fields;
+  const uint32_t n = c->source.schema->dimension_count;
+  for (uint32_t d = 0; d < n; d++) c->source.factors[d] = c->source.marks[d] ? 2 : 1;
+  for (uint32_t f = n; f < n + c->source.schema->attribute_count && !c->has_columns; f++)
+    c->source.fields[f] = tsr_regrid_suits(c->request.method, &c->source.schema->fields[f]);
+  c->request.factors = c->source.factors;
+  c->request.fields = c->source.fields;
   c->request.quick = true; /* levels are made often, and pictures read them */
   c->request.narrow = c->request.skip_fill = c->request.method == TSR_REGRID_MEAN;
 }
@@ -345,8 +341,8 @@ static int make_level(overviews_call *c, unsigned k, tsr_error *error) {
   int code = k > 1 ? open_level(c, k - 1, &below, error) : TSR_OK;
   if (k > 1) c->request.fields = NULL, c->request.skip_fill = false;
   if (code >= 0)
-    code = tsx_regrid_make(&c->address, k > 1 ? below.snapshot : c->snapshot, &c->request, path, false, TSX_LEVEL_KEY,
-                           overviews_method(c->request.method), &cells, error);
+    code = tsx_regrid_make(&c->address, k > 1 ? below.snapshot : c->source.snapshot, &c->request, path, false,
+                           TSX_LEVEL_KEY, overviews_method(c->request.method), &cells, error);
   c->cells += cells;
   overviews_level_close(&below);
   sqlite3_free(path);
@@ -381,7 +377,8 @@ static int update_level(overviews_call *c, unsigned k, const tsr_interval *box, 
   if (k > 1) request.fields = NULL, request.skip_fill = false;
   int code = level_array_open(&c->address, k, &level.array, error);
   if (code >= 0 && k > 1) code = open_level(c, k - 1, &below, error);
-  if (code >= 0) code = rewrite_blocks(k > 1 ? below.snapshot : c->snapshot, &request, level.array, &cells, error);
+  if (code >= 0)
+    code = rewrite_blocks(k > 1 ? below.snapshot : c->source.snapshot, &request, level.array, &cells, error);
   c->cells += cells;
   overviews_level_close(&below);
   overviews_level_close(&level);
@@ -391,10 +388,10 @@ static int update_level(overviews_call *c, unsigned k, const tsr_interval *box, 
 /* Converts a box of one level to the box that covers it in the next. `from_zero`: the halved dimensions of the former
  * begin at 0, as in every level but the array itself. */
 static void overviews_halve(const overviews_call *c, bool from_zero, tsr_interval *box) {
-  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
-    const tsr_field *field = &c->schema->fields[d];
+  for (uint32_t d = 0; d < c->source.schema->dimension_count; d++) {
+    const tsr_field *field = &c->source.schema->fields[d];
     uint64_t low = 0, ends[2] = {0, 0};
-    if (!c->halved[d]) continue;
+    if (!c->source.marks[d]) continue;
     if (!from_zero) memcpy(&low, field->low, field->cell_size);
     memcpy(&ends[0], box[d].low, field->cell_size);
     memcpy(&ends[1], box[d].high, field->cell_size);
@@ -415,7 +412,7 @@ static int overviews_extend(overviews_call *c, tsr_error *error) {
 
 /* Updates the levels where a fragment was written. `box` has room for a box. */
 static int update_levels(overviews_call *c, const tsr_fragment_info *info, tsr_interval *box, tsr_error *error) {
-  memcpy(box, info->non_empty_domain, c->schema->dimension_count * sizeof *box);
+  memcpy(box, info->non_empty_domain, c->source.schema->dimension_count * sizeof *box);
   for (unsigned k = 1; k <= c->state.levels; k++) {
     TSX_TRY(update_level(c, k, box, error));
     overviews_halve(c, k > 1, box);
@@ -425,13 +422,13 @@ static int update_levels(overviews_call *c, const tsr_fragment_info *info, tsr_i
 
 /* Updates the levels where fragments have been written after `since`, the time that the levels include. */
 static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error) {
-  tsr_interval *box = sqlite3_malloc64(c->schema->dimension_count * sizeof *box);
+  tsr_interval *box = sqlite3_malloc64(c->source.schema->dimension_count * sizeof *box);
   if (!box) return tsx_out_of_memory(error);
   int code = overviews_note(c, 0, error);
   overviews_take(c);
-  for (uint64_t i = 0; code >= 0 && i < tsr_fragment_count(c->snapshot); i++) {
+  for (uint64_t i = 0; code >= 0 && i < tsr_fragment_count(c->source.snapshot); i++) {
     tsr_fragment_info info;
-    code = tsr_fragment_describe(c->snapshot, i, &info, error);
+    code = tsr_fragment_describe(c->source.snapshot, i, &info, error);
     if (code >= 0 && info.end > since && info.non_empty_domain) code = update_levels(c, &info, box, error);
   }
   sqlite3_free(box);
@@ -443,14 +440,15 @@ static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error)
 static int read_dimension(void *argument, const tsx_json_option *o, tsr_error *error) {
   overviews_call *c = argument;
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  for (uint32_t d = 0; name && d < c->schema->dimension_count; d++)
-    if (!sqlite3_stricmp(c->names[d], name)) {
-      if (c->halved[d]) return tsx_fail(error, TSR_ERROR, "'dimensions': '%s' is given twice", c->names[d]);
-      c->halved[d] = c->has_dimensions = true;
+  for (uint32_t d = 0; name && d < c->source.schema->dimension_count; d++)
+    if (!sqlite3_stricmp(c->source.names[d], name)) {
+      if (c->source.marks[d])
+        return tsx_fail(error, TSR_ERROR, "'dimensions': '%s' is given twice", c->source.names[d]);
+      c->source.marks[d] = c->has_dimensions = true;
       return TSR_OK;
     }
-  return tsx_names_fail(c->names, 0, c->schema->dimension_count, error, "'dimensions': no dimension is called '%.60s'",
-                        name ? name : o->text);
+  return tsx_names_fail(c->source.names, 0, c->source.schema->dimension_count, error,
+                        "'dimensions': no dimension is called '%.60s'", name ? name : o->text);
 }
 
 enum {
@@ -474,7 +472,7 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
     return tsx_elements_each(db, value->json->value, "'dimensions'", read_dimension, c, error);
   case OVERVIEWS_OPTION_columns:
     c->has_columns = true;
-    return tsx_regrid_columns_parse(db, value->json->value, c->schema, c->names, c->fields, error);
+    return tsx_regrid_columns_parse(db, value->json->value, c->source.schema, c->source.names, c->source.fields, error);
   case OVERVIEWS_OPTION_drop: c->drop = value->whole; break;
   case OVERVIEWS_OPTION_rebuild: c->rebuild = value->whole; break;
   case OVERVIEWS_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
@@ -499,17 +497,9 @@ static int read_options(overviews_call *c, sqlite3_value *json, tsr_error *error
 
 static int overviews_open(overviews_call *c, tsr_error *error) {
   TSX_TRY(tsx_address_array(&c->address, error));
-  TSX_TRY(tsr_snapshot_open(c->address.array->core, NULL, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->snapshot, error));
-  c->schema = tsr_snapshot_schema(c->snapshot);
-  const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
-  c->names = tsx_names_make(c->schema);
-  c->factors = sqlite3_malloc64(c->schema->dimension_count * sizeof *c->factors);
-  c->fields = sqlite3_malloc64(2 * fields * sizeof *c->fields);
-  if (!c->names || !c->factors || !c->fields) return tsx_out_of_memory(error);
-  memset(c->fields, 0, 2 * fields * sizeof *c->fields);
-  c->halved = c->fields + fields;
+  TSX_TRY(tsx_regrid_source_open(c->address.array->core, TSR_TIME_BEGIN, TSR_TIME_NOW, &c->source, error));
   c->request.memory_bytes = c->address.memory_bytes;
-  if (!c->schema->dense)
+  if (!c->source.schema->dense)
     return tsx_fail(error, TSR_ERROR, "array %s is sparse: only dense ones have overviews", c->address.given);
   return overviews_find(&c->address, NULL, NULL, &c->state, error);
 }
@@ -519,7 +509,8 @@ static int overviews_open(overviews_call *c, tsr_error *error) {
 static bool overviews_can_update(overviews_call *c) {
   tsr_error ignored;
   bool can = c->state.exists && c->state.time && !c->rebuild && !c->has_columns && !c->has_dimensions &&
-             (!c->has_method || c->request.method == c->state.method) && !strcmp(c->state.schema, c->schema->name);
+             (!c->has_method || c->request.method == c->state.method) &&
+             !strcmp(c->state.schema, c->source.schema->name);
   for (unsigned k = 1; can && k <= c->state.levels; k++) { /* a copy of the array's files lacks the levels */
     tsr_array *level = NULL;
     can = level_array_open(&c->address, k, &level, &ignored) == TSR_OK;
@@ -555,7 +546,7 @@ static int overviews_remove(overviews_call *c, tsr_error *error) {
 static int overviews_run(overviews_call *c, tsr_error *error) {
   uint64_t first, last = 0;
   if (c->drop) return overviews_remove(c, error);
-  const bool written = tsr_snapshot_written(c->snapshot, &first, &last);
+  const bool written = tsr_snapshot_written(c->source.snapshot, &first, &last);
   if (written && overviews_can_update(c)) {
     if (c->state.time == last) return TSR_OK;
     TSX_TRY(take_known(c, error));
@@ -582,10 +573,7 @@ void tsx_make_overviews(sqlite3_context *context, int count, sqlite3_value **val
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   const int code = overviews_arguments(&c, count, values, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)c.cells);
-  tsr_snapshot_close(c.snapshot);
-  if (c.names) tsx_names_free(c.names, c.schema);
-  sqlite3_free(c.factors);
-  sqlite3_free(c.fields);
+  tsx_regrid_source_close(&c.source);
   sqlite3_free(c.state.text);
   tsx_address_close(&c.address);
   tsx_connection_remove_table(c.connection);

@@ -125,11 +125,7 @@ int tsx_regrid_make(tsx_address *from, tsr_snapshot *snapshot, const tsr_regrid_
 typedef struct regrid_call {
   tsx_connection *connection;
   tsx_address from;
-  tsr_snapshot *snapshot;
-  const tsr_schema *schema;
-  char **names;
-  uint64_t *factors;
-  bool *fields, *given; /* by field: it is selected; by dimension: its factor was given */
+  tsx_regrid_source source; /* marks: the dimension's factor was given */
   tsr_regrid_request request;
 } regrid_call;
 
@@ -150,20 +146,21 @@ static bool regrid_is_integer(const tsx_json_option *o) {
 
 static int read_factor(void *argument, const tsx_json_option *o, tsr_error *error) {
   regrid_call *c = argument;
-  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
-    if (sqlite3_stricmp(c->names[d], o->key) != 0) continue;
+  for (uint32_t d = 0; d < c->source.schema->dimension_count; d++) {
+    if (sqlite3_stricmp(c->source.names[d], o->key) != 0) continue;
     if (!regrid_is_integer(o))
       return tsx_fail(error, TSR_MISMATCH, "the factors: dimension '%s': expected an integer from 1", o->key);
     if (sqlite3_value_int64(o->value) < 1)
       return tsx_fail(error, TSR_RANGE, "the factors: dimension '%s': %lld is below 1", o->key,
                       (long long)sqlite3_value_int64(o->value));
-    if (c->given[d]) return tsx_fail(error, TSR_ERROR, "the factors: dimension '%s' is given twice", c->names[d]);
-    c->given[d] = true;
-    c->factors[d] = (uint64_t)sqlite3_value_int64(o->value);
+    if (c->source.marks[d])
+      return tsx_fail(error, TSR_ERROR, "the factors: dimension '%s' is given twice", c->source.names[d]);
+    c->source.marks[d] = true;
+    c->source.factors[d] = (uint64_t)sqlite3_value_int64(o->value);
     return TSR_OK;
   }
-  return tsx_names_fail(c->names, 0, c->schema->dimension_count, error, "the factors: no dimension is called '%.60s'",
-                        o->key);
+  return tsx_names_fail(c->source.names, 0, c->source.schema->dimension_count, error,
+                        "the factors: no dimension is called '%.60s'", o->key);
 }
 
 typedef struct regrid_columns {
@@ -197,8 +194,9 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
   regrid_call *c = argument;
   switch (option) {
   case REGRID_OPTION_columns:
-    c->request.fields = c->fields;
-    return tsx_regrid_columns_parse(c->connection->db, value->json->value, c->schema, c->names, c->fields, error);
+    c->request.fields = c->source.fields;
+    return tsx_regrid_columns_parse(c->connection->db, value->json->value, c->source.schema, c->source.names,
+                                    c->source.fields, error);
   case REGRID_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
   default: c->request.threads = (unsigned)value->whole;
   }
@@ -215,19 +213,32 @@ static int read_options(regrid_call *c, sqlite3_value *json, tsr_error *error) {
 
 /* ---- The call ---------------------------------------------------------------------------------------------------- */
 
+int tsx_regrid_source_open(tsr_array *array, uint64_t since, uint64_t as_of, tsx_regrid_source *source,
+                           tsr_error *error) {
+  TSX_TRY(tsr_snapshot_open(array, NULL, since, as_of, &source->snapshot, error));
+  source->schema = tsr_snapshot_schema(source->snapshot);
+  const uint64_t dimensions = source->schema->dimension_count, fields = dimensions + source->schema->attribute_count;
+  source->names = tsx_names_make(source->schema);
+  source->factors = sqlite3_malloc64(dimensions * sizeof *source->factors);
+  source->fields = sqlite3_malloc64((fields + dimensions) * sizeof *source->fields);
+  if (!source->names || !source->factors || !source->fields) return tsx_out_of_memory(error);
+  for (uint64_t d = 0; d < dimensions; d++) source->factors[d] = 1;
+  memset(source->fields, 0, (fields + dimensions) * sizeof *source->fields);
+  source->marks = source->fields + fields;
+  return TSR_OK;
+}
+
+void tsx_regrid_source_close(tsx_regrid_source *source) {
+  tsr_snapshot_close(source->snapshot);
+  if (source->names) tsx_names_free(source->names, source->schema);
+  sqlite3_free(source->factors);
+  sqlite3_free(source->fields);
+}
+
 static int open_source(regrid_call *c, tsr_error *error) {
   TSX_TRY(tsx_address_array(&c->from, error));
-  TSX_TRY(tsr_snapshot_open(c->from.array->core, NULL, c->from.since, c->from.as_of, &c->snapshot, error));
-  c->schema = tsr_snapshot_schema(c->snapshot);
-  const uint64_t fields = (uint64_t)c->schema->dimension_count + c->schema->attribute_count;
-  c->names = tsx_names_make(c->schema);
-  c->factors = sqlite3_malloc64(c->schema->dimension_count * sizeof *c->factors);
-  c->fields = sqlite3_malloc64(2 * fields * sizeof *c->fields);
-  if (!c->names || !c->factors || !c->fields) return tsx_out_of_memory(error);
-  for (uint32_t d = 0; d < c->schema->dimension_count; d++) c->factors[d] = 1;
-  memset(c->fields, 0, 2 * fields * sizeof *c->fields);
-  c->given = c->fields + fields;
-  c->request.factors = c->factors;
+  TSX_TRY(tsx_regrid_source_open(c->from.array->core, c->from.since, c->from.as_of, &c->source, error));
+  c->request.factors = c->source.factors;
   c->request.memory_bytes = c->from.memory_bytes;
   return TSR_OK;
 }
@@ -239,11 +250,11 @@ static char *regrid_note(regrid_call *c, const char *method) {
   sqlite3_str_appendall(out, "{\"from\":");
   tsx_json_text(out, c->from.given, strlen(c->from.given));
   sqlite3_str_appendall(out, ",\"factors\":{");
-  for (uint32_t d = 0; d < c->schema->dimension_count; d++) {
-    if (c->factors[d] == 1) continue;
+  for (uint32_t d = 0; d < c->source.schema->dimension_count; d++) {
+    if (c->source.factors[d] == 1) continue;
     sqlite3_str_appendall(out, comma);
-    tsx_json_text(out, c->names[d], strlen(c->names[d]));
-    sqlite3_str_appendf(out, ":%llu", c->factors[d]);
+    tsx_json_text(out, c->source.names[d], strlen(c->source.names[d]));
+    sqlite3_str_appendf(out, ":%llu", c->source.factors[d]);
     comma = ",";
   }
   sqlite3_str_appendf(out, "},\"method\":\"%s\"}", method);
@@ -261,7 +272,7 @@ static int regrid_call_make(regrid_call *c, sqlite3_value **values, int count, u
   if (count > 4) TSX_TRY(read_options(c, values[4], error));
   char *note = regrid_note(c, method);
   if (!note) return tsx_out_of_memory(error);
-  const int code = tsx_regrid_make(&c->from, c->snapshot, &c->request, to, true, REGRID_KEY, note, cells, error);
+  const int code = tsx_regrid_make(&c->from, c->source.snapshot, &c->request, to, true, REGRID_KEY, note, cells, error);
   sqlite3_free(note);
   return code;
 }
@@ -273,10 +284,7 @@ void tsx_regrid(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   const int code = regrid_call_make(&c, values, count, &cells, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)cells);
-  tsr_snapshot_close(c.snapshot);
-  if (c.names) tsx_names_free(c.names, c.schema);
-  sqlite3_free(c.factors);
-  sqlite3_free(c.fields);
+  tsx_regrid_source_close(&c.source);
   tsx_address_close(&c.from);
   tsx_connection_remove_table(c.connection);
   tsx_function_end(context, "tessera_regrid", code, &error);

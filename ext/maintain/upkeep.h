@@ -113,6 +113,20 @@ void tsx_restrict(sqlite3_context *context, int count, sqlite3_value **values);
 
 #define TSX_OVERVIEWS_KEY "tessera_overviews" /* the metadata key that describes an array's overviews */
 
+typedef struct tsx_regrid_source { /* the array to regrid, and what a call says of it; `= {0}` may be closed */
+  tsr_snapshot *snapshot;
+  const tsr_schema *schema;
+  char **names; /* tsx_names_make */
+  uint64_t *factors; /* by dimension: cells of a block; 1 at first */
+  bool *fields; /* by field: it is selected */
+  bool *marks; /* by dimension, for the caller */
+} tsx_regrid_source;
+
+/* Opens a state of an array. The caller closes *source, also after a failure. */
+int tsx_regrid_source_open(tsr_array *array, uint64_t since, uint64_t as_of, tsx_regrid_source *source,
+                           tsr_error *error);
+void tsx_regrid_source_close(tsx_regrid_source *source);
+
 /* Makes the array `to`, a directory or 'db:NAME', from the blocks of a snapshot of from->array. It appears complete or
  * not at all. If `describe` is true, it also gets the source's metadata, and the labels of dimensions whose factor is
  * 1. Its metadata key `key` is set to the text `note`. *cells is the number of cells written. In the database a
