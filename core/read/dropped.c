@@ -16,6 +16,8 @@
 #include "format/schema.h"
 #include "model/datatype.h"
 
+#define CHILDREN_LEFT 64 /* most children of a root that are evaluated one by one */
+
 typedef struct dropped_tile { /* a tile's MBR */
   const tsr_schema *schema;
   const tsr_rtree *rtree;
@@ -90,9 +92,34 @@ static bool may_fail(const dropped_tile *t, const tsr_condition_node *node) {
   return !is_and;
 }
 
-static bool may_drop(const tsr_snapshot *snapshot, const dropped_tile *t) {
+static dropped_tile tile_of(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile) {
+  return (dropped_tile){snapshot->schema, snapshot->fragments[fragment].fragment->metadata.rtree, tile};
+}
+
+/* Deletes of single cells give an AND of many children, of which few meet a tile. The root that is left has no index of
+ * its children (condition.c, "Guards"), so it is made only if it has few. */
+int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
+                  tsr_condition *narrowed, tsr_error *error) {
+  const dropped_tile t = tile_of(snapshot, fragment, tile);
+  const tsr_condition_node *root = &snapshot->conditions[number]->root;
+  uint32_t few[CHILDREN_LEFT], count = 0;
+  *narrowed = *snapshot->conditions[number];
+  if (!root->expression || root->op != TSR_JOIN_AND) return may_fail(&t, root);
+  for (uint32_t i = 0; i < root->child_count; i++)
+    if (may_fail(&t, &root->children[i]) && count++ < CHILDREN_LEFT) few[count - 1] = i;
+  if (count == 0 || count > CHILDREN_LEFT) return count > 0;
+  if (count == 1) return narrowed->root = root->children[few[0]], 1;
+  narrowed->root.child_count = count;
+  narrowed->root.guards = NULL;
+  TSR_TRY(TSR_ARENA_RAW(arena, count, &narrowed->root.children, error));
+  for (uint32_t i = 0; i < count; i++) narrowed->root.children[i] = root->children[few[i]];
+  return 1;
+}
+
+static bool any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile) {
+  const dropped_tile t = tile_of(snapshot, fragment, tile);
   for (uint64_t i = 0; i < snapshot->condition_count; i++)
-    if (may_fail(t, &snapshot->conditions[i]->root)) return true;
+    if (may_fail(&t, &snapshot->conditions[i]->root)) return true;
   return false;
 }
 
@@ -102,13 +129,12 @@ uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_p
   const tsr_snapshot_view *view = &snapshot->view;
   uint64_t kept = from;
   for (uint64_t i = from; i < end; i++) {
-    const dropped_tile t = {snapshot->schema, fragment->metadata.rtree, tiles[i].tile};
-    const int64_t first = fragment->row_base + (int64_t)(t.number * fragment->cells_per_tile);
-    const uint64_t cells = tsr__fragment_tile_cells(&fragment->metadata, t.number);
+    const int64_t first = fragment->row_base + (int64_t)(tiles[i].tile * fragment->cells_per_tile);
+    const uint64_t cells = tsr__fragment_tile_cells(&fragment->metadata, tiles[i].tile);
     const bool own = fragment->run.uncommitted;
     const bool removed =
         !own && view->removed && view->functions->hides_some(view->writer, first, first + (int64_t)cells - 1);
-    if (own || removed || may_drop(snapshot, &t)) tiles[kept++] = tiles[i];
+    if (own || removed || any_may_drop(snapshot, number, tiles[i].tile)) tiles[kept++] = tiles[i];
   }
   return kept;
 }

@@ -71,8 +71,14 @@ typedef struct tsr_plan {
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
 
+/* Returns 0 only if a condition, by its number in the snapshot, deletes no cell of a tile; else 1, and the condition as
+ * far as it matters in the tile, which borrows from the snapshot and the arena. The plan has loaded the R-tree
+ * (dropped.c). */
+int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
+                  tsr_condition *narrowed, tsr_error *error);
+
 /* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
- * conditions have dropped. Returns the new end. Loads nothing: the plan has loaded the R-tree (dropped.c). */
+ * conditions have dropped. Returns the new end. Loads nothing: the plan has loaded the R-tree. */
 uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
                             uint64_t end);
 

@@ -25,6 +25,7 @@
 #include "base/arithmetic.h"
 #include "store/store.h"
 #include "format/fragment_metadata.h"
+#include "format/schema.h"
 #include "array/array.h"
 #include "environment/environment.h"
 
@@ -43,6 +44,7 @@ typedef struct sparse_iterator {
   read_sparse_window now, next; /* the current window and the next one */
   uint64_t tile_at; /* the next tile of `now` to hand out */
   bool has_next; /* `next` has been made */
+  bool by_coordinates; /* drops_by_coordinates */
   tsr_sparse_tile present; /* the tile of the current batch */
   tsr_buffer keep; /* scratch: a byte per selected cell; 0 drops it */
 } sparse_iterator;
@@ -88,7 +90,8 @@ static int request_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, bool 
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   const tsr_fragment_metadata *m = &f->fragment->metadata;
   for (uint32_t d = 0; d < it->reader->snapshot->schema->dimension_count; d++)
-    if (merged || must_compare(it, tile, d)) TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
+    if (merged || it->by_coordinates || must_compare(it, tile, d))
+      TSR_TRY(tsr__reader_request(it->reader, tile->pinned, f->slots[d], error));
   if (m->has_times &&
       (merged || f->cut || it->reader->request.times || it->reader->snapshot->shows == TSR_SHOWS_DROPPED ||
        f->fragment->run.uncommitted || conditions_have_times(f)))
@@ -221,19 +224,27 @@ static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, cons
   return TSR_OK;
 }
 
-/* Sets it->keep[position] to 0 for the selected cells that the condition deletes, else to another value. */
+/* Sets it->keep[position] to 0 for the selected cells whose values the condition deletes, else to another value. */
+static int evaluate_condition(sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
+                              tsr_error *error) {
+  condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
+  if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count,
+                              it->keep.data, &it->reader->memory, error) < 0)
+    return tsr__wrap(error, "fragment %s, tile %llu", fragment_of(it, tile)->fragment->name,
+                     (unsigned long long)tile->plan.tile);
+  return TSR_OK;
+}
+
+/* The same, but keeps cells that are newer than the condition. */
 static int test_condition(sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition *condition,
                           tsr_error *error) {
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
-  condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
-  uint8_t *keep = it->keep.data;
-  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
-  if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count, keep,
-                              &it->reader->memory, error) < 0)
-    return tsr__wrap(error, "fragment %s, tile %llu", f->fragment->name, (unsigned long long)tile->plan.tile);
+  TSR_TRY(evaluate_condition(it, tile, condition, error));
   if (f->fragment->metadata.has_times && condition->time < f->fragment->parsed.end) {
     const uint64_t *times = system_values(it, tile, TSR_SLOT_TIMES);
-    for (uint64_t i = 0; i < tile->count; i++) keep[i] |= times[tile->cells ? tile->cells[i] : i] > condition->time;
+    for (uint64_t i = 0; i < tile->count; i++)
+      it->keep.data[i] |= times[tile->cells ? tile->cells[i] : i] > condition->time;
   }
   return TSR_OK;
 }
@@ -319,6 +330,39 @@ static int keep_noted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
     if (tile->dropped[cell] != UINT64_MAX && written >= tile->dropped[cell]) tile->dropped[cell] = 0;
   }
   return read_sparse_compress(it, tile, it->keep.data, error);
+}
+
+/* Returns true if coordinates alone tell which cells may have been dropped: then cells are chosen before the version
+ * merge, which is left with few. Other versions of a cell have its coordinates, and so are chosen, too. */
+static bool drops_by_coordinates(const tsr_snapshot *snapshot) {
+  if (snapshot->shows != TSR_SHOWS_DROPPED || snapshot->view.removed > 0) return false;
+  for (uint64_t i = 0; i < snapshot->condition_count; i++)
+    for (uint32_t k = 0; k < snapshot->conditions[i]->field_count; k++) {
+      const int64_t field = tsr__schema_field(snapshot->schema, snapshot->conditions[i]->fields[k]);
+      if (field < 0 || field >= snapshot->schema->dimension_count) return false;
+    }
+  return true;
+}
+
+/* Chooses the cells at whose coordinates a condition, whatever its time, deletes. */
+static int choose_by_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_snapshot *snapshot = it->reader->snapshot;
+  uint8_t *chosen;
+  if (tile->count == 0) return TSR_OK;
+  it->keep.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&it->keep, tile->count, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, tile->count, &chosen, error));
+  for (uint64_t i = 0; i < snapshot->condition_count; i++) {
+    tsr_condition narrowed = *snapshot->conditions[i];
+    int some = 1;
+    if (!it->reader->plan.lossy)
+      TSR_TRY(some = tsr__may_drop(snapshot, tile->plan.fragment, tile->plan.tile, i, &it->reader->window.arena,
+                                   &narrowed, error));
+    if (some == 0) continue;
+    TSR_TRY(evaluate_condition(it, tile, &narrowed, error));
+    for (uint64_t k = 0; k < tile->count; k++) chosen[k] |= !it->keep.data[k];
+  }
+  return read_sparse_compress(it, tile, chosen, error);
 }
 
 /* For a snapshot that shows what deletes have dropped: keeps these cells, and notes when each of them was. */
@@ -488,6 +532,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
   if (!merged && reader->progress.limit == 0) TSR_TRY(read_sparse_begin_next(it, end, merged, error));
   for (uint64_t i = 0; i < it->now.count; i++) {
     TSR_TRY(select_cells(it, &it->now.tiles[i], error));
+    if (it->by_coordinates) TSR_TRY(choose_by_coordinates(it, &it->now.tiles[i], error));
     if (it->now.tiles[i].count > 0) TSR_TRY(request_conditions(it, &it->now.tiles[i], error));
     if (it->now.tiles[i].count > 0) TSR_TRY(tsr__tests_request(reader, it->now.tiles[i].pinned, error));
   }
@@ -620,6 +665,7 @@ int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr
   it->base = (tsr_batch_iterator){.next = read_sparse_next, .column = column_of, .close = close_sparse};
   it->reader = reader;
   it->keep.memory = &reader->memory;
+  it->by_coordinates = drops_by_coordinates(reader->snapshot);
   it->count = reader->plan.tile_count;
   TSR_TRY(tsr__version_merge_open(reader, &it->order, &it->streams, &it->merge, error));
   const int rc = exclude_fragments(it, error);
