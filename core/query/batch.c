@@ -31,7 +31,9 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   if (run->expressions.where) TSR_TRY(tsr__scratch_make(run->expressions.where, &part->arena, &part->where, error));
   if (run->expressions.program)
     TSR_TRY(tsr__scratch_make(run->expressions.program, &part->arena, &part->scratch, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + UINT64_C(1), &part->inputs, error));
+  const uint64_t windows = run->windows.given ? run->windows.given->count : 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + 1 + windows, &part->inputs, error));
+  if (run->windows.given) TSR_TRY(TSR_ARENA_ARRAY(&part->arena, 1, &part->places, error));
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
   const uint32_t words = TSR_MAX(run->grouping.width, 1);
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->buffers.words[0], error));
@@ -98,6 +100,7 @@ static void point_inputs(query_part *part, const query_rows *rows) {
     part->inputs[f].first = rows->first;
   }
   part->inputs[run->input.field_count].column.values = rows->joined;
+  if (run->windows.given) tsr__query_windows_point(part, rows);
 }
 
 int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error) {
@@ -498,6 +501,25 @@ static void note_fault(tsr_query_run *run, uint64_t count) {
     run->grouping.outside |= run->parts.list[p]->outside;
     if (run->parts.list[p]->fault.expression) run->fault = run->parts.list[p]->fault;
   }
+}
+
+int tsr__query_each_part(tsr_query_run *run, tsr_task add, tsr_error *error) {
+  const uint64_t count = run->input.batch->count;
+  const part_cut cut = {.size = PART_CELLS};
+  TSR_TRY(parts_make(run, count / PART_CELLS + 1, error));
+  for (uint64_t from = 0; from < count;) {
+    uint64_t parts = 0;
+    for (; parts < run->parts.count && from < count; parts++) {
+      query_part *part = run->parts.list[parts];
+      part->from = from;
+      from = part->end = end_of_part(&cut, from, count);
+      part->fault.expression = NULL;
+    }
+    const int rc = tsr__parallel_for(tsr__reader_threads(run->input.reader), parts, add, run->parts.list, error);
+    if (rc < 0) note_fault(run, parts);
+    TSR_TRY(rc);
+  }
+  return TSR_OK;
 }
 
 int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
