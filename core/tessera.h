@@ -143,8 +143,8 @@ TSR_API int tsr_environment_confine(tsr_environment *environment, const char *di
   X(fragments_listed) \
   X(store_gets) X(store_heads) X(store_lists) X(store_puts) X(store_deletes) X(store_retries) \
   X(store_round_trips) X(store_bytes_sent) \
-  X(cells_computed) X(cells_paired) X(coordinates_evaluated) X(groups_made) X(parts_by_columns) X(parts_by_rows) \
-  X(auto_merges) X(auto_merge_ms) \
+  X(cells_computed) X(cells_around) X(cells_paired) X(coordinates_evaluated) X(groups_made) X(parts_by_columns) \
+  X(parts_by_rows) X(auto_merges) X(auto_merge_ms) \
   X(keys_compared) X(changes_found)
 /* clang-format on */
 typedef struct tsr_counters {

@@ -46,7 +46,7 @@ typedef struct tsr_value {
 /* name, minimum and maximum number of operands (9: any number) */
 /* clang-format off */
 #define TSR_OPERATIONS(X) \
-  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) X(LOOKUP, 1, 1) X(ROW, 0, 0) \
+  X(CONSTANT, 0, 0) X(FIELD, 0, 0) X(TABLE, 0, 0) X(LOOKUP, 1, 1) X(ROW, 0, 0) X(WINDOW, 0, 0) \
   X(ADD, 2, 2) X(SUBTRACT, 2, 2) X(MULTIPLY, 2, 2) X(DIVIDE, 2, 2) X(REMAINDER, 2, 2) X(NEGATE, 1, 1) \
   X(BIT_AND, 2, 2) X(BIT_OR, 2, 2) X(SHIFT_LEFT, 2, 2) X(SHIFT_RIGHT, 2, 2) X(BIT_NOT, 1, 1) \
   X(AND, 2, 2) X(OR, 2, 2) X(NOT, 1, 1) \
@@ -96,7 +96,8 @@ typedef struct tsr_value_list {
   bool is_identity; /* INTEGER without nulls: each value is its own index, so `values` need not be read */
 } tsr_value_list;
 
-/* TSR_OP_ROW, an INTEGER: in a query with boxes, the number of the row that the cell meets. */
+/* TSR_OP_ROW, an INTEGER: in a query with boxes, the number of the row that the cell meets. TSR_OP_WINDOW: the value of
+ * a window for the cell ("Windows"). */
 
 typedef struct tsr_interval_list { /* the union of closed intervals of instants */
   const int64_t (*intervals)[2]; /* low, high; sorted and disjoint */
@@ -113,6 +114,7 @@ typedef struct tsr_node {
   tsr_value value; /* CONSTANT */
   const tsr_value_table *table; /* TABLE */
   const tsr_value_list *list; /* LOOKUP */
+  const struct tsr_window *window; /* WINDOW */
   tsr_interval_list within; /* WITHIN: of an INSTANT */
   /* MATCH: LIKE and GLOB of a TEXT; `text` is terminated by NUL. Called on any thread. Returns 1, 0, or a negative code
    * with `error` set. */
@@ -168,7 +170,11 @@ typedef enum tsr_aggregate_function {
   TSR_AGGREGATE_VARIANCE,
   /* the argument's value in the row where the MIN or MAX numbered `of` is attained; if several rows attain it, in the
    * one with the least coordinates in row-major order */
-  TSR_AGGREGATE_AT
+  TSR_AGGREGATE_AT,
+  /* of windows only: the argument's value in the first, the last or the nth cell of a frame */
+  TSR_AGGREGATE_FIRST,
+  TSR_AGGREGATE_LAST,
+  TSR_AGGREGATE_NTH
 } tsr_aggregate_function;
 
 typedef struct tsr_query_aggregate {
@@ -200,6 +206,52 @@ typedef struct tsr_query_boxes {
   const tsr_query_range *ranges;
 } tsr_query_boxes;
 
+/* ---- Windows ---- */
+
+/* The frames of a window along one dimension: a cell's frame has the coordinates from low + first to low + last, and is
+ * empty if first > last. Neither ever decreases from one coordinate to the next. */
+typedef struct tsr_window_frame {
+  int64_t first, last;
+} tsr_window_frame;
+
+typedef struct tsr_window_axis {
+  uint32_t dimension; /* of one integer, datetime or time for each cell, but not of UINT64 */
+  int64_t low;
+  uint64_t count;
+  const tsr_window_frame *frames; /* [count]: of the coordinates from `low` on; borrowed as long as the query is open */
+} tsr_window_axis;
+
+/* An aggregate over the cells in a box around each cell: in the dimensions of `axes` those of its frames, in every other
+ * dimension those at its own coordinate. Aggregates that combine (not MEDIAN, PERCENTILE, FIRST, LAST, NTH, nor extremes
+ * of texts) take any number of axes, the others exactly one. The result is a value of `type`, which is
+ * tsr_window_type's. */
+typedef struct tsr_window {
+  tsr_aggregate_function function; /* not AT */
+  bool has_argument, has_filter;
+  tsr_expression argument, filter;
+  double percent; /* PERCENTILE: 0 to 100 */
+  uint64_t nth; /* NTH: from 1 */
+  bool from_end; /* NTH: counted from the last cell */
+  uint32_t axis_count;
+  const tsr_window_axis *axes; /* in the order in which they are combined */
+  tsr_value_type type;
+  uint32_t number; /* in tsr_query_windows.list */
+} tsr_window;
+#define TSR_QUERY_WINDOWS 64u
+
+/* Returns the type of a window's result for an argument of a type, TSR_VALUE_NULL if it has none; TSR_VALUE_OPAQUE if
+ * the function does not take it. */
+TSR_API tsr_value_type tsr_window_type(tsr_aggregate_function function, tsr_value_type argument);
+
+/* The cells that windows see: they may be more than the query gives. */
+typedef struct tsr_query_windows {
+  uint32_t count;
+  const tsr_window *const *list; /* [count] */
+  const tsr_ranges *dimensions; /* one for each dimension; NULL: all cells */
+  bool has_where;
+  tsr_expression where; /* without TSR_OP_WINDOW */
+} tsr_query_windows;
+
 typedef struct tsr_query {
   const tsr_ranges *dimensions; /* one for each dimension; NULL: all cells */
   bool has_where, fill_unwritten; /* fill_unwritten: an unwritten cell reads as the fill value; otherwise as null */
@@ -209,6 +261,7 @@ typedef struct tsr_query {
   uint32_t key_count, aggregate_count;
   const tsr_query_key *keys;
   const tsr_query_aggregate *aggregates;
+  const tsr_query_windows *windows; /* not with boxes. Cells come in the order of boxes, not of tiles; NULL: none */
   const tsr_query_boxes *boxes; /* groups: count pairs of a cell and a row instead of cells; NULL: count cells */
   uint32_t column_count; /* cells: the values to return */
   const tsr_expression *columns;

@@ -32,7 +32,9 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
   if (run->expressions.where) TSR_TRY(tsr__scratch_make(run->expressions.where, &part->arena, &part->where, error));
   if (run->expressions.program)
     TSR_TRY(tsr__scratch_make(run->expressions.program, &part->arena, &part->scratch, error));
-  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + UINT64_C(1), &part->inputs, error));
+  const uint64_t windows = run->windows.given ? run->windows.given->count : 0;
+  TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + 1 + windows, &part->inputs, error));
+  if (run->windows.given) TSR_TRY(TSR_ARENA_ARRAY(&part->arena, 1, &part->places, error));
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
   const uint32_t words = TSR_MAX(run->grouping.width, 1);
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->buffers.words[0], error));
@@ -53,7 +55,7 @@ static void part_free(query_part *part) {
   tsr__free(part->buffers.cells);
   tsr__free(part->buffers.mask);
   tsr__free(part->buffers.values);
-  tsr__free(part->places);
+  tsr__free(part->collected_at);
   tsr__free(part);
 }
 
@@ -100,6 +102,7 @@ static void point_inputs(query_part *part, const query_rows *rows) {
     part->inputs[f].first = rows->first;
   }
   part->inputs[run->input.field_count].column.values = rows->joined;
+  if (run->windows.given) tsr__query_windows_point(part, rows);
 }
 
 int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *error) {
@@ -194,7 +197,7 @@ static int number_places(query_part *part, const uint64_t *groups, uint32_t coun
   tsr_groups *list = &part->collected.groups;
   TSR_TRY(tsr__buffer_reserve(&list->tuples, count * sizeof *groups, error));
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t *place = &part->places[groups[i]];
+    uint32_t *place = &part->collected_at[groups[i]];
     if (*place == 0) {
       *tsr__groups_tuple(list, list->count) = groups[i];
       list->tuples.size += sizeof *groups;
@@ -209,7 +212,7 @@ static int number_places(query_part *part, const uint64_t *groups, uint32_t coun
 static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
   const tsr_query_run *run = part->run;
   const uint64_t bytes = run->layout.words * sizeof(uint64_t), before = part->collected.groups.count;
-  if (part->places) TSR_TRY(number_places(part, words[0], count, error));
+  if (part->collected_at) TSR_TRY(number_places(part, words[0], count, error));
   else TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->buffers.numbers, error));
   TSR_TRY(tsr__buffer_reserve(&part->collected.records, (part->collected.groups.count - before) * bytes, error));
   for (uint64_t g = before; g < part->collected.groups.count; g++, part->collected.records.size += bytes)
@@ -355,8 +358,8 @@ static int part_add_block(query_part *part, const query_rows *block, tsr_error *
 
 /* Forgets the groups of the last batch. */
 static void part_clear(query_part *part) {
-  for (uint64_t g = 0; g < part->collected.groups.count && part->places; g++)
-    part->places[*tsr__groups_tuple(&part->collected.groups, g)] = 0;
+  for (uint64_t g = 0; g < part->collected.groups.count && part->collected_at; g++)
+    part->collected_at[*tsr__groups_tuple(&part->collected.groups, g)] = 0;
   tsr__collected_groups_clear(&part->collected);
 }
 
@@ -534,13 +537,32 @@ static void note_fault(tsr_query_run *run, uint64_t count) {
   }
 }
 
+int tsr__query_each_part(tsr_query_run *run, tsr_task add, tsr_error *error) {
+  const uint64_t count = run->input.batch->count;
+  const part_cut cut = {.size = PART_CELLS};
+  TSR_TRY(parts_make(run, count / PART_CELLS + 1, error));
+  for (uint64_t from = 0; from < count;) {
+    uint64_t parts = 0;
+    for (; parts < run->parts.count && from < count; parts++) {
+      query_part *part = run->parts.list[parts];
+      part->from = from;
+      from = part->end = end_of_part(&cut, from, count);
+      part->fault.expression = NULL;
+    }
+    const int rc = tsr__parallel_for(tsr__reader_threads(run->input.reader), parts, add, run->parts.list, error);
+    if (rc < 0) note_fault(run, parts);
+    TSR_TRY(rc);
+  }
+  return TSR_OK;
+}
+
 /* Gives a part places for the groups of a small grid, if there is memory. */
 static void part_take_places(query_part *part) {
   tsr_query_run *run = part->run;
   const uint64_t size = run->grouping.grid_size;
-  if (part->places || !run->grouping.grid || size > PLACES_MAX || size * QUERY_PARTS_MAX > run->memory.limit / 32)
+  if (part->collected_at || !run->grouping.grid || size > PLACES_MAX || size * QUERY_PARTS_MAX > run->memory.limit / 32)
     return;
-  if (TSR_ALLOC_ARRAY(&run->memory, size, &part->places, NULL) < 0) part->places = NULL;
+  if (TSR_ALLOC_ARRAY(&run->memory, size, &part->collected_at, NULL) < 0) part->collected_at = NULL;
 }
 
 int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {

@@ -156,6 +156,29 @@ static void run_row(const tsr_program *program, const tsr_call *call, const tsr_
   for (uint32_t i = 0; i < call->count; i++) call->reg->as.integers[i] = rows[i];
 }
 
+/* Gives the results of a window: those of the rows, which are at the places in `selection`, or consecutive ones. */
+static void run_window(const tsr_program *program, const tsr_call *call, const tsr_block_input *inputs) {
+  const tsr_schema *schema = program->schema;
+  const uint32_t number = call->step->source->window->number;
+  const tsr_block_input *input = &inputs[schema->dimension_count + schema->attribute_count + UINT64_C(1) + number];
+  const uint8_t *valid = input->column.validity;
+  const uint32_t *places = input->selection;
+  if (call->step->form == TSR_VALUE_TEXT) {
+    const tsr_text_value *values = input->column.values;
+    tsr_text_value *out = call->reg->as.data;
+    for (uint32_t i = 0; i < call->count; i++) out[i] = values[places ? places[i] : input->first + i];
+  } else if (!places) {
+    call->out->as.data = (const uint64_t *)input->column.values + input->first;
+  } else {
+    const uint64_t *values = input->column.values;
+    uint64_t *out = call->reg->as.data;
+    for (uint32_t i = 0; i < call->count; i++) out[i] = values[places[i]];
+  }
+  if (!valid) return;
+  uint8_t *nulls = tsr__step_nulls(call);
+  for (uint32_t i = 0; i < call->count; i++) nulls[i] = !valid[places ? places[i] : input->first + i];
+}
+
 static int run_step(const tsr_program *program, tsr_block_scratch *scratch, const tsr_step *step,
                     const tsr_block_input *inputs, uint32_t count, tsr_error *error) {
   tsr_lane *operands[3] = {NULL, NULL, NULL}, *out = &scratch->lanes[step->number];
@@ -169,6 +192,7 @@ static int run_step(const tsr_program *program, tsr_block_scratch *scratch, cons
   call.count = out->constant ? 1 : count;
   if (step->operand_count == 0) {
     if (step->operation == TSR_OP_ROW) run_row(program, &call, inputs);
+    else if (step->operation == TSR_OP_WINDOW) run_window(program, &call, inputs);
     else run_input(program, &call, inputs);
     return TSR_OK;
   }

@@ -35,6 +35,7 @@ static bool same_node(const tsr_node *a, const tsr_node *b) {
   case TSR_OP_FIELD: return a->field == b->field;
   case TSR_OP_TABLE: return a->table == b->table;
   case TSR_OP_LOOKUP: return a->list == b->list;
+  case TSR_OP_WINDOW: return a->window == b->window;
   case TSR_OP_WITHIN: return a->within.intervals == b->within.intervals && a->within.count == b->within.count;
   case TSR_OP_MATCH: return a->match == b->match && a->match_argument == b->match_argument;
   default: return true;
@@ -220,6 +221,7 @@ static tsr_typed node_type(typing *t, const tsr_node *node) {
   case TSR_OP_FIELD: return node_field_type(t, node);
   case TSR_OP_TABLE: return plain_type(node->table->type);
   case TSR_OP_ROW: return plain_type(TSR_VALUE_INTEGER);
+  case TSR_OP_WINDOW: return plain_type(node->window->type);
   case TSR_OP_LOOKUP:
     if (a.type != TSR_VALUE_INTEGER && a.type != TSR_VALUE_NULL) return type_refused(t, TSR_FAULT_TYPE);
     return plain_type(node->list->type);
@@ -278,6 +280,7 @@ static int check_typed_node(const tsr_schema *schema, const tsr_node *nodes, uin
   if (node->operation == TSR_OP_MATCH && !node->match) return tsr__fail(error, TSR_ERROR, "node %u: no function", n);
   if (node->operation == TSR_OP_LOOKUP && !is_value_list(node->list))
     return tsr__fail(error, TSR_ERROR, "node %u: a list of values of no such type", n);
+  if (node->operation == TSR_OP_WINDOW && !node->window) return tsr__fail(error, TSR_ERROR, "node %u: no window", n);
   if (node->operation != TSR_OP_TABLE) return TSR_OK;
   const tsr_value_table *table = node->table;
   if (!table || table->field >= fields) return tsr__fail(error, TSR_ERROR, "node %u: a table without a field", n);
@@ -365,6 +368,7 @@ static bool same_step(const tsr_step *a, const tsr_step *b) {
   case TSR_OP_FIELD: return a->field == b->field;
   case TSR_OP_TABLE: return a->source->table == b->source->table;
   case TSR_OP_LOOKUP: return a->source->list == b->source->list;
+  case TSR_OP_WINDOW: return a->source->window == b->source->window;
   case TSR_OP_WITHIN:
   case TSR_OP_MATCH: return a->source == b->source;
   default: return true;
@@ -562,6 +566,12 @@ static uint32_t add_row(program_maker *m) {
   return add_step(m, step);
 }
 
+static uint32_t add_window(program_maker *m, const tsr_node *node) {
+  tsr_step step = {.operation = TSR_OP_WINDOW, .form = node->window->type, .source = node};
+  step.interval = (tsr_step_interval){.low = INT64_MIN, .high = INT64_MAX};
+  return add_step(m, step);
+}
+
 static uint32_t add_constant(program_maker *m, const tsr_node *node) {
   tsr_step step = {.operation = TSR_OP_CONSTANT, .form = node->value.type, .source = node};
   if (node->value.type == TSR_VALUE_INTEGER) step.interval.low = step.interval.high = node->value.as.integer;
@@ -723,6 +733,7 @@ static uint32_t add_node(program_maker *m, const tsr_node *node, tsr_form form, 
   case TSR_OP_TABLE: return add_table(m, node);
   case TSR_OP_LOOKUP: return add_lookup(m, node, a);
   case TSR_OP_ROW: return add_row(m);
+  case TSR_OP_WINDOW: return add_window(m, node);
   case TSR_OP_ADD:
   case TSR_OP_SUBTRACT:
   case TSR_OP_MULTIPLY:

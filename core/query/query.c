@@ -396,7 +396,7 @@ static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   return rows.count;
 }
 
-static int query_next_batch(tsr_query_run *run, tsr_error *error);
+static int next_unit(tsr_query_run *run, tsr_error *error);
 
 int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error) {
   TSR_OWN_ERROR(error);
@@ -404,7 +404,8 @@ int tsr_query_next(tsr_query_run *run, tsr_query_block *block, tsr_error *error)
   for (;;) {
     if (!run->input.batch || run->cells->at == run->input.batch->count) {
       TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
-      const int rc = query_next_batch(run, error);
+      int rc = tsr__query_next_batch(run, error);
+      if (rc == 0 && (rc = next_unit(run, error)) > 0) continue;
       if (rc <= 0) return rc;
       run->cells->at = 0;
     }
@@ -605,8 +606,7 @@ static int plan_keys(tsr_query_run *run, tsr_error *error) {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
-/* Reads the next batch and its columns. Returns 1; 0 at the end. */
-static int query_next_batch(tsr_query_run *run, tsr_error *error) {
+int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
@@ -617,10 +617,11 @@ static int query_next_batch(tsr_query_run *run, tsr_error *error) {
   }
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
+  const bool placed = run->input.subtile && (run->grouping.grid || run->input.placed); /* by the subtile alone */
   for (uint32_t f = 0; f < run->input.field_count; f++) {
     const tsr_column *column;
     tsr_block_input *input = &run->input.columns[f];
-    if (!run->input.fields[f] || (run->input.subtile && run->grouping.grid && !run->input.evaluated[f])) continue;
+    if (!run->input.fields[f] || (placed && !run->input.evaluated[f])) continue;
     TSR_TRY(tsr_reader_column(run->input.reader, f, &column, error));
     input->column = *column;
     input->null = column->unwritten && !run->query.fill_unwritten;
@@ -633,17 +634,29 @@ static int query_next_batch(tsr_query_run *run, tsr_error *error) {
 
 static int start_reader(tsr_query_run *run, tsr_error *error) {
   const tsr_query *query = &run->query;
-  tsr_request request = {.dimensions = query->dimensions,
+  const bool whole = query->read_all || run->windows.given; /* what windows see is not what their results satisfy */
+  tsr_request request = {.dimensions = run->windows.given ? run->windows.read : query->dimensions,
                          .fields = run->input.fields,
                          .fill_unwritten = query->fill_unwritten,
                          .limit = query->limit,
                          .memory_bytes = run->memory.limit,
                          .threads = query->threads};
-  if (!query->read_all) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
+  if (!whole) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
   TSR_TRY(tsr_reader_open(run->snapshot, &run->input.reader, error));
   run->input.reader->request.untested = true;
-  tsr__query_tiles_take(run);
+  if (!run->windows.given) tsr__query_tiles_take(run);
   return tsr_reader_start(run->input.reader, &request, error);
+}
+
+/* Goes on to the next unit of a query with windows. Returns 1; 0 at the end. */
+static int next_unit(tsr_query_run *run, tsr_error *error) {
+  if (!run->windows.given) return 0;
+  tsr_reader_close(run->input.reader);
+  run->input.reader = NULL;
+  run->input.batch = NULL;
+  const int rc = tsr__query_windows_next(run, error);
+  if (rc > 0) TSR_TRY(start_reader(run, error));
+  return rc;
 }
 
 static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
@@ -730,14 +743,16 @@ int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error) {
 static int add_batches(tsr_query_run *run, tsr_error *error) {
   tsr_environment *environment = run->snapshot->array->environment;
   int rc;
-  while ((rc = query_next_batch(run, error)) > 0) {
+  for (;;) {
+    rc = tsr__query_next_batch(run, error);
+    if (rc == 0 && (rc = next_unit(run, error)) > 0) continue;
+    if (rc <= 0) return rc;
     TSR_TRY(tsr__cancelled(&environment->memory, error));
     rc = tsr__query_add_batch(run, error);
     if (rc < 0) return tsr__query_fail_groups(run, rc, error);
     if (!run->habits.plain) tsr__count(environment, TSR_COUNT_cells_computed, run->input.batch->count);
     tsr_work_done(environment, run->input.batch->count);
   }
-  return rc;
 }
 
 static int run_groups(tsr_query_run *run, tsr_error *error) {
@@ -782,11 +797,15 @@ static int query_plan(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(plan_expressions(run, error));
   TSR_TRY(plan_keys(run, error));
   if (run->query.boxes) TSR_TRY(tsr__query_boxes_make(run, error));
+  if (run->query.windows && run->query.windows->count > 0) TSR_TRY(tsr__query_windows_make(run, error));
+  run->input.placed = run->windows.given || run->habits.places;
+  for (uint32_t d = 0; d < schema->dimension_count && run->input.placed; d++) run->input.fields[d] = true;
   return place_measures(run, error);
 }
 
 static int query_run(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(query_plan(run, error));
+  if (run->windows.given) TSR_TRY(tsr__query_windows_next(run, error));
   TSR_TRY(start_reader(run, error));
   if (!gives_groups(run)) {
     TSR_TRY(tsr__query_part_make(run, error));
@@ -805,7 +824,7 @@ static int open_once(tsr_snapshot *snapshot, const tsr_query *query, const query
   made->snapshot = snapshot;
   made->query = *query;
   made->habits = *habits;
-  made->grouping.no_plain_grid = no_plain_grid;
+  made->grouping.no_plain_grid = no_plain_grid || query->windows; /* a grid has the coordinates of one reader */
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&made->memory, &snapshot->array->memory, budget / 2,
                    "memory_mb"); /* the reader has the other half */
@@ -816,6 +835,10 @@ static int open_once(tsr_snapshot *snapshot, const tsr_query *query, const query
   tsr_work_end(snapshot->array->environment, &work);
   *run = made;
   return rc;
+}
+
+int tsr__query_cells_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error) {
+  return open_once(snapshot, query, &(query_habits){.work = "query", .places = true}, false, run, error);
 }
 
 /* Runs a query, as tsr_query_start does; a second time, without a grid for plain keys, if a coordinate was outside. */
@@ -841,6 +864,7 @@ void tsr_query_close(tsr_query_run *run) {
   tsr_snapshot *snapshot = run->snapshot;
   tsr__query_parts_release(run);
   tsr_reader_close(run->input.reader);
+  tsr__query_windows_release(run);
   tsr__collected_groups_release(&run->collected);
   tsr__free(run->result.order);
   tsr__free(run->cells);

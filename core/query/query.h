@@ -17,6 +17,8 @@
 #include "tessera.h"
 #include "base/memory.h"
 #include "query/groups.h"
+#include "query/passes.h"
+#include "base/pool.h"
 #include "array/array.h"
 #include "environment/environment.h"
 #include "query/program.h"
@@ -153,6 +155,8 @@ typedef struct query_habits { /* how tsr_aggregate_open differs from a query of 
   const char *work; /* name of the work in progress */
   bool plain; /* datetimes and times are integers; sums take any UINT64; no counters of groups and cells */
   bool stored_reals; /* sums of REAL may come from statistics; their likely error is added up */
+  bool places; /* the caller asks for the places of rows (windows.c) */
+  const void *reader; /* of windows.c: what reads operands */
 } query_habits;
 
 typedef struct query_expressions { /* the expressions of keys, measures and columns */
@@ -168,6 +172,7 @@ typedef struct query_input { /* what the query reads */
   bool *evaluated; /* the fields that expressions read; the others only determine keys */
   uint32_t field_count;
   const tsr_batch *batch; /* the current one */
+  bool placed; /* the dimensions are read only where a batch has no subtile */
   const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
   tsr_block_input *columns; /* by field, of the batch */
 } query_input;
@@ -261,6 +266,54 @@ void tsr__query_pairs_keep(query_part *part);
 int tsr__query_pair(query_part *part, const query_rows *block,
                     int (*add)(query_part *part, const query_rows *rows, tsr_error *error), tsr_error *error);
 
+/* ---- windows.c: results of windows, unit by unit ------------------------------------------------------------------ */
+/* A unit is a box of cells that fits into memory. Before the query reads its cells, another query reads the arguments of
+ * the windows in the unit and in what their frames reach around it, into dense arrays; passes.c makes the results. */
+
+typedef struct query_operand query_operand;
+typedef struct window_result window_result;
+
+typedef struct query_unit_axis { /* by dimension */
+  int64_t low, high; /* what the query reads, over all units */
+  int64_t least, most; /* what windows may reach */
+  uint64_t extent; /* of a unit */
+  int64_t origin; /* units begin at multiples of the extent from here on */
+  int64_t from, to; /* the unit */
+  int64_t begin, end; /* the unit with what its frames reach: the box that the arrays hold */
+  uint64_t stride; /* in the arrays */
+  tsr_range range, reach; /* from..to, begin..end, in the dimension's datatype, at `bytes` */
+  uint8_t bytes[4][8];
+} query_unit_axis;
+
+typedef struct query_windows {
+  const tsr_query_windows *given; /* NULL: the query has none */
+  query_unit_axis *axes;
+  tsr_ranges *read, *around; /* by dimension: what the query reads in the unit, and what windows see */
+  int64_t ***cuts; /* by window and its axis: [count], of its frames */
+  query_operand *operands; /* the distinct arguments with their filters */
+  uint32_t operand_count;
+  window_result *results; /* by window */
+  tsr_arena texts; /* of the unit */
+  bool started, ended;
+} query_windows;
+
+/* Where the rows of a block are in the arrays of a unit. */
+typedef struct query_places {
+  bool together; /* consecutive, from places[0] on */
+  uint32_t places[TSR_BLOCK_CELLS];
+} query_places;
+
+/* Checks the query's windows, and divides what it reads into units. */
+int tsr__query_windows_make(tsr_query_run *run, tsr_error *error);
+
+/* Computes the windows of the next unit, and sets run->windows.read. Returns 1; 0 after the last unit. */
+int tsr__query_windows_next(tsr_query_run *run, tsr_error *error);
+
+/* Sets the windows' inputs of a part to the results for rows. */
+void tsr__query_windows_point(query_part *part, const query_rows *rows);
+
+void tsr__query_windows_release(tsr_query_run *run);
+
 struct tsr_query_run {
   tsr_snapshot *snapshot;
   tsr_query query;
@@ -272,6 +325,7 @@ struct tsr_query_run {
   query_input input;
   query_grouping grouping;
   query_boxes boxes;
+  query_windows windows;
   query_layout layout;
   query_extremes extremes;
   query_parts parts;
@@ -303,6 +357,15 @@ static inline uint64_t tsr__query_value_of_key(tsr_datatype datatype, uint64_t k
 /* If `rc` is TSR_BUDGET, reports that the groups do not fit into the query's memory. Returns rc. */
 int tsr__query_fail_groups(const tsr_query_run *run, int rc, tsr_error *error);
 
+/* Runs a query of cells whose batches the caller takes, by tsr__query_next_batch. */
+int tsr__query_cells_start(tsr_snapshot *snapshot, const tsr_query *query, tsr_query_run **run, tsr_error *error);
+
+/* Reads the next batch and its columns. Returns 1; 0 at the end. */
+int tsr__query_next_batch(tsr_query_run *run, tsr_error *error);
+
+/* Cuts the current batch into parts and calls `add` for each, on several threads, with run->parts.list and an index. */
+int tsr__query_each_part(tsr_query_run *run, tsr_task add, tsr_error *error);
+
 /* ---- batch.c: evaluates the parts of a batch, and counts their rows in groups ----------------------------------- */
 
 typedef struct part_scratch { /* scratch for one block */
@@ -319,10 +382,11 @@ struct query_part { /* a part of a batch; one thread works on it */
   bool straight; /* counts directly in the query's records */
   tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
-  tsr_block_input *inputs; /* by field, then TSR_OP_ROW: the current rows */
+  tsr_block_input *inputs; /* by field, then TSR_OP_ROW, then by window: the current rows */
+  query_places *places; /* in a query with windows */
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
-  uint32_t *places; /* [grid_size]: of a small grid, the place of a group in `collected` + 1, or 0; NULL: not used */
+  uint32_t *collected_at; /* [grid_size]: of a small grid, a group's number in `collected` + 1, or 0; NULL: not used */
   part_scratch buffers;
   query_pairs pairs;
   query_fault fault;

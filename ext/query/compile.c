@@ -31,7 +31,8 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
     sqlite3_str_appendall(out, "NULL");
     return *(bool *)argument = true;
   }
-  if (tree->kind != TSX_EXPR_AGGREGATE || !tree->call.function->replaced) return false;
+  const bool window = tree->kind == TSX_EXPR_WINDOW;
+  if ((tree->kind != TSX_EXPR_AGGREGATE && !window) || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
   sqlite3_str_appendall(out, "total(");
   tsx_words_append(out, tree->operands[0], compile_keep, NULL);
@@ -41,6 +42,7 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
     tsx_words_append(out, tree->call.filter, compile_keep, NULL);
     sqlite3_str_appendchar(out, 1, ')');
   }
+  if (window) sqlite3_str_appendf(out, " OVER %.*s", (int)(tree->over->end - tree->over->begin), tree->over->begin);
   return true;
 }
 
@@ -396,9 +398,9 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   if (code == TSR_OK) code = compile_joins(query, home, error);
   if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
   if (code == TSR_OK) code = compile_bound(query, error);
-  if (code == TSR_OK) code = tsx_subqueries_check(query, error);
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
-  return code;
+  if (code == TSR_OK) code = tsx_windows_check(query, error);
+  return code == TSR_OK ? tsx_subqueries_check(query, error) : code;
 }
 
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,

@@ -75,7 +75,7 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
           high = axis_load(shows->description, domain[shows->field].high);
   if (shows->description->datatype == TSR_UINT64 && (low < 0 || high < 0)) return 1; /* above INT64_MAX: not usable */
   for (const tsx_bound_range *b = query->bounds; b; b = b->next)
-    if (b->column == axis->column && !tsx_axis_narrow(shows->description, &b->set, &low, &high)) return 0;
+    if (b->column == axis->column && !b->after && !tsx_axis_narrow(shows->description, &b->set, &low, &high)) return 0;
   axis->low = low;
   axis->count = (uint64_t)high - (uint64_t)low + 1;
   axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
@@ -100,8 +100,27 @@ static void axes_empty(tsx_query *query) {
   }
 }
 
+/* Finds the comparisons of the terms of WHERE that windows do not see. */
+static int axes_bounds_after(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
+  if (tree == tsx_where_before(&query->select)) return TSR_OK;
+  if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return tsx_bounds_find(query, tree, error);
+  const int code = axes_bounds_after(query, tree->operands[0], error);
+  return code < 0 ? code : axes_bounds_after(query, tree->operands[1], error);
+}
+
+static int axes_bounds(tsx_query *query, tsr_error *error) {
+  const tsx_select *s = &query->select;
+  const tsx_expr *before = tsx_where_before(s);
+  int code = before ? tsx_bounds_find(query, before, error) : TSR_OK;
+  if (code < 0 || !s->where || s->where == before) return code;
+  query->bounds_after = true;
+  code = axes_bounds_after(query, s->where, error);
+  query->bounds_after = false;
+  return code;
+}
+
 int tsx_axes_none(tsx_query *query, tsr_error *error) {
-  int code = query->select.where ? tsx_bounds_find(query, query->select.where, error) : TSR_OK;
+  int code = axes_bounds(query, error);
   if (code == TSR_OK) code = axes_make(query, error);
   if (code == TSR_OK) axes_empty(query);
   return code;
@@ -110,10 +129,8 @@ int tsx_axes_none(tsx_query *query, tsr_error *error) {
 int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
   const tsr_interval *domain = NULL;
   query->shown = snapshot;
-  if (query->select.where) {
-    const int code = tsx_bounds_find(query, query->select.where, error);
-    if (code < 0) return code;
-  }
+  const int code = axes_bounds(query, error);
+  if (code < 0) return code;
   int any = tsr_snapshot_non_empty_domain(snapshot->core, &domain, error);
   if (any < 0) return any;
   if (axes_make(query, error) < 0) return error->code;
@@ -589,9 +606,23 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) 
       code = axis_ranges(query, &query->axes[a], &dimensions[shows->field], error);
   }
   for (tsx_bound_range *b = query->bounds; b; b = b->next) {
+    if (b->after) continue;
     tsr_ranges *first = &dimensions[query->table->columns[b->column].field];
     b->set.also = first->also;
     first->also = &b->set;
   }
   return code;
+}
+
+int tsx_axes_ranges_after(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) {
+  for (const tsx_bound_range *b = query->bounds; b; b = b->next) {
+    if (!b->after) continue;
+    tsr_ranges *first = &dimensions[query->table->columns[b->column].field];
+    tsr_ranges *set = tsx_arena_take(&query->select.arena, sizeof *set);
+    if (!set) return tsx_out_of_memory(error);
+    *set = b->set;
+    set->also = first->also;
+    first->also = set;
+  }
+  return TSR_OK;
 }

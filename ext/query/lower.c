@@ -641,6 +641,27 @@ static int lower_binary(lowering *l, const tsx_expr *tree) {
   }
 }
 
+static int lower_one_window(lowering *l, const tsx_expr *tree, bool counts) {
+  const tsr_window *window = tsx_window_take(l->query, tree, counts, l->error);
+  if (!window) return l->error->code;
+  const int node = lower_node(l, TSR_OP_WINDOW, tree, NULL, 0);
+  if (node >= 0) l->nodes[node].window = window;
+  return node;
+}
+
+/* A window; lag and lead with a default are CASE WHEN (cells of the frame) = 0 THEN default ELSE window END. */
+static int lower_window(lowering *l, const tsx_expr *tree) {
+  const bool otherwise = tree->count == 3 && tree->call.function->greatest == 3;
+  if (!otherwise) return lower_one_window(l, tree, false);
+  const int cells = lower_one_window(l, tree, true), zero = cells < 0 ? cells : lower_integer(l, tree, 0);
+  const int none = lower_2(l, TSR_OP_EQUAL, tree, cells, zero);
+  const int given = none < 0 ? none : lower_tree(l, tree->operands[2]);
+  const int window = given < 0 ? given : lower_one_window(l, tree, false);
+  if (window < 0) return window;
+  const uint32_t operands[3] = {(uint32_t)none, (uint32_t)given, (uint32_t)window};
+  return lower_node(l, TSR_OP_CASE, tree, operands, 3);
+}
+
 /* Returns true if the engine can evaluate a tree of one column itself, without a value table: a trial lowering. */
 static bool lower_is_engines(const lowering *l, const tsx_expr *tree) {
   tsr_error ignored = {0};
@@ -680,6 +701,7 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
   case TSX_EXPR_FUNCTION: return lower_function(l, tree);
   case TSX_EXPR_CONCATENATE: return refuse_cells(l, tree, "||");
   case TSX_EXPR_JOINED: return lower_joined(l, tree);
+  case TSX_EXPR_WINDOW: return lower_window(l, tree);
   case TSX_EXPR_LABEL:
     return lower_refuse(l, tree, "a label of a dimension of reals, or of more than 1048576 coordinates");
   case TSX_EXPR_LITERAL:

@@ -139,6 +139,20 @@ typedef struct names_scope {
   tsr_error *error;
 } names_scope;
 
+/* Window functions that are no aggregates. lag, lead and row_number take other frames than the text's (window.c). */
+static const tsx_function window_functions[] = {
+    OVER("first_value", 1, 1, FIRST), OVER("last_value", 1, 1, LAST), OVER("nth_value", 2, 2, NTH),
+    OVER("lag", 1, 3, FIRST),         OVER("lead", 1, 3, FIRST),      OVER("row_number", 0, 0, COUNT),
+};
+
+const tsx_function *tsx_window_function(const char *name, uint32_t count) {
+  for (size_t i = 0; i < sizeof window_functions / sizeof *window_functions; i++)
+    if (!sqlite3_stricmp(window_functions[i].name, name) && count >= window_functions[i].least &&
+        count <= window_functions[i].greatest)
+      return &window_functions[i];
+  return NULL;
+}
+
 /* Returns the `field` of a tree whose parts have the fields a and b. */
 static int names_combine(int a, int b) {
   if (a == TSX_FIELD_NONE || a == b) return b;
@@ -180,6 +194,7 @@ static bool names_inner(const names_scope *scope, tsx_expr *tree) {
     if (!sqlite3_stricmp(names_inner_name(&inner->items[i]), tree->name)) {
       tree->alias = inner->items[i].tree;
       tree->field = tree->alias->field;
+      tree->has_window = tree->alias->has_window;
       return true;
     }
   return false;
@@ -250,10 +265,32 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
     tree->field = tree->alias->field;
     tree->has_aggregate = tree->alias->has_aggregate;
+    tree->has_window = tree->alias->has_window;
     return TSR_OK;
   }
   return tsx_fail(scope->error, TSR_ERROR, "no such column: %s%s%s", tree->table ? tree->table : "",
                   tree->table ? "." : "", tree->name);
+}
+
+static int names_resolve(const names_scope *scope, tsx_expr *tree);
+
+/* Resolves the names in OVER. */
+static int names_over(const names_scope *scope, tsx_expr *tree) {
+  const tsx_windowing *windows = &scope->select->windows;
+  for (uint32_t i = 0; i < windows->name_count && tree->over->name; i++)
+    if (windows->names[i].level == windows->level && !sqlite3_stricmp(windows->names[i].name, tree->over->name))
+      tree->over = windows->names[i].over;
+  tsx_over *over = tree->over;
+  if (over->name) return tsx_fail(scope->error, TSR_ERROR, "no such window: %s", over->name);
+  tsx_expr *others[] = {over->order, over->start.offset, over->last.offset};
+  int code = TSR_OK;
+  for (uint32_t i = 0; i < over->partition_count + 3 && code == TSR_OK; i++) {
+    tsx_expr *part = i < over->partition_count ? over->partition[i] : others[i - over->partition_count];
+    if (part) code = names_resolve(scope, part);
+  }
+  tree->field = TSX_FIELD_MANY;
+  tree->has_window = true;
+  return code;
 }
 
 static int names_resolve(const names_scope *scope, tsx_expr *tree) {
@@ -269,7 +306,9 @@ static int names_resolve(const names_scope *scope, tsx_expr *tree) {
     code = names_resolve(scope, operand);
     tree->field = names_combine(tree->field, operand->field);
     tree->has_aggregate |= operand->has_aggregate;
+    tree->has_window |= operand->has_window;
   }
+  if (code == TSR_OK && tree->kind == TSX_EXPR_WINDOW) return names_over(scope, tree);
   if (tree->kind == TSX_EXPR_AGGREGATE && tree->call.star) tree->field = TSX_FIELD_MANY;
   return code;
 }
@@ -307,6 +346,7 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
     for (uint32_t i = 0; i < scope->inner->item_count && code == TSR_OK; i++) {
       const tsx_item *item = &scope->inner->items[i];
       tsx_expr column = {.kind = TSX_EXPR_NAME, .column = -1, .alias = item->tree, .field = item->tree->field};
+      column.has_window = item->tree->has_window;
       const char *name = names_inner_name(item);
       column.name = (char *)(uintptr_t)(*name ? name : NAMES_NONE); /* the view names it after its words */
       code = expand_one(scope, star, &column, &out[(*count)++]);

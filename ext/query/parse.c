@@ -2,7 +2,7 @@
  *
  * A recursive descent parser with SQLite's operator precedence. It accepts only a subset of SQLite's grammar, and
  * SQLite then prepares every text that passes (compile.c). What it recognizes but the engine lacks, such as subqueries
- * or window functions, it refuses with advice; an unexpected token sets tsx_parse_doubt, so that SQLite may supply a
+ * with GROUP BY or tables in brackets, it refuses with advice; an unexpected token sets tsx_parse_doubt, so that SQLite may supply a
  * better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later passes walk the
  * trees recursively.
  *
@@ -56,6 +56,11 @@ static bool same_words(const tsx_expr *a, const tsx_expr *b) {
 
 static bool same_or_none(const tsx_expr *a, const tsx_expr *b) { return a && b ? tsx_expr_equal(a, b) : a == b; }
 
+/* Windows are equal if they are the same definition, or spelled alike. */
+static bool same_over(const tsx_over *a, const tsx_over *b) {
+  return a == b || (a->end - a->begin == b->end - b->begin && !memcmp(a->begin, b->begin, (size_t)(a->end - a->begin)));
+}
+
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   while (a->kind == TSX_EXPR_NAME && a->alias) a = a->alias;
   while (b->kind == TSX_EXPR_NAME && b->alias) b = b->alias;
@@ -65,6 +70,7 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   if (a->kind == TSX_EXPR_LITERAL || a->kind == TSX_EXPR_SUBQUERY) return same_words(a, b);
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
+  if (a->kind == TSX_EXPR_WINDOW && !same_over(a->over, b->over)) return false;
   if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter))
     return false;
   for (uint32_t i = 0; i < a->count; i++)
@@ -84,6 +90,7 @@ typedef struct query_parser {
   const char *last_end; /* the end of the previous token */
   uint32_t depth;
   bool subqueries; /* scalar subqueries may stand here */
+  uint32_t level; /* how deep in FROM: 0 is the SELECT itself */
   tsx_parse_doubt doubt;
   tsr_error *error;
 } query_parser;
@@ -282,7 +289,106 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
   return false;
 }
 
-/* After the arguments of a call: parses FILTER, refuses OVER. */
+/* Parses UNBOUNDED, CURRENT ROW or an expression, and PRECEDING or FOLLOWING. */
+static bool parse_frame_end(query_parser *p, tsx_frame_end *end) {
+  if (at(p, "CURRENT") && parse_follows(p, "ROW")) {
+    parse_advance(p);
+    parse_advance(p);
+    end->edge = TSX_EDGE_CURRENT;
+    return true;
+  }
+  const bool unbounded = at(p, "UNBOUNDED") && (parse_follows(p, "PRECEDING") || parse_follows(p, "FOLLOWING"));
+  if (unbounded) parse_advance(p);
+  end->edge = unbounded ? TSX_EDGE_UNBOUNDED : TSX_EDGE_OFFSET;
+  if (!unbounded && !(end->offset = parse_expression(p))) return false;
+  end->following = at(p, "FOLLOWING");
+  return take(p, "FOLLOWING") || take(p, "PRECEDING") || parse_lost(p);
+}
+
+/* Parses ROWS or RANGE and what follows; without it, the frame is SQL's default. */
+static bool parse_frame(query_parser *p, tsx_over *over) {
+  over->last.edge = TSX_EDGE_CURRENT;
+  if (at(p, "GROUPS")) return parse_refuse(p, p->token.text, p->token.text + p->token.size, "GROUPS") != NULL;
+  over->rows = take(p, "ROWS");
+  if (!over->rows && !take(p, "RANGE")) return true;
+  if (take(p, "BETWEEN")) {
+    if (!parse_frame_end(p, &over->start) || parse_expect(p, "AND") < 0 || !parse_frame_end(p, &over->last))
+      return false;
+  } else if (!parse_frame_end(p, &over->start)) {
+    return false;
+  }
+  if (take(p, "EXCLUDE") && !(take(p, "NO") && take(p, "OTHERS")))
+    return parse_refuse(p, p->token.text, p->token.text + p->token.size, "EXCLUDE") != NULL;
+  return true;
+}
+
+/* Parses (PARTITION BY ... ORDER BY ... frame). */
+static tsx_over *parse_over(query_parser *p) {
+  tsx_over *over = tsx_arena_take(&p->select->arena, sizeof *over);
+  if (!over) {
+    tsx_out_of_memory(p->error);
+    return NULL;
+  }
+  over->begin = p->token.text;
+  if (parse_expect(p, "(") < 0) return NULL;
+  if (take(p, "PARTITION")) {
+    if (parse_expect(p, "BY") < 0) return NULL;
+    do {
+      if (!parse_grow(p, (void **)&over->partition, over->partition_count, sizeof *over->partition) ||
+          !(over->partition[over->partition_count++] = parse_expression(p)))
+        return NULL;
+    } while (take(p, ","));
+  }
+  if (take(p, "ORDER")) {
+    if (parse_expect(p, "BY") < 0 || !(over->order = parse_expression(p))) return NULL;
+    over->descending = take(p, "DESC");
+    if (!over->descending) take(p, "ASC");
+    if (at(p, ",") || at(p, "NULLS")) {
+      parse_refuse(p, over->begin, p->token.text + p->token.size,
+                   "ORDER BY of a window is one dimension, or what rises with it");
+      return NULL;
+    }
+  }
+  const char *frame = p->token.text;
+  if (!parse_frame(p, over)) return NULL;
+  if (!at(p, ")") && p->last_end <= frame) {
+    parse_refuse(p, over->begin, p->token.text + p->token.size, "a window that builds on another");
+    p->doubt.any = true;
+    return NULL;
+  }
+  if (parse_expect(p, ")") < 0) return NULL;
+  over->end = p->last_end;
+  return over;
+}
+
+/* Parses OVER, which makes a call a window function. */
+static tsx_expr *parse_window(query_parser *p, tsx_expr *tree) {
+  tsx_windowing *windows = &p->select->windows;
+  parse_advance(p);
+  if (at(p, "(")) {
+    tree->over = parse_over(p);
+  } else if (p->token.kind == TSX_TOKEN_WORD || p->token.kind == TSX_TOKEN_NAME) {
+    tree->over = tsx_arena_take(&p->select->arena, sizeof *tree->over);
+    if (tree->over && (tree->over->name = parse_name_text(p))) {
+      tree->over->begin = p->token.text;
+      parse_advance(p);
+      tree->over->end = p->last_end;
+    } else {
+      tsx_out_of_memory(p->error);
+    }
+  } else {
+    return parse_lost(p);
+  }
+  if (!tree->over || p->error->code) return NULL;
+  tree->kind = TSX_EXPR_WINDOW;
+  tree->end = p->last_end;
+  if (windows->count++ == 0) windows->level = p->level;
+  else if (windows->level != p->level) windows->other = tree;
+  tree->column = -1;
+  return tree;
+}
+
+/* After the arguments of a call: parses FILTER and OVER. */
 static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
   if (at(p, "FILTER") && parse_follows(p, "(")) {
     const bool subqueries = p->subqueries;
@@ -295,16 +401,7 @@ static tsx_expr *parse_behind_call(query_parser *p, tsx_expr *tree) {
     tree->end = p->last_end;
     if (tree->kind != TSX_EXPR_AGGREGATE) return parse_lost(p);
   }
-  if (at(p, "OVER")) {
-    for (int open = 0; p->token.kind != TSX_TOKEN_END && p->token.kind != TSX_TOKEN_BAD;) {
-      open += at(p, "(") - at(p, ")");
-      const bool last = at(p, ")") && open == 0;
-      parse_advance(p);
-      if (last) break;
-    }
-    return parse_refuse(p, tree->begin, p->last_end, "window functions");
-  }
-  return tree;
+  return at(p, "OVER") ? parse_window(p, tree) : tree;
 }
 
 static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
@@ -321,6 +418,9 @@ static tsx_expr *parse_call(query_parser *p, char *name, const char *begin) {
     return NULL;
   }
   tree->end = p->last_end;
+  if (at(p, "OVER") && !tree->call.star && !tree->call.distinct &&
+      (tree->call.function = tsx_window_function(tree->name, tree->count)))
+    return parse_window(p, tree);
   return parse_which(p, tree) ? parse_behind_call(p, tree) : NULL;
 }
 
@@ -837,14 +937,29 @@ static int parse_both(query_parser *p, tsx_expr *inner) {
   return !inner || s->where ? TSR_OK : p->error->code;
 }
 
-#define INNER_MAX 8u /* subqueries in FROM within one another */
-
 static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level);
+
+/* Parses WINDOW name AS (...), ... */
+static int parse_named_windows(query_parser *p) {
+  tsx_windowing *windows = &p->select->windows;
+  if (!take(p, "WINDOW")) return TSR_OK;
+  do {
+    if (!parse_grow(p, (void **)&windows->names, windows->name_count, sizeof *windows->names)) return TSR_NOMEM;
+    tsx_window_name *made = &windows->names[windows->name_count++];
+    *made = (tsx_window_name){.level = p->level};
+    if (p->token.kind != TSX_TOKEN_NAME && (p->token.kind != TSX_TOKEN_WORD || tsx_token_reserved(&p->token)))
+      return parse_syntax(p);
+    if (!(made->name = parse_name_text(p))) return TSR_NOMEM;
+    parse_advance(p);
+    if (parse_expect(p, "AS") < 0 || !(made->over = parse_over(p))) return p->error->code;
+  } while (take(p, ","));
+  return TSR_OK;
+}
 
 /* Parses what a subquery in FROM reads. Sets *plain to false if it is more than a table, or such a subquery. */
 static int parse_inner_source(query_parser *p, tsx_inner *inner, uint32_t level, bool *plain) {
   tsx_select *s = p->select;
-  *plain = take(p, "FROM") && (!at(p, "(") || parse_follows(p, "SELECT")) && level < INNER_MAX;
+  *plain = take(p, "FROM") && (!at(p, "(") || parse_follows(p, "SELECT")) && level < TSX_INNER_MAX;
   if (!*plain) return TSR_OK;
   if (!at(p, "(")) return parse_table(p, &s->source);
   if (!(inner->within = tsx_arena_take(&s->arena, sizeof *inner->within))) return tsx_out_of_memory(p->error);
@@ -864,6 +979,8 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   int code = TSR_OK;
   bool plain = !at(p, "DISTINCT");
   if (plain) take(p, "ALL");
+  const uint32_t outer = p->level;
+  p->level = level + 1;
   s->items = NULL;
   s->item_count = 0;
   p->subqueries = true;
@@ -877,10 +994,14 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   tsx_expr *within = s->where;
   s->where = NULL;
   p->subqueries = true;
+  p->level = level + 1;
   if (code == TSR_OK && plain && take(p, "WHERE") && !(s->where = parse_expression(p))) code = p->error->code;
   p->subqueries = false;
   inner->where = s->where;
   if (code == TSR_OK) code = parse_both(p, within);
+  if (code == TSR_OK) code = parse_named_windows(p);
+  s->windows.where[level + 1] = s->where;
+  p->level = outer;
   if (code < 0) return code;
   if (!plain || !take(p, ")")) {
     parse_subquery(p, begin);
@@ -932,13 +1053,14 @@ static int parse_order(query_parser *p) {
 
 static int parse_tail(query_parser *p) {
   tsx_select *s = p->select;
-  static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", "WINDOW", NULL};
+  static const char *const compounds[] = {"UNION", "EXCEPT", "INTERSECT", NULL};
   tsx_expr *inner = s->where;
   s->where = NULL;
   p->subqueries = true;
   if (take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
   if (parse_both(p, inner) < 0) return p->error->code;
+  s->windows.where[0] = s->where;
   if (parse_commas(p) < 0) return p->error->code;
   if (at(p, "GROUP") && parse_follows(p, "BY")) {
     parse_advance(p);
@@ -947,10 +1069,10 @@ static int parse_tail(query_parser *p) {
   }
   p->subqueries = true;
   if (take(p, "HAVING") && !(s->having = parse_expression(p))) return p->error->code;
+  if (parse_named_windows(p) < 0) return p->error->code;
   for (const char *const *word = compounds; *word; word++)
     if (at(p, *word)) {
-      parse_refuse(p, p->token.text, p->token.text + p->token.size,
-                   at(p, "WINDOW") ? "window functions" : "one SELECT is evaluated");
+      parse_refuse(p, p->token.text, p->token.text + p->token.size, "one SELECT is evaluated");
       return p->error->code;
     }
   if (at(p, "ORDER") && parse_follows(p, "BY")) {

@@ -45,6 +45,22 @@ static int plan_condition(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   return TSR_OK;
 }
 
+/* A term that tests what windows have made: the engine tests it for each cell, unless ranges decide it. */
+static int plan_after(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
+  if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
+  const bool bounded = tree->field >= 0 && a->query->table->columns[tree->field].description->is_dimension;
+  return bounded && tsx_bounds_decide(a->query, tree) ? TSR_OK : plan_condition(a, tree, error);
+}
+
+/* Assigns each AND term of WHERE that windows, if there are any, do not see. */
+static int plan_where_after(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
+  if (tree == tsx_where_before(&a->query->select)) return TSR_OK;
+  tree = tsx_expr_meaning(tree);
+  if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return plan_after(a, tree, error);
+  const int code = plan_where_after(a, tree->operands[0], error);
+  return code < 0 ? code : plan_where_after(a, tree->operands[1], error);
+}
+
 /* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
 static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
@@ -201,7 +217,12 @@ int tsx_plan_make(tsx_plan *a, tsr_error *error) {
   a->aggregates = tsx_arena_take(&s->arena, TSR_QUERY_AGGREGATES * sizeof *a->aggregates);
   a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
   if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
-  int code = s->where ? plan_where(a, s->where, error) : TSR_OK;
+  const tsx_expr *before = tsx_where_before(s);
+  int code = before ? plan_where(a, before, error) : TSR_OK;
+  a->before_count = a->condition_count;
+  if (code == TSR_OK && s->windows.count && a->before_count)
+    code = tsx_lower(a->query, a->conditions, a->before_count, &a->before, error);
+  if (code == TSR_OK && s->where && s->where != before) code = plan_where_after(a, s->where, error);
   for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
     if (s->joins[j].on.row) code = plan_join(a, j, error);
   if (code == TSR_OK) code = tsx_boxes_request(a->query, error);
@@ -439,7 +460,21 @@ int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
   tsr_value_type type;
   if (!dimensions) return tsx_out_of_memory(error);
   if (a->nothing) finish_nothing(a);
-  int code = tsx_axes_ranges(query, dimensions, error);
+  tsr_query_windows *windows = NULL;
+  int code = a->nothing ? TSR_OK : tsx_windows_finish(query, a->before_count > 0, error);
+  if (code == TSR_OK && !a->nothing) code = tsx_windows_request(query, &windows, error);
+  if (code == TSR_OK && windows) code = check_condition(query, &a->before, &type, error);
+  if (code == TSR_OK) code = tsx_axes_ranges(query, dimensions, error);
+  if (code == TSR_OK && windows) {
+    windows->dimensions = dimensions;
+    windows->has_where = a->before.expression.count > 0;
+    windows->where = a->before.expression;
+    dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);
+    if (!dimensions) return tsx_out_of_memory(error);
+    for (uint32_t d = 0; d < n; d++) dimensions[d] = windows->dimensions[d];
+    code = tsx_axes_ranges_after(query, dimensions, error);
+    a->request.windows = windows;
+  }
   if (code == TSR_OK) code = check_condition(query, &a->where, &type, error);
   if (code == TSR_OK) code = finish_keys(a, error);
   if (code == TSR_OK) code = finish_aggregates(a, error);

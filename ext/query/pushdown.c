@@ -200,7 +200,7 @@ int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqli
 static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_error *error) {
   tsx_bound_range *bound = *out = tsx_arena_take(&query->select.arena, sizeof *bound);
   if (!bound) return tsx_out_of_memory(error);
-  *bound = (tsx_bound_range){.next = query->bounds, .column = column, .set.all = true};
+  *bound = (tsx_bound_range){.next = query->bounds, .column = column, .after = query->bounds_after, .set.all = true};
   query->bounds = bound;
   return TSR_OK;
 }
@@ -480,6 +480,7 @@ bool tsx_pushdown_takes(const tsx_query *query, uint32_t item) {
   const tsx_select *s = &query->select;
   if (!tsx_pushdown_possible(query)) return false;
   const tsx_expr *tree = tsx_expr_meaning(s->items[item].tree);
+  if (s->windows.count && !outer_is_range(query, tree)) return false; /* a window sees more than the query gives */
   if (outer_is_joined(query, tree)) return tsx_select_key(s, tree) >= 0;
   if (tree->field < 0 || tree->has_aggregate ||
       (!tsx_axis_possible(&query->table->columns[tree->field]) && !outer_is_range(query, tree)))
@@ -581,6 +582,7 @@ int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uin
   int code = TSR_OK;
   query->outer = outer;
   query->outer_count = count;
+  query->bounds_after = query->select.windows.count > 0;
   for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
     const tsx_expr *tree = outer_tree(query, &outer[i]);
     const bool range = outer_is_range(query, tree);
@@ -593,6 +595,7 @@ int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uin
     else if (code == TSR_OK && !values.many) code = outer_range(query, &outer[i], tree, &values, error);
     values_free(&values);
   }
+  query->bounds_after = false;
   return code;
 }
 

@@ -9,6 +9,7 @@
  *   join.c          joined tables: SQLite looks up the row of each coordinate, or the rows are read once into lists
  *   joined_ranges.c joins by ranges: each row of the joined table is a box of coordinates
  *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
+ *   window.c        window functions over dimensions
  *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
@@ -45,6 +46,7 @@ typedef enum tsx_expr_kind {
   TSX_EXPR_CAST, /* value; name: the type */
   TSX_EXPR_FUNCTION,
   TSX_EXPR_AGGREGATE,
+  TSX_EXPR_WINDOW, /* a function with OVER */
   TSX_EXPR_SUBQUERY /* a scalar one, with its parentheses; name: its value as a literal (subquery.c) */
 } tsx_expr_kind;
 
@@ -58,6 +60,24 @@ typedef struct tsx_call { /* of a function or an aggregate */
   struct tsx_expr *filter; /* of an aggregate: the condition in FILTER (WHERE ...), or NULL */
 } tsx_call;
 
+typedef enum tsx_edge { TSX_EDGE_UNBOUNDED, TSX_EDGE_OFFSET, TSX_EDGE_CURRENT } tsx_edge;
+
+typedef struct tsx_frame_end { /* of a frame: UNBOUNDED or n, PRECEDING or FOLLOWING; or CURRENT ROW */
+  tsx_edge edge;
+  bool following;
+  struct tsx_expr *offset;
+} tsx_frame_end;
+
+typedef struct tsx_over { /* OVER name, OVER (...), or a definition in WINDOW */
+  const char *begin, *end; /* the span of the name, or of the parentheses */
+  char *name; /* OVER name: the definition's name, until names.c has found it */
+  struct tsx_expr **partition; /* [partition_count] */
+  uint32_t partition_count;
+  struct tsx_expr *order; /* the only term of ORDER BY, or NULL */
+  bool descending, rows; /* rows: ROWS, not RANGE */
+  tsx_frame_end start, last;
+} tsx_over;
+
 typedef struct tsx_expr {
   tsx_expr_kind kind;
   tsr_operation operation;
@@ -67,13 +87,15 @@ typedef struct tsx_expr {
   struct tsx_expr **operands;
   uint32_t count;
   struct tsx_expr *base; /* CASE */
-  tsx_call call; /* FUNCTION, AGGREGATE */
+  tsx_call call; /* FUNCTION, AGGREGATE, WINDOW */
+  tsx_over *over; /* WINDOW */
   /* names.c: */
   struct tsx_expr *alias; /* the item that a NAME is an alias of, or NULL */
   int column; /* NAME: the table's column; JOINED: the joined table's column; LABEL: the table's label */
   uint32_t join; /* JOINED: the number of the join */
   int field; /* the only column that the tree depends on, or TSX_FIELD_... */
   bool has_aggregate;
+  bool has_window;
 } tsx_expr;
 
 typedef struct tsx_item { /* of the SELECT */
@@ -178,6 +200,25 @@ typedef struct tsx_inner {
   struct tsx_inner *within; /* in its FROM, or NULL */
 } tsx_inner;
 
+#define TSX_INNER_MAX 8u /* subqueries in FROM within one another */
+
+typedef struct tsx_window_name { /* name AS (...) in WINDOW */
+  char *name;
+  tsx_over *over;
+  uint32_t level;
+} tsx_window_name;
+
+/* The window functions of a query. They all stand at one level: 0 is the SELECT itself, 1 the subquery in its FROM, and
+ * so on. They see what the WHERE of this level, and of those within, keeps; the WHERE around tests their results. */
+typedef struct tsx_windowing {
+  uint32_t count;
+  uint32_t level; /* of the first one */
+  const tsx_expr *other; /* one of another level, or NULL */
+  tsx_window_name *names;
+  uint32_t name_count;
+  tsx_expr *where[TSX_INNER_MAX + 2]; /* by level: the condition of the level and those within */
+} tsx_windowing;
+
 /* A SELECT, clause by clause. */
 typedef struct tsx_select {
   tsx_arena arena;
@@ -197,6 +238,7 @@ typedef struct tsx_select {
   uint32_t order_count;
   tsx_expr **subqueries; /* [subquery_count] */
   uint32_t subquery_count;
+  tsx_windowing windows;
   tsx_meaning meaning;
 } tsx_select;
 
@@ -309,6 +351,7 @@ typedef struct tsx_axis { /* the values that one column can have */
 typedef struct tsx_bound_range { /* the ranges of a dimension's values that satisfy `column op constant` */
   struct tsx_bound_range *next;
   int column;
+  bool after; /* restricts what the query gives, and not what windows see */
   tsr_ranges set;
 } tsx_bound_range;
 
@@ -347,6 +390,9 @@ typedef struct tsx_query {
   tsx_axis *axes;
   uint32_t axis_count;
   tsx_bound_range *bounds;
+  bool bounds_after; /* bounds that are added now are `after` windows */
+  struct tsx_window_use *windows; /* window.c */
+  uint32_t window_count;
   tsx_decided *decided;
   tsx_value_use *uses;
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings or spans */
@@ -365,6 +411,10 @@ typedef struct tsx_function {
   tsr_aggregate_function aggregates;
   bool replaced; /* SQLite may lack it, so SQLite's parser sees total(x) instead */
 } tsx_function;
+
+/* Returns the window function that is no aggregate, such as lag, with this name in any case and this many arguments;
+ * NULL if there is none. */
+const tsx_function *tsx_window_function(const char *name, uint32_t count);
 
 /* Returns the function with this name, in any case, that takes this many arguments; NULL if there is none. */
 const tsx_function *tsx_function_find(const char *name, uint32_t count);
@@ -533,6 +583,34 @@ const tsr_query_boxes *tsx_boxes_made(const tsx_query *query);
 
 void tsx_boxes_release(tsx_query *query);
 
+/* Sets dimensions[dimension_count] to the ranges of what the query gives, where windows see more. */
+int tsx_axes_ranges_after(tsx_query *query, tsr_ranges *dimensions, tsr_error *error);
+
+/* ---- window.c: window functions over dimensions ------------------------------------------------------------------- */
+
+/* Returns the condition that decides what windows see, or the whole WHERE of a query without windows; or NULL. */
+static inline tsx_expr *tsx_where_before(const tsx_select *select) {
+  return select->windows.count ? select->windows.where[select->windows.level] : select->where;
+}
+
+/* Checks a query's windows, once its names are resolved. */
+int tsx_windows_check(const tsx_query *query, tsr_error *error);
+
+/* Returns the window for a tree with OVER, whose fields are set by tsx_windows_finish; NULL: an error. `counts`: the
+ * window that counts the cells of its frame instead. */
+const tsr_window *tsx_window_take(tsx_query *query, const tsx_expr *tree, bool counts, tsr_error *error);
+
+/* After the axes have been evaluated: makes the windows' frames, and finds their types. `conditions`: the engine tests
+ * cells before the windows. */
+int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error);
+
+/* Makes the request for all windows of the query; NULL if there are none. */
+int tsx_windows_request(tsx_query *query, tsr_query_windows **windows, tsr_error *error);
+
+/* Returns the expression of a window that has these nodes, or NULL. */
+struct tsx_lowered;
+const struct tsx_lowered *tsx_windows_expression(const tsx_query *query, const tsr_node *nodes);
+
 /* ---- lower.c: expressions that the engine evaluates over cells --------------------------------------------------- */
 
 typedef struct tsx_lowered { /* an expression for the engine */
@@ -600,6 +678,8 @@ typedef struct tsx_plan {
   const tsx_expr **conditions; /* terms of WHERE that the engine tests for each cell */
   uint32_t condition_count;
   tsx_lowered where;
+  tsx_lowered before; /* in a query with windows: the terms of `where` that decide what windows see */
+  uint32_t before_count; /* of `conditions` */
   tsx_key_part *keys; /* [select.group_count] */
   tsx_aggregate_part *aggregates;
   uint32_t aggregate_count;

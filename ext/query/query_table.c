@@ -345,6 +345,19 @@ static void explain_aggregates(sqlite3_str *out, const tsx_expr *tree, bool *any
   for (uint32_t i = 0; i < tree->count; i++) explain_aggregates(out, tree->operands[i], any);
 }
 
+static void explain_windows(sqlite3_str *out, const tsx_expr *tree, bool *any) {
+  tree = tsx_expr_meaning(tree);
+  if (!tree->has_window) return;
+  if (tree->kind == TSX_EXPR_WINDOW) {
+    sqlite3_str_appendall(out, *any ? ", " : "; windows ");
+    explain_words(out, tree->begin, tree->end);
+    *any = true;
+    return;
+  }
+  if (tree->base) explain_windows(out, tree->base, any);
+  for (uint32_t i = 0; i < tree->count; i++) explain_windows(out, tree->operands[i], any);
+}
+
 static void explain_terms(sqlite3_str *out, const outer_plan *plan, const tsx_select *s) {
   for (uint32_t i = 0; i < plan->count; i++) {
     if (i) sqlite3_str_appendall(out, " AND ");
@@ -368,6 +381,8 @@ static void explain_query(sqlite3_str *out, const tsx_query *query) {
     explain_words(out, s->joins[j].on.tree->begin, s->joins[j].on.tree->end);
   }
   if (s->where) explain_where(out, query, s->where, false, &any);
+  any = false;
+  for (uint32_t i = 0; i < s->item_count; i++) explain_windows(out, s->items[i].tree, &any);
   for (uint32_t i = 0; i < s->group_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : "; by ");
     explain_words(out, s->group[i]->begin, s->group[i]->end);

@@ -524,6 +524,7 @@ static int run_error(const tsx_run *run, tsr_error *error) {
     if (a->aggregates[i].argument.expression.nodes == fault->nodes) found = &a->aggregates[i].argument;
     if (a->aggregates[i].filter.expression.nodes == fault->nodes) found = &a->aggregates[i].filter;
   }
+  if (!found) found = tsx_windows_expression(run->query, fault->nodes);
   for (uint32_t i = 0; i < a->column_count && !found; i++)
     if (a->columns[i].lowered.expression.nodes == fault->nodes) found = &a->columns[i].lowered;
   return found && node < found->expression.count ? run_overflow(run, found, node, error) : error->code;

@@ -1,0 +1,702 @@
+/* passes.c: aggregates over moving frames, along one axis of a box.
+ *
+ * Aggregates that combine go through the axis with LANES lines side by side, so that each step is a loop over lanes. A
+ * partial aggregate of the lanes is a tsr_row: one array of words for each of its parts. While positions advance, the
+ * part of the frame before the cut comes from `before`, which has a row for each position from the frame's first to the
+ * cut, and the part after it is one row that grows.
+ *
+ * Medians, texts and functions that pick a cell work on one line at a time.
+ *
+ * Sections: frames; kinds of aggregates; lanes; lines one by one; running a pass.
+ */
+#include "query/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "base/pool.h"
+#include "model/datatype.h"
+
+/* ---- Frames ------------------------------------------------------------------------------------------------------ */
+
+void tsr__frames_cut(const tsr_window_frame *frames, uint64_t count, int64_t *cuts) {
+  int64_t cut = INT64_MIN;
+  for (uint64_t i = 0; i < count; i++) {
+    const tsr_window_frame *frame = &frames[i];
+    if (frame->first <= frame->last && frame->first >= cut) cut = frame->last + 1;
+    cuts[i] = cut;
+  }
+}
+
+/* ---- Kinds of aggregates ----------------------------------------------------------------------------------------- */
+/* `extend` adds one cell to a partial aggregate, `merge` another partial aggregate, for `n` lanes. The output may be the
+ * first input. */
+
+#define LANES 256u
+
+typedef struct tsr_row { /* of LANES words each */
+  uint64_t *words[TSR_PASS_PARTS];
+} tsr_row;
+
+typedef struct pass_kind {
+  uint32_t parts;
+  void (*clear)(const tsr_row *row, uint32_t n);
+  void (*extend)(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out, uint32_t n);
+  void (*merge)(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n);
+} pass_kind;
+
+/* The loops over lanes: out[i] depends on a[i] alone, although `out` may be `a`. */
+#if defined(__clang__)
+#define EACH_LANE _Pragma("clang loop vectorize(assume_safety)") for (uint32_t i = 0; i < n; i++)
+#else
+#define EACH_LANE _Pragma("GCC ivdep") for (uint32_t i = 0; i < n; i++)
+#endif
+
+#define REALS(row, part)    ((double *)(void *)(row)->words[part])
+#define INTEGERS(row, part) ((int64_t *)(void *)(row)->words[part])
+
+static void clear_all(const tsr_row *row, uint32_t parts, uint32_t n) {
+  for (uint32_t p = 0; p < parts; p++) memset(row->words[p], 0, n * sizeof(uint64_t)); /* 0 and 0.0 */
+}
+
+static void clear_1(const tsr_row *row, uint32_t n) { clear_all(row, 1, n); }
+static void clear_3(const tsr_row *row, uint32_t n) { clear_all(row, 3, n); }
+
+/* Counts: one integer. */
+static void extend_count(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out, uint32_t n) {
+  (void)values;
+  EACH_LANE INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (known[i] == TSR_CELL_VALUE);
+}
+
+static void merge_count(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
+  EACH_LANE INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + INTEGERS(b, 0)[i];
+}
+
+/* Counts of REAL: null is NaN. */
+static void extend_count_real(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
+                              uint32_t n) {
+  const double *v = values;
+  (void)known;
+  EACH_LANE INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (v[i] == v[i]);
+}
+
+/* Sums of REAL: the sum, its rounding error, and the count, a double. */
+static void extend_sum_real(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
+                            uint32_t n) {
+  const double *restrict v = values;
+  const double *sum = REALS(a, 0), *rest = REALS(a, 1), *count = REALS(a, 2);
+  double *sum_out = REALS(out, 0), *rest_out = REALS(out, 1), *count_out = REALS(out, 2);
+  (void)known;
+  EACH_LANE {
+    const bool there = v[i] == v[i];
+    const double x = there ? v[i] : 0, before = sum[i], total = before + x, back = total - before;
+    rest_out[i] = rest[i] + ((before - (total - back)) + (x - back));
+    sum_out[i] = total;
+    count_out[i] = count[i] + (there ? 1.0 : 0.0);
+  }
+}
+
+static void merge_sum_real(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
+  const double *sum = REALS(a, 0), *rest = REALS(a, 1), *count = REALS(a, 2);
+  const double *sum_b = REALS(b, 0), *rest_b = REALS(b, 1), *count_b = REALS(b, 2);
+  double *sum_out = REALS(out, 0), *rest_out = REALS(out, 1), *count_out = REALS(out, 2);
+  EACH_LANE {
+    const double x = sum_b[i], before = sum[i], total = before + x, back = total - before;
+    rest_out[i] = (rest[i] + rest_b[i]) + ((before - (total - back)) + (x - back));
+    sum_out[i] = total;
+    count_out[i] = count[i] + count_b[i];
+  }
+}
+
+/* Sums of INTEGER: the sum of the upper halves, the sum of the lower halves, and the count. */
+static void extend_sum_integer(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
+                               uint32_t n) {
+  const int64_t *v = values;
+  EACH_LANE {
+    const bool there = known[i] == TSR_CELL_VALUE;
+    const int64_t x = there ? v[i] : 0;
+    INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (x >> 32);
+    INTEGERS(out, 1)[i] = INTEGERS(a, 1)[i] + (int64_t)((uint64_t)x & UINT32_MAX);
+    INTEGERS(out, 2)[i] = INTEGERS(a, 2)[i] + there;
+  }
+}
+
+static void merge_sum_integer(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
+  for (uint32_t p = 0; p < 3; p++) EACH_LANE INTEGERS(out, p)[i] = INTEGERS(a, p)[i] + INTEGERS(b, p)[i];
+}
+
+/* Extremes: the value, and the count of values. */
+#define DEFINE_EXTREME(name, TYPE, NONE, THERE, BETTER)                                                                \
+  static void clear_##name(const tsr_row *row, uint32_t n) {                                                           \
+    TYPE *best = (TYPE *)(void *)row->words[0];                                                                        \
+    EACH_LANE best[i] = NONE;                                                                                          \
+    memset(row->words[1], 0, n * sizeof(uint64_t));                                                                    \
+  }                                                                                                                    \
+  static void extend_##name(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,            \
+                            uint32_t n) {                                                                              \
+    const TYPE *v = values, *before = (const TYPE *)(const void *)a->words[0];                                         \
+    TYPE *best = (TYPE *)(void *)out->words[0];                                                                        \
+    (void)known;                                                                                                       \
+    EACH_LANE {                                                                                                        \
+      const bool there = THERE;                                                                                        \
+      const TYPE x = there ? v[i] : (TYPE)(NONE), y = before[i];                                                       \
+      best[i] = x BETTER y ? x : y;                                                                                    \
+      INTEGERS(out, 1)[i] = INTEGERS(a, 1)[i] + there;                                                                 \
+    }                                                                                                                  \
+  }                                                                                                                    \
+  static void merge_##name(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {                       \
+    const TYPE *before = (const TYPE *)(const void *)a->words[0], *v = (const TYPE *)(const void *)b->words[0];        \
+    TYPE *best = (TYPE *)(void *)out->words[0];                                                                        \
+    EACH_LANE {                                                                                                        \
+      const TYPE x = v[i], y = before[i];                                                                              \
+      best[i] = x BETTER y ? x : y;                                                                                    \
+      INTEGERS(out, 1)[i] = INTEGERS(a, 1)[i] + INTEGERS(b, 1)[i];                                                     \
+    }                                                                                                                  \
+  }
+DEFINE_EXTREME(least_real, double, (double)INFINITY, v[i] == v[i], <)
+DEFINE_EXTREME(greatest_real, double, (double)-INFINITY, v[i] == v[i], >)
+DEFINE_EXTREME(least_integer, int64_t, INT64_MAX, known[i] == TSR_CELL_VALUE, <)
+DEFINE_EXTREME(greatest_integer, int64_t, INT64_MIN, known[i] == TSR_CELL_VALUE, >)
+DEFINE_EXTREME(least_unsigned, uint64_t, UINT64_MAX, known[i] == TSR_CELL_VALUE, <)
+DEFINE_EXTREME(greatest_unsigned, uint64_t, 0, known[i] == TSR_CELL_VALUE, >)
+
+/* Moments: count, mean, and sum of squared differences from the mean, all doubles. */
+static inline void add_moment(const tsr_row *a, const tsr_row *out, uint32_t i, bool there, double x) {
+  const double count = REALS(a, 0)[i], mean = REALS(a, 1)[i], squares = REALS(a, 2)[i];
+  const double difference = x - mean, more = mean + difference / (count + 1);
+  REALS(out, 0)[i] = there ? count + 1 : count;
+  REALS(out, 1)[i] = there ? more : mean;
+  REALS(out, 2)[i] = there ? squares + difference * (x - more) : squares;
+}
+
+static void extend_moments_real(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
+                                uint32_t n) {
+  const double *v = values;
+  (void)known;
+  EACH_LANE add_moment(a, out, i, v[i] == v[i], v[i]);
+}
+
+static void extend_moments_integer(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
+                                   uint32_t n) {
+  const int64_t *v = values;
+  EACH_LANE add_moment(a, out, i, known[i] == TSR_CELL_VALUE, (double)v[i]);
+}
+
+static void merge_moments(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
+  EACH_LANE {
+    const double count_a = REALS(a, 0)[i], count_b = REALS(b, 0)[i], count = count_a + count_b;
+    const double mean_a = REALS(a, 1)[i], difference = REALS(b, 1)[i] - mean_a, squares = REALS(a, 2)[i];
+    const double part = count > 0 ? count_b / count : 0;
+    REALS(out, 0)[i] = count;
+    REALS(out, 1)[i] = count_a > 0 ? mean_a + difference * part : REALS(b, 1)[i];
+    REALS(out, 2)
+    [i] = count_a > 0 ? squares + REALS(b, 2)[i] + difference * difference * count_a * part : REALS(b, 2)[i];
+  }
+}
+
+static const pass_kind kind_count = {1, clear_1, extend_count, merge_count};
+static const pass_kind kind_count_real = {1, clear_1, extend_count_real, merge_count};
+static const pass_kind kind_sum_real = {3, clear_3, extend_sum_real, merge_sum_real};
+static const pass_kind kind_sum_integer = {3, clear_3, extend_sum_integer, merge_sum_integer};
+static const pass_kind kind_least_real = {2, clear_least_real, extend_least_real, merge_least_real};
+static const pass_kind kind_greatest_real = {2, clear_greatest_real, extend_greatest_real, merge_greatest_real};
+static const pass_kind kind_least_integer = {2, clear_least_integer, extend_least_integer, merge_least_integer};
+static const pass_kind kind_greatest_integer = {2, clear_greatest_integer, extend_greatest_integer,
+                                                merge_greatest_integer};
+static const pass_kind kind_least_unsigned = {2, clear_least_unsigned, extend_least_unsigned, merge_least_unsigned};
+static const pass_kind kind_greatest_unsigned = {2, clear_greatest_unsigned, extend_greatest_unsigned,
+                                                 merge_greatest_unsigned};
+static const pass_kind kind_moments_real = {3, clear_3, extend_moments_real, merge_moments};
+static const pass_kind kind_moments_integer = {3, clear_3, extend_moments_integer, merge_moments};
+
+/* Returns the kind of a pass; NULL: lines go one by one. */
+static const pass_kind *kind_of(const tsr_pass *pass) {
+  const bool real = pass->type == TSR_VALUE_REAL, integer = pass->type == TSR_VALUE_INTEGER;
+  switch (pass->function) {
+  case TSR_AGGREGATE_COUNT: return real ? &kind_count_real : &kind_count;
+  case TSR_AGGREGATE_SUM:
+  case TSR_AGGREGATE_TOTAL:
+  case TSR_AGGREGATE_AVG: return real ? &kind_sum_real : &kind_sum_integer;
+  case TSR_AGGREGATE_MIN:
+    return real                               ? &kind_least_real
+           : integer                          ? &kind_least_integer
+           : pass->type == TSR_VALUE_UNSIGNED ? &kind_least_unsigned
+                                              : NULL;
+  case TSR_AGGREGATE_MAX:
+    return real                               ? &kind_greatest_real
+           : integer                          ? &kind_greatest_integer
+           : pass->type == TSR_VALUE_UNSIGNED ? &kind_greatest_unsigned
+                                              : NULL;
+  case TSR_AGGREGATE_STDDEV:
+  case TSR_AGGREGATE_VARIANCE: return real ? &kind_moments_real : &kind_moments_integer;
+  default: return NULL;
+  }
+}
+
+tsr_value_type tsr__pass_type(tsr_aggregate_function function, tsr_value_type argument) {
+  const bool number = argument == TSR_VALUE_INTEGER || argument == TSR_VALUE_REAL;
+  const bool orders = number || argument == TSR_VALUE_UNSIGNED || argument == TSR_VALUE_TEXT;
+  switch (function) {
+  case TSR_AGGREGATE_COUNT: return argument == TSR_VALUE_OPAQUE ? TSR_VALUE_OPAQUE : TSR_VALUE_INTEGER;
+  case TSR_AGGREGATE_SUM: return number ? argument : TSR_VALUE_OPAQUE;
+  case TSR_AGGREGATE_TOTAL:
+  case TSR_AGGREGATE_AVG:
+  case TSR_AGGREGATE_MEDIAN:
+  case TSR_AGGREGATE_PERCENTILE:
+  case TSR_AGGREGATE_STDDEV:
+  case TSR_AGGREGATE_VARIANCE: return number ? TSR_VALUE_REAL : TSR_VALUE_OPAQUE;
+  case TSR_AGGREGATE_MIN:
+  case TSR_AGGREGATE_MAX:
+  case TSR_AGGREGATE_FIRST:
+  case TSR_AGGREGATE_LAST:
+  case TSR_AGGREGATE_NTH: return orders ? argument : TSR_VALUE_OPAQUE;
+  case TSR_AGGREGATE_AT:
+  default: return TSR_VALUE_OPAQUE;
+  }
+}
+
+uint32_t tsr__pass_parts(const tsr_pass *pass) {
+  const pass_kind *kind = kind_of(pass);
+  return kind ? kind->parts : 0;
+}
+
+/* ---- Lanes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct lane_block { /* lines that go side by side */
+  tsr_pass *pass;
+  const pass_kind *kind;
+  const tsr_lines *lines;
+  uint32_t lanes, stride; /* stride: words of a part of `rows`, at least `lanes` */
+  uint64_t bases[LANES]; /* the cell at position 0 of each line */
+  bool together; /* the lines are neighbours */
+  /* scratch: */
+  uint64_t *rows; /* for `before`: [positions][parts][stride] */
+  tsr_row after, whole, given;
+  uint8_t known[LANES];
+} lane_block;
+
+static tsr_row row_before(const lane_block *b, uint64_t place) {
+  tsr_row row;
+  for (uint32_t p = 0; p < TSR_PASS_PARTS; p++)
+    row.words[p] = b->rows + (place * b->kind->parts + TSR_MIN(p, b->kind->parts - 1)) * b->stride;
+  return row;
+}
+
+/* Adds the cells at a position to a row. */
+static void block_add(lane_block *b, uint64_t position, const tsr_row *row, const tsr_row *out) {
+  const tsr_pass *pass = b->pass;
+  const uint64_t at = b->bases[0] + position * b->lines->inner, step = position * b->lines->inner;
+  if (!pass->first) {
+    tsr_row given = b->given;
+    for (uint32_t p = 0; p < b->kind->parts; p++) {
+      if (b->together) given.words[p] = pass->partial[p] + at;
+      else
+        for (uint32_t i = 0; i < b->lanes; i++) given.words[p][i] = pass->partial[p][b->bases[i] + step];
+    }
+    b->kind->merge(row, &given, out, b->lanes);
+    return;
+  }
+  const uint64_t *values = pass->values;
+  if (b->together) {
+    b->kind->extend(row, values ? values + at : NULL, pass->known ? pass->known + at : NULL, out, b->lanes);
+    return;
+  }
+  for (uint32_t i = 0; i < b->lanes; i++) {
+    if (values) b->given.words[0][i] = values[b->bases[i] + step];
+    if (pass->known) b->known[i] = pass->known[b->bases[i] + step];
+  }
+  b->kind->extend(row, b->given.words[0], b->known, out, b->lanes);
+}
+
+/* ---- Results of rows ---- */
+
+static double null_unless(bool there, double value) { return there ? value + 0.0 : (double)NAN; } /* -0.0 is 0.0 */
+
+/* Gives the sum of the two halves. Returns false if it does not fit. */
+static bool whole_sum(int64_t high, int64_t low, int64_t *sum) {
+  const int64_t carried = high + (low >> 32); /* low is a sum of fewer than 2^31 numbers below 2^32 */
+  if (carried < INT32_MIN || carried > INT32_MAX) return false;
+  *sum = (int64_t)((uint64_t)carried << 32 | ((uint64_t)low & UINT32_MAX));
+  return true;
+}
+
+static double real_of_halves(int64_t high, int64_t low) {
+  int64_t sum;
+  return whole_sum(high, low, &sum) ? (double)sum : (double)high * 4294967296.0 + (double)low;
+}
+
+static double total_of(const tsr_pass *pass, const tsr_row *row, uint32_t i) {
+  if (pass->type != TSR_VALUE_REAL) return real_of_halves(INTEGERS(row, 0)[i], INTEGERS(row, 1)[i]);
+  const double sum = REALS(row, 0)[i], exact = sum + REALS(row, 1)[i];
+  return exact - exact == 0 ? exact : sum; /* the rounding error of an infinite sum is NaN */
+}
+
+static double count_of(const tsr_pass *pass, const tsr_row *row, uint32_t i) {
+  return pass->type == TSR_VALUE_REAL ? REALS(row, 2)[i] : (double)INTEGERS(row, 2)[i];
+}
+
+static void results_of_sums(tsr_pass *pass, const tsr_row *row, uint32_t n, uint64_t *out, uint8_t *valid) {
+  double *reals = (double *)(void *)out;
+  int64_t *integers = (int64_t *)(void *)out;
+  if (pass->function == TSR_AGGREGATE_AVG && pass->type == TSR_VALUE_REAL) {
+    EACH_LANE {
+      const double sum = REALS(row, 0)[i], exact = sum + REALS(row, 1)[i], count = REALS(row, 2)[i];
+      const double total = exact - exact == 0 ? exact : sum;
+      reals[i] = total / count + 0.0; /* 0 / 0 is null */
+    }
+    return;
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    const double count = count_of(pass, row, i);
+    if (pass->function == TSR_AGGREGATE_AVG) {
+      reals[i] = null_unless(count > 0, total_of(pass, row, i) / count);
+    } else if (pass->function == TSR_AGGREGATE_TOTAL) {
+      reals[i] = total_of(pass, row, i) + 0.0;
+    } else if (pass->type == TSR_VALUE_REAL) {
+      reals[i] = null_unless(count > 0, total_of(pass, row, i));
+    } else {
+      valid[i] = count > 0;
+      if (!whole_sum(INTEGERS(row, 0)[i], INTEGERS(row, 1)[i], &integers[i])) {
+        integers[i] = 0;
+        atomic_store(&pass->overflow, true);
+      }
+    }
+  }
+}
+
+/* Writes the results of a row. */
+static void results_of(tsr_pass *pass, const tsr_row *row, uint32_t n, uint64_t *out, uint8_t *valid) {
+  double *reals = (double *)(void *)out;
+  switch (pass->function) {
+  case TSR_AGGREGATE_COUNT:
+    memcpy(out, row->words[0], n * sizeof *out);
+    memset(valid, 1, n);
+    return;
+  case TSR_AGGREGATE_MIN:
+  case TSR_AGGREGATE_MAX:
+    for (uint32_t i = 0; i < n; i++) {
+      const bool there = INTEGERS(row, 1)[i] > 0;
+      if (pass->type == TSR_VALUE_REAL) reals[i] = null_unless(there, REALS(row, 0)[i]);
+      else out[i] = row->words[0][i], valid[i] = there;
+    }
+    return;
+  case TSR_AGGREGATE_STDDEV:
+  case TSR_AGGREGATE_VARIANCE:
+    for (uint32_t i = 0; i < n; i++) {
+      const double count = REALS(row, 0)[i], variance = REALS(row, 2)[i] / (count - 1);
+      reals[i] = null_unless(count > 1, pass->function == TSR_AGGREGATE_STDDEV ? sqrt(variance) : variance);
+    }
+    return;
+  default: results_of_sums(pass, row, n, out, valid);
+  }
+}
+
+/* Stores the aggregate of the frame at a position. */
+static void block_store(lane_block *b, uint64_t position, const tsr_row *row) {
+  tsr_pass *pass = b->pass;
+  const uint64_t step = position * b->lines->inner, at = b->bases[0] + step;
+  if (!pass->last) {
+    for (uint32_t p = 0; p < b->kind->parts; p++)
+      for (uint32_t i = 0; i < b->lanes; i++) pass->made[p][b->bases[i] + step] = row->words[p][i];
+    return;
+  }
+  uint64_t *results = pass->results;
+  if (b->together) {
+    results_of(pass, row, b->lanes, results + at, pass->valid ? pass->valid + at : NULL);
+    return;
+  }
+  results_of(pass, row, b->lanes, b->given.words[0], b->known);
+  for (uint32_t i = 0; i < b->lanes; i++) {
+    results[b->bases[i] + step] = b->given.words[0][i];
+    if (pass->valid) pass->valid[b->bases[i] + step] = b->known[i];
+  }
+}
+
+static void block_run(lane_block *b) {
+  const tsr_lines *lines = b->lines;
+  int64_t cut = INT64_MIN, next = 0, low = 0; /* next: the first position that `after` lacks; low: row 0 of `before` */
+  bool started = false;
+  for (uint64_t i = lines->from; i < lines->to; i++) {
+    const tsr_frame *frame = &lines->frames[i];
+    if (frame->first > frame->last) {
+      b->kind->clear(&b->whole, b->lanes);
+      block_store(b, i, &b->whole);
+      continue;
+    }
+    if (!started || frame->cut != cut) {
+      started = true;
+      cut = next = frame->cut;
+      low = frame->first;
+      b->kind->clear(&b->whole, b->lanes);
+      tsr_row before = b->whole;
+      for (int64_t k = cut - 1; k >= low; k--) {
+        const tsr_row row = row_before(b, (uint64_t)(k - low));
+        block_add(b, (uint64_t)k, &before, &row);
+        before = row;
+      }
+      b->kind->clear(&b->after, b->lanes);
+    }
+    for (; next <= frame->last; next++) block_add(b, (uint64_t)next, &b->after, &b->after);
+    const tsr_row before = row_before(b, (uint64_t)(frame->first - low));
+    if (frame->last < cut) {
+      block_store(b, i, &before);
+      continue;
+    }
+    b->kind->merge(&before, &b->after, &b->whole, b->lanes);
+    block_store(b, i, &b->whole);
+  }
+}
+
+/* ---- Lines one by one -------------------------------------------------------------------------------------------- */
+
+typedef struct one_line {
+  tsr_pass *pass;
+  const tsr_lines *lines;
+  uint64_t base;
+  double *sorted; /* [count]: the values of the frame */
+  uint64_t *cells; /* [count + 1]: how many cells there are before a position; then positions of cells */
+  uint64_t *best; /* [count]: positions of extremes */
+} one_line;
+
+static uint64_t line_cell(const one_line *l, uint64_t position) { return l->base + position * l->lines->inner; }
+
+/* Returns the number at a position, NaN if it has none. */
+static double line_number(const one_line *l, uint64_t position) {
+  const tsr_pass *pass = l->pass;
+  const uint64_t cell = line_cell(l, position);
+  if (pass->known[cell] != TSR_CELL_VALUE) return NAN;
+  return (pass->type == TSR_VALUE_REAL ? ((const double *)pass->values)[cell]
+                                       : (double)((const int64_t *)pass->values)[cell]) +
+         0.0;
+}
+
+static uint64_t sorted_place(const double *sorted, uint64_t count, double value) {
+  uint64_t low = 0;
+  while (low < count) {
+    const uint64_t middle = low + (count - low) / 2;
+    if (sorted[middle] < value) low = middle + 1;
+    else count = middle;
+  }
+  return low;
+}
+
+static double percentile_of(const double *sorted, uint64_t count, double percent) {
+  if (count == 0) return NAN;
+  const double place = percent * (double)(count - 1) / 100;
+  const uint64_t below = TSR_MIN((uint64_t)place, count - 1), above = TSR_MIN(below + 1, count - 1);
+  const double low = sorted[below], high = sorted[above], part = place - (double)below;
+  if (low == high || part <= 0) return low;
+  const double reach = high - low;
+  return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
+}
+
+/* Medians and percentiles: the values of the frame are kept sorted. */
+static void line_percentiles(const one_line *l) {
+  const tsr_lines *lines = l->lines;
+  const double percent = l->pass->function == TSR_AGGREGATE_MEDIAN ? 50 : l->pass->percent;
+  uint64_t count = 0;
+  int64_t first = 0, next = 0; /* the sorted values are those of first..next-1 */
+  bool started = false;
+  for (uint64_t i = lines->from; i < lines->to; i++) {
+    const tsr_frame *frame = &lines->frames[i];
+    double *result = (double *)l->pass->results + line_cell(l, i);
+    *result = NAN;
+    if (frame->first > frame->last) continue;
+    if (!started) first = next = frame->first;
+    started = true;
+    for (; first < frame->first && first < next; first++) {
+      const double value = line_number(l, (uint64_t)first);
+      if (isnan(value)) continue;
+      const uint64_t place = sorted_place(l->sorted, count, value);
+      memmove(l->sorted + place, l->sorted + place + 1, (--count - place) * sizeof *l->sorted);
+    }
+    if (first < frame->first) first = next = frame->first;
+    for (; next <= frame->last; next++) {
+      const double value = line_number(l, (uint64_t)next);
+      if (isnan(value)) continue;
+      const uint64_t place = sorted_place(l->sorted, count, value);
+      memmove(l->sorted + place + 1, l->sorted + place, (count++ - place) * sizeof *l->sorted);
+      l->sorted[place] = value;
+    }
+    *result = percentile_of(l->sorted, count, percent);
+  }
+}
+
+static void line_copy(const one_line *l, uint64_t to, uint64_t from) {
+  tsr_pass *pass = l->pass;
+  const bool there = pass->known[from] == TSR_CELL_VALUE;
+  if (pass->type == TSR_VALUE_TEXT) {
+    if (there) ((tsr_text_value *)pass->results)[to] = ((const tsr_text_value *)pass->values)[from];
+  } else {
+    ((uint64_t *)pass->results)[to] = ((const uint64_t *)pass->values)[from];
+  }
+  if (pass->valid) pass->valid[to] = there;
+}
+
+static void line_none(const one_line *l, uint64_t to) {
+  if (l->pass->valid) l->pass->valid[to] = 0;
+  if (l->pass->type == TSR_VALUE_REAL) ((double *)l->pass->results)[to] = NAN;
+}
+
+/* first_value, last_value and nth_value: the cell of the frame with this number, null or not. */
+static void line_picks(const one_line *l) {
+  const tsr_lines *lines = l->lines;
+  const tsr_pass *pass = l->pass;
+  uint64_t *before = l->cells, *places = l->cells + lines->count + 1, cells = 0;
+  for (uint64_t i = 0; i < lines->count; i++) {
+    before[i] = cells;
+    if (pass->known[line_cell(l, i)] != TSR_CELL_MISSING) places[cells++] = i;
+  }
+  before[lines->count] = cells;
+  for (uint64_t i = lines->from; i < lines->to; i++) {
+    const tsr_frame *frame = &lines->frames[i];
+    const bool any = frame->first <= frame->last;
+    const uint64_t from = any ? before[frame->first] : 0, end = any ? before[frame->last + 1] : 0;
+    uint64_t number = pass->function == TSR_AGGREGATE_LAST ? end - from : 1;
+    if (pass->function == TSR_AGGREGATE_NTH)
+      number = !pass->from_end ? pass->nth : pass->nth <= end - from ? end - from + 1 - pass->nth : 0;
+    if (number == 0 || number > end - from) line_none(l, line_cell(l, i));
+    else line_copy(l, line_cell(l, i), line_cell(l, places[from + number - 1]));
+  }
+}
+
+/* Returns the position of the lesser text (or greater); UINT64_MAX: none. */
+static uint64_t better_text(const one_line *l, uint64_t a, uint64_t b) {
+  if (a == UINT64_MAX) return b;
+  if (b == UINT64_MAX) return a;
+  const tsr_text_value *texts = l->pass->values;
+  const tsr_text_value *x = &texts[line_cell(l, a)], *y = &texts[line_cell(l, b)];
+  const int order = tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
+  return (l->pass->function == TSR_AGGREGATE_MIN ? order <= 0 : order >= 0) ? a : b;
+}
+
+/* The position itself if it has a text. */
+static uint64_t line_text(const one_line *l, int64_t position) {
+  return l->pass->known[line_cell(l, (uint64_t)position)] == TSR_CELL_VALUE ? (uint64_t)position : UINT64_MAX;
+}
+
+/* Extremes of texts: as block_run, with positions in place of partial aggregates. */
+static void line_texts(const one_line *l) {
+  const tsr_lines *lines = l->lines;
+  int64_t cut = INT64_MIN, next = 0;
+  uint64_t after = UINT64_MAX;
+  bool started = false;
+  for (uint64_t i = lines->from; i < lines->to; i++) {
+    const tsr_frame *frame = &lines->frames[i];
+    uint64_t best = UINT64_MAX;
+    if (frame->first <= frame->last) {
+      if (!started || frame->cut != cut) {
+        started = true;
+        cut = next = frame->cut;
+        after = UINT64_MAX;
+        for (int64_t k = cut - 1; k >= frame->first; k--) best = l->best[k] = better_text(l, best, line_text(l, k));
+      }
+      for (; next <= frame->last; next++) after = better_text(l, after, line_text(l, next));
+      best = better_text(l, l->best[frame->first], frame->last < cut ? UINT64_MAX : after);
+    }
+    if (best == UINT64_MAX) line_none(l, line_cell(l, i));
+    else line_copy(l, line_cell(l, i), line_cell(l, best));
+  }
+}
+
+/* ---- Running a pass ---------------------------------------------------------------------------------------------- */
+
+#define PASS_TASKS     16u
+#define PASS_SCRATCH   (UINT64_C(1) << 18) /* bytes of a task, if its frames fit */
+#define LANES_TOGETHER 8u /* so many neighbours are read in place; fewer lines are gathered from further away */
+
+typedef struct pass_task {
+  tsr_pass *pass;
+  const tsr_lines *lines;
+  uint64_t from, to; /* lines */
+  uint32_t lanes; /* that go side by side, at most */
+  uint64_t *scratch;
+  uint64_t before_words;
+} pass_task;
+
+static uint64_t base_of(const tsr_lines *lines, uint64_t line) {
+  return line / lines->inner * lines->count * lines->inner + line % lines->inner;
+}
+
+static void task_lanes(const pass_task *task, const pass_kind *kind) {
+  lane_block block = {
+      .pass = task->pass, .kind = kind, .lines = task->lines, .rows = task->scratch, .stride = task->lanes};
+  uint64_t *more = task->scratch + task->before_words;
+  for (uint32_t p = 0; p < TSR_PASS_PARTS; p++) {
+    block.after.words[p] = more + p * LANES;
+    block.whole.words[p] = more + (TSR_PASS_PARTS + p) * LANES;
+    block.given.words[p] = more + (2 * TSR_PASS_PARTS + p) * LANES;
+  }
+  for (uint64_t line = task->from; line < task->to; line += block.lanes) {
+    uint64_t lanes = TSR_MIN(task->to - line, task->lanes);
+    const uint64_t left = task->lines->inner - line % task->lines->inner; /* neighbours */
+    block.together = task->lines->inner >= LANES_TOGETHER;
+    if (block.together) lanes = TSR_MIN(lanes, left);
+    block.lanes = (uint32_t)lanes;
+    for (uint32_t i = 0; i < block.lanes; i++) block.bases[i] = base_of(task->lines, line + i);
+    block_run(&block);
+  }
+}
+
+static int task_run(void *argument, uint64_t index, tsr_error *error) {
+  const pass_task *task = (const pass_task *)argument + index;
+  const pass_kind *kind = kind_of(task->pass);
+  const uint64_t count = task->lines->count;
+  (void)error;
+  if (kind) {
+    task_lanes(task, kind);
+    return TSR_OK;
+  }
+  one_line line = {.pass = task->pass, .lines = task->lines, .cells = task->scratch, .best = task->scratch};
+  line.sorted = (double *)(void *)(task->scratch + 2 * count + 1);
+  for (uint64_t l = task->from; l < task->to; l++) {
+    line.base = base_of(task->lines, l);
+    switch (task->pass->function) {
+    case TSR_AGGREGATE_MEDIAN:
+    case TSR_AGGREGATE_PERCENTILE: line_percentiles(&line); break;
+    case TSR_AGGREGATE_MIN:
+    case TSR_AGGREGATE_MAX: line_texts(&line); break;
+    default: line_picks(&line);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Returns the most positions that lie before a cut in one frame. */
+static uint64_t longest_before(const tsr_lines *lines) {
+  int64_t most = 1;
+  for (uint64_t i = lines->from; i < lines->to; i++)
+    if (lines->frames[i].first <= lines->frames[i].last)
+      most = TSR_MAX(most, lines->frames[i].cut - lines->frames[i].first);
+  return (uint64_t)most;
+}
+
+int tsr__pass_run(tsr_pass *pass, const tsr_lines *lines, unsigned threads, tsr_memory *memory, tsr_error *error) {
+  const pass_kind *kind = kind_of(pass);
+  const uint64_t all = lines->outer * lines->inner;
+  pass_task tasks[PASS_TASKS] = {{0}};
+  uint64_t words = tsr__add_sat(tsr__mul_sat(lines->count, 3), 1), before = 0, lanes = LANES, *scratch;
+  if (all == 0 || lines->from >= lines->to) return TSR_OK;
+  if (kind) {
+    const uint64_t row = tsr__mul_sat(longest_before(lines), kind->parts);
+    lanes = TSR_MAX(TSR_MIN(PASS_SCRATCH / sizeof(uint64_t) / row, LANES), 1);
+    before = tsr__mul_sat(row, lanes);
+    words = tsr__add_sat(before, 3 * TSR_PASS_PARTS * LANES);
+  }
+  uint64_t count = TSR_MIN(TSR_MIN(TSR_MAX(threads, 1u), PASS_TASKS), (all + 63) / 64);
+  TSR_TRY(TSR_ALLOC_RAW(memory, tsr__mul_sat(count, words), &scratch, error));
+  const uint64_t share = (all + count - 1) / count;
+  for (uint64_t t = 0; t < count; t++)
+    tasks[t] = (pass_task){.pass = pass,
+                           .lines = lines,
+                           .from = TSR_MIN(t * share, all),
+                           .to = TSR_MIN((t + 1) * share, all),
+                           .lanes = (uint32_t)lanes,
+                           .scratch = scratch + t * words,
+                           .before_words = before};
+  const int rc = tsr__parallel_for(threads, count, task_run, tasks, error);
+  tsr__free(scratch);
+  if (rc < 0) return rc;
+  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;
+}

@@ -1,0 +1,814 @@
+/* windows.c: windows of a query: for each cell, an aggregate over a box of cells around it (tsr_window).
+ *
+ * The query is divided into units, boxes of about UNIT_CELLS cells, fewer if memory is short. For a unit, a query of
+ * cells of its own reads the arguments of all windows, in the unit and in what the frames reach around it, into dense
+ * arrays. Passes along the axes (passes.c) turn these into arrays of results. Then the query reads the unit's cells as
+ * always, and finds the results by the cells' places.
+ *
+ * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices.
+ *
+ * Sections: checks; units; operands; places; results; the units one by one.
+ */
+#include "query/query.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "model/datatype.h"
+
+#define UNIT_CELLS (UINT64_C(1) << 20)
+#define UNIT_SHARE 4 /* a unit takes at most 1 / UNIT_SHARE of the query's memory */
+
+struct query_operand { /* an argument with its filter */
+  const tsr_expression *argument, *filter; /* NULL: none */
+  uint32_t argument_at, filter_at; /* columns of the query that reads them */
+  tsr_value_type type;
+  void *values; /* by cell of the unit's box; NULL: no argument */
+  uint8_t *known; /* TSR_CELL_VALUE and so on; NULL: no window asks */
+  bool asked; /* some window asks for `known`: all but aggregates of REAL, whose null is NaN */
+};
+
+struct window_result {
+  uint32_t operand;
+  void *values;
+  uint8_t *valid; /* NULL: of REAL */
+};
+
+/* ---- Checks ------------------------------------------------------------------------------------------------------ */
+
+static bool has_coordinates(const tsr_field *field) {
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  return field->values_per_cell == 1 && field->datatype != TSR_UINT64 &&
+         (kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
+}
+
+/* Reads a coordinate from a value in its datatype. */
+static int64_t coordinate_of(const tsr_field *field, const void *value) {
+  return (int64_t)tsr__query_value_of_key(field->datatype, tsr__key(field->datatype, value));
+}
+
+/* Writes a coordinate in its datatype. */
+static void store_coordinate(const tsr_field *field, int64_t coordinate, uint8_t *bytes) {
+  memcpy(bytes, &coordinate, tsr_datatype_size(field->datatype)); /* little-endian */
+}
+
+tsr_value_type tsr_window_type(tsr_aggregate_function function, tsr_value_type argument) {
+  return tsr__pass_type(function, argument);
+}
+
+static int check_axis(const tsr_query_run *run, const tsr_window_axis *axis, tsr_error *error) {
+  if (axis->dimension >= run->schema->dimension_count)
+    return tsr__fail(error, TSR_ERROR, "a window along dimension %u, which does not exist", axis->dimension);
+  for (uint64_t i = 0; i < axis->count; i++) {
+    const tsr_window_frame *f = &axis->frames[i], *before = i ? f - 1 : f;
+    const bool within = f->first > f->last || (f->first >= 0 && (uint64_t)f->last < axis->count);
+    if (!within || f->first < before->first || f->last < before->last)
+      return tsr__fail(error, TSR_ERROR, "a window's frames along dimension %u do not ascend within the axis",
+                       axis->dimension);
+  }
+  return TSR_OK;
+}
+
+static int check_windows(const tsr_query_run *run, const tsr_query_windows *windows, tsr_error *error) {
+  if (windows->count > TSR_QUERY_WINDOWS)
+    return tsr__fail(error, TSR_TOOBIG, "a query has at most %u windows", TSR_QUERY_WINDOWS);
+  if (run->query.boxes) return tsr__fail(error, TSR_UNSUPPORTED, "windows in a query with boxes");
+  if (!run->schema->dense && run->schema->allows_duplicates)
+    return tsr__fail(error, TSR_UNSUPPORTED, "windows of an array with duplicates");
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++)
+    if (!has_coordinates(&run->schema->fields[d]))
+      return tsr__fail(error, TSR_UNSUPPORTED, "windows of an array with the dimension %s, which has no integers",
+                       run->schema->fields[d].name);
+  for (uint32_t w = 0; w < windows->count; w++) {
+    const tsr_window *window = windows->list[w];
+    if (window->number != w) return tsr__fail(error, TSR_ERROR, "window %u has another number", w);
+    for (uint32_t a = 0; a < window->axis_count; a++) TSR_TRY(check_axis(run, &window->axes[a], error));
+  }
+  return TSR_OK;
+}
+
+/* ---- Units ------------------------------------------------------------------------------------------------------- */
+
+/* Narrows low..high to the hull of ranges. Returns false if nothing is left. */
+static bool narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *low, int64_t *high) {
+  for (; ranges; ranges = ranges->also) {
+    if (ranges->all) continue;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (uint64_t i = 0; i < ranges->count; i++) {
+      const tsr_range *r = &ranges->ranges[i];
+      const int64_t a = r->low ? coordinate_of(field, r->low) : *low,
+                    b = r->high ? coordinate_of(field, r->high) : *high;
+      if (a > b) continue;
+      first = TSR_MIN(first, a);
+      last = TSR_MAX(last, b);
+    }
+    *low = TSR_MAX(*low, first);
+    *high = TSR_MIN(*high, last);
+  }
+  return *low <= *high;
+}
+
+/* Finds what the query reads, and what windows may reach. Returns 1; 0 if that is nothing. */
+static int find_bounds(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  const tsr_interval *domain = NULL;
+  const int rc = tsr_snapshot_non_empty_domain(run->snapshot, &domain, error);
+  if (rc <= 0) return rc;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) {
+    const tsr_field *field = &run->snapshot->schema->fields[d];
+    query_unit_axis *axis = &w->axes[d];
+    axis->low = axis->least = coordinate_of(field, domain[d].low);
+    axis->high = axis->most = coordinate_of(field, domain[d].high);
+    if (run->query.dimensions && !narrow(field, &run->query.dimensions[d], &axis->low, &axis->high)) return 0;
+    if (w->given->dimensions && !narrow(field, &w->given->dimensions[d], &axis->least, &axis->most)) return 0;
+    if (!narrow(field, &(tsr_ranges){.all = true}, &axis->low, &axis->high)) return 0;
+    axis->low = TSR_MAX(axis->low, axis->least);
+    axis->high = TSR_MIN(axis->high, axis->most);
+    if (axis->low > axis->high) return 0;
+  }
+  return 1;
+}
+
+/* Widens begin..end by the frames of the coordinates from..to. */
+static void widen(const tsr_window_axis *given, query_unit_axis *axis, int64_t from, int64_t to) {
+  const int64_t last = (int64_t)((uint64_t)given->low + given->count) - 1;
+  from = TSR_MAX(from, given->low);
+  to = TSR_MIN(to, last);
+  for (int64_t c = from; c <= to; c++) {
+    const tsr_window_frame *frame = &given->frames[(uint64_t)c - (uint64_t)given->low];
+    if (frame->first > frame->last) continue;
+    axis->begin = TSR_MIN(axis->begin, given->low + frame->first);
+    axis->end = TSR_MAX(axis->end, given->low + frame->last);
+  }
+}
+
+/* Sets begin..end of an axis for its unit from..to. */
+static void reach(const tsr_query_run *run, uint32_t d, query_unit_axis *axis) {
+  const tsr_query_windows *given = run->windows.given;
+  axis->begin = axis->from;
+  axis->end = axis->to;
+  for (uint32_t w = 0; w < given->count; w++)
+    for (uint32_t a = 0; a < given->list[w]->axis_count; a++)
+      if (given->list[w]->axes[a].dimension == d) widen(&given->list[w]->axes[a], axis, axis->from, axis->to);
+  axis->begin = TSR_MAX(axis->begin, axis->least);
+  axis->end = TSR_MIN(axis->end, axis->most);
+}
+
+/* Returns how far frames reach beyond a unit in both directions together, at most. */
+static uint64_t farthest(const tsr_query_run *run, uint32_t d) {
+  const tsr_query_windows *given = run->windows.given;
+  uint64_t before = 0, behind = 0;
+  for (uint32_t w = 0; w < given->count; w++)
+    for (uint32_t a = 0; a < given->list[w]->axis_count; a++) {
+      const tsr_window_axis *axis = &given->list[w]->axes[a];
+      for (uint64_t i = 0; i < axis->count && axis->dimension == d; i++) {
+        const tsr_window_frame *frame = &axis->frames[i];
+        if (frame->first > frame->last) continue;
+        if (frame->first < (int64_t)i) before = TSR_MAX(before, i - (uint64_t)frame->first);
+        if (frame->last > (int64_t)i) behind = TSR_MAX(behind, (uint64_t)frame->last - i);
+      }
+    }
+  return before + behind;
+}
+
+static uint64_t size_of_type(tsr_value_type type) {
+  return type == TSR_VALUE_TEXT ? sizeof(tsr_text_value) : sizeof(uint64_t);
+}
+
+/* Returns the bytes that the arrays take for each cell. */
+static uint64_t bytes_of_cell(const tsr_query_run *run) {
+  const query_windows *w = &run->windows;
+  uint64_t bytes = 0, partial = 0;
+  for (uint32_t o = 0; o < w->operand_count; o++) bytes += size_of_type(w->operands[o].type) + 1;
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    bytes += size_of_type(w->given->list[i]->type) + 1;
+    if (w->given->list[i]->axis_count != 1) partial = 2 * TSR_PASS_PARTS * sizeof(uint64_t);
+  }
+  return bytes + partial + sizeof(tsr_frame); /* a line may be the whole box */
+}
+
+static uint64_t span_of(const query_unit_axis *axis) { return (uint64_t)axis->high - (uint64_t)axis->low + 1; }
+
+static uint64_t cells_of_unit(const query_windows *w, uint32_t dimensions, const uint64_t *reach_of) {
+  uint64_t cells = 1;
+  for (uint32_t d = 0; d < dimensions; d++) {
+    const uint64_t most = (uint64_t)w->axes[d].most - (uint64_t)w->axes[d].least + 1;
+    cells = tsr__mul_sat(cells, TSR_MIN(tsr__add_sat(w->axes[d].extent, reach_of[d]), most));
+  }
+  return cells;
+}
+
+/* Returns the dimension along which to halve units, or `dimensions` if there is none: first those without frames, tile
+ * by tile; then those whose frames are short. */
+static uint32_t choose_halved(const tsr_query_run *run, const uint64_t *reach_of, uint32_t round) {
+  const uint32_t dimensions = run->schema->dimension_count;
+  const tsr_grid *grid = &run->snapshot->grid;
+  uint32_t best = dimensions;
+  uint64_t most = 1;
+  for (uint32_t d = 0; d < dimensions; d++) {
+    const uint64_t extent = run->windows.axes[d].extent, tile = run->schema->dense ? grid->extent[d] : 1;
+    const bool framed = reach_of[d] > 0;
+    const bool may = round == 0   ? !framed && extent > tile
+                     : round == 1 ? framed && extent > tile && extent >= 8 * reach_of[d]
+                     : round == 2 ? !framed && extent > 1
+                                  : framed && extent > 1;
+    const uint64_t worth = round < 2 ? (extent + tile - 1) / tile : extent;
+    if (may && worth > most) best = d, most = worth;
+    if (may && round >= 2) break; /* the rows of a tile stay whole for longest */
+  }
+  return best;
+}
+
+/* If `rc` is TSR_BUDGET, says what to do. Returns rc. */
+static int fail_memory(const tsr_query_run *run, int rc, tsr_error *error) {
+  const uint64_t mib = 2 * run->memory.limit >> 20;
+  if (rc != TSR_BUDGET) return rc;
+  return tsr__fail(error, TSR_BUDGET,
+                   "the frames of the windows do not fit into memory_mb (%llu): shorter frames, or memory_mb=%llu",
+                   (unsigned long long)mib, (unsigned long long)TSR_MAX(1, 2 * mib));
+}
+
+/* Chooses the extents of units. */
+static int choose_units(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  const uint32_t dimensions = run->schema->dimension_count;
+  const uint64_t bytes = bytes_of_cell(run);
+  const uint64_t fit = run->memory.limit / UNIT_SHARE / bytes, wanted = TSR_MIN(TSR_MAX(fit, 1), UNIT_CELLS);
+  uint64_t *reach_of;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &reach_of, error));
+  for (uint32_t d = 0; d < dimensions; d++) {
+    w->axes[d].extent = span_of(&w->axes[d]);
+    reach_of[d] = farthest(run, d);
+  }
+  for (uint32_t round = 0; round < 4;) {
+    if (cells_of_unit(w, dimensions, reach_of) <= wanted) break;
+    const uint32_t d = choose_halved(run, reach_of, round);
+    if (d == dimensions) {
+      round++;
+      continue;
+    }
+    const uint64_t tile = round < 2 && run->schema->dense ? run->snapshot->grid.extent[d] : 1;
+    w->axes[d].extent = ((w->axes[d].extent + tile - 1) / tile + 1) / 2 * tile;
+    round = 0;
+  }
+  for (uint32_t d = 0; d < dimensions; d++) { /* units begin where tiles do */
+    query_unit_axis *axis = &w->axes[d];
+    const tsr_datatype datatype = run->snapshot->schema->fields[d].datatype;
+    axis->origin = axis->low;
+    if (axis->extent < span_of(axis) && run->schema->dense)
+      axis->origin = (int64_t)tsr__query_value_of_key(datatype, run->snapshot->grid.low_key[d]);
+  }
+  const uint64_t cells = cells_of_unit(w, dimensions, reach_of);
+  if (cells <= TSR_MAX(fit, 1) && cells < UINT32_MAX) return TSR_OK;
+  return fail_memory(run, TSR_BUDGET, error);
+}
+
+/* Fails if the boxes of a sparse array have far more places than cells. */
+static int check_sparse(const tsr_query_run *run, tsr_error *error) {
+  const query_windows *w = &run->windows;
+  uint64_t places = 1;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) places = tsr__mul_sat(places, span_of(&w->axes[d]));
+  if (run->schema->dense || places <= 64 * UNIT_CELLS) return TSR_OK;
+  return tsr__fail(error, TSR_TOOBIG, "windows over a sparse array with %llu coordinates", (unsigned long long)places);
+}
+
+/* ---- Operands ---------------------------------------------------------------------------------------------------- */
+
+static bool same_expression(const tsr_expression *a, const tsr_expression *b) {
+  return a && b ? tsr__expressions_equal(a, b) : a == b;
+}
+
+/* Finds the operand of each window, and the type of its argument. */
+static int find_operands(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, w->given->count, &w->operands, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, w->given->count, &w->results, error));
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    const tsr_window *window = w->given->list[i];
+    const tsr_expression *argument = window->has_argument ? &window->argument : NULL;
+    const tsr_expression *filter = window->has_filter ? &window->filter : NULL;
+    uint32_t o = 0;
+    while (o < w->operand_count &&
+           !(same_expression(w->operands[o].argument, argument) && same_expression(w->operands[o].filter, filter)))
+      o++;
+    w->results[i].operand = o;
+    query_operand *operand = &w->operands[o];
+    if (o == w->operand_count) {
+      w->operand_count++;
+      *operand = (query_operand){.argument = argument, .filter = filter, .type = TSR_VALUE_NULL};
+      if (argument) {
+        tsr_value_type *types;
+        tsr_expression_fault fault;
+        uint32_t node;
+        TSR_TRY(TSR_ARENA_ARRAY(&run->arena, argument->count, &types, error));
+        TSR_TRY(tsr_expression_types(run->schema, argument, types, &node, &fault, error));
+        operand->type = types[argument->count - 1];
+      }
+    }
+    const tsr_pass pass = {.function = window->function, .type = operand->type};
+    operand->asked |= operand->type != TSR_VALUE_REAL || tsr__pass_parts(&pass) == 0;
+    if (window->type == TSR_VALUE_OPAQUE || tsr_window_type(window->function, operand->type) != window->type)
+      return tsr__fail(error, TSR_MISMATCH, "a window's function does not take its argument");
+  }
+  return TSR_OK;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t place_on(const query_unit_axis *axis, int64_t coordinate) {
+  return ((uint64_t)coordinate - (uint64_t)axis->begin) * axis->stride;
+}
+
+/* The places of rows of a tile: they run along its fastest axis. */
+static void places_of_subtile(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
+                              query_places *places) {
+  const tsr_subtile *subtile = run->input.subtile;
+  const tsr_grid *grid = &run->snapshot->grid;
+  const tsr_axis *fast = &subtile->axes[subtile->dimensions - 1];
+  const uint64_t step = axes[fast->dimension].stride;
+  uint64_t run_from = 0, run_end = 0, run_place = 0; /* cells of the tile in one run, and the place of the first */
+  places->together = step == 1 && rows->count > 0;
+  for (uint32_t r = 0; r < rows->count;) {
+    const uint64_t cell = subtile->origin + (rows->cells ? rows->cells[r] : rows->first + r);
+    if (cell < run_from || cell >= run_end) {
+      run_place = 0;
+      for (uint32_t a = 0; a < subtile->dimensions; a++) {
+        const tsr_axis *axis = &subtile->axes[a];
+        const uint64_t at = a + 1 == subtile->dimensions ? 0 : cell / axis->stride % axis->extent;
+        const uint64_t key = grid->low_key[axis->dimension] + axis->base + at;
+        const tsr_datatype datatype = run->snapshot->schema->fields[axis->dimension].datatype;
+        run_place += place_on(&axes[axis->dimension], (int64_t)tsr__query_value_of_key(datatype, key));
+      }
+      run_from = cell / fast->extent * fast->extent;
+      run_end = run_from + fast->extent;
+    }
+    if (rows->cells) {
+      places->places[r] = (uint32_t)(run_place + (cell - run_from) * step);
+      places->together &= places->places[r] == places->places[0] + r;
+      r++;
+      continue;
+    }
+    const uint32_t n = (uint32_t)TSR_MIN(run_end - cell, rows->count - r);
+    const uint64_t first = run_place + (cell - run_from) * step;
+    for (uint32_t i = 0; i < n; i++) places->places[r + i] = (uint32_t)(first + i * step);
+    places->together &= places->places[r] == places->places[0] + r;
+    r += n;
+  }
+}
+
+static int64_t load_coordinate(const tsr_column *column, uint64_t i, bool is_signed) {
+  const uint8_t *value = (const uint8_t *)column->values + (column->constant ? 0 : i) * column->cell_size;
+  switch (column->cell_size) {
+  case 1: return is_signed ? (int64_t)(int8_t)*value : (int64_t)*value;
+  case 2: return is_signed ? (int64_t)(int16_t)tsr__load16(value) : (int64_t)tsr__load16(value);
+  case 4: return is_signed ? (int64_t)(int32_t)tsr__load32(value) : (int64_t)tsr__load32(value);
+  default: return (int64_t)tsr__load64(value);
+  }
+}
+
+/* Finds where rows of the current batch of `run` are in a unit's arrays. */
+static void find_places(const tsr_query_run *run, const query_unit_axis *axes, const query_rows *rows,
+                        query_places *places) {
+  if (run->input.subtile) {
+    places_of_subtile(run, axes, rows, places);
+    return;
+  }
+  places->together = false;
+  memset(places->places, 0, rows->count * sizeof *places->places);
+  for (uint32_t d = 0; d < run->snapshot->schema->dimension_count; d++) {
+    const tsr_column *column = &run->input.columns[d].column;
+    const bool is_signed = tsr_datatype_kind(run->snapshot->schema->fields[d].datatype) != TSR_KIND_UNSIGNED;
+    for (uint32_t r = 0; r < rows->count; r++)
+      places->places[r] += (uint32_t)place_on(
+          &axes[d], load_coordinate(column, rows->cells ? rows->cells[r] : rows->first + r, is_signed));
+  }
+}
+
+void tsr__query_windows_point(query_part *part, const query_rows *rows) {
+  const tsr_query_run *run = part->run;
+  const query_windows *w = &run->windows;
+  find_places(run, w->axes, rows, part->places);
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    tsr_block_input *input = &part->inputs[run->input.field_count + 1 + i];
+    input->column = (tsr_column){.values = w->results[i].values, .validity = w->results[i].valid};
+    input->selection = part->places->together ? NULL : part->places->places;
+    input->first = part->places->places[0];
+  }
+}
+
+/* ---- Reading operands -------------------------------------------------------------------------------------------- */
+
+typedef struct operand_reader { /* one query that reads the operands of a unit */
+  query_windows *windows;
+  tsr_query_run *run;
+  query_places *places; /* by part */
+} operand_reader;
+
+/* Returns true if a value of a filter is true. */
+static bool is_true(const tsr_vector *v, uint32_t r) {
+  const uint32_t i = v->constant ? 0 : r;
+  if (v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i])) return false;
+  if (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER) return v->as.reals[i] < 0 || v->as.reals[i] > 0;
+  return v->as.integers[i] != 0;
+}
+
+static int put_texts(query_windows *w, const query_operand *o, const tsr_vector *v, uint32_t count,
+                     const query_places *places, tsr_error *error) {
+  tsr_text_value *values = o->values;
+  for (uint32_t r = 0; r < count; r++) {
+    const uint32_t i = v->constant ? 0 : r;
+    char *copy;
+    if (v->nulls && v->nulls[i]) continue;
+    TSR_TRY(TSR_ARENA_COPY(&w->texts, v->as.texts[i].bytes, v->as.texts[i].size, &copy, error));
+    values[places->places[r]] = (tsr_text_value){copy, v->as.texts[i].size};
+  }
+  return TSR_OK;
+}
+
+/* Writes the values of a block to their places. */
+static int put_operand(query_windows *w, const query_operand *o, const tsr_vector *vectors, uint32_t count,
+                       const query_places *places, tsr_error *error) {
+  const tsr_vector *v = o->argument ? &vectors[o->argument_at] : NULL,
+                   *filter = o->filter ? &vectors[o->filter_at] : NULL;
+  const bool real = v && (v->type == TSR_VALUE_REAL || v->type == TSR_VALUE_NUMBER);
+  const uint32_t *at = places->places;
+  if (v && v->type == TSR_VALUE_TEXT) {
+    TSR_TRY(put_texts(w, o, v, count, places, error));
+  } else if (v && v->type != TSR_VALUE_NULL) {
+    uint64_t *values = o->values;
+    if (v->constant)
+      for (uint32_t r = 0; r < count; r++) values[at[r]] = v->as.unsigned_integers[0];
+    else if (places->together) memcpy(values + at[0], v->as.unsigned_integers, count * sizeof *values);
+    else
+      for (uint32_t r = 0; r < count; r++) values[at[r]] = v->as.unsigned_integers[r];
+  }
+  for (uint32_t r = 0; r < count && o->known; r++) {
+    const uint32_t i = v && v->constant ? 0 : r;
+    const bool null =
+        v && (v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (real && v->as.reals[i] != v->as.reals[i]));
+    o->known[at[r]] = null ? TSR_CELL_NULL : TSR_CELL_VALUE;
+  }
+  for (uint32_t r = 0; r < count && filter; r++) {
+    if (is_true(filter, r)) continue;
+    if (o->known) o->known[at[r]] = TSR_CELL_NULL;
+    if (real) ((double *)o->values)[at[r]] = NAN;
+  }
+  return TSR_OK;
+}
+
+static int put_block(const operand_reader *reader, query_part *part, query_places *places, const query_rows *block,
+                     tsr_error *error) {
+  query_windows *w = reader->windows;
+  query_rows rows;
+  TSR_TRY(tsr__query_select(part, block, &rows, error));
+  if (rows.count == 0) return TSR_OK;
+  TSR_TRY(tsr__query_evaluate(part, &rows, error));
+  find_places(reader->run, w->axes, &rows, places);
+  for (uint32_t o = 0; o < w->operand_count; o++)
+    TSR_TRY(put_operand(w, &w->operands[o], part->vectors, rows.count, places, error));
+  return TSR_OK;
+}
+
+static int put_part(void *argument, uint64_t index, tsr_error *error) {
+  query_part *part = ((query_part **)argument)[index];
+  const tsr_query_run *run = part->run;
+  const operand_reader *reader = run->habits.reader;
+  const tsr_batch *batch = run->input.batch;
+  for (uint64_t at = part->from, n; at < part->end; at += n) {
+    n = TSR_MIN(part->end - at, QUERY_BLOCK);
+    const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                              .first = batch->selection ? 0 : batch->first + at,
+                              .count = (uint32_t)n};
+    TSR_TRY(put_block(reader, part, &reader->places[index], &block, error));
+  }
+  return TSR_OK;
+}
+
+/* Marks all cells of the arrays as missing. */
+static void clear_operands(const query_windows *w, uint64_t cells) {
+  for (uint32_t o = 0; o < w->operand_count; o++) {
+    const query_operand *operand = &w->operands[o];
+    if (operand->known) memset(operand->known, TSR_CELL_MISSING, cells);
+    for (uint64_t c = 0; c < cells && operand->type == TSR_VALUE_REAL; c++) ((double *)operand->values)[c] = NAN;
+    if (operand->type != TSR_VALUE_REAL && operand->values)
+      memset(operand->values, 0, cells * size_of_type(operand->type));
+  }
+}
+
+static int read_batches(const operand_reader *reader, tsr_error *error) {
+  tsr_query_run *run = reader->run;
+  int rc;
+  while ((rc = tsr__query_next_batch(run, error)) > 0) {
+    TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+    TSR_TRY(tsr__query_each_part(run, put_part, error));
+    tsr__count(run->snapshot->array->environment, TSR_COUNT_cells_around, run->input.batch->count);
+  }
+  return rc;
+}
+
+/* Reads the operands of the unit. */
+static int read_operands(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  tsr_expression *columns;
+  operand_reader reader = {.windows = w};
+  uint32_t count = 0;
+  bool texts = false;
+  TSR_TRY(TSR_ALLOC_ARRAY(&run->memory, 2 * (uint64_t)w->operand_count + 1, &columns, error));
+  for (uint32_t o = 0; o < w->operand_count; o++) {
+    query_operand *operand = &w->operands[o];
+    texts |= operand->type == TSR_VALUE_TEXT;
+    if (operand->argument) operand->argument_at = count, columns[count++] = *operand->argument;
+    if (operand->filter) operand->filter_at = count, columns[count++] = *operand->filter;
+  }
+  const tsr_query query = {.dimensions = w->around,
+                           .has_where = w->given->has_where,
+                           .where = w->given->where,
+                           .fill_unwritten = run->query.fill_unwritten,
+                           .column_count = count,
+                           .columns = columns,
+                           .memory_bytes = run->memory.limit / 2,
+                           .threads = texts ? 1 : run->query.threads};
+  int rc = TSR_ALLOC_ARRAY(&run->memory, QUERY_PARTS_MAX, &reader.places, error);
+  if (rc >= 0) rc = tsr__query_cells_start(run->snapshot, &query, &reader.run, error);
+  if (rc >= 0) {
+    reader.run->habits.reader = &reader;
+    rc = read_batches(&reader, error);
+  }
+  if (reader.run && rc < 0) {
+    run->fault = reader.run->fault;
+    for (uint32_t o = 0; o < w->operand_count; o++) { /* faults are about the query's own expressions */
+      const query_operand *operand = &w->operands[o];
+      if (operand->argument && run->fault.expression == &columns[operand->argument_at])
+        run->fault.expression = operand->argument;
+      if (operand->filter && run->fault.expression == &columns[operand->filter_at])
+        run->fault.expression = operand->filter;
+    }
+  }
+  tsr_query_close(reader.run);
+  tsr__free(reader.places);
+  tsr__free(columns);
+  return rc;
+}
+
+/* ---- Results ----------------------------------------------------------------------------------------------------- */
+
+/* Makes the axis's lines in the box, with its frames. */
+static int lines_of(const tsr_query_run *run, uint32_t window, uint32_t a, tsr_lines *lines, tsr_frame **frames,
+                    tsr_error *error) {
+  const query_windows *w = &run->windows;
+  const tsr_window_axis *given = &w->given->list[window]->axes[a];
+  const query_unit_axis *axis = &w->axes[given->dimension];
+  const int64_t *cuts = w->cuts[window][a];
+  *lines = (tsr_lines){.outer = 1, .count = (uint64_t)axis->end - (uint64_t)axis->begin + 1, .inner = axis->stride};
+  for (uint32_t d = 0; d < given->dimension; d++)
+    lines->outer *= (uint64_t)w->axes[d].end - (uint64_t)w->axes[d].begin + 1;
+  lines->from = (uint64_t)axis->from - (uint64_t)axis->begin;
+  lines->to = (uint64_t)axis->to - (uint64_t)axis->begin + 1;
+  TSR_TRY(TSR_ALLOC_RAW((tsr_memory *)(uintptr_t)&run->memory, lines->count, frames, error));
+  for (uint64_t i = lines->from; i < lines->to; i++) {
+    const uint64_t at = (uint64_t)axis->begin + i - (uint64_t)given->low;
+    tsr_frame frame = {.first = 1, .last = 0};
+    if (at < given->count) {
+      const int64_t shift = (int64_t)((uint64_t)given->low - (uint64_t)axis->begin);
+      frame = (tsr_frame){.first = given->frames[at].first + shift,
+                          .last = given->frames[at].last + shift,
+                          .cut = cuts[at] == INT64_MIN ? 0 : cuts[at] + shift};
+      frame.first = TSR_MAX(frame.first, 0);
+      frame.last = TSR_MIN(frame.last, (int64_t)lines->count - 1);
+      frame.cut = TSR_MIN(TSR_MAX(frame.cut, frame.first + 1), frame.last + 1);
+    }
+    (*frames)[i] = frame;
+  }
+  lines->frames = *frames;
+  return TSR_OK;
+}
+
+static int run_pass(const tsr_query_run *run, uint32_t window, uint32_t a, tsr_pass *pass, tsr_error *error) {
+  tsr_lines lines;
+  tsr_frame *frames;
+  TSR_TRY(lines_of(run, window, a, &lines, &frames, error));
+  const int rc = tsr__pass_run(pass, &lines, run->query.threads ? run->query.threads : run->snapshot->array->threads,
+                               (tsr_memory *)(uintptr_t)&run->memory, error);
+  tsr__free(frames);
+  return rc;
+}
+
+/* Computes a window over several axes: a pass for each. */
+static int run_passes(const tsr_query_run *run, uint32_t window, tsr_pass *pass, uint64_t cells, tsr_error *error) {
+  const uint32_t axes = run->windows.given->list[window]->axis_count, parts = tsr__pass_parts(pass);
+  uint64_t *words = NULL;
+  if (parts == 0) return tsr__fail(error, TSR_UNSUPPORTED, "this function over several dimensions");
+  TSR_TRY(TSR_ALLOC_ARRAY((tsr_memory *)(uintptr_t)&run->memory, 2 * parts * cells, &words, error));
+  int rc = TSR_OK;
+  for (uint32_t a = 0; a < axes && rc >= 0; a++) {
+    pass->first = a == 0;
+    pass->last = a + 1 == axes;
+    for (uint32_t p = 0; p < parts; p++) {
+      pass->partial[p] = words + (a % 2 * parts + p) * cells;
+      pass->made[p] = words + ((a + 1) % 2 * parts + p) * cells;
+    }
+    rc = run_pass(run, window, a, pass, error);
+  }
+  tsr__free(words);
+  return rc;
+}
+
+static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells, tsr_error *error) {
+  const tsr_window *given = run->windows.given->list[window];
+  const window_result *result = &run->windows.results[window];
+  const query_operand *operand = &run->windows.operands[result->operand];
+  tsr_pass pass = {.function = given->function,
+                   .type = operand->type,
+                   .percent = given->percent,
+                   .nth = given->nth,
+                   .from_end = given->from_end,
+                   .values = operand->values,
+                   .known = operand->known,
+                   .first = true,
+                   .last = true,
+                   .results = result->values,
+                   .valid = result->valid};
+  return given->axis_count == 1 ? run_pass(run, window, 0, &pass, error) : run_passes(run, window, &pass, cells, error);
+}
+
+/* ---- The units one by one ---------------------------------------------------------------------------------------- */
+
+static void free_arrays(query_windows *w) {
+  for (uint32_t o = 0; o < w->operand_count; o++) {
+    tsr__free(w->operands[o].values);
+    tsr__free(w->operands[o].known);
+    w->operands[o].values = NULL;
+    w->operands[o].known = NULL;
+  }
+  for (uint32_t i = 0; w->results && i < w->given->count; i++) {
+    tsr__free(w->results[i].values);
+    tsr__free(w->results[i].valid);
+    w->results[i].values = NULL;
+    w->results[i].valid = NULL;
+  }
+}
+
+/* Returns true if the query of the operands gives every cell of the box: a dense array, without conditions. */
+static bool reads_all(const tsr_query_run *run) {
+  const tsr_query_windows *given = run->windows.given;
+  bool all = run->schema->dense && !given->has_where;
+  for (uint32_t d = 0; d < run->schema->dimension_count && given->dimensions; d++)
+    all &= given->dimensions[d].all && !given->dimensions[d].also;
+  for (uint32_t o = 0; o < run->windows.operand_count; o++) all &= run->windows.operands[o].type != TSR_VALUE_TEXT;
+  return all;
+}
+
+static int take_operands(tsr_query_run *run, uint64_t cells, tsr_error *error) {
+  query_windows *w = &run->windows;
+  for (uint32_t o = 0; o < w->operand_count; o++) {
+    query_operand *operand = &w->operands[o];
+    uint64_t *words;
+    const uint64_t per_cell = size_of_type(operand->type) / sizeof *words;
+    if (operand->argument) {
+      TSR_TRY(TSR_ALLOC_RAW(&run->memory, tsr__mul_sat(cells, per_cell), &words, error));
+      operand->values = words;
+    }
+    if (operand->asked) TSR_TRY(TSR_ALLOC_RAW(&run->memory, cells, &operand->known, error));
+  }
+  if (!reads_all(run)) clear_operands(w, cells);
+  return TSR_OK;
+}
+
+static int take_results(tsr_query_run *run, uint64_t cells, tsr_error *error) {
+  query_windows *w = &run->windows;
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    const tsr_value_type type = w->given->list[i]->type;
+    if (type == TSR_VALUE_TEXT) {
+      tsr_text_value *texts;
+      TSR_TRY(TSR_ALLOC_ARRAY(&run->memory, cells, &texts, error));
+      w->results[i].values = texts;
+    } else {
+      uint64_t *words;
+      TSR_TRY(TSR_ALLOC_RAW(&run->memory, cells, &words, error));
+      w->results[i].values = words;
+    }
+    if (type != TSR_VALUE_REAL) TSR_TRY(TSR_ALLOC_ARRAY(&run->memory, cells, &w->results[i].valid, error));
+  }
+  return TSR_OK;
+}
+
+/* Moves to the next unit. Returns false after the last one. */
+static bool step_unit(query_windows *w, uint32_t dimensions) {
+  uint32_t d = dimensions;
+  if (w->started)
+    while (d-- > 0) {
+      query_unit_axis *axis = &w->axes[d];
+      if (axis->to < axis->high) {
+        axis->from = axis->to + 1;
+        break;
+      }
+      axis->from = axis->low;
+      if (d == 0) return false;
+    }
+  for (d = 0; d < dimensions; d++) {
+    query_unit_axis *axis = &w->axes[d];
+    if (!w->started) axis->from = axis->low;
+    const uint64_t within = ((uint64_t)axis->from - (uint64_t)axis->origin) % axis->extent;
+    const uint64_t left = TSR_MIN(axis->extent - within - 1, (uint64_t)axis->high - (uint64_t)axis->from);
+    axis->to = (int64_t)((uint64_t)axis->from + left);
+  }
+  w->started = true;
+  return true;
+}
+
+/* Sets the ranges of the unit, and the strides of its box. Returns the number of its cells. */
+static uint64_t place_unit(tsr_query_run *run) {
+  query_windows *w = &run->windows;
+  uint64_t cells = 1;
+  for (uint32_t d = run->schema->dimension_count; d-- > 0;) {
+    query_unit_axis *axis = &w->axes[d];
+    const tsr_field *field = &run->snapshot->schema->fields[d];
+    reach(run, d, axis);
+    axis->stride = cells;
+    cells *= (uint64_t)axis->end - (uint64_t)axis->begin + 1;
+    const int64_t ends[4] = {axis->from, axis->to, axis->begin, axis->end};
+    for (int i = 0; i < 4; i++) store_coordinate(field, ends[i], axis->bytes[i]);
+    axis->range = (tsr_range){.low = axis->bytes[0], .high = axis->bytes[1]};
+    axis->reach = (tsr_range){.low = axis->bytes[2], .high = axis->bytes[3]};
+    w->read[d] = (tsr_ranges){.ranges = &axis->range, .count = 1};
+    w->around[d] = (tsr_ranges){.ranges = &axis->reach, .count = 1};
+    if (run->query.dimensions) w->read[d].also = &run->query.dimensions[d];
+    if (w->given->dimensions) w->around[d].also = &w->given->dimensions[d];
+  }
+  return cells;
+}
+
+static int compute_unit(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  free_arrays(w);
+  tsr__arena_reset(&w->texts);
+  const uint64_t cells = place_unit(run);
+  TSR_TRY(take_operands(run, cells, error));
+  TSR_TRY(read_operands(run, error));
+  TSR_TRY(take_results(run, cells, error));
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+    TSR_TRY(make_result(run, i, cells, error));
+  }
+  return TSR_OK;
+}
+
+int tsr__query_windows_next(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  if (w->ended || !step_unit(w, run->schema->dimension_count)) {
+    w->ended = true;
+    return 0;
+  }
+  TSR_TRY(fail_memory(run, compute_unit(run, error), error));
+  return 1;
+}
+
+static int make_cuts(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, w->given->count, &w->cuts, error));
+  for (uint32_t i = 0; i < w->given->count; i++) {
+    const tsr_window *window = w->given->list[i];
+    TSR_TRY(TSR_ARENA_ARRAY(&run->arena, window->axis_count, &w->cuts[i], error));
+    for (uint32_t a = 0; a < window->axis_count; a++) {
+      const tsr_window_axis *axis = &window->axes[a];
+      TSR_TRY(TSR_ARENA_RAW(&run->arena, axis->count, &w->cuts[i][a], error));
+      tsr__frames_cut(axis->frames, axis->count, w->cuts[i][a]);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Without cells, the query reads an empty range. */
+static void read_nothing(tsr_query_run *run) {
+  query_windows *w = &run->windows;
+  w->ended = true;
+  for (uint32_t d = 0; d < run->schema->dimension_count; d++) w->read[d] = (tsr_ranges){0};
+}
+
+int tsr__query_windows_make(tsr_query_run *run, tsr_error *error) {
+  query_windows *w = &run->windows;
+  const uint32_t dimensions = run->schema->dimension_count;
+  TSR_TRY(check_windows(run, run->query.windows, error));
+  tsr__arena_init(&w->texts, &run->memory);
+  w->given = run->query.windows;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &w->axes, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &w->read, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &w->around, error));
+  TSR_TRY(find_operands(run, error));
+  TSR_TRY(fail_memory(run, make_cuts(run, error), error));
+  const int any = find_bounds(run, error);
+  if (any < 0) return any;
+  if (any == 0) {
+    read_nothing(run);
+    return TSR_OK;
+  }
+  TSR_TRY(check_sparse(run, error));
+  return choose_units(run, error);
+}
+
+void tsr__query_windows_release(tsr_query_run *run) {
+  if (!run->windows.given) return;
+  free_arrays(&run->windows);
+  tsr__arena_release(&run->windows.texts);
+}

@@ -1,0 +1,298 @@
+"""Window functions over dimensions in columnar queries: each text runs as a view and as a tessera_query, which must give the same
+rows, bit for bit: the values are multiples of 1/4, so that no sum is rounded.
+
+usage: query_windows.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
+"""
+import random
+import statistics
+import sys
+
+import host
+from host import Database, Error, check_contains, same
+
+TEXTS = 60
+
+
+def make(db, seed):
+    """Makes a dense array with unwritten cells, nulls, tiles that do not divide it and overlapping fragments; and a sparse one."""
+    chance = random.Random(seed)
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, t INT16 DIMENSION(-2, 40, 6), y INT16 DIMENSION(0, 12, 4), x INT16 DIMENSION(3, 20, 7), v FLOAT64, f FLOAT32, n INT64, name TEXT)")
+    for t in list(range(-1, 24)) + list(range(28, 36)) + [5, 6, 7]:
+        for y in range(1, 12):
+            if chance.random() < .2:
+                continue
+            db.query("INSERT OR REPLACE INTO g VALUES " + ", ".join(f"({t}, {y}, {x}, {'NULL' if chance.random() < .1 else chance.randint(-64, 64) / 4}, {chance.randint(-64, 64) / 4}, {'NULL' if chance.random() < .1 else chance.randint(-9, 9)}, 'w{chance.randint(0, 30)}')" for x in range(3, 18)))
+    db.query("CREATE TABLE heights(x INTEGER PRIMARY KEY, height REAL, depth INTEGER)")
+    db.query("INSERT INTO heights SELECT value, value * value / 8.0, -3 * value FROM json_each('[3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]')")
+    db.query("CREATE VIRTUAL TABLE s USING tessera(day DATE DIMENSION('2020-01-01', '2020-06-30', 30), x INT64 DIMENSION(-50, 99, 10), v FLOAT64, n INT64, capacity=20)")
+    for i in range(400):
+        db.query("INSERT OR REPLACE INTO s VALUES(date('2020-01-01', ?), ?, ?, ?)", (f"{chance.randint(0, 180)} days", chance.randint(-50, 20), chance.randint(-64, 64) / 4 if i % 9 else None, i))
+
+
+DIMENSIONS = {"g": ("t", "y", "x"), "s": ("day", "x")}
+ORDERS = {"t": ("t", "t * 2", "-t", "t / 2.0", "t * t * t"), "y": ("y", "y * y", "100 - y"), "x": ("x", "x * 1.5", "exp(x / 10.0)", "-x"),
+          "day": ("day", "julianday(day)", "unixepoch(day) / 86400", "day")}
+
+
+def frame(chance, array):
+    """Returns a frame, or an empty text for the default."""
+    if chance.random() < .1:
+        return ""
+    kind = chance.choice(("ROWS", "RANGE")) if array == "g" else "RANGE"
+    number = (lambda: str(chance.choice((0, 1, 2, 3, 5, 11, 50)))) if kind == "ROWS" else (lambda: str(chance.choice((0, 1, 2, 2.5, 4, 10, 90))))
+    start = chance.choice(("UNBOUNDED PRECEDING", f"{number()} PRECEDING", f"{number()} PRECEDING", "CURRENT ROW", f"{number()} FOLLOWING"))
+    if chance.random() < .15 and "FOLLOWING" not in start:
+        return f" {kind} {start}"
+    ends = ["UNBOUNDED FOLLOWING", f"{number()} FOLLOWING", f"{number()} FOLLOWING"]
+    if "FOLLOWING" not in start:
+        ends += ["CURRENT ROW", "CURRENT ROW"]
+        if start != "CURRENT ROW":
+            ends.append(f"{number()} PRECEDING")
+    return f" {kind} BETWEEN {start} AND {chance.choice(ends)}"
+
+
+def over(chance, array, whole=False):
+    """Returns the definition of a window."""
+    dimensions = list(DIMENSIONS[array])
+    if whole:
+        return f"PARTITION BY {', '.join(chance.sample(dimensions, chance.randint(1, len(dimensions))))}" if chance.random() < .8 else ""
+    along = chance.choice(dimensions)
+    rest = [d for d in dimensions if d != along]
+    chance.shuffle(rest)
+    order, window = chance.choice(ORDERS[along]), frame(chance, array)
+    if order == "day" and ("FOLLOWING" in window or "PRECEDING" in window):
+        window = window if "RANGE" not in window else ""
+    return f"PARTITION BY {', '.join(rest)} ORDER BY {order}{chance.choice(('', ' ASC', ' DESC'))}{window}"
+
+
+def function(chance, array, names):
+    """Returns a window function with OVER."""
+    number = chance.choice(("v", "n", "v", "v * 2", "n + x", "abs(v)", "CASE WHEN v > 0 THEN v END") + (("f", "name") if array == "g" else ()))
+    text = number == "name"
+    words = over(chance, array, not text and chance.random() < .15)
+    if names and chance.random() < .3:
+        words, ordered = chance.choice(names), True
+    else:
+        ordered, words = "ORDER" in words, f"({words})"
+    where = f" FILTER (WHERE {chance.choice(('v > 0', 'n < 4', 'x % 3 > 0', 'v IS NOT NULL'))})" if chance.random() < .25 else ""
+    kinds = ["aggregate"] * 4
+    if ordered:
+        kinds += ["first_value", "last_value", "nth"]
+        if array == "g":
+            kinds += ["shift", "shift", "row_number"]
+    kind = chance.choice(kinds)
+    if kind == "aggregate":
+        aggregate = chance.choice(("min", "max", "count") if text else ("sum", "avg", "min", "max", "count", "total", "count(*)"))
+        if aggregate in ("min", "max"):
+            where = ""   # SQLite 3.40 forgets the FILTER of min and max in some frames
+        return f"{aggregate if '(' in aggregate else f'{aggregate}({number})'}{where} OVER {words}"
+    if kind == "nth":
+        return f"nth_value({number}, {chance.randint(1, 4)}) OVER {words}"
+    if kind == "row_number":
+        return f"row_number() OVER {words}"
+    if kind == "shift":
+        more = chance.choice(("", "", f", {chance.randint(0, 5)}", f", {chance.randint(0, 3)}, {chr(39) + 'none' + chr(39) if text else 0 if number[0] == 'n' else -1.5}"))
+        return f"{chance.choice(('lag', 'lead'))}({number}{more}) OVER {words}"
+    return f"{kind}({number}) OVER {words}"
+
+
+def text(chance):
+    """Returns a text with window functions, and the array."""
+    array = chance.choice("ggs")
+    dimensions = DIMENSIONS[array]
+    names = ["w", "w2"] if chance.random() < .3 else []
+    windows = [over(chance, array) for _ in names]
+    items = list(dimensions) + [function(chance, array, names) + f" AS r{i}" for i in range(chance.randint(1, 3))]
+    if chance.random() < .3:
+        items.append(f"v - avg(v) OVER ({over(chance, array)}) AS anomaly")
+    if chance.random() < .2:
+        items.append("v * 2 AS twice")
+    plain = chance.choice(("", "", f" WHERE {dimensions[0]} > {0 if array == 'g' else repr('2020-02-10')}", " WHERE x BETWEEN 5 AND 14", " WHERE x % 3 > 0", " WHERE x IN (4, 5, 6, 9, 12)"))
+    if array == "s" or not any(word in " ".join(items) for word in ("ROWS", "lag(", "lead(", "row_number", " w")):
+        plain = chance.choice((plain, " WHERE v > -8", " WHERE n % 2 = 0 AND x > 3"))
+    window = " WINDOW " + ", ".join(f"{name} AS ({window})" for name, window in zip(names, windows)) if names else ""
+    words = f"SELECT {', '.join(items)} FROM {array}{plain}{window}"
+    kind = chance.random()
+    if kind < .15:
+        return f"SELECT {dimensions[1]}, x / 4 AS band, max(r0) AS most, count(r0) AS cells FROM ({words}) WHERE r0 IS NOT NULL GROUP BY 1, 2" if "name" not in items[len(dimensions)] else words, array
+    if kind < .3:
+        return f"SELECT {', '.join(dimensions)}, r0, r0 IS NULL AS none FROM ({words}) WHERE {dimensions[1]} > 4 AND {dimensions[0]} < {20 if array == 'g' else repr('2020-05-01')}", array
+    return words, array
+
+
+def rows_of(db, words, options=""):
+    db.query("DROP TABLE IF EXISTS temp.q")
+    db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({options}{words})")
+
+
+def compare(db, words, around=""):
+    db.query("DROP VIEW IF EXISTS temp.v")
+    db.query(f"CREATE TEMP VIEW v AS {words}")
+    rows_of(db, words)
+    key = lambda row: [(value is not None, isinstance(value, str), value if value is not None else 0) for value in row]
+    expected, rows = (sorted(db.query(f"SELECT * FROM temp.{name} {around}"), key=key) for name in ("v", "q"))
+    if rows != expected or [list(map(type, row)) for row in rows] != [list(map(type, row)) for row in expected]:
+        apart = [(a, b) for a, b in zip(expected, rows) if a != b or list(map(type, a)) != list(map(type, b))]
+        raise AssertionError(f"{words} {around}\n{len(expected)} and {len(rows)} rows; view, query: {apart[:5]}")
+    return len(rows)
+
+
+AROUND = {"g": ("WHERE t = 5", "WHERE t BETWEEN 3 AND 9 AND x = 7", "WHERE y IN (2, 3, 9)", "WHERE x > 11", "WHERE t > 38"),
+          "s": ("WHERE x BETWEEN -5 AND 5", "WHERE day > '2020-03-01'", "WHERE x = 3")}
+
+
+def test_texts_give_the_rows_of_the_view():
+    """Generated texts, with terms of the statement around, which must not change what frames see."""
+    db = Database()
+    make(db, 1)
+    chance, rows = random.Random(2), 0
+    for _ in range(TEXTS):
+        words, array = text(chance)
+        rows += compare(db, words)
+        if "band" not in words:
+            compare(db, words, chance.choice(AROUND[array]))
+    assert rows > 100 * TEXTS, rows
+
+
+def test_results_do_not_depend_on_threads_memory_or_slices():
+    """Bits, of values that round: units of any size, and slices of them, give the same."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 199, 30), y INT32 DIMENSION(0, 8, 4), x INT32 DIMENSION(0, 39, 16), v FLOAT64)")
+    chance = random.Random(5)
+    for t in range(200):
+        db.query("INSERT INTO r VALUES " + ", ".join(f"({t}, {y}, {x}, {chance.uniform(-1, 1) * 10 ** chance.randint(-9, 9)})" for y in range(9) for x in range(40)))
+    windows = [f"{function}(v) OVER (PARTITION BY {by} ORDER BY {order} {frame})" for function in ("sum", "avg", "stddev", "median", "max", "last_value")
+               for by, order, frame in (("y, x", "t", "ROWS BETWEEN 29 PRECEDING AND CURRENT ROW"), ("t, x", "y", "RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING"), ("y, t", "x DESC", "ROWS UNBOUNDED PRECEDING"))]
+    words = f"SELECT t, y, x, {', '.join(windows)}, sum(v) OVER (PARTITION BY t) FROM r"
+    rows_of(db, words, "threads=1, ")
+    expected = sorted(db.query("SELECT * FROM q"))
+    for options in ("threads=2, ", "threads=7, ", "threads=1, memory_mb=24, ", "threads=3, memory_mb=64, "):
+        rows_of(db, words, options)
+        assert sorted(db.query("SELECT * FROM q")) == expected, options
+        for around, keep in (("t = 57", lambda row: row[0] == 57), ("y BETWEEN 2 AND 3 AND x > 30", lambda row: row[1] in (2, 3) and row[2] > 30)):
+            assert sorted(db.query(f"SELECT * FROM q WHERE {around}")) == [row for row in expected if keep(row)], (options, around)
+
+
+def test_functions_that_sqlite_may_lack():
+    """median, percentile, stddev and variance against Python's."""
+    db = Database()
+    make(db, 4)
+    rows_of(db, "SELECT t, y, x, v, median(v) OVER w, percentile(v, 25) OVER w, stddev(v) OVER w, variance(n) FILTER (WHERE n > -5) OVER w, n FROM g WINDOW w AS (PARTITION BY y, x ORDER BY t DESC RANGE BETWEEN 4 PRECEDING AND 1 FOLLOWING)")
+    lines = {}
+    rows = db.query("SELECT * FROM q")
+    for t, y, x, v, *_, n in rows:
+        lines.setdefault((y, x), {})[t] = v, n
+    def near(a, b):
+        return a == b if a is None or b is None else abs(a - b) <= 1e-12 * max(1, abs(b))
+    for t, y, x, v, median, quarter, deviation, variance, n in rows:
+        frame = [lines[y, x].get(s, (None, None)) for s in range(t - 1, t + 5)]
+        values = sorted(value for value, _ in frame if value is not None)
+        others = [other for _, other in frame if other is not None and other > -5]
+        place = (len(values) - 1) / 4
+        low = values[int(place)] if values else None
+        assert near(median, statistics.median(values) if values else None), (t, y, x)
+        assert near(quarter, low + (values[min(int(place) + 1, len(values) - 1)] - low) * (place % 1) if values else None), (t, y, x)
+        assert near(deviation, statistics.stdev(values) if len(values) > 1 else None), (t, y, x)
+        assert near(variance, statistics.variance(others) if len(others) > 1 else None), (t, y, x)
+
+
+def test_infinities_leave_the_frame():
+    """What differs from the view: SQLite gives NULL from here on."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 5, 2), v FLOAT64)")
+    db.query("INSERT INTO r VALUES(0, 1), (1, 1e999), (2, 2), (3, 1e308), (4, 1e308), (5, -1e999)")
+    rows_of(db, "SELECT t, sum(v) OVER (ORDER BY t ROWS 1 PRECEDING), avg(v) OVER (ORDER BY t ROWS 1 PRECEDING), total(v) OVER (ORDER BY t) FROM r")
+    inf = float("inf")
+    same(sorted(db.query("SELECT * FROM q")), [(0, 1, 1, 1), (1, inf, inf, inf), (2, inf, inf, inf), (3, 1e308, 5e307, inf), (4, inf, inf, inf), (5, -inf, -inf, None)])
+
+
+def test_sums_of_integers_are_exact():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 4, 2), n INT64)")
+    db.query("INSERT INTO r VALUES(0, 9223372036854775807), (1, -9223372036854775807), (2, 9223372036854775806), (3, 1), (4, 1)")
+    rows_of(db, "SELECT t, sum(n) OVER (ORDER BY t ROWS 1 PRECEDING) FROM r")
+    same(sorted(db.query("SELECT * FROM q")), [(0, 9223372036854775807), (1, 0), (2, -1), (3, 9223372036854775807), (4, 2)])
+    rows_of(db, "SELECT t, sum(n) OVER (ORDER BY t ROWS 2 PRECEDING) FROM r")
+    try:
+        db.query("SELECT * FROM q")
+    except Error as error:
+        check_contains(str(error), "integer overflow")
+    else:
+        raise AssertionError("a sum past 64 bits")
+
+
+def test_terms_around_restrict_what_is_read():
+    db = Database()
+    make(db, 1)
+    rows_of(db, "SELECT t, y, x, sum(n) OVER (PARTITION BY y, x ORDER BY t ROWS 2 PRECEDING) AS s FROM g")
+    check_contains(str(db.query("EXPLAIN QUERY PLAN SELECT * FROM q WHERE t = 10")), "windows sum(n) OVER (PARTITION BY y, x ORDER BY t ROWS 2 PRECEDING)")
+    for around, cells, reached in (("t = 10 AND y = 5 AND x = 7", 1, 3), ("t BETWEEN 10 AND 12 AND y = 5", 45, 75)):
+        db.query("SELECT tessera_reset_stats()")
+        rows = db.query(f"SELECT * FROM q WHERE {around}")
+        stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+        same((len(rows), stats["cells_computed"], stats["cells_around"]), (cells, cells, reached))
+
+
+def test_tessera_sql_evaluates_windows_over_columns():
+    db = Database()
+    make(db, 1)
+    for words in ("SELECT t, y, x, avg(v) OVER (PARTITION BY y, x ORDER BY t ROWS 3 PRECEDING) AS m FROM g ORDER BY 1, 2, 3",
+                  "SELECT y, max(s) FROM (SELECT y, sum(n) OVER (PARTITION BY y, t ORDER BY x ROWS 3 PRECEDING) AS s FROM g WHERE t > 2) GROUP BY y ORDER BY y",
+                  "SELECT t, lag(n, 2, 7) OVER (PARTITION BY y, x ORDER BY t) FROM g WHERE y = 4 AND x = 9 ORDER BY 1"):
+        db.query("SELECT tessera_reset_stats()")
+        rows = db.query(db.value("SELECT tessera_sql(?)", (words,)))
+        stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+        assert stats["cells_around"] > 0, f"{words} ran by rows"
+        same(rows, db.query(words))
+
+
+def test_what_is_refused_runs_by_rows():
+    """A query refuses with a reason; tessera_sql gives SQLite's rows."""
+    db = Database()
+    make(db, 1)
+    by = "PARTITION BY y, x ORDER BY t"
+    for words, message in ((f"SELECT sum(v) OVER (PARTITION BY y ORDER BY t) FROM g", "PARTITION BY all other dimensions: 'x' is missing"),
+                           (f"SELECT sum(v) OVER ({by} GROUPS 2 PRECEDING) FROM g", "GROUPS"), (f"SELECT sum(v) OVER ({by} ROWS 2 PRECEDING EXCLUDE TIES) FROM g", "EXCLUDE"),
+                           (f"SELECT sum(v) OVER ({by} ROWS 2 PRECEDING) FROM g WHERE v > 0", "write RANGE, which counts coordinates"), (f"SELECT lag(v) OVER ({by}) FROM g WHERE n > t", "write RANGE, which counts coordinates"),
+                           ("SELECT sum(v) OVER (PARTITION BY y, x ORDER BY t % 5) FROM g", "rises or falls with the dimension"), ("SELECT sum(v) OVER (PARTITION BY y, x ORDER BY v) FROM g", "ORDER BY of a window is one dimension"),
+                           (f"SELECT lag(v, n) OVER ({by}) FROM g", "the offset is no constant"), (f"SELECT sum(max(v)) OVER (ORDER BY y) FROM g GROUP BY y", "windows beside GROUP BY"),
+                           ("SELECT DISTINCT sum(v) OVER (PARTITION BY y) FROM g", "windows beside GROUP BY"), ("SELECT first_value(v) OVER () FROM g WHERE t = 3", "in no order"), (f"SELECT sum(name) OVER ({by}) FROM g", "expected numbers, not texts"),
+                           ("SELECT sum(r) OVER (PARTITION BY y, x ORDER BY t) FROM (SELECT t, y, x, sum(v) OVER (PARTITION BY y, x ORDER BY t) AS r FROM g)", "windows at two levels"), ("SELECT row_number() OVER (PARTITION BY day ORDER BY x) FROM s", "a sparse array"),
+                           (f"SELECT sum(v) OVER (w ROWS 2 PRECEDING) FROM g WINDOW w AS ({by})", "a window that builds on another")):
+        try:
+            rows_of(db, words)
+            db.query("SELECT * FROM q")
+        except Error as error:
+            check_contains(str(error), message)
+        else:
+            raise AssertionError(f"{words} was not refused")
+        same(sorted(map(repr, db.query(db.value("SELECT tessera_sql(?)", (words,))))), sorted(map(repr, db.query(words))), words)
+    for words, message in ((f"SELECT sum(v) OVER ({by} ROWS -1 PRECEDING) FROM g", "frame starting offset must be a non-negative integer"), ("SELECT sum(v) OVER nosuch FROM g", "no such window: nosuch"),
+                           (f"SELECT t FROM g WHERE sum(v) OVER ({by}) > 2", "misuse of window function"), (f"SELECT count(DISTINCT v) OVER ({by}) FROM g", "DISTINCT is not supported for window functions"),
+                           (f"SELECT nth_value(v, 0) OVER ({by}) FROM g", "second argument to nth_value must be a positive integer")):
+        try:
+            rows_of(db, words)
+            db.query("SELECT * FROM q")
+        except Error as error:
+            check_contains(str(error), message)
+        else:
+            raise AssertionError(f"{words} was not refused")
+
+
+def test_frames_fit_into_memory_or_say_so():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 199999, 10000), v FLOAT64)")
+    db.query("INSERT INTO r SELECT value, value % 7 FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 199999) SELECT value FROM c)")
+    rows_of(db, "SELECT max(s), count(*) FROM (SELECT sum(v) OVER (ORDER BY t ROWS 100 PRECEDING) AS s FROM r)", "memory_mb=8, ")
+    same(db.query("SELECT * FROM q"), [(309, 200000)])
+    rows_of(db, "SELECT max(s), count(*) FROM (SELECT sum(v) OVER (ORDER BY t ROWS UNBOUNDED PRECEDING) AS s FROM r)", "memory_mb=1, ")
+    try:
+        db.query("SELECT * FROM q")
+    except Error as error:
+        check_contains(str(error), "the frames of the windows do not fit into memory_mb (1)")
+    else:
+        raise AssertionError("200,000 cells fitted into a MiB")
+
+
+if __name__ == "__main__":
+    host.main(sys.modules[__name__])
