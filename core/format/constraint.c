@@ -623,6 +623,8 @@ static int parse_name(constraint_parser *p) {
   if (word && same_name(at, width, "null")) return add_constant(p, (tsr_value){.type = TSR_VALUE_NULL});
   if (word && same_name(at, width, "true")) return add_integer(p, 1);
   if (word && same_name(at, width, "false")) return add_integer(p, 0);
+  if (word && (same_name(at, width, "select") || same_name(at, width, "exists")))
+    return fail_at(p, at, width, "a CHECK has no subqueries");
   return fail_at(p, at, width, "no column of the array");
 }
 

@@ -292,6 +292,7 @@ def test_strangers():
         assert any("writes are refused" in m for m, in db.query("SELECT message FROM tessera_check('db:t')")), text
         assert "CHECK" not in db.value("SELECT tessera_ddl('db:t')")
         db.query("SELECT tessera_drop_check('db:t', 'c')")
+    check_contains(db.error("SELECT tessera_add_check('db:t', 'c', 'v > (SELECT 1)')").text, "'SELECT' (character 6): a CHECK has no subqueries")
     db.query("INSERT INTO t VALUES(2, 2, '')")
     for n in range(65):
         db.query("SELECT tessera_set_metadata('db:t', ?, 'v > 0')", (f"tessera.check.c{n}",))
