@@ -7,6 +7,7 @@ SCRIPT with the suffix .expected; with --accept that file is written instead.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ def run_text(shell, extension, text, arrays, pictures=None):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.mkdir(os.path.join(folder, "sql"))
         os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "sql", "data"))
-        os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))
+        shutil.copytree(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))   # examples may write there
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks
