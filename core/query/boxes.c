@@ -6,8 +6,8 @@
  * that a row meets.
  *
  * In a dense tile blocks come again with the same numbers, if a dimension without a range is slower than those with
- * one: the next step of time. Parts keep the pairs of some blocks as patterns (query_pattern), for blocks of which all
- * numbers are the same.
+ * one: the next step of time. The distance is the period. Parts keep the pairs of some blocks as patterns, for blocks
+ * at the same place of the period.
  *
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
@@ -236,50 +236,60 @@ void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile) {
   const uint32_t n = subtile->dimensions;
   boxes->line = subtile->axes[n - 1].extent;
   boxes->origin = subtile->origin + run->input.batch->first;
+  bool same = boxes->serial > 0;
   for (uint32_t r = 0; r < boxes->given->range_count; r++) {
     const uint32_t field = boxes->given->ranges[r].field;
     const tsr_axis *axis = &subtile->axes[run->snapshot->grid.col_major_cells ? n - 1 - field : field];
     boxes->period = TSR_MAX(boxes->period, axis->stride * axis->extent);
+    same &= boxes->bases[r] == axis->base && boxes->extents[r] == axis->extent && boxes->strides[r] == axis->stride;
+    boxes->bases[r] = axis->base;
+    boxes->extents[r] = axis->extent;
+    boxes->strides[r] = axis->stride;
   }
+  boxes->serial += !same;
 }
 
 void tsr__query_pairs_keep(query_part *part) {
   tsr_query_run *run = part->run;
-  const uint64_t ranges = run->boxes.given->range_count;
-  const uint64_t size = PATTERNS * (ranges * QUERY_BLOCK * sizeof(int64_t) + 2 * PATTERN_PAIRS * sizeof(uint32_t));
+  const uint64_t size = PATTERNS * 2 * PATTERN_PAIRS * sizeof(uint32_t);
   query_pattern *patterns;
   if (part->pairs.patterns || size * QUERY_PARTS_MAX > run->memory.limit / 16) return;
   if (TSR_ARENA_ARRAY(&part->arena, PATTERNS, &patterns, NULL) < 0) return;
   for (uint32_t p = 0; p < PATTERNS; p++)
-    if (TSR_ARENA_RAW(&part->arena, ranges * QUERY_BLOCK, &patterns[p].numbers, NULL) < 0 ||
-        TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
+    if (TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
         TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].rows, NULL) < 0)
       return;
   part->pairs.patterns = patterns;
 }
 
-/* Finds a pattern with the numbers of the current block. */
-static const query_pattern *pattern_find(const query_part *part, uint32_t count) {
-  const query_pairs *pairs = &part->pairs;
-  for (uint32_t p = 0; p < PATTERNS && pairs->patterns; p++) {
-    bool same = pairs->patterns[p].cell_count == count;
-    for (uint32_t r = 0; r < part->run->boxes.given->range_count && same; r++)
-      same = memcmp(pairs->patterns[p].numbers + (uint64_t)r * QUERY_BLOCK, pairs->numbers[r],
-                    count * sizeof *pairs->numbers[r]) == 0;
-    if (same) return &pairs->patterns[p];
+/* Returns where in the period a block begins. */
+static uint64_t block_place(const tsr_query_run *run, const query_rows *block) {
+  return (run->boxes.origin + (block->first - run->input.batch->first)) % run->boxes.period;
+}
+
+/* Finds the pattern of a block. */
+static const query_pattern *pattern_find(const query_part *part, const query_rows *block) {
+  const query_boxes *boxes = &part->run->boxes;
+  if (!boxes->period || !part->pairs.patterns) return NULL;
+  const uint64_t place = block_place(part->run, block);
+  for (uint32_t p = 0; p < PATTERNS; p++) {
+    const query_pattern *pattern = &part->pairs.patterns[p];
+    if (pattern->cell_count == block->count && pattern->serial == boxes->serial && pattern->place == place)
+      return pattern;
   }
   return NULL;
 }
 
-/* Begins to keep the pairs of the current block. */
-static void pattern_begin(query_part *part, uint32_t count) {
+/* Begins to keep the pairs of a block. */
+static void pattern_begin(query_part *part, const query_rows *block) {
   query_pairs *pairs = &part->pairs;
-  if (!pairs->patterns) return;
+  pairs->kept = NULL;
+  if (!part->run->boxes.period || !pairs->patterns) return;
   pairs->kept = &pairs->patterns[pairs->next++ % PATTERNS];
+  pairs->kept->serial = part->run->boxes.serial;
+  pairs->kept->place = block_place(part->run, block);
+  pairs->kept->cell_count = block->count;
   pairs->kept->pair_count = 0;
-  pairs->kept->cell_count = count;
-  for (uint32_t r = 0; r < part->run->boxes.given->range_count; r++)
-    memcpy(pairs->kept->numbers + (uint64_t)r * QUERY_BLOCK, pairs->numbers[r], count * sizeof *pairs->numbers[r]);
 }
 
 /* Keeps pairs of a row with the cells from..end of the block, or gives the pattern up if it has too many. */
@@ -382,12 +392,11 @@ static int pattern_pair(query_part *part, const query_rows *block, const query_p
 int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
   const query_boxes *boxes = &part->run->boxes;
   if (boxes->bucket_count == 0) return TSR_OK;
-  part->pairs.kept = NULL;
+  const query_pattern *known = pattern_find(part, block);
+  if (known) return pattern_pair(part, block, known, add, error);
   for (uint32_t r = 0; r < boxes->given->range_count; r++)
     load_numbers(part->run, &boxes->given->ranges[r], block, part->pairs.numbers[r]);
-  const query_pattern *known = block->cells ? NULL : pattern_find(part, block->count);
-  if (known) return pattern_pair(part, block, known, add, error);
-  if (!block->cells) pattern_begin(part, block->count);
+  pattern_begin(part, block);
   for (uint32_t from = 0, end; from < block->count; from = end) {
     end = stretch_end(part, from, block->count);
     TSR_TRY(pair_stretch(part, block, from, end, add, error));

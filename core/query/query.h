@@ -229,13 +229,16 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
   /* of the current batch, if its rows are consecutive cells of a dense tile: after so many cells the numbers come again
    * (0: unknown), the length of a line, and the place of the first row */
   uint64_t period, line, origin;
+  uint64_t serial; /* of the period: batches with the same coordinates in all ranges have the same one */
+  uint64_t bases[TSR_QUERY_RANGES], extents[TSR_QUERY_RANGES], strides[TSR_QUERY_RANGES]; /* its coordinates */
 } query_boxes;
 
 #define PATTERN_PAIRS 4096u /* most pairs of a block that are kept */
 #define PATTERNS      8u
 
-typedef struct query_pattern { /* the pairs of an earlier block: one with the same numbers has the same ones */
-  int64_t *numbers; /* [ranges][QUERY_BLOCK] */
+typedef struct
+    query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
+  uint64_t serial, place; /* the period (query_boxes), and where in it the block begins */
   uint32_t *cells, *rows; /* [PATTERN_PAIRS]; cells as places in the block */
   uint32_t cell_count, pair_count; /* cell_count 0: nothing is kept */
 } query_pattern;

@@ -88,6 +88,8 @@ static void run_input(tsr_environment *environment, uint8_t flags, double width,
   tsr_geometry_close(geometry);
 }
 
+int LLVMFuzzerInitialize(int *count, char ***arguments) { return 0; }
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   tsr_environment *environment;
   const tsr_environment_options options = {.single_threaded = true};
