@@ -343,6 +343,60 @@ TSR_API int tsr_array_has_marker(tsr_array *array, const char *commit, tsr_error
 TSR_API int tsr_array_prepared(tsr_array *array, int (*show)(void *argument, const tsr_prepared *prepared),
                                void *argument, tsr_error *error);
 
+/* ---- Polygons over grids ----------------------------------------------------------------------------------------- */
+
+/* Polygons as they were read: rings of points in the units of the axes. */
+typedef struct tsr_geometry tsr_geometry;
+/* Reads a POLYGON or MULTIPOLYGON: with `text`, from GeoJSON (a geometry or a Feature), WKT or EWKT; else from WKB, EWKB
+ * or the blob of a GeoPackage. Z, M and SRIDs are skipped. `bytes` may hold anything. memory_bytes limits the points (0:
+ * 1 GiB). TSR_MISMATCH: it is something else, or damaged; the message says what is wrong and, if known, at which byte.
+ * TSR_BUDGET: too many points. The caller closes the geometry before the environment. */
+TSR_API int tsr_geometry_read(tsr_environment *environment, const void *bytes, uint64_t size, bool text,
+                              uint64_t memory_bytes, tsr_geometry **geometry, tsr_error *error);
+TSR_API void tsr_geometry_close(tsr_geometry *geometry);
+
+/* The cells of a dimension, as intervals of an axis without gaps. */
+typedef struct tsr_grid_axis tsr_grid_axis;
+/* Makes an axis of cells by the values at their centres: `coordinates` rise, `centres` are finite and rise or fall
+ * strictly. Edges lie midway between neighbours; the outermost cell is as wide beyond its centre as before it. `name`
+ * is for messages. TSR_MISMATCH: fewer than two values, or values that neither rise nor fall, or are not finite. The
+ * caller closes the axis before the environment. */
+TSR_API int tsr_grid_axis_of_centres(tsr_environment *environment, const char *name, uint64_t count,
+                                     const int64_t *coordinates, const double *centres, tsr_grid_axis **axis,
+                                     tsr_error *error);
+/* Makes an axis of `count` equal cells, whose first coordinate is `first`: it spans `origin` to origin + step. `step` may
+ * be negative. TSR_MISMATCH: numbers that are not finite, or a step that gives cells no width. TSR_RANGE: no cells, or
+ * more than 2^53. */
+TSR_API int tsr_grid_axis_affine(tsr_environment *environment, const char *name, uint64_t count, int64_t first,
+                                 double origin, double step, tsr_grid_axis **axis, tsr_error *error);
+TSR_API void tsr_grid_axis_close(tsr_grid_axis *axis);
+
+typedef enum tsr_cover_rule {
+  TSR_COVER_FRACTION, /* the share of the cell's area that the polygon has */
+  TSR_COVER_CENTRE, /* 1 for cells whose centre it contains */
+  TSR_COVER_TOUCHED /* 1 for cells whose interior it meets */
+} tsr_cover_rule;
+typedef struct tsr_cover_request {
+  const tsr_geometry *geometry; /* this and the axes: borrowed until the cover is closed */
+  const tsr_grid_axis *y, *x;
+  tsr_cover_rule rule;
+  double wrap; /* the geometry is repeated along x at this distance; 0: not */
+  uint64_t memory_bytes; /* 0: 1 GiB */
+} tsr_cover_request;
+typedef struct tsr_cover_run { /* cells of one y, from x_from to x_to, of equal coverage above 0 */
+  int64_t y, x_from, x_to; /* coordinates; of UINT64 dimensions their bits */
+  double coverage; /* at most 1 */
+} tsr_cover_run;
+typedef struct tsr_cover tsr_cover;
+/* Cuts polygons into maximal runs of cells. A ring covers the points around which it winds at least once, in either
+ * direction; a polygon is its first ring less its others; parts add up, to 1 at most. TSR_MISMATCH: `wrap` is not finite
+ * or below 0. TSR_BUDGET: the sides, or those that cross one row of cells, exceed memory_bytes. */
+TSR_API int tsr_cover_open(tsr_environment *environment, const tsr_cover_request *request, tsr_cover **cover,
+                           tsr_error *error);
+/* Gives the next run, by ascending y, then x. Returns 1; 0 at the end. */
+TSR_API int tsr_cover_next(tsr_cover *cover, tsr_cover_run *run, tsr_error *error);
+TSR_API void tsr_cover_close(tsr_cover *cover);
+
 /* ---- Numbers and instants as text -------------------------------------------------------------------------------- */
 
 #define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */

@@ -24,7 +24,7 @@ static const tsx_about *const abouts[] = {
     &about_stats,         &tsx_about_array,      &tsx_about_schema,  &tsx_about_enumeration, &tsx_about_fragments,
     &tsx_about_tiles,     &tsx_about_metadata,   &tsx_about_members, &tsx_about_objects,     &tsx_about_check,
     &tsx_about_aggregate, &tsx_about_partitions, &tsx_about_gaps,    &tsx_about_advise,      &tsx_about_attached,
-    &about_progress,      &tsx_about_log,
+    &about_progress,      &tsx_about_log,        &tsx_about_cover,
 };
 
 typedef struct module_data {
@@ -135,6 +135,12 @@ int tsx_scan_address(tsx_scan *scan, tsx_address *address, tsr_error *error) {
   return code < 0 ? code : tsx_address_expect(address, last[3], error);
 }
 
+void tsx_scan_address_arguments(const tsx_scan *scan, sqlite3_value *arguments[TSX_ADDRESS_ARGUMENTS]) {
+  const about_table *table = (const about_table *)scan->base.pVtab;
+  arguments[0] = scan->hidden[0];
+  for (int i = 0; i < TSX_HIDDEN_LAST; i++) arguments[1 + i] = scan->hidden[table->hidden - TSX_HIDDEN_LAST + i];
+}
+
 /* ---- Scans ------------------------------------------------------------------------------------------------------- */
 
 static int open_scan(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
@@ -150,6 +156,7 @@ static int open_scan(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
 static int close_scan(sqlite3_vtab_cursor *cursor) {
   tsx_scan *scan = (tsx_scan *)cursor;
   tables_clear(scan);
+  if (scan->kept) scan->free_kept(scan->kept);
   tsx_connection_remove_cursor(scan->connection);
   sqlite3_free(scan);
   return SQLITE_OK;

@@ -19,6 +19,10 @@ typedef struct tsx_scan { /* a cursor on a tessera_* table */
   sqlite3_int64 row; /* the number of earlier rows; in `column` it includes the current row */
   bool done;
   void *state; /* the table's own, from sqlite3_malloc; table_function.c frees it after `close` */
+  /* What a table keeps from one scan of the statement to the next, as the inner table of a join; NULL: nothing. It is
+   * freed after the last scan. */
+  void *kept;
+  void (*free_kept)(void *kept);
 } tsx_scan;
 
 /* The arguments of a table that takes a path and no other argument. */
@@ -45,8 +49,12 @@ int tsx_register_tables(tsx_connection *connection); /* returns SQLite's code */
 /* Opens the address given by the first argument, array_key, as_of, since and array_schema of a scan. The caller closes
  * the address, also after an error. */
 int tsx_scan_address(tsx_scan *scan, tsx_address *address, tsr_error *error);
+
+/* The arguments on which an address depends: the first argument, array_key, as_of, since and array_schema. Borrowed. */
+#define TSX_ADDRESS_ARGUMENTS (1 + TSX_HIDDEN_LAST)
+void tsx_scan_address_arguments(const tsx_scan *scan, sqlite3_value *arguments[TSX_ADDRESS_ARGUMENTS]);
 extern const tsx_about tsx_about_array, tsx_about_schema, tsx_about_enumeration, tsx_about_fragments, tsx_about_tiles;
-extern const tsx_about tsx_about_log, tsx_about_gaps;
+extern const tsx_about tsx_about_log, tsx_about_gaps, tsx_about_cover;
 extern const tsx_about tsx_about_check, tsx_about_aggregate, tsx_about_partitions, tsx_about_advise;
 extern const tsx_about tsx_about_metadata, tsx_about_members, tsx_about_objects, tsx_about_attached;
 

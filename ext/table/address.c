@@ -325,13 +325,16 @@ int tsx_address_not_found(const tsx_address *address, tsr_error *error) {
   return code;
 }
 
+int tsx_address_labelled(tsx_address *address, tsr_error *error) {
+  if (address->array) return TSR_OK;
+  const int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,
+                                  TSX_CACHE_AS_IS, 0, &address->array, error);
+  if (code < 0) tsx_address_hint(address, error);
+  return code;
+}
+
 int tsx_address_array(tsx_address *address, tsr_error *error) {
-  if (!address->array) {
-    int code = tsx_array_open(address->connection, address->path, address->has_key ? address->key : NULL,
-                              TSX_CACHE_AS_IS, 0, &address->array, error);
-    if (code < 0) tsx_address_hint(address, error);
-    if (code < 0) return code;
-  }
+  TSX_TRY(tsx_address_labelled(address, error));
   const tsx_transaction *transaction = address->array->transaction;
   if (!transaction || !tsr_writer_changed(transaction->writer)) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", address->path);

@@ -221,6 +221,9 @@ int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, t
  * inside an array show committed cells only. */
 int tsx_address_array(tsx_address *address, tsr_error *error);
 
+/* The same for a function that reads the schema and labels, which no transaction changes, and no cell. */
+int tsx_address_labelled(tsx_address *address, tsr_error *error);
+
 /* Stores the name of a schema that the caller has seen; tsx_address_schema checks it. NULL and an SQL NULL change
  * nothing. */
 int tsx_address_expect(tsx_address *address, sqlite3_value *schema, tsr_error *error);

@@ -702,6 +702,68 @@ CASE(tsr_partitions_open) {
   tsr_snapshot_close(snapshot);
 }
 
+/* ---- Polygons ---------------------------------------------------------------------------------------------------- */
+
+static const char square[] = "POLYGON ((0.5 0.5, 3.5 0.5, 3.5 1.5, 0.5 1.5), (1 0.7, 1.2 0.7, 1.2 0.9))";
+
+CASE(tsr_geometry_read) {
+  tsr_geometry *geometry = NULL;
+  TELL(tsr_geometry_read(environment, square, wrong ? 9 : sizeof square - 1, true, 0, &geometry, e));
+  if (told >= 0) tsr_geometry_close(geometry);
+}
+
+CASE(tsr_grid_axis_of_centres) {
+  const int64_t coordinates[] = {1, 2, 4};
+  const double centres[] = {3, 2.5, wrong ? 9 : 1};
+  tsr_grid_axis *axis = NULL;
+  TELL(tsr_grid_axis_of_centres(environment, "x", 3, coordinates, centres, &axis, e));
+  if (told >= 0) tsr_grid_axis_close(axis);
+}
+
+CASE(tsr_grid_axis_affine) {
+  tsr_grid_axis *axis = NULL;
+  TELL(tsr_grid_axis_affine(environment, "x", 4, 0, 0, wrong ? 0 : 1, &axis, e));
+  if (told >= 0) tsr_grid_axis_close(axis);
+}
+
+typedef struct covering {
+  tsr_geometry *geometry;
+  tsr_grid_axis *axis;
+  tsr_cover_request request;
+} covering;
+
+static covering covering_make(void) {
+  covering c = {0};
+  ok(tsr_geometry_read(environment, square, sizeof square - 1, true, 0, &c.geometry, &error));
+  ok(tsr_grid_axis_affine(environment, "x", 4, 0, 0, 1, &c.axis, &error));
+  c.request = (tsr_cover_request){.geometry = c.geometry, .y = c.axis, .x = c.axis};
+  return c;
+}
+
+static void covering_close(covering *c) {
+  tsr_geometry_close(c->geometry);
+  tsr_grid_axis_close(c->axis);
+}
+
+CASE(tsr_cover_open) {
+  covering c = covering_make();
+  tsr_cover *cover = NULL;
+  if (wrong) c.request.wrap = -1;
+  TELL(tsr_cover_open(environment, &c.request, &cover, e));
+  if (told >= 0) tsr_cover_close(cover);
+  covering_close(&c);
+}
+
+CASE(tsr_cover_next) {
+  covering c = covering_make();
+  tsr_cover *cover = NULL;
+  tsr_cover_run run;
+  ok(tsr_cover_open(environment, &c.request, &cover, &error));
+  TELL(tsr_cover_next(cover, &run, e));
+  tsr_cover_close(cover);
+  covering_close(&c);
+}
+
 CASE(tsr_gaps_open) {
   tsr_snapshot *snapshot = snapshot_of(wrong ? sparse : dense);
   tsr_gaps *gaps = NULL;
@@ -1095,7 +1157,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_set_times) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \
   X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
-  X(tsr_partitions_open) X(tsr_gaps_open) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
+  X(tsr_partitions_open) X(tsr_gaps_open) X(tsr_geometry_read) X(tsr_grid_axis_of_centres) X(tsr_grid_axis_affine) X(tsr_cover_open) X(tsr_cover_next) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) X(tsr_writer_revert) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_drop_orphans) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_file_identity) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
   W(tsr_group_consolidate) W(tsr_group_vacuum) W(tsr_array_metadata) W(tsr_array_set_metadata) W(tsr_array_delete_metadata) \

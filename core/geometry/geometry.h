@@ -1,0 +1,102 @@
+/* geometry.h: polygons, the axes of grids, and what the readers of the four forms share.
+ *
+ * The order of the files: geometry.c keeps points and finds out which form a text or blob has; geojson.c, wkt.c and
+ * binary.c read it; axis.c places values among the cells of a dimension; cover.c cuts polygons into runs of cells. */
+#ifndef TSR_GEOMETRY_GEOMETRY_H
+#define TSR_GEOMETRY_GEOMETRY_H
+
+#include "base/memory.h"
+#include "tessera_host.h"
+
+/* ---- Polygons ---------------------------------------------------------------------------------------------------- */
+
+#define TSR_POINTS_MAX     (UINT64_C(1) << 24) /* of all rings of a geometry, also of its repetitions along an axis */
+#define TSR_COORDINATE_MAX 1e300 /* so that differences and their products with shares are finite */
+
+typedef struct tsr_ring {
+  uint64_t end; /* the number of points of this ring and those before it */
+  uint64_t part; /* the polygon that it belongs to; the first ring of a polygon is its outer one */
+} tsr_ring;
+
+struct tsr_geometry {
+  tsr_memory memory;
+  double (*points)[2]; /* x, y */
+  uint64_t point_count, point_room;
+  tsr_ring *rings;
+  uint64_t ring_count, ring_room;
+  uint64_t part_count;
+};
+
+/* The readers call these in the order of the text: tsr__geometry_point for each point, tsr__geometry_ring after the last
+ * point of a ring, tsr__geometry_part after the last ring of a polygon. TSR_MISMATCH: a coordinate that is not finite, a
+ * ring of fewer than three points. */
+int tsr__geometry_point(tsr_geometry *g, double x, double y, tsr_error *error);
+int tsr__geometry_ring(tsr_geometry *g, tsr_error *error);
+void tsr__geometry_part(tsr_geometry *g);
+
+/* Fails with TSR_MISMATCH, as the type is none of those that are wanted. The name is cut, and quoted safely. */
+int tsr__geometry_wrong_type(const char *name, uint64_t size, tsr_error *error);
+
+/* ---- Texts ------------------------------------------------------------------------------------------------------- */
+
+typedef struct tsr_geometry_text { /* what is left of a text; it needs no NUL at its end */
+  const char *begin, *at, *end;
+} tsr_geometry_text;
+
+static inline bool tsr__text_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static inline void tsr__text_skip(tsr_geometry_text *in) {
+  while (in->at < in->end && tsr__text_is_space(*in->at)) in->at++;
+}
+/* Skips spaces, and the character `c` if it is next. Returns whether it was. */
+static inline bool tsr__text_take(tsr_geometry_text *in, char c) {
+  tsr__text_skip(in);
+  if (in->at == in->end || *in->at != c) return false;
+  in->at++;
+  return true;
+}
+/* Fails at the place that was reached, or because the text ends early. */
+int tsr__text_fail(const tsr_geometry_text *in, const char *wanted, tsr_error *error);
+/* Reads a number, rounded as C rounds it, with a point in every locale. */
+int tsr__text_number(tsr_geometry_text *in, double *value, tsr_error *error);
+
+int tsr__wkt_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error);
+int tsr__geojson_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error);
+int tsr__wkb_read(tsr_geometry *g, const uint8_t *bytes, uint64_t size, tsr_error *error);
+
+/* ---- Axes -------------------------------------------------------------------------------------------------------- */
+
+/* Cells are numbered along rising values, from 0. Edge i is the low end of cell i, edge `count` the high end of the last
+ * one. */
+struct tsr_grid_axis {
+  tsr_memory memory;
+  uint64_t count;
+  bool falls; /* coordinates fall along rising values */
+  bool gaps; /* coordinates of neighbours may differ by more than 1 */
+  int64_t first; /* affine: the lowest coordinate */
+  double origin, step; /* affine: the edge of cell 0, and the width of a cell, above 0 */
+  double *edges; /* [count + 1]; NULL: affine */
+  double *centres; /* [count] */
+  int64_t *coordinates; /* [count] */
+};
+
+static inline double tsr__axis_edge(const tsr_grid_axis *axis, uint64_t i) {
+  if (axis->edges) return axis->edges[i];
+  /* From the end at which the first coordinate is, so that a falling axis has the edges that its origin and step say. */
+  return axis->falls ? axis->origin - axis->step * (double)(axis->count - i) : axis->origin + axis->step * (double)i;
+}
+static inline double tsr__axis_centre(const tsr_grid_axis *axis, uint64_t i) {
+  if (axis->centres) return axis->centres[i];
+  const double half = (double)(axis->falls ? axis->count - i : i) + (axis->falls ? -0.5 : 0.5);
+  return axis->falls ? axis->origin - axis->step * half : axis->origin + axis->step * half;
+}
+static inline int64_t tsr__axis_coordinate(const tsr_grid_axis *axis, uint64_t i) {
+  if (axis->coordinates) return axis->coordinates[i];
+  return (int64_t)((uint64_t)axis->first + (axis->falls ? axis->count - 1 - i : i));
+}
+/* Returns the cell that has `value` in [edge, next edge): 0 if it lies below all, `count` if it lies at the last edge or
+ * above. */
+uint64_t tsr__axis_cell(const tsr_grid_axis *axis, double value);
+/* Returns the first cell whose centre is not below `value`; `count` if there is none. */
+uint64_t tsr__axis_centre_from(const tsr_grid_axis *axis, double value);
+
+#endif
