@@ -46,7 +46,7 @@ pygments_style = "tango"
 # The navigation: the caption of a group and its pages, each with its title there. Pages that match a pattern keep their
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
-    ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "DataFrames <docs/dataframes>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Other tools <docs/other-tools>"]),
+    ("Learn", ["Tutorial <docs/tutorial>", "Recipes <docs/recipes>", "Zonal statistics <docs/zonal-statistics>", "DataFrames <docs/dataframes>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Other tools <docs/other-tools>"]),
     ("Look up", ["Reference <docs/reference/README>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",

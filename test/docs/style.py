@@ -14,7 +14,7 @@ import tempfile
 
 import pages
 
-PLACES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/reference", "docs/coming-from", "docs/explained", "docs/building.md",
+PLACES = ("README.md", "docs/tutorial.md", "docs/recipes.md", "docs/zonal-statistics.md", "docs/reference", "docs/coming-from", "docs/explained", "docs/building.md",
           "docs/performance.md", "docs/cluster.md", "docs/hosts", "docs/in-the-browser.md")
 COLUMNS = 120
 WORDS = 30
