@@ -16,6 +16,7 @@
 #include "read/reader.h"
 
 #define PART_CELLS 8192u
+#define PLACES_MAX (UINT64_C(1) << 20) /* a grid of at most so many groups has a place for each of them in every part */
 #define PART_GRID  256u /* a grid of at most so many groups has a record for each of them in every part */
 
 /* ---- Memory of parts --------------------------------------------------------------------------------------------- */
@@ -52,6 +53,7 @@ static void part_free(query_part *part) {
   tsr__free(part->buffers.cells);
   tsr__free(part->buffers.mask);
   tsr__free(part->buffers.values);
+  tsr__free(part->places);
   tsr__free(part);
 }
 
@@ -187,11 +189,28 @@ static int words_of_values(query_part *part, uint32_t key, const query_rows *row
   return TSR_OK;
 }
 
+/* Numbers groups of a small grid in the part's list of groups, without hashing. */
+static int number_places(query_part *part, const uint64_t *groups, uint32_t count, tsr_error *error) {
+  tsr_groups *list = &part->collected.groups;
+  TSR_TRY(tsr__buffer_reserve(&list->tuples, count * sizeof *groups, error));
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t *place = &part->places[groups[i]];
+    if (*place == 0) {
+      *tsr__groups_tuple(list, list->count) = groups[i];
+      list->tuples.size += sizeof *groups;
+      *place = (uint32_t)++list->count;
+    }
+    part->buffers.numbers[i] = *place - 1;
+  }
+  return TSR_OK;
+}
+
 /* Numbers the rows' groups in the part's table, and makes records for new groups. */
 static int number_in_part(query_part *part, const uint64_t *const *words, uint32_t count, tsr_error *error) {
   const tsr_query_run *run = part->run;
   const uint64_t bytes = run->layout.words * sizeof(uint64_t), before = part->collected.groups.count;
-  TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->buffers.numbers, error));
+  if (part->places) TSR_TRY(number_places(part, words[0], count, error));
+  else TSR_TRY(tsr__groups_number(&part->collected.groups, words, count, part->buffers.numbers, error));
   TSR_TRY(tsr__buffer_reserve(&part->collected.records, (part->collected.groups.count - before) * bytes, error));
   for (uint64_t g = before; g < part->collected.groups.count; g++, part->collected.records.size += bytes)
     memcpy(part->collected.records.data + part->collected.records.size, run->layout.blank, bytes);
@@ -334,16 +353,24 @@ static int part_add_block(query_part *part, const query_rows *block, tsr_error *
                                 : part_add_rows(part, block, error);
 }
 
+/* Forgets the groups of the last batch. */
+static void part_clear(query_part *part) {
+  for (uint64_t g = 0; g < part->collected.groups.count && part->places; g++)
+    part->places[*tsr__groups_tuple(&part->collected.groups, g)] = 0;
+  tsr__collected_groups_clear(&part->collected);
+}
+
 /* Adds the cells of one part, on a worker thread. */
 static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   query_part *part = ((query_part **)argument)[index];
   const tsr_query_run *run = part->run;
   const tsr_batch *batch = run->input.batch;
-  tsr__collected_groups_clear(&part->collected);
+  part_clear(part);
   part->fault.expression = NULL;
   part->pairs.counted = 0;
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);
+    if (run->boxes.period) n = TSR_MIN(n, run->boxes.period - (run->boxes.origin + at) % run->boxes.period);
     const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                               .first = batch->selection ? 0 : batch->first + at,
                               .count = (uint32_t)n};
@@ -374,7 +401,8 @@ static int record_of_part(tsr_query_run *run, const query_part *part, uint64_t g
   }
   for (uint32_t w = 0; w < run->grouping.width; w++) {
     words[w] = tuple[w];
-    if (w == run->query.key_count || run->grouping.keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w))
+    if (w == run->query.key_count || run->grouping.keys[w].value == QUERY_NONE ||
+        run->grouping.keys[w].type != TSR_VALUE_TEXT || query_key_is_null(run, tuple, w))
       continue;
     const tsr_text_value *text = tsr__texts_at(&part->collected.texts, tuple[w]);
     TSR_TRY(tsr__texts_number(&run->collected.texts, text->bytes, text->size, &words[w], error));
@@ -456,18 +484,24 @@ static int merge_part(tsr_query_run *run, query_part *part, tsr_error *error) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
-/* How a batch is cut into parts: in a dense tile, at the ends of its rows. */
+/* How a batch is cut into parts: in a dense tile, at the ends of its rows, or with boxes where its pairs come again. */
 typedef struct part_cut {
   uint64_t before, size; /* rows before the first cut, and between cuts */
 } part_cut;
 
 static part_cut choose_cut(const tsr_query_run *run) {
   part_cut cut = {.before = 0, .size = PART_CELLS};
-  if (!run->input.subtile) return cut;
-  const uint64_t row = run->input.subtile->axes[run->input.subtile->dimensions - 1].extent;
-  if (row > PART_CELLS) return cut;
+  uint64_t row = 0, place = 0;
+  if (run->input.subtile) {
+    row = run->input.subtile->axes[run->input.subtile->dimensions - 1].extent;
+    place = run->input.subtile->origin + run->input.batch->first;
+  } else if (run->boxes.period) {
+    row = run->boxes.period <= PART_CELLS ? run->boxes.period : run->boxes.line;
+    place = run->boxes.origin;
+  }
+  if (row == 0 || row > PART_CELLS) return cut;
   cut.size = PART_CELLS / row * row;
-  cut.before = (row - (run->input.subtile->origin + run->input.batch->first) % row) % row;
+  cut.before = (row - place % row) % row;
   return cut;
 }
 
@@ -500,6 +534,15 @@ static void note_fault(tsr_query_run *run, uint64_t count) {
   }
 }
 
+/* Gives a part places for the groups of a small grid, if there is memory. */
+static void part_take_places(query_part *part) {
+  tsr_query_run *run = part->run;
+  const uint64_t size = run->grouping.grid_size;
+  if (part->places || !run->grouping.grid || size > PLACES_MAX || size * QUERY_PARTS_MAX > run->memory.limit / 32)
+    return;
+  if (TSR_ALLOC_ARRAY(&run->memory, size, &part->places, NULL) < 0) part->places = NULL;
+}
+
 int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
   const uint64_t count = run->input.batch->count;
   const part_cut cut = choose_cut(run);
@@ -511,6 +554,8 @@ int tsr__query_add_batch(tsr_query_run *run, tsr_error *error) {
       query_part *part = run->parts.list[parts];
       part->from = from;
       part->straight = straight;
+      if (!straight) part_take_places(part);
+      if (run->boxes.period) tsr__query_pairs_keep(part);
       from = part->end = end_of_part(&cut, from, count);
       part->fault.expression = NULL;
     }

@@ -5,10 +5,15 @@
  * one. For a stretch, the bucket gives the rows that may meet it; a binary search in the fastest range gives the cells
  * that a row meets.
  *
+ * In a dense tile blocks come again with the same numbers, if a dimension without a range is slower than those with
+ * one: the next step of time. The distance is the period. Parts keep the pairs of some blocks as patterns, for blocks
+ * at the same place of the period.
+ *
  * Sections: buckets; numbers of cells; pairs. */
 #include "query/query.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "model/datatype.h"
@@ -110,6 +115,11 @@ static int fill_buckets(tsr_query_run *run, uint64_t entries, tsr_error *error) 
   }
   for (uint64_t b = 0; b < boxes->bucket_count && along; b++)
     qsort(boxes->rows + boxes->starts[b], boxes->starts[b + 1] - boxes->starts[b], sizeof *boxes->rows, compare_boxes);
+  for (uint64_t b = 0; b < boxes->bucket_count; b++) {
+    int64_t reach = INT64_MIN;
+    for (uint64_t i = boxes->starts[b]; i < boxes->starts[b + 1]; i++)
+      boxes->rows[i].reach = reach = TSR_MAX(reach, boxes->rows[i].high);
+  }
   return TSR_OK;
 }
 
@@ -219,6 +229,83 @@ int tsr__query_pairs_make(query_part *part, tsr_error *error) {
   return TSR_ARENA_RAW(&part->arena, QUERY_BLOCK, &pairs->rows, error);
 }
 
+void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile) {
+  query_boxes *boxes = &run->boxes;
+  boxes->period = 0;
+  if (!subtile) return;
+  const uint32_t n = subtile->dimensions;
+  boxes->line = subtile->axes[n - 1].extent;
+  boxes->origin = subtile->origin + run->input.batch->first;
+  bool same = boxes->serial > 0;
+  for (uint32_t r = 0; r < boxes->given->range_count; r++) {
+    const uint32_t field = boxes->given->ranges[r].field;
+    const tsr_axis *axis = &subtile->axes[run->snapshot->grid.col_major_cells ? n - 1 - field : field];
+    boxes->period = TSR_MAX(boxes->period, axis->stride * axis->extent);
+    same &= boxes->bases[r] == axis->base && boxes->extents[r] == axis->extent && boxes->strides[r] == axis->stride;
+    boxes->bases[r] = axis->base;
+    boxes->extents[r] = axis->extent;
+    boxes->strides[r] = axis->stride;
+  }
+  boxes->serial += !same;
+}
+
+void tsr__query_pairs_keep(query_part *part) {
+  tsr_query_run *run = part->run;
+  const uint64_t size = PATTERNS * 2 * PATTERN_PAIRS * sizeof(uint32_t);
+  query_pattern *patterns;
+  if (part->pairs.patterns || size * QUERY_PARTS_MAX > run->memory.limit / 16) return;
+  if (TSR_ARENA_ARRAY(&part->arena, PATTERNS, &patterns, NULL) < 0) return;
+  for (uint32_t p = 0; p < PATTERNS; p++)
+    if (TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].cells, NULL) < 0 ||
+        TSR_ARENA_RAW(&part->arena, PATTERN_PAIRS, &patterns[p].rows, NULL) < 0)
+      return;
+  part->pairs.patterns = patterns;
+}
+
+/* Returns where in the period a block begins. */
+static uint64_t block_place(const tsr_query_run *run, const query_rows *block) {
+  return (run->boxes.origin + (block->first - run->input.batch->first)) % run->boxes.period;
+}
+
+/* Finds the pattern of a block. */
+static const query_pattern *pattern_find(const query_part *part, const query_rows *block) {
+  const query_boxes *boxes = &part->run->boxes;
+  if (!boxes->period || !part->pairs.patterns) return NULL;
+  const uint64_t place = block_place(part->run, block);
+  for (uint32_t p = 0; p < PATTERNS; p++) {
+    const query_pattern *pattern = &part->pairs.patterns[p];
+    if (pattern->cell_count == block->count && pattern->serial == boxes->serial && pattern->place == place)
+      return pattern;
+  }
+  return NULL;
+}
+
+/* Begins to keep the pairs of a block. */
+static void pattern_begin(query_part *part, const query_rows *block) {
+  query_pairs *pairs = &part->pairs;
+  pairs->kept = NULL;
+  if (!part->run->boxes.period || !pairs->patterns) return;
+  pairs->kept = &pairs->patterns[pairs->next++ % PATTERNS];
+  pairs->kept->serial = part->run->boxes.serial;
+  pairs->kept->place = block_place(part->run, block);
+  pairs->kept->cell_count = block->count;
+  pairs->kept->pair_count = 0;
+}
+
+/* Keeps pairs of a row with the cells from..end of the block, or gives the pattern up if it has too many. */
+static void pattern_add(query_pairs *pairs, uint32_t row, uint32_t from, uint32_t end) {
+  query_pattern *kept = pairs->kept;
+  if (end - from > PATTERN_PAIRS - kept->pair_count) {
+    kept->cell_count = 0;
+    pairs->kept = NULL;
+    return;
+  }
+  for (uint32_t i = from; i < end; i++) {
+    kept->cells[kept->pair_count] = i;
+    kept->rows[kept->pair_count++] = row;
+  }
+}
+
 static int pairs_flush(query_part *part, pairs_add add, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
   const query_rows rows = {.cells = pairs->cells, .joined = pairs->rows, .count = pairs->count};
@@ -244,6 +331,7 @@ static bool row_meets(const query_part *part, uint32_t row, uint32_t cell) {
 static int pair_cells(query_part *part, const query_rows *block, uint32_t row, uint32_t from, uint32_t end,
                       pairs_add add, tsr_error *error) {
   query_pairs *pairs = &part->pairs;
+  if (pairs->kept) pattern_add(pairs, row, from, end);
   while (from < end) {
     const uint32_t n = TSR_MIN(end - from, QUERY_BLOCK - pairs->count);
     for (uint32_t i = 0; i < n; i++) {
@@ -257,6 +345,16 @@ static int pair_cells(query_part *part, const query_rows *block, uint32_t row, u
   return TSR_OK;
 }
 
+/* Returns the first row from..end-1 of a bucket before which all rows end below `least`. */
+static uint64_t first_reaching(const query_box *rows, uint64_t from, uint64_t end, int64_t least) {
+  while (from < end) {
+    const uint64_t middle = from + (end - from) / 2;
+    if (rows[middle].reach < least) from = middle + 1;
+    else end = middle;
+  }
+  return from;
+}
+
 static int pair_stretch(query_part *part, const query_rows *block, uint32_t from, uint32_t end, pairs_add add,
                         tsr_error *error) {
   const query_boxes *boxes = &part->run->boxes;
@@ -265,7 +363,7 @@ static int pair_stretch(query_part *part, const query_rows *block, uint32_t from
   const uint64_t bucket = bucket_of(boxes, number), first = boxes->starts[bucket], last = boxes->starts[bucket + 1];
   TSR_TRY(tsr__cancelled_after(&part->run->snapshot->array->environment->memory, 0, last - first, error));
   const int64_t *numbers = boxes->along == QUERY_NONE ? NULL : part->pairs.numbers[boxes->along];
-  for (uint64_t i = first; i < last; i++) {
+  for (uint64_t i = numbers ? first_reaching(boxes->rows, first, last, numbers[from]) : first; i < last; i++) {
     const query_box *box = &boxes->rows[i];
     uint32_t begin = from, stop = end;
     if (numbers && box->low > numbers[end - 1]) break;
@@ -277,14 +375,32 @@ static int pair_stretch(query_part *part, const query_rows *block, uint32_t from
   return TSR_OK;
 }
 
+/* Adds the pairs of a pattern for the current block, whose rows are consecutive. */
+static int pattern_pair(query_part *part, const query_rows *block, const query_pattern *pattern, pairs_add add,
+                        tsr_error *error) {
+  query_pairs *pairs = &part->pairs;
+  for (uint32_t from = 0, n; from < pattern->pair_count; from += n) {
+    n = TSR_MIN(pattern->pair_count - from, QUERY_BLOCK - pairs->count);
+    for (uint32_t i = 0; i < n; i++) pairs->cells[pairs->count + i] = (uint32_t)block->first + pattern->cells[from + i];
+    memcpy(pairs->rows + pairs->count, pattern->rows + from, n * sizeof *pairs->rows);
+    pairs->count += n;
+    if (pairs->count == QUERY_BLOCK) TSR_TRY(pairs_flush(part, add, error));
+  }
+  return pairs_flush(part, add, error);
+}
+
 int tsr__query_pair(query_part *part, const query_rows *block, pairs_add add, tsr_error *error) {
   const query_boxes *boxes = &part->run->boxes;
   if (boxes->bucket_count == 0) return TSR_OK;
+  const query_pattern *known = pattern_find(part, block);
+  if (known) return pattern_pair(part, block, known, add, error);
   for (uint32_t r = 0; r < boxes->given->range_count; r++)
     load_numbers(part->run, &boxes->given->ranges[r], block, part->pairs.numbers[r]);
+  pattern_begin(part, block);
   for (uint32_t from = 0, end; from < block->count; from = end) {
     end = stretch_end(part, from, block->count);
     TSR_TRY(pair_stretch(part, block, from, end, add, error));
   }
+  part->pairs.kept = NULL;
   return pairs_flush(part, add, error);
 }

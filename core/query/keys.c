@@ -4,10 +4,14 @@
  * what each axis (a field) adds for the cell's value. Otherwise the keys become words, and groups.h numbers their
  * tuples. In a dense tile the numbers follow from the cells' positions, without reading coordinates.
  *
- * Sections: preparing; cells from columns; cells of a dense tile.
+ * A key that is a column of the rows with which cells are paired (boxes.c) is numbered, too: before the first cell is
+ * read, by the values of the rows.
+ *
+ * Sections: columns of rows; preparing; cells from columns; cells of a dense tile.
  */
 #include "query/query.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "model/datatype.h"
@@ -16,6 +20,102 @@
 #define GRID_MAX    (UINT64_C(1) << 26)
 #define STRETCH_MIN 16u /* with shorter runs, each cell gets its own group number */
 #define GRID_ALWAYS (UINT64_C(1) << 22) /* a grid may have so many groups, or as many as there are cells */
+
+/* ---- Columns of rows --------------------------------------------------------------------------------------------- */
+
+static double load_real(const tsr_value_list *list, uint32_t row) {
+  return list->datatype == TSR_FLOAT32 ? (double)((const float *)list->values)[row]
+                                       : ((const double *)list->values)[row];
+}
+
+static uint64_t load_integer(const tsr_value_list *list, uint32_t row) {
+  const uint8_t *values = list->values;
+  const uint64_t size = tsr_datatype_size(list->datatype);
+  uint64_t value = 0;
+  if (list->is_identity) return row;
+  memcpy(&value, values + row * size, size); /* little-endian */
+  const unsigned unused = (unsigned)(64 - 8 * size);
+  return list->type == TSR_VALUE_INTEGER && tsr_datatype_kind(list->datatype) != TSR_KIND_UNSIGNED
+             ? (uint64_t)((int64_t)(value << unused) >> unused)
+             : value;
+}
+
+static bool row_is_null(const tsr_value_list *list, uint32_t row) {
+  if (list->nulls && list->nulls[row]) return true;
+  return list->type == TSR_VALUE_REAL && isnan(load_real(list, row));
+}
+
+static int compare_rows(const tsr_value_list *list, uint32_t a, uint32_t b) {
+  if (list->type == TSR_VALUE_TEXT) {
+    const tsr_text_value *x = (const tsr_text_value *)list->values + a, *y = (const tsr_text_value *)list->values + b;
+    return tsr__bytes_compare(x->bytes, x->size, y->bytes, y->size);
+  }
+  if (list->type == TSR_VALUE_REAL) {
+    const double x = load_real(list, a), y = load_real(list, b);
+    return (x > y) - (x < y);
+  }
+  const uint64_t x = load_integer(list, a), y = load_integer(list, b);
+  if (list->type == TSR_VALUE_UNSIGNED) return (x > y) - (x < y);
+  return ((int64_t)x > (int64_t)y) - ((int64_t)x < (int64_t)y);
+}
+
+void tsr__query_row_value(const query_key *key, uint32_t number, tsr_value *value) {
+  const uint32_t row = key->row_of[number];
+  value->type = key->type;
+  if (key->type == TSR_VALUE_TEXT) {
+    value->as.text.bytes = ((const tsr_text_value *)key->column->values)[row].bytes;
+    value->as.text.size = ((const tsr_text_value *)key->column->values)[row].size;
+  } else if (key->type == TSR_VALUE_REAL) {
+    value->as.real = load_real(key->column, row) + 0.0; /* no negative zero */
+  } else {
+    value->as.unsigned_integer = load_integer(key->column, row);
+  }
+}
+
+/* Sorts rows by their values: a stable merge sort, bottom up. */
+static void sort_rows(const tsr_value_list *list, uint32_t *rows, uint32_t *room, uint64_t count) {
+  uint32_t *from = rows, *to = room;
+  for (uint64_t width = 1; width < count; width *= 2) {
+    for (uint64_t start = 0; start < count; start += 2 * width) {
+      const uint64_t middle = TSR_MIN(start + width, count), end = TSR_MIN(middle + width, count);
+      uint64_t i = start, k = middle, n = start;
+      while (i < middle && k < end) to[n++] = compare_rows(list, from[i], from[k]) <= 0 ? from[i++] : from[k++];
+      while (i < middle) to[n++] = from[i++];
+      while (k < end) to[n++] = from[k++];
+    }
+    uint32_t *other = from;
+    from = to;
+    to = other;
+  }
+  if (from != rows) memcpy(rows, from, count * sizeof *rows);
+}
+
+/* Numbers the values of a key that is a column of rows: 0, 1, ... in their order. */
+static int number_rows(tsr_query_run *run, query_key *key, tsr_error *error) {
+  const tsr_value_list *list = key->column;
+  const uint64_t count = run->boxes.given->row_count;
+  uint32_t *room;
+  uint64_t n = 0;
+  if (list->count < count) return tsr__fail(error, TSR_ERROR, "a column of rows is too short");
+  TSR_TRY(TSR_ARENA_RAW(&run->arena, count + 1, &key->row_numbers, error));
+  TSR_TRY(TSR_ARENA_RAW(&run->arena, count + 1, &key->row_of, error));
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count + 1, &room, error));
+  for (uint64_t i = 0; i < count; i++) {
+    key->row_numbers[i] = UINT32_MAX;
+    if (!row_is_null(list, (uint32_t)i)) key->row_of[n++] = (uint32_t)i;
+  }
+  key->has_null = n < count;
+  sort_rows(list, key->row_of, room, n);
+  tsr__free(room);
+  uint32_t values = 0;
+  for (uint64_t i = 0; i < n; i++) {
+    const uint32_t row = key->row_of[i];
+    if (i == 0 || compare_rows(list, key->row_of[values - 1], row) != 0) key->row_of[values++] = row;
+    key->row_numbers[row] = values - 1;
+  }
+  key->extent = (uint64_t)values + key->has_null;
+  return TSR_OK;
+}
 
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
@@ -41,11 +141,32 @@ static int axis_of(tsr_query_run *run, query_key *key, uint64_t low, uint64_t co
   return TSR_ARENA_ARRAY(&run->arena, count, &made->numbers, error);
 }
 
+/* Finds or makes the axis of rows, and adds the numbers of a key that is a column of them. */
+static int axis_of_rows(tsr_query_run *run, query_key *key, tsr_error *error) {
+  query_grouping *grouping = &run->grouping;
+  for (key->axis = 0; key->axis < grouping->axis_count && !grouping->axes[key->axis].rows;) ++key->axis;
+  query_axis *axis = &grouping->axes[key->axis];
+  if (key->axis == grouping->axis_count) {
+    grouping->axis_count++;
+    *axis = (query_axis){.rows = true, .count = run->boxes.given->row_count};
+    TSR_TRY(TSR_ARENA_ARRAY(&run->arena, axis->count, &axis->numbers, error));
+  }
+  for (uint64_t i = 0; i < axis->count; i++) {
+    const uint32_t number = key->row_numbers[i];
+    axis->numbers[i] += (uint32_t)((number == UINT32_MAX ? 0 : number + key->has_null) * key->stride);
+  }
+  return TSR_OK;
+}
+
 static int number_axes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const tsr_query_key *key = &run->query.keys[k];
     query_key *made = &run->grouping.keys[k];
     const uint64_t low = made->plain ? made->low : (uint64_t)key->low, count = made->plain ? made->extent : key->count;
+    if (made->column) {
+      TSR_TRY(axis_of_rows(run, made, error));
+      continue;
+    }
     TSR_TRY(axis_of(run, made, low, count, error));
     query_axis *axis = &run->grouping.axes[made->axis];
     for (uint64_t i = 0; i < count; i++) {
@@ -63,6 +184,7 @@ static int make_axes(tsr_query_run *run, tsr_error *error) {
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const tsr_query_key *key = &run->query.keys[k];
     query_key *made = &run->grouping.keys[k];
+    if (made->column) continue;
     if (made->plain) TSR_TRY(axis_of(run, made, 0, 0, error));
     else if (key->numbers) TSR_TRY(axis_of(run, made, (uint64_t)key->low, key->count, error));
   }
@@ -108,6 +230,12 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
       run->grouping.has_nulls |= made->type != TSR_VALUE_REAL;
       continue;
     }
+    if (made->column) {
+      TSR_TRY(number_rows(run, made, error));
+      made->stride = run->grouping.grid_size;
+      run->grouping.grid_size = tsr__mul_sat(run->grouping.grid_size, made->extent);
+      continue;
+    }
     if (made->field >= run->input.field_count)
       return tsr__fail(error, TSR_MISMATCH, "field %u has no integers that could be a key", made->field);
     made->has_null = !made->plain && (!schema->dense || !schema->fields[key->field].is_dimension);
@@ -131,6 +259,10 @@ int tsr__query_keys_make(tsr_query_run *run, tsr_error *error) {
 /* Sets places[r] to the position of a row's value in the table of an axis. A position of axis->count or more is outside
  * the table; that of a null is UINT64_MAX. */
 static void axis_places(const tsr_query_run *run, const query_axis *axis, const query_rows *rows, uint64_t *places) {
+  if (axis->rows) {
+    for (uint32_t r = 0; r < rows->count; r++) places[r] = rows->joined[r];
+    return;
+  }
   const tsr_block_input *input = &run->input.columns[axis->field];
   const tsr_column *column = &input->column;
   const uint8_t *values = column->values;
@@ -168,7 +300,12 @@ static int fail_without_key(query_part *part, const query_axis *axis, tsr_error 
 int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error) {
   const tsr_query_run *run = part->run;
   const tsr_query_key *asked = &run->query.keys[key];
-  const query_axis *axis = &run->grouping.axes[run->grouping.keys[key].axis];
+  const query_key *made = &run->grouping.keys[key];
+  if (made->column) {
+    for (uint32_t r = 0; r < rows->count; r++) words[r] = (uint32_t)(made->row_numbers[rows->joined[r]] + 1);
+    return TSR_OK;
+  }
+  const query_axis *axis = &run->grouping.axes[made->axis];
   axis_places(run, axis, rows, words);
   for (uint32_t r = 0; r < rows->count && !run->grouping.keys[key].plain; r++) {
     const bool known = words[r] < asked->count;

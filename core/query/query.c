@@ -513,13 +513,22 @@ static int plan_coordinates(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Prepares key k. Returns true if it needs no expression: its numbers are given, or it is an integer dimension. */
+/* Prepares key k. Returns true if it needs no expression: its numbers are given, or it is an integer dimension, or a
+ * column of the rows that cells are paired with. */
 static bool query_plan_key(tsr_query_run *run, uint32_t k) {
   const tsr_query_key *given = &run->query.keys[k];
   const tsr_node *node = given->expression.nodes;
   query_key *key = &run->grouping.keys[k];
   *key = (query_key){.field = given->field, .type = TSR_VALUE_INTEGER};
   if (given->numbers) return true;
+  if (run->query.boxes && given->expression.count == 2 && node[0].operation == TSR_OP_ROW &&
+      node[1].operation == TSR_OP_LOOKUP && node[1].list->type != TSR_VALUE_NULL &&
+      node[1].list->type != TSR_VALUE_NUMBER) {
+    key->column = node[1].list;
+    key->type = key->column->type;
+    key->field = run->input.field_count;
+    return true;
+  }
   if (given->expression.count != 1 || node->operation != TSR_OP_FIELD) return false;
   key->field = node->field;
   if (node->field >= run->schema->dimension_count) return false;
@@ -601,9 +610,11 @@ static int query_next_batch(tsr_query_run *run, tsr_error *error) {
   const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
-  run->input.subtile = !run->input.batch->selection && !run->boxes.given && iterator->subtile
-                           ? iterator->subtile(iterator)
-                           : NULL; /* pairs are not in the order of a tile's cells */
+  run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
+  if (run->boxes.given) {
+    tsr__query_boxes_period(run, run->input.subtile);
+    run->input.subtile = NULL; /* pairs are not in the order of a tile's cells */
+  }
   for (uint32_t a = 0; a < run->grouping.axis_count; a++)
     if (!run->snapshot->schema->fields[run->grouping.axes[a].field].is_dimension) run->input.subtile = NULL;
   for (uint32_t f = 0; f < run->input.field_count; f++) {
@@ -642,6 +653,7 @@ static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
     if (p_null != q_null) return p_null ? -1 : 1;
     if (p_null || p[k] == q[k]) continue;
     const uint64_t a = p[k], b = q[k];
+    if (run->grouping.keys[k].column) return a < b ? -1 : 1; /* numbers in the order of the values */
     const tsr_text_value *s, *t;
     double u, v;
     switch (run->grouping.keys[k].type) {
@@ -858,12 +870,15 @@ void tsr_query_key_value(const tsr_query_run *run, uint64_t group, uint32_t key,
   if (run->grouping.grid) {
     const uint64_t at = number / (uint32_t)k->stride % (uint32_t)k->extent; /* group numbers have 32 bits */
     if (k->has_null && at == 0) value->type = TSR_VALUE_NULL;
+    else if (k->column) tsr__query_row_value(k, (uint32_t)at - k->has_null, value);
     else value->as.unsigned_integer = k->low + at - k->has_null;
     return;
   }
   const uint64_t *tuple = tsr__groups_tuple(&run->collected.groups, number), word = tuple[key];
   if (query_key_is_null(run, tuple, key)) {
     value->type = TSR_VALUE_NULL;
+  } else if (k->column) {
+    tsr__query_row_value(k, (uint32_t)word - 1, value);
   } else if (k->value == QUERY_NONE) {
     value->as.unsigned_integer = word - !k->plain;
   } else if (k->type == TSR_VALUE_TEXT) {

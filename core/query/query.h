@@ -81,6 +81,7 @@ typedef struct query_axis { /* a field whose values determine one or more keys *
   uint32_t field;
   bool is_signed, has_null;
   bool plain; /* the keys are the values themselves: number i is the value low + i */
+  bool rows; /* the values are the numbers of the rows that cells are paired with; `field` is unused */
   uint32_t size; /* of a value in bytes */
   int64_t low;
   uint64_t count;
@@ -91,8 +92,13 @@ typedef struct query_key {
   uint64_t extent, stride; /* in the grid */
   bool has_null; /* in the grid, 0 means null, and all other numbers are one greater */
   uint32_t axis; /* in the grid */
-  uint32_t value; /* number of its expression; QUERY_NONE: a numbered or plain key */
+  uint32_t value; /* number of its expression; QUERY_NONE: a numbered or plain key, or a column of rows */
   bool plain; /* the key is an integer dimension; the axis numbers its values, or has no numbers without a grid */
+  /* The key is a column of the rows that cells are paired with: its values are numbered in their order, and the axis
+   * has the rows. NULL: it is none */
+  const tsr_value_list *column;
+  uint32_t *row_numbers; /* [column->count]: the numbers of the rows' values; UINT32_MAX: null */
+  uint32_t *row_of; /* [extent]: a row that has the value of that number */
   uint32_t field; /* of a numbered or plain key */
   uint64_t low; /* plain key in a grid: the value that has number 0 */
   tsr_value_type type;
@@ -119,6 +125,9 @@ int tsr__query_grid_rows(query_part *part, const query_rows *block, const query_
 
 /* Bounds the groups that rows from..end-1 of the current batch may have. The batch must have a subtile. */
 void tsr__query_grid_range(const tsr_query_run *run, uint64_t from, uint64_t end, uint64_t *low, uint64_t *high);
+
+/* Gives the value of a key that is a column of rows, by its number. Text is borrowed from the column. */
+void tsr__query_row_value(const query_key *key, uint32_t number, tsr_value *value);
 
 /* Sets the words of a numbered key: 0 for null, else number + 1; or of a plain key: its values. */
 int tsr__query_key_words(query_part *part, uint32_t key, const query_rows *rows, uint64_t *words, tsr_error *error);
@@ -199,6 +208,7 @@ typedef struct query_fault { /* the node that an error is about */
 
 typedef struct query_box { /* a row of a bucket, with its interval along a stretch */
   int64_t low, high;
+  int64_t reach; /* the greatest `high` of this row and those before it in the bucket */
   uint32_t row;
 } query_box;
 
@@ -211,9 +221,27 @@ typedef struct query_boxes { /* the rows, sorted into buckets by their intervals
   uint64_t bucket_count;
   uint64_t *starts; /* [bucket_count + 1]: in `rows` */
   query_box *rows; /* by bucket: the rows whose intervals meet it, by `low`, then in their order */
+  /* of the current batch, if its rows are consecutive cells of a dense tile: after so many cells the numbers come again
+   * (0: unknown), the length of a line, and the place of the first row */
+  uint64_t period, line, origin;
+  uint64_t serial; /* of the period: batches with the same coordinates in all ranges have the same one */
+  uint64_t bases[TSR_QUERY_RANGES], extents[TSR_QUERY_RANGES], strides[TSR_QUERY_RANGES]; /* its coordinates */
 } query_boxes;
 
+#define PATTERN_PAIRS 4096u /* most pairs of a block that are kept */
+#define PATTERNS      8u
+
+typedef struct
+    query_pattern { /* the pairs of an earlier block: one at the same place of the period has the same ones */
+  uint64_t serial, place; /* the period (query_boxes), and where in it the block begins */
+  uint32_t *cells, *rows; /* [PATTERN_PAIRS]; cells as places in the block */
+  uint32_t cell_count, pair_count; /* cell_count 0: nothing is kept */
+} query_pattern;
+
 typedef struct query_pairs { /* of a part: the pairs of the current block that have not been counted yet */
+  query_pattern *patterns; /* [PATTERNS]; NULL: none are kept */
+  query_pattern *kept; /* takes the pairs of the current block; NULL: it does not keep them */
+  uint32_t next; /* the pattern that gives way next */
   int64_t *numbers[TSR_QUERY_RANGES]; /* [QUERY_BLOCK]: of the block's cells */
   uint32_t *cells, *rows; /* [QUERY_BLOCK] */
   uint32_t count;
@@ -224,6 +252,12 @@ typedef struct query_pairs { /* of a part: the pairs of the current block that h
 int tsr__query_boxes_make(tsr_query_run *run, tsr_error *error);
 
 int tsr__query_pairs_make(query_part *part, tsr_error *error);
+
+/* Finds out after how many cells of the current batch the numbers in all ranges come again. */
+void tsr__query_boxes_period(tsr_query_run *run, const tsr_subtile *subtile);
+
+/* Lets a part keep the pairs of blocks, if there is memory. */
+void tsr__query_pairs_keep(query_part *part);
 
 /* Pairs each cell of a block with the rows that it meets, and calls `add` for blocks of pairs. Pairs of a stretch of
  * cells that differ only in their number `along` come row by row. */
@@ -291,6 +325,7 @@ struct query_part { /* a part of a batch; one thread works on it */
   tsr_block_input *inputs; /* by field, then TSR_OP_ROW: the current rows */
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
+  uint32_t *places; /* [grid_size]: of a small grid, the place of a group in `collected` + 1, or 0; NULL: not used */
   part_scratch buffers;
   query_pairs pairs;
   query_fault fault;

@@ -57,7 +57,7 @@ def text(chance):
     if chance.random() < .3:
         terms.append(chance.choice(("b.id % 3 > 0", "b.zone <> 'z2'", "b.w IS NOT NULL")))
     chance.shuffle(terms)
-    keys = chance.sample(["b.zone", "b.id", "x", "x / 3", "b.id + x", "n % 3"] + (["t", "y", "name"] if array == "g" else ["day", "substr(day, 1, 4)"]), chance.randint(0, 3))
+    keys = chance.sample(["b.zone", "b.id", "b.w", "b.dl", "b.th", "x", "x / 3", "b.id + x", "n % 3"] + (["t", "y", "name"] if array == "g" else ["day", "substr(day, 1, 4)"]), chance.randint(0, 3))
     number = chance.choice(["v", "n", "v * b.w", "b.w", "b.id", "n + b.id", "CASE WHEN v > b.w THEN v END"])
     items = [f"{key} AS k{i}" for i, key in enumerate(keys)]
     items += ["count(*) AS c", f"{chance.choice(('sum', 'avg', 'min', 'max', 'count', 'total'))}({number}) AS a",
@@ -138,6 +138,43 @@ def test_terms_around_on_rows_convert_as_in_a_view():
         for other in ("text", "number", "any"):
             rows = [db.query(f"SELECT d.rowid, q.k, q.n FROM d JOIN temp.{name} q ON q.k = d.{other} ORDER BY 1, 2, 3") for name in ("v", "q")]
             same(rows[1], rows[0], (column, other))
+
+
+def test_keys_that_are_columns_of_rows():
+    """Texts, numbers of both signs, zeros of both signs, NaN's stand-in NULL, and values that several rows share; alone, with a dimension (a grid), and with a key of cells."""
+    db = Database()
+    make(db, 1)
+    db.query("CREATE TABLE k(text TEXT, whole INTEGER, real REAL, y1, y2)")
+    db.query("INSERT INTO k VALUES('b', -3, -0.0, 1, 9), ('a', 9223372036854775807, 0.0, 2, 3), (NULL, NULL, NULL, 1, 12), ('b', -3, -1e300, 4, 12), ('', 0, 9e999, 5, 6), ('é', 7, 2.5, 3, 3), ('none', 5, 5, 99, 100)")
+    for column in ("text", "whole", "real"):
+        for more in ("", ", t", ", n % 3", ", t, k.text", ", n % 3, k.whole"):
+            keys = f"k.{column}{more}"
+            items = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys.split(", ")))
+            words = f"SELECT {items}, count(*) AS c, sum(v) AS a FROM g JOIN k ON y BETWEEN k.y1 AND k.y2 AND x < 15 GROUP BY {', '.join(str(i + 1) for i in range(keys.count(',') + 1))}"
+            compare(db, words)
+            same(db.query("SELECT * FROM temp.q"), db.query(f"SELECT * FROM temp.q ORDER BY {', '.join(str(i + 1) for i in range(keys.count(',') + 1))}"), f"the order of {words}")
+    compare(db, "SELECT k.text, count(*) FROM g JOIN k ON y BETWEEN k.y1 AND k.y2 AND x < 15 WHERE k.text > 'a' GROUP BY 1")
+
+
+def test_steps_of_a_tile_share_their_pairs():
+    """Dimensions without a range are slower: the next step of t has the pairs of the last one, also where a filter leaves rows out, and blocks are cut by tiles."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, t INT32 DIMENSION(0, 40, 10), y INT32 DIMENSION(0, 69, 60), x INT32 DIMENSION(0, 79, 70), v INT32)")
+    db.query("INSERT INTO g WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 229599) SELECT i / 5600, i / 80 % 70, i % 80, i * 7 % 1001 FROM c")
+    chance = random.Random(4)
+    db.query("CREATE TABLE b(zone TEXT, y, low, high, w REAL)")
+    for i in range(400):
+        low = chance.randint(0, 79)
+        db.query("INSERT INTO b VALUES(?, ?, ?, ?, ?)", (f"z{i % 9}", chance.randint(0, 69), low, low + chance.choice((0, 0, 1, 5, 40)), i / 8))
+    for term, where in (("", ""), (" AND g.t BETWEEN b.w - 9 AND b.w", ""), ("", " WHERE v % 3 > 0"), ("", " WHERE g.x % 2 = 0 AND g.y <> 7 AND t > 3")):
+        words = f"SELECT b.zone, t, count(*) AS n, sum(v * b.w) AS a, max(v) AS m FROM g JOIN b ON g.y = b.y AND g.x BETWEEN b.low AND b.high{term}{where} GROUP BY 1, 2"
+        compare(db, words)
+        seen = set()
+        for options in ("threads=1", "threads=3", "threads=1, memory_mb=4"):
+            db.query("DROP TABLE IF EXISTS temp.q")
+            db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({options}, {words})")
+            seen.add(str(db.query("SELECT * FROM q")))
+        same(len(seen), 1, words)
 
 
 def test_results_do_not_depend_on_threads_or_memory():
