@@ -181,7 +181,8 @@ typedef struct tsr_query_aggregate {
 
 /* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the row's. */
 typedef struct tsr_query_range {
-  uint32_t field; /* a dimension of one integer, datetime or time for each cell, but not of UINT64 */
+  uint32_t
+      field; /* a dimension of one integer, datetime or time for each cell; of UINT64 the number has the same bits */
   /* [count]: the number of each coordinate from `low` on, UINT32_MAX: it meets no row; NULL: the coordinate itself */
   const uint32_t *numbers;
   int64_t low;

@@ -34,7 +34,7 @@ static int check_boxes(const tsr_query_run *run, const tsr_query_boxes *boxes, t
     const tsr_kind kind = of ? tsr_datatype_kind(of->datatype) : TSR_KIND_TEXT;
     const bool suits =
         kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
-    if (!suits || of->values_per_cell != 1 || of->datatype == TSR_UINT64)
+    if (!suits || of->values_per_cell != 1)
       return tsr__fail(error, TSR_ERROR, "range %u is not of a dimension of integers or datetimes", r);
   }
   return TSR_OK;

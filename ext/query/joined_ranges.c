@@ -62,8 +62,9 @@ static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
   span->tree = -1;
   for (uint32_t a = 0; a < query->axis_count; a++)
     if (query->axes[a].column == given->left->field) span->axis = (int)a;
-  if (column->description->datatype == TSR_UINT64)
-    return boxes_refuse(query, given->left, "a range of a dimension of UINT64", error);
+  const tsx_axis *axis = &query->axes[span->axis];
+  if (column->description->datatype == TSR_UINT64 && axis->count == 0 && !axis->usable)
+    return boxes_refuse(query, given->left, "cells of its dimension lie above 9223372036854775807", error);
   if (left->kind == TSX_EXPR_NAME && tsx_ranges_possible(column)) return TSR_OK;
   if (tsx_axis_of(query, given->left) < 0)
     return boxes_refuse(query, given->left, "its dimension has more than 1048576 coordinates", error);

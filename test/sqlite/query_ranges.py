@@ -156,6 +156,27 @@ def test_keys_that_are_columns_of_rows():
     compare(db, "SELECT k.text, count(*) FROM g JOIN k ON y BETWEEN k.y1 AND k.y2 AND x < 15 WHERE k.text > 'a' GROUP BY 1")
 
 
+def test_dimensions_of_uint64():
+    """They join like other integers, unless a cell lies above the integers of SQL."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE u USING tessera(pos UINT64 DIMENSION(0, 18446744073709541000, 1000), v INT32)")
+    db.query("INSERT INTO u SELECT value * 7, value FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 300) SELECT value FROM c)")
+    db.query("INSERT INTO u VALUES(9223372036854775807, -1)")
+    db.query("CREATE TABLE b(id, low, high)")
+    db.query("INSERT INTO b VALUES(1, 5, 70), (2, 60, 700), (3, -9, 8), (4, 2.5, 7.5), (5, 100, 9223372036854775807), (6, NULL, 4), (7, 9, 8), (8, 9223372036854775807, 9223372036854775807)")
+    for term in ("pos BETWEEN b.low AND b.high", "pos > b.low AND pos < b.high", "pos >= b.low"):
+        compare(db, f"SELECT b.id, count(*) AS n, sum(v) AS s FROM u JOIN b ON {term} GROUP BY 1")
+    db.query("INSERT INTO u VALUES('09223372036854775808', -2)")
+    db.query("DROP TABLE IF EXISTS temp.q")
+    try:
+        db.query("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT b.id, count(*) AS n FROM u JOIN b ON pos BETWEEN b.low AND b.high GROUP BY 1)")
+        db.query("SELECT * FROM temp.q")
+    except Error as error:
+        check_contains(str(error), "cells of its dimension lie above 9223372036854775807")
+    else:
+        raise AssertionError("coordinates above the integers were joined")
+
+
 def test_steps_of_a_tile_share_their_pairs():
     """Dimensions without a range are slower: the next step of t has the pairs of the last one, also where a filter leaves rows out, and blocks are cut by tiles."""
     db = Database()
