@@ -1,0 +1,140 @@
+"""Measures statistics within polygons: the cover of a polygon, many small zones by all steps of time, and few large zones, beside exactextract. The ways of a row take turns in one process, and a ratio is that of their least times, which are processor time of all threads: other
+work on the machine changes that little. exactextract is left out where it cannot be installed. Compares the answers of two ways.
+
+usage: space.py EXTENSION FOLDER [--only TEXT]
+"""
+import argparse
+import io
+import math
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+
+PACKAGES = [["numpy"], ["exactextract"]]   # each line by itself: one that cannot be installed is left out
+TURNS = 3
+STEPS, NY, NX = 365, 180, 360   # of the cube
+ZONES, CORNERS = 1000, 110
+WIDE = (1800, 3600)             # of the large grid
+LARGE, LARGE_CORNERS = 20, 10_000
+
+
+def inside(folder):
+    """Runs this program in an environment with the packages."""
+    place = os.path.join(folder, "space")
+    python = os.path.join(place, "bin", "python")
+    if os.path.realpath(sys.prefix) == os.path.realpath(place):
+        return
+    if not os.path.exists(python):
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        for packages in PACKAGES:
+            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=packages is PACKAGES[0])
+    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
+
+
+def ring(chance, x, y, reach, corners):
+    """A ring with bays, whose sides are about as long as they would be on a circle."""
+    angles = sorted(chance.uniform(0, 2 * math.pi) for _ in range(corners))
+    radii = [reach * (.85 + .1 * math.sin(7 * a) + chance.uniform(-8, 8) / corners) for a in angles]
+    points = [(x + r * math.cos(a), y + r * math.sin(a)) for a, r in zip(angles, radii)]
+    return points + points[:1]
+
+
+def wkt(points):
+    return "POLYGON((" + ",".join(f"{x!r} {y!r}" for x, y in points) + "))"
+
+
+def measure(title, ways, only):
+    """Runs the ways in turns, and prints their least times and the ratio to the first. Returns the last answers."""
+    if only and only not in title:
+        return
+    least, answers = {}, {}
+    for _ in range(TURNS):
+        for name, way in ways.items():
+            begin = time.process_time()
+            answers[name] = way()
+            least[name] = min(least.get(name, math.inf), time.process_time() - begin)
+    first = next(iter(least))
+    print(f"{title}: " + "; ".join(f"{name} {1000 * t:.1f} ms" + ("" if name == first else f" ({t / least[first]:.2f} times)") for name, t in least.items()), flush=True)
+    values = [v for v in answers.values() if isinstance(v, list)]
+    for other in values[1:]:
+        worst = max((abs(a - b) / abs(b) for a, b in zip(values[0], other)), default=0)
+        assert len(other) == len(values[0]) and worst < 1e-5, f"{title}: the answers differ: {len(values[0])} and {len(other)}, by {worst}"
+
+
+def exact(np, bands, ny, nx, zones):
+    """Returns a function that has exactextract's means of all zones and bands, in this order; None without exactextract."""
+    try:
+        from exactextract import exact_extract
+        from exactextract.feature import JSONFeatureSource
+        from exactextract.raster import NumPyRasterSource
+    except ImportError:
+        return None
+    # its first row is the northern one, ours the one of the lowest y
+    sources = [NumPyRasterSource(np.ascontiguousarray(band[::-1]), 0, 0, nx, ny, name=f"b{i}") for i, band in enumerate(bands)]
+    features = JSONFeatureSource([{"type": "Feature", "id": str(i), "properties": {}, "geometry": {"type": "Polygon", "coordinates": [points]}} for i, points in enumerate(zones)])
+
+    def run():
+        found = exact_extract(sources if len(sources) > 1 else sources[0], features, ["mean"])
+        names = [f"b{i}_mean" for i in range(len(bands))] if len(bands) > 1 else ["mean"]
+        return [feature["properties"][name] for feature in found for name in names]
+    return run
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("extension")
+    parser.add_argument("folder")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    inside(args.folder)
+    import numpy as np
+    db = sqlite3.connect(":memory:")
+    db.enable_load_extension(True)
+    db.load_extension(args.extension)
+    chance, values = random.Random(5), np.random.default_rng(1)
+    axes = '{"axes":{"y":[0,1],"x":[0,1]}}'
+
+    def array(name, dimensions, block):
+        db.execute(f"CREATE VIRTUAL TABLE {name} USING tessera(kind=dense, {dimensions}, v FLOAT32 FILTERS(bitshuffle, zstd(3)), cache_mb=1000)")
+        npy = io.BytesIO()
+        np.save(npy, block)
+        db.execute("SELECT tessera_write_npy(?, 'v', ?)", ("db:" + name, npy.getvalue())).fetchall()
+
+    cube = values.normal(280, 10, (STEPS, NY, NX)).astype("<f4")
+    array("cube", f"t INT32 DIMENSION(0, {STEPS - 1}, 73), y INT32 DIMENSION(0, {NY - 1}, 60), x INT32 DIMENSION(0, {NX - 1}, 60)", cube)
+    wide = values.normal(280, 10, WIDE).astype("<f4")
+    array("wide", f"y INT32 DIMENSION(0, {WIDE[0] - 1}, 180), x INT32 DIMENSION(0, {WIDE[1] - 1}, 360)", wide)
+    zones = [ring(chance, chance.uniform(6, NX - 6), chance.uniform(6, NY - 6), chance.uniform(2, 5.4), CORNERS) for _ in range(ZONES)]
+    large = [ring(chance, chance.uniform(400, WIDE[1] - 400), chance.uniform(400, WIDE[0] - 400), 290, LARGE_CORNERS) for _ in range(LARGE)]
+    for name, grid, shapes in (("zones", "cube", zones), ("large", "wide", large)):
+        db.execute(f"CREATE TABLE {name}(zone INTEGER PRIMARY KEY, shape)")
+        db.executemany(f"INSERT INTO {name} VALUES(?, ?)", [(i, wkt(points)) for i, points in enumerate(shapes)])
+        db.execute(f"CREATE TABLE {name}_cover AS SELECT z.zone, c.y, c.x_from, c.x_to, c.coverage FROM {name} z JOIN tessera_cover('db:{grid}', z.shape, 'fraction', '{axes}') c")
+    print(f"{ZONES} zones: {db.execute('SELECT sum(x_to - x_from + 1) FROM zones_cover').fetchone()[0]} pairs of a cell and a zone; "
+          f"{LARGE} large ones: {db.execute('SELECT sum(x_to - x_from + 1) FROM large_cover').fetchone()[0]}")
+
+    def query(grid, name, key):
+        return f"SELECT zone{key}, sum(v * coverage) / sum(coverage) AS mean FROM {grid} g JOIN {name}_cover c ON g.y = c.y AND g.x BETWEEN c.x_from AND c.x_to GROUP BY zone{key}"
+
+    def answer(text):
+        return lambda: [row[0] for row in db.execute(text)]
+    db.execute(f"CREATE VIRTUAL TABLE zonal USING tessera_query(threads=1, {query('cube', 'zones', ', t')})")
+    db.execute(f"CREATE VIRTUAL TABLE zonal_large USING tessera_query(threads=1, {query('wide', 'large', '')})")
+    for name, grid, corners in (("zones", "cube", CORNERS), ("large", "wide", LARGE_CORNERS)):
+        text = f"SELECT count(*) FROM {name} z JOIN tessera_cover('db:{grid}', z.shape, 'fraction', '{axes}')"
+        measure(f"cover of {ZONES if name == 'zones' else LARGE} polygons of {corners} corners", {"tessera": lambda: db.execute(text).fetchone()[0]}, args.only)
+    ways = {"tessera": answer("SELECT mean FROM zonal")}
+    peer = exact(np, cube, NY, NX, zones)
+    ways.update({"exactextract": peer} if peer else {})
+    measure(f"{ZONES} zones by {STEPS} steps", ways, args.only)
+    ways = {"tessera": answer("SELECT mean FROM zonal_large")}
+    peer = exact(np, [wide], *WIDE, large)
+    ways.update({"exactextract": peer} if peer else {})
+    measure(f"{LARGE} large zones, cover kept", ways, args.only)
+
+
+if __name__ == "__main__":
+    main()
