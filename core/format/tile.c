@@ -150,8 +150,6 @@ static int split_coordinates(tsr_tile *tile, uint64_t dimensions, tsr_memory *me
   return TSR_OK;
 }
 
-bool tsr__tile_streams(const tsr_tile_format *format) { return tsr__tile_divides(format) && !format->nullable; }
-
 bool tsr__tile_divides(const tsr_tile_format *format) {
   return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
 }
@@ -272,26 +270,44 @@ int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *sourc
   return TSR_OK;
 }
 
-typedef struct cell_shift { /* passes cells on with other numbers */
-  uint64_t by;
-  tsr_cells_take take;
+typedef struct cell_stream { /* cells on their way to the function that takes them */
+  uint64_t cut_first; /* number in the tile of what the pipeline calls cell 0 */
+  const uint8_t *validity; /* of all cells of the tile, or NULL */
+  tsr_tile_take take;
   void *argument;
-} cell_shift;
+} cell_stream;
 
-static int take_shifted(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
-  const cell_shift *shift = argument;
-  return shift->take(shift->argument, first + shift->by, count, values, error);
+static int pass_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+  const cell_stream *s = argument;
+  first += s->cut_first;
+  return s->take(s->argument, first, count, values, s->validity ? s->validity + first : NULL, error);
 }
 
-int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
+static int decode_all_validity(const tsr_tile_format *format, const tsr_tile_source *source, uint8_t *validity,
+                               tsr_memory *memory, tsr_error *error) {
+  const tsr_tile_shape shape = {TSR_UINT8, 1, format->version, format->key};
+  int rc = check_size(source, TSR_PART_VALIDITY, source->cells, error);
+  if (rc == TSR_OK)
+    rc = tsr__pipeline_decode(format->validity, &shape, source->bytes[TSR_PART_VALIDITY],
+                              source->sizes[TSR_PART_VALIDITY], validity, source->cells, memory, error);
+  return rc < 0 ? wrap_part(TSR_PART_VALIDITY, error) : TSR_OK;
+}
+
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_tile_take take,
                           void *argument, tsr_memory *memory, tsr_error *error) {
   const bool cut = source->cut_end > 0, all = cut || source->end == 0;
   const uint64_t cells = cut ? source->cut_end - source->cut_first : source->cells;
   const uint64_t cell_size = (uint64_t)format->values_per_cell * tsr_datatype_size(format->datatype);
   const tsr_tile_shape shape = {format->datatype, cell_size, format->version, format->key};
-  cell_shift shift = {source->cut_first, take, argument};
+  uint8_t *validity = NULL;
   TSR_TRY(check_size(source, TSR_PART_FIXED, tsr__mul_sat(cells, cell_size), error));
-  return tsr__pipeline_decode_each(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
-                                   cells, all ? 0 : source->first, all ? cells : source->end, cut ? take_shifted : take,
-                                   cut ? &shift : argument, memory, error);
+  if (format->nullable) TSR_TRY(TSR_ALLOC_RAW(memory, source->cells, &validity, error));
+  int rc = validity ? decode_all_validity(format, source, validity, memory, error) : TSR_OK;
+  cell_stream s = {source->cut_first, validity, take, argument};
+  if (rc == TSR_OK)
+    rc = tsr__pipeline_decode_each(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                                   cells, all ? 0 : source->first, all ? cells : source->end, pass_cells, &s, memory,
+                                   error);
+  tsr__free(validity);
+  return rc;
 }

@@ -63,13 +63,15 @@ bool tsr__tile_divides(const tsr_tile_format *format);
 int tsr__tile_decode(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error);
 
-/* Decodes a tile chunk by chunk and passes its cells to `take` instead of making a tile of them: only a chunk of them is
- * in memory. Only if tsr__tile_streams. Of the cells that are not requested, it may pass some. Thread-safe; so must
- * `take` be. Errors as tsr__tile_decode, perhaps after `take` had some of the cells. */
-int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_cells_take take,
-                          void *argument, tsr_memory *memory, tsr_error *error);
+/* Takes `count` decoded cells of a tile from cell `first` on. `values` and `validity`, a byte for each cell or NULL, are
+ * borrowed for the call. */
+typedef int (*tsr_tile_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values,
+                             const uint8_t *validity, tsr_error *error);
 
-/* Returns true if the cells of such tiles are complete with their chunk: tsr__tile_divides, and none can be null. */
-bool tsr__tile_streams(const tsr_tile_format *format);
+/* Decodes a tile chunk by chunk and passes its cells to `take` instead of making a tile of them: only a chunk of their
+ * values is in memory, and the validity of all. Only if tsr__tile_divides. Of the cells that are not requested, it may
+ * pass some. Thread-safe; so must `take` be. Errors as tsr__tile_decode, perhaps after `take` had some of the cells. */
+int tsr__tile_decode_each(const tsr_tile_format *format, const tsr_tile_source *source, tsr_tile_take take,
+                          void *argument, tsr_memory *memory, tsr_error *error);
 
 #endif

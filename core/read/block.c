@@ -186,7 +186,8 @@ typedef struct block_sink { /* where the cells of a tile go while they are decod
 } block_sink;
 
 /* Copies those of `count` cells of a tile, from cell `first` on, that are in the box. Cells are row-major. */
-static int sink_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+static int sink_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, const uint8_t *validity,
+                      tsr_error *error) {
   const block_sink *sink = argument;
   const block_read *b = sink->b;
   const block_out *out = &b->out;
@@ -205,8 +206,11 @@ static int sink_cells(void *argument, uint64_t first, uint64_t count, const uint
       at += (ordinal - out->low[d]) * out->stride[d];
     }
     if (!within) continue;
-    memcpy(out->values + at * size, values + (done + (from - column)) * size, (to - from) * size);
-    if (out->states) memset(out->states + at, TSR_CELL_VALUE, to - from);
+    const uint64_t begin = done + (from - column);
+    const uint8_t *valid = validity ? validity + begin : NULL;
+    memcpy(out->values + at * size, values + begin * size, (to - from) * size);
+    if (valid) null_row(b, valid, 1, out->values + at * size, to - from);
+    if (out->states) set_states(valid, 1, out->states + at, to - from);
   }
   return TSR_OK;
 }

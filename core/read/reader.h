@@ -228,7 +228,7 @@ typedef struct tsr_pinned_tile tsr_pinned_tile;
 
 /* Gets the cells of a tile while they are decoded, in place of the tile. Workers call `take`. */
 typedef struct tsr_tile_sink {
-  tsr_cells_take take;
+  tsr_tile_take take;
   void *argument;
   bool once; /* nobody will ask for the tile again, so it need not go into the cache */
 } tsr_tile_sink;
@@ -240,7 +240,7 @@ typedef struct tsr_tile_request { /* one slot of one tile */
   uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
   uint64_t partly; /* for the loader: cells that earlier loads decoded in parts */
   /* NULL, or what gets the cells, in order, if the tile is not in memory, would not go into the cache either and
-   * tsr__tile_streams: then `tile` stays NULL. Borrowed. */
+   * tsr__tile_divides: then `tile` stays NULL. Borrowed. */
   const tsr_tile_sink *sink;
   tsr_tile *tile; /* out: the caller's reference */
   bool decoded; /* out: the tile was not in the cache */

@@ -101,7 +101,7 @@ static bool may_decode_part(const tsr_load *load, const tsr_tile_request *reques
 /* Returns true if the cells of the tile, which takes `cost` bytes, go to the request's sink. */
 static bool goes_to_sink(const tsr_load *load, const tile_fetch *fetch, uint64_t cost) {
   const tsr_tile_sink *sink = fetch->request->sink;
-  if (!sink || !tsr__tile_streams(&fetch->format)) return false;
+  if (!sink || !tsr__tile_divides(&fetch->format)) return false;
   return sink->once || load->array->uncached || !tsr__cache_takes(load->array->cache, cost);
 }
 
@@ -134,7 +134,8 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
     fetch->streams = cost;
     fetch->source.first = fetch->request->first;
     fetch->source.end = fetch->request->end;
-    cost = TSR_MIN(cost, fetch->format.values->max_chunk_size);
+    cost = TSR_MIN(
+        cost, tsr__add_sat(fetch->format.values->max_chunk_size, fetch->format.nullable ? fetch->source.cells : 0));
     TSR_TRY(tsr__memory_charge(load->memory, cost, error));
     fetch->cost = cost;
     return TSR_OK;

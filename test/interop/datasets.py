@@ -84,10 +84,24 @@ def test_limits():
         return a._rows("SELECT value FROM tessera_stats WHERE name = 'tiles_read'")[0][0]
     for read in (lambda a: a.numpy(), lambda a: pa.table(a)):
         same([decoded(read, cache_mb=mb) for mb in (0, 64, 0)], [32, 16, 32])
-    for read in (lambda a: a.numpy(), lambda a: pa.table(a)):
-        fails(Exception, "memory_mb allows", lambda: read(tessera.open("limits", memory_mb=1, cache_mb=0, threads=1)))
+    same(tessera.open("limits", memory_mb=1, cache_mb=0, threads=1).numpy()[1000, 4000], 1000 * 4096 + 4000.0, "no tile is in memory")
+    for read, mb in ((lambda a: a.numpy(), 64), (lambda a: pa.table(a), 0)):
+        fails(Exception, "memory_mb allows", lambda: read(tessera.open("limits", memory_mb=1, cache_mb=mb, threads=1)))
         fails(Exception, "'cache_mb': expected an integer from 0 to 1099511627776, not -1", lambda: read(tessera.open("limits", cache_mb=-1)))
         fails(TypeError, "unexpected keyword argument 'foo'", lambda: tessera.open("limits", foo=1))
+
+
+def test_nulls_without_a_cache():
+    """Chunks go straight to the ndarray and the mask; a box of few cells decodes a part of its tile."""
+    values = np.ma.MaskedArray(np.arange(90_000.0).reshape(300, 300), np.arange(90_000).reshape(300, 300) % 7 == 0)
+    tessera.create("nulls-uncached", {"v": values}, dimensions=["y", "x"], extents={"y": 150, "x": 200})
+    for box in ((0, 299, 0, 299), (140, 160, 190, 210), (149, 149, 0, 299), (70, 72, 5, 7)):
+        inside = (slice(box[0], box[1] + 1), slice(box[2], box[3] + 1))
+        for limits in ({"cache_mb": 0}, {"cache_mb": 0, "threads": 1}, {}):
+            part = tessera.open("nulls-uncached", **limits).sel(y=box[:2], x=box[2:])
+            got = part.numpy("v", masked=True)
+            same((got.mask.tolist(), got.filled(-1).tolist()), (values.mask[inside].tolist(), values[inside].filled(-1).tolist()), f"{box}, {limits}")
+            same(np.isnan(part.numpy("v")).tolist(), values.mask[inside].tolist(), f"{box}, {limits}: the fill value")
 
 
 def test_parts():

@@ -415,10 +415,14 @@ static void test_requested_cells_decode_their_chunks_alone(void **state) {
 typedef struct taken_cells {
   uint64_t next, low, high, most; /* the next cell; all cells that came; the most at a time */
   int left; /* fails after so many calls */
+  bool nullable;
 } taken_cells;
 
-static int take_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error) {
+static int take_cells(void *argument, uint64_t first, uint64_t count, const uint8_t *values, const uint8_t *validity,
+                      tsr_error *error) {
   taken_cells *t = argument;
+  for (uint64_t i = 0; validity && i < count; i++) assert_int_equal(validity[i], (first + i) % 5 != 0);
+  assert_int_equal(validity != NULL, t->nullable);
   if (t->left-- == 0) return tsr__fail(error, TSR_INTERRUPT, "enough");
   assert_true(first >= t->next && count > 0);
   for (uint64_t i = 0; i < count; i++) assert_int_equal(tsr__load32(values + 4 * i), 3 * (first + i));
@@ -435,7 +439,6 @@ static void test_cells_are_passed_on_while_they_are_decoded(void **state) {
   static const uint32_t chunks[] = {1, 3, 4, 50, 400, 4000, 5000};
   for (int32_t i = 0; i < 1000; i++) values[i] = 3 * i;
   f->source.cells = 1000;
-  assert_true(tsr__tile_streams(&f->format));
   for (unsigned c = 0; c < sizeof chunks / sizeof *chunks; c++) {
     const uint64_t cells = TSR_MIN(1000, TSR_MAX(1, chunks[c] / 4));
     store(f, TSR_PART_FIXED, values, sizeof values, chunks[c]);
@@ -460,8 +463,19 @@ static void test_cells_are_passed_on_while_they_are_decoded(void **state) {
       assert_int_equal(t.next, 0); /* the sizes are checked first */
     }
   }
+  static uint8_t validity[1000];
+  for (int i = 0; i < 1000; i++) validity[i] = i % 5 != 0;
   f->format.nullable = true;
-  assert_false(tsr__tile_streams(&f->format));
+  store(f, TSR_PART_VALIDITY, validity, sizeof validity, 64);
+  store(f, TSR_PART_FIXED, values, sizeof values, 400);
+  taken_cells t = {.low = 1000, .left = -1, .nullable = true};
+  assert_int_equal(tsr__tile_decode_each(&f->format, &f->source, take_cells, &t, &f->memory, NULL), TSR_OK);
+  assert_int_equal(t.high, 1000);
+  store(f, TSR_PART_VALIDITY, validity, 999, 64);
+  tsr_error error = {0};
+  t = (taken_cells){.low = 1000, .left = 0, .nullable = true};
+  assert_int_equal(tsr__tile_decode_each(&f->format, &f->source, take_cells, &t, &f->memory, &error), TSR_CORRUPT);
+  assert_int_equal(error.subject, TSR_PART_VALIDITY + 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
