@@ -383,8 +383,10 @@ static void box_places(const grid_maker *m, const tsr_query_block *block, uint64
     const tsx_grid_axis *axis = &m->grid->axes[a];
     const int64_t *coordinates = block->columns[m->items[a]].as.integers;
     const uint64_t low = (uint64_t)axis->low, count = axis->count;
-    for (uint64_t r = 0; r < block->count; r++)
-      places[r] = (a ? places[r] * count : 0) + ((uint64_t)coordinates[r] - low);
+    if (a == 0)
+      for (uint64_t r = 0; r < block->count; r++) places[r] = (uint64_t)coordinates[r] - low;
+    else
+      for (uint64_t r = 0; r < block->count; r++) places[r] = places[r] * count + ((uint64_t)coordinates[r] - low);
   }
 }
 
