@@ -34,7 +34,7 @@ static int part_make(tsr_query_run *run, query_part **made, tsr_error *error) {
     TSR_TRY(tsr__scratch_make(run->expressions.program, &part->arena, &part->scratch, error));
   const uint64_t windows = run->windows.given ? run->windows.given->count : 0;
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->input.field_count + 1 + windows, &part->inputs, error));
-  if (run->windows.given) TSR_TRY(TSR_ARENA_ARRAY(&part->arena, 1, &part->places, error));
+  if (run->input.placed) TSR_TRY(TSR_ARENA_RAW(&part->arena, 1, &part->places, error));
   TSR_TRY(TSR_ARENA_ARRAY(&part->arena, run->expressions.count, &part->vectors, error));
   const uint32_t words = TSR_MAX(run->grouping.width, 1);
   TSR_TRY(TSR_ALLOC_RAW(&run->memory, (uint64_t)words * QUERY_BLOCK, &part->buffers.words[0], error));

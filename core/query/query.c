@@ -361,12 +361,15 @@ static void give_column(const tsr_vector *v, uint32_t count, cells_column *room,
   uint8_t any = 0;
   *given = (tsr_query_column){.type = v->type, .whole = v->whole};
   given->as.texts = v->as.texts;
-  for (uint32_t r = 0; r < count; r++) {
-    const uint32_t i = r * step;
-    room->nulls[r] =
-        v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (reals && v->as.reals[i] != v->as.reals[i]);
-    any |= room->nulls[r];
-  }
+  if (reals && !v->nulls) {
+    for (uint32_t r = 0; r < count; r++) any |= room->nulls[r] = v->as.reals[r * step] != v->as.reals[r * step];
+  } else if (v->nulls || v->type == TSR_VALUE_NULL) {
+    for (uint32_t r = 0; r < count; r++) {
+      const uint32_t i = r * step;
+      room->nulls[r] = v->type == TSR_VALUE_NULL || v->nulls[i] || (reals && v->as.reals[i] != v->as.reals[i]);
+      any |= room->nulls[r];
+    }
+  } /* otherwise no value is null */
   if (any) given->nulls = room->nulls;
   if (!v->constant) return;
   uint64_t *words = (uint64_t *)(void *)room->values;

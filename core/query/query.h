@@ -386,7 +386,7 @@ struct query_part { /* a part of a batch; one thread works on it */
   tsr_arena arena; /* for the scratches */
   tsr_block_scratch *where, *scratch;
   tsr_block_input *inputs; /* by field, then TSR_OP_ROW, then by window: the current rows */
-  query_places *places; /* in a query with windows */
+  query_places *places; /* in a query with windows, and in that of their operands */
   tsr_vector *vectors; /* by expression: their values */
   collected_groups collected; /* unused if `straight` */
   uint32_t *collected_at; /* [grid_size]: of a small grid, a group's number in `collected` + 1, or 0; NULL: not used */

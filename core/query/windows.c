@@ -402,7 +402,6 @@ void tsr__query_windows_point(query_part *part, const query_rows *rows) {
 typedef struct operand_reader { /* one query that reads the operands of a unit */
   query_windows *windows;
   tsr_query_run *run;
-  query_places *places; /* by part */
 } operand_reader;
 
 /* Returns true if a value of a filter is true. */
@@ -457,9 +456,9 @@ static int put_operand(query_windows *w, const query_operand *o, const tsr_vecto
   return TSR_OK;
 }
 
-static int put_block(const operand_reader *reader, query_part *part, query_places *places, const query_rows *block,
-                     tsr_error *error) {
+static int put_block(const operand_reader *reader, query_part *part, const query_rows *block, tsr_error *error) {
   query_windows *w = reader->windows;
+  query_places *places = part->places;
   query_rows rows;
   TSR_TRY(tsr__query_select(part, block, &rows, error));
   if (rows.count == 0) return TSR_OK;
@@ -480,7 +479,7 @@ static int put_part(void *argument, uint64_t index, tsr_error *error) {
     const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
                               .first = batch->selection ? 0 : batch->first + at,
                               .count = (uint32_t)n};
-    TSR_TRY(put_block(reader, part, &reader->places[index], &block, error));
+    TSR_TRY(put_block(reader, part, &block, error));
   }
   return TSR_OK;
 }
@@ -527,10 +526,9 @@ static int read_operands(tsr_query_run *run, tsr_error *error) {
                            .fill_unwritten = run->query.fill_unwritten,
                            .column_count = count,
                            .columns = columns,
-                           .memory_bytes = run->memory.limit / 2,
+                           .memory_bytes = run->memory.limit,
                            .threads = texts ? 1 : run->query.threads};
-  int rc = TSR_ALLOC_ARRAY(&run->memory, QUERY_PARTS_MAX, &reader.places, error);
-  if (rc >= 0) rc = tsr__query_cells_start(run->snapshot, &query, &reader.run, error);
+  int rc = tsr__query_cells_start(run->snapshot, &query, &reader.run, error);
   if (rc >= 0) {
     reader.run->habits.reader = &reader;
     rc = read_batches(&reader, error);
@@ -546,7 +544,6 @@ static int read_operands(tsr_query_run *run, tsr_error *error) {
     }
   }
   tsr_query_close(reader.run);
-  tsr__free(reader.places);
   tsr__free(columns);
   return rc;
 }

@@ -5,7 +5,10 @@
  * rows are known, an axis of integers gets its bounds, an axis of reals or texts its sorted distinct values (looked up
  * by binary search), and each number goes to its place. Two rows at one place are an error.
  *
- * Sections: columns, rows, places, the run. */
+ * If the rows are the cells of a box, by its dimensions, the bounds are known before any row: then blocks of the engine
+ * go to their places at once.
+ *
+ * Sections: columns, rows, places, boxes, the run. */
 #include "data/data.h"
 
 #include <ctype.h>
@@ -32,6 +35,7 @@ typedef struct grid_maker {
   const char *last[TSR_QUERY_KEYS]; /* by axis: the copy of the previous row's text, which equal texts share */
   uint64_t last_size[TSR_QUERY_KEYS];
   bool reals; /* some number is REAL */
+  bool placed; /* the numbers of a box are at their places */
 } grid_maker;
 
 bool tsx_is_query(sqlite3_value *value) {
@@ -309,28 +313,37 @@ static int grid_fill(const grid_maker *m, uint8_t *taken, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Multiplies the grid's count by that of an axis. */
+static int grid_grow(tsx_grid *grid, const tsx_grid_axis *axis, uint64_t limit, tsr_error *error) {
+  if (axis->count == 0 || grid->count > limit / sizeof(double) / axis->count)
+    return tsx_fail(error, TSR_TOOBIG, "a grid from the least to the greatest '%s' has more than %llu bytes",
+                    axis->name, (unsigned long long)limit);
+  grid->count *= axis->count;
+  return TSR_OK;
+}
+
+static int grid_holes(const tsx_grid *grid, tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR,
+                  "'%s' is INTEGER, but has NULLs or no row for some keys, and INTEGER has no value for that: use "
+                  "ifnull, or CAST it AS REAL to get NaN there",
+                  grid->name);
+}
+
 static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   tsx_grid *grid = m->grid;
   uint64_t nulls = 0;
   grid->count = 1;
   for (uint32_t a = 0; a < grid->axis_count; a++) {
-    const int code = grid_make_axis(m, a, error);
+    int code = grid_make_axis(m, a, error);
+    if (code == TSR_OK && m->row_count) code = grid_grow(grid, &grid->axes[a], limit, error);
+    else grid->count *= grid->axes[a].count;
     if (code < 0) return code;
-    const uint64_t n = grid->axes[a].count;
-    if (m->row_count && (n == 0 || grid->count > limit / sizeof(double) / n))
-      return tsx_fail(error, TSR_TOOBIG, "a grid from the least to the greatest '%s' has more than %llu bytes",
-                      grid->axes[a].name, (unsigned long long)limit);
-    grid->count *= n;
   }
   for (uint64_t r = 0; r < m->row_count; r++) nulls += m->types[r] == TSR_VALUE_NULL;
   grid->whole = !m->reals && nulls < m->row_count;
   const bool gaps = grid->whole && (nulls > 0 || m->row_count < grid->count);
-  if (gaps && grid->gaps) grid->whole = false;
-  else if (gaps)
-    return tsx_fail(error, TSR_ERROR,
-                    "'%s' is INTEGER, but has NULLs or no row for some keys, and INTEGER has no value for that: use "
-                    "ifnull, or CAST it AS REAL to get NaN there",
-                    grid->name);
+  if (gaps && !grid->gaps) return grid_holes(grid, error);
+  if (gaps) grid->whole = false;
   grid->places = sqlite3_malloc64((grid->count + 1) * sizeof(double));
   uint8_t *taken = grid->places ? sqlite3_malloc64(grid->count + 1) : NULL;
   if (!taken) return tsx_out_of_memory(error);
@@ -338,6 +351,96 @@ static int grid_place(const grid_maker *m, uint64_t limit, tsr_error *error) {
   const int code = grid_fill(m, taken, error);
   sqlite3_free(taken);
   return code;
+}
+
+/* ---- Boxes ------------------------------------------------------------------------------------------------------- */
+
+/* Makes the axes of a box. Returns 1; 0 if its rows need places that only they tell. */
+static int box_axes(grid_maker *m, const tsx_run *run, uint64_t limit, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  if (!tsx_run_is_box(run)) return 0;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    tsx_grid_axis *axis = &grid->axes[a];
+    if (!tsx_run_axis(run, m->items[a], &axis->low, &axis->count)) return 0;
+  }
+  uint32_t dimensions = 0;
+  for (uint32_t i = 0; i < m->query.axis_count; i++)
+    dimensions += m->query.table->columns[m->query.axes[i].column].description->is_dimension;
+  if (dimensions != grid->axis_count || dimensions != m->query.table->schema->dimension_count) return 0;
+  grid->count = 1;
+  for (uint32_t a = 0; a < grid->axis_count; a++) {
+    grid->axes[a].type = TSR_VALUE_INTEGER;
+    const int code = grid_grow(grid, &grid->axes[a], limit, error);
+    if (code < 0) return code;
+  }
+  return 1;
+}
+
+/* Finds the places of the rows of a block. */
+static void box_places(const grid_maker *m, const tsr_query_block *block, uint64_t *places) {
+  for (uint32_t a = 0; a < m->grid->axis_count; a++) {
+    const tsx_grid_axis *axis = &m->grid->axes[a];
+    const int64_t *coordinates = block->columns[m->items[a]].as.integers;
+    const uint64_t low = (uint64_t)axis->low, count = axis->count;
+    if (a == 0)
+      for (uint64_t r = 0; r < block->count; r++) places[r] = (uint64_t)coordinates[r] - low;
+    else
+      for (uint64_t r = 0; r < block->count; r++) places[r] = places[r] * count + ((uint64_t)coordinates[r] - low);
+  }
+}
+
+/* Puts the numbers of a block at their places. Returns how many are null. */
+static uint64_t box_put(tsx_grid *grid, const tsr_query_column *column, const uint64_t *places, uint64_t count) {
+  uint64_t *words = grid->places, nulls = 0;
+  for (uint64_t r = 0; r < count; r++) words[places[r]] = column->as.unsigned_integers[r]; /* a null REAL is NaN */
+  for (uint64_t r = 0; r < count && column->nulls; r++) nulls += column->nulls[r];
+  return nulls;
+}
+
+/* The same of integers, as doubles: places without a number are NaN. */
+static void box_put_reals(tsx_grid *grid, const tsr_query_column *column, const uint64_t *places, uint64_t count) {
+  double *reals = grid->places;
+  for (uint64_t r = 0; r < count; r++)
+    reals[places[r]] = column->nulls && column->nulls[r] ? NAN : (double)column->as.integers[r];
+}
+
+#define BOX_BLOCK 4096u /* rows of a block, at most */
+
+/* Puts all numbers of a box at their places. */
+static int box_fill(grid_maker *m, tsx_run *run, tsr_error *error) {
+  tsx_grid *grid = m->grid;
+  uint64_t nulls = 0, rows = 0, places[BOX_BLOCK];
+  const tsr_query_block *block;
+  int code;
+  while ((code = tsx_run_block(run, &block, error)) > 0) {
+    const tsr_query_column *column = &block->columns[m->value];
+    if (block->count > BOX_BLOCK)
+      return tsx_fail(error, TSR_ERROR, "a block of %llu rows", (unsigned long long)block->count);
+    const bool integers = column->type == TSR_VALUE_INTEGER;
+    grid->whole = integers && !grid->gaps;
+    box_places(m, block, places);
+    if (integers && grid->gaps) box_put_reals(grid, column, places, block->count);
+    else nulls += box_put(grid, column, places, block->count);
+    rows += block->count;
+  }
+  if (code == 0 && rows != grid->count) return tsx_fail(error, TSR_ERROR, "a box lacks cells");
+  if (code < 0 || !grid->whole || nulls == 0) return code;
+  if (nulls < rows) return grid_holes(grid, error);
+  grid->whole = false;
+  for (uint64_t i = 0; i < grid->count; i++) ((double *)grid->places)[i] = NAN;
+  return code;
+}
+
+/* Makes the grid of a box. Returns 1; 0 if the rows are no box, or have other numbers. */
+static int grid_box(grid_maker *m, tsx_run *run, uint64_t limit, tsr_error *error) {
+  const tsr_value_type type = tsx_run_type(run, m->value);
+  if (type != TSR_VALUE_INTEGER && type != TSR_VALUE_REAL) return 0;
+  const int code = box_axes(m, run, limit, error);
+  if (code <= 0) return code;
+  m->grid->places = sqlite3_malloc64((m->grid->count + 1) * sizeof(double));
+  if (!m->grid->places) return tsx_out_of_memory(error);
+  m->placed = true;
+  return box_fill(m, run, error) < 0 ? error->code : 1;
 }
 
 /* ---- The run ----------------------------------------------------------------------------------------------------- */
@@ -349,9 +452,10 @@ static int grid_check_table(const tsx_table *table, tsr_error *error) {
   return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", table->name);
 }
 
-static int grid_run(grid_maker *m, tsr_error *error) {
+static int grid_run(grid_maker *m, uint64_t limit, tsr_error *error) {
   tsx_run *run = NULL;
   int code = tsx_run_open(&m->query, NULL, 0, &run, error);
+  if (code == TSR_OK) code = grid_box(m, run, limit, error);
   while (code == TSR_OK && (code = tsx_run_next(run, error)) > 0) code = grid_keep_row(m, run, error);
   tsx_run_close(run);
   return code;
@@ -370,8 +474,8 @@ static int grid_make(grid_maker *m, tsx_connection *connection, const char *stat
   TSX_TRY(tsx_query_compile(connection, "temp", statement, &m->query, error));
   TSX_TRY(grid_check_table(m->query.table, error));
   TSX_TRY(grid_plan(m, column, error));
-  TSX_TRY(grid_run(m, error));
-  return grid_place(m, limit, error);
+  TSX_TRY(grid_run(m, limit, error));
+  return m->placed ? TSR_OK : grid_place(m, limit, error);
 }
 
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,

@@ -816,6 +816,18 @@ int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_er
  * Text is borrowed until the next call. */
 int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *error);
 
+/* Returns true if the rows of a run are the cells of a box, each of which comes once, and the engine's columns are the
+ * items: then tsx_run_block may take the place of tsx_run_next. */
+bool tsx_run_is_box(const tsx_run *run);
+
+/* Of a box, returns true if an item is a dimension whose coordinates SQL shows as they are: `count` from *low on. */
+bool tsx_run_axis(const tsx_run *run, uint32_t item, int64_t *low, uint64_t *count);
+
+tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item); /* of an item of a box; OPAQUE: the rows are no box */
+
+/* Gives the next block of a box: a column for each item, borrowed until the next call. Returns 1; 0 at the end. */
+int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error);
+
 /* Gives the rowid of the row. If constraints cannot drop rows (tsx_pushdown_possible), it is the ordinal of the row. */
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);

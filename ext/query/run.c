@@ -912,6 +912,47 @@ int tsx_run_value(tsx_run *run, uint32_t item, tsr_value *value, tsr_error *erro
   return TSR_OK;
 }
 
+/* Returns true if some coordinate of an axis is left out. */
+static bool axis_has_gaps(const tsx_axis *axis) {
+  return axis->kept && axis->count && memchr(axis->kept, 0, axis->count) != NULL;
+}
+
+bool tsx_run_is_box(const tsx_run *run) {
+  const tsx_query *query = run->query;
+  bool box = !run->statement && !query->over_groups && query->table->schema->dense && !run->plan.nothing &&
+             run->plan.condition_count == 0 && !query->decided && query->outer_count == 0;
+  for (const tsx_bound_range *b = query->bounds; b; b = b->next) box &= !b->after;
+  for (uint32_t i = 0; i < query->axis_count; i++)
+    if (query->table->columns[query->axes[i].column].description->is_dimension)
+      box &= query->axes[i].usable && !axis_has_gaps(&query->axes[i]);
+  return box;
+}
+
+bool tsx_run_axis(const tsx_run *run, uint32_t item, int64_t *low, uint64_t *count) {
+  const tsx_expr *tree = tsx_expr_meaning(run->query->select.items[item].tree);
+  if (run->plan.columns[item].axis >= 0 || run->plan.columns[item].type != TSR_VALUE_INTEGER) return false;
+  for (uint32_t i = 0; i < run->query->axis_count && tree->kind == TSX_EXPR_NAME; i++) {
+    const tsx_axis *axis = &run->query->axes[i];
+    if (axis->column != tree->column || !run->query->table->columns[axis->column].description->is_dimension) continue;
+    *low = axis->low;
+    *count = axis->count;
+    return true;
+  }
+  return false;
+}
+
+tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item) {
+  const tsx_column_part *part = tsx_run_is_box(run) ? &run->plan.columns[item] : NULL;
+  return part && part->axis < 0 ? part->type : TSR_VALUE_OPAQUE;
+}
+
+int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error) {
+  TSX_TRY(tsx_snapshot_check(run->snapshot, error));
+  const int code = tsr_query_next(run->core, &run->block, error);
+  *block = &run->block;
+  return code < 0 ? run_error(run, error) : code;
+}
+
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
   const tsx_query *query = run->query;
   uint64_t hash = TSX_ROWID_BEGIN;

@@ -231,5 +231,25 @@ def test_a_grid_has_at_most_the_bytes_of_a_value():
     db.close()
 
 
+def test_cells_of_a_box_go_to_their_places_as_blocks():
+    """The grid is that of the rows, in any order of the axes, with conditions that leave a box or a part of it; and no row takes memory."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE g USING tessera(kind=dense, memory_mb=1, t INT16 DIMENSION(-3, 40, 6), y INT16 DIMENSION(0, 29, 7), x INT16 DIMENSION(5, 44, 16), v FLOAT32, n INT32, name TEXT)")
+    for t in range(-2, 39):
+        db.query("INSERT INTO g WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 1199) SELECT ?, i / 40, 5 + i % 40, CASE WHEN i % 7 > 0 THEN i * 0.5 + ? END, i * ?, 'w' FROM c", (t, t, t))
+    window = "sum(n) OVER (PARTITION BY y, x ORDER BY t ROWS 2 PRECEDING)"
+    for text, whole in (("SELECT t, y, x, v FROM g", False), ("SELECT x, t, y, n FROM g", True), ("SELECT y, x, t, v * n + 1 AS r FROM g WHERE t BETWEEN 3 AND 20 AND x > 10", False),
+                        (f"SELECT t, y, x, {window} AS s FROM g", True), (f"SELECT x, y, t, s FROM (SELECT t, y, x, {window} AS s FROM g WHERE t < 12)", True), ("SELECT t, y, x, NULL + n AS r FROM g WHERE t < 3", False)):
+        check_grid(db, text, 3, whole=whole)
+    for text, whole in (("SELECT t, y, x, v FROM g WHERE t = 4 AND n % 3 = 0", False), ("SELECT t, y, x, n FROM g WHERE t IN (3, 5) AND y = 2", None), ("SELECT t, y, x, s FROM (SELECT t, y, x, avg(v) OVER (PARTITION BY y, x ORDER BY t) AS s FROM g WHERE y = 3) WHERE t < 9", False)):
+        if whole is None:
+            refused(db, "no row for some keys", text)
+        else:
+            check_grid(db, text, 3)
+    refused(db, "has NULLs", "SELECT t, y, x, CASE WHEN x > 8 THEN n END AS r FROM g")
+    refused(db, "too many rows for memory_mb (1)", "SELECT t, y, x, v FROM g WHERE n > -100000000")
+    db.close()
+
+
 if __name__ == "__main__":
     host.main(sys.modules[__name__])

@@ -1,8 +1,11 @@
 """Window functions over dimensions in columnar queries: each text runs as a view and as a tessera_query, which must give the same
 rows, bit for bit: the values are multiples of 1/4, so that no sum is rounded.
 
+TEXTS is how many texts are generated, from SEED.
+
 usage: query_windows.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import os
 import random
 import statistics
 import sys
@@ -10,7 +13,7 @@ import sys
 import host
 from host import Database, Error, check_contains, same
 
-TEXTS = 60
+TEXTS, SEED = int(os.environ.get("TEXTS", "60")), int(os.environ.get("SEED", "1"))
 
 
 def make(db, seed):
@@ -144,8 +147,8 @@ AROUND = {"g": ("WHERE t = 5", "WHERE t BETWEEN 3 AND 9 AND x = 7", "WHERE y IN 
 def test_texts_give_the_rows_of_the_view():
     """Generated texts, with terms of the statement around, which must not change what frames see."""
     db = Database()
-    make(db, 1)
-    chance, rows = random.Random(2), 0
+    make(db, SEED)
+    chance, rows = random.Random(SEED + 1), 0
     for _ in range(TEXTS):
         words, array = text(chance)
         rows += compare(db, words)

@@ -1,0 +1,103 @@
+"""Measures windows over dimensions beside bottleneck, xarray and scipy, which compute on a block in memory, and beside SQLite's own windows over a
+slice of the same cube. Prints processor time of all threads in ns a cell: other work on the machine changes that little. The least of some
+turns counts. Ways of libraries that are not installed are left out. Compares answers.
+
+usage: windows.py EXTENSION FOLDER [--turns N]
+"""
+import argparse
+import io
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+PACKAGES = [["numpy"], ["bottleneck"], ["xarray"], ["scipy"]]   # each line by itself: one that cannot be installed is left out
+DAYS, ROWS, COLUMNS = 365, 90, 180
+STEPS = 30   # of a frame
+FRAME = f"(PARTITION BY y, x ORDER BY t ROWS BETWEEN {STEPS - 1} PRECEDING AND CURRENT ROW)"
+
+
+def inside(folder):
+    """Runs this program in an environment with the packages."""
+    place = os.path.join(folder, "windows")
+    python = os.path.join(place, "bin", "python")
+    if os.path.realpath(sys.prefix) == os.path.realpath(place):
+        return
+    if not os.path.exists(python):
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        for packages in PACKAGES:
+            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=packages is PACKAGES[0])
+    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
+
+
+def optional(name):
+    try:
+        return __import__(name, fromlist=["x"])
+    except ImportError:
+        print(f"{name} is not installed: its ways are left out")
+        return None
+
+
+def processor():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("extension")
+    parser.add_argument("folder")
+    parser.add_argument("--turns", type=int, default=3)
+    options = parser.parse_args()
+    inside(options.folder)
+    import numpy
+    bottleneck, xarray, ndimage = optional("bottleneck"), optional("xarray"), optional("scipy.ndimage")
+    path = os.path.join(os.path.abspath(options.folder), "windows_cube")
+    shutil.rmtree(path, ignore_errors=True)
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.enable_load_extension(True)
+    db.load_extension(os.path.abspath(options.extension))
+    cube = (numpy.random.default_rng(1).random((DAYS, ROWS, COLUMNS)) * 50 + 250).astype("f4")
+    db.execute(f"CREATE VIRTUAL TABLE c USING tessera('{path}', kind=dense, t INT32 DIMENSION(0, {DAYS - 1}, 73), y INT32 DIMENSION(0, {ROWS - 1}, 45), x INT32 DIMENSION(0, {COLUMNS - 1}, 60), v FLOAT32)")
+    block = io.BytesIO()
+    numpy.save(block, cube)
+    db.execute("SELECT tessera_write_npy(?, 'v', ?)", (path, block.getvalue())).fetchall()
+
+    def ours(function):
+        answer = db.execute("SELECT tessera_npy(?)", (f"SELECT t, y, x, {function}(v) OVER {FRAME} AS r FROM c",)).fetchone()[0]
+        return numpy.load(io.BytesIO(answer))
+
+    def rows(function):   # of one line of latitude
+        return db.execute(f"SELECT count(r) FROM (SELECT {function}(v) OVER {FRAME} AS r FROM c WHERE y = 7)").fetchone()[0]
+
+    def moving(name):
+        return lambda: getattr(bottleneck, name)(cube, STEPS, min_count=1, axis=0)
+    ways = [("mean", "tessera, to npy", lambda: ours("avg"), 1), ("mean", "SQLite's rows", lambda: rows("avg"), ROWS)]
+    ways += [("max", "tessera, to npy", lambda: ours("max"), 1), ("median", "tessera, to npy", lambda: ours("median"), 1)]
+    if bottleneck:
+        ways += [("mean", "bottleneck, in memory", moving("move_mean"), 1), ("max", "bottleneck, in memory", moving("move_max"), 1), ("median", "bottleneck, in memory", moving("move_median"), 1)]
+    if xarray:
+        ways.append(("mean", "xarray, in memory", lambda: xarray.DataArray(cube, dims=("t", "y", "x")).rolling(t=STEPS, min_periods=1).mean().values, 1))
+    if ndimage:
+        ways.append(("max", "scipy, in memory (at the edges other cells)", lambda: ndimage.maximum_filter1d(cube, STEPS, axis=0), 1))
+    answers = {}
+    for what, way, function, part in sorted(ways, key=lambda entry: entry[0]):
+        least = None
+        for _ in range(options.turns):
+            before = processor()
+            answer = function()
+            used = processor() - before
+            least = used if least is None else min(least, used)
+        print(f"{what:8}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
+        if part == 1 and "scipy" not in way:
+            answers.setdefault(what, []).append(answer)
+    for what, found in answers.items():
+        for other in found[1:]:
+            if not numpy.allclose(found[0], other, rtol=1e-4):
+                sys.exit(f"{what}: the answers differ")
+
+
+if __name__ == "__main__":
+    main()
