@@ -209,8 +209,8 @@ TSR_API int tsr_token_read(tsr_environment *environment, const char *text, uint6
 TSR_API void tsr_token_close(tsr_token *token);
 /* Returns the text of a token that tsr_token_make has made, and its size in bytes. Borrowed from the token. */
 TSR_API const char *tsr_token_text(const tsr_token *token, uint64_t *size);
-/* Returns true if both tokens are of the same array. */
-TSR_API bool tsr_tokens_match(const tsr_token *a, const tsr_token *b);
+/* Fails with TSR_ERROR if the token is of another array. */
+TSR_API int tsr_token_check(tsr_array *array, const tsr_token *token, tsr_error *error);
 TSR_API uint64_t tsr_token_time(const tsr_token *token); /* of the newest of its commits; 0: it has none */
 
 typedef enum tsr_changed_kind {

@@ -71,11 +71,26 @@ static int digest_commit(const tsr_committed *item, bool is_delete, uint64_t *di
   return digest_of(text, TSR_MIN((uint64_t)size, sizeof text - 1), digest, error);
 }
 
-/* The oldest schema identifies an array: its name has random digits, and no change of the array removes it. */
+static int digest_schema(const tsr_committed *schema, uint64_t *digest, tsr_error *error) {
+  return digest_of(schema->name, strlen(schema->name), digest, error);
+}
+
+/* A schema identifies an array: its name has random digits, and no change of the array removes it. A token has the
+ * first one. A later one may come before it, if a clock is wrong. */
 static int digest_array(const tsr_array *array, uint64_t *digest, tsr_error *error) {
   const tsr_commit_list *schemas = &array->log.listing->schemas;
   if (!schemas->count) return tsr__fail(error, TSR_CORRUPT, "the array has no schema");
-  return digest_of(schemas->items[0].name, strlen(schemas->items[0].name), digest, error);
+  return digest_schema(&schemas->items[0], digest, error);
+}
+
+static int check_array(const tsr_array *array, const tsr_token *token, tsr_error *error) {
+  const tsr_commit_list *schemas = &array->log.listing->schemas;
+  for (uint64_t i = 0; i < schemas->count; i++) {
+    uint64_t digest = 0;
+    TSR_TRY(digest_schema(&schemas->items[i], &digest, error));
+    if (digest == token->identity) return TSR_OK;
+  }
+  return tsr__fail(error, TSR_ERROR, "the token is of another array");
 }
 
 static int compare_digests(const void *a, const void *b) {
@@ -278,6 +293,12 @@ int tsr_token_make(tsr_array *array, tsr_token **token, tsr_error *error) {
   return TSR_OK;
 }
 
+int tsr_token_check(tsr_array *array, const tsr_token *token, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  TSR_TRY(tsr__log_list(&array->log, true, false, error));
+  return check_array(array, token, error);
+}
+
 void tsr_token_close(tsr_token *token) {
   if (!token) return;
   tsr__buffer_release(&token->text);
@@ -289,8 +310,6 @@ const char *tsr_token_text(const tsr_token *token, uint64_t *size) {
   *size = token->text.size;
   return (const char *)token->text.data;
 }
-
-bool tsr_tokens_match(const tsr_token *a, const tsr_token *b) { return a->identity == b->identity; }
 
 uint64_t tsr_token_time(const tsr_token *token) { return token->time; }
 
@@ -467,10 +486,8 @@ static int check_purges(const seen_search *s, const tsr_buffer *losses) {
 }
 
 static int find_unseen(seen_search *s, bool gone) {
-  uint64_t identity = 0;
   tsr_buffer listed = {.memory = &s->array->memory}, losses = {.memory = &s->array->memory};
-  TSR_TRY(digest_array(s->array, &identity, s->error));
-  if (identity != s->token->identity) return tsr__fail(s->error, TSR_ERROR, "the token is of another array");
+  TSR_TRY(check_array(s->array, s->token, s->error));
   int rc = mark_unknown(s, &listed);
   tsr__buffer_release(&listed);
   if (rc < 0) return rc;

@@ -70,14 +70,19 @@ static void append_touched(const tsx_changes_table *t, sqlite3_str *out, int poi
   sqlite3_str_appendf(out, " FROM %s(?%d, ?%d) %s", t->source, TSX_CHANGES_AFTER, pointer, alias);
 }
 
-char *tsx_changes_written_sql(const tsx_changes_table *t, const tsx_changes_plan *plan) {
+char *tsx_changes_written_sql(const tsx_changes_table *t, const tsx_changes_plan *plan, bool merged) {
   sqlite3_str *out = sqlite3_str_new(t->connection->db);
+  const bool looks = t->dense && merged;
   sqlite3_str_appendf(out, "SELECT iif(b.\"%w\" IS NULL, 'insert', 'update')", t->fields[0]);
   append_dimensions(t, out, "a");
-  append_pairs(t, out, "b", "a");
-  sqlite3_str_appendf(out, ", nullif(a.\"%w\", %lld)", t->written_at, (long long)TSX_OWN_TIME);
+  append_pairs(t, out, "b", looks ? "n" : "a");
+  sqlite3_str_appendf(out, ", nullif(%s.\"%w\", %lld)", looks ? "n" : "a", t->written_at, (long long)TSX_OWN_TIME);
   append_labels(t, out, "a");
   append_touched(t, out, TSX_CHANGES_WRITTEN, "a");
+  if (looks) {
+    sqlite3_str_appendf(out, " CROSS JOIN %s(?%d) n ON ", t->source, TSX_CHANGES_AFTER);
+    append_keys(t, out, "a", "n");
+  }
   append_lookup(t, out, "LEFT JOIN", TSX_CHANGES_BEFORE, "a", "b");
   append_where(t, out, "a", plan);
   append_order(t, out, "a", plan);

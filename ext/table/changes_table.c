@@ -721,8 +721,8 @@ static int read_tokens(changes_cursor *c, const tsx_address *source, sqlite3_val
   int code = tsr_token_read(environment, text_of(before), (uint64_t)sqlite3_value_bytes(before), &c->token, &error);
   if (code >= 0 && now) code = tsr_token_make(source->array->core, &later, &error);
   else if (code >= 0) code = tsr_token_read(environment, until, (uint64_t)sqlite3_value_bytes(after), &later, &error);
-  if (code >= 0 && !tsr_tokens_match(c->token, later))
-    code = tsx_fail(&error, TSR_ERROR, "the tokens are of two arrays");
+  if (code >= 0) code = tsr_token_check(source->array->core, c->token, &error);
+  if (code >= 0) code = tsr_token_check(source->array->core, later, &error);
   c->lo = 0;
   c->hi = code < 0 ? 0 : (sqlite3_int64)tsr_token_time(later);
   tsr_token_close(later);
@@ -825,7 +825,7 @@ static int prepare(changes_cursor *c) {
   const bool two = !c->token && !t->duplicates;
   char *first = c->token        ? tsx_changes_feed_sql(t, &c->plan)
                 : t->duplicates ? tsx_changes_bags_sql(t, &c->plan)
-                                : tsx_changes_written_sql(t, &c->plan);
+                                : tsx_changes_written_sql(t, &c->plan, c->times.merged);
   int code = tsx_sql_prepare(db, first, &c->statements[0]);
   if (code == SQLITE_OK && two && !t->dense && (c->times.gone_count || c->times.own))
     code = tsx_sql_prepare(db, tsx_changes_dropped_sql(t, &c->plan), &c->statements[1]);

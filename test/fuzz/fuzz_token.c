@@ -31,14 +31,12 @@ static size_t write_base64(const uint8_t *bytes, size_t size, char *text) {
   return written;
 }
 
-/* A token that is read has a time and matches itself. */
 static void read_token(const char *text, size_t size) {
   tsr_token *token = NULL;
   tsr_error error = {0};
   const int code = tsr_token_read(environment, text, size, &token, &error);
   check_told(code, &error);
   if (code < 0) return;
-  CHECK(tsr_tokens_match(token, token));
   (void)tsr_token_time(token);
   tsr_token_close(token);
 }

@@ -246,7 +246,14 @@ def test_texts():
         time.sleep(0.002)
         db.query(f"INSERT INTO t VALUES({x}, 0, 0)")
     token = db.query("SELECT tessera_token('db:t')")[0][0]
-    fails(db, "SELECT * FROM c(?)", (other.query("SELECT tessera_token('db:t')")[0][0],), "of two arrays")
+    fails(db, "SELECT * FROM c(?)", (other.query("SELECT tessera_token('db:t')")[0][0],), "of another array")
+    fails(db, "SELECT * FROM c(?, ?)", (token, other.query("SELECT tessera_token('db:t')")[0][0]), "of another array")
+    db.query("SELECT tessera_add_attribute('db:t', 'w INT32')")
+    same(db.query("SELECT * FROM c(?)", (token,)), [], "the same array with another attribute")
+    folder = os.path.join(db.path, "__schema")
+    names = sorted(name for name in os.listdir(folder) if name.startswith("__1"))
+    os.rename(os.path.join(folder, names[-1]), os.path.join(folder, names[-1].replace("__1", "__0", 1).replace("_1", "_0", 1)))
+    same(db.query("SELECT * FROM c(?)", (token,)), [], "a clock was wrong when the attribute came")
     r = random.Random(SEED)
     for i in range(300):
         text = list(token)
