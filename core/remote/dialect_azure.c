@@ -396,6 +396,7 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
 const tsr_dialect tsr__dialect_azure = {.scheme = "azure",
                                         .noun = "container",
                                         .condition = "If-None-Match",
+                                        .forbidden = "\\", /* which it reads as '/' */
                                         .marks_uploads = true,
                                         .conditional_completions = true,
                                         .deletion_keys = 1,
