@@ -93,6 +93,10 @@ static int check_key(const tsr_bucket_scope *scope, const char *key, bool listin
   const size_t size = key ? strlen(key) : 0, prefix = strlen(scope->prefix);
   if (!key || (size == 0 && !listing) || size > KEY_BYTES_MAX)
     return tsr__fail(error, TSR_ERROR, "%s://%s: a key of %zu bytes", scope->dialect->scheme, scope->bucket, size);
+  const char *forbidden = scope->dialect->forbidden ? strpbrk(key, scope->dialect->forbidden) : NULL;
+  if (forbidden)
+    return tsr__fail(error, TSR_ERROR, "%s://%s/%.300s: the server would take '%c' in a name for another character",
+                     scope->dialect->scheme, scope->bucket, key, *forbidden);
   for (const char *part = key; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
     const size_t length = strcspn(part, "/");
     if ((length == 1 && *part == '.') || (length == 2 && memcmp(part, "..", 2) == 0))

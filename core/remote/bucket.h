@@ -489,6 +489,10 @@ void tsr__base64_write(const uint8_t *bytes, size_t size, char *text);
 int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error);
 int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error);
 
+/* Appends `before`, a secret, and a NUL byte that the size does not count. The buffer has the room already. printf would
+ * leave a part of the secret on its stack. */
+int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char *secret, tsr_error *error);
+
 /* Says what an unsuccessful response means for the call. `failure`: the <Error>, or NULL. */
 tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure);
 
@@ -518,6 +522,7 @@ struct tsr_dialect {
   const char *scheme; /* of URIs */
   const char *noun; /* "bucket" or "container" */
   const char *condition; /* the header that creates an object only if it is absent, for messages */
+  const char *forbidden; /* characters that the server takes for others in keys; NULL: none */
   bool suffixes; /* a GET can ask for the last bytes */
   bool begins_uploads; /* uploads are begun, aborted and listed by requests */
   bool marks_uploads; /* objects made of parts carry a mark, since no ETag tells whose they are */

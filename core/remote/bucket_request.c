@@ -774,6 +774,13 @@ int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error) 
   return tsr__buffer_append(body, text, strlen(text), error);
 }
 
+int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char *secret, tsr_error *error) {
+  TSR_TRY(tsr__bucket_body_text(buffer, before, error));
+  TSR_TRY(tsr__buffer_append(buffer, secret, strlen(secret) + 1, error));
+  buffer->size--;
+  return TSR_OK;
+}
+
 int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error) {
   for (; *text; text++) {
     const char *escape = *text == '&'    ? "&amp;"

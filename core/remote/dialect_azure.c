@@ -120,7 +120,7 @@ static int append_url(const tsr_bucket_scope *scope, const char *key, tsr_buffer
 
 /* Appends a shared access signature to a URL. */
 static int append_sas(tsr_buffer *url, const char *sas, bool first, tsr_error *error) {
-  return tsr__buffer_printf(url, error, "%s%s", first ? "?" : "&", sas + (*sas == '?'));
+  return tsr__bucket_append_secret(url, first ? "?" : "&", sas + (*sas == '?'), error);
 }
 
 static int azure_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
@@ -304,7 +304,7 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
     rc = shared_key(scope, d, credentials->secret, (const char *)path.data, &authorization, error);
   if (rc >= 0 && credentials->form == TSR_KEYS_BEARER) {
     rc = tsr__buffer_reserve_exactly(&authorization, strlen(credentials->token) + 8, error); /* it must not grow */
-    if (rc >= 0) rc = tsr__buffer_printf(&authorization, error, "Bearer %s", credentials->token);
+    if (rc >= 0) rc = tsr__bucket_append_secret(&authorization, "Bearer ", credentials->token, error);
   }
   if (rc >= 0) rc = append_query(d, url, error);
   if (rc >= 0 && credentials->form == TSR_KEYS_QUERY)
@@ -396,6 +396,7 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
 const tsr_dialect tsr__dialect_azure = {.scheme = "azure",
                                         .noun = "container",
                                         .condition = "If-None-Match",
+                                        .forbidden = "\\", /* which it reads as '/' */
                                         .marks_uploads = true,
                                         .conditional_completions = true,
                                         .deletion_keys = 1,

@@ -403,7 +403,7 @@ int tsr__s3_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentials *c
   int rc = locate(scope, d->key, made->region, &host, &path, &made->url, error);
   if (rc >= 0 && credentials->form == TSR_KEYS_BEARER) {
     rc = tsr__buffer_reserve_exactly(&bearer, strlen(credentials->token) + 8, error); /* it must not grow */
-    if (rc >= 0) rc = tsr__buffer_printf(&bearer, error, "Bearer %s", credentials->token);
+    if (rc >= 0) rc = tsr__bucket_append_secret(&bearer, "Bearer ", credentials->token, error);
     if (rc >= 0) tsr__draft_header(d, "authorization", (const char *)bearer.data);
   }
   tsr_sigv4_request request = {.method = d->method,

@@ -1,5 +1,5 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
-rclone if they are built (servers.py). rclone ignores If-None-Match, so arrays are only read there.
+rclone if they are built; Azurite if npm can install it, and Google's XML API before fake-gcs-server if Go can build that (servers.py). rclone ignores If-None-Match, so arrays are only read there.
 
 usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT
 """
@@ -12,7 +12,9 @@ import servers
 HERE = os.path.dirname(os.path.abspath(__file__))
 CALLS = ("calls", "faults") # of the client
 ARRAYS = ("surface", "requests", "costs", "both_ways", "options", "transactions", "deaths", "troubles", "corpus", "cluster", "frames") # of arrays, by SQL
-TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",)}
+CLOUDS = ("dialects", "surface", "costs", "both_ways", "transactions", "deaths", "corpus") # beside servers of other protocols
+TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface", "both_ways", "transactions", "corpus", "cluster"), "rclone": ("corpus",),
+         "azurite": CLOUDS, "gcs": CLOUDS}
 
 
 def dask(folder):
@@ -28,6 +30,8 @@ def command(test, kind, arguments, program, python):
     """The words of a test's command line."""
     client, folder, library, corpus, tiledb, arrow = arguments
     script = os.path.join(HERE, f"{test}.py")
+    if test == "dialects":
+        return [sys.executable, script, client, os.path.join(folder, f"{kind}-{test}"), kind]
     if test in CALLS:
         return [sys.executable, script, client, os.path.join(folder, f"{kind}-{test}"), kind] + [program] * (kind == "versitygw")
     more = {"both_ways": [tiledb], "corpus": [corpus], "frames": [arrow]}.get(test, [])

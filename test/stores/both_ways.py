@@ -1,7 +1,7 @@
 """Arrays that TileDB writes into a bucket are read and changed by tessera, and the reverse; both read equal contents. TileDB runs in processes
 of its own (tiledb_side.py).
 
-usage: both_ways.py LIBRARY FOLDER TILEDB_ENVIRONMENT [moto | versitygw] [NAME OF TEST ...]
+usage: both_ways.py LIBRARY FOLDER TILEDB_ENVIRONMENT [moto | versitygw | azurite | gcs] [NAME OF TEST ...]
 """
 import json
 import os
@@ -12,8 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "interop"))
 import run as environments
 
-from buckets import NAME, preload_sanitizer, raises, run
-from servers import KEY_ID, SECRET
+from buckets import NAME, preload_sanitizer, raises, run, there
+from servers import ACCOUNT, ACCOUNT_KEY, KEY_ID, SECRET
 
 ENVIRONMENT = sys.argv.pop(3) # buckets keeps the arguments as they came
 KEY = "0123456789abcdeF0123456789abcdeF"
@@ -34,10 +34,10 @@ def python():
 
 def theirs(bucket, do, uri, **order):
     """Lets TileDB do something. It may die of itself: then it is tried again."""
-    order = dict(order, do=do, uri=uri, port=bucket.server.port, key_id=KEY_ID, secret=SECRET)
+    order = dict(order, do=do, uri=uri, port=bucket.server.port, key_id=KEY_ID, secret=SECRET, account=ACCOUNT, account_key=ACCOUNT_KEY)
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy") and name not in ("LD_PRELOAD", "ASAN_OPTIONS")}
     for _ in range(3):
-        done = subprocess.run([PYTHON, os.path.join(HERE, "tiledb_side.py"), json.dumps(order)], capture_output=True, text=True, timeout=300, env=environment)
+        done = subprocess.run([PYTHON, os.path.join(HERE, "tiledb_side.py"), there(json.dumps(order))], capture_output=True, text=True, timeout=300, env=environment)
         if done.returncode >= 0:
             break
     assert done.returncode == 0, f"TileDB: {do} {uri}: {done.stderr[-1500:]}"

@@ -201,8 +201,8 @@ def preload_sanitizer():
         os.execve(sys.executable, [sys.executable, "-X", "faulthandler", *ARGUMENTS], environment)
 
 
-def run(tests, name):
-    """Runs tests on the servers that the command line names: SCRIPT LIBRARY FOLDER [moto | versitygw | minio | rclone] ... Returns the exit code."""
+def run(tests, name, s3_alone=()):
+    """Runs tests (those in `s3_alone` only beside servers of that protocol) on the servers that the command line names: SCRIPT LIBRARY FOLDER [KIND OF SERVER] ... Returns the exit code."""
     preload_sanitizer()
     end_with_this_process()
     os.environ.update(NO_METADATA)
@@ -228,6 +228,8 @@ def run(tests, name):
                 return 77
         with Bucket(kind, library, fresh(os.path.join(folder, name + "-" + kind)), program) as bucket:
             for test in tests:
+                if There.scheme != "s3" and test in s3_alone:
+                    continue
                 print(f"{kind}: {test.__name__}", flush=True)
                 bucket.proxy.clear()
                 try:

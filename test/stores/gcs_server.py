@@ -6,10 +6,13 @@ of the JSON API (TileDB's) sees the same objects. It checks signatures by GOOG4-
 
 usage: gcs_server.py PROGRAM FOLDER PORT KEY_ID SECRET TOKEN        # PORT is the gate's; PORT + 1 the one of fake-gcs-server
 """
+import datetime
+import email.utils
 import hashlib
 import hmac
 import http.client
 import http.server
+import io
 import json
 import os
 import re
@@ -74,6 +77,47 @@ class Backend:
             return None
         found = json.loads(data)
         return [("object", item["name"], item) for item in found.get("items", [])] + [("prefix", name, None) for name in found.get("prefixes", [])]
+
+
+class GcsClient:
+    """What tests need of boto3's client, by the JSON API behind the gate at `port`."""
+
+    def __init__(self, port):
+        self.backend, self.port = Backend(port + 1), port
+
+    def list_buckets(self):
+        gate = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        gate.request("GET", "/")
+        gate.getresponse().read()
+        gate.close()
+        assert self.backend.ask("GET", "/storage/v1/b?project=p")[0] == 200
+
+    def create_bucket(self, Bucket):
+        assert self.backend.ask("POST", "/storage/v1/b?project=p", json.dumps({"name": Bucket}).encode(), {"Content-Type": "application/json"}.items())[0] == 200
+
+    def put_object(self, Bucket, Key, Body=b"", ContentType="application/octet-stream"):
+        status, data = self.backend.put(Bucket, Key, Body, ContentType, False)
+        assert status == 200, data
+
+    def get_object(self, Bucket, Key):
+        return {"Body": io.BytesIO(self.backend.read(Bucket, Key))}
+
+    def head_object(self, Bucket, Key):
+        return {"ContentLength": int(self.backend.stat(Bucket, Key)["size"])}
+
+    def delete_object(self, Bucket, Key):
+        self.backend.delete(Bucket, Key)
+
+    def list_objects_v2(self, Bucket, Prefix=""):
+        return {"Contents": [{"Key": name, "Size": int(item["size"])} for kind, name, item in self.backend.list(Bucket, Prefix, "") if kind == "object"]}
+
+    def get_paginator(self, _):
+        client = self
+
+        class Pages:
+            def paginate(self, Bucket, Prefix=""):
+                return [client.list_objects_v2(Bucket, Prefix)]
+        return Pages()
 
 
 class Gate(http.server.BaseHTTPRequestHandler):
@@ -171,8 +215,6 @@ class Gate(http.server.BaseHTTPRequestHandler):
         etag = f'"{item.get("etag", "").strip(chr(34))}"'
         if self.headers.get("If-Match") not in (None, etag):
             return self.refuse(412, "PreconditionFailed")
-        import email.utils
-        import datetime
         modified = email.utils.format_datetime(datetime.datetime.fromisoformat(item["updated"][:19] + "+00:00"), usegmt=True)
         headers = {"ETag": etag, "Last_Modified": modified, "Content_Type": item.get("contentType", ""), "x_goog_generation": item["generation"]}
         size = int(item["size"])

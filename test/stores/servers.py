@@ -7,6 +7,8 @@
 
   azurite    Azure Blob Storage, from the npm package azurite, which is installed into a folder on first use; checks signatures.
 
+  gcs        Google's XML API: a gate of ours (gcs_server.py) before fake-gcs-server, which is built from its Go module; checks signatures.
+
   minio      in one folder, from the Go module github.com/minio/minio; checks signatures.
   rclone     `rclone serve s3` over a directory, from the Go module github.com/rclone/rclone.
 
@@ -27,6 +29,8 @@ import time
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
 ACCOUNT, ACCOUNT_KEY = "tesseratest", base64.b64encode(b"the key of the storage account that only tests have").decode()
 AZURITE = "azurite@3.37.0"
+FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.53.0"
+TOKEN = "ya29.a-token-that-only-tests-have"
 NO_METADATA = {"AWS_EC2_METADATA_DISABLED": "true", "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:9", "NO_GCE_CHECK": "true"} # no test asks the machine
 SCHEMES = {"azurite": "azure", "gcs": "gcs"} # of the URIs of a server; others: s3
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
@@ -79,6 +83,8 @@ def program_of(kind, folder):
     """The program of a server other than moto, or None if it cannot be had."""
     if kind == "azurite":
         return azurite(folder)
+    if kind == "gcs":
+        return built(folder, "fake-gcs-server", FAKE_GCS)
     modules = {"versitygw": VERSITYGW, "minio": MINIO, "rclone": RCLONE}
     return built(folder, kind, modules[kind], kind == "versitygw" or os.environ.get("TESSERA_STORES") == "all")
 
@@ -98,6 +104,9 @@ class Server:
         if self.kind == "azurite":
             return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", f"{self.folder}/data", "--silent", "--loose",
                     "--disableTelemetry", "--skipApiVersionCheck"]
+        if self.kind == "gcs":
+            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gcs_server.py")
+            return [sys.executable, script, self.program, self.folder, str(self.port), KEY_ID, SECRET, TOKEN]
         if self.kind == "minio":
             return [self.program, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", "--console-address", "127.0.0.1:0", f"{self.folder}/data"]
         if self.kind == "rclone":
@@ -149,12 +158,16 @@ class Server:
         """The options of tessera_configure that reach the server by this port."""
         if self.kind == "azurite":
             return {"endpoint": f"http://127.0.0.1:{port}/{ACCOUNT}", "key": ACCOUNT_KEY}
-        return {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET, "region": REGION, "url_style": "path"}
+        options = {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET}
+        return options if self.kind == "gcs" else dict(options, region=REGION, url_style="path")
 
     def client(self):
         if self.kind == "azurite":
             from azure_client import AzureClient
             return AzureClient(self.port, ACCOUNT, ACCOUNT_KEY)
+        if self.kind == "gcs":
+            from gcs_server import GcsClient
+            return GcsClient(self.port)
         import boto3
         from botocore.config import Config
         return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET, region_name=REGION,
