@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "interop"))
 import run as environments
 
-from buckets import NAME, preload_sanitizer, raises, run, there
+from buckets import NAME, There, preload_sanitizer, raises, run, there
 from servers import ACCOUNT, ACCOUNT_KEY, KEY_ID, SECRET
 
 ENVIRONMENT = sys.argv.pop(3) # buckets keeps the arguments as they came
@@ -41,7 +41,7 @@ def theirs(bucket, do, uri, **order):
         if done.returncode >= 0:
             break
     assert done.returncode == 0, f"TileDB: {do} {uri}: {done.stderr[-1500:]}"
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.replace(There.scheme + "://", "s3://"))
 
 
 def ours(bucket, uri, options=""):

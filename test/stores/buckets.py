@@ -33,6 +33,12 @@ class There:
     scheme, options = "s3", None
 
 
+def be_at(kind):
+    """Lets this process, and those that it starts, use a kind of server."""
+    os.environ["TESSERA_STORES_KIND"] = kind
+    There.scheme, There.options = SCHEMES.get(kind, "s3"), Server(kind, ".").options
+
+
 def there(text):
     """A text with the scheme of the server at hand."""
     return text.replace("s3://", There.scheme + "://") if isinstance(text, str) else text
@@ -106,7 +112,7 @@ class Bucket:
         self.library, self.folder = library, os.path.abspath(folder)
         self.server = Server(kind, os.path.join(self.folder, kind), program)
         self.names = (NAME, *names)
-        There.scheme, There.options = SCHEMES.get(kind, "s3"), self.server.options
+        be_at(kind)
 
     def __enter__(self):
         os.makedirs(self.folder, exist_ok=True)
@@ -172,6 +178,9 @@ class Bucket:
     def remove(self, prefix):
         for key in self.keys(prefix):
             self.boto.delete_object(Bucket=NAME, Key=key)
+
+
+be_at(os.environ.get("TESSERA_STORES_KIND", "moto"))
 
 
 def fresh(folder):
