@@ -16,7 +16,7 @@
 
 typedef struct cover_grid { /* kept with the cursor */
   sqlite3_value *keys[COVER_KEYS]; /* the arguments that it was opened for; owned, or NULL */
-  tsx_grid grid;
+  tsx_plane plane;
   tsr_datatype datatypes[2]; /* of y and x, as SQL shows them */
   uint64_t memory_bytes;
 } cover_grid;
@@ -35,7 +35,7 @@ enum { COVER_PATH, COVER_GEOMETRY, COVER_RULE, COVER_OPTIONS }; /* arguments */
 static void cover_grid_free(void *kept) {
   cover_grid *grid = kept;
   for (int i = 0; i < COVER_KEYS; i++) sqlite3_value_free(grid->keys[i]);
-  tsx_grid_close(&grid->grid);
+  tsx_plane_close(&grid->plane);
   sqlite3_free(grid);
 }
 
@@ -71,11 +71,11 @@ static int cover_grid_read(tsx_scan *scan, tsx_address *address, cover_grid *gri
   const tsx_label_source labels = tsx_address_labels(address);
   char **names = tsx_names_make(schema);
   if (!names) return tsx_out_of_memory(error);
-  const int code = tsx_grid_open(scan->connection->db, scan->connection->environment,
-                                 tsx_scan_argument(scan, COVER_OPTIONS), schema, names, &labels, &grid->grid, error);
+  const int code = tsx_plane_open(scan->connection->db, scan->connection->environment,
+                                  tsx_scan_argument(scan, COVER_OPTIONS), schema, names, &labels, &grid->plane, error);
   tsx_names_free(names, schema);
   for (int i = 0; i < 2; i++)
-    grid->datatypes[i] = tsx_datatype_shown(schema->fields[grid->grid.dimensions[i]].datatype, address->uint64_signed);
+    grid->datatypes[i] = tsx_datatype_shown(schema->fields[grid->plane.dimensions[i]].datatype, address->uint64_signed);
   grid->memory_bytes = address->memory_bytes;
   return code;
 }
@@ -139,9 +139,9 @@ static int cover_begin(tsx_scan *scan, tsr_error *error) {
   const cover_grid *grid = scan->kept;
   TSX_TRY(cover_geometry_read(scan, s, grid->memory_bytes, error));
   request.geometry = s->geometry;
-  request.y = grid->grid.axes[0];
-  request.x = grid->grid.axes[1];
-  request.wrap = grid->grid.wrap;
+  request.y = grid->plane.axes[0];
+  request.x = grid->plane.axes[1];
+  request.wrap = grid->plane.wrap;
   request.memory_bytes = grid->memory_bytes;
   return tsr_cover_open(scan->connection->environment, &request, &s->cover, error);
 }

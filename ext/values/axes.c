@@ -208,29 +208,30 @@ static int axis_open(tsr_environment *environment, const axis_words *words, cons
   return axis_of_label(environment, words, schema, dimension, names, labels, axis, error);
 }
 
-static int grid_make(tsr_environment *environment, const axes_words *words, const tsr_schema *schema,
-                     char *const *names, const tsx_label_source *labels, tsx_grid *grid, tsr_error *error) {
+static int plane_make(tsr_environment *environment, const axes_words *words, const tsr_schema *schema,
+                      char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   if (!schema->dense || n < 2)
     return tsx_fail(error, TSR_MISMATCH, "the grid is a dense array of two dimensions or more");
   for (uint32_t i = 0; i < 2; i++) {
-    grid->dimensions[i] = n - 2 + i;
-    if (words->count) TSX_TRY(axis_dimension(schema, names, words->axes[i].dimension, &grid->dimensions[i], error));
+    plane->dimensions[i] = n - 2 + i;
+    if (words->count) TSX_TRY(axis_dimension(schema, names, words->axes[i].dimension, &plane->dimensions[i], error));
   }
-  if (grid->dimensions[0] == grid->dimensions[1])
+  if (plane->dimensions[0] == plane->dimensions[1])
     return tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
-  grid->wrap = words->wrap;
+  plane->wrap = words->wrap;
   for (uint32_t i = 0; i < 2; i++)
-    TSX_TRY(axis_open(environment, &words->axes[i], schema, names, labels, grid->dimensions[i], &grid->axes[i], error));
+    TSX_TRY(
+        axis_open(environment, &words->axes[i], schema, names, labels, plane->dimensions[i], &plane->axes[i], error));
   return TSR_OK;
 }
 
-int tsx_grid_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
-                  char *const *names, const tsx_label_source *labels, tsx_grid *grid, tsr_error *error) {
+int tsx_plane_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
+                   char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error) {
   axes_words words = {.db = db};
-  *grid = (tsx_grid){.wrap = 0};
+  *plane = (tsx_plane){.wrap = 0};
   int code = tsx_options_read(db, options, &axes_options, axes_take, &words, error);
-  if (code == TSR_OK) code = grid_make(environment, &words, schema, names, labels, grid, error);
+  if (code == TSR_OK) code = plane_make(environment, &words, schema, names, labels, plane, error);
   for (int i = 0; i < 2; i++) {
     sqlite3_free(words.axes[i].dimension);
     sqlite3_free(words.axes[i].label);
@@ -238,7 +239,7 @@ int tsx_grid_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *opti
   return code;
 }
 
-void tsx_grid_close(tsx_grid *grid) {
-  for (int i = 0; i < 2; i++) tsr_grid_axis_close(grid->axes[i]);
-  *grid = (tsx_grid){.wrap = 0};
+void tsx_plane_close(tsx_plane *plane) {
+  for (int i = 0; i < 2; i++) tsr_grid_axis_close(plane->axes[i]);
+  *plane = (tsx_plane){.wrap = 0};
 }

@@ -7,19 +7,19 @@
 #include "tessera_host.h"
 #include "values/slice.h"
 
-typedef struct tsx_grid { /* where the cells of an array are in a plane; `= {0}` may be closed */
+typedef struct tsx_plane { /* where the cells of an array are in a plane; `= {0}` may be closed */
   uint32_t dimensions[2]; /* y, x */
   tsr_grid_axis *axes[2];
   double wrap; /* 0: none */
-} tsx_grid;
+} tsx_plane;
 
 /* Reads the options {"axes":{"y":"lat","x":[origin,step]},"wrap":360}: the keys of `axes` are two dimensions, first y; by
  * default the last two. Each is the name of a numeric label, or the outer edge of the dimension's first cell and the
  * step from cell to cell, or null: its only numeric label. `options` may be NULL or an SQL NULL; `names` are those of
  * the schema's fields in SQL. The caller closes the grid before the environment, after an error too. TSR_ERROR: unknown
  * dimensions and labels; TSR_MISMATCH: other wrong options, and labels that are no axis. */
-int tsx_grid_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
-                  char *const *names, const tsx_label_source *labels, tsx_grid *grid, tsr_error *error);
-void tsx_grid_close(tsx_grid *grid);
+int tsx_plane_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
+                   char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error);
+void tsx_plane_close(tsx_plane *plane);
 
 #endif

@@ -122,6 +122,19 @@ def check_allocations(root, order):
                 fault(f"core/{folder}/{name}:{number}: {called.group(0)}...) takes a void *; use the macros of base/memory.h (TSR_ALLOC_ARRAY, TSR_ARENA_COPY, ...)")
 
 
+def check_types(root, orders):
+    """A type of the project has one definition: the amalgamation is one file, and there two headers that no source includes together meet."""
+    defined = {}
+    for base, order in orders:
+        for folder, name in files(root, base, order):
+            text = without_comments("\n".join(lines(f"{root}/{base}/{folder}/{name}")))
+            for type_name in sorted(set(re.findall(r"^(?:\} (?=ts\w+;)|(?:typedef )?(?:struct|union|enum) (?=ts\w+ \{))(ts[rx]_\w+)", text, re.M))):
+                defined.setdefault(type_name, []).append(f"{base}/{folder}/{name}")
+    for type_name, paths in defined.items():
+        if len(paths) > 1:
+            fault(f"{type_name} is a type of {' and of '.join(paths)}: give one of them another name")
+
+
 def check_circles(root, base, order):
     """No file depends on itself: X.c and X.h are one file here, and a header that serves a whole folder is one of its own."""
     needs = {}
@@ -279,6 +292,7 @@ def main():
         check_design(root, base, order)
         check_headers(root, compiler, base, order)
     check_users(root, (("core", core), ("ext", ext)))
+    check_types(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_public_names(root)
     check_own_errors(root, core)
