@@ -66,7 +66,7 @@ static void clear_3(const tsr_row *row, uint32_t n) { clear_all(row, 3, n); }
 /* Counts: one integer. */
 static void extend_count(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out, uint32_t n) {
   (void)values;
-  EACH_LANE INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (known[i] == TSR_CELL_VALUE);
+  EACH_LANE INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (known[i] == TSR_KNOWN_VALUE);
 }
 
 static void merge_count(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
@@ -114,7 +114,7 @@ static void extend_sum_integer(const tsr_row *a, const void *values, const uint8
                                uint32_t n) {
   const int64_t *v = values;
   EACH_LANE {
-    const bool there = known[i] == TSR_CELL_VALUE;
+    const bool there = known[i] == TSR_KNOWN_VALUE;
     const int64_t x = there ? v[i] : 0;
     INTEGERS(out, 0)[i] = INTEGERS(a, 0)[i] + (x >> 32);
     INTEGERS(out, 1)[i] = INTEGERS(a, 1)[i] + (int64_t)((uint64_t)x & UINT32_MAX);
@@ -156,10 +156,10 @@ static void merge_sum_integer(const tsr_row *a, const tsr_row *b, const tsr_row 
   }
 DEFINE_EXTREME(least_real, double, (double)INFINITY, v[i] == v[i], <)
 DEFINE_EXTREME(greatest_real, double, (double)-INFINITY, v[i] == v[i], >)
-DEFINE_EXTREME(least_integer, int64_t, INT64_MAX, known[i] == TSR_CELL_VALUE, <)
-DEFINE_EXTREME(greatest_integer, int64_t, INT64_MIN, known[i] == TSR_CELL_VALUE, >)
-DEFINE_EXTREME(least_unsigned, uint64_t, UINT64_MAX, known[i] == TSR_CELL_VALUE, <)
-DEFINE_EXTREME(greatest_unsigned, uint64_t, 0, known[i] == TSR_CELL_VALUE, >)
+DEFINE_EXTREME(least_integer, int64_t, INT64_MAX, known[i] == TSR_KNOWN_VALUE, <)
+DEFINE_EXTREME(greatest_integer, int64_t, INT64_MIN, known[i] == TSR_KNOWN_VALUE, >)
+DEFINE_EXTREME(least_unsigned, uint64_t, UINT64_MAX, known[i] == TSR_KNOWN_VALUE, <)
+DEFINE_EXTREME(greatest_unsigned, uint64_t, 0, known[i] == TSR_KNOWN_VALUE, >)
 
 /* Moments: count, mean, and sum of squared differences from the mean, all doubles. */
 static inline void add_moment(const tsr_row *a, const tsr_row *out, uint32_t i, bool there, double x) {
@@ -180,7 +180,7 @@ static void extend_moments_real(const tsr_row *a, const void *values, const uint
 static void extend_moments_integer(const tsr_row *a, const void *values, const uint8_t *known, const tsr_row *out,
                                    uint32_t n) {
   const int64_t *v = values;
-  EACH_LANE add_moment(a, out, i, known[i] == TSR_CELL_VALUE, (double)v[i]);
+  EACH_LANE add_moment(a, out, i, known[i] == TSR_KNOWN_VALUE, (double)v[i]);
 }
 
 static void merge_moments(const tsr_row *a, const tsr_row *b, const tsr_row *out, uint32_t n) {
@@ -465,7 +465,7 @@ static uint64_t line_cell(const one_line *l, uint64_t position) { return l->base
 static double line_number(const one_line *l, uint64_t position) {
   const tsr_pass *pass = l->pass;
   const uint64_t cell = line_cell(l, position);
-  if (pass->known[cell] != TSR_CELL_VALUE) return NAN;
+  if (pass->known[cell] != TSR_KNOWN_VALUE) return NAN;
   return (pass->type == TSR_VALUE_REAL ? ((const double *)pass->values)[cell]
                                        : (double)((const int64_t *)pass->values)[cell]) +
          0.0;
@@ -525,7 +525,7 @@ static void line_percentiles(const one_line *l) {
 
 static void line_copy(const one_line *l, uint64_t to, uint64_t from) {
   tsr_pass *pass = l->pass;
-  const bool there = pass->known[from] == TSR_CELL_VALUE;
+  const bool there = pass->known[from] == TSR_KNOWN_VALUE;
   if (pass->type == TSR_VALUE_TEXT) {
     if (there) ((tsr_text_value *)pass->results)[to] = ((const tsr_text_value *)pass->values)[from];
   } else {
@@ -546,7 +546,7 @@ static void line_picks(const one_line *l) {
   uint64_t *before = l->cells, *places = l->cells + lines->count + 1, cells = 0;
   for (uint64_t i = 0; i < lines->count; i++) {
     before[i] = cells;
-    if (pass->known[line_cell(l, i)] != TSR_CELL_MISSING) places[cells++] = i;
+    if (pass->known[line_cell(l, i)] != TSR_KNOWN_MISSING) places[cells++] = i;
   }
   before[lines->count] = cells;
   for (uint64_t i = lines->from; i < lines->to; i++) {
@@ -573,7 +573,7 @@ static uint64_t better_text(const one_line *l, uint64_t a, uint64_t b) {
 
 /* The position itself if it has a text. */
 static uint64_t line_text(const one_line *l, int64_t position) {
-  return l->pass->known[line_cell(l, (uint64_t)position)] == TSR_CELL_VALUE ? (uint64_t)position : UINT64_MAX;
+  return l->pass->known[line_cell(l, (uint64_t)position)] == TSR_KNOWN_VALUE ? (uint64_t)position : UINT64_MAX;
 }
 
 /* Extremes of texts: as block_run, with positions in place of partial aggregates. */

@@ -28,7 +28,7 @@ typedef struct tsr_lines { /* a box, seen from an axis */
 } tsr_lines;
 
 /* What is known of a cell beside its value. */
-enum { TSR_CELL_VALUE, TSR_CELL_NULL, TSR_CELL_MISSING }; /* MISSING: no row of SQL */
+enum { TSR_KNOWN_VALUE, TSR_KNOWN_NULL, TSR_KNOWN_MISSING }; /* MISSING: no row of SQL */
 
 #define TSR_PASS_PARTS 3u /* words that a partial aggregate has, at most */
 

@@ -25,7 +25,7 @@ struct query_operand { /* an argument with its filter */
   uint32_t argument_at, filter_at; /* columns of the query that reads them */
   tsr_value_type type;
   void *values; /* by cell of the unit's box; NULL: no argument */
-  uint8_t *known; /* TSR_CELL_VALUE and so on; NULL: no window asks */
+  uint8_t *known; /* TSR_KNOWN_VALUE and so on; NULL: no window asks */
   bool asked; /* some window asks for `known`: all but aggregates of REAL, whose null is NaN */
 };
 
@@ -446,11 +446,11 @@ static int put_operand(query_windows *w, const query_operand *o, const tsr_vecto
     const uint32_t i = v && v->constant ? 0 : r;
     const bool null =
         v && (v->type == TSR_VALUE_NULL || (v->nulls && v->nulls[i]) || (real && v->as.reals[i] != v->as.reals[i]));
-    o->known[at[r]] = null ? TSR_CELL_NULL : TSR_CELL_VALUE;
+    o->known[at[r]] = null ? TSR_KNOWN_NULL : TSR_KNOWN_VALUE;
   }
   for (uint32_t r = 0; r < count && filter; r++) {
     if (is_true(filter, r)) continue;
-    if (o->known) o->known[at[r]] = TSR_CELL_NULL;
+    if (o->known) o->known[at[r]] = TSR_KNOWN_NULL;
     if (real) ((double *)o->values)[at[r]] = NAN;
   }
   return TSR_OK;
@@ -488,7 +488,7 @@ static int put_part(void *argument, uint64_t index, tsr_error *error) {
 static void clear_operands(const query_windows *w, uint64_t cells) {
   for (uint32_t o = 0; o < w->operand_count; o++) {
     const query_operand *operand = &w->operands[o];
-    if (operand->known) memset(operand->known, TSR_CELL_MISSING, cells);
+    if (operand->known) memset(operand->known, TSR_KNOWN_MISSING, cells);
     for (uint64_t c = 0; c < cells && operand->type == TSR_VALUE_REAL; c++) ((double *)operand->values)[c] = NAN;
     if (operand->type != TSR_VALUE_REAL && operand->values)
       memset(operand->values, 0, cells * size_of_type(operand->type));

@@ -122,17 +122,23 @@ def check_allocations(root, order):
                 fault(f"core/{folder}/{name}:{number}: {called.group(0)}...) takes a void *; use the macros of base/memory.h (TSR_ALLOC_ARRAY, TSR_ARENA_COPY, ...)")
 
 
-def check_types(root, orders):
-    """A type of the project has one definition: the amalgamation is one file, and there two headers that no source includes together meet."""
+def check_shared_names(root, orders):
+    """A type, an enumerator or a macro of the project has one definition: the amalgamation is one file, and there two headers meet that no
+    source includes together."""
     defined = {}
     for base, order in orders:
         for folder, name in files(root, base, order):
             text = without_comments("\n".join(lines(f"{root}/{base}/{folder}/{name}")))
-            for type_name in sorted(set(re.findall(r"^(?:\} (?=ts\w+;)|(?:typedef )?(?:struct|union|enum) (?=ts\w+ \{))(ts[rx]_\w+)", text, re.M))):
-                defined.setdefault(type_name, []).append(f"{base}/{folder}/{name}")
-    for type_name, paths in defined.items():
+            names = set(re.findall(r"^(?:\} (?=ts\w+;)|(?:typedef )?(?:struct|union|enum) (?=ts\w+ \{))(ts[rx]_\w+)", text, re.M))
+            for body in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", text):
+                names.update(re.findall(r"(?:^|,)\s*(TS[RX]_\w+)", body))
+            if name.endswith(".h"): # the macros of a source end with it
+                names.update(re.findall(r"^#define (TS[RX]_\w+)", text, re.M))
+            for found in names:
+                defined.setdefault(found, []).append(f"{base}/{folder}/{name}")
+    for found, paths in sorted(defined.items()):
         if len(paths) > 1:
-            fault(f"{type_name} is a type of {' and of '.join(paths)}: give one of them another name")
+            fault(f"{found} is defined in {' and in '.join(paths)}: give one of them another name")
 
 
 def check_circles(root, base, order):
@@ -292,7 +298,7 @@ def main():
         check_design(root, base, order)
         check_headers(root, compiler, base, order)
     check_users(root, (("core", core), ("ext", ext)))
-    check_types(root, (("core", core), ("ext", ext)))
+    check_shared_names(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_public_names(root)
     check_own_errors(root, core)
