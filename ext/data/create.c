@@ -511,8 +511,8 @@ static bool csv_is_real(const char *text, uint64_t size) {
 
 static bool csv_is_null(const csv_call *c, const tsr_csv_field *field, bool is_text) {
   if (field->quoted) return false;
-  if (c->null) return field->size == strlen(c->null) && !memcmp(field->bytes, c->null, field->size);
-  return field->size == 0 && !is_text;
+  if (field->size == 0 && !is_text) return true;
+  return c->null && field->size == strlen(c->null) && !memcmp(field->bytes, c->null, field->size);
 }
 
 static void csv_call_look(const csv_call *c, const tsr_csv_field *field, csv_guess *guess) {

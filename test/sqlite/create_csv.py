@@ -194,6 +194,8 @@ def test_nulls():
     db = database()
     make(db, "a,t\nNA,NA\n1,\n", **{"null": "NA"})
     same(rows(db), [(0, None, None), (1, 1, "")])
+    make(db, "a,t,q\nNA,NA,\n,x,1\n2.5,\"NA\",NA\n", "both", **{"null": "NA"}) # an empty field among numbers is NULL beside it
+    same(rows(db, "both"), [(0, None, None, None), (1, None, "x", 1), (2, 2.5, "NA", None)])
     refused(db, "line 3: column 'a': NULL in a dimension", "a,v\n1,2\n,3\n", dimensions=["a"])
     make(db, "e,v\n,1\nx,2\n", "labels", enumerate=["e"])
     same(rows(db, "labels"), [(0, None, 1), (1, "x", 2)])
