@@ -340,6 +340,10 @@ def test_command():
     same((sorted(os.listdir("here")), tessera.open("here/climate").shape), (["airports", "airports.csv", "climate", "relief"], (12, 90, 180)), "demo, twice")
     shutil.rmtree("here/relief")
     same((tessera.demo("here"), tessera.open("here/relief").shape), ("here", (540, 1080)), "what was removed comes back")
+    if shutil.which("sqlite3"):
+        command("shell", "shell.db", input="CREATE TABLE t AS SELECT tessera_version() AS v;")
+        same(command("shell", "-d", "shell.db", input="SELECT v = tessera_version() FROM t;"), "1\n", "shell, with its file in both forms")
+    assert "one database" in command("shell", "a.db", "-d", "b.db", status=2), "shell"
     command("check", "cube")
     with open("smaller/__fragments/" + os.listdir("smaller/__fragments")[0] + "/a1.tdb", "r+b") as file:
         file.truncate(3)

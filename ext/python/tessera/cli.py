@@ -214,12 +214,14 @@ def _demo(args):
 
 def _shell(args):
     from .loading import loadable_path
+    if args.file and args.database:
+        raise ValueError(f"shell opens one database, not two: {args.file} and {args.database}")
     commands = ["-cmd", f".load '{loadable_path()}'"]
     for group in args.attach or ():
         text = group.replace("'", "''")
         commands += ["-cmd", f"SELECT tessera_attach('{text}') || ' tables';"]
     try:
-        os.execvp("sqlite3", ["sqlite3", *commands, args.database or ":memory:"])
+        os.execvp("sqlite3", ["sqlite3", *commands, args.file or args.database or ":memory:"])
     except FileNotFoundError:
         raise FileNotFoundError("the program sqlite3 is not installed: apt install sqlite3, or brew install sqlite") from None
 
@@ -262,7 +264,7 @@ def _parser():
     verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}),
          (("--set",), {"metavar": "NAME=VALUE", "action": "append", "help": "an option of tessera_copy"}))
     verb("demo", _demo, "copy the arrays of the manual into a folder", (("folder",), {"nargs": "?", "default": "demo"}))
-    verb("shell", _shell, "start sqlite3 with tessera loaded", database, attach)
+    verb("shell", _shell, "start sqlite3 with tessera loaded", (("file",), {"metavar": "FILE", "nargs": "?", "help": "a database file, as -d"}), database, attach)
     return parser
 
 
