@@ -285,7 +285,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
                    "memory_mb");
   tsr__arena_init(&w->arena, &w->memory);
   w->references = 1;
-  w->commit.withdrawn.memory = w->commit.pieces.memory = &w->memory;
+  w->commit.withdrawn.memory = w->commit.fragments.memory = &w->memory;
   w->cells.index.heads.memory = w->cells.index.next.memory = &w->memory;
   w->runs.list.memory = &w->memory;
   int rc = take_options(w, options, error);
@@ -325,7 +325,7 @@ void tsr__writer_drop(tsr_writer *writer) {
 void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
   if (writer->commit.stage != TSR_COMMIT_PREPARED && writer->commit.stage != TSR_COMMIT_PUBLISHED &&
-      (tsr__piece_count(&writer->commit) || *writer->commit.path))
+      (tsr__commit_fragment_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
   tsr__commit_count(writer, false);
   tsr__commit_unlock(&writer->commit);
@@ -463,7 +463,7 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
   tsr__commit_mark_dirty(&w->commit);
   if (mark.boxes < now.boxes) {
     w->commit.boxes = mark.boxes;
-    TSR_TRY(tsr__pieces_remove(w, mark.boxes, error));
+    TSR_TRY(tsr__commit_fragments_remove(w, mark.boxes, error));
   }
   if (mark.cells < now.cells)
     tsr__commit_budget_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);
