@@ -330,11 +330,11 @@ static int write_from_memory(tsr_writer *w, tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
   int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
   if (rc >= 0) {
-    const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-    rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+    const tsr_sorted_blocks sorted = tsr__background_sort_blocks(w);
+    rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &sorted, order, &count, error);
     if (rc < 0) rc = tsr__wrap(error, "sorting cells");
   }
-  if (rc >= 0) tsr__ahead_rewind(w, 0); /* frees memory for writing */
+  if (rc >= 0) tsr__background_sort_rewind(w, 0); /* frees memory for writing */
   if (rc >= 0) count = leave_out_removed(w, order, count);
   if (rc >= 0 && count > 0) rc = write_cells_in_memory(w, columns, order, count, error);
   tsr__free(order);

@@ -147,20 +147,20 @@ int tsr__find_elsewhere(tsr_writer *writer, tsr_snapshot *base, const tsr_column
 
 /* ---- sort.c: sorts cells into the schema's global order ---------------------------------------------------------- */
 
-/* Number of cells in a block that is sorted by Hilbert codes ahead, while more cells arrive. */
+/* Number of cells in a block that is sorted by Hilbert codes in the background, while more cells arrive. */
 #define TSR_ORDER_BLOCK 32768u
 
-typedef struct tsr_order_ahead {
+typedef struct tsr_sorted_blocks {
   tsr_pair *const *blocks; /* by block; NULL: this block was skipped */
   uint64_t count; /* complete blocks, from the first cell on */
-} tsr_order_ahead;
+} tsr_sorted_blocks;
 
 /* Sets order[0..*count) to the numbers of the cells in the schema's global order; cells with equal coordinates keep the
  * order of their numbers. If the schema does not allow duplicates, only the last of equal cells remains, and *count
- * decreases. `columns` has the dimensions. `ahead` has the blocks of an array in Hilbert order that were sorted ahead;
- * NULL: none. */
+ * decreases. `columns` has the dimensions. `sorted` has the blocks of an array in Hilbert order that were sorted in the
+ * background; NULL: none. */
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                     const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error);
+                     const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error);
 
 /* Returns true if so few codes are equal that it pays to sort by the codes alone. */
 static inline bool tsr__order_few_ties(uint64_t ties, uint64_t count) { return ties <= count / 8; }
@@ -189,12 +189,12 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
 void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
                       uint64_t number, tsr_pair *pairs, tsr_pair *spare);
 
-/* ---- sort.c: sorts the writer's cells into Hilbert order ahead, on a worker thread, while the caller appends ----- */
+/* ---- sort.c: sorts the writer's cells into Hilbert order on a worker thread, while the caller appends ----------- */
 
 /* These functions do nothing for arrays with another cell order, or if the writer has only one thread. */
 
-typedef struct tsr_ahead { /* blocks of the cells in memory that were sorted ahead */
-  /* number of cells in memory at which the next block is complete; UINT64_MAX: blocks are not sorted ahead */
+typedef struct tsr_background_sort { /* blocks of the cells in memory that were sorted in the background */
+  /* number of cells in memory at which the next block is complete; UINT64_MAX: no blocks are sorted */
   uint64_t next;
   tsr_buffer blocks; /* tsr_pair * for each block: its sorted pairs; NULL: the block was skipped */
   bool working; /* a worker is sorting a block, which the rest describes */
@@ -203,25 +203,25 @@ typedef struct tsr_ahead { /* blocks of the cells in memory that were sorted ahe
   tsr_pair *pairs, *spare;
   tsr_column *columns; /* copies of the block's coordinates, by dimension */
   _Atomic bool sorted;
-} tsr_ahead;
+} tsr_background_sort;
 
-/* Decides whether blocks are sorted ahead. */
-void tsr__ahead_open(tsr_writer *writer);
+/* Decides whether blocks are sorted in the background. */
+void tsr__background_sort_open(tsr_writer *writer);
 
 /* Drops all blocks and frees the worker's buffers. */
-void tsr__ahead_release(tsr_writer *writer);
+void tsr__background_sort_release(tsr_writer *writer);
 
-/* Starts the next block if no worker is busy. Call when at least ahead.next cells are in memory. */
-void tsr__ahead_more(tsr_writer *writer);
+/* Starts the next block if no worker is busy. Call when at least `next` cells are in memory. */
+void tsr__background_sort_start(tsr_writer *writer);
 
 /* Drops the blocks that contain cells from index `cells` on. A worker that is sorting an earlier block continues. */
-void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells);
+void tsr__background_sort_rewind(tsr_writer *writer, uint64_t cells);
 
 /* Waits for the worker and returns all blocks, from the first cell in memory on. They stay valid until the next call
  * that changes the writer's cells. */
-tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer);
+tsr_sorted_blocks tsr__background_sort_blocks(tsr_writer *writer);
 /* Returns the bytes of the sorted blocks. */
-uint64_t tsr__ahead_bytes(const tsr_writer *writer);
+uint64_t tsr__background_sort_bytes(const tsr_writer *writer);
 
 /* ---- spill.c: sorted runs on disk, for cells that do not fit into memory, and their merge into fragments --------- */
 
@@ -496,7 +496,7 @@ typedef struct tsr_cell_buffer { /* cells in memory: numbers first..count */
   uint64_t unweighed; /* bytes appended since tsr__spill_if_full last checked the budget */
   bool kept; /* tsr_writer_keep: cells are not spilled */
   tsr_coordinate_index index; /* of their coordinates */
-  tsr_ahead ahead; /* blocks of them that are sorted already */
+  tsr_background_sort background; /* blocks of them that are sorted already */
 } tsr_cell_buffer;
 
 typedef struct tsr_writer_constraints { /* constraints.c */
