@@ -262,8 +262,8 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
       code = join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
     }
     if (code <= 0 && join->source.times_begin && !join->is_array && code != TSR_NOMEM)
-      code = tsx_expr_fail(&query->select, join->begin, join->source.times_end, "not evaluated over columns: ",
-                           "joins with a table that has arguments, unless they are times of an array", error);
+      code = tsx_not_evaluated(&query->select, join->begin, join->source.times_end,
+                               "joins with a table that has arguments, unless they are times of an array", error);
     if (code == TSR_OK && join->is_array) code = compile_dimensions(query, join, error);
     sqlite3_free(schema);
     if (code < 0) return code;
@@ -319,8 +319,8 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
     for (uint32_t i = 0; i < join->on.span_count; i++)
       possible &= tsx_axis_possible(&query->table->columns[join->on.spans[i].left->field]);
     if (!possible)
-      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end, "not evaluated over columns: ",
-                           "a join binds its table to dimensions of integers or datetimes", error);
+      return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
+                               "a join binds its table to dimensions of integers or datetimes", error);
     const int code = join->on.span_count ? TSR_OK : compile_all_bound(s, join, error);
     if (code < 0) return code;
   }
@@ -375,10 +375,10 @@ static int syntax_error(const tsx_query *query, const char *text, const tsx_pars
   if (!doubt->any) return error->code;
   if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
   else if (doubt->begin)
-    tsx_expr_fail(&query->select, doubt->begin, doubt->end, "not evaluated over columns: ",
-                  doubt->word ? "put it in double quotes to use it as a name"
-                              : "tessera_query lacks this part of SQLite's grammar",
-                  error);
+    tsx_not_evaluated(&query->select, doubt->begin, doubt->end,
+                      doubt->word ? "put it in double quotes to use it as a name"
+                                  : "tessera_query lacks this part of SQLite's grammar",
+                      error);
   return error->code;
 }
 

@@ -429,8 +429,8 @@ static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
 
 static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
   const tsx_expr *on = axis_on(query, axis);
-  return tsx_expr_fail(&query->select, on->begin, on->end,
-                       "not evaluated over columns: ", "a joined table has more than one row for a coordinate", error);
+  return tsx_not_evaluated(&query->select, on->begin, on->end, "a joined table has more than one row for a coordinate",
+                           error);
 }
 
 /* Stores the rows of the nested SELECT, which come in the order of the axis. If tables are joined, coordinates without
@@ -456,9 +456,9 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
       tsr_value *value = &axis->values[i][row];
       code = axis_copy(query, statement, (int)i, row ? value - 1 : NULL, value, error);
       if (code < 0)
-        return code == TSR_NOMEM ? code
-                                 : tsx_expr_fail(&query->select, axis->trees[i]->begin, axis->trees[i]->end,
-                                                 "not evaluated over columns: ", "blobs", error);
+        return code == TSR_NOMEM
+                   ? code
+                   : tsx_not_evaluated(&query->select, axis->trees[i]->begin, axis->trees[i]->end, "blobs", error);
     }
   }
   return TSR_OK;

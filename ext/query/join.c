@@ -657,8 +657,7 @@ static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uin
     else code = tsx_query_copy(query, value, &values[i], error);
   }
   if (code == TSR_MISMATCH)
-    return tsx_expr_fail(&query->select, join->source.begin, join->source.end, "not evaluated over columns: ", "blobs",
-                         error);
+    return tsx_not_evaluated(&query->select, join->source.begin, join->source.end, "blobs", error);
   return code == TSR_OK ? joined_take(query, j, values, error) : code;
 }
 
@@ -742,9 +741,8 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
     }
     if (!met) continue;
     if (!joined->box_nulls[place])
-      return tsx_expr_fail(&query->select, join->on.tree->begin, join->on.tree->end,
-                           "not evaluated over columns: ", "a joined table has more than one row for a coordinate",
-                           error);
+      return tsx_not_evaluated(&query->select, join->on.tree->begin, join->on.tree->end,
+                               "a joined table has more than one row for a coordinate", error);
     joined->box_nulls[place] = 0;
     joined->box_rows[place] = (uint32_t)r;
     joined->free_places--;

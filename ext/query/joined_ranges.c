@@ -50,7 +50,7 @@ static const tsx_column *span_column(const tsx_query *query, uint32_t s) {
 }
 
 static int boxes_refuse(const tsx_query *query, const tsx_expr *tree, const char *advice, tsr_error *error) {
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, "not evaluated over columns: ", advice, error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error);
 }
 
 /* Chooses how the ends of a span are compared. */

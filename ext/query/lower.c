@@ -21,8 +21,6 @@
 
 /* ---- Messages about types ---------------------------------------------------------------------------------------- */
 
-#define FAULT_OVER_COLUMNS "not evaluated over columns: "
-
 static const char *fault_name(tsr_value_type type) {
   switch (type) {
   case TSR_VALUE_INTEGER: return "INTEGER";
@@ -54,8 +52,8 @@ static int fault_set(const tsx_query *query, const tsx_expr *tree, char *what, c
 }
 
 static int fault_refuse(const tsx_query *query, const tsx_expr *tree, char *advice, tsr_error *error) {
-  const int code = advice ? tsx_expr_fail(&query->select, tree->begin, tree->end, FAULT_OVER_COLUMNS, advice, error)
-                          : tsx_out_of_memory(error);
+  const int code =
+      advice ? tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error) : tsx_out_of_memory(error);
   sqlite3_free(advice);
   return code;
 }
@@ -152,8 +150,6 @@ static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------- */
 
-#define OVER_COLUMNS "not evaluated over columns: "
-
 typedef struct lowering {
   tsx_query *query;
   tsr_node *nodes;
@@ -202,7 +198,7 @@ static int lower_2(lowering *l, tsr_operation operation, const tsx_expr *tree, i
 }
 
 static int lower_refuse(const lowering *l, const tsx_expr *tree, const char *advice) {
-  return tsx_expr_fail(&l->query->select, tree->begin, tree->end, OVER_COLUMNS, advice, l->error);
+  return tsx_not_evaluated(&l->query->select, tree->begin, tree->end, advice, l->error);
 }
 
 static int lower_tree(lowering *l, const tsx_expr *tree);
@@ -815,8 +811,8 @@ int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_err
   if (!tsx_connection_utf16(query->connection)) return TSR_OK;
   if (query->connection->utf16 < 0 && sqlite3_errcode(query->connection->db) == SQLITE_NOMEM)
     return tsx_out_of_memory(error); /* the encoding was not read */
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS,
-                       "the order of texts in a database in UTF-16; only = and <> are", error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end,
+                           "the order of texts in a database in UTF-16; only = and <> are", error);
 }
 
 /* Refuses order comparisons of texts in a UTF-16 database. */

@@ -220,7 +220,7 @@ static bool names_joined(const names_scope *scope, tsx_expr *tree) {
 /* Refuses columns with a collation that the engine lacks. */
 static int names_collated(const names_scope *scope, const tsx_expr *tree) {
   if (scope->select->joins[tree->join].columns[tree->column].plain) return TSR_OK;
-  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ", "COLLATE", scope->error);
+  return tsx_not_evaluated(scope->select, tree->begin, tree->end, "COLLATE", scope->error);
 }
 
 /* Returns the column of a label's dimension. */
@@ -257,9 +257,8 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
     static const char *const rowids[] = {"rowid", "oid", "_rowid_"};
     for (int i = 0; i < 3; i++)
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, rowids[i]))
-        return tsx_expr_fail(s, tree->begin, tree->end,
-                             "not evaluated over columns: ", "hidden columns; write a time as in FROM t('2024-06-01')",
-                             scope->error);
+        return tsx_not_evaluated(s, tree->begin, tree->end, "hidden columns; write a time as in FROM t('2024-06-01')",
+                                 scope->error);
   }
   if (names_joined(scope, tree)) return names_collated(scope, tree);
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
@@ -579,8 +578,8 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
       (bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
        bind_column(scope, j, tree->operands[1], tree->operands[0])))
     return TSR_OK;
-  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ",
-                       "a join sets columns of its table equal to expressions of one dimension each", scope->error);
+  return tsx_not_evaluated(scope->select, tree->begin, tree->end,
+                           "a join sets columns of its table equal to expressions of one dimension each", scope->error);
 }
 
 /* Resolves the ON of a join with bindings: it depends on several dimensions, or the joined table is an array. */
@@ -667,13 +666,12 @@ static int names_ranges(const names_scope *scope, uint32_t j) {
   if (simple && (s->join_count > 1 || s->joins[j].left || !names_will_group(s))) return 0;
   int code = names_divide(scope, j, on->tree, &ranges);
   if (code > 0 && ranges > 0 && (s->joins[j].left || !names_will_group(s)))
-    code = tsx_expr_fail(s, s->joins[j].begin, on->tree->end, "not evaluated over columns: ",
-                         "a join by ranges is an inner join, of a query with GROUP BY or aggregates", scope->error);
+    code = tsx_not_evaluated(s, s->joins[j].begin, on->tree->end,
+                             "a join by ranges is an inner join, of a query with GROUP BY or aggregates", scope->error);
   for (uint32_t i = 0; i < j && code > 0 && ranges > 0; i++)
     if (s->joins[i].on.span_count)
-      code =
-          tsx_expr_fail(s, s->joins[j].begin, on->tree->end,
-                        "not evaluated over columns: ", "a second join by ranges: only one is possible", scope->error);
+      code = tsx_not_evaluated(s, s->joins[j].begin, on->tree->end, "a second join by ranges: only one is possible",
+                               scope->error);
   if (code > 0 && ranges > 0) {
     on->field = TSX_FIELD_MANY;
     return 1;
@@ -699,9 +697,8 @@ static int names_joins(names_scope *scope) {
       continue;
     }
     if (join->on.tree->field < 0 || !scope->table->columns[join->on.tree->field].description->is_dimension)
-      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end,
-                           "not evaluated over columns: ", "a join binds its table to exactly one dimension",
-                           scope->error);
+      return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
+                               "a join binds its table to exactly one dimension", scope->error);
     join->on.field = join->on.tree->field;
   }
   return TSR_OK;
@@ -725,11 +722,11 @@ static bool names_weigh(const tsx_expr *tree, uint32_t *left) {
 static int names_inner_item(const names_scope *scope, const tsx_inner *inner, const tsx_item *item) {
   uint32_t left = INNER_NODES;
   if (item->tree->has_aggregate)
-    return tsx_expr_fail(scope->select, item->begin, item->end, "not evaluated over columns: ",
-                         "subqueries in FROM that do more than rename, compute and filter", scope->error);
+    return tsx_not_evaluated(scope->select, item->begin, item->end,
+                             "subqueries in FROM that do more than rename, compute and filter", scope->error);
   if (!inner->within || names_weigh(item->tree, &left)) return TSR_OK;
-  return tsx_expr_fail(scope->select, item->begin, item->end,
-                       "not evaluated over columns: ", "with what its names stand for, it is too large", scope->error);
+  return tsx_not_evaluated(scope->select, item->begin, item->end, "with what its names stand for, it is too large",
+                           scope->error);
 }
 
 /* Resolves the items of a subquery in FROM, and those of the ones within it before. */
@@ -776,8 +773,7 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
     if (!constants[i]) continue;
     code = names_resolve(&scope, constants[i]);
     if (code == TSR_OK && (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate))
-      code = tsx_expr_fail(select, constants[i]->begin, constants[i]->end,
-                           "not evaluated over columns: ", "expected a constant", error);
+      code = tsx_not_evaluated(select, constants[i]->begin, constants[i]->end, "expected a constant", error);
   }
   return code == TSR_OK ? names_groups(&scope) : code;
 }

@@ -41,6 +41,10 @@ int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, 
   return TSR_ERROR;
 }
 
+int tsx_not_evaluated(const tsx_select *select, const char *begin, const char *end, const char *why, tsr_error *error) {
+  return tsx_expr_fail(select, begin, end, TSX_NOT_EVALUATED, why, error);
+}
+
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {
   while (tree->kind == TSX_EXPR_FUNCTION && (!strcmp(tree->name, "likely") || !strcmp(tree->name, "unlikely")))
     tree = tree->operands[0];
@@ -81,7 +85,6 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
 /* ---- The parser -------------------------------------------------------------------------------------------------- */
 
 #define PARSE_DEPTH_MAX 100
-#define OVER_CELLS      "not evaluated over columns: "
 
 typedef struct query_parser {
   tsx_select *select;
@@ -139,7 +142,7 @@ static int parse_syntax(query_parser *p) {
 }
 
 static tsx_expr *parse_refuse(query_parser *p, const char *begin, const char *end, const char *why) {
-  if (!p->error->code) tsx_expr_fail(p->select, begin, end, OVER_CELLS, why, p->error);
+  if (!p->error->code) tsx_not_evaluated(p->select, begin, end, why, p->error);
   return NULL;
 }
 
@@ -284,7 +287,7 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
   const tsx_function *known = tsx_function_known(tree->name);
   p->doubt.any = !known || !known->replaced; /* SQLite's message about the function or its arguments may be better */
   char *advice = parse_call_advice(tree, known);
-  tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, advice ? advice : "", p->error);
+  tsx_not_evaluated(p->select, tree->begin, tree->end, advice ? advice : "", p->error);
   sqlite3_free(advice);
   return false;
 }

@@ -298,8 +298,7 @@ static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_val
   const int code = check_or_none(query, lowered, type, error);
   if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
   const tsx_expr *tree = lowered->trees[lowered->expression.count - 1];
-  return tsx_expr_fail(&query->select, tree->begin, tree->end,
-                       "not evaluated over columns: ", "a text is not a condition: compare it", error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, "a text is not a condition: compare it", error);
 }
 
 /* Groups a key of type NUMBER as REAL, and requests the minimum of the original key, whose type the group shows. */
@@ -353,8 +352,8 @@ static int finish_keys(tsx_plan *a, tsr_error *error) {
     part->least = -1;
     const tsx_expr *tree = a->query->select.group[k];
     if (part->axis < 0 && type == TSR_VALUE_OPAQUE)
-      return tsx_expr_fail(&a->query->select, tree->begin, tree->end,
-                           "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
+      return tsx_not_evaluated(&a->query->select, tree->begin, tree->end,
+                               "a key of several values in a cell, or of bytes", error);
     keys[k].expression = part->lowered.expression;
     if (part->axis < 0 && type == TSR_VALUE_NUMBER) code = finish_number_key(a, part, &keys[k], &extra, error);
     if (part->mixed) code = finish_mixed_key(a, part, &extra, error);
@@ -395,17 +394,17 @@ static int finish_aggregates(tsx_plan *a, tsr_error *error) {
     const bool number = part->argument_type == TSR_VALUE_NUMBER && function == TSR_AGGREGATE_SUM;
     const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
     if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
-      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
-                           "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
+      return tsx_not_evaluated(&a->query->select, part->tree->begin, part->tree->end,
+                               "of several values in a cell, or of bytes", error);
     const bool orders =
         part->argument_type == TSR_VALUE_TEXT && (function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX);
     if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
     if ((aggregates[i].distinct && number) || (is_sum && text))
-      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
-                           text ? part->argument_type == TSR_VALUE_TEXT ? "expected numbers, not texts"
-                                                                        : "expected numbers, not datetimes"
-                                : "a sum DISTINCT of INTEGER and REAL",
-                           error);
+      return tsx_not_evaluated(&a->query->select, part->tree->begin, part->tree->end,
+                               text ? part->argument_type == TSR_VALUE_TEXT ? "expected numbers, not texts"
+                                                                            : "expected numbers, not datetimes"
+                                    : "a sum DISTINCT of INTEGER and REAL",
+                               error);
   }
   a->request.aggregates = aggregates;
   a->request.aggregate_count = a->aggregate_count;
@@ -418,8 +417,7 @@ static int fail_opaque(const tsx_plan *a, const tsx_expr *tree, tsr_error *error
   const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
   char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)
                    : sqlite3_mprintf("several values in a cell, or bytes");
-  const int code =
-      tsx_expr_fail(&a->query->select, tree->begin, tree->end, "not evaluated over columns: ", why ? why : "", error);
+  const int code = tsx_not_evaluated(&a->query->select, tree->begin, tree->end, why ? why : "", error);
   sqlite3_free(why);
   return code;
 }

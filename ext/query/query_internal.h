@@ -254,6 +254,10 @@ uint64_t tsx_characters(const char *begin, const char *end);
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error);
 
+/* The same for SQL that is right, but only SQLite could evaluate it; `why` says what it is about. */
+#define TSX_NOT_EVALUATED "not evaluated over columns: "
+int tsx_not_evaluated(const tsx_select *select, const char *begin, const char *end, const char *why, tsr_error *error);
+
 /* Returns true if the trees are equal up to blanks, comments and the case of names. */
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
 

@@ -17,8 +17,6 @@
 
 #include "connection/errors.h"
 
-#define NOT_EVALUATED "not evaluated over columns: "
-
 typedef struct tsx_window_use {
   tsr_window window; /* the engine's */
   tsr_window_axis axis; /* with ORDER BY */
@@ -31,7 +29,7 @@ typedef struct tsx_window_use {
 } tsx_window_use;
 
 static int window_refuse(const tsx_query *query, const tsx_expr *tree, const char *why, tsr_error *error) {
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, NOT_EVALUATED, why, error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, why, error);
 }
 
 static bool window_is(const tsx_expr *tree, const char *name) { return !strcmp(tree->name, name); }
@@ -64,14 +62,14 @@ int tsx_windows_check(const tsx_query *query, tsr_error *error) {
     if (!column->description->is_dimension ||
         (tsx_axis_possible(column) && column->form != TSX_UINT64_SIGNED && column->description->datatype != TSR_UINT64))
       continue;
-    return tsx_fail(error, TSR_ERROR, NOT_EVALUATED "windows of an array whose dimension '%s' has no integers",
+    return tsx_fail(error, TSR_ERROR, TSX_NOT_EVALUATED "windows of an array whose dimension '%s' has no integers",
                     column->name);
   }
   if (!query->table->schema->dense && query->table->schema->allows_duplicates)
-    return tsx_fail(error, TSR_ERROR, NOT_EVALUATED "windows of an array with duplicates");
+    return tsx_fail(error, TSR_ERROR, TSX_NOT_EVALUATED "windows of an array with duplicates");
   if (s->windows.other) return window_refuse(query, s->windows.other, "windows at two levels of FROM", error);
   if (s->join_count > 0)
-    return tsx_expr_fail(s, s->joins[0].begin, s->joins[0].source.end, NOT_EVALUATED, "windows over a join", error);
+    return tsx_not_evaluated(s, s->joins[0].begin, s->joins[0].source.end, "windows over a join", error);
   for (uint32_t i = 0; i < s->item_count && !found; i++) found = find_window(s->items[i].tree);
   for (uint32_t i = 0; i < s->order_count && !found; i++) found = find_window(s->order[i].tree);
   if (found && (query->over_groups || s->distinct))
@@ -264,8 +262,9 @@ static bool is_number(const tsr_value *value) {
 static int order_unfit(const window_line *l, uint64_t i, uint64_t j, tsr_error *error) {
   const tsx_expr *order = l->use->tree->over->order;
   return tsx_fail(error, TSR_ERROR,
-                  NOT_EVALUATED "'%.*s': ORDER BY of a window rises or falls with the dimension, and of %s = %lld and "
-                                "%lld it does not",
+                  TSX_NOT_EVALUATED
+                  "'%.*s': ORDER BY of a window rises or falls with the dimension, and of %s = %lld and "
+                  "%lld it does not",
                   (int)(order->end - order->begin), order->begin, l->query->table->columns[l->axis->column].name,
                   (long long)((uint64_t)l->axis->low + i), (long long)((uint64_t)l->axis->low + j));
 }
