@@ -122,20 +122,6 @@ static int plan_key(tsx_plan *a, uint32_t k, tsr_error *error) {
   return tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
 }
 
-static int plan_percent(tsx_plan *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
-  sqlite3_value *value = NULL;
-  if (tree->field != TSX_FIELD_NONE)
-    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
-                         error);
-  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
-  part->percent = sqlite3_value_double(value);
-  const int type = sqlite3_value_numeric_type(value);
-  sqlite3_value_free(value);
-  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
-  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
-                       error);
-}
-
 static int plan_one_aggregate(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   if (tsx_plan_aggregate(a, tree) < a->aggregate_count) return TSR_OK;
   if (a->aggregate_count == TSR_QUERY_AGGREGATES)
@@ -147,7 +133,7 @@ static int plan_one_aggregate(tsx_plan *a, const tsx_expr *tree, tsr_error *erro
   if (argument && plan_is_time(a, argument))
     TSX_TRY(tsx_lower_field(a->query, argument, argument->field, &part->argument, error));
   else if (argument) TSX_TRY(tsx_lower(a->query, &argument, 1, &part->argument, error));
-  if (tree->count > 1) TSX_TRY(plan_percent(a, tree->operands[1], part, error));
+  if (tree->count > 1) TSX_TRY(tsx_query_percent(a->query, tree->operands[1], &part->percent, error));
   if (filter) TSX_TRY(tsx_lower(a->query, &filter, 1, &part->filter, error));
   a->aggregate_count++;
   return TSR_OK;

@@ -481,6 +481,9 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
 /* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
+/* Evaluates the second argument of percentile(). */
+int tsx_query_percent(const tsx_query *query, const tsx_expr *tree, double *percent, tsr_error *error);
+
 /* Like tsx_query_constant, but casts the value to TEXT, as SQLite does with the list of IN for a TEXT column. */
 int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
 
