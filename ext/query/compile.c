@@ -754,12 +754,10 @@ static int evaluate_constant(const tsx_query *query, const char *before, const t
   sqlite3_str_appendall(text, before);
   tsx_words_append(text, tree, replace_aliases, NULL);
   sqlite3_str_appendall(text, behind);
-  TSX_TRY(tsx_rows_prepare(query->connection, text, NULL, &statement, error));
-  int code = tsx_rows_step(query->connection, statement, error);
-  if (code == 0) code = tsx_rows_none(error);
-  if (code > 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
+  int code = tsx_rows_only(query->connection, text, NULL, &statement, error);
+  if (code >= 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
   sqlite3_finalize(statement);
-  return code < 0 ? code : TSR_OK;
+  return code;
 }
 
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {

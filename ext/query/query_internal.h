@@ -330,6 +330,11 @@ int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int param
 /* Steps the statement. Returns 1 with a row, 0 at the end, < 0 on error. */
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error);
 
+/* Prepares `text` like tsx_rows_prepare, and steps to the only row. The caller finalizes *statement, which is NULL at
+ * first, also after an error. */
+int tsx_rows_only(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
+                  tsr_error *error);
+
 /* Sets the error of a statement that unexpectedly has no rows: an authorizer answered SQLITE_IGNORE for its SELECT.
  * Returns TSR_AUTH. */
 int tsx_rows_none(tsr_error *error);

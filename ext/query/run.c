@@ -107,6 +107,14 @@ int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
+int tsx_rows_only(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
+                  tsr_error *error) {
+  TSX_TRY(tsx_rows_prepare(connection, text, rows, statement, error));
+  const int step = tsx_rows_step(connection, *statement, error);
+  if (step < 0) return step;
+  return step ? TSR_OK : tsx_rows_none(error);
+}
+
 int tsx_rows_none(tsr_error *error) { return tsx_fail(error, TSR_AUTH, "the authorizer hides what SQLite evaluates"); }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
