@@ -532,7 +532,7 @@ static int like_folds(const tsx_query *query, tsr_error *error) {
   sqlite3_str *text = sqlite3_str_new(NULL);
   sqlite3_str_appendall(text, "SELECT 'a' LIKE 'A'");
   int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code >= 0) code = tsx_rows_step(query->connection, statement, error);
   if (code > 0) code = sqlite3_column_int(statement, 0);
   sqlite3_finalize(statement);
   return code;
@@ -824,8 +824,7 @@ static int check_order(const tsx_query *query, const tsx_lowered *lowered, const
     const bool orders = o == TSR_OP_LESS || o == TSR_OP_LESS_EQUAL || o == TSR_OP_GREATER ||
                         o == TSR_OP_GREATER_EQUAL || o == TSR_OP_LEAST || o == TSR_OP_GREATEST;
     if (!orders || types[n->operands[0]] != TSR_VALUE_TEXT) continue;
-    const int code = tsx_query_orders_texts(query, lowered->trees[i], error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_query_orders_texts(query, lowered->trees[i], error));
   }
   return TSR_OK;
 }
@@ -844,9 +843,11 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
     n->value = (tsr_value){.type = TSR_VALUE_NULL};
   }
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
-  if (code == TSR_OK) *type = types[count - 1];
-  else if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
-  if (code == TSR_OK) code = check_order(query, lowered, types, error);
+  if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
+  if (code >= 0) {
+    *type = types[count - 1];
+    code = check_order(query, lowered, types, error);
+  }
   sqlite3_free(types);
   return code;
 }
