@@ -591,7 +591,7 @@ static int compile_and_keep(tsx_query *query, const char *home, const char *text
                             tsr_error *error) {
   tsx_compiled *fresh = compiled_begin(query->connection, home);
   const int code = compile_select(query, home, text, error);
-  if (fresh && code == TSR_OK && !query->select.subquery_count) {
+  if (fresh && code >= 0 && !query->select.subquery_count) {
     compiled_finish(fresh, query);
     tsx_compiled_drop(*kept);
     *kept = fresh;

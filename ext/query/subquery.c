@@ -99,8 +99,8 @@ int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error) {
     inner.exact = query->exact;
     inner.memory_bytes = query->memory_bytes;
     inner.threads = query->threads;
-    if (code == TSR_OK) code = tsx_run_open(&inner, NULL, 0, &run, error);
-    if (code == TSR_OK) code = tsx_run_next(run, error);
+    if (code >= 0) code = tsx_run_open(&inner, NULL, 0, &run, error);
+    if (code >= 0) code = tsx_run_next(run, error);
     if (code > 0) code = tsx_run_value(run, 0, &value, error);
     if (code >= 0) code = subquery_literal(query, node, &value, error);
     tsx_run_close(run);
