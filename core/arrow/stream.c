@@ -301,7 +301,7 @@ static int arrow_collect_batches(arrow_cells *s, uint64_t *rows, tsr_error *erro
     if (*rows > s->batch_rows / 2 && *rows + last > s->batch_rows) return 1;
     const int rc = tsr_reader_next(s->reader, &batch, error);
     if (rc <= 0) return rc;
-    const bool many = *rows > 0 || (s->reader->tests.count == 0 && tsr__reader_cells(s->reader) >= s->batch_rows);
+    const bool many = *rows > 0 || (s->reader->predicates.count == 0 && tsr__reader_cells(s->reader) >= s->batch_rows);
     for (uint32_t i = 0; i < s->count && many; i++)
       TSR_TRY(tsr__arrow_column_reserve(&s->columns[i], TSR_MAX(s->batch_rows, *rows + batch->count), error));
     TSR_TRY(arrow_append_batch(s, batch, error));

@@ -43,7 +43,7 @@ typedef struct wkb_header {
 
 static int wkb_head(tsr_input *in, wkb_header *header, tsr_error *error) {
   const uint8_t order = tsr__input_u8(in);
-  if (order > 1) return tsr__fail(error, TSR_MISMATCH, "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted");
+  if (order > 1) return tsr__geometry_none(error);
   header->big = order == 0;
   const uint32_t word = wkb_u32(in, header->big);
   if (word & WKB_SRID) wkb_u32(in, header->big);
@@ -59,8 +59,8 @@ static int wkb_wrong_type(uint32_t type, tsr_error *error) {
   static const char *const names[] = {"a GEOMETRY", "POINT",           "LINESTRING",   "POLYGON",
                                       "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"};
   if (type < sizeof names / sizeof *names)
-    return tsr__fail(error, TSR_MISMATCH, "a POLYGON or MULTIPOLYGON is wanted, not %s", names[type]);
-  return tsr__fail(error, TSR_MISMATCH, "a POLYGON or MULTIPOLYGON is wanted, not WKB's type %u", type);
+    return tsr__fail(error, TSR_MISMATCH, "expected a POLYGON or MULTIPOLYGON, not %s", names[type]);
+  return tsr__fail(error, TSR_MISMATCH, "expected a POLYGON or MULTIPOLYGON, not WKB's type %u", type);
 }
 
 static int wkb_polygon(tsr_geometry *g, tsr_input *in, const wkb_header *header, tsr_error *error) {
@@ -102,7 +102,7 @@ static int gpkg_skip(tsr_input *in, tsr_error *error) {
 int tsr__wkb_read(tsr_geometry *g, const uint8_t *bytes, uint64_t size, tsr_error *error) {
   tsr_input in = tsr__input(bytes, size);
   wkb_header header;
-  if (size == 0) return tsr__fail(error, TSR_MISMATCH, "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted");
+  if (size == 0) return tsr__geometry_none(error);
   if (size >= 2 && memcmp(bytes, "GP", 2) == 0) TSR_TRY(gpkg_skip(&in, error));
   TSR_TRY(wkb_head(&in, &header, error));
   if (header.type != WKB_POLYGON && header.type != WKB_MULTIPOLYGON) return wkb_wrong_type(header.type, error);

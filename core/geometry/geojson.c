@@ -5,7 +5,10 @@
  *   {"type": "Feature", "geometry": {...}, ...}
  *
  * Members may be in any order, so an object is read twice: first its members are found and checked, then the one that
- * matters is read. Others are skipped, without recursion. */
+ * matters is read. Others are skipped, without recursion.
+ *
+ * The reader of remote/keys.c does not serve here: it decodes the strings of a small object in place, in a copy that
+ * ends with a NUL. A geometry may have millions of points, and is read where the caller keeps it. */
 #include <string.h>
 
 #include "geometry/geometry.h"
@@ -170,7 +173,7 @@ int tsr__geojson_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) 
   json_members members;
   TSR_TRY(json_find(in, &members, error));
   tsr__text_skip(in);
-  if (in->at < in->end) return tsr__text_fail(in, "nothing more", error);
+  if (in->at < in->end) return tsr__text_fail(in, "its end", error);
   if (!json_is(members.type, members.type_size, "Feature")) return json_geometry(g, in, &members, error);
   if (!members.geometry) return tsr__fail(error, TSR_MISMATCH, "the Feature has no geometry");
   tsr_geometry_text from = {in->begin, members.geometry, in->end};

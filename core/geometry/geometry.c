@@ -33,7 +33,7 @@ int tsr__geometry_point(tsr_geometry *g, double x, double y, tsr_error *error) {
 int tsr__geometry_ring(tsr_geometry *g, tsr_error *error) {
   const uint64_t begin = g->ring_count ? g->rings[g->ring_count - 1].end : 0, count = g->point_count - begin;
   if (count < 3)
-    return tsr__fail(error, TSR_MISMATCH, "a ring has %llu point%s: at least 3 are wanted", (unsigned long long)count,
+    return tsr__fail(error, TSR_MISMATCH, "a ring has %llu point%s: expected at least 3", (unsigned long long)count,
                      count == 1 ? "" : "s");
   if (g->ring_count == g->ring_room) {
     const uint64_t room = g->ring_room ? 2 * g->ring_room : 4;
@@ -48,12 +48,16 @@ void tsr__geometry_part(tsr_geometry *g) {
   if (g->ring_count && g->rings[g->ring_count - 1].part == g->part_count) g->part_count++;
 }
 
+int tsr__geometry_none(tsr_error *error) {
+  return tsr__fail(error, TSR_MISMATCH, "no geometry: expected GeoJSON, WKT, WKB or GeoPackage");
+}
+
 int tsr__geometry_wrong_type(const char *name, uint64_t size, tsr_error *error) {
   char shown[33];
   const uint64_t n = TSR_MIN(size, sizeof shown - 1);
   for (uint64_t i = 0; i < n; i++) shown[i] = name[i] > ' ' && name[i] < 0x7f ? name[i] : '?';
   shown[n] = 0;
-  return tsr__fail(error, TSR_MISMATCH, "a POLYGON or MULTIPOLYGON is wanted, not %s", shown);
+  return tsr__fail(error, TSR_MISMATCH, "expected a POLYGON or MULTIPOLYGON, not %s", shown);
 }
 
 /* ---- Forms ------------------------------------------------------------------------------------------------------- */
@@ -61,7 +65,7 @@ int tsr__geometry_wrong_type(const char *name, uint64_t size, tsr_error *error) 
 static int read_text(tsr_geometry *g, const char *text, uint64_t size, tsr_error *error) {
   tsr_geometry_text in = {text, text, text + size};
   tsr__text_skip(&in);
-  if (in.at == in.end) return tsr__fail(error, TSR_MISMATCH, "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted");
+  if (in.at == in.end) return tsr__geometry_none(error);
   return *in.at == '{' ? tsr__geojson_read(g, &in, error) : tsr__wkt_read(g, &in, error);
 }
 
@@ -87,11 +91,11 @@ void tsr_geometry_close(tsr_geometry *geometry) {
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
-int tsr__text_fail(const tsr_geometry_text *in, const char *wanted, tsr_error *error) {
+int tsr__text_fail(const tsr_geometry_text *in, const char *expected, tsr_error *error) {
   const unsigned long long at = (unsigned long long)(in->at - in->begin) + 1;
   if (in->at == in->end)
-    return tsr__fail(error, TSR_MISMATCH, "the geometry ends early (byte %llu): %s is wanted", at, wanted);
-  return tsr__fail(error, TSR_MISMATCH, "the geometry is damaged at byte %llu: %s is wanted", at, wanted);
+    return tsr__fail(error, TSR_MISMATCH, "the geometry ends early (byte %llu): expected %s", at, expected);
+  return tsr__fail(error, TSR_MISMATCH, "the geometry is damaged at byte %llu: expected %s", at, expected);
 }
 
 typedef struct number_text { /* the parts of a number, and its first digits */

@@ -34,7 +34,10 @@ int tsr__geometry_point(tsr_geometry *g, double x, double y, tsr_error *error);
 int tsr__geometry_ring(tsr_geometry *g, tsr_error *error);
 void tsr__geometry_part(tsr_geometry *g);
 
-/* Fails with TSR_MISMATCH, as the type is none of those that are wanted. The name is cut, and quoted safely. */
+/* Fails with TSR_MISMATCH: the bytes have none of the four forms. */
+int tsr__geometry_none(tsr_error *error);
+
+/* Fails with TSR_MISMATCH: the type is neither POLYGON nor MULTIPOLYGON. The name is cut, and quoted safely. */
 int tsr__geometry_wrong_type(const char *name, uint64_t size, tsr_error *error);
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
@@ -55,7 +58,7 @@ static inline bool tsr__text_take(tsr_geometry_text *in, char c) {
   return true;
 }
 /* Fails at the place that was reached, or because the text ends early. */
-int tsr__text_fail(const tsr_geometry_text *in, const char *wanted, tsr_error *error);
+int tsr__text_fail(const tsr_geometry_text *in, const char *expected, tsr_error *error);
 /* Reads a number, rounded as C rounds it, with a point in every locale. */
 int tsr__text_number(tsr_geometry_text *in, double *value, tsr_error *error);
 

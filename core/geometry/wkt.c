@@ -83,7 +83,7 @@ static int wkt_srid(tsr_geometry_text *in, tsr_error *error) {
 int tsr__wkt_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
   TSR_TRY(wkt_srid(in, error));
   const uint64_t size = wkt_word_size(in);
-  if (size == 0) return tsr__fail(error, TSR_MISMATCH, "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted");
+  if (size == 0) return tsr__geometry_none(error);
   const bool many = wkt_word_is(in->at, size, "MULTIPOLYGON") || wkt_word_is(in->at, size, "MULTIPOLYGONZ") ||
                     wkt_word_is(in->at, size, "MULTIPOLYGONM") || wkt_word_is(in->at, size, "MULTIPOLYGONZM");
   const bool one = wkt_word_is(in->at, size, "POLYGON") || wkt_word_is(in->at, size, "POLYGONZ") ||
@@ -93,5 +93,5 @@ int tsr__wkt_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
   if (!wkt_take_word(in, "ZM") && !wkt_take_word(in, "Z")) wkt_take_word(in, "M");
   TSR_TRY(many ? wkt_polygons(g, in, error) : wkt_polygon(g, in, error));
   tsr__text_skip(in);
-  return in->at == in->end ? TSR_OK : tsr__text_fail(in, "nothing more", error);
+  return in->at == in->end ? TSR_OK : tsr__text_fail(in, "its end", error);
 }

@@ -315,7 +315,7 @@ static int copy_box(late *l, uint64_t index, const uint64_t *ends, tsr_writer *w
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.low[d], box[d].low);
     tsr__key_value(l->schema->fields[d].datatype, grid->low_key[d] + b.high[d], box[d].high);
   }
-  return tsr__pieces_add_box(writer, box, write_box, &b, error);
+  return tsr__commit_fragments_add_box(writer, box, write_box, &b, error);
 }
 
 /* Counts the visible boxes of the prepared commit and, if `writer` is not NULL, copies them. Returns 1; 0 if they

@@ -170,7 +170,8 @@ static int exclude_candidates(tsr_dense_windows *w, tsr_space_tile *tile, tsr_er
   for (uint32_t c = 0; c < tile->count; c++) {
     tsr_candidate *owner = &tile->candidates[c];
     if (!owner->used) continue;
-    const int rc = owner->box->excluded ? 1 : tsr__tests_exclude(w->reader, owner->box->fragment, owner->number, error);
+    const int rc =
+        owner->box->excluded ? 1 : tsr__predicates_exclude(w->reader, owner->box->fragment, owner->number, error);
     if (rc < 0) return rc;
     owner->excluded = rc > 0;
     owner->used = !owner->excluded;
@@ -228,7 +229,7 @@ static int inspect_tile(tsr_dense_windows *w, tsr_space_tile *tile, uint64_t *by
   if (taken != 0) return taken < 0 ? taken : 0;
   *bytes = 0;
   if (w->making.loads) TSR_TRY(mark_used(w, tile, error));
-  if (w->reader->tests.count > 0) TSR_TRY(exclude_candidates(w, tile, error));
+  if (w->reader->predicates.count > 0) TSR_TRY(exclude_candidates(w, tile, error));
   if (w->making.loads) TSR_TRY(dense_window_cost(w, tile, bytes, error));
   return 1;
 }
@@ -242,7 +243,7 @@ static int dense_window_request_tile(tsr_dense_windows *w, tsr_space_tile *tile,
       tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (!tile->candidates[c].used || tile->crowded) continue;
     TSR_TRY(dense_pin(w, tile, &tile->candidates[c], error));
-    if (reader->tests.count > 0) TSR_TRY(tsr__tests_request(reader, tile->candidates[c].pinned, error));
+    if (reader->predicates.count > 0) TSR_TRY(tsr__predicates_request(reader, tile->candidates[c].pinned, error));
     else TSR_TRY(tsr__reader_request_fields(reader, tile->candidates[c].pinned, error));
   }
   return TSR_OK;
@@ -301,7 +302,7 @@ static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
       tsr_pinned_tile *pinned = w->now.tiles[i].candidates[c].pinned;
       if (!pinned) continue;
-      const int rc = w->reader->request.untested ? 1 : tsr__tests_any(w->reader, pinned, error);
+      const int rc = w->reader->request.untested ? 1 : tsr__predicates_any(w->reader, pinned, error);
       if (rc < 0) return rc;
       if (rc > 0) TSR_TRY(tsr__reader_request_fields(w->reader, pinned, error));
     }
@@ -314,7 +315,7 @@ static int take_next_window(tsr_dense_windows *w, tsr_error *error) {
   w->next = (tsr_dense_window){0};
   w->has_next = false;
   TSR_TRY(tsr__reader_take_ahead(w->reader, error));
-  if (w->reader->tests.count > 0) return TSR_OK;
+  if (w->reader->predicates.count > 0) return TSR_OK;
   for (uint64_t i = 0; i < w->now.count; i++)
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
       tsr_pinned_tile *pinned = w->now.tiles[i].candidates[c].pinned;
@@ -351,7 +352,7 @@ static int dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
   }
   reader->progress.given = tsr__add_sat(reader->progress.given, w->now.cells);
   TSR_TRY(begin_next_window(w, error));
-  return reader->tests.count > 0 && reader->tests.has_other_fields ? load_untested_fields(w, error) : TSR_OK;
+  return reader->predicates.count > 0 && reader->predicates.has_other_fields ? load_untested_fields(w, error) : TSR_OK;
 }
 
 /* ---- A request --------------------------------------------------------------------------------------------------- */
@@ -360,11 +361,11 @@ static int dense_windows_fill(tsr_dense_windows *w, tsr_error *error) {
  * their cells. */
 static int exclude_dense_fragments(tsr_reader *reader, tsr_error *error) {
   uint64_t excluded = 0;
-  if (reader->tests.count == 0) return TSR_OK;
+  if (reader->predicates.count == 0) return TSR_OK;
   for (uint64_t i = 0; i < reader->plan.box_count; i++) {
     tsr_plan_box *box = &reader->plan.boxes[i];
     if (box->sparse) continue;
-    const int rc = tsr__tests_exclude_fragment(reader, box->fragment, error);
+    const int rc = tsr__predicates_exclude_fragment(reader, box->fragment, error);
     if (rc < 0) return rc;
     box->excluded = rc > 0;
     excluded += box->excluded;
@@ -785,14 +786,14 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
 /* Selects the cells of the current part that satisfy the predicates. */
 static int test_part(dense_iterator *it, tsr_error *error) {
   read_dense_part *p = &it->parts.list[it->parts.at];
-  tsr_buffer *room = &it->reader->tests.passing;
-  if (it->reader->tests.count == 0 || it->reader->request.untested) return TSR_OK;
+  tsr_buffer *room = &it->reader->predicates.passing;
+  if (it->reader->predicates.count == 0 || it->reader->request.untested) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, tsr__mul_sat(p->count, sizeof(uint32_t)), error));
   uint32_t *cells = (uint32_t *)(void *)room->data;
-  TSR_TRY(tsr__tests_select(it->reader, p->pinned, (p->sparse ? 0 : it->subtiles.subtile.origin) + first, p->cells,
-                            &p->count, cells, error));
+  TSR_TRY(tsr__predicates_select(it->reader, p->pinned, (p->sparse ? 0 : it->subtiles.subtile.origin) + first, p->cells,
+                                 &p->count, cells, error));
   for (uint64_t i = 0; first > 0 && i < p->count; i++) cells[i] += (uint32_t)first;
   p->cells = cells;
   return TSR_OK;
@@ -825,11 +826,11 @@ static void leave_part(dense_iterator *it) {
 static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error *error) {
   if (p->sparse && !p->pinned) {
     sparse_tile *tile = &it->sparse.tiles[p->from];
-    TSR_TRY(request_sparse_tile(it, tile, false, it->reader->tests.count == 0, error));
+    TSR_TRY(request_sparse_tile(it, tile, false, it->reader->predicates.count == 0, error));
     TSR_TRY(tsr__reader_load(it->reader, error));
     p->pinned = tile->pinned;
   } else if (!p->sparse && p->pinned && it->windows.now.tiles[it->windows.tile_at].crowded &&
-             it->reader->tests.count == 0) {
+             it->reader->predicates.count == 0) {
     TSR_TRY(tsr__reader_request_fields(it->reader, p->pinned, error));
     TSR_TRY(tsr__reader_load(it->reader, error));
   }

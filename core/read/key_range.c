@@ -659,7 +659,7 @@ static void choose_target(tsr_key_ranges *r, uint64_t limit) {
   r->rows_max = TSR_MAX(1, TSR_MIN(most, reader->memory.limit / 4 / bytes));
   r->target = ROWS_FIRST;
   if (limit > 0)
-    r->target = schema->dense && reader->tests.count == 0 ? limit : TSR_MAX(ROWS_MIN, tsr__mul_sat(limit, 4));
+    r->target = schema->dense && reader->predicates.count == 0 ? limit : TSR_MAX(ROWS_MIN, tsr__mul_sat(limit, 4));
   r->target = TSR_MIN(TSR_MAX(r->target, 16), largest_target(r));
 }
 
@@ -696,7 +696,7 @@ int tsr__key_ranges_begin(tsr_key_ranges *r, const tsr_sort *order, uint32_t cou
   for (uint32_t k = 0; k < r->level_count; k++) begin_level(r, k);
   for (uint32_t k = 0; k < r->level_count; k++) r->levels[k].starts = (tsr_tile_starts){0};
   tile_starts_make(r->reader, r->levels[0].dimension, r->levels[0].descending, &r->levels[0].starts);
-  r->cached = r->reader->tests.count == 0 && fits_cache(r);
+  r->cached = r->reader->predicates.count == 0 && fits_cache(r);
   choose_target(r, limit);
   return TSR_OK;
 }

@@ -753,7 +753,7 @@ int tsr__read_ordered_open(tsr_reader *reader, const tsr_sort *order, uint32_t c
   it->stream.active = it->stream.distinct_given = false;
   TSR_TRY(tsr__key_ranges_begin(&it->ranges, order, count, limit, error));
   clear_rows(it);
-  it->block.fill_unwritten = reader->tests.fill_unwritten;
+  it->block.fill_unwritten = reader->predicates.fill_unwritten;
   *iterator = &it->base;
   return TSR_OK;
 }

@@ -115,7 +115,8 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   const tsr_grid *grid = &snapshot->grid;
   point_iterator *it;
   uint32_t owner = 0;
-  if (!snapshot->schema->dense || !request->dimensions || reader->tests.count > 0 || reader->shortcut.take) return 0;
+  if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->shortcut.take)
+    return 0;
   if (!single_range(&request->dimensions[0])) return 0;
   TSR_TRY(
       TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));

@@ -1,6 +1,6 @@
 /* predicate.c: tests predicates on attributes, against the statistics of tiles and against columns of cells.
  *
- * Sections: making the tests of a request; testing columns of cells; testing pinned tiles; statistics.
+ * Sections: preparing the predicates of a request; testing columns of cells; testing pinned tiles; statistics.
  *
  * Nulls. A predicate sees the values that the host shows: a null cell is null, NaN is null, and NaT is null if the host
  * says so. Cells that were never written, or whose fragment lacks the attribute, are null unless the host shows their
@@ -41,10 +41,10 @@
 #define SUM_MAX         1e300 /* see above, "Floats" */
 #define BOUND_MAX       1e290
 #define PREDICATE_BLOCK 65536u /* cells tested at a time */
-#define NEGATED         512u /* cells tested at a time if the test is negated */
+#define NEGATED         512u /* cells tested at a time if the predicate is negated */
 #define TEXT_BOUND      256u /* bytes of a string bound that are compared */
 
-/* ---- Making ------------------------------------------------------------------------------------------------------ */
+/* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
 static bool predicate_is_float(const tsr_field *field) {
   return field->values_per_cell == 1 && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
@@ -54,41 +54,40 @@ static bool predicate_is_text(const tsr_field *field) {
   return tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
 }
 
-static int make_test(const tsr_schema *schema, const tsr_predicate *predicate, tsr_arena *arena, tsr_test *test,
-                     tsr_error *error) {
-  if (predicate->field < schema->dimension_count ||
-      predicate->field >= schema->dimension_count + schema->attribute_count)
-    return tsr__fail(error, TSR_ERROR, "a predicate on field %u, which is not an attribute", predicate->field);
-  const tsr_field *field = &schema->fields[predicate->field];
+static int prepare(const tsr_schema *schema, const tsr_predicate *given, tsr_arena *arena,
+                   tsr_typed_predicate *predicate, tsr_error *error) {
+  if (given->field < schema->dimension_count || given->field >= schema->dimension_count + schema->attribute_count)
+    return tsr__fail(error, TSR_ERROR, "a predicate on field %u, which is not an attribute", given->field);
+  const tsr_field *field = &schema->fields[given->field];
   const tsr_kind kind = tsr_datatype_kind(field->datatype);
   const bool single = field->values_per_cell == 1 && kind != TSR_KIND_BYTES && kind != TSR_KIND_TEXT;
-  *test = (tsr_test){.field = predicate->field, .kind = predicate->kind};
-  if (predicate->negated && predicate->kind != TSR_PREDICATE_WITHIN)
-    test->kind = predicate->kind == TSR_PREDICATE_IS_NULL ? TSR_PREDICATE_NOT_NULL : TSR_PREDICATE_IS_NULL;
-  test->nan = predicate_is_float(field);
-  test->nat = predicate->nat_is_null && single && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
-  if (predicate->kind != TSR_PREDICATE_WITHIN) return TSR_OK;
+  *predicate = (tsr_typed_predicate){.field = given->field, .kind = given->kind};
+  if (given->negated && given->kind != TSR_PREDICATE_WITHIN)
+    predicate->kind = given->kind == TSR_PREDICATE_IS_NULL ? TSR_PREDICATE_NOT_NULL : TSR_PREDICATE_IS_NULL;
+  predicate->nan = predicate_is_float(field);
+  predicate->nat = given->nat_is_null && single && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
+  if (given->kind != TSR_PREDICATE_WITHIN) return TSR_OK;
   if (!single && !predicate_is_text(field))
     return tsr__fail(error, TSR_ERROR, "attribute %s cannot be compared with ranges", field->name);
   tsr_field plain = *field; /* a string of fixed length is compared like one of variable length */
   if (predicate_is_text(field)) plain.values_per_cell = TSR_VARIABLE;
-  if (tsr__spans_make(&plain, &predicate->ranges, arena, &test->spans, error) < 0)
+  if (tsr__spans_make(&plain, &given->ranges, arena, &predicate->spans, error) < 0)
     return tsr__wrap(error, "attribute %s", field->name);
-  if (test->spans.all) test->kind = predicate->negated ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
-  else test->negated = predicate->negated;
+  if (predicate->spans.all) predicate->kind = given->negated ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
+  else predicate->negated = given->negated;
   return TSR_OK;
 }
 
-int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  reader->tests.count = 0;
-  reader->tests.fill_unwritten = request->fill_unwritten;
+int tsr__predicates_make(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  reader->predicates.count = 0;
+  reader->predicates.fill_unwritten = request->fill_unwritten;
   if (request->predicate_count == 0) return TSR_OK;
-  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, request->predicate_count, &reader->tests.list, error));
+  TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, request->predicate_count, &reader->predicates.list, error));
   for (uint32_t i = 0; i < request->predicate_count; i++) {
-    tsr_test *test = &reader->tests.list[i];
-    TSR_TRY(make_test(reader->snapshot->schema, &request->predicates[i], &reader->arena, test, error));
-    test->never = test->kind == TSR_PREDICATE_WITHIN && test->spans.count == 0 && !test->negated;
-    reader->tests.count++;
+    tsr_typed_predicate *predicate = &reader->predicates.list[i];
+    TSR_TRY(prepare(reader->snapshot->schema, &request->predicates[i], &reader->arena, predicate, error));
+    predicate->never = predicate->kind == TSR_PREDICATE_WITHIN && predicate->spans.count == 0 && !predicate->negated;
+    reader->predicates.count++;
   }
   return TSR_OK;
 }
@@ -122,16 +121,16 @@ static uint64_t keep_numbers(const void *values, uint64_t size, const uint32_t *
 }
 
 /* Selects nulls of any kind, including NaN and NaT. */
-static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, const uint32_t *selection, uint64_t count,
-                             uint32_t *out) {
-  if (!test->nan && !test->nat)
+static uint64_t select_nulls(const tsr_typed_predicate *predicate, const tsr_column *column, const uint32_t *selection,
+                             uint64_t count, uint32_t *out) {
+  if (!predicate->nan && !predicate->nat)
     return column->validity ? keep_valid(column->validity, selection, count, false, out) : 0;
   uint64_t kept = 0;
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t cell = selection ? selection[i] : (uint32_t)i;
     uint32_t alone = cell;
     bool null = column->validity && !column->validity[cell];
-    if (!null && test->nan) null = keep_numbers(column->values, column->cell_size, &alone, 1, false, &alone) > 0;
+    if (!null && predicate->nan) null = keep_numbers(column->values, column->cell_size, &alone, 1, false, &alone) > 0;
     else if (!null) null = keep_time(column->values, &alone, 1, false, &alone) > 0;
     out[kept] = cell;
     kept += null;
@@ -139,49 +138,50 @@ static uint64_t select_nulls(const tsr_test *test, const tsr_column *column, con
   return kept;
 }
 
-static uint64_t select_within(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+static uint64_t select_within(const tsr_typed_predicate *predicate, tsr_datatype datatype, const tsr_column *column,
                               const uint32_t *selection, uint64_t count, uint32_t *out) {
-  if (!test->spans.text) return tsr__spans_select(&test->spans, datatype, column->values, selection, count, out);
+  if (!predicate->spans.text)
+    return tsr__spans_select(&predicate->spans, datatype, column->values, selection, count, out);
   if (column->offsets)
-    return tsr__spans_select_text(&test->spans, column->values, column->offsets, selection, count, out);
+    return tsr__spans_select_text(&predicate->spans, column->values, column->offsets, selection, count, out);
   uint64_t kept = 0;
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t cell = selection ? selection[i] : (uint32_t)i;
     const uint8_t *value = (const uint8_t *)column->values + cell * column->cell_size;
     out[kept] = cell;
-    kept += tsr__spans_contain_text(&test->spans, value, column->cell_size);
+    kept += tsr__spans_contain_text(&predicate->spans, value, column->cell_size);
   }
   return kept;
 }
 
-/* Selects the cells that pass the test, ignoring its negation. `out` may be the selection. */
-static uint64_t select_plain(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+/* Selects the cells that satisfy the predicate, ignoring its negation. `out` may be the selection. */
+static uint64_t select_plain(const tsr_typed_predicate *predicate, tsr_datatype datatype, const tsr_column *column,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
-  if (test->never) return 0;
-  if (test->kind == TSR_PREDICATE_IS_NULL) return select_nulls(test, column, selection, count, out);
-  if (test->kind == TSR_PREDICATE_WITHIN) {
-    count = select_within(test, datatype, column, selection, count, out);
+  if (predicate->never) return 0;
+  if (predicate->kind == TSR_PREDICATE_IS_NULL) return select_nulls(predicate, column, selection, count, out);
+  if (predicate->kind == TSR_PREDICATE_WITHIN) {
+    count = select_within(predicate, datatype, column, selection, count, out);
     selection = out;
   }
   if (column->validity) {
     count = keep_valid(column->validity, selection, count, true, out);
     selection = out;
   }
-  if (test->nan && test->kind == TSR_PREDICATE_NOT_NULL)
+  if (predicate->nan && predicate->kind == TSR_PREDICATE_NOT_NULL)
     count = keep_numbers(column->values, column->cell_size, selection, count, true, out), selection = out;
-  if (test->nat) count = keep_time(column->values, selection, count, true, out), selection = out;
+  if (predicate->nat) count = keep_time(column->values, selection, count, true, out), selection = out;
   return tsr__select_all(selection, count, out);
 }
 
-static uint64_t select_cells(const tsr_test *test, tsr_datatype datatype, const tsr_column *column,
+static uint64_t select_cells(const tsr_typed_predicate *predicate, tsr_datatype datatype, const tsr_column *column,
                              const uint32_t *selection, uint64_t count, uint32_t *out) {
   uint32_t some[NEGATED], within[NEGATED];
   uint64_t kept = 0;
-  if (!test->negated) return select_plain(test, datatype, column, selection, count, out);
+  if (!predicate->negated) return select_plain(predicate, datatype, column, selection, count, out);
   for (uint64_t from = 0; from < count; from += NEGATED) {
     const uint64_t n = TSR_MIN(count - from, NEGATED);
     for (uint64_t i = 0; i < n; i++) some[i] = selection ? selection[from + i] : (uint32_t)(from + i);
-    const uint64_t left = select_plain(test, datatype, column, some, n, within);
+    const uint64_t left = select_plain(predicate, datatype, column, some, n, within);
     for (uint64_t i = 0, k = 0; i < n; i++) {
       if (k < left && within[k] == some[i]) k++;
       else out[kept++] = some[i];
@@ -191,55 +191,57 @@ static uint64_t select_cells(const tsr_test *test, tsr_datatype datatype, const 
 }
 
 /* Returns true if the cells of a constant column pass. */
-static bool constant_passes(const tsr_reader *reader, const tsr_test *test, const tsr_column *column) {
+static bool constant_passes(const tsr_reader *reader, const tsr_typed_predicate *predicate, const tsr_column *column) {
   uint32_t cell;
-  if (column->unwritten && !reader->tests.fill_unwritten) return test->kind == TSR_PREDICATE_IS_NULL || test->negated;
-  return select_cells(test, reader->snapshot->schema->fields[test->field].datatype, column, NULL, 1, &cell) == 1;
+  if (column->unwritten && !reader->predicates.fill_unwritten)
+    return predicate->kind == TSR_PREDICATE_IS_NULL || predicate->negated;
+  return select_cells(predicate, reader->snapshot->schema->fields[predicate->field].datatype, column, NULL, 1, &cell) ==
+         1;
 }
 
-bool tsr__tests_pass_unwritten(const tsr_reader *reader) {
-  for (uint32_t i = 0; i < reader->tests.count; i++)
-    if (!constant_passes(reader, &reader->tests.list[i], &reader->columns.fills[reader->tests.list[i].field]))
+bool tsr__predicates_pass_unwritten(const tsr_reader *reader) {
+  for (uint32_t i = 0; i < reader->predicates.count; i++)
+    if (!constant_passes(reader, &reader->predicates.list[i], &reader->columns.fills[reader->predicates.list[i].field]))
       return false;
   return true;
 }
 
-uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
-                          const uint32_t *selection, uint64_t count, uint32_t *out) {
-  const tsr_field *field = &reader->snapshot->schema->fields[test->field];
-  if (!column->constant) return select_cells(test, field->datatype, column, selection, count, out);
-  if (!constant_passes(reader, test, column)) return 0;
+uint64_t tsr__predicate_select(const tsr_reader *reader, const tsr_typed_predicate *predicate, const tsr_column *column,
+                               const uint32_t *selection, uint64_t count, uint32_t *out) {
+  const tsr_field *field = &reader->snapshot->schema->fields[predicate->field];
+  if (!column->constant) return select_cells(predicate, field->datatype, column, selection, count, out);
+  if (!constant_passes(reader, predicate, column)) return 0;
   return tsr__select_all(selection, count, out);
 }
 
 /* ---- Pinned tiles ----------------------------------------------------------------------------------------------- */
 
-int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
+int tsr__predicates_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
   const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
-  for (uint32_t i = 0; i < reader->tests.count; i++)
-    TSR_TRY(tsr__reader_request(reader, pinned, slots[reader->tests.list[i].field], error));
+  for (uint32_t i = 0; i < reader->predicates.count; i++)
+    TSR_TRY(tsr__reader_request(reader, pinned, slots[reader->predicates.list[i].field], error));
   return TSR_OK;
 }
 
-int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
-                      uint64_t *count, uint32_t *out, tsr_error *error) {
-  for (uint32_t i = 0; *count > 0 && i < reader->tests.count; i++) {
+int tsr__predicates_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
+                           uint64_t *count, uint32_t *out, tsr_error *error) {
+  for (uint32_t i = 0; *count > 0 && i < reader->predicates.count; i++) {
     tsr_column column;
-    if (pinned) TSR_TRY(tsr__pinned_column(reader, pinned, reader->tests.list[i].field, first, &column, error));
-    else column = reader->columns.fills[reader->tests.list[i].field];
-    *count = tsr__test_select(reader, &reader->tests.list[i], &column, selection, *count, out);
+    if (pinned) TSR_TRY(tsr__pinned_column(reader, pinned, reader->predicates.list[i].field, first, &column, error));
+    else column = reader->columns.fills[reader->predicates.list[i].field];
+    *count = tsr__predicate_select(reader, &reader->predicates.list[i], &column, selection, *count, out);
     selection = out;
   }
   return TSR_OK;
 }
 
-int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
-  tsr_buffer *room = &reader->tests.passing;
+int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
+  tsr_buffer *room = &reader->predicates.passing;
   room->size = 0;
   TSR_TRY(tsr__buffer_reserve(room, TSR_MIN(pinned->end - pinned->first, PREDICATE_BLOCK) * sizeof(uint32_t), error));
   for (uint64_t first = pinned->first; first < pinned->end; first += PREDICATE_BLOCK) {
     uint64_t count = TSR_MIN(pinned->end - first, PREDICATE_BLOCK);
-    TSR_TRY(tsr__tests_select(reader, pinned, first, NULL, &count, (uint32_t *)(void *)room->data, error));
+    TSR_TRY(tsr__predicates_select(reader, pinned, first, NULL, &count, (uint32_t *)(void *)room->data, error));
     if (count > 0) return 1;
   }
   return 0;
@@ -296,28 +298,28 @@ bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uin
   return fabs(d[0]) < SUM_MAX && fabs(d[1]) < BOUND_MAX && fabs(d[2]) < BOUND_MAX; /* false for NaN */
 }
 
-bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *s, uint64_t tile,
-                        uint64_t cells) {
+bool tsr__predicate_excludes(const tsr_typed_predicate *predicate, const tsr_field *field, const tsr_statistics *s,
+                             uint64_t tile, uint64_t cells) {
   if (!s->min || !s->max || tile >= s->count) return false;
   const bool counted = field->nullable && s->null_counts;
-  const bool takes_nulls = test->kind == TSR_PREDICATE_IS_NULL || test->negated;
+  const bool takes_nulls = predicate->kind == TSR_PREDICATE_IS_NULL || predicate->negated;
   if (!takes_nulls && counted && s->null_counts[tile] == cells) return true;
-  if (test->kind == TSR_PREDICATE_NOT_NULL) return false;
+  if (predicate->kind == TSR_PREDICATE_NOT_NULL) return false;
   const uint64_t size = s->value_size;
   const uint8_t *min = s->min + (size ? tile * size : s->min_offsets[tile]);
   const uint8_t *max = s->max + (size ? tile * size : s->max_offsets[tile]);
-  if (test->nan && !tsr__statistics_plain(field, min, max, s->sums ? &s->sums[tile] : NULL)) return false;
+  if (predicate->nan && !tsr__statistics_plain(field, min, max, s->sums ? &s->sums[tile] : NULL)) return false;
   if (takes_nulls) {
     if (field->nullable && (!counted || s->null_counts[tile] > 0)) return false;
-    if (test->nat && tsr__key(field->datatype, min) == 0) return false;
+    if (predicate->nat && tsr__key(field->datatype, min) == 0) return false;
   }
-  if (test->kind == TSR_PREDICATE_IS_NULL) return true;
-  if (test->spans.text)
-    return !test->negated &&
-           text_outside(&test->spans, min, size ? size : s->min_offsets[tile + 1] - s->min_offsets[tile], max,
+  if (predicate->kind == TSR_PREDICATE_IS_NULL) return true;
+  if (predicate->spans.text)
+    return !predicate->negated &&
+           text_outside(&predicate->spans, min, size ? size : s->min_offsets[tile + 1] - s->min_offsets[tile], max,
                         size ? size : s->max_offsets[tile + 1] - s->max_offsets[tile]);
   const uint64_t low = tsr__key(field->datatype, min), high = tsr__key(field->datatype, max);
-  return tsr__spans_relate(&test->spans, low, high) == (test->negated ? TSR_INSIDE : TSR_OUTSIDE);
+  return tsr__spans_relate(&predicate->spans, low, high) == (predicate->negated ? TSR_INSIDE : TSR_OUTSIDE);
 }
 
 int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool of_fragment,
@@ -335,16 +337,17 @@ int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot
 }
 
 /* Returns true if no cell of a fragment can pass: the fragment lacks the attribute (field NULL), and the fill value
- * does not pass; or the test selects nulls of an attribute that cannot have any. */
-static bool never_passes(const tsr_reader *reader, const tsr_test *test, const tsr_field *field) {
-  if (!field) return !constant_passes(reader, test, &reader->columns.fills[test->field]);
-  return test->kind == TSR_PREDICATE_IS_NULL && !field->nullable && !test->nan && !test->nat;
+ * does not pass; or the predicate selects nulls of an attribute that cannot have any. */
+static bool never_passes(const tsr_reader *reader, const tsr_typed_predicate *predicate, const tsr_field *field) {
+  if (!field) return !constant_passes(reader, predicate, &reader->columns.fills[predicate->field]);
+  return predicate->kind == TSR_PREDICATE_IS_NULL && !field->nullable && !predicate->nan && !predicate->nat;
 }
 
-/* Returns the field that a test reads, in the fragment's schema; NULL if the fragment lacks it. */
-static const tsr_field *field_of(const tsr_reader *reader, const tsr_test *test, uint32_t fragment, uint32_t *number) {
+/* Returns the field that a predicate reads, in the fragment's schema; NULL if the fragment lacks it. */
+static const tsr_field *field_of(const tsr_reader *reader, const tsr_typed_predicate *predicate, uint32_t fragment,
+                                 uint32_t *number) {
   const tsr_fragment_metadata *m = &reader->snapshot->fragments[fragment].fragment->metadata;
-  const int64_t slot = reader->snapshot->fragments[fragment].slots[test->field];
+  const int64_t slot = reader->snapshot->fragments[fragment].slots[predicate->field];
   tsr_system_column system_column;
   const int64_t field = slot < 0 ? -1 : tsr__fragment_slot_field(m, (uint32_t)slot, &system_column);
   if (field < 0) return NULL;
@@ -352,31 +355,32 @@ static const tsr_field *field_of(const tsr_reader *reader, const tsr_test *test,
   return &m->schema->fields[field];
 }
 
-/* Returns 1 if the statistics of a fragment, or of one of its tiles, prove that no cell passes some test; else 0. */
-static int tests_exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
+/* Returns 1 if the statistics of a fragment, or of one of its tiles, prove that no cell satisfies all predicates; else
+ * 0. */
+static int exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t tile, tsr_error *error) {
   tsr_fragment *f = reader->snapshot->fragments[fragment].fragment;
-  for (uint32_t i = 0; i < reader->tests.count; i++) {
-    const tsr_test *test = &reader->tests.list[i];
+  for (uint32_t i = 0; i < reader->predicates.count; i++) {
+    const tsr_typed_predicate *predicate = &reader->predicates.list[i];
     uint32_t number = 0;
-    const tsr_field *field = field_of(reader, test, fragment, &number);
+    const tsr_field *field = field_of(reader, predicate, fragment, &number);
     tsr_statistics statistics;
-    if (never_passes(reader, test, field)) return 1;
+    if (never_passes(reader, predicate, field)) return 1;
     if (!field || f->run.tiles || !tsr__statistics_trusted(&f->metadata, number)) continue;
-    if (whole && (test->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
+    if (whole && (predicate->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
       continue; /* the statistics of a single tile say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
-                                 (uint32_t)reader->snapshot->fragments[fragment].slots[test->field], whole, &statistics,
-                                 error));
+                                 (uint32_t)reader->snapshot->fragments[fragment].slots[predicate->field], whole,
+                                 &statistics, error));
     const uint64_t cells = whole ? UINT64_MAX : tsr__fragment_tile_cells(&f->metadata, tile);
-    if (tsr__test_excludes(test, field, &statistics, whole ? 0 : tile, cells)) return 1;
+    if (tsr__predicate_excludes(predicate, field, &statistics, whole ? 0 : tile, cells)) return 1;
   }
   return 0;
 }
 
-int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
-  return tests_exclude(reader, fragment, true, 0, error);
+int tsr__predicates_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error) {
+  return exclude(reader, fragment, true, 0, error);
 }
 
-int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
-  return tests_exclude(reader, fragment, false, tile, error);
+int tsr__predicates_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error) {
+  return exclude(reader, fragment, false, tile, error);
 }

@@ -113,7 +113,7 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   tsr__arena_init(&r->window.ahead.arena, &r->memory);
   r->window.ahead.requests.memory = r->window.requests.memory = r->dense.selection.memory = r->dense.owners.memory =
       r->dense.sorted.memory = r->columns.rowids.memory = &r->memory;
-  r->tests.passing.memory = &r->memory;
+  r->predicates.passing.memory = &r->memory;
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
     r->tiles.slot_count = TSR_MAX(r->tiles.slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
@@ -157,7 +157,7 @@ void tsr_reader_close(tsr_reader *reader) {
   tsr__buffer_release(&reader->dense.owners);
   tsr__buffer_release(&reader->dense.sorted);
   tsr__buffer_release(&reader->columns.rowids);
-  tsr__buffer_release(&reader->tests.passing);
+  tsr__buffer_release(&reader->predicates.passing);
   tsr__free(reader->request.fields);
   tsr__free(reader->columns.ready);
   tsr__free(reader->columns.current);
@@ -177,11 +177,13 @@ void tsr_reader_close(tsr_reader *reader) {
  * which tiles have cells that pass. */
 static void note_fields(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
-  for (uint32_t i = 0; i < reader->tests.count; i++) reader->request.fields[reader->tests.list[i].field] = false;
-  reader->tests.has_other_fields = false;
+  for (uint32_t i = 0; i < reader->predicates.count; i++)
+    reader->request.fields[reader->predicates.list[i].field] = false;
+  reader->predicates.has_other_fields = false;
   for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < reader_field_count(schema); f++)
-    reader->tests.has_other_fields |= reader->request.fields[f];
-  for (uint32_t i = 0; i < reader->tests.count; i++) reader->request.fields[reader->tests.list[i].field] = true;
+    reader->predicates.has_other_fields |= reader->request.fields[f];
+  for (uint32_t i = 0; i < reader->predicates.count; i++)
+    reader->request.fields[reader->predicates.list[i].field] = true;
 }
 
 static void rewind_reader(tsr_reader *reader) {
@@ -218,10 +220,10 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   reader->threads = parent->threads;
   reader->progress.limit = 0;
   reader->request.times = parent->request.times;
-  reader->tests.fill_unwritten = parent->tests.fill_unwritten;
+  reader->predicates.fill_unwritten = parent->predicates.fill_unwritten;
   reader->request.gives_unwritten = parent->request.gives_unwritten;
-  reader->tests.list = parent->tests.list;
-  reader->tests.count = parent->tests.count;
+  reader->predicates.list = parent->predicates.list;
+  reader->predicates.count = parent->predicates.count;
   note_fields(reader);
   TSR_TRY(tsr__plan_make_within(reader->snapshot, spans, &reader->arena, &reader->plan, error));
   TSR_TRY(make_written_boxes(reader, error));
@@ -234,7 +236,7 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
 static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
   memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
-  reader->tests.count = 0;
+  reader->predicates.count = 0;
   reader->progress.limit = 0;
   reader->request.times = false;
   if (reader->threads == 0) reader->threads = 1;
@@ -288,7 +290,7 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
 
 /* Starts a distinct request: a dense array gets a smaller plan; for a sparse one, ordered.c drops the repeats. */
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
-  if (reader->tests.count > 0) return TSR_OK; /* equal rows may differ in whether they pass the tests */
+  if (reader->predicates.count > 0) return TSR_OK; /* equal rows may differ in whether they pass the tests */
   reader->request.distinct = !reader->snapshot->schema->dense;
   return reader->request.distinct ? TSR_OK : reader_narrow(reader, request, error);
 }
@@ -308,9 +310,9 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   else memset(reader->request.fields, 0, n * sizeof(bool));
   for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(reader->snapshot->array->store); f++)
     reader->request.fields[f] |= request->likely[f];
-  int rc = tsr__tests_make(reader, request, error);
+  int rc = tsr__predicates_make(reader, request, error);
   const bool written_only = reader->request.written_only || reader->snapshot->shows != TSR_SHOWS_CELLS;
-  reader->request.gives_unwritten = rc >= 0 && !written_only && tsr__tests_pass_unwritten(reader);
+  reader->request.gives_unwritten = rc >= 0 && !written_only && tsr__predicates_pass_unwritten(reader);
   note_fields(reader);
   const bool whole = snapshot->losses.size == 0; /* else the plan looks whether the request meets what is lost */
   if (rc >= 0 && whole && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
@@ -319,7 +321,8 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
     return TSR_OK;
   }
   if (rc >= 0) rc = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
-  for (uint32_t i = 0; rc >= 0 && i < reader->tests.count; i++) reader->plan.empty |= reader->tests.list[i].never;
+  for (uint32_t i = 0; rc >= 0 && i < reader->predicates.count; i++)
+    reader->plan.empty |= reader->predicates.list[i].never;
   if (rc >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
     rc = start_distinct(reader, request, error);
   if (rc >= 0) rc = make_written_boxes(reader, error);

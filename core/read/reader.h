@@ -293,22 +293,21 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
                    tsr_error *error);
 
 /* ---- predicate.c: predicates on attributes, against statistics and cells ---------------------------------------- */
-/* tsr__tests_make turns the predicates of a request into the tests of its reader. tsr__tests_exclude says which tiles
- * need not be read at all, and tsr__tests_select which cells of a loaded tile pass.
- */
+/* tsr__predicates_make prepares the predicates of a request for its reader. tsr__predicates_exclude says which tiles
+ * need not be read at all, and tsr__predicates_select which cells of a loaded tile pass. */
 
-typedef struct tsr_test { /* a predicate, prepared for its attribute's datatype */
+typedef struct tsr_typed_predicate { /* a predicate, prepared for its attribute's datatype */
   uint32_t field;
   tsr_predicate_kind kind;
   bool nan, nat; /* NaN, or NaT, counts as null in this attribute */
   bool negated; /* TSR_PREDICATE_WITHIN: cells outside the spans pass, nulls included */
   bool never; /* no cell passes */
   tsr_spans spans; /* TSR_PREDICATE_WITHIN */
-} tsr_test;
+} tsr_typed_predicate;
 
-/* Sets reader->tests from the request's predicates; they live in the reader's arena until its next start. Fails if a
- * predicate is not on an attribute, or compares with ranges an attribute whose values have no order. */
-int tsr__tests_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
+/* Sets reader->predicates from the request's predicates; they live in the reader's arena until its next start. Fails
+ * if a predicate is not on an attribute, or compares with ranges an attribute whose values have no order. */
+int tsr__predicates_make(tsr_reader *reader, const tsr_request *request, tsr_error *error);
 
 /* Returns true if the minimum, maximum and null count of a field of the fragment's schema can be trusted. For floats,
  * tsr__statistics_plain must check each tile as well. */
@@ -323,38 +322,38 @@ bool tsr__statistics_plain(const tsr_field *field, const uint8_t *min, const uin
 int tsr__statistics_load(tsr_array *array, tsr_fragment *fragment, uint32_t slot, bool of_fragment,
                          tsr_statistics *statistics, tsr_error *error);
 
-/* Returns true if the statistics of a tile, which must be trustworthy, prove that none of its cells passes the test.
- * `cells` is the number of cells in the tile; UINT64_MAX if unknown. */
-bool tsr__test_excludes(const tsr_test *test, const tsr_field *field, const tsr_statistics *statistics, uint64_t tile,
-                        uint64_t cells);
+/* Returns true if the statistics of a tile, which must be trustworthy, prove that none of its cells satisfies the
+ * predicate. `cells` is the number of cells in the tile; UINT64_MAX if unknown. */
+bool tsr__predicate_excludes(const tsr_typed_predicate *predicate, const tsr_field *field,
+                             const tsr_statistics *statistics, uint64_t tile, uint64_t cells);
 
-/* Returns 1 if statistics prove that no cell of a tile passes all of the reader's tests, else 0; < 0: error. Loads
- * statistics: no borrowed file may be in use. */
-int tsr__tests_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error);
+/* Returns 1 if statistics prove that no cell of a tile satisfies all of the reader's predicates, else 0; < 0: error.
+ * Loads statistics: no borrowed file may be in use. */
+int tsr__predicates_exclude(tsr_reader *reader, uint32_t fragment, uint64_t tile, tsr_error *error);
 
 /* The same for all cells of a fragment, by the statistics of the whole fragment. Loads statistics: no borrowed file may
  * be in use. */
-int tsr__tests_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error);
+int tsr__predicates_exclude_fragment(tsr_reader *reader, uint32_t fragment, tsr_error *error);
 
 /* Writes the indices of the cells that pass to `out`, and returns their number. `selection` has the `count` indices to
  * test; NULL: 0..count-1. `out` has room for `count` indices and may be the selection itself. */
-uint64_t tsr__test_select(const tsr_reader *reader, const tsr_test *test, const tsr_column *column,
-                          const uint32_t *selection, uint64_t count, uint32_t *out);
+uint64_t tsr__predicate_select(const tsr_reader *reader, const tsr_typed_predicate *predicate, const tsr_column *column,
+                               const uint32_t *selection, uint64_t count, uint32_t *out);
 
-/* Writes the indices of the cells that pass all tests to `out`. *count is the number of cells to test, and becomes the
- * number that passed. Index 0 is the pinned tile's cell `first`. pinned NULL: cells that were never written. Loads the
- * tested fields unless they are loaded. */
-int tsr__tests_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
-                      uint64_t *count, uint32_t *out, tsr_error *error);
+/* Writes the indices of the cells that satisfy all predicates to `out`. *count is the number of cells to test, and
+ * becomes the number that passed. Index 0 is the pinned tile's cell `first`. pinned NULL: cells that were never
+ * written. Loads the fields that the predicates read, unless they are loaded. */
+int tsr__predicates_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t first, const uint32_t *selection,
+                           uint64_t *count, uint32_t *out, tsr_error *error);
 
-/* Returns 1 if some cell of the pinned tile passes all tests, else 0; < 0: error. */
-int tsr__tests_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
+/* Returns 1 if some cell of the pinned tile satisfies all predicates, else 0; < 0: error. */
+int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
-/* Requests the fields that the tests read, for the next tsr__reader_load. */
-int tsr__tests_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
+/* Requests the fields that the predicates read, for the next tsr__reader_load. */
+int tsr__predicates_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
-/* Returns true if a cell that was never written passes all tests. */
-bool tsr__tests_pass_unwritten(const tsr_reader *reader);
+/* Returns true if a cell that was never written satisfies all predicates. */
+bool tsr__predicates_pass_unwritten(const tsr_reader *reader);
 
 /* ---- reader.c: a started request: its plan, its loaded tiles and its iterator ----------------------------------- */
 /* The iterator loads tiles in windows, decoded by the thread pool, and hands out batches that point into decoded tiles.
@@ -431,7 +430,7 @@ typedef struct tsr_reader_shortcut { /* set between open and start */
   void *argument;
 } tsr_reader_shortcut;
 
-typedef struct tsr_reader_request { /* which cells and columns the start requested, besides the plan and the tests */
+typedef struct tsr_reader_request { /* which cells and columns the start requested, besides plan and predicates */
   bool *fields; /* by field: decoded with the window, in parallel */
   bool times; /* batches carry the times of cells */
   bool distinct; /* sparse: one of all rows that are equal in the order's dimensions is enough */
@@ -439,7 +438,7 @@ typedef struct tsr_reader_request { /* which cells and columns the start request
   /* set between open and start: the cells of tiles that are read come untested; the predicates only say which tiles,
    * and which unwritten cells, to leave out */
   bool untested;
-  bool gives_unwritten; /* batches include cells that were never written: they are requested, and pass all tests */
+  bool gives_unwritten; /* batches include cells that were never written: requested, and satisfying all predicates */
   bool is_part; /* the request is part of another reader's request, which has already counted its fragments */
 } tsr_reader_request;
 
@@ -457,13 +456,13 @@ typedef struct tsr_read_window { /* the tiles that the iterator loads at once */
   tsr_read_ahead ahead;
 } tsr_read_window;
 
-typedef struct tsr_reader_tests { /* the request's predicates (predicate.c) */
+typedef struct tsr_reader_predicates { /* the request's predicates (predicate.c) */
   uint32_t count;
-  tsr_test *list;
+  tsr_typed_predicate *list;
   bool fill_unwritten; /* cells that were never written have the fill value, not null */
-  bool has_other_fields; /* the request decodes fields that no test reads */
+  bool has_other_fields; /* the request decodes fields that no predicate reads */
   tsr_buffer passing; /* scratch, uint32_t: indices of cells that passed */
-} tsr_reader_tests;
+} tsr_reader_predicates;
 
 typedef struct tsr_reader_progress { /* decides how large the next window is */
   uint64_t limit; /* number of cells that the caller is likely to take; 0: all. Doubled when it takes more */
@@ -498,7 +497,7 @@ struct tsr_reader {
   unsigned threads; /* at least 1 */
   tsr_reader_shortcut shortcut;
   tsr_reader_request request;
-  tsr_reader_tests tests;
+  tsr_reader_predicates predicates;
   tsr_reader_progress progress;
   tsr_batch batch; /* the current one */
   tsr_reader_columns columns;
@@ -514,8 +513,8 @@ void tsr__reader_forget(tsr_reader *reader);
 int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_reader **reader, tsr_error *error);
 
 /* Starts a reader on a part of the request that `parent`, a started reader of the same snapshot, executes: the cells
- * within `spans` (one per dimension). Set reader->request.fields first. The spans and the parent's tests are borrowed
- * until the next start. */
+ * within `spans` (one per dimension). Set reader->request.fields first. The spans and the parent's predicates are
+ * borrowed until the next start. */
 int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spans *spans, tsr_error *error);
 
 /* Returns an upper bound of the number of cells that the started reader can give; saturates at UINT64_MAX. */
@@ -596,7 +595,7 @@ unsigned tsr__reader_threads(const tsr_reader *reader);
 
 /* Returns true if whole tiles may be offered to the shortcut. With predicates, only if it tests the cells itself. */
 static inline bool tsr__reader_offers(const tsr_reader *reader) {
-  return reader->shortcut.take && (reader->tests.count == 0 || reader->request.untested);
+  return reader->shortcut.take && (reader->predicates.count == 0 || reader->request.untested);
 }
 
 /* Sets *bytes to the decoded size of the request's fields of a tile; 0 if the request has no fields. */

@@ -140,8 +140,9 @@ static int request_certain(sparse_iterator *it, tsr_sparse_tile *tile, bool merg
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
   if (f->cut || (!tile->plan.inside && !tsr__store_prefetches(it->reader->snapshot->array->store))) return TSR_OK;
   TSR_TRY(request_conditions(it, tile, error));
-  TSR_TRY(tsr__tests_request(it->reader, tile->pinned, error));
-  if (it->reader->tests.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata) return TSR_OK;
+  TSR_TRY(tsr__predicates_request(it->reader, tile->pinned, error));
+  if (it->reader->predicates.count > 0 || f->condition_count > 0 || f->fragment->metadata.has_delete_metadata)
+    return TSR_OK;
   return it->reader->snapshot->view.removed > 0 || must_defer_fields(it, merged)
              ? TSR_OK
              : tsr__reader_request_fields(it->reader, tile->pinned, error);
@@ -410,9 +411,9 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
 /* Drops cells that do not satisfy the predicates. */
 static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   uint32_t *cells;
-  if (it->reader->tests.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
+  if (it->reader->predicates.count == 0 || it->reader->request.untested || tile->count == 0) return TSR_OK;
   TSR_TRY(writable_selection(it, tile, &cells, error));
-  TSR_TRY(tsr__tests_select(it->reader, tile->pinned, 0, tile->cells, &tile->count, cells, error));
+  TSR_TRY(tsr__predicates_select(it->reader, tile->pinned, 0, tile->cells, &tile->count, cells, error));
   tile->cells = cells;
   return TSR_OK;
 }
@@ -436,7 +437,7 @@ static int inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint6
                         tsr_error *error) {
   tsr_reader *reader = it->reader;
   if (!merged) { /* tiles to be merged may hide older versions of their cells */
-    const int excluded = tsr__tests_exclude(reader, planned->fragment, planned->tile, error);
+    const int excluded = tsr__predicates_exclude(reader, planned->fragment, planned->tile, error);
     if (excluded > 0) tsr__count(reader->snapshot->array->environment, TSR_COUNT_tiles_skipped_by_value, 1);
     if (excluded != 0) return excluded < 0 ? excluded : 0;
     const int taken = offer_whole_tile(it, planned, cells, error);
@@ -534,7 +535,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
     TSR_TRY(select_cells(it, &it->now.tiles[i], error));
     if (it->by_coordinates) TSR_TRY(choose_by_coordinates(it, &it->now.tiles[i], error));
     if (it->now.tiles[i].count > 0) TSR_TRY(request_conditions(it, &it->now.tiles[i], error));
-    if (it->now.tiles[i].count > 0) TSR_TRY(tsr__tests_request(reader, it->now.tiles[i].pinned, error));
+    if (it->now.tiles[i].count > 0) TSR_TRY(tsr__predicates_request(reader, it->now.tiles[i].pinned, error));
   }
   TSR_TRY(tsr__reader_load(reader, error));
   const bool deferred = must_defer_fields(it, merged);
@@ -543,7 +544,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
     if (!merged) TSR_TRY(drop_deleted(it, tile, error));
     if (!merged) TSR_TRY(test_cells(it, tile, error));
     reader->progress.given = tsr__add_sat(reader->progress.given, tile->count);
-    if (deferred || (merged && reader->tests.count > 0)) continue; /* it is not yet known which cells win */
+    if (deferred || (merged && reader->predicates.count > 0)) continue; /* it is not yet known which cells win */
     if (tile->count > 0) TSR_TRY(tsr__reader_request_fields(reader, tile->pinned, error));
   }
   return load_fields(reader, error); /* fields first read after the window was made ahead may not fit in memory */
@@ -639,13 +640,13 @@ static int exclude_fragments(sparse_iterator *it, tsr_error *error) {
   tsr_reader *reader = it->reader;
   uint8_t *decisions;
   uint64_t fragments = 0, from = it->streams;
-  if (reader->tests.count == 0) return TSR_OK;
+  if (reader->predicates.count == 0) return TSR_OK;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, reader->snapshot->fragment_count, &decisions, error));
   for (uint64_t i = it->streams; i < it->count; i++) decisions[reader->plan.tiles[it->order[i]].fragment] = MERGED;
   for (uint64_t i = it->streams; i-- > 0;) { /* the tiles that stay move to the end of the streams */
     const uint32_t f = reader->plan.tiles[it->order[i]].fragment;
     if (decisions[f] == UNKNOWN) {
-      const int rc = tsr__tests_exclude_fragment(reader, f, error);
+      const int rc = tsr__predicates_exclude_fragment(reader, f, error);
       if (rc < 0) return rc;
       decisions[f] = rc > 0 ? EXCLUDED : READ;
       fragments += rc > 0;

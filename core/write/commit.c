@@ -43,7 +43,7 @@ void tsr__commit_unlock(tsr_commit_state *commit) {
 
 void tsr__commit_release(tsr_commit_state *commit) {
   tsr__turn_end(&commit->turn);
-  tsr__buffer_release(&commit->pieces);
+  tsr__buffer_release(&commit->fragments);
   tsr__buffer_release(&commit->withdrawn);
 }
 
@@ -106,7 +106,7 @@ int tsr_writer_abandon(tsr_writer *writer, tsr_error *error) {
   tsr__commit_count(writer, false);
   tsr__commit_mark_dirty(c);
   c->boxes = 0;
-  int rc = tsr__pieces_remove(writer, 0, error);
+  int rc = tsr__commit_fragments_remove(writer, 0, error);
   if (rc >= 0) rc = withdraw_staged(writer, error);
   return tsr__writer_wrap(writer, rc, error);
 }
@@ -141,7 +141,7 @@ typedef struct preparation {
   tsr_writer *w;
   tsr_snapshot *present; /* the array's current state, for commits that remove rows */
   tsr_deletes deletes;
-  commit_name *names; /* names of the pieces, then of the conditions */
+  commit_name *names; /* names of the fragments, then of the conditions */
   uint64_t name_count;
   uint64_t more; /* by how many ms the cells are later than the conditions */
 } preparation;
@@ -196,7 +196,7 @@ static int make_deletes(preparation *p, tsr_error *error) {
   if (w->removed.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu rows are deleted at once: %u at most",
                      (unsigned long long)w->removed.count, UINT32_MAX);
-  TSR_TRY(tsr__pieces_open_current(w, &p->present, error));
+  TSR_TRY(tsr__writer_open_current(w, &p->present, error));
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     coordinates[d] = tsr__buffered_column(&w->schema->fields[d], &w->removed.coordinates[d], 0);
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, w->removed.count, &selection, error));
@@ -266,10 +266,10 @@ static int check_schema(const tsr_writer *w, tsr_error *error) {
 /* Chooses the time, and the names of all fragments and conditions. */
 static int name_all(const preparation *p, uint64_t last, tsr_error *error) {
   tsr_writer *w = p->w;
-  const uint64_t pieces = tsr__piece_count(&w->commit);
+  const uint64_t fragments = tsr__commit_fragment_count(&w->commit);
   TSR_TRY(choose_time(w, p->more, last, error));
   for (uint64_t i = 0; i < p->name_count; i++) {
-    const uint64_t time = i < pieces ? w->commit.time + p->more : w->commit.time;
+    const uint64_t time = i < fragments ? w->commit.time + p->more : w->commit.time;
     TSR_TRY(write_commit_new_name(w, time, time, p->names[i].text, error));
   }
   return TSR_OK;
@@ -283,7 +283,7 @@ static int choose_path(const preparation *p, tsr_error *error) {
   if (write_commit_is_list(p)) {
     TSR_TRY(write_commit_new_name(w, c->time, c->time + p->more, name, error));
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
-  } else if (tsr__piece_count(c) == 0) {
+  } else if (tsr__commit_fragment_count(c) == 0) {
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
   } else {
     const char *only = p->names[0].text;
@@ -296,18 +296,18 @@ static int choose_path(const preparation *p, tsr_error *error) {
   return TSR_OK;
 }
 
-static int name_pieces(const preparation *p, tsr_error *error) {
+static int name_fragments(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
-  for (uint64_t i = 0; i < tsr__piece_count(c); i++) {
-    tsr_piece *one = tsr__piece_at(c, i);
+  for (uint64_t i = 0; i < tsr__commit_fragment_count(c); i++) {
+    tsr_commit_fragment *one = tsr__commit_fragment_at(c, i);
     const char *name = p->names[i].text;
     if (strcmp(one->name, name) == 0) continue;
     tsr_path from = tsr__writer_path(w, one->name), to = tsr__writer_path(w, name);
     TSR_TRY(tsr__store_rename_exclusive(w->array->store, from.text, to.text, error));
     memcpy(one->name, name, sizeof one->name);
   }
-  if (!c->options.durable || !tsr__piece_count(c)) return TSR_OK;
+  if (!c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;
   return tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error);
 }
 
@@ -319,7 +319,7 @@ static int take_turn(const preparation *p, tsr_error *error) {
   uint64_t last = 0;
   if (tsr__store_unsent(w->array->store) > UPLOADED_IN_TURN) {
     TSR_TRY(name_all(p, 0, error));
-    TSR_TRY(name_pieces(p, error));
+    TSR_TRY(name_fragments(p, error));
     TSR_TRY(tsr__store_sync_directory(w->array->store, layout_fragments_folder(w->version), error));
     TSR_TRY(tsr__turn_take(&w->array->log, &c->turn, &last, error));
     return last < c->time ? TSR_OK : name_all(p, last, error);
@@ -331,9 +331,9 @@ static int take_turn(const preparation *p, tsr_error *error) {
 /* Chooses the names of all fragments and conditions, and of the commit. */
 static int choose_names(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
-  const uint64_t pieces = tsr__piece_count(&w->commit);
-  p->name_count = pieces + p->deletes.count;
-  p->more = w->schema->allows_duplicates && pieces > 0 && p->deletes.count > 0;
+  const uint64_t fragments = tsr__commit_fragment_count(&w->commit);
+  p->name_count = fragments + p->deletes.count;
+  p->more = w->schema->allows_duplicates && fragments > 0 && p->deletes.count > 0;
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &p->names, error));
   if (w->array->store->commits_in_turns) TSR_TRY(tsr__log_list(&w->array->log, true, false, error));
   else TSR_TRY(tsr__log_list_present(&w->array->log, error));
@@ -356,14 +356,14 @@ static int mark_pending(const preparation *p, tsr_error *error) {
   if (!o->owner) return TSR_OK;
   tsr__prepared_paths(c->path, marker, staged);
   if (!layout_has_commits_folder(w->version))
-    snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, tsr__piece_at(c, 0)->name);
+    snprintf(marker, sizeof marker, "%.120s/" TSR_FILE_OLD_PENDING, tsr__commit_fragment_at(c, 0)->name);
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, p->name_count, &names, error));
   const char **fragments = names;
-  for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = p->names[i].text;
+  for (uint64_t i = 0; i < tsr__commit_fragment_count(c); i++) fragments[i] = p->names[i].text;
   const tsr_prepared_marker pending = {.commit = c->path,
                                        .owner = o->owner,
                                        .file = o->owner_file ? o->owner_file : "",
-                                       .fragment_count = tsr__piece_count(c),
+                                       .fragment_count = tsr__commit_fragment_count(c),
                                        .fragments = fragments};
   tsr__commit_unlock(c);
   int rc = tsr__prepared_mark(w->array->store, marker, &pending, o->durable, w->threads, &c->lock, error);
@@ -376,14 +376,14 @@ static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *e
   const tsr_writer *w = p->w;
   const tsr_commit_state *c = &w->commit;
   const tsr_commit_options *o = &c->options;
-  const uint64_t pieces = tsr__piece_count(c);
+  const uint64_t fragments = tsr__commit_fragment_count(c);
   const uint64_t *ends = (const uint64_t *)(const void *)p->deletes.ends.data;
   if (!write_commit_is_list(p)) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
-  for (uint64_t i = 0; i < pieces; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
+  for (uint64_t i = 0; i < fragments; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
   for (uint64_t i = 0; i < p->deletes.count; i++) {
     const uint64_t from = i ? ends[i - 1] : 0;
-    TSR_TRY(tsr__commits_encode_delete(p->names[pieces + i].text, p->deletes.bytes.data + from, ends[i] - from, content,
-                                       error));
+    TSR_TRY(tsr__commits_encode_delete(p->names[fragments + i].text, p->deletes.bytes.data + from, ends[i] - from,
+                                       content, error));
   }
   for (uint64_t i = 0; o->carried && i < o->carried->count; i++) {
     const tsr_commit *one = &o->carried->commits[i];
@@ -410,11 +410,11 @@ static int write_staged(const preparation *p, tsr_error *error) {
   return rc;
 }
 
-/* Renames the pieces that stay back to provisional names, before the marker and the commit that know them by their
+/* Renames the fragments that stay back to provisional names, before the marker and the commit that know them by their
  * final names are removed: these names contain the time of a commit that failed. */
 static int restore_provisional_names(tsr_writer *w, tsr_error *error) {
-  for (uint64_t i = 0; i < tsr__piece_count(&w->commit); i++) {
-    tsr_piece *one = tsr__piece_at(&w->commit, i);
+  for (uint64_t i = 0; i < tsr__commit_fragment_count(&w->commit); i++) {
+    tsr_commit_fragment *one = tsr__commit_fragment_at(&w->commit, i);
     char name[128];
     if (*one->name == '.') continue;
     TSR_TRY(tsr__provisional_name(name, error));
@@ -434,17 +434,17 @@ static int prepare_all(preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
   const bool reuse = c->stage == TSR_COMMIT_REUSABLE && !w->schema->dense;
-  if (!reuse) TSR_TRY(tsr__pieces_remove(w, c->boxes, error));
+  if (!reuse) TSR_TRY(tsr__commit_fragments_remove(w, c->boxes, error));
   TSR_TRY(restore_provisional_names(w, error));
   TSR_TRY(withdraw_staged(w, error)); /* removes the marker, after everything that it names */
   c->stage = TSR_COMMIT_COLLECTING;
-  if (!reuse) TSR_TRY(tsr__pieces_write(w, error));
+  if (!reuse) TSR_TRY(tsr__commit_fragments_write(w, error));
   TSR_TRY(make_deletes(p, error));
-  if (tsr__piece_count(c) + p->deletes.count + carried_count(w) > 0) {
+  if (tsr__commit_fragment_count(c) + p->deletes.count + carried_count(w) > 0) {
     TSR_TRY(choose_names(p, error));
     TSR_TRY(write_staged(p, error)); /* becomes durable together with the marker, which syncs the directory */
     TSR_TRY(mark_pending(p, error));
-    TSR_TRY(name_pieces(p, error));
+    TSR_TRY(name_fragments(p, error));
   }
   c->stage = TSR_COMMIT_PREPARED;
   return TSR_OK;
@@ -473,9 +473,9 @@ int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
   return tsr__writer_wrap(writer, write_commit_prepare(writer, error), error);
 }
 
-uint64_t tsr_writer_fragment_count(const tsr_writer *writer) { return tsr__piece_count(&writer->commit); }
+uint64_t tsr_writer_fragment_count(const tsr_writer *writer) { return tsr__commit_fragment_count(&writer->commit); }
 const char *tsr_writer_fragment(const tsr_writer *writer, uint64_t index) {
-  return tsr__piece_at(&writer->commit, index)->name;
+  return tsr__commit_fragment_at(&writer->commit, index)->name;
 }
 uint64_t tsr_writer_time(const tsr_writer *writer) { return writer->commit.time; }
 const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit.path; }
@@ -489,11 +489,11 @@ static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error)
   tsr_commit_state *c = &w->commit;
   tsr_published published;
   const char **names;
-  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, tsr__piece_count(c) + 1, &names, error));
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, tsr__commit_fragment_count(c) + 1, &names, error));
   const char **fragments = names;
-  for (uint64_t i = 0; i < tsr__piece_count(c); i++) fragments[i] = tsr__piece_at(c, i)->name;
+  for (uint64_t i = 0; i < tsr__commit_fragment_count(c); i++) fragments[i] = tsr__commit_fragment_at(c, i)->name;
   const tsr_prepared_marker pending = {
-      .commit = c->path, .fragment_count = tsr__piece_count(c), .fragments = fragments};
+      .commit = c->path, .fragment_count = tsr__commit_fragment_count(c), .fragments = fragments};
   int rc = tsr__published_open(&w->array->log, &published, error);
   if (rc >= 0) {
     rc = tsr__published_has(&published, &pending, error);
@@ -515,13 +515,14 @@ static int published_by_another(tsr_writer *w, tsr_error *error) {
 }
 
 /* Creates the file that publishes the commit. Returns 0 if the files to publish are gone. A store may cache small files
- * that it has written, so a later attempt lists the pieces. */
+ * that it has written, so a later attempt lists the fragments. */
 static int make_commit(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   tsr_error one;
-  for (uint64_t i = 0; c->refused && i < tsr__piece_count(c); i++) {
+  for (uint64_t i = 0; c->refused && i < tsr__commit_fragment_count(c); i++) {
     tsr_listing files = {0};
-    const int rc = tsr__store_list(w->array->store, tsr__writer_path(w, tsr__piece_at(c, i)->name).text, &files, &one);
+    const int rc =
+        tsr__store_list(w->array->store, tsr__writer_path(w, tsr__commit_fragment_at(c, i)->name).text, &files, &one);
     tsr__listing_release(&files);
     if (rc == TSR_NOT_FOUND) return 0;
     if (rc < 0) return *error = one, rc;

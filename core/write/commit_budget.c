@@ -142,7 +142,7 @@ static uint64_t allowed(const tsr_writer *w) { return tsr__add_sat(w->memory.lim
 static uint64_t bytes_beside(const tsr_writer *w) {
   const tsr_removed *r = &w->removed;
   uint64_t bytes = r->rows.capacity + tsr__hash_slot_count(&r->index) * sizeof *r->index.slots + w->runs.list.capacity +
-                   w->commit.pieces.capacity + SMALL_BYTES;
+                   w->commit.fragments.capacity + SMALL_BYTES;
   for (uint32_t d = 0; d < w->schema->dimension_count; d++)
     bytes += r->coordinates[d].values.capacity + r->coordinates[d].offsets.capacity;
   return bytes;

@@ -1,11 +1,11 @@
-/* commit_fragments.c: writes the cells of a commit as fragments under provisional names (the "pieces" of the commit).
+/* commit_fragments.c: writes the cells of a commit as fragments under provisional names.
  *
  * The cells of a sparse array become one fragment, from memory or merged from runs on disk. The cells of a dense array
  * become one fragment for each box that they form (dense_boxes.c), and the caller may append whole boxes. commit.c
- * later renames the pieces.
+ * renames them later.
  *
  * The sections: a sparse fragment from sorted cells; a dense fragment from a box; provisional directories; the list of
- * pieces, and how the cells of sparse and dense arrays become pieces. */
+ * the commit's fragments, and how the cells of sparse and dense arrays become fragments. */
 #include <string.h>
 #include <stdio.h>
 
@@ -255,28 +255,29 @@ tsr_fragment_target tsr__provisional_target(tsr_writer *writer, const char *dire
                                .durable = writer->commit.options.durable};
 }
 
-/* ---- Pieces ------------------------------------------------------------------------------------------------------ */
+/* ---- The commit's fragments -------------------------------------------------------------------------------------- */
 
 /* If memory is short, the cells in memory are spilled first, and everything is written from runs on disk.
  *
- * Invariant: each piece in the list has a directory on disk, so that it is removed if anything fails. */
+ * Invariant: each fragment in the list has a directory on disk, so that it is removed if anything fails. */
 
-/* Makes a directory and lists it in `pieces`, so that it is removed if anything fails. */
-static int new_piece(tsr_writer *w, tsr_piece **made, tsr_error *error) {
-  tsr_piece one = {.name = "."};
-  TSR_TRY(tsr__buffer_reserve(&w->commit.pieces, sizeof one, error));
+/* Makes a directory and lists it in `fragments`, so that it is removed if anything fails. */
+static int new_fragment(tsr_writer *w, tsr_commit_fragment **made, tsr_error *error) {
+  tsr_commit_fragment one = {.name = "."};
+  TSR_TRY(tsr__buffer_reserve(&w->commit.fragments, sizeof one, error));
   TSR_TRY(tsr__provisional_directory(w, NULL, one.name, error));
-  TSR_TRY(tsr__buffer_append(&w->commit.pieces, &one, sizeof one, error));
-  *made = tsr__piece_at(&w->commit, tsr__piece_count(&w->commit) - 1);
+  TSR_TRY(tsr__buffer_append(&w->commit.fragments, &one, sizeof one, error));
+  *made = tsr__commit_fragment_at(&w->commit, tsr__commit_fragment_count(&w->commit) - 1);
   return TSR_OK;
 }
 
-int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error) {
+int tsr__commit_fragments_remove(tsr_writer *writer, uint64_t from, tsr_error *error) {
   tsr_writer *w = writer;
-  while (tsr__piece_count(&w->commit) > from) {
-    tsr_path p = tsr__writer_path(w, tsr__piece_at(&w->commit, tsr__piece_count(&w->commit) - 1)->name);
+  while (tsr__commit_fragment_count(&w->commit) > from) {
+    const tsr_commit_fragment *last = tsr__commit_fragment_at(&w->commit, tsr__commit_fragment_count(&w->commit) - 1);
+    tsr_path p = tsr__writer_path(w, last->name);
     TSR_TRY(tsr__store_remove_tree(w->array->store, p.text, error));
-    w->commit.pieces.size -= sizeof(tsr_piece);
+    w->commit.fragments.size -= sizeof(tsr_commit_fragment);
   }
   return TSR_OK;
 }
@@ -294,30 +295,31 @@ static uint64_t leave_out_removed(const tsr_writer *w, uint32_t *order, uint64_t
   return kept;
 }
 
-static int write_piece(tsr_writer *w, const tsr_column *columns, const uint32_t *order, uint64_t count,
-                       tsr_error *error) {
-  tsr_piece *made = NULL;
-  TSR_TRY(new_piece(w, &made, error));
+static int write_cells_in_memory(tsr_writer *w, const tsr_column *columns, const uint32_t *order, uint64_t count,
+                                 tsr_error *error) {
+  tsr_commit_fragment *made = NULL;
+  TSR_TRY(new_fragment(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, NULL);
   int rc = tsr__write_ordered(&target, columns, order, count, error);
   if (rc < 0) {
     tsr_error ignored;
-    (void)tsr__pieces_remove(w, tsr__piece_count(&w->commit) - 1, &ignored);
+    (void)tsr__commit_fragments_remove(w, tsr__commit_fragment_count(&w->commit) - 1, &ignored);
   }
   return rc;
 }
 
 /* Merges the runs on disk, after spilling the cells in memory as one more run. */
 static int write_spilled(tsr_writer *w, tsr_error *error) {
-  tsr_piece *made = NULL;
+  tsr_commit_fragment *made = NULL;
   uint64_t cells = 0;
   TSR_TRY(tsr__spill(w, error));
-  TSR_TRY(new_piece(w, &made, error));
+  TSR_TRY(new_fragment(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, NULL);
-  TSR_TRY(tsr__spill_merge(w, &target, &cells, error)); /* after an error the files are removed with the other pieces */
-  return cells > 0 ? TSR_OK : tsr__pieces_remove(w, tsr__piece_count(&w->commit) - 1, error);
+  TSR_TRY(
+      tsr__spill_merge(w, &target, &cells, error)); /* after an error the files are removed with the other fragments */
+  return cells > 0 ? TSR_OK : tsr__commit_fragments_remove(w, tsr__commit_fragment_count(&w->commit) - 1, error);
 }
 
 static int write_from_memory(tsr_writer *w, tsr_error *error) {
@@ -328,19 +330,19 @@ static int write_from_memory(tsr_writer *w, tsr_error *error) {
   for (uint32_t f = 0; f < w->field_count; f++) tsr_writer_column(w, f, columns + f);
   int rc = TSR_ALLOC_RAW(&w->memory, count, &order, error);
   if (rc >= 0) {
-    const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-    rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
+    const tsr_sorted_blocks sorted = tsr__background_sort_blocks(w);
+    rc = tsr__order_cells(w->schema, columns, &w->memory, w->threads, &sorted, order, &count, error);
     if (rc < 0) rc = tsr__wrap(error, "sorting cells");
   }
-  if (rc >= 0) tsr__ahead_rewind(w, 0); /* frees memory for writing */
+  if (rc >= 0) tsr__background_sort_rewind(w, 0); /* frees memory for writing */
   if (rc >= 0) count = leave_out_removed(w, order, count);
-  if (rc >= 0 && count > 0) rc = write_piece(w, columns, order, count, error);
+  if (rc >= 0 && count > 0) rc = write_cells_in_memory(w, columns, order, count, error);
   tsr__free(order);
   tsr__free(columns);
   return rc;
 }
 
-static int write_pieces_sparse(tsr_writer *w, tsr_error *error) {
+static int write_sparse_fragments(tsr_writer *w, tsr_error *error) {
   tsr_error trouble = {0};
   if (w->runs.spilled) return write_spilled(w, error);
   if (w->cells.count == w->cells.first) return TSR_OK;
@@ -368,7 +370,7 @@ static int check_box(const tsr_writer *w, const tsr_interval *box, tsr_error *er
     bool meet = true;
     for (uint32_t d = 0; d < w->schema->dimension_count && meet; d++) {
       tsr_datatype datatype = w->schema->fields[d].datatype;
-      const tsr_interval *other = &tsr__piece_at(&w->commit, i)->box[d];
+      const tsr_interval *other = &tsr__commit_fragment_at(&w->commit, i)->box[d];
       meet = tsr__key(datatype, box[d].low) <= tsr__key(datatype, other->high) &&
              tsr__key(datatype, box[d].high) >= tsr__key(datatype, other->low);
     }
@@ -381,7 +383,7 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
                               tsr_error *error) {
   uint64_t cells = 0;
   tsr_interval *copy;
-  tsr_piece *made = NULL;
+  tsr_commit_fragment *made = NULL;
   TSR_TRY(check_box(w, box, error));
   TSR_TRY(box_cells(w->schema, box, &w->memory, &cells, error));
   for (uint32_t f = w->schema->dimension_count; f < w->field_count; f++) {
@@ -391,7 +393,7 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
   const tsr_constraint_cells tested = {.columns = columns, .count = cells, .box = box, .array_order = array_order};
   TSR_TRY(tsr__writer_test(w, &tested, NULL, error));
   TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
-  TSR_TRY(new_piece(w, &made, error));
+  TSR_TRY(new_fragment(w, &made, error));
   made->box = copy;
   tsr__commit_mark_dirty(&w->commit);
   tsr_path p = tsr__writer_path(w, made->name);
@@ -402,25 +404,25 @@ static int write_appended_box(tsr_writer *w, const tsr_interval *box, bool array
   tsr_work_end(w->array->environment, &work);
   if (rc < 0) {
     tsr_error ignored;
-    (void)tsr__pieces_remove(w, tsr__piece_count(&w->commit) - 1, &ignored);
+    (void)tsr__commit_fragments_remove(w, tsr__commit_fragment_count(&w->commit) - 1, &ignored);
   } else {
     w->commit.boxes++;
   }
   return rc;
 }
 
-int tsr__pieces_add_box(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
-                        tsr_error *error) {
+int tsr__commit_fragments_add_box(tsr_writer *writer, const tsr_interval *box, tsr_box_writer write, void *argument,
+                                  tsr_error *error) {
   tsr_writer *w = writer;
   tsr_interval *copy;
-  tsr_piece *made = NULL;
+  tsr_commit_fragment *made = NULL;
   TSR_TRY(TSR_ARENA_COPY(&w->arena, box, w->schema->dimension_count * sizeof *box, &copy, error));
-  TSR_TRY(new_piece(w, &made, error));
+  TSR_TRY(new_fragment(w, &made, error));
   made->box = copy;
   tsr__commit_mark_dirty(&w->commit);
   tsr_path p = tsr__writer_path(w, made->name);
   const tsr_fragment_target target = tsr__provisional_target(w, p.text, copy);
-  TSR_TRY(write(argument, &target, error)); /* after an error the files are removed with the other pieces */
+  TSR_TRY(write(argument, &target, error)); /* after an error the files are removed with the other fragments */
   w->commit.boxes++;
   return TSR_OK;
 }
@@ -437,7 +439,7 @@ int tsr_writer_append_box(tsr_writer *writer, const tsr_interval *box, bool arra
 /* ---- The array's current state ----------------------------------------------------------------------------------- */
 
 /* The listing is not frozen, so that the commit's time is chosen later than everything in the snapshot. */
-int tsr__pieces_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
+int tsr__writer_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   tsr_writer *w = argument;
   const uint64_t frozen = w->array->log.frozen;
   w->array->log.frozen = 0;
@@ -457,26 +459,25 @@ typedef struct spilled_cells { /* spilled cells that are being divided into boxe
 static const tsr_sorted_run *runs_of(const spilled_cells *s) {
   return (const tsr_sorted_run *)(const void *)s->runs.data;
 }
-static uint64_t write_pieces_run_count(const spilled_cells *s) { return s->runs.size / sizeof(tsr_sorted_run); }
+static uint64_t sorted_run_count(const spilled_cells *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
 /* Opens the current state with the spilled cells on top. */
 static int open_with_spilled(void *argument, tsr_snapshot **snapshot, tsr_error *error) {
   const spilled_cells *s = argument;
   tsr_snapshot *present;
-  TSR_TRY(tsr__pieces_open_current(s->w, &present, error));
-  const int rc =
-      tsr__transaction_view_stack(s->w, present, false, runs_of(s), write_pieces_run_count(s), snapshot, error);
+  TSR_TRY(tsr__writer_open_current(s->w, &present, error));
+  const int rc = tsr__transaction_view_stack(s->w, present, false, runs_of(s), sorted_run_count(s), snapshot, error);
   tsr_snapshot_close(present);
   return rc;
 }
 
 static int write_found_box(tsr_writer *w, tsr_boxes *boxes, uint64_t index, tsr_error *error) {
   const tsr_interval *box = tsr__boxes_box(boxes, index);
-  tsr_piece *made = NULL;
-  TSR_TRY(new_piece(w, &made, error));
+  tsr_commit_fragment *made = NULL;
+  TSR_TRY(new_fragment(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, box);
-  /* after an error the files are removed with the other pieces */
+  /* after an error the files are removed with the other fragments */
   return tsr__boxes_write(boxes, index, &target, error);
 }
 
@@ -491,7 +492,7 @@ static int write_found_boxes(tsr_writer *w, const tsr_column *columns, spilled_c
                                    .most = !layout_has_commits_folder(w->version) ? 1 : TSR_BOXES_MAX,
                                    .open_snapshot = w->commit.options.part ? NULL
                                                     : alone                ? open_with_spilled
-                                                                           : tsr__pieces_open_current,
+                                                                           : tsr__writer_open_current,
                                    .argument = alone ? (void *)s : w,
                                    .memory = &w->memory,
                                    .threads = w->threads};
@@ -516,18 +517,17 @@ static int write_boxes_from_disk(tsr_writer *w, tsr_error *error) {
   tsr_snapshot *present = NULL, *alone = NULL;
   TSR_TRY(tsr__spill(w, error));
   int rc = tsr__spill_join(w, &s.runs, error);
-  if (rc >= 0) rc = tsr__pieces_open_current(w, &present, error);
-  if (rc >= 0)
-    rc = tsr__transaction_view_stack(w, present, true, runs_of(&s), write_pieces_run_count(&s), &alone, error);
+  if (rc >= 0) rc = tsr__writer_open_current(w, &present, error);
+  if (rc >= 0) rc = tsr__transaction_view_stack(w, present, true, runs_of(&s), sorted_run_count(&s), &alone, error);
   if (rc >= 0) rc = write_found_boxes(w, NULL, &s, alone, error);
   tsr_snapshot_close(alone);
   tsr_snapshot_close(present);
-  for (uint64_t i = 0; i < write_pieces_run_count(&s); i++) tsr__array_fragment_drop(w->array, runs_of(&s)[i].fragment);
+  for (uint64_t i = 0; i < sorted_run_count(&s); i++) tsr__array_fragment_drop(w->array, runs_of(&s)[i].fragment);
   tsr__buffer_release(&s.runs);
   return rc;
 }
 
-static int write_pieces_dense(tsr_writer *w, tsr_error *error) {
+static int write_dense_fragments(tsr_writer *w, tsr_error *error) {
   tsr_error trouble = {0};
   if (!w->cells.count) return TSR_OK;
   if (w->runs.spilled) return write_boxes_from_disk(w, error);
@@ -536,10 +536,10 @@ static int write_pieces_dense(tsr_writer *w, tsr_error *error) {
     if (rc < 0) *error = trouble;
     return rc;
   }
-  TSR_TRY(tsr__pieces_remove(w, w->commit.boxes, error)); /* the cells themselves may leave memory */
+  TSR_TRY(tsr__commit_fragments_remove(w, w->commit.boxes, error)); /* the cells themselves may leave memory */
   return write_boxes_from_disk(w, error);
 }
 
-int tsr__pieces_write(tsr_writer *writer, tsr_error *error) {
-  return writer->schema->dense ? write_pieces_dense(writer, error) : write_pieces_sparse(writer, error);
+int tsr__commit_fragments_write(tsr_writer *writer, tsr_error *error) {
+  return writer->schema->dense ? write_dense_fragments(writer, error) : write_sparse_fragments(writer, error);
 }

@@ -4,10 +4,10 @@
  * tile's coordinates in tile order, then the order keys of the cell's coordinates in cell order; for Hilbert order, the
  * Hilbert code, then the coordinates in row-major order. A string is replaced by its rank, so that there are only
  * numbers to sort. The numbers are packed into words of 64 bits and radix-sorted; in Hilbert order usually by the codes
- * alone, and partly ahead, on a worker thread, while the caller still appends cells.
+ * alone, and partly in the background, on a worker thread, while the caller still appends cells.
  *
- * The sections: strings into ranks; sorting by Hilbert codes from blocks that were sorted ahead; the global order in
- * general; sorting blocks ahead.
+ * The sections: strings into ranks; sorting by Hilbert codes from blocks that are sorted already; the global order in
+ * general; sorting blocks in the background.
  *
  * Strings are ranked by radix sort of words of 8 bytes; strings with equal words are sorted by their next words. No
  * string is read further than needed to distinguish it from the others. The sort is stable. */
@@ -112,7 +112,7 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
 
 /* ---- Hilbert order from sorted blocks ---------------------------------------------------------------------------- */
 
-/* Used if blocks of cells were sorted by their Hilbert codes ahead; the remaining blocks are sorted first. Then the
+/* Used if blocks of cells were sorted by their Hilbert codes already; the remaining blocks are sorted first. Then the
  * range of codes is cut into places of about as many cells as fit into a core's cache. A place takes its part of each
  * block, in the order of blocks, and sorts these pairs again, stably. This costs as much as a merge, for any number of
  * blocks. Equal codes are in the same place, so each place breaks its ties independently. Places are tasks for worker
@@ -289,10 +289,10 @@ static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **mad
   return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
 }
 
-/* Like tsr__order_cells, from blocks that were sorted ahead. Returns 1; or 0, having done nothing, if too many codes
+/* Like tsr__order_cells, from blocks that are sorted already. Returns 1; or 0, having done nothing, if too many codes
  * are equal for sorting by codes. */
 static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                        const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
+                        const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error) {
   write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
   tsr_pair **room;
   tsr_pair *made = NULL;
@@ -301,7 +301,7 @@ static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr
   int rc = TSR_ARENA_ARRAY(&s.arena, 2 * s.block_count, &room, error);
   if (rc >= 0) {
     tsr_pair **given = room;
-    memcpy(given, ahead->blocks, TSR_MIN(ahead->count, s.block_count) * sizeof *given);
+    memcpy(given, sorted->blocks, TSR_MIN(sorted->count, s.block_count) * sizeof *given);
     s.given = given;
     s.blocks = given + s.block_count;
     memcpy(s.blocks, given, s.block_count * sizeof *given);
@@ -320,7 +320,7 @@ static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr
  * coordinates keep the order of their numbers.
  *
  * Most Hilbert codes belong to a single cell, so cells are sorted by the codes alone, and only cells with equal codes
- * are compared. If blocks of cells have been sorted ahead, order_blocks continues from them. */
+ * are compared. If blocks of cells have been sorted in the background, order_blocks continues from them. */
 
 typedef struct write_order_sorter {
   const tsr_schema *schema;
@@ -587,21 +587,21 @@ static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, t
 }
 
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                     const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error) {
+                     const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error) {
   write_order_sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
   s.words.memory = memory;
   if (s.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu cells are sorted at once: %u at most", (unsigned long long)s.count,
                      UINT32_MAX);
   if (!s.count) return TSR_OK;
-  if (ahead && ahead->count > 0) {
-    const int done = order_blocks(schema, columns, memory, threads, ahead, order, count, error);
+  if (sorted && sorted->count > 0) {
+    const int done = order_blocks(schema, columns, memory, threads, sorted, order, count, error);
     if (done) return done < 0 ? done : TSR_OK;
   }
   return sort_whole(&s, order, count, error);
 }
 
-/* ---- Sorting ahead ----------------------------------------------------------------------------------------------- */
+/* ---- Sorting in the background ----------------------------------------------------------------------------------- */
 
 /* The host produces rows on one thread. Whenever TSR_ORDER_BLOCK more cells are in memory, a worker gets a copy of
  * their coordinates (a copy, since columns move when they grow), computes their Hilbert codes and sorts them. Preparing
@@ -612,126 +612,126 @@ int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_me
  * one, or UINT64_MAX. The block being sorted is one of the blocks; all blocks after it were skipped. */
 
 static tsr_pair **block_at(const tsr_writer *w, uint64_t i) {
-  return (tsr_pair **)(void *)w->cells.ahead.blocks.data + i;
+  return (tsr_pair **)(void *)w->cells.background.blocks.data + i;
 }
-static uint64_t block_count(const tsr_writer *w) { return w->cells.ahead.blocks.size / sizeof(tsr_pair *); }
+static uint64_t block_count(const tsr_writer *w) { return w->cells.background.blocks.size / sizeof(tsr_pair *); }
 /* Returns the number of the block being sorted. */
-static uint64_t block_in_work(const tsr_writer *w) { return w->cells.ahead.number / TSR_ORDER_BLOCK; }
+static uint64_t block_in_work(const tsr_writer *w) { return w->cells.background.number / TSR_ORDER_BLOCK; }
 
-void tsr__ahead_open(tsr_writer *writer) {
+void tsr__background_sort_open(tsr_writer *writer) {
   const tsr_schema *schema = writer->schema;
   bool numbers = true;
   for (uint32_t d = 0; d < schema->dimension_count; d++) numbers = numbers && schema->fields[d].cell_size > 0;
-  writer->cells.ahead.blocks.memory = &writer->memory;
-  writer->cells.ahead.next = UINT64_MAX;
+  writer->cells.background.blocks.memory = &writer->memory;
+  writer->cells.background.next = UINT64_MAX;
   if (!schema->dense && schema->cell_order == TSR_ORDER_HILBERT && numbers && writer->threads > 1)
-    writer->cells.ahead.next = TSR_ORDER_BLOCK;
+    writer->cells.background.next = TSR_ORDER_BLOCK;
 }
 
 /* ---- The block being sorted -------------------------------------------------------------------------------------- */
 
 static int sort_block(void *argument, uint64_t index, tsr_error *error) {
   tsr_writer *w = argument;
-  tsr_ahead *a = &w->cells.ahead;
+  tsr_background_sort *b = &w->cells.background;
   (void)index, (void)error;
-  tsr__order_block(w->schema, a->columns, 0, TSR_ORDER_BLOCK, a->number, a->pairs, a->spare);
-  atomic_store_explicit(&a->sorted, true, memory_order_release);
+  tsr__order_block(w->schema, b->columns, 0, TSR_ORDER_BLOCK, b->number, b->pairs, b->spare);
+  atomic_store_explicit(&b->sorted, true, memory_order_release);
   return TSR_OK;
 }
 
 /* Waits for the block being sorted. A block that another process had begun (before a fork) is skipped. */
-static void write_ahead_finish(tsr_writer *w) {
-  tsr_ahead *a = &w->cells.ahead;
-  if (!a->working) return;
-  a->working = false;
-  if (tsr__job_finish(&a->job, NULL, NULL) >= 0) return;
-  tsr__free(a->pairs);
+static void background_finish(tsr_writer *w) {
+  tsr_background_sort *b = &w->cells.background;
+  if (!b->working) return;
+  b->working = false;
+  if (tsr__job_finish(&b->job, NULL, NULL) >= 0) return;
+  tsr__free(b->pairs);
   *block_at(w, block_in_work(w)) = NULL;
 }
 
 /* Allocates, once, the worker's buffers for coordinates and for the second array of pairs. */
-static int write_ahead_make_room(tsr_writer *w) {
-  tsr_ahead *a = &w->cells.ahead;
+static int background_make_room(tsr_writer *w) {
+  tsr_background_sort *b = &w->cells.background;
   const tsr_schema *schema = w->schema;
   uint64_t cell = sizeof(tsr_pair);
-  if (a->spare) return TSR_OK;
+  if (b->spare) return TSR_OK;
   for (uint32_t d = 0; d < schema->dimension_count; d++) cell += schema->fields[d].cell_size;
   const uint64_t bytes = TSR_ORDER_BLOCK * cell + schema->dimension_count * sizeof(tsr_column);
   if (bytes > w->memory.limit / 16) return TSR_BUDGET;
-  TSR_TRY(TSR_ALLOC_BYTES(&w->memory, bytes, &a->spare, NULL));
-  a->columns = (tsr_column *)(void *)(a->spare + TSR_ORDER_BLOCK);
-  uint8_t *values = (uint8_t *)(a->columns + schema->dimension_count);
+  TSR_TRY(TSR_ALLOC_BYTES(&w->memory, bytes, &b->spare, NULL));
+  b->columns = (tsr_column *)(void *)(b->spare + TSR_ORDER_BLOCK);
+  uint8_t *values = (uint8_t *)(b->columns + schema->dimension_count);
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    a->columns[d] = (tsr_column){.values = values, .cell_size = schema->fields[d].cell_size};
-    values += TSR_ORDER_BLOCK * a->columns[d].cell_size;
+    b->columns[d] = (tsr_column){.values = values, .cell_size = schema->fields[d].cell_size};
+    values += TSR_ORDER_BLOCK * b->columns[d].cell_size;
   }
   return TSR_OK;
 }
 
 /* Gives a worker the cells from index `number` on. If memory is short, the block is skipped: its pairs stay NULL. */
-static void write_ahead_start(tsr_writer *w, uint64_t number) {
-  tsr_ahead *a = &w->cells.ahead;
+static void background_start(tsr_writer *w, uint64_t number) {
+  tsr_background_sort *b = &w->cells.background;
   tsr_pair *pairs = NULL;
-  if (w->memory.used > w->memory.limit / 2 || write_ahead_make_room(w) < 0) return;
+  if (w->memory.used > w->memory.limit / 2 || background_make_room(w) < 0) return;
   if (TSR_ALLOC_RAW(&w->memory, TSR_ORDER_BLOCK, &pairs, NULL) < 0) return;
   for (uint32_t d = 0; d < w->schema->dimension_count; d++) {
-    const uint64_t size = a->columns[d].cell_size;
-    memcpy((void *)(uintptr_t)a->columns[d].values, w->cells.columns[d].values.data + number * size,
+    const uint64_t size = b->columns[d].cell_size;
+    memcpy((void *)(uintptr_t)b->columns[d].values, w->cells.columns[d].values.data + number * size,
            TSR_ORDER_BLOCK * size);
   }
-  a->number = number;
-  a->pairs = *block_at(w, block_in_work(w)) = pairs;
-  a->working = true;
-  atomic_store_explicit(&a->sorted, false, memory_order_relaxed);
-  tsr__job_start(&a->job, 1, 1, sort_block, w);
+  b->number = number;
+  b->pairs = *block_at(w, block_in_work(w)) = pairs;
+  b->working = true;
+  atomic_store_explicit(&b->sorted, false, memory_order_relaxed);
+  tsr__job_start(&b->job, 1, 1, sort_block, w);
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-void tsr__ahead_more(tsr_writer *writer) {
-  tsr_ahead *a = &writer->cells.ahead;
+void tsr__background_sort_start(tsr_writer *writer) {
+  tsr_background_sort *b = &writer->cells.background;
   tsr_pair *none = NULL;
   const uint64_t cells = tsr__writer_in_memory(writer);
-  if (a->working && atomic_load_explicit(&a->sorted, memory_order_acquire)) write_ahead_finish(writer);
-  for (; cells >= a->next; a->next += TSR_ORDER_BLOCK) {
-    if (tsr__buffer_append(&a->blocks, &none, sizeof none, NULL) < 0) {
-      a->next = UINT64_MAX; /* until the writer is rewound to fewer cells */
+  if (b->working && atomic_load_explicit(&b->sorted, memory_order_acquire)) background_finish(writer);
+  for (; cells >= b->next; b->next += TSR_ORDER_BLOCK) {
+    if (tsr__buffer_append(&b->blocks, &none, sizeof none, NULL) < 0) {
+      b->next = UINT64_MAX; /* until the writer is rewound to fewer cells */
       return;
     }
-    if (!a->working && cells < a->next + TSR_ORDER_BLOCK) write_ahead_start(writer, a->next - TSR_ORDER_BLOCK);
+    if (!b->working && cells < b->next + TSR_ORDER_BLOCK) background_start(writer, b->next - TSR_ORDER_BLOCK);
   }
 }
 
-void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells) {
-  tsr_ahead *a = &writer->cells.ahead;
+void tsr__background_sort_rewind(tsr_writer *writer, uint64_t cells) {
+  tsr_background_sort *b = &writer->cells.background;
   const uint64_t whole = cells / TSR_ORDER_BLOCK;
-  if (a->next == UINT64_MAX && !a->blocks.size) return;
-  if (a->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker continues */
-    tsr__job_cancel(&a->job);
-    a->working = false;
+  if (b->next == UINT64_MAX && !b->blocks.size) return;
+  if (b->working && block_in_work(writer) >= whole) { /* an earlier block stays, and its worker continues */
+    tsr__job_cancel(&b->job);
+    b->working = false;
   }
-  for (; block_count(writer) > whole; a->blocks.size -= sizeof(tsr_pair *))
+  for (; block_count(writer) > whole; b->blocks.size -= sizeof(tsr_pair *))
     tsr__free(*block_at(writer, block_count(writer) - 1));
   /* memory may have been short for some of the complete blocks */
-  a->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK;
+  b->next = (block_count(writer) + 1) * TSR_ORDER_BLOCK;
 }
 
-tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer) {
-  write_ahead_finish(writer);
-  if (!block_count(writer)) return (tsr_order_ahead){0};
-  return (tsr_order_ahead){.blocks = block_at(writer, 0), .count = block_count(writer)};
+tsr_sorted_blocks tsr__background_sort_blocks(tsr_writer *writer) {
+  background_finish(writer);
+  if (!block_count(writer)) return (tsr_sorted_blocks){0};
+  return (tsr_sorted_blocks){.blocks = block_at(writer, 0), .count = block_count(writer)};
 }
 
-uint64_t tsr__ahead_bytes(const tsr_writer *writer) {
+uint64_t tsr__background_sort_bytes(const tsr_writer *writer) {
   uint64_t blocks = 0;
   for (uint64_t i = 0; i < block_count(writer); i++) blocks += *block_at(writer, i) != NULL;
   return blocks * TSR_ORDER_BLOCK * sizeof(tsr_pair);
 }
 
-void tsr__ahead_release(tsr_writer *writer) {
-  tsr__ahead_rewind(writer, 0);
-  tsr__buffer_release(&writer->cells.ahead.blocks);
-  tsr__free(writer->cells.ahead.spare);
-  writer->cells.ahead.spare = NULL;
-  writer->cells.ahead.next = UINT64_MAX;
+void tsr__background_sort_release(tsr_writer *writer) {
+  tsr__background_sort_rewind(writer, 0);
+  tsr__buffer_release(&writer->cells.background.blocks);
+  tsr__free(writer->cells.background.spare);
+  writer->cells.background.spare = NULL;
+  writer->cells.background.next = UINT64_MAX;
 }

@@ -86,9 +86,9 @@ static int write_run(tsr_writer *w, const char *directory, tsr_column *columns, 
   columns[w->field_count] = (tsr_column){.values = times, .cell_size = sizeof(uint64_t)};
   tsr_work work;
   tsr_work_begin(w->array->environment, &work, "spill", w->array->path, count);
-  const tsr_order_ahead ahead = tsr__ahead_blocks(w);
-  if (rc >= 0) rc = tsr__order_cells(w->runs.schema, columns, &w->memory, w->threads, &ahead, order, &count, error);
-  tsr__ahead_rewind(w, 0);
+  const tsr_sorted_blocks sorted = tsr__background_sort_blocks(w);
+  if (rc >= 0) rc = tsr__order_cells(w->runs.schema, columns, &w->memory, w->threads, &sorted, order, &count, error);
+  tsr__background_sort_rewind(w, 0);
   if (rc >= 0) rc = tsr__write_ordered(&target, columns, order, count, error);
   tsr_work_end(w->array->environment, &work);
   if (rc >= 0) rc = write_positions(w, directory, order, count, error);
@@ -180,7 +180,7 @@ int tsr__spill(tsr_writer *writer, tsr_error *error) {
 int tsr__spill_if_full(tsr_writer *writer, tsr_error *error) {
   const tsr_writer *w = writer;
   const uint64_t cells = tsr__writer_in_memory(w), limit = w->memory.limit;
-  uint64_t bytes = 0, room = tsr__ahead_bytes(w);
+  uint64_t bytes = 0, room = tsr__background_sort_bytes(w);
   for (uint32_t f = 0; f < w->field_count; f++) {
     const tsr_buffered *c = &w->cells.columns[f];
     bytes += c->values.size + c->offsets.size + c->validity.size;

@@ -240,7 +240,7 @@ static int prepare_columns(tsr_writer *w, tsr_error *error) {
   for (uint32_t i = 0; i < w->field_count; i++) tsr__buffered_init(&w->cells.columns[i], &w->memory);
   TSR_TRY(TSR_ARENA_ARRAY(&w->arena, w->field_count, &w->cells.limits, error));
   for (uint32_t f = 0; f < w->field_count; f++) tsr__limit_make(w->schema, f, &w->cells.limits[f]);
-  tsr__ahead_open(w);
+  tsr__background_sort_open(w);
   TSR_TRY(tsr__removed_open(&w->removed, w->schema, &w->arena, &w->memory, error));
   return tsr__commit_budget_open(w, error);
 }
@@ -285,7 +285,7 @@ int tsr_writer_open(tsr_array *array, const tsr_writer_options *options, tsr_wri
                    "memory_mb");
   tsr__arena_init(&w->arena, &w->memory);
   w->references = 1;
-  w->commit.withdrawn.memory = w->commit.pieces.memory = &w->memory;
+  w->commit.withdrawn.memory = w->commit.fragments.memory = &w->memory;
   w->cells.index.heads.memory = w->cells.index.next.memory = &w->memory;
   w->runs.list.memory = &w->memory;
   int rc = take_options(w, options, error);
@@ -325,11 +325,11 @@ void tsr__writer_drop(tsr_writer *writer) {
 void tsr_writer_close(tsr_writer *writer) {
   if (!writer) return;
   if (writer->commit.stage != TSR_COMMIT_PREPARED && writer->commit.stage != TSR_COMMIT_PUBLISHED &&
-      (tsr__piece_count(&writer->commit) || *writer->commit.path))
+      (tsr__commit_fragment_count(&writer->commit) || *writer->commit.path))
     (void)tsr_writer_abandon(writer, NULL);
   tsr__commit_count(writer, false);
   tsr__commit_unlock(&writer->commit);
-  tsr__ahead_release(writer);
+  tsr__background_sort_release(writer);
   tsr__index_release(writer);
   tsr__transaction_view_release(writer);
   tsr__writer_forget_constraints(writer);
@@ -340,7 +340,7 @@ void tsr_writer_close(tsr_writer *writer) {
 
 static void truncate_columns(tsr_writer *w, uint64_t count) {
   if (count < w->cells.first) w->cells.first = count;
-  tsr__ahead_rewind(w, count - w->cells.first);
+  tsr__background_sort_rewind(w, count - w->cells.first);
   for (uint32_t f = 0; f < w->field_count; f++) {
     tsr__buffered_truncate(&w->schema->fields[f], &w->cells.columns[f], count - w->cells.first);
     tsr__buffered_shrink(&w->cells.columns[f]); /* return memory that a failed statement took */
@@ -378,7 +378,7 @@ static int append_cells(tsr_writer *w, const tsr_column *columns, const uint32_t
     take_back(w, w->cells.count - count);
     return rc;
   }
-  if (tsr__writer_in_memory(w) >= w->cells.ahead.next) tsr__ahead_more(w);
+  if (tsr__writer_in_memory(w) >= w->cells.background.next) tsr__background_sort_start(w);
   tsr__commit_mark_dirty(&w->commit);
   return TSR_OK;
 }
@@ -392,7 +392,7 @@ static bool append_cell(tsr_writer *w, const tsr_column *columns) {
   w->cells.unweighed += bytes;
   w->cells.count++;
   tsr__commit_budget_add(w, tsr__writer_in_memory(w) - 1, tsr__writer_in_memory(w));
-  if (tsr__writer_in_memory(w) >= w->cells.ahead.next) tsr__ahead_more(w);
+  if (tsr__writer_in_memory(w) >= w->cells.background.next) tsr__background_sort_start(w);
   tsr__commit_mark_dirty(&w->commit);
   return true;
 }
@@ -463,7 +463,7 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
   tsr__commit_mark_dirty(&w->commit);
   if (mark.boxes < now.boxes) {
     w->commit.boxes = mark.boxes;
-    TSR_TRY(tsr__pieces_remove(w, mark.boxes, error));
+    TSR_TRY(tsr__commit_fragments_remove(w, mark.boxes, error));
   }
   if (mark.cells < now.cells)
     tsr__commit_budget_take(w, TSR_MAX(mark.cells, w->cells.first) - w->cells.first, now.cells - w->cells.first);

@@ -147,20 +147,20 @@ int tsr__find_elsewhere(tsr_writer *writer, tsr_snapshot *base, const tsr_column
 
 /* ---- sort.c: sorts cells into the schema's global order ---------------------------------------------------------- */
 
-/* Number of cells in a block that is sorted by Hilbert codes ahead, while more cells arrive. */
+/* Number of cells in a block that is sorted by Hilbert codes in the background, while more cells arrive. */
 #define TSR_ORDER_BLOCK 32768u
 
-typedef struct tsr_order_ahead {
+typedef struct tsr_sorted_blocks {
   tsr_pair *const *blocks; /* by block; NULL: this block was skipped */
   uint64_t count; /* complete blocks, from the first cell on */
-} tsr_order_ahead;
+} tsr_sorted_blocks;
 
 /* Sets order[0..*count) to the numbers of the cells in the schema's global order; cells with equal coordinates keep the
  * order of their numbers. If the schema does not allow duplicates, only the last of equal cells remains, and *count
- * decreases. `columns` has the dimensions. `ahead` has the blocks of an array in Hilbert order that were sorted ahead;
- * NULL: none. */
+ * decreases. `columns` has the dimensions. `sorted` has the blocks of an array in Hilbert order that were sorted in the
+ * background; NULL: none. */
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
-                     const tsr_order_ahead *ahead, uint32_t *order, uint64_t *count, tsr_error *error);
+                     const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error);
 
 /* Returns true if so few codes are equal that it pays to sort by the codes alone. */
 static inline bool tsr__order_few_ties(uint64_t ties, uint64_t count) { return ties <= count / 8; }
@@ -189,12 +189,12 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
 void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
                       uint64_t number, tsr_pair *pairs, tsr_pair *spare);
 
-/* ---- sort.c: sorts the writer's cells into Hilbert order ahead, on a worker thread, while the caller appends ----- */
+/* ---- sort.c: sorts the writer's cells into Hilbert order on a worker thread, while the caller appends ----------- */
 
 /* These functions do nothing for arrays with another cell order, or if the writer has only one thread. */
 
-typedef struct tsr_ahead { /* blocks of the cells in memory that were sorted ahead */
-  /* number of cells in memory at which the next block is complete; UINT64_MAX: blocks are not sorted ahead */
+typedef struct tsr_background_sort { /* blocks of the cells in memory that were sorted in the background */
+  /* number of cells in memory at which the next block is complete; UINT64_MAX: no blocks are sorted */
   uint64_t next;
   tsr_buffer blocks; /* tsr_pair * for each block: its sorted pairs; NULL: the block was skipped */
   bool working; /* a worker is sorting a block, which the rest describes */
@@ -203,25 +203,25 @@ typedef struct tsr_ahead { /* blocks of the cells in memory that were sorted ahe
   tsr_pair *pairs, *spare;
   tsr_column *columns; /* copies of the block's coordinates, by dimension */
   _Atomic bool sorted;
-} tsr_ahead;
+} tsr_background_sort;
 
-/* Decides whether blocks are sorted ahead. */
-void tsr__ahead_open(tsr_writer *writer);
+/* Decides whether blocks are sorted in the background. */
+void tsr__background_sort_open(tsr_writer *writer);
 
 /* Drops all blocks and frees the worker's buffers. */
-void tsr__ahead_release(tsr_writer *writer);
+void tsr__background_sort_release(tsr_writer *writer);
 
-/* Starts the next block if no worker is busy. Call when at least ahead.next cells are in memory. */
-void tsr__ahead_more(tsr_writer *writer);
+/* Starts the next block if no worker is busy. Call when at least `next` cells are in memory. */
+void tsr__background_sort_start(tsr_writer *writer);
 
 /* Drops the blocks that contain cells from index `cells` on. A worker that is sorting an earlier block continues. */
-void tsr__ahead_rewind(tsr_writer *writer, uint64_t cells);
+void tsr__background_sort_rewind(tsr_writer *writer, uint64_t cells);
 
 /* Waits for the worker and returns all blocks, from the first cell in memory on. They stay valid until the next call
  * that changes the writer's cells. */
-tsr_order_ahead tsr__ahead_blocks(tsr_writer *writer);
+tsr_sorted_blocks tsr__background_sort_blocks(tsr_writer *writer);
 /* Returns the bytes of the sorted blocks. */
-uint64_t tsr__ahead_bytes(const tsr_writer *writer);
+uint64_t tsr__background_sort_bytes(const tsr_writer *writer);
 
 /* ---- spill.c: sorted runs on disk, for cells that do not fit into memory, and their merge into fragments --------- */
 
@@ -375,16 +375,16 @@ typedef struct tsr_commit_options { /* how the writer commits: from tsr_writer_o
  *   COLLECTING ------------> PREPARED ------------> PUBLISHED
  *     ^    ^                   |  ^                     |
  *     |    |           reopen  |  | prepare             | reopen: a savepoint of the host
- *     |    | a change          v  | keeps the pieces    v was rolled back
+ *     |    | a change          v  | keeps the files     v was rolled back
  *     |    +---------------- REUSABLE                REOPENED
  *     +-------------------------------------------------+
  *                 prepare withdraws the published commit first, and goes on to PREPARED
  *
  * Stores in one file (is_one_file) have no REUSABLE: their savepoints may take files back, too. */
 typedef enum tsr_commit_stage {
-  TSR_COMMIT_COLLECTING, /* the pieces on disk do not hold all changes */
+  TSR_COMMIT_COLLECTING, /* the fragments on disk do not hold all changes */
   TSR_COMMIT_PREPARED, /* all files have their final names, and nothing has changed since */
-  TSR_COMMIT_REUSABLE, /* a prepared commit has failed, and nothing has changed since: the pieces hold all cells */
+  TSR_COMMIT_REUSABLE, /* a prepared commit has failed, and nothing has changed since: the fragments hold all cells */
   TSR_COMMIT_PUBLISHED,
   TSR_COMMIT_REOPENED /* like COLLECTING, but the commit `path` was published and must be withdrawn */
 } tsr_commit_stage;
@@ -392,19 +392,19 @@ typedef enum tsr_commit_stage {
 typedef struct tsr_commit_state {
   tsr_commit_options options;
   tsr_commit_stage stage;
-  /* tsr_piece for each fragment on disk: first `boxes` pieces that were appended as boxes, then pieces made from cells
-   */
-  tsr_buffer pieces;
+  /* tsr_commit_fragment for each fragment on disk: first `boxes` ones that were appended as boxes, then those made
+   * from cells */
+  tsr_buffer fragments;
   uint64_t boxes;
   uint64_t time; /* of the prepared commit */
   char path[TSR_COMMIT_PATH]; /* the file whose creation publishes the commit; "": none */
   tsr_file *lock; /* the marker of `path`, locked by this writer; NULL: none */
   struct tsr_turn *turn; /* of the prepared commit; NULL: none */
-  bool refused; /* publishing has failed before, so others may have removed the pieces since */
+  bool refused; /* publishing has failed before, so others may have removed the fragments since */
   tsr_buffer withdrawn; /* char[TSR_COMMIT_PATH]: withdrawn commits; a savepoint of the host may bring one back */
 } tsr_commit_state;
 
-/* Notes a change: the pieces on disk no longer hold all cells to be committed. */
+/* Notes a change: the fragments on disk no longer hold all cells to be committed. */
 static inline void tsr__commit_mark_dirty(tsr_commit_state *commit) {
   if (commit->stage == TSR_COMMIT_PREPARED || commit->stage == TSR_COMMIT_REUSABLE)
     commit->stage = TSR_COMMIT_COLLECTING;
@@ -496,7 +496,7 @@ typedef struct tsr_cell_buffer { /* cells in memory: numbers first..count */
   uint64_t unweighed; /* bytes appended since tsr__spill_if_full last checked the budget */
   bool kept; /* tsr_writer_keep: cells are not spilled */
   tsr_coordinate_index index; /* of their coordinates */
-  tsr_ahead ahead; /* blocks of them that are sorted already */
+  tsr_background_sort background; /* blocks of them that are sorted already */
 } tsr_cell_buffer;
 
 typedef struct tsr_writer_constraints { /* constraints.c */
@@ -553,40 +553,39 @@ static inline int tsr__writer_wrap(const tsr_writer *writer, int rc, tsr_error *
   return rc < 0 ? tsr__wrap(error, "array %s", writer->array->path) : rc;
 }
 
-/* ---- commit_fragments.c: the pieces of a commit ------------------------------------------------------------------ */
+/* ---- commit_fragments.c: the fragments of a commit --------------------------------------------------------------- */
 
-/* Pieces are fragments on disk that hold the writer's cells. They have provisional names until the commit is prepared.
- */
+/* Fragments on disk that hold the writer's cells. They have provisional names until the commit is prepared. */
 
-typedef struct tsr_piece {
+typedef struct tsr_commit_fragment {
   char name[128]; /* of its directory */
   tsr_interval *box; /* the box that was appended, in the writer's arena; NULL: made from cells */
-} tsr_piece;
+} tsr_commit_fragment;
 
-static inline uint64_t tsr__piece_count(const tsr_commit_state *commit) {
-  return commit->pieces.size / sizeof(tsr_piece);
+static inline uint64_t tsr__commit_fragment_count(const tsr_commit_state *commit) {
+  return commit->fragments.size / sizeof(tsr_commit_fragment);
 }
-static inline tsr_piece *tsr__piece_at(const tsr_commit_state *commit, uint64_t index) {
-  return (tsr_piece *)(void *)commit->pieces.data + index;
+static inline tsr_commit_fragment *tsr__commit_fragment_at(const tsr_commit_state *commit, uint64_t index) {
+  return (tsr_commit_fragment *)(void *)commit->fragments.data + index;
 }
 
-/* Writes the cells in memory and in runs as pieces: at most one fragment for a sparse array; one for each box that the
- * cells form for a dense array. Pieces that have been written stay in the list after an error. */
-int tsr__pieces_write(tsr_writer *writer, tsr_error *error);
+/* Writes the cells in memory and in runs as fragments: at most one fragment for a sparse array; one for each box that the
+ * cells form for a dense array. Fragments that have been written stay in the list after an error. */
+int tsr__commit_fragments_write(tsr_writer *writer, tsr_error *error);
 
-/* Removes the pieces from number `from` on, with their files. */
-int tsr__pieces_remove(tsr_writer *writer, uint64_t from, tsr_error *error);
+/* Removes the fragments from number `from` on, with their files. */
+int tsr__commit_fragments_remove(tsr_writer *writer, uint64_t from, tsr_error *error);
 
 /* Opens a snapshot of the array's current state, which the transaction itself may not see. The caller closes it.
  * `argument` is the writer. */
-int tsr__pieces_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error);
+int tsr__writer_open_current(void *argument, tsr_snapshot **snapshot, tsr_error *error);
 
 /* Adds a fragment to the commit like tsr_writer_append_box, but `write` makes its files. The box is within the domain
  * and intersects no other box of the commit. `write` gets the fragment's target, borrowed for the call. */
-typedef int (*tsr_piece_writer)(void *argument, const tsr_fragment_target *target, tsr_error *error);
+typedef int (*tsr_box_writer)(void *argument, const tsr_fragment_target *target, tsr_error *error);
 
-int tsr__pieces_add_box(tsr_writer *writer, const tsr_interval *box, tsr_piece_writer write, void *argument,
-                        tsr_error *error);
+int tsr__commit_fragments_add_box(tsr_writer *writer, const tsr_interval *box, tsr_box_writer write, void *argument,
+                                  tsr_error *error);
 
 /* ---- commit_fragments.c: provisional directories, ".UUID", which no reader takes for fragments ------------------- */
 

@@ -123,7 +123,7 @@ static int cover_geometry_read(tsx_scan *scan, cover_state *s, uint64_t memory_b
   const int type = sqlite3_value_type(value);
   const bool text = type == SQLITE_TEXT;
   if (!text && type != SQLITE_BLOB)
-    return tsx_fail(error, TSR_MISMATCH, "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted");
+    return tsx_fail(error, TSR_MISMATCH, "no geometry: expected GeoJSON, WKT, WKB or GeoPackage");
   const void *bytes = text ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
   const int size = sqlite3_value_bytes(value);
   if (!bytes && (text || size)) return tsx_out_of_memory(error);

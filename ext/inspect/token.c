@@ -5,14 +5,18 @@
 #include "connection/sqlite_api.h"
 #include "inspect/inspect.h"
 
-static int token_make(tsx_connection *connection, sqlite3_value **values, tsr_token **token, tsr_error *error) {
+static int token_of(tsx_address *address, tsr_token **token, tsr_error *error) {
+  TSX_TRY(tsx_address_array(address, error));
+  if (address->as_of != TSR_TIME_NOW || address->since != TSR_TIME_BEGIN)
+    return tsx_fail(error, TSR_ERROR, "%s has the option as_of or since, and a token tells what there is now",
+                    address->given);
+  return tsr_token_make(address->array->core, token, error);
+}
+
+static int token_make(tsx_connection *connection, sqlite3_value *path, tsr_token **token, tsr_error *error) {
   tsx_address address = {0};
-  int code = tsx_address_open(connection, values[0], NULL, NULL, NULL, &address, error);
-  if (code == TSR_OK) code = tsx_address_array(&address, error);
-  if (code == TSR_OK && (address.as_of != TSR_TIME_NOW || address.since != TSR_TIME_BEGIN))
-    code = tsx_fail(error, TSR_ERROR, "%s has the option as_of or since, and a token tells what there is now",
-                    address.given);
-  if (code == TSR_OK) code = tsr_token_make(address.array->core, token, error);
+  int code = tsx_address_open(connection, path, NULL, NULL, NULL, &address, error);
+  if (code >= 0) code = token_of(&address, token, error);
   tsx_address_close(&address);
   return code;
 }
@@ -26,8 +30,8 @@ void tsx_token_function(sqlite3_context *context, int count, sqlite3_value **val
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
   tsx_connection_add_cursor(connection);
   int code = tsx_arguments_check(count, values, 1, &error);
-  if (code == TSR_OK) code = token_make(connection, values, &token, &error);
-  if (code == TSR_OK) {
+  if (code >= 0) code = token_make(connection, values[0], &token, &error);
+  if (code >= 0) {
     const char *text = tsr_token_text(token, &size);
     sqlite3_result_text64(context, text, size, SQLITE_TRANSIENT, SQLITE_UTF8);
   }

@@ -175,9 +175,8 @@ static int refuse_table(const tsx_query *query, const char *schema, bool found, 
                                       "a table of another module"};
   const char *table = query->select.source.table;
   tsx_table_kind kind = TSX_TABLE_OTHER;
-  const int code = found && !view ? tsx_table_kind_find(query->connection, schema, table, &kind, error) : TSR_OK;
-  if (code < 0) return code;
   if (!found) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
+  if (!view) TSX_TRY(tsx_table_kind_find(query->connection, schema, table, &kind, error));
   return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
 }
 
@@ -206,10 +205,9 @@ static int compile_path(tsx_query *query, const char *home, tsx_source *source, 
 
 static int compile_paths(tsx_query *query, const char *home, tsr_error *error) {
   tsx_select *s = &query->select;
-  int code = compile_path(query, home, &s->source, error);
-  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
-    code = compile_path(query, home, &s->joins[j].source, error);
-  return code;
+  TSX_TRY(compile_path(query, home, &s->source, error));
+  for (uint32_t j = 0; j < s->join_count; j++) TSX_TRY(compile_path(query, home, &s->joins[j].source, error));
+  return TSR_OK;
 }
 
 static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
@@ -236,38 +234,44 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
 /* Marks which columns of a joined array are dimensions. */
 static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table *table = tsx_table_connected(query->connection, join->source.schema, join->source.table);
-  const int code = table ? tsx_table_ready(table, error) : TSR_OK;
-  for (uint32_t c = 0; table && code == TSR_OK && c < join->column_count && c < table->column_count; c++)
+  if (!table) return TSR_OK;
+  TSX_TRY(tsx_table_ready(table, error));
+  for (uint32_t c = 0; c < join->column_count && c < table->column_count; c++)
     join->columns[c].dimension = table->columns[c].description->is_dimension;
-  return code;
+  return TSR_OK;
+}
+
+/* Finds a joined table, and what it is. */
+static int compile_joined(tsx_query *query, const char *home, tsx_join *join, char **schema, tsr_error *error) {
+  bool view = false;
+  join->is_query = join->is_view = false;
+  if (join->source.path) return tsx_join_look(query, join, error);
+  const int found =
+      compile_find(query->connection, home, join->source.schema, join->source.table, schema, &view, error);
+  if (found < 0) return found;
+  if (!found)
+    return tsx_fail(error, TSR_ERROR,
+                    "JOIN needs an SQLite table or view, an array or a tessera_query: no such table: %s",
+                    join->source.table);
+  join->is_query = join->is_view = view;
+  join->source.schema = tsx_arena_copy(&query->select.arena, *schema, strlen(*schema));
+  return join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
+}
+
+static int compile_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {
+  char *schema = NULL;
+  const int code = compile_joined(query, home, join, &schema, error);
+  sqlite3_free(schema);
+  if (join->source.times_begin && !join->is_array && code != TSR_NOMEM)
+    return tsx_not_evaluated(&query->select, join->begin, join->source.times_end,
+                             "joins with a table that has arguments, unless they are times of an array", error);
+  if (code < 0) return code;
+  return join->is_array ? compile_dimensions(query, join, error) : TSR_OK;
 }
 
 static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
-  for (uint32_t j = 0; j < query->select.join_count; j++) {
-    tsx_join *join = &query->select.joins[j];
-    char *schema = NULL;
-    bool view = false;
-    int code = join->source.path ? 1
-                                 : compile_find(query->connection, home, join->source.schema, join->source.table,
-                                                &schema, &view, error);
-    join->is_query = join->is_view = view;
-    if (!code)
-      code = tsx_fail(error, TSR_ERROR,
-                      "JOIN needs an SQLite table or view, an array or a tessera_query: no such table: %s",
-                      join->source.table);
-    if (code > 0 && join->source.path) {
-      code = tsx_join_look(query, join, error);
-    } else if (code > 0) {
-      join->source.schema = tsx_arena_copy(&query->select.arena, schema, strlen(schema));
-      code = join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
-    }
-    if (code <= 0 && join->source.times_begin && !join->is_array && code != TSR_NOMEM)
-      code = tsx_expr_fail(&query->select, join->begin, join->source.times_end, "not evaluated over columns: ",
-                           "joins with a table that has arguments, unless they are times of an array", error);
-    if (code == TSR_OK && join->is_array) code = compile_dimensions(query, join, error);
-    sqlite3_free(schema);
-    if (code < 0) return code;
-  }
+  for (uint32_t j = 0; j < query->select.join_count; j++)
+    TSX_TRY(compile_join(query, home, &query->select.joins[j], error));
   return TSR_OK;
 }
 
@@ -319,10 +323,9 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
     for (uint32_t i = 0; i < join->on.span_count; i++)
       possible &= tsx_axis_possible(&query->table->columns[join->on.spans[i].left->field]);
     if (!possible)
-      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end, "not evaluated over columns: ",
-                           "a join binds its table to dimensions of integers or datetimes", error);
-    const int code = join->on.span_count ? TSR_OK : compile_all_bound(s, join, error);
-    if (code < 0) return code;
+      return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
+                               "a join binds its table to dimensions of integers or datetimes", error);
+    if (!join->on.span_count) TSX_TRY(compile_all_bound(s, join, error));
   }
   return TSR_OK;
 }
@@ -353,19 +356,19 @@ static int fail_aggregate(const tsx_select *s, const tsx_expr *found, const char
 /* Refuses median and the like where SQL allows no aggregate. SQLite's parser cannot: it does not see these words. */
 static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
   static const char within[] = "an aggregate takes no aggregates";
-  int code = fail_aggregate(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error);
-  for (uint32_t i = 0; i < s->group_count && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error);
-  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
-    code = fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error);
   const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
-  for (uint32_t i = 0; i < 4 && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_replaced(constants[i]), "expected a constant", error);
-  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_nested(s->items[i].tree), within, error);
-  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
-    code = fail_aggregate(s, compile_nested(s->order[i].tree), within, error);
-  return code == TSR_OK ? fail_aggregate(s, compile_nested(s->having), within, error) : code;
+  TSX_TRY(fail_aggregate(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error));
+  for (uint32_t i = 0; i < s->group_count; i++)
+    TSX_TRY(fail_aggregate(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error));
+  for (uint32_t j = 0; j < s->join_count; j++)
+    TSX_TRY(fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error));
+  for (uint32_t i = 0; i < 4; i++)
+    TSX_TRY(fail_aggregate(s, compile_replaced(constants[i]), "expected a constant", error));
+  for (uint32_t i = 0; i < s->item_count; i++)
+    TSX_TRY(fail_aggregate(s, compile_nested(s->items[i].tree), within, error));
+  for (uint32_t i = 0; i < s->order_count; i++)
+    TSX_TRY(fail_aggregate(s, compile_nested(s->order[i].tree), within, error));
+  return fail_aggregate(s, compile_nested(s->having), within, error);
 }
 
 /* Chooses the error for a text that the parser has refused. If SQLite refuses it, too, its message is better. Otherwise
@@ -375,32 +378,31 @@ static int syntax_error(const tsx_query *query, const char *text, const tsx_pars
   if (!doubt->any) return error->code;
   if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
   else if (doubt->begin)
-    tsx_expr_fail(&query->select, doubt->begin, doubt->end, "not evaluated over columns: ",
-                  doubt->word ? "put it in double quotes to use it as a name"
-                              : "tessera_query lacks this part of SQLite's grammar",
-                  error);
+    tsx_not_evaluated(&query->select, doubt->begin, doubt->end,
+                      doubt->word ? "put it in double quotes to use it as a name"
+                                  : "tessera_query lacks this part of SQLite's grammar",
+                      error);
   return error->code;
 }
 
 static int compile_select(tsx_query *query, const char *home, const char *text, tsr_error *error) {
   tsx_connection *connection = query->connection;
   tsx_parse_doubt doubt;
-  int code = tsx_select_parse(text, &query->select, &doubt, error);
-  if (code < 0) return syntax_error(query, text, &doubt, error);
-  code = check_aggregate_use(&query->select, error);
-  if (code == TSR_OK) code = check_database(query, home, &query->select.source, error);
-  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++)
-    code = check_database(query, home, &query->select.joins[j].source, error);
-  if (code == TSR_OK) code = compile_paths(query, home, error);
-  if (code == TSR_OK) code = compile_text(&query->select, home, error);
-  if (code == TSR_OK) code = compile_prepare(connection, query->select.prepared, NULL, error);
-  if (code == TSR_OK) code = compile_table(query, home, error);
-  if (code == TSR_OK) code = compile_joins(query, home, error);
-  if (code == TSR_OK) code = tsx_select_resolve(&query->select, query->table, error);
-  if (code == TSR_OK) code = compile_bound(query, error);
+  if (tsx_select_parse(text, &query->select, &doubt, error) < 0) return syntax_error(query, text, &doubt, error);
+  TSX_TRY(check_aggregate_use(&query->select, error));
+  TSX_TRY(check_database(query, home, &query->select.source, error));
+  for (uint32_t j = 0; j < query->select.join_count; j++)
+    TSX_TRY(check_database(query, home, &query->select.joins[j].source, error));
+  TSX_TRY(compile_paths(query, home, error));
+  TSX_TRY(compile_text(&query->select, home, error));
+  TSX_TRY(compile_prepare(connection, query->select.prepared, NULL, error));
+  TSX_TRY(compile_table(query, home, error));
+  TSX_TRY(compile_joins(query, home, error));
+  TSX_TRY(tsx_select_resolve(&query->select, query->table, error));
+  TSX_TRY(compile_bound(query, error));
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
-  if (code == TSR_OK) code = tsx_windows_check(query, error);
-  return code == TSR_OK ? tsx_subqueries_check(query, error) : code;
+  TSX_TRY(tsx_windows_check(query, error));
+  return tsx_subqueries_check(query, error);
 }
 
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
@@ -589,7 +591,7 @@ static int compile_and_keep(tsx_query *query, const char *home, const char *text
                             tsr_error *error) {
   tsx_compiled *fresh = compiled_begin(query->connection, home);
   const int code = compile_select(query, home, text, error);
-  if (fresh && code == TSR_OK && !query->select.subquery_count) {
+  if (fresh && code >= 0 && !query->select.subquery_count) {
     compiled_finish(fresh, query);
     tsx_compiled_drop(*kept);
     *kept = fresh;
@@ -632,30 +634,40 @@ int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_err
   return shown ? !strcmp(shown, name) : tsx_out_of_memory(error);
 }
 
-int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
+/* Fails if the authorizer hides a column of the statement of compile_permitted_text. */
+static int check_visible(const tsx_query *query, sqlite3_stmt *statement, tsr_error *error) {
   static const char *const slots[] = {"i0", "r0", "t0", "b0"};
   const tsx_table *table = query->table;
+  int n = 0;
+  for (; n < 4; n++) {
+    const int visible = tsx_column_visible(statement, n, slots[n], error);
+    if (visible < 0) return visible;
+    if (!visible)
+      return tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates",
+                      slots[n]);
+  }
+  for (uint32_t i = 0; i < table->column_count + table->label_count; i++) {
+    if (!query->select.meaning.used[i]) continue;
+    const int visible = tsx_column_visible(statement, n++, compile_used(table, i), error);
+    if (visible < 0) return visible;
+    if (!visible)
+      return tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
+                      compile_used(table, i));
+  }
+  return TSR_OK;
+}
+
+int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *out = sqlite3_str_new(query->connection->db);
   compile_permitted_text(query, out);
   char *text = sqlite3_str_finish(out);
-  int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error), n = 0;
+  if (!text) return tsx_out_of_memory(error);
+  int code = compile_prepare(query->connection, text, &statement, error);
   sqlite3_free(text);
-  for (; n < 4 && code >= 0; n++) {
-    code = tsx_column_visible(statement, n, slots[n], error);
-    if (code == 0)
-      code =
-          tsx_fail(error, TSR_AUTH, "the authorizer hides " TSX_ROWS_NAME ".%s, over which SQLite evaluates", slots[n]);
-  }
-  for (uint32_t i = 0; i < table->column_count + table->label_count && code >= 0; i++) {
-    if (!query->select.meaning.used[i]) continue;
-    code = tsx_column_visible(statement, n++, compile_used(table, i), error);
-    if (code == 0)
-      code = tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
-                      compile_used(table, i));
-  }
+  if (code >= 0) code = check_visible(query, statement, error);
   sqlite3_finalize(statement);
-  return code < 0 ? code : TSR_OK;
+  return code;
 }
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
@@ -703,7 +715,8 @@ static char *compile_spelled(const tsx_query *query, const tsx_item *item, const
 int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   char *text = sqlite3_mprintf("SELECT * FROM (%s\n)", query->select.prepared);
-  int code = text ? compile_prepare(query->connection, text, &statement, error) : tsx_out_of_memory(error);
+  if (!text) return tsx_out_of_memory(error);
+  const int code = compile_prepare(query->connection, text, &statement, error);
   sqlite3_free(text);
   if (code < 0) return code;
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -741,16 +754,26 @@ static int evaluate_constant(const tsx_query *query, const char *before, const t
   sqlite3_str_appendall(text, before);
   tsx_words_append(text, tree, replace_aliases, NULL);
   sqlite3_str_appendall(text, behind);
-  int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
-  if (code == 0) code = tsx_rows_none(error);
-  if (code > 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
+  int code = tsx_rows_only(query->connection, text, NULL, &statement, error);
+  if (code >= 0 && !(*value = sqlite3_value_dup(sqlite3_column_value(statement, 0)))) code = tsx_out_of_memory(error);
   sqlite3_finalize(statement);
-  return code < 0 ? code : TSR_OK;
+  return code;
 }
 
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {
   return evaluate_constant(query, "SELECT (", tree, ")", value, error);
+}
+
+int tsx_query_percent(const tsx_query *query, const tsx_expr *tree, double *percent, tsr_error *error) {
+  static const char wrong[] = "percentile needs a constant from 0 to 100: ";
+  sqlite3_value *value = NULL;
+  if (tree->field != TSX_FIELD_NONE) return tsx_expr_fail(&query->select, tree->begin, tree->end, wrong, "", error);
+  TSX_TRY(tsx_query_constant(query, tree, &value, error));
+  *percent = sqlite3_value_double(value);
+  const int type = sqlite3_value_numeric_type(value);
+  sqlite3_value_free(value);
+  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && *percent >= 0 && *percent <= 100) return TSR_OK;
+  return tsx_expr_fail(&query->select, tree->begin, tree->end, wrong, "", error);
 }
 
 int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error) {

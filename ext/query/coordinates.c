@@ -104,8 +104,8 @@ static void axes_empty(tsx_query *query) {
 static int axes_bounds_after(tsx_query *query, const tsx_expr *tree, tsr_error *error) {
   if (tree == tsx_where_before(&query->select)) return TSR_OK;
   if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return tsx_bounds_find(query, tree, error);
-  const int code = axes_bounds_after(query, tree->operands[0], error);
-  return code < 0 ? code : axes_bounds_after(query, tree->operands[1], error);
+  TSX_TRY(axes_bounds_after(query, tree->operands[0], error));
+  return axes_bounds_after(query, tree->operands[1], error);
 }
 
 static int axes_bounds(tsx_query *query, tsr_error *error) {
@@ -120,20 +120,19 @@ static int axes_bounds(tsx_query *query, tsr_error *error) {
 }
 
 int tsx_axes_none(tsx_query *query, tsr_error *error) {
-  int code = axes_bounds(query, error);
-  if (code == TSR_OK) code = axes_make(query, error);
-  if (code == TSR_OK) axes_empty(query);
-  return code;
+  TSX_TRY(axes_bounds(query, error));
+  TSX_TRY(axes_make(query, error));
+  axes_empty(query);
+  return TSR_OK;
 }
 
 int tsx_axes_find(tsx_query *query, tsx_snapshot *snapshot, tsr_error *error) {
   const tsr_interval *domain = NULL;
   query->shown = snapshot;
-  const int code = axes_bounds(query, error);
-  if (code < 0) return code;
+  TSX_TRY(axes_bounds(query, error));
   int any = tsr_snapshot_non_empty_domain(snapshot->core, &domain, error);
   if (any < 0) return any;
-  if (axes_make(query, error) < 0) return error->code;
+  TSX_TRY(axes_make(query, error));
   for (uint32_t i = 0; i < query->axis_count && any; i++)
     if (!axis_find(query, domain, &query->axes[i])) any = 0;
   if (!any) axes_empty(query);
@@ -273,10 +272,8 @@ int tsx_axis_null(tsx_query *query, uint32_t number, const tsx_expr *tree, tsr_v
   sqlite3_str_appendall(text, "SELECT (");
   tsx_words_append(text, tree, axis_replace, &state);
   sqlite3_str_appendall(text, ")" TSX_ROWS_FROM);
-  int code = tsx_rows_prepare(query->connection, text, &rows, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
-  if (code == 0) code = tsx_rows_none(error);
-  if (code > 0) code = tsx_query_copy(query, sqlite3_column_value(statement, 0), value, error);
+  int code = tsx_rows_only(query->connection, text, &rows, &statement, error);
+  if (code >= 0) code = tsx_query_copy(query, sqlite3_column_value(statement, 0), value, error);
   sqlite3_finalize(statement);
   return code;
 }
@@ -298,7 +295,7 @@ static int axis_ask_ends(tsx_query *query, const axis_rows *state, tsx_rows *row
   tsx_words_append(text, tree, axis_replace, (void *)(uintptr_t)state);
   sqlite3_str_appendall(text, ") AS e" TSX_ROWS_FROM ")");
   int code = tsx_rows_prepare(query->connection, text, rows, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code >= 0) code = tsx_rows_step(query->connection, statement, error);
   *known = code > 0 && sqlite3_column_int(statement, 2) == 0;
   if (*known && sqlite3_column_type(statement, 0) == SQLITE_INTEGER) {
     ends[0] = sqlite3_column_int64(statement, 0);
@@ -326,7 +323,7 @@ int tsx_axis_ends(tsx_query *query, uint32_t number, const tsx_expr *tree, bool 
   tsx_slots slots = {0};
   axis_slot(&state, &slots);
   int code = axis_labels(query, &state, &slots, error);
-  if (code == TSR_OK) code = axis_ask_ends(query, &state, &rows, tree, known, ends, error);
+  if (code >= 0) code = axis_ask_ends(query, &state, &rows, tree, known, ends, error);
   axis_release(&state);
   return code;
 }
@@ -349,12 +346,14 @@ static void axis_bindings(sqlite3_str *text, const tsx_query *query, uint32_t j,
 }
 
 static int axis_bind(const tsx_query *query, const tsx_axis *axis, sqlite3_stmt *statement, tsr_error *error) {
-  int parameters = 1, slot, code = TSR_OK;
+  int parameters = 1, slot;
   for (uint32_t j = 0; j < query->select.join_count; j++)
-    for (uint32_t b = 0; b < query->select.joins[j].on.binding_count && code == TSR_OK; b++)
-      if (query->select.joins[j].on.bindings[b].left->field == axis->column)
-        code = tsx_rows_bind(query->connection, statement, ++parameters, tsx_joined_values(query, j, b, &slot), error);
-  return code;
+    for (uint32_t b = 0; b < query->select.joins[j].on.binding_count; b++) {
+      if (query->select.joins[j].on.bindings[b].left->field != axis->column) continue;
+      tsx_rows *rows = tsx_joined_values(query, j, b, &slot);
+      TSX_TRY(tsx_rows_bind(query->connection, statement, ++parameters, rows, error));
+    }
+  return TSR_OK;
 }
 
 /* Writes the joins by the axis's column. CROSS and LEFT keep the axis as the outer loop, so its rows come in order. */
@@ -399,8 +398,8 @@ static int axis_prepare(const tsx_query *query, const tsx_axis *axis, axis_rows 
   }
   sqlite3_str_appendall(text, TSX_ROWS_NAME ".rowid" TSX_ROWS_FROM);
   axis_joins(text, query, state);
-  const int code = tsx_rows_prepare(query->connection, text, rows, statement, error);
-  return code == TSR_OK ? axis_bind(query, axis, *statement, error) : code;
+  TSX_TRY(tsx_rows_prepare(query->connection, text, rows, statement, error));
+  return axis_bind(query, axis, *statement, error);
 }
 
 /* Copies a value. A text equal to the previous one shares its bytes. */
@@ -429,8 +428,8 @@ static void axis_skip(tsx_axis *axis, uint64_t from, uint64_t to) {
 
 static int axis_twice(const tsx_query *query, const tsx_axis *axis, tsr_error *error) {
   const tsx_expr *on = axis_on(query, axis);
-  return tsx_expr_fail(&query->select, on->begin, on->end,
-                       "not evaluated over columns: ", "a joined table has more than one row for a coordinate", error);
+  return tsx_not_evaluated(&query->select, on->begin, on->end, "a joined table has more than one row for a coordinate",
+                           error);
 }
 
 /* Stores the rows of the nested SELECT, which come in the order of the axis. If tables are joined, coordinates without
@@ -456,11 +455,28 @@ static int axis_fill(tsx_query *query, tsx_axis *axis, sqlite3_stmt *statement, 
       tsr_value *value = &axis->values[i][row];
       code = axis_copy(query, statement, (int)i, row ? value - 1 : NULL, value, error);
       if (code < 0)
-        return code == TSR_NOMEM ? code
-                                 : tsx_expr_fail(&query->select, axis->trees[i]->begin, axis->trees[i]->end,
-                                                 "not evaluated over columns: ", "blobs", error);
+        return code == TSR_NOMEM
+                   ? code
+                   : tsx_not_evaluated(&query->select, axis->trees[i]->begin, axis->trees[i]->end, "blobs", error);
     }
   }
+  return TSR_OK;
+}
+
+/* Takes the groups of a run, which are the coordinates that cells have. */
+static int axis_take_groups(tsx_query *query, tsx_axis *axis, tsr_query_run *run, tsr_error *error) {
+  const uint64_t count = tsr_query_groups(run);
+  if (count > TSX_COORDINATES_MAX)
+    return tsx_fail(error, TSR_ERROR, "%s has more than %u values here: select a part of them with WHERE",
+                    query->table->columns[axis->column].name, TSX_COORDINATES_MAX);
+  axis->coordinates = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *axis->coordinates);
+  if (!axis->coordinates) return tsx_out_of_memory(error);
+  tsr_value value;
+  for (uint64_t i = 0; i < count; i++) {
+    tsr_query_key_value(run, i, 0, &value);
+    axis->coordinates[i] = value.as.integer;
+  }
+  axis->count = count;
   return TSR_OK;
 }
 
@@ -478,20 +494,9 @@ static int axis_list(tsx_query *query, tsx_axis *axis, tsr_error *error) {
                        .threads = query->threads};
   tsr_query_run *run = NULL;
   if (!dimensions) return tsx_out_of_memory(error);
-  int code = tsx_axes_ranges(query, dimensions, error);
-  if (code == TSR_OK) code = tsr_query_start(query->shown->core, &request, &run, error);
-  const uint64_t count = code == TSR_OK ? tsr_query_groups(run) : 0;
-  if (count > TSX_COORDINATES_MAX)
-    code = tsx_fail(error, TSR_ERROR, "%s has more than %u values here: select a part of them with WHERE", shows->name,
-                    TSX_COORDINATES_MAX);
-  axis->coordinates = tsx_arena_take(&query->select.arena, (count + 1) * sizeof *axis->coordinates);
-  if (!axis->coordinates) code = tsx_out_of_memory(error);
-  tsr_value value;
-  for (uint64_t i = 0; i < count && code == TSR_OK; i++) {
-    tsr_query_key_value(run, i, 0, &value);
-    axis->coordinates[i] = value.as.integer;
-  }
-  axis->count = count;
+  TSX_TRY(tsx_axes_ranges(query, dimensions, error));
+  int code = tsr_query_start(query->shown->core, &request, &run, error);
+  if (code >= 0) code = axis_take_groups(query, axis, run, error);
   tsr_query_close(run);
   return code;
 }
@@ -501,7 +506,7 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   tsx_rows rows = {.next = axis_next, .column = axis_column, .state = &state};
   sqlite3_stmt *statement = NULL;
   bool tests = axis_joined(query, axis);
-  if (axis->listed && axis_list(query, axis, error) < 0) return error->code;
+  if (axis->listed) TSX_TRY(axis_list(query, axis, error));
   for (uint32_t i = 0; i < axis->tree_count; i++) {
     tests |= axis->tests[i];
     if (axis->tests[i]) continue;
@@ -516,9 +521,9 @@ static int axis_evaluate(tsx_query *query, tsx_axis *axis, tsr_error *error) {
   tsx_slots slots = {0};
   axis_slot(&state, &slots);
   int code = axis_labels(query, &state, &slots, error);
-  if (code == TSR_OK) code = axis_prepare(query, axis, &state, &rows, &statement, error);
-  if (code == TSR_OK) code = axis_fill(query, axis, statement, error);
-  if (code == TSR_OK) tsr_environment_count_coordinates(query->connection->environment, axis->count);
+  if (code >= 0) code = axis_prepare(query, axis, &state, &rows, &statement, error);
+  if (code >= 0) code = axis_fill(query, axis, statement, error);
+  if (code >= 0) tsr_environment_count_coordinates(query->connection->environment, axis->count);
   sqlite3_finalize(statement);
   axis_release(&state);
   return code;
@@ -564,15 +569,15 @@ static int axis_needed(const tsx_query *query, const tsx_axis *axis, tsr_error *
 }
 
 int tsx_axes_evaluate(tsx_query *query, tsr_error *error) {
-  int code = tsx_joined_read(query, error);
-  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++) {
-    code = axis_needed(query, &query->axes[a], error);
-    if (code > 0) code = axis_evaluate(query, &query->axes[a], error);
+  TSX_TRY(tsx_joined_read(query, error));
+  for (uint32_t a = 0; a < query->axis_count; a++) {
+    const int needed = axis_needed(query, &query->axes[a], error);
+    if (needed < 0) return needed;
+    if (needed) TSX_TRY(axis_evaluate(query, &query->axes[a], error));
   }
-  if (code == TSR_OK) code = tsx_joined_finish(query, error);
-  for (const tsx_value_use *use = query->uses; use && code == TSR_OK; use = use->next)
-    code = axis_type(query, use, error);
-  return code;
+  TSX_TRY(tsx_joined_finish(query, error));
+  for (const tsx_value_use *use = query->uses; use; use = use->next) TSX_TRY(axis_type(query, use, error));
+  return TSR_OK;
 }
 
 /* ---- Ranges ------------------------------------------------------------------------------------------------------ */
@@ -598,12 +603,11 @@ static int axis_ranges(tsx_query *query, const tsx_axis *axis, tsr_ranges *out, 
 }
 
 int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) {
-  int code = TSR_OK;
   for (uint32_t d = 0; d < query->table->schema->dimension_count; d++) dimensions[d] = (tsr_ranges){.all = true};
-  for (uint32_t a = 0; a < query->axis_count && code == TSR_OK; a++) {
+  for (uint32_t a = 0; a < query->axis_count; a++) {
     const tsx_column *shows = &query->table->columns[query->axes[a].column];
     if (query->axes[a].kept && shows->description->is_dimension)
-      code = axis_ranges(query, &query->axes[a], &dimensions[shows->field], error);
+      TSX_TRY(axis_ranges(query, &query->axes[a], &dimensions[shows->field], error));
   }
   for (tsx_bound_range *b = query->bounds; b; b = b->next) {
     if (b->after) continue;
@@ -611,7 +615,7 @@ int tsx_axes_ranges(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) 
     b->set.also = first->also;
     first->also = &b->set;
   }
-  return code;
+  return TSR_OK;
 }
 
 int tsx_axes_ranges_after(tsx_query *query, tsr_ranges *dimensions, tsr_error *error) {

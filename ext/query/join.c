@@ -34,8 +34,7 @@ static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table_kind kind;
   join->is_array = join->source.path != NULL;
   if (join->is_array || join->is_view) return TSR_OK;
-  const int code = tsx_table_kind_find(query->connection, join->source.schema, join->source.table, &kind, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_kind_find(query->connection, join->source.schema, join->source.table, &kind, error));
   join->is_query = kind == TSX_TABLE_QUERY;
   join->is_array = kind == TSX_TABLE_ARRAY;
   if (kind != TSX_TABLE_OTHER) return TSR_OK;
@@ -93,13 +92,11 @@ static int join_collations(const tsx_query *query, tsx_join *join, tsr_error *er
     for (uint32_t c = 0; c < join->column_count; c++)
       sqlite3_str_appendf(text, "%s%s", c ? ", " : " UNION ALL SELECT ", probes[p]);
   sqlite3_str_appendchar(text, 1, ')');
-  int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
-  if (code == 0) code = tsx_rows_none(error);
-  for (uint32_t c = 0; code > 0 && c < join->column_count; c++)
+  const int code = tsx_rows_only(query->connection, text, NULL, &statement, error);
+  for (uint32_t c = 0; code >= 0 && c < join->column_count; c++)
     join->columns[c].plain = sqlite3_column_int(statement, (int)c) == 0;
   sqlite3_finalize(statement);
-  return code < 0 ? code : TSR_OK;
+  return code;
 }
 
 static int join_prepare(const tsx_query *query, tsx_join *join, sqlite3_stmt **statement, tsr_error *error) {
@@ -136,19 +133,24 @@ static int join_prepare_labelled(tsx_query *query, tsx_join *join, const tsx_tab
   return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(db));
 }
 
+/* Prepares a SELECT of all columns, and reads what they are. The caller finalizes both statements. */
+static int join_describe(tsx_query *query, tsx_join *join, sqlite3_stmt **statement, sqlite3_stmt **labelled,
+                         tsr_error *error) {
+  TSX_TRY(join_prepare(query, join, statement, error));
+  const tsx_table *table =
+      join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
+  if (table && table->order.own) TSX_TRY(join_prepare_labelled(query, join, table, labelled, error));
+  return join_columns(query, join, *labelled ? *labelled : *statement, error);
+}
+
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
-  sqlite3_stmt *statement = NULL, *all = NULL;
-  int code = join_kind(query, join, error);
-  if (code == TSR_OK) code = join_prepare(query, join, &statement, error);
-  const tsx_table *table = code == TSR_OK && join->is_array
-                               ? tsx_table_connected(query->connection, join->source.schema, join->source.table)
-                               : NULL;
-  if (table && table->order.own) code = join_prepare_labelled(query, join, table, &all, error);
-  if (code == TSR_OK) code = join_columns(query, join, all ? all : statement, error);
-  sqlite3_finalize(all);
+  sqlite3_stmt *statement = NULL, *labelled = NULL;
+  TSX_TRY(join_kind(query, join, error));
+  const int code = join_describe(query, join, &statement, &labelled, error);
+  sqlite3_finalize(labelled);
   sqlite3_finalize(statement);
-  if (code == TSR_OK && join->is_view) code = join_collations(query, join, error);
-  return code;
+  if (code < 0) return code;
+  return join->is_view ? join_collations(query, join, error) : TSR_OK;
 }
 
 /* ---- Blocks of a joined array ------------------------------------------------------------------------------------ */
@@ -240,10 +242,10 @@ static int cells_take(tsx_query *query, uint32_t j, tsr_query_run *run, uint32_t
 static int cells_read(tsx_query *query, uint32_t j, tsx_table *table, const tsr_query *request, tsr_error *error) {
   tsx_snapshot *snapshot = NULL;
   tsr_query_run *run = NULL;
-  int code = tsx_array_permitted(query->connection, table->array, error);
-  if (code == TSR_OK) code = tsx_table_snapshot(table, &snapshot, error);
-  if (code == TSR_OK) code = tsr_query_start(snapshot->core, request, &run, error);
-  if (code == TSR_OK) code = cells_take(query, j, run, request->column_count, error);
+  TSX_TRY(tsx_array_permitted(query->connection, table->array, error));
+  TSX_TRY(tsx_table_snapshot(table, &snapshot, error));
+  int code = tsr_query_start(snapshot->core, request, &run, error);
+  if (code >= 0) code = cells_take(query, j, run, request->column_count, error);
   tsr_query_close(run);
   tsx_snapshot_release(snapshot);
   return code;
@@ -257,8 +259,10 @@ static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, c
   tsx_table *table =
       join->is_array ? tsx_table_connected(query->connection, join->source.schema, join->source.table) : NULL;
   tsr_ranges *ranges;
-  int code = table ? tsx_table_ready(table, error) : 0;
-  if (!table || code < 0 || (code = cells_suit(join, table, statement, columns, count, error)) <= 0) return code;
+  if (!table) return 0;
+  TSX_TRY(tsx_table_ready(table, error));
+  const int suit = cells_suit(join, table, statement, columns, count, error);
+  if (suit <= 0) return suit;
   tsr_node *nodes = tsx_arena_take(&query->select.arena, count * sizeof *nodes);
   tsr_expression *expressions = tsx_arena_take(&query->select.arena, count * sizeof *expressions);
   if (!nodes || !expressions) return tsx_out_of_memory(error);
@@ -266,8 +270,8 @@ static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, c
     nodes[i] = (tsr_node){.operation = TSR_OP_FIELD, .field = table->columns[columns[i]].field};
     expressions[i] = (tsr_expression){.nodes = &nodes[i], .count = 1};
   }
-  code = cells_dimensions(query, j, table, &ranges, error);
-  if (code <= 0) return code < 0 ? code : 1;
+  const int any = cells_dimensions(query, j, table, &ranges, error);
+  if (any <= 0) return any < 0 ? any : 1;
   const tsr_query request = {.dimensions = ranges,
                              .fill_unwritten = table->options.shows.fill_unwritten,
                              .columns = expressions,
@@ -275,8 +279,8 @@ static int joined_cells(tsx_query *query, uint32_t j, sqlite3_stmt *statement, c
                              .memory_bytes =
                                  query->memory_bytes ? query->memory_bytes : table->options.limits.memory_bytes,
                              .threads = query->threads ? query->threads : table->options.limits.threads};
-  code = cells_read(query, j, table, &request, error);
-  return code < 0 ? code : 1;
+  TSX_TRY(cells_read(query, j, table, &request, error));
+  return 1;
 }
 
 #define JOINED_NO_PLACE UINT32_MAX
@@ -450,10 +454,9 @@ static bool value_same(const tsr_value *a, const tsr_value *b) {
 /* Doubles the room for values, and rehashes them. */
 static int values_grow(tsx_query *query, uint32_t j, joined_values *v, tsr_error *error) {
   const uint32_t room = v->room ? 2 * v->room : 64;
-  int code = joined_budget(query, j, (room - v->room) * (sizeof *v->values + 2 * sizeof *v->heads), error);
-  if (code == TSR_OK) code = joined_grow((void **)&v->values, room, sizeof *v->values, error);
-  if (code == TSR_OK) code = joined_grow((void **)&v->heads, 2 * (uint64_t)room, sizeof *v->heads, error);
-  if (code < 0) return code;
+  TSX_TRY(joined_budget(query, j, (room - v->room) * (sizeof *v->values + 2 * sizeof *v->heads), error));
+  TSX_TRY(joined_grow((void **)&v->values, room, sizeof *v->values, error));
+  TSX_TRY(joined_grow((void **)&v->heads, 2 * (uint64_t)room, sizeof *v->heads, error));
   v->room = room;
   memset(v->heads, 0, 2 * (uint64_t)room * sizeof *v->heads);
   for (uint32_t i = 0; i < v->count; i++) {
@@ -498,11 +501,8 @@ static int values_number(tsx_query *query, uint32_t j, joined_values *v, const t
       *number = v->last = next;
       return TSR_OK;
     }
-  if (v->count == v->room) {
-    const int code =
-        v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error);
-    if (code < 0) return code;
-  }
+  if (v->count == v->room)
+    TSX_TRY(v->room > UINT32_MAX / 4 ? joined_budget(query, j, UINT64_MAX, error) : values_grow(query, j, v, error));
   uint32_t at = value_hash(&value) & (2 * v->room - 1);
   for (; v->heads[at]; at = (at + 1) & (2 * v->room - 1))
     if (value_same(&v->values[v->heads[at] - 1], &value)) {
@@ -573,8 +573,8 @@ static int joined_prepare(tsx_query *query, uint32_t j, sqlite3_stmt **statement
                           join->columns[join->on.bindings[b].column].name, (long long)ends[0], (long long)ends[1]);
   }
   if (join->on.span_count) tsx_pushdown_rows_append(query, text);
-  const int code = tsx_rows_prepare(query->connection, text, NULL, statement, error);
-  return code == TSR_OK && join->on.span_count ? tsx_pushdown_rows_bind(query, *statement, error) : code;
+  TSX_TRY(tsx_rows_prepare(query->connection, text, NULL, statement, error));
+  return join->on.span_count ? tsx_pushdown_rows_bind(query, *statement, error) : TSR_OK;
 }
 
 static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
@@ -584,18 +584,17 @@ static int joined_more(tsx_query *query, uint32_t j, tsr_error *error) {
   uint64_t size = join->on.binding_count * sizeof *joined->numbers;
   if (join->on.span_count) size = tsx_boxes_row_size(query);
   for (uint32_t c = 0; c < join->column_count; c++) size += joined->columns[c] ? 9 : 0;
-  int code = joined->room >= JOINED_NO_PLACE / 2 ? joined_budget(query, j, UINT64_MAX, error)
-                                                 : joined_budget(query, j, (room - joined->room) * size, error);
-  if (code == TSR_OK)
-    code = joined_grow((void **)&joined->numbers, room, join->on.binding_count * sizeof *joined->numbers, error);
-  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++) {
+  const bool too_many = joined->room >= JOINED_NO_PLACE / 2;
+  TSX_TRY(joined_budget(query, j, too_many ? UINT64_MAX : (room - joined->room) * size, error));
+  TSX_TRY(joined_grow((void **)&joined->numbers, room, join->on.binding_count * sizeof *joined->numbers, error));
+  for (uint32_t c = 0; c < join->column_count; c++) {
     joined_column *column = joined->columns[c];
     if (!column) continue;
-    code = joined_grow((void **)&column->words, room, sizeof *column->words, error);
-    if (code == TSR_OK) code = joined_grow((void **)&column->types, room, 1, error);
+    TSX_TRY(joined_grow((void **)&column->words, room, sizeof *column->words, error));
+    TSX_TRY(joined_grow((void **)&column->types, room, 1, error));
   }
   joined->room = room;
-  return code;
+  return TSR_OK;
 }
 
 static int joined_keep(tsx_query *query, uint32_t j, joined_column *column, const tsr_value *value, tsr_error *error) {
@@ -616,17 +615,17 @@ static int joined_take(tsx_query *query, uint32_t j, const tsr_value *values, ts
   const tsx_join *join = &query->select.joins[j];
   tsx_joined *joined = query->joined[j];
   const uint32_t bindings = join->on.binding_count;
-  int code = joined->row_count == joined->room ? joined_more(query, j, error) : TSR_OK;
-  for (uint32_t b = 0; b < bindings && code == TSR_OK; b++) {
+  if (joined->row_count == joined->room) TSX_TRY(joined_more(query, j, error));
+  for (uint32_t b = 0; b < bindings; b++) {
     if (values[b].type == TSR_VALUE_NULL) return TSR_OK;
-    code = values_number(query, j, &joined->values[b], &values[b], &joined->numbers[joined->row_count * bindings + b],
-                         error);
+    TSX_TRY(values_number(query, j, &joined->values[b], &values[b], &joined->numbers[joined->row_count * bindings + b],
+                          error));
   }
   values += bindings;
-  for (uint32_t c = 0; c < join->column_count && code == TSR_OK; c++)
-    if (joined->columns[c]) code = joined_keep(query, j, joined->columns[c], values++, error);
-  joined->row_count += code == TSR_OK;
-  return code;
+  for (uint32_t c = 0; c < join->column_count; c++)
+    if (joined->columns[c]) TSX_TRY(joined_keep(query, j, joined->columns[c], values++, error));
+  joined->row_count++;
+  return TSR_OK;
 }
 
 /* Lists the columns of a joined table to read: the bound columns, then those that the query uses. Returns their number.
@@ -645,21 +644,28 @@ static int joined_row(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uin
                       tsr_error *error) {
   const tsx_join *join = &query->select.joins[j];
   const int first = 1 + 2 * (int)join->on.span_count;
-  int code = TSR_OK;
   if (join->on.span_count) {
     if (query->joined[j]->row_count >= JOINED_NO_PLACE / 2) return joined_budget(query, j, UINT64_MAX, error);
     const int meets = tsx_boxes_row(query, query->joined[j]->row_count, statement, 1, error);
     if (meets <= 0) return meets;
   }
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     sqlite3_value *value = sqlite3_column_value(statement, first + (int)i);
-    if (i < join->on.binding_count) code = value_bound(value, &values[i], error);
-    else code = tsx_query_copy(query, value, &values[i], error);
+    const int code = i < join->on.binding_count ? value_bound(value, &values[i], error)
+                                                : tsx_query_copy(query, value, &values[i], error);
+    if (code == TSR_MISMATCH)
+      return tsx_not_evaluated(&query->select, join->source.begin, join->source.end, "blobs", error);
+    if (code < 0) return code;
   }
-  if (code == TSR_MISMATCH)
-    return tsx_expr_fail(&query->select, join->source.begin, join->source.end, "not evaluated over columns: ", "blobs",
-                         error);
-  return code == TSR_OK ? joined_take(query, j, values, error) : code;
+  return joined_take(query, j, values, error);
+}
+
+static int joined_rows(tsx_query *query, uint32_t j, sqlite3_stmt *statement, uint32_t count, tsr_value *values,
+                       tsr_error *error) {
+  int step;
+  while ((step = tsx_rows_step(query->connection, statement, error)) > 0)
+    TSX_TRY(joined_row(query, j, statement, count, values, error));
+  return step;
 }
 
 static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
@@ -670,31 +676,28 @@ static int joined_read(tsx_query *query, uint32_t j, tsr_error *error) {
   tsr_value *values = tsx_arena_take(&query->select.arena, most * sizeof *values);
   if (!columns || !values) return tsx_out_of_memory(error);
   const uint32_t count = joined_wanted(query, j, columns);
-  int code = joined_prepare(query, j, &statement, error);
-  if (code == TSR_OK && !join->on.span_count) code = joined_cells(query, j, statement, columns, count, error);
-  if (code == 0)
-    while ((code = tsx_rows_step(query->connection, statement, error)) > 0)
-      if ((code = joined_row(query, j, statement, count, values, error)) < 0) break;
+  int code = joined_prepare(query, j, &statement, error), read = 0;
+  if (code >= 0 && !join->on.span_count) code = read = joined_cells(query, j, statement, columns, count, error);
+  if (code >= 0 && !read) code = joined_rows(query, j, statement, count, values, error);
   sqlite3_finalize(statement);
   return code < 0 ? code : TSR_OK;
 }
 
 int tsx_joined_read(tsx_query *query, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
     const tsx_join *join = &query->select.joins[j];
     if (join->on.binding_count == 0 && join->on.span_count == 0) continue;
     if (!joined_of(query, j)) return tsx_out_of_memory(error);
     if (join->on.span_count) {
-      code = joined_read(query, j, error);
+      TSX_TRY(joined_read(query, j, error));
       continue;
     }
     const int axis = tsx_axis_of(query, join->on.bindings[0].left);
     if (axis < 0 || query->axes[axis].count == 0) continue; /* there are no cells, or an error is reported later */
-    for (uint32_t b = 0; b < join->on.binding_count && code == TSR_OK; b++) code = joined_bound(query, j, b, error);
-    if (code == TSR_OK) code = joined_read(query, j, error);
+    for (uint32_t b = 0; b < join->on.binding_count; b++) TSX_TRY(joined_bound(query, j, b, error));
+    TSX_TRY(joined_read(query, j, error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
@@ -704,15 +707,15 @@ int tsx_joined_read(tsx_query *query, tsr_error *error) {
 static int places_find(tsx_query *query, uint32_t j, uint32_t b, tsr_value **numbers, tsx_axis **at, tsr_error *error) {
   const tsx_expr *number = query->select.joins[j].on.bindings[b].number;
   joined_values *v = &query->joined[j]->values[b];
-  const int a = tsx_axis_of(query, number),
-            tree = a < 0 ? a : tsx_axis_request(query, (uint32_t)a, number, false, error);
+  const int a = tsx_axis_of(query, number);
   *numbers = NULL;
-  if (tree < 0) return a < 0 ? TSR_OK : tree;
+  if (a < 0) return TSR_OK;
+  const int tree = tsx_axis_request(query, (uint32_t)a, number, false, error);
+  if (tree < 0) return tree;
   tsx_axis *axis = *at = &query->axes[a];
   *numbers = axis->values[tree];
-  int code = joined_budget(query, j, v->count * sizeof *v->places, error);
-  if (code == TSR_OK) code = joined_grow((void **)&v->places, v->count, sizeof *v->places, error);
-  if (code < 0) return code;
+  TSX_TRY(joined_budget(query, j, v->count * sizeof *v->places, error));
+  TSX_TRY(joined_grow((void **)&v->places, v->count, sizeof *v->places, error));
   memset(v->places, 0xff, v->count * sizeof *v->places);
   for (uint64_t i = 0; i < axis->count; i++) {
     tsr_value *value = &(*numbers)[i];
@@ -742,9 +745,8 @@ static int joined_fill(tsx_query *query, uint32_t j, const uint64_t *strides, ts
     }
     if (!met) continue;
     if (!joined->box_nulls[place])
-      return tsx_expr_fail(&query->select, join->on.tree->begin, join->on.tree->end,
-                           "not evaluated over columns: ", "a joined table has more than one row for a coordinate",
-                           error);
+      return tsx_not_evaluated(&query->select, join->on.tree->begin, join->on.tree->end,
+                               "a joined table has more than one row for a coordinate", error);
     joined->box_nulls[place] = 0;
     joined->box_rows[place] = (uint32_t)r;
     joined->free_places--;
@@ -770,16 +772,14 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
   tsx_axis *axes[TSX_BINDINGS_MAX];
   uint64_t strides[TSX_BINDINGS_MAX], size = 1;
   for (uint32_t b = join->on.binding_count; b-- > 0;) {
-    int code = places_find(query, j, b, &numbers[b], &axes[b], error);
+    TSX_TRY(places_find(query, j, b, &numbers[b], &axes[b], error));
     strides[b] = size;
     size *= joined->values[b].place_count;
-    if (code == TSR_OK && size > JOINED_NO_PLACE) code = joined_box_budget(query, j, size, error);
-    if (code < 0) return code;
+    if (size > JOINED_NO_PLACE) TSX_TRY(joined_box_budget(query, j, size, error));
   }
-  int code = joined_box_budget(query, j, size, error);
-  if (code == TSR_OK) code = joined_grow((void **)&joined->box_rows, size, sizeof *joined->box_rows, error);
-  if (code == TSR_OK) code = joined_grow((void **)&joined->box_nulls, size, 1, error);
-  if (code < 0) return code;
+  TSX_TRY(joined_box_budget(query, j, size, error));
+  TSX_TRY(joined_grow((void **)&joined->box_rows, size, sizeof *joined->box_rows, error));
+  TSX_TRY(joined_grow((void **)&joined->box_nulls, size, 1, error));
   memset(joined->box_rows, 0, size * sizeof *joined->box_rows);
   memset(joined->box_nulls, 1, size);
   for (uint32_t b = 0; b < join->on.binding_count; b++)
@@ -791,9 +791,9 @@ static int joined_box(tsx_query *query, uint32_t j, tsr_error *error) {
                                  .values = joined->box_rows,
                                  .nulls = joined->box_nulls};
   joined->free_places = size;
-  code = joined_fill(query, j, strides, error);
+  TSX_TRY(joined_fill(query, j, strides, error));
   if (joined->free_places == 0) joined->box.nulls = NULL;
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Columns ----------------------------------------------------------------------------------------------------- */
@@ -858,15 +858,18 @@ static int column_sort(tsx_query *query, uint32_t j, joined_column *column, tsr_
   const uint64_t count = joined->box.count;
   int64_t *words = NULL;
   uint8_t *types = NULL;
-  int code = joined_grow((void **)&words, count, sizeof *words, error);
-  if (code == TSR_OK) code = joined_grow((void **)&types, count, 1, error);
-  for (uint64_t p = 0; p < count && code == TSR_OK; p++) {
+  TSX_TRY(joined_grow((void **)&words, count, sizeof *words, error));
+  const int code = joined_grow((void **)&types, count, 1, error);
+  if (code < 0) {
+    sqlite3_free(words);
+    return code;
+  }
+  for (uint64_t p = 0; p < count; p++) {
     words[p] = column->words[joined->box_rows[p]];
     types[p] = column->types[joined->box_rows[p]];
   }
-  sqlite3_free(code < 0 ? words : column->words);
-  sqlite3_free(code < 0 ? types : column->types);
-  if (code < 0) return code;
+  sqlite3_free(column->words);
+  sqlite3_free(column->types);
   column->list.count = count;
   column->list.values = column->words = words;
   column->types = types;
@@ -889,23 +892,21 @@ static int joined_sort(tsx_query *query, uint32_t j, tsr_error *error) {
     columns++;
   }
   if (!possible || !joined_fits(query, j, joined->box.count * columns * 9)) return TSR_OK;
-  int code = TSR_OK;
-  for (uint32_t c = 0; c < count && code == TSR_OK; c++)
-    if (joined->columns[c]) code = column_sort(query, j, joined->columns[c], error);
-  joined->box.is_identity = code == TSR_OK;
-  return code;
+  for (uint32_t c = 0; c < count; c++)
+    if (joined->columns[c]) TSX_TRY(column_sort(query, j, joined->columns[c], error));
+  joined->box.is_identity = true;
+  return TSR_OK;
 }
 
 int tsx_joined_finish(tsx_query *query, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t j = 0; j < query->select.join_count && code == TSR_OK; j++) {
+  for (uint32_t j = 0; j < query->select.join_count; j++) {
     if (!query->joined[j]) continue;
     const bool ranges = query->select.joins[j].on.span_count > 0;
-    code = ranges ? tsx_boxes_finish(query, query->joined[j]->row_count, error) : joined_box(query, j, error);
-    if (code == TSR_OK) code = joined_columns(query, j, error);
-    if (code == TSR_OK && !ranges) code = joined_sort(query, j, error);
+    TSX_TRY(ranges ? tsx_boxes_finish(query, query->joined[j]->row_count, error) : joined_box(query, j, error));
+    TSX_TRY(joined_columns(query, j, error));
+    if (!ranges) TSX_TRY(joined_sort(query, j, error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* A full box means that every cell has a row: for a JOIN, coordinates that match no value are not read at all. This

@@ -50,7 +50,7 @@ static const tsx_column *span_column(const tsx_query *query, uint32_t s) {
 }
 
 static int boxes_refuse(const tsx_query *query, const tsx_expr *tree, const char *advice, tsr_error *error) {
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, "not evaluated over columns: ", advice, error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error);
 }
 
 /* Chooses how the ends of a span are compared. */
@@ -74,14 +74,13 @@ static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
 
 int tsx_boxes_request(tsx_query *query, tsr_error *error) {
   const int j = tsx_boxes_join(query);
-  int code = TSR_OK;
   if (j < 0) return TSR_OK;
   tsx_boxes *boxes = query->boxes = tsx_arena_take(&query->select.arena, sizeof *boxes);
   if (!boxes) return tsx_out_of_memory(error);
   boxes->join = (uint32_t)j;
   boxes->count = query->select.joins[j].on.span_count;
-  for (uint32_t s = 0; s < boxes->count && code == TSR_OK; s++) code = span_request(query, s, error);
-  return code;
+  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(span_request(query, s, error));
+  return TSR_OK;
 }
 
 void tsx_boxes_release(tsx_query *query) {
@@ -152,8 +151,7 @@ static int span_narrow(tsx_query *query, uint32_t s, int e, sqlite3_value *value
   }
   tsr_ranges set;
   const tsx_op op = e ? (outside ? TSX_LT : TSX_LE) : outside ? TSX_GT : TSX_GE;
-  const int code = tsx_bound_ranges(query, column, op, &value, 1, 0, &set, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_bound_ranges(query, column, op, &value, 1, 0, &set, error));
   if (set.count > 1)
     return boxes_refuse(query, span_of(query, s)->left, "a range of datetimes of which some have no ISO text", error);
   return tsx_axis_narrow(column->description, &set, &ends[0], &ends[1]);
@@ -172,8 +170,7 @@ static int span_take(tsx_query *query, uint32_t s, int e, uint64_t row, sqlite3_
 
 int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int first, tsr_error *error) {
   tsx_boxes *boxes = query->boxes;
-  int code = boxes_grow(boxes, row, error);
-  if (code < 0) return code;
+  TSX_TRY(boxes_grow(boxes, row, error));
   for (uint32_t s = 0; s < boxes->count; s++) {
     boxes_span *span = &boxes->spans[s];
     const tsx_axis *axis = &query->axes[span->axis];
@@ -182,8 +179,8 @@ int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int f
     span->ends[row][1] = (int64_t)((uint64_t)axis->low + axis->count - 1);
     if (span->tree >= 0) memset(span->bounds[row], 0, sizeof span->bounds[row]);
     for (int e = 0; e < 2; e++) {
-      code = span_take(query, s, e, row, sqlite3_column_value(statement, first + 2 * (int)s + e), error);
-      if (code <= 0) return code;
+      const int any = span_take(query, s, e, row, sqlite3_column_value(statement, first + 2 * (int)s + e), error);
+      if (any <= 0) return any;
     }
   }
   return 1;
@@ -364,9 +361,8 @@ static int span_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *e
   ranking ranks = {0};
   *range = (tsr_query_range){.field = span_column(query, s)->field, .ends = (const int64_t(*)[2])span->ends};
   if (span->tree >= 0 && rows) {
-    int code = span_rank(query, span, &ranks, error);
-    for (uint64_t row = 0; row < rows && code == TSR_OK; row++) code = span_finish_row(query, s, &ranks, row, error);
-    if (code < 0) return code;
+    TSX_TRY(span_rank(query, span, &ranks, error));
+    for (uint64_t row = 0; row < rows; row++) TSX_TRY(span_finish_row(query, s, &ranks, row, error));
     if (!ranks.rises && !ranks.falls) {
       range->numbers = ranks.numbers;
       range->low = query->axes[span->axis].low;
@@ -378,10 +374,9 @@ static int span_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *e
 
 int tsx_boxes_finish(tsx_query *query, uint64_t rows, tsr_error *error) {
   tsx_boxes *boxes = query->boxes;
-  int code = TSR_OK;
-  for (uint32_t s = 0; s < boxes->count && code == TSR_OK; s++) code = span_finish(query, s, rows, error);
+  for (uint32_t s = 0; s < boxes->count; s++) TSX_TRY(span_finish(query, s, rows, error));
   boxes->made = (tsr_query_boxes){.row_count = rows, .range_count = boxes->count, .ranges = boxes->ranges};
-  return code;
+  return TSR_OK;
 }
 
 const tsr_query_boxes *tsx_boxes_made(const tsx_query *query) {

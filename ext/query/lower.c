@@ -21,8 +21,6 @@
 
 /* ---- Messages about types ---------------------------------------------------------------------------------------- */
 
-#define FAULT_OVER_COLUMNS "not evaluated over columns: "
-
 static const char *fault_name(tsr_value_type type) {
   switch (type) {
   case TSR_VALUE_INTEGER: return "INTEGER";
@@ -54,8 +52,8 @@ static int fault_set(const tsx_query *query, const tsx_expr *tree, char *what, c
 }
 
 static int fault_refuse(const tsx_query *query, const tsx_expr *tree, char *advice, tsr_error *error) {
-  const int code = advice ? tsx_expr_fail(&query->select, tree->begin, tree->end, FAULT_OVER_COLUMNS, advice, error)
-                          : tsx_out_of_memory(error);
+  const int code =
+      advice ? tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error) : tsx_out_of_memory(error);
   sqlite3_free(advice);
   return code;
 }
@@ -152,8 +150,6 @@ static int type_fault(const tsx_query *query, const tsx_lowered *lowered, uint32
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------- */
 
-#define OVER_COLUMNS "not evaluated over columns: "
-
 typedef struct lowering {
   tsx_query *query;
   tsr_node *nodes;
@@ -202,7 +198,7 @@ static int lower_2(lowering *l, tsr_operation operation, const tsx_expr *tree, i
 }
 
 static int lower_refuse(const lowering *l, const tsx_expr *tree, const char *advice) {
-  return tsx_expr_fail(&l->query->select, tree->begin, tree->end, OVER_COLUMNS, advice, l->error);
+  return tsx_not_evaluated(&l->query->select, tree->begin, tree->end, advice, l->error);
 }
 
 static int lower_tree(lowering *l, const tsx_expr *tree);
@@ -536,7 +532,7 @@ static int like_folds(const tsx_query *query, tsr_error *error) {
   sqlite3_str *text = sqlite3_str_new(NULL);
   sqlite3_str_appendall(text, "SELECT 'a' LIKE 'A'");
   int code = tsx_rows_prepare(query->connection, text, NULL, &statement, error);
-  if (code == TSR_OK) code = tsx_rows_step(query->connection, statement, error);
+  if (code >= 0) code = tsx_rows_step(query->connection, statement, error);
   if (code > 0) code = sqlite3_column_int(statement, 0);
   sqlite3_finalize(statement);
   return code;
@@ -815,8 +811,8 @@ int tsx_query_orders_texts(const tsx_query *query, const tsx_expr *tree, tsr_err
   if (!tsx_connection_utf16(query->connection)) return TSR_OK;
   if (query->connection->utf16 < 0 && sqlite3_errcode(query->connection->db) == SQLITE_NOMEM)
     return tsx_out_of_memory(error); /* the encoding was not read */
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, OVER_COLUMNS,
-                       "the order of texts in a database in UTF-16; only = and <> are", error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end,
+                           "the order of texts in a database in UTF-16; only = and <> are", error);
 }
 
 /* Refuses order comparisons of texts in a UTF-16 database. */
@@ -828,8 +824,7 @@ static int check_order(const tsx_query *query, const tsx_lowered *lowered, const
     const bool orders = o == TSR_OP_LESS || o == TSR_OP_LESS_EQUAL || o == TSR_OP_GREATER ||
                         o == TSR_OP_GREATER_EQUAL || o == TSR_OP_LEAST || o == TSR_OP_GREATEST;
     if (!orders || types[n->operands[0]] != TSR_VALUE_TEXT) continue;
-    const int code = tsx_query_orders_texts(query, lowered->trees[i], error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_query_orders_texts(query, lowered->trees[i], error));
   }
   return TSR_OK;
 }
@@ -848,9 +843,11 @@ int tsx_lowered_check(tsx_query *query, const tsx_lowered *lowered, tsr_value_ty
     n->value = (tsr_value){.type = TSR_VALUE_NULL};
   }
   int code = tsr_expression_types(query->table->schema, &lowered->expression, types, &node, &fault, error);
-  if (code == TSR_OK) *type = types[count - 1];
-  else if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
-  if (code == TSR_OK) code = check_order(query, lowered, types, error);
+  if (code == TSR_MISMATCH && node < count) code = type_fault(query, lowered, node, fault, types, error);
+  if (code >= 0) {
+    *type = types[count - 1];
+    code = check_order(query, lowered, types, error);
+  }
   sqlite3_free(types);
   return code;
 }

@@ -220,7 +220,7 @@ static bool names_joined(const names_scope *scope, tsx_expr *tree) {
 /* Refuses columns with a collation that the engine lacks. */
 static int names_collated(const names_scope *scope, const tsx_expr *tree) {
   if (scope->select->joins[tree->join].columns[tree->column].plain) return TSR_OK;
-  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ", "COLLATE", scope->error);
+  return tsx_not_evaluated(scope->select, tree->begin, tree->end, "COLLATE", scope->error);
 }
 
 /* Returns the column of a label's dimension. */
@@ -257,9 +257,8 @@ static int names_find(const names_scope *scope, tsx_expr *tree) {
     static const char *const rowids[] = {"rowid", "oid", "_rowid_"};
     for (int i = 0; i < 3; i++)
       if (!sqlite3_stricmp(scope->table->declared.hidden[i], tree->name) || !sqlite3_stricmp(tree->name, rowids[i]))
-        return tsx_expr_fail(s, tree->begin, tree->end,
-                             "not evaluated over columns: ", "hidden columns; write a time as in FROM t('2024-06-01')",
-                             scope->error);
+        return tsx_not_evaluated(s, tree->begin, tree->end, "hidden columns; write a time as in FROM t('2024-06-01')",
+                                 scope->error);
   }
   if (names_joined(scope, tree)) return names_collated(scope, tree);
   if (!tree->table && scope->aliases && (tree->alias = names_alias(s, tree->name))) {
@@ -283,34 +282,32 @@ static int names_over(const names_scope *scope, tsx_expr *tree) {
   tsx_over *over = tree->over;
   if (over->name) return tsx_fail(scope->error, TSR_ERROR, "no such window: %s", over->name);
   tsx_expr *others[] = {over->order, over->start.offset, over->last.offset};
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < over->partition_count + 3 && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < over->partition_count + 3; i++) {
     tsx_expr *part = i < over->partition_count ? over->partition[i] : others[i - over->partition_count];
-    if (part) code = names_resolve(scope, part);
+    if (part) TSX_TRY(names_resolve(scope, part));
   }
   tree->field = TSX_FIELD_MANY;
   tree->has_window = true;
-  return code;
+  return TSR_OK;
 }
 
 static int names_resolve(const names_scope *scope, tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_NAME && tree->column < 0 && !tree->alias) return names_find(scope, tree);
   if (tree->kind == TSX_EXPR_NAME || tree->kind == TSX_EXPR_JOINED || tree->kind == TSX_EXPR_LABEL) return TSR_OK;
-  int code = TSR_OK;
   tree->field = TSX_FIELD_NONE;
   tree->has_aggregate = tree->kind == TSX_EXPR_AGGREGATE;
   tsx_expr *more[2] = {tree->base, tree->call.filter};
-  for (uint32_t i = 0; i < tree->count + 2 && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < tree->count + 2; i++) {
     tsx_expr *operand = i < tree->count ? tree->operands[i] : more[i - tree->count];
     if (!operand) continue;
-    code = names_resolve(scope, operand);
+    TSX_TRY(names_resolve(scope, operand));
     tree->field = names_combine(tree->field, operand->field);
     tree->has_aggregate |= operand->has_aggregate;
     tree->has_window |= operand->has_window;
   }
-  if (code == TSR_OK && tree->kind == TSX_EXPR_WINDOW) return names_over(scope, tree);
+  if (tree->kind == TSX_EXPR_WINDOW) return names_over(scope, tree);
   if (tree->kind == TSX_EXPR_AGGREGATE && tree->call.star) tree->field = TSX_FIELD_MANY;
-  return code;
+  return TSR_OK;
 }
 
 /* ---- Items ------------------------------------------------------------------------------------------------------- */
@@ -340,28 +337,27 @@ static bool names_same(const tsx_join *join, const char *name) {
 static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out, uint32_t *count) {
   tsx_select *s = scope->select;
   bool any = false;
-  int code = TSR_OK;
   if (scope->inner && (!*star->star || names_table(scope, star->star))) {
     any = true;
-    for (uint32_t i = 0; i < scope->inner->item_count && code == TSR_OK; i++) {
+    for (uint32_t i = 0; i < scope->inner->item_count; i++) {
       const tsx_item *item = &scope->inner->items[i];
       tsx_expr column = {.kind = TSX_EXPR_NAME, .column = -1, .alias = item->tree, .field = item->tree->field};
       column.has_window = item->tree->has_window;
       const char *name = names_inner_name(item);
       column.name = (char *)(uintptr_t)(*name ? name : NAMES_NONE); /* the view names it after its words */
-      code = expand_one(scope, star, &column, &out[(*count)++]);
+      TSX_TRY(expand_one(scope, star, &column, &out[(*count)++]));
     }
   } else if (!*star->star || names_table(scope, star->star)) {
     any = true;
     const int shown = tsx_column_sql(scope->table, TSX_AS_OF(scope->table));
-    for (int i = 0; i < shown && code == TSR_OK; i++) {
+    for (int i = 0; i < shown; i++) {
       const int own = tsx_column_own(scope->table, i);
       const tsx_label_column *label = tsx_label_column_at(scope->table, own);
       tsx_expr column = {.kind = TSX_EXPR_NAME, .column = own, .field = own};
       column.name = label ? label->name : scope->table->columns[own].name;
       if (label) (void)names_label(scope, &column);
       else s->meaning.used[own] = true;
-      code = expand_one(scope, star, &column, &out[(*count)++]);
+      TSX_TRY(expand_one(scope, star, &column, &out[(*count)++]));
     }
   }
   for (uint32_t j = 0; j < scope->joins; j++) {
@@ -369,16 +365,16 @@ static int names_expand(names_scope *scope, const tsx_item *star, tsx_item *out,
     if (*star->star && sqlite3_stricmp(star->star, tsx_source_name(&join->source)) != 0) continue;
     any = true;
     const uint32_t shown = join->star ? join->star_count : join->column_count;
-    for (uint32_t n = 0; n < shown && code == TSR_OK; n++) {
+    for (uint32_t n = 0; n < shown; n++) {
       const uint32_t i = join->star ? join->star[n] : n;
       if (!*star->star && names_same(join, join->columns[i].name)) continue;
       const tsx_expr column = {
           .kind = TSX_EXPR_JOINED, .name = join->columns[i].name, .join = j, .column = (int)i, .field = join->on.field};
-      code = expand_one(scope, star, &column, &out[*count]);
-      if (code == TSR_OK) code = names_collated(scope, out[(*count)++].tree);
+      TSX_TRY(expand_one(scope, star, &column, &out[*count]));
+      TSX_TRY(names_collated(scope, out[(*count)++].tree));
     }
   }
-  return any ? code : tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
+  return any ? TSR_OK : tsx_fail(scope->error, TSR_ERROR, "no such table: %s", star->star);
 }
 
 static int names_items(names_scope *scope) {
@@ -393,8 +389,7 @@ static int names_items(names_scope *scope) {
   for (uint32_t i = 0; i < s->item_count; i++) {
     const tsx_item *item = &s->items[i];
     if (item->tree) items[count++] = *item;
-    const int code = item->tree ? names_resolve(scope, item->tree) : names_expand(scope, item, items, &count);
-    if (code < 0) return code;
+    TSX_TRY(item->tree ? names_resolve(scope, item->tree) : names_expand(scope, item, items, &count));
   }
   s->items = items;
   s->item_count = count;
@@ -487,9 +482,9 @@ static int names_bare(const tsx_select *s, const tsx_expr *tree, tsr_error *erro
   if (tsx_expr_is_column(meaning))
     return tsx_fail(error, TSR_ERROR, "'%.*s' is neither a key of GROUP BY nor in an aggregate",
                     (int)(tree->end - tree->begin), tree->begin);
-  int code = meaning->base ? names_bare(s, meaning->base, error) : TSR_OK;
-  for (uint32_t i = 0; i < meaning->count && code == TSR_OK; i++) code = names_bare(s, meaning->operands[i], error);
-  return code;
+  if (meaning->base) TSX_TRY(names_bare(s, meaning->base, error));
+  for (uint32_t i = 0; i < meaning->count; i++) TSX_TRY(names_bare(s, meaning->operands[i], error));
+  return TSR_OK;
 }
 
 /* SELECT DISTINCT over cells is a GROUP BY of all items. */
@@ -505,22 +500,21 @@ static int names_distinct(names_scope *scope) {
 /* Finds out whether the results are groups, and checks the rules for groups. */
 static int names_groups(names_scope *scope) {
   tsx_select *s = scope->select;
-  int code = TSR_OK;
   for (uint32_t i = 0; i < s->item_count; i++) s->meaning.has_aggregate |= s->items[i].tree->has_aggregate;
   for (uint32_t i = 0; i < s->order_count; i++) s->meaning.has_aggregate |= s->order[i].tree->has_aggregate;
   s->meaning.has_aggregate |= s->having && s->having->has_aggregate;
-  if (s->distinct && !s->meaning.has_aggregate && s->group_count == 0) code = names_distinct(scope);
+  if (s->distinct && !s->meaning.has_aggregate && s->group_count == 0) TSX_TRY(names_distinct(scope));
   if (s->group_count > TSR_QUERY_KEYS)
     return tsx_fail(scope->error, TSR_ERROR, "more than %u keys of GROUP BY", TSR_QUERY_KEYS);
   if (s->group_count == 0 && !s->meaning.has_aggregate) {
     if (s->having) return tsx_fail(scope->error, TSR_ERROR, "HAVING clause on a non-aggregate query");
-    return code;
+    return TSR_OK;
   }
   s->meaning.extreme = names_extreme(s);
-  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = names_bare(s, s->items[i].tree, scope->error);
-  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = names_bare(s, s->order[i].tree, scope->error);
-  if (code == TSR_OK && s->having) code = names_bare(s, s->having, scope->error);
-  return code;
+  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(names_bare(s, s->items[i].tree, scope->error));
+  for (uint32_t i = 0; i < s->order_count; i++) TSX_TRY(names_bare(s, s->order[i].tree, scope->error));
+  if (s->having) TSX_TRY(names_bare(s, s->having, scope->error));
+  return TSR_OK;
 }
 
 /* ---- Joins ------------------------------------------------------------------------------------------------------- */
@@ -571,23 +565,22 @@ static int names_filter(const names_scope *scope, uint32_t j, const tsx_expr *tr
 /* Divides ON into bindings and filters on the joined table alone. */
 static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
-    const int code = names_bind(scope, j, tree->operands[0]);
-    return code < 0 ? code : names_bind(scope, j, tree->operands[1]);
+    TSX_TRY(names_bind(scope, j, tree->operands[0]));
+    return names_bind(scope, j, tree->operands[1]);
   }
   if (tree->field == TSX_FIELD_NONE) return names_filter(scope, j, tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_EQUAL &&
       (bind_column(scope, j, tree->operands[0], tree->operands[1]) ||
        bind_column(scope, j, tree->operands[1], tree->operands[0])))
     return TSR_OK;
-  return tsx_expr_fail(scope->select, tree->begin, tree->end, "not evaluated over columns: ",
-                       "a join sets columns of its table equal to expressions of one dimension each", scope->error);
+  return tsx_not_evaluated(scope->select, tree->begin, tree->end,
+                           "a join sets columns of its table equal to expressions of one dimension each", scope->error);
 }
 
 /* Resolves the ON of a join with bindings: it depends on several dimensions, or the joined table is an array. */
 static int names_bindings(const names_scope *scope, uint32_t j) {
   tsx_join *join = &scope->select->joins[j];
-  const int code = names_bind(scope, j, join->on.tree);
-  if (code < 0) return code;
+  TSX_TRY(names_bind(scope, j, join->on.tree));
   join->on.field = TSX_FIELD_MANY;
   join->on.row = names_stand(scope, j, TSX_JOIN_ROW, join->on.tree);
   for (uint32_t b = 0; b < join->on.binding_count; b++)
@@ -630,8 +623,8 @@ static int names_divide(const names_scope *scope, uint32_t j, const tsx_expr *tr
     return code <= 0 ? code : names_divide(scope, j, tree->operands[1], ranges);
   }
   if (tree->field == TSX_FIELD_NONE) {
-    const int code = names_filter(scope, j, tree);
-    return code < 0 ? code : 1;
+    TSX_TRY(names_filter(scope, j, tree));
+    return 1;
   }
   if (on->span_count == TSX_SPANS_MAX || !names_span(scope, j, tree, &on->spans[on->span_count])) return 0;
   const tsx_span *span = &on->spans[on->span_count++];
@@ -665,21 +658,21 @@ static int names_ranges(const names_scope *scope, uint32_t j) {
   const bool simple = on->tree->field >= 0 && !s->joins[j].is_array;
   uint32_t ranges = 0;
   if (simple && (s->join_count > 1 || s->joins[j].left || !names_will_group(s))) return 0;
-  int code = names_divide(scope, j, on->tree, &ranges);
-  if (code > 0 && ranges > 0 && (s->joins[j].left || !names_will_group(s)))
-    code = tsx_expr_fail(s, s->joins[j].begin, on->tree->end, "not evaluated over columns: ",
-                         "a join by ranges is an inner join, of a query with GROUP BY or aggregates", scope->error);
-  for (uint32_t i = 0; i < j && code > 0 && ranges > 0; i++)
-    if (s->joins[i].on.span_count)
-      code =
-          tsx_expr_fail(s, s->joins[j].begin, on->tree->end,
-                        "not evaluated over columns: ", "a second join by ranges: only one is possible", scope->error);
-  if (code > 0 && ranges > 0) {
-    on->field = TSX_FIELD_MANY;
-    return 1;
+  const int divided = names_divide(scope, j, on->tree, &ranges);
+  if (divided < 0) return divided;
+  if (!divided || ranges == 0) {
+    on->span_count = on->filter_count = 0;
+    return 0;
   }
-  on->span_count = on->filter_count = 0;
-  return code < 0 ? code : 0;
+  if (s->joins[j].left || !names_will_group(s))
+    return tsx_not_evaluated(s, s->joins[j].begin, on->tree->end,
+                             "a join by ranges is an inner join, of a query with GROUP BY or aggregates", scope->error);
+  for (uint32_t i = 0; i < j; i++)
+    if (s->joins[i].on.span_count)
+      return tsx_not_evaluated(s, s->joins[j].begin, on->tree->end, "a second join by ranges: only one is possible",
+                               scope->error);
+  on->field = TSX_FIELD_MANY;
+  return 1;
 }
 
 /* Resolves the ON of each join, from left to right. */
@@ -688,20 +681,17 @@ static int names_joins(names_scope *scope) {
   for (uint32_t j = 0; j < s->join_count; j++) {
     tsx_join *join = &s->joins[j];
     scope->joins = j + 1;
-    const int code = names_resolve(scope, join->on.tree);
-    if (code < 0) return code;
+    TSX_TRY(names_resolve(scope, join->on.tree));
     const int ranges = names_ranges(scope, j);
     if (ranges < 0) return ranges;
     if (ranges > 0) continue;
     if (join->on.tree->field == TSX_FIELD_MANY || (join->is_array && join->on.tree->field >= 0)) {
-      const int bound = names_bindings(scope, j);
-      if (bound < 0) return bound;
+      TSX_TRY(names_bindings(scope, j));
       continue;
     }
     if (join->on.tree->field < 0 || !scope->table->columns[join->on.tree->field].description->is_dimension)
-      return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end,
-                           "not evaluated over columns: ", "a join binds its table to exactly one dimension",
-                           scope->error);
+      return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
+                               "a join binds its table to exactly one dimension", scope->error);
     join->on.field = join->on.tree->field;
   }
   return TSR_OK;
@@ -725,11 +715,11 @@ static bool names_weigh(const tsx_expr *tree, uint32_t *left) {
 static int names_inner_item(const names_scope *scope, const tsx_inner *inner, const tsx_item *item) {
   uint32_t left = INNER_NODES;
   if (item->tree->has_aggregate)
-    return tsx_expr_fail(scope->select, item->begin, item->end, "not evaluated over columns: ",
-                         "subqueries in FROM that do more than rename, compute and filter", scope->error);
+    return tsx_not_evaluated(scope->select, item->begin, item->end,
+                             "subqueries in FROM that do more than rename, compute and filter", scope->error);
   if (!inner->within || names_weigh(item->tree, &left)) return TSR_OK;
-  return tsx_expr_fail(scope->select, item->begin, item->end,
-                       "not evaluated over columns: ", "with what its names stand for, it is too large", scope->error);
+  return tsx_not_evaluated(scope->select, item->begin, item->end, "with what its names stand for, it is too large",
+                           scope->error);
 }
 
 /* Resolves the items of a subquery in FROM, and those of the ones within it before. */
@@ -737,20 +727,18 @@ static int names_inside(names_scope *scope, tsx_inner *inner) {
   tsx_select *s = scope->select;
   tsx_item *items = s->items;
   const uint32_t count = s->item_count;
-  int code = inner->within ? names_inside(scope, inner->within) : TSR_OK;
-  if (code < 0) return code;
+  if (inner->within) TSX_TRY(names_inside(scope, inner->within));
   s->items = inner->items;
   s->item_count = inner->item_count;
-  code = names_items(scope);
+  TSX_TRY(names_items(scope));
   inner->items = s->items;
   inner->item_count = s->item_count;
   s->items = items;
   s->item_count = count;
-  for (uint32_t i = 0; i < inner->item_count && code == TSR_OK; i++)
-    code = names_inner_item(scope, inner, &inner->items[i]);
-  if (code == TSR_OK && inner->where) code = names_resolve(scope, inner->where);
+  for (uint32_t i = 0; i < inner->item_count; i++) TSX_TRY(names_inner_item(scope, inner, &inner->items[i]));
+  if (inner->where) TSX_TRY(names_resolve(scope, inner->where));
   scope->inner = inner;
-  return code;
+  return TSR_OK;
 }
 
 int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *error) {
@@ -758,26 +746,25 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
   select->meaning.used = tsx_arena_take(&select->arena, ((uint64_t)table->column_count + table->label_count) *
                                                             sizeof *select->meaning.used);
   if (!select->meaning.used) return tsx_out_of_memory(error);
-  int code = select->inner.begin ? names_inside(&scope, &select->inner) : TSR_OK, item;
-  if (code == TSR_OK) code = names_joins(&scope);
-  if (code == TSR_OK) code = names_items(&scope);
+  int item;
+  if (select->inner.begin) TSX_TRY(names_inside(&scope, &select->inner));
+  TSX_TRY(names_joins(&scope));
+  TSX_TRY(names_items(&scope));
   scope.aliases = true;
-  if (code == TSR_OK && select->where) code = names_resolve(&scope, select->where);
-  for (uint32_t i = 0; i < select->group_count && code == TSR_OK; i++)
-    code = names_term(&scope, &select->group[i], false, i, &item);
-  if (code == TSR_OK && select->having) code = names_resolve(&scope, select->having);
-  for (uint32_t i = 0; i < select->order_count && code == TSR_OK; i++)
-    code = names_term(&scope, &select->order[i].tree, true, i, &select->order[i].item);
+  if (select->where) TSX_TRY(names_resolve(&scope, select->where));
+  for (uint32_t i = 0; i < select->group_count; i++) TSX_TRY(names_term(&scope, &select->group[i], false, i, &item));
+  if (select->having) TSX_TRY(names_resolve(&scope, select->having));
+  for (uint32_t i = 0; i < select->order_count; i++)
+    TSX_TRY(names_term(&scope, &select->order[i].tree, true, i, &select->order[i].item));
   tsx_expr *constants[4 + 2 * TSX_JOINS_MAX] = {select->limit, select->offset, select->source.times[0],
                                                 select->source.times[1]};
   for (uint32_t j = 0; j < select->join_count; j++)
     for (int i = 0; i < 2; i++) constants[4 + 2 * j + (uint32_t)i] = select->joins[j].source.times[i];
-  for (uint32_t i = 0; i < 4 + 2 * select->join_count && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < 4 + 2 * select->join_count; i++) {
     if (!constants[i]) continue;
-    code = names_resolve(&scope, constants[i]);
-    if (code == TSR_OK && (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate))
-      code = tsx_expr_fail(select, constants[i]->begin, constants[i]->end,
-                           "not evaluated over columns: ", "expected a constant", error);
+    TSX_TRY(names_resolve(&scope, constants[i]));
+    if (constants[i]->field != TSX_FIELD_NONE || constants[i]->has_aggregate)
+      return tsx_not_evaluated(select, constants[i]->begin, constants[i]->end, "expected a constant", error);
   }
-  return code == TSR_OK ? names_groups(&scope) : code;
+  return names_groups(&scope);
 }

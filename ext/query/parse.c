@@ -41,6 +41,10 @@ int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, 
   return TSR_ERROR;
 }
 
+int tsx_not_evaluated(const tsx_select *select, const char *begin, const char *end, const char *why, tsr_error *error) {
+  return tsx_expr_fail(select, begin, end, TSX_NOT_EVALUATED, why, error);
+}
+
 const tsx_expr *tsx_expr_likely(const tsx_expr *tree) {
   while (tree->kind == TSX_EXPR_FUNCTION && (!strcmp(tree->name, "likely") || !strcmp(tree->name, "unlikely")))
     tree = tree->operands[0];
@@ -81,7 +85,6 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
 /* ---- The parser -------------------------------------------------------------------------------------------------- */
 
 #define PARSE_DEPTH_MAX 100
-#define OVER_CELLS      "not evaluated over columns: "
 
 typedef struct query_parser {
   tsx_select *select;
@@ -139,7 +142,7 @@ static int parse_syntax(query_parser *p) {
 }
 
 static tsx_expr *parse_refuse(query_parser *p, const char *begin, const char *end, const char *why) {
-  if (!p->error->code) tsx_expr_fail(p->select, begin, end, OVER_CELLS, why, p->error);
+  if (!p->error->code) tsx_not_evaluated(p->select, begin, end, why, p->error);
   return NULL;
 }
 
@@ -284,7 +287,7 @@ static bool parse_which(query_parser *p, tsx_expr *tree) {
   const tsx_function *known = tsx_function_known(tree->name);
   p->doubt.any = !known || !known->replaced; /* SQLite's message about the function or its arguments may be better */
   char *advice = parse_call_advice(tree, known);
-  tsx_expr_fail(p->select, tree->begin, tree->end, OVER_CELLS, advice ? advice : "", p->error);
+  tsx_not_evaluated(p->select, tree->begin, tree->end, advice ? advice : "", p->error);
   sqlite3_free(advice);
   return false;
 }
@@ -779,8 +782,7 @@ static int parse_item(query_parser *p) {
     if (!item->star) return tsx_out_of_memory(p->error);
   } else {
     if (!(item->tree = parse_expression(p))) return p->error->code;
-    const int code = parse_alias(p, &item->name);
-    if (code < 0) return code;
+    TSX_TRY(parse_alias(p, &item->name));
   }
   item->end = p->last_end;
   return TSR_OK;
@@ -835,27 +837,30 @@ static int parse_condition(query_parser *p, tsx_join *join, sqlite3_str *words) 
   return join->on.tree ? TSR_OK : p->error->code;
 }
 
-/* Parses (column, ...) after USING, which means ON column = table.column AND ... */
-static int parse_using(query_parser *p, tsx_join *join) {
+/* Parses the columns of USING, and writes the terms that they stand for. */
+static int parse_same(query_parser *p, tsx_join *join, sqlite3_str *words) {
   const char **names = NULL;
-  sqlite3_str *words = sqlite3_str_new(NULL);
-  int code = parse_expect(p, "(");
-  while (code == TSR_OK) {
+  TSX_TRY(parse_expect(p, "("));
+  do {
     const bool name = p->token.kind == TSX_TOKEN_NAME || p->token.kind == TSX_TOKEN_STRING ||
                       (p->token.kind == TSX_TOKEN_WORD && !tsx_token_reserved(&p->token));
-    if (!name) code = parse_syntax(p);
-    else if (!parse_grow(p, (void **)&names, join->same_count, sizeof *names)) code = TSR_NOMEM;
-    else if (!(names[join->same_count] = parse_name_text(p))) code = TSR_NOMEM;
-    if (code < 0) break;
+    if (!name) return parse_syntax(p);
+    if (!parse_grow(p, (void **)&names, join->same_count, sizeof *names)) return TSR_NOMEM;
+    if (!(names[join->same_count] = parse_name_text(p))) return TSR_NOMEM;
     sqlite3_str_appendf(words, "%s\"%w\" = \"%w\".\"%w\"", join->same_count ? " AND " : "", names[join->same_count],
                         tsx_source_name(&join->source), names[join->same_count]);
     join->same_count++;
     parse_advance(p);
-    if (!take(p, ",")) break;
-  }
+  } while (take(p, ","));
   join->same = names;
-  if (code == TSR_OK) code = parse_expect(p, ")");
-  if (code == TSR_OK) return parse_condition(p, join, words);
+  return parse_expect(p, ")");
+}
+
+/* Parses (column, ...) after USING, which means ON column = table.column AND ... */
+static int parse_using(query_parser *p, tsx_join *join) {
+  sqlite3_str *words = sqlite3_str_new(NULL);
+  const int code = parse_same(p, join, words);
+  if (code >= 0) return parse_condition(p, join, words);
   sqlite3_free(sqlite3_str_finish(words));
   return code;
 }
@@ -888,8 +893,7 @@ static int parse_commas(query_parser *p) {
                    "a comma join needs table.column = expression among the terms of WHERE");
       return p->error->code;
     }
-    const int code = parse_condition(p, join, words);
-    if (code < 0) return code;
+    TSX_TRY(parse_condition(p, join, words));
   }
   return TSR_OK;
 }
@@ -920,8 +924,7 @@ static int parse_joins(query_parser *p) {
     if (s->join_count == TSX_JOINS_MAX) return tsx_fail(p->error, TSR_ERROR, "more than %u joins", TSX_JOINS_MAX);
     tsx_join *join = &s->joins[s->join_count++];
     *join = (tsx_join){.left = left, .comma = comma, .begin = begin, .on.field = TSX_FIELD_NONE};
-    const int code = parse_joined(p, join);
-    if (code < 0) return code;
+    TSX_TRY(parse_joined(p, join));
   }
   for (const char *const *word = others; *word; word++)
     if (at(p, *word))
@@ -976,7 +979,6 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   inner->begin = begin;
   parse_advance(p);
   parse_advance(p);
-  int code = TSR_OK;
   bool plain = !at(p, "DISTINCT");
   if (plain) take(p, "ALL");
   const uint32_t outer = p->level;
@@ -984,25 +986,27 @@ static int parse_inner(query_parser *p, tsx_inner *inner, uint32_t level) {
   s->items = NULL;
   s->item_count = 0;
   p->subqueries = true;
-  while (plain && (code = parse_item(p)) == TSR_OK && take(p, ",")) continue;
+  if (plain) {
+    do TSX_TRY(parse_item(p));
+    while (take(p, ","));
+  }
   p->subqueries = false;
   inner->items = s->items;
   inner->item_count = s->item_count;
   s->items = items;
   s->item_count = count;
-  if (code == TSR_OK && plain) code = parse_inner_source(p, inner, level, &plain);
+  if (plain) TSX_TRY(parse_inner_source(p, inner, level, &plain));
   tsx_expr *within = s->where;
   s->where = NULL;
   p->subqueries = true;
   p->level = level + 1;
-  if (code == TSR_OK && plain && take(p, "WHERE") && !(s->where = parse_expression(p))) code = p->error->code;
+  if (plain && take(p, "WHERE") && !(s->where = parse_expression(p))) return p->error->code;
   p->subqueries = false;
   inner->where = s->where;
-  if (code == TSR_OK) code = parse_both(p, within);
-  if (code == TSR_OK) code = parse_named_windows(p);
+  TSX_TRY(parse_both(p, within));
+  TSX_TRY(parse_named_windows(p));
   s->windows.where[level + 1] = s->where;
   p->level = outer;
-  if (code < 0) return code;
   if (!plain || !take(p, ")")) {
     parse_subquery(p, begin);
     return p->error->code;
@@ -1014,16 +1018,16 @@ static int parse_source(query_parser *p) {
   tsx_select *s = p->select;
   const char *begin = p->token.text;
   if (at(p, "(") && parse_follows(p, "SELECT")) {
-    const int inner = parse_inner(p, &s->inner, 0);
-    return inner < 0 ? inner : parse_joins(p);
+    TSX_TRY(parse_inner(p, &s->inner, 0));
+    return parse_joins(p);
   }
   if (at(p, "(")) {
     parse_advance(p);
     parse_subquery(p, begin);
     return p->error->code;
   }
-  const int code = parse_table(p, &s->source);
-  return code < 0 ? code : parse_joins(p);
+  TSX_TRY(parse_table(p, &s->source));
+  return parse_joins(p);
 }
 
 static int parse_group(query_parser *p) {
@@ -1102,26 +1106,30 @@ static int parse_from(query_parser *p, const char *begin) {
   return parse_source(p);
 }
 
+static int parse_select(query_parser *p) {
+  const char *begin = p->token.text;
+  if (!take(p, "SELECT"))
+    return tsx_fail(p->error, TSR_ERROR, "tessera_query: expected a SELECT, not '%.*s'",
+                    (int)(p->token.size < 40 ? p->token.size : 40), p->token.text);
+  p->select->distinct = take(p, "DISTINCT");
+  if (!p->select->distinct) take(p, "ALL");
+  p->subqueries = true;
+  do TSX_TRY(parse_item(p));
+  while (take(p, ","));
+  p->subqueries = false;
+  TSX_TRY(parse_from(p, begin));
+  TSX_TRY(parse_tail(p));
+  return p->token.kind == TSX_TOKEN_END ? TSR_OK : parse_syntax(p);
+}
+
 int tsx_select_parse(const char *text, tsx_select *select, tsx_parse_doubt *doubt, tsr_error *error) {
   *select = (tsx_select){0};
   *doubt = (tsx_parse_doubt){0};
   if (!(select->text = tsx_arena_copy(&select->arena, text, strlen(text)))) return tsx_out_of_memory(error);
   query_parser p = {.select = select, .tokens = tsx_tokens_of(select->text), .error = error};
   parse_merge(&p);
-  const char *begin = p.last_end = p.token.text;
-  if (!take(&p, "SELECT"))
-    return tsx_fail(error, TSR_ERROR, "tessera_query: expected a SELECT, not '%.*s'",
-                    (int)(p.token.size < 40 ? p.token.size : 40), p.token.text);
-  select->distinct = take(&p, "DISTINCT");
-  if (!select->distinct) take(&p, "ALL");
-  int code = TSR_OK;
-  p.subqueries = true;
-  do code = parse_item(&p);
-  while (code == TSR_OK && take(&p, ","));
-  p.subqueries = false;
-  if (code == TSR_OK) code = parse_from(&p, begin);
-  if (code == TSR_OK) code = parse_tail(&p);
-  if (code == TSR_OK && p.token.kind != TSX_TOKEN_END) code = parse_syntax(&p);
+  p.last_end = p.token.text;
+  const int code = parse_select(&p);
   *doubt = p.doubt;
   return code;
 }

@@ -57,26 +57,24 @@ static int plan_where_after(tsx_plan *a, const tsx_expr *tree, tsr_error *error)
   if (tree == tsx_where_before(&a->query->select)) return TSR_OK;
   tree = tsx_expr_meaning(tree);
   if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return plan_after(a, tree, error);
-  const int code = plan_where_after(a, tree->operands[0], error);
-  return code < 0 ? code : plan_where_after(a, tree->operands[1], error);
+  TSX_TRY(plan_where_after(a, tree->operands[0], error));
+  return plan_where_after(a, tree->operands[1], error);
 }
 
 /* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
 static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
   if (tree->kind == TSX_EXPR_BINARY && tree->operation == TSR_OP_AND) {
-    const int code = plan_where(a, tree->operands[0], error);
-    return code < 0 ? code : plan_where(a, tree->operands[1], error);
+    TSX_TRY(plan_where(a, tree->operands[0], error));
+    return plan_where(a, tree->operands[1], error);
   }
   if (tree->field == TSX_FIELD_NONE) return plan_constant(a, tree, error);
   const int axis = tsx_axis_of_dimension(a->query, tree);
   const bool bounded = tree->field >= 0 && a->query->table->columns[tree->field].description->is_dimension;
   if (bounded && tsx_bounds_decide(a->query, tree)) return TSR_OK;
-  if (axis >= 0) {
-    const int number = tsx_axis_request(a->query, (uint32_t)axis, tree, true, error);
-    return number < 0 ? number : TSR_OK;
-  }
-  return plan_condition(a, tree, error);
+  if (axis < 0) return plan_condition(a, tree, error);
+  TSX_TRY(tsx_axis_request(a->query, (uint32_t)axis, tree, true, error));
+  return TSR_OK;
 }
 
 /* Requests the value number of each binding. A JOIN drops cells without a joined row, a LEFT JOIN keeps them. */
@@ -85,8 +83,7 @@ static int plan_join(tsx_plan *a, uint32_t j, tsr_error *error) {
   for (uint32_t b = 0; b < join->on.binding_count; b++) {
     const tsx_expr *number = join->on.bindings[b].number;
     const int axis = tsx_axis_of(a->query, number);
-    const int code = axis < 0 ? TSR_OK : tsx_axis_request(a->query, (uint32_t)axis, number, false, error);
-    if (code < 0) return code;
+    if (axis >= 0) TSX_TRY(tsx_axis_request(a->query, (uint32_t)axis, number, false, error));
   }
   return join->left ? TSR_OK : plan_condition(a, join->on.row, error);
 }
@@ -120,22 +117,9 @@ static int plan_key(tsx_plan *a, uint32_t k, tsr_error *error) {
   if (time) return tsx_lower_field(a->query, tree, tree->field, &key->lowered, error);
   if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
   const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
+  if (number < 0) return number;
   key->tree = (uint32_t)number;
-  return number < 0 ? number : tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
-}
-
-static int plan_percent(tsx_plan *a, const tsx_expr *tree, tsx_aggregate_part *part, tsr_error *error) {
-  sqlite3_value *value = NULL;
-  if (tree->field != TSX_FIELD_NONE)
-    return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
-                         error);
-  TSX_TRY(tsx_query_constant(a->query, tree, &value, error));
-  part->percent = sqlite3_value_double(value);
-  const int type = sqlite3_value_numeric_type(value);
-  sqlite3_value_free(value);
-  if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && part->percent >= 0 && part->percent <= 100) return TSR_OK;
-  return tsx_expr_fail(&a->query->select, tree->begin, tree->end, "percentile needs a constant from 0 to 100: ", "",
-                       error);
+  return tsx_lower_field(a->query, tree, tree->field, &key->coordinate, error);
 }
 
 static int plan_one_aggregate(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
@@ -144,16 +128,15 @@ static int plan_one_aggregate(tsx_plan *a, const tsx_expr *tree, tsr_error *erro
     return tsx_fail(error, TSR_ERROR, "more than %u aggregates", TSR_QUERY_AGGREGATES);
   tsx_aggregate_part *part = &a->aggregates[a->aggregate_count];
   part->tree = tree;
-  int code = TSR_OK;
   const tsx_expr *argument = tsx_expr_is_column(tree) ? tree : tree->count ? tree->operands[0] : NULL;
   const tsx_expr *filter = tree->call.filter;
-  if (argument)
-    code = plan_is_time(a, argument) ? tsx_lower_field(a->query, argument, argument->field, &part->argument, error)
-                                     : tsx_lower(a->query, &argument, 1, &part->argument, error);
-  if (code == TSR_OK && tree->count > 1) code = plan_percent(a, tree->operands[1], part, error);
-  if (code == TSR_OK && filter) code = tsx_lower(a->query, &filter, 1, &part->filter, error);
-  if (code == TSR_OK) a->aggregate_count++;
-  return code;
+  if (argument && plan_is_time(a, argument))
+    TSX_TRY(tsx_lower_field(a->query, argument, argument->field, &part->argument, error));
+  else if (argument) TSX_TRY(tsx_lower(a->query, &argument, 1, &part->argument, error));
+  if (tree->count > 1) TSX_TRY(tsx_query_percent(a->query, tree->operands[1], &part->percent, error));
+  if (filter) TSX_TRY(tsx_lower(a->query, &filter, 1, &part->filter, error));
+  a->aggregate_count++;
+  return TSR_OK;
 }
 
 /* Collects the aggregates and bare columns of a tree. What surrounds them is left to SQLite. */
@@ -163,9 +146,9 @@ static int plan_aggregates(tsx_plan *a, const tsx_expr *tree, tsr_error *error) 
   if (tree->field == TSX_FIELD_NONE && !tree->has_aggregate) return TSR_OK;
   if (tsx_select_key(&a->query->select, tree) >= 0) return TSR_OK;
   if (tsx_expr_is_column(tree)) return plan_one_aggregate(a, tree, error); /* a bare column, in the row of min or max */
-  int code = tree->base ? plan_aggregates(a, tree->base, error) : TSR_OK;
-  for (uint32_t i = 0; i < tree->count && code == TSR_OK; i++) code = plan_aggregates(a, tree->operands[i], error);
-  return code;
+  if (tree->base) TSX_TRY(plan_aggregates(a, tree->base, error));
+  for (uint32_t i = 0; i < tree->count; i++) TSX_TRY(plan_aggregates(a, tree->operands[i], error));
+  return TSR_OK;
 }
 
 uint32_t tsx_plan_aggregate(const tsx_plan *a, const tsx_expr *tree) {
@@ -186,29 +169,26 @@ static int plan_column(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   part->tree = tree;
   const bool time = plan_is_sparse_time(a, tree);
   part->axis = time || plan_is_shown(a, tree) ? -1 : tsx_axis_of_dimension(a->query, tree);
-  int code;
   if (part->axis >= 0) {
-    code = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);
-    part->axis_tree = (uint32_t)code;
-    if (code >= 0) code = tsx_lower_field(a->query, tree, tree->field, &part->lowered, error);
-  } else {
-    code = time ? tsx_lower_field(a->query, tree, tree->field, &part->lowered, error)
-                : tsx_lower(a->query, &tree, 1, &part->lowered, error);
+    const int number = tsx_axis_request(a->query, (uint32_t)part->axis, tree, false, error);
+    if (number < 0) return number;
+    part->axis_tree = (uint32_t)number;
   }
-  if (code >= 0) a->column_count++;
-  return code < 0 ? code : TSR_OK;
+  if (time || part->axis >= 0) TSX_TRY(tsx_lower_field(a->query, tree, tree->field, &part->lowered, error));
+  else TSX_TRY(tsx_lower(a->query, &tree, 1, &part->lowered, error));
+  a->column_count++;
+  return TSR_OK;
 }
 
 static int plan_groups(tsx_plan *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
-  int code = TSR_OK;
-  for (uint32_t k = 0; k < s->group_count && code == TSR_OK; k++) code = plan_key(a, k, error);
-  if (code == TSR_OK && s->meaning.extreme)
-    code = plan_one_aggregate(a, s->meaning.extreme, error); /* must be aggregate 0, before the bare columns */
-  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_aggregates(a, s->items[i].tree, error);
-  if (code == TSR_OK && s->having) code = plan_aggregates(a, s->having, error);
-  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++) code = plan_aggregates(a, s->order[i].tree, error);
-  return code;
+  for (uint32_t k = 0; k < s->group_count; k++) TSX_TRY(plan_key(a, k, error));
+  if (s->meaning.extreme)
+    TSX_TRY(plan_one_aggregate(a, s->meaning.extreme, error)); /* must be aggregate 0, before the bare columns */
+  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(plan_aggregates(a, s->items[i].tree, error));
+  if (s->having) TSX_TRY(plan_aggregates(a, s->having, error));
+  for (uint32_t i = 0; i < s->order_count; i++) TSX_TRY(plan_aggregates(a, s->order[i].tree, error));
+  return TSR_OK;
 }
 
 int tsx_plan_make(tsx_plan *a, tsr_error *error) {
@@ -218,22 +198,20 @@ int tsx_plan_make(tsx_plan *a, tsr_error *error) {
   a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
   if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
   const tsx_expr *before = tsx_where_before(s);
-  int code = before ? plan_where(a, before, error) : TSR_OK;
+  if (before) TSX_TRY(plan_where(a, before, error));
   a->before_count = a->condition_count;
-  if (code == TSR_OK && s->windows.count && a->before_count)
-    code = tsx_lower(a->query, a->conditions, a->before_count, &a->before, error);
-  if (code == TSR_OK && s->where && s->where != before) code = plan_where_after(a, s->where, error);
-  for (uint32_t j = 0; j < s->join_count && code == TSR_OK; j++)
-    if (s->joins[j].on.row) code = plan_join(a, j, error);
-  if (code == TSR_OK) code = tsx_boxes_request(a->query, error);
-  if (code == TSR_OK && a->condition_count)
-    code = tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error);
-  if (code < 0) return code;
+  if (s->windows.count && a->before_count)
+    TSX_TRY(tsx_lower(a->query, a->conditions, a->before_count, &a->before, error));
+  if (s->where && s->where != before) TSX_TRY(plan_where_after(a, s->where, error));
+  for (uint32_t j = 0; j < s->join_count; j++)
+    if (s->joins[j].on.row) TSX_TRY(plan_join(a, j, error));
+  TSX_TRY(tsx_boxes_request(a->query, error));
+  if (a->condition_count) TSX_TRY(tsx_lower(a->query, a->conditions, a->condition_count, &a->where, error));
   if (a->query->over_groups) return plan_groups(a, error);
-  for (uint32_t i = 0; i < s->item_count && code == TSR_OK; i++) code = plan_column(a, s->items[i].tree, error);
-  for (uint32_t i = 0; i < s->order_count && code == TSR_OK; i++)
-    if (s->order[i].item < 0) code = plan_column(a, s->order[i].tree, error);
-  return code;
+  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(plan_column(a, s->items[i].tree, error));
+  for (uint32_t i = 0; i < s->order_count; i++)
+    if (s->order[i].item < 0) TSX_TRY(plan_column(a, s->order[i].tree, error));
+  return TSR_OK;
 }
 
 /* ---- Numbers of keys --------------------------------------------------------------------------------------------- */
@@ -295,11 +273,10 @@ static int check_or_none(tsx_query *query, const tsx_lowered *lowered, tsr_value
 
 /* Checks the type of a condition. SQLite would convert a text condition to a number; the engine does not. */
 static int check_condition(tsx_query *query, const tsx_lowered *lowered, tsr_value_type *type, tsr_error *error) {
-  const int code = check_or_none(query, lowered, type, error);
-  if (code < 0 || (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE)) return code;
+  TSX_TRY(check_or_none(query, lowered, type, error));
+  if (*type != TSR_VALUE_TEXT && *type != TSR_VALUE_INSTANT && *type != TSR_VALUE_OPAQUE) return TSR_OK;
   const tsx_expr *tree = lowered->trees[lowered->expression.count - 1];
-  return tsx_expr_fail(&query->select, tree->begin, tree->end,
-                       "not evaluated over columns: ", "a text is not a condition: compare it", error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, "a text is not a condition: compare it", error);
 }
 
 /* Groups a key of type NUMBER as REAL, and requests the minimum of the original key, whose type the group shows. */
@@ -348,17 +325,16 @@ static int finish_keys(tsx_plan *a, tsr_error *error) {
   if (!keys) return tsx_out_of_memory(error);
   for (uint32_t k = 0; k < count; k++) {
     tsx_key_part *part = &a->keys[k];
-    int code = part->axis < 0 ? check_or_none(a->query, &part->lowered, &type, error) : number_key(a, part, error);
-    if (code < 0) return code;
+    if (part->axis < 0) TSX_TRY(check_or_none(a->query, &part->lowered, &type, error));
+    else TSX_TRY(number_key(a, part, error));
     part->least = -1;
     const tsx_expr *tree = a->query->select.group[k];
     if (part->axis < 0 && type == TSR_VALUE_OPAQUE)
-      return tsx_expr_fail(&a->query->select, tree->begin, tree->end,
-                           "not evaluated over columns: ", "a key of several values in a cell, or of bytes", error);
+      return tsx_not_evaluated(&a->query->select, tree->begin, tree->end,
+                               "a key of several values in a cell, or of bytes", error);
     keys[k].expression = part->lowered.expression;
-    if (part->axis < 0 && type == TSR_VALUE_NUMBER) code = finish_number_key(a, part, &keys[k], &extra, error);
-    if (part->mixed) code = finish_mixed_key(a, part, &extra, error);
-    if (code < 0) return code;
+    if (part->axis < 0 && type == TSR_VALUE_NUMBER) TSX_TRY(finish_number_key(a, part, &keys[k], &extra, error));
+    if (part->mixed) TSX_TRY(finish_mixed_key(a, part, &extra, error));
     if (part->axis < 0) continue;
     const tsx_axis *axis = &a->query->axes[part->axis];
     keys[k].field = a->query->table->columns[axis->column].field;
@@ -377,9 +353,8 @@ static int finish_aggregates(tsx_plan *a, tsr_error *error) {
   if (!aggregates) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < a->aggregate_count; i++) {
     tsx_aggregate_part *part = &a->aggregates[i];
-    int code = check_or_none(a->query, &part->argument, &part->argument_type, error);
-    if (code == TSR_OK) code = check_condition(a->query, &part->filter, &part->filter_type, error);
-    if (code < 0) return code;
+    TSX_TRY(check_or_none(a->query, &part->argument, &part->argument_type, error));
+    TSX_TRY(check_condition(a->query, &part->filter, &part->filter_type, error));
     const tsr_aggregate_function function =
         tsx_expr_is_column(part->tree) ? TSR_AGGREGATE_AT : part->tree->call.function->aggregates;
     const bool is_sum = function != TSR_AGGREGATE_COUNT && function != TSR_AGGREGATE_MIN &&
@@ -395,17 +370,17 @@ static int finish_aggregates(tsx_plan *a, tsr_error *error) {
     const bool number = part->argument_type == TSR_VALUE_NUMBER && function == TSR_AGGREGATE_SUM;
     const bool text = part->argument_type == TSR_VALUE_TEXT || part->argument_type == TSR_VALUE_INSTANT;
     if (part->argument_type == TSR_VALUE_OPAQUE && (function != TSR_AGGREGATE_COUNT || aggregates[i].distinct))
-      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end,
-                           "not evaluated over columns: ", "of several values in a cell, or of bytes", error);
+      return tsx_not_evaluated(&a->query->select, part->tree->begin, part->tree->end,
+                               "of several values in a cell, or of bytes", error);
     const bool orders =
         part->argument_type == TSR_VALUE_TEXT && (function == TSR_AGGREGATE_MIN || function == TSR_AGGREGATE_MAX);
-    if (orders && tsx_query_orders_texts(a->query, part->tree, error) < 0) return error->code;
+    if (orders) TSX_TRY(tsx_query_orders_texts(a->query, part->tree, error));
     if ((aggregates[i].distinct && number) || (is_sum && text))
-      return tsx_expr_fail(&a->query->select, part->tree->begin, part->tree->end, "not evaluated over columns: ",
-                           text ? part->argument_type == TSR_VALUE_TEXT ? "expected numbers, not texts"
-                                                                        : "expected numbers, not datetimes"
-                                : "a sum DISTINCT of INTEGER and REAL",
-                           error);
+      return tsx_not_evaluated(&a->query->select, part->tree->begin, part->tree->end,
+                               text ? part->argument_type == TSR_VALUE_TEXT ? "expected numbers, not texts"
+                                                                            : "expected numbers, not datetimes"
+                                    : "a sum DISTINCT of INTEGER and REAL",
+                               error);
   }
   a->request.aggregates = aggregates;
   a->request.aggregate_count = a->aggregate_count;
@@ -418,8 +393,7 @@ static int fail_opaque(const tsx_plan *a, const tsx_expr *tree, tsr_error *error
   const char *name = tree->kind == TSX_EXPR_NAME ? a->query->table->columns[tree->column].name : NULL;
   char *why = name ? sqlite3_mprintf("%s has several values in a cell, or bytes", name)
                    : sqlite3_mprintf("several values in a cell, or bytes");
-  const int code =
-      tsx_expr_fail(&a->query->select, tree->begin, tree->end, "not evaluated over columns: ", why ? why : "", error);
+  const int code = tsx_not_evaluated(&a->query->select, tree->begin, tree->end, why ? why : "", error);
   sqlite3_free(why);
   return code;
 }
@@ -428,8 +402,7 @@ static int finish_columns(tsx_plan *a, tsr_error *error) {
   tsr_expression *columns = tsx_arena_take(&a->query->select.arena, (a->column_count + 1) * sizeof *columns);
   if (!columns) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < a->column_count; i++) {
-    const int code = check_or_none(a->query, &a->columns[i].lowered, &a->columns[i].type, error);
-    if (code < 0) return code;
+    TSX_TRY(check_or_none(a->query, &a->columns[i].lowered, &a->columns[i].type, error));
     if (a->columns[i].type == TSR_VALUE_OPAQUE) return fail_opaque(a, a->columns[i].tree, error);
     columns[i] = a->columns[i].lowered.expression;
   }
@@ -453,32 +426,41 @@ int tsx_plan_drop_joins(tsx_plan *a, tsr_error *error) {
   return n ? tsx_lower(a->query, a->conditions, n, &a->where, error) : TSR_OK;
 }
 
-int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
+/* Makes the ranges of the dimensions that the query reads, and the windows, which may see more of them. */
+static int finish_ranges(tsx_plan *a, tsr_ranges **dimensions, tsr_error *error) {
   tsx_query *query = a->query;
   const uint32_t n = query->table->schema->dimension_count;
-  tsr_ranges *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);
-  tsr_value_type type;
-  if (!dimensions) return tsx_out_of_memory(error);
-  if (a->nothing) finish_nothing(a);
   tsr_query_windows *windows = NULL;
-  int code = a->nothing ? TSR_OK : tsx_windows_finish(query, a->before_count > 0, error);
-  if (code == TSR_OK && !a->nothing) code = tsx_windows_request(query, &windows, error);
-  if (code == TSR_OK && windows) code = check_condition(query, &a->before, &type, error);
-  if (code == TSR_OK) code = tsx_axes_ranges(query, dimensions, error);
-  if (code == TSR_OK && windows) {
-    windows->dimensions = dimensions;
-    windows->has_where = a->before.expression.count > 0;
-    windows->where = a->before.expression;
-    dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof *dimensions);
-    if (!dimensions) return tsx_out_of_memory(error);
-    for (uint32_t d = 0; d < n; d++) dimensions[d] = windows->dimensions[d];
-    code = tsx_axes_ranges_after(query, dimensions, error);
-    a->request.windows = windows;
+  tsr_value_type type;
+  *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof **dimensions);
+  if (!*dimensions) return tsx_out_of_memory(error);
+  if (!a->nothing) {
+    TSX_TRY(tsx_windows_finish(query, a->before_count > 0, error));
+    TSX_TRY(tsx_windows_request(query, &windows, error));
   }
-  if (code == TSR_OK) code = check_condition(query, &a->where, &type, error);
-  if (code == TSR_OK) code = finish_keys(a, error);
-  if (code == TSR_OK) code = finish_aggregates(a, error);
-  if (code == TSR_OK) code = finish_columns(a, error);
+  if (windows) TSX_TRY(check_condition(query, &a->before, &type, error));
+  TSX_TRY(tsx_axes_ranges(query, *dimensions, error));
+  if (!windows) return TSR_OK;
+  windows->dimensions = *dimensions;
+  windows->has_where = a->before.expression.count > 0;
+  windows->where = a->before.expression;
+  *dimensions = tsx_arena_take(&query->select.arena, (n + 1) * sizeof **dimensions);
+  if (!*dimensions) return tsx_out_of_memory(error);
+  for (uint32_t d = 0; d < n; d++) (*dimensions)[d] = windows->dimensions[d];
+  a->request.windows = windows;
+  return tsx_axes_ranges_after(query, *dimensions, error);
+}
+
+int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
+  tsx_query *query = a->query;
+  tsr_ranges *dimensions = NULL;
+  tsr_value_type type;
+  if (a->nothing) finish_nothing(a);
+  TSX_TRY(finish_ranges(a, &dimensions, error));
+  TSX_TRY(check_condition(query, &a->where, &type, error));
+  TSX_TRY(finish_keys(a, error));
+  TSX_TRY(finish_aggregates(a, error));
+  TSX_TRY(finish_columns(a, error));
   if (a->nothing) dimensions[0] = (tsr_ranges){0};
   a->request.dimensions = dimensions;
   a->request.boxes = tsx_boxes_made(query);
@@ -487,5 +469,5 @@ int tsx_plan_finish(tsx_plan *a, tsr_error *error) {
   a->request.fill_unwritten = query->table->options.shows.fill_unwritten;
   a->request.memory_bytes = query->memory_bytes ? query->memory_bytes : query->table->options.limits.memory_bytes;
   a->request.threads = query->threads ? query->threads : query->table->options.limits.threads;
-  return code;
+  return TSR_OK;
 }

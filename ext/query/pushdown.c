@@ -182,19 +182,18 @@ int tsx_bound_ranges(tsx_query *query, const tsx_column *column, tsx_op op, sqli
                      uint32_t count, unsigned how, tsr_ranges *set, tsr_error *error) {
   range_list list = {0};
   tsx_ranges ranges;
-  int code = TSR_OK;
   how |= tsx_connection_text(query->connection);
-  for (uint32_t v = 0; v < count && code == TSR_OK && !list.all; v++) {
+  for (uint32_t v = 0; v < count && !list.all; v++) {
     tsx_ranges_make(column, op, values[v], how, &ranges);
-    code = list_add(query, column, &ranges, &list, error);
+    TSX_TRY(list_add(query, column, &ranges, &list, error));
     const bool decimals = tsx_times_as_text(column, op, values[v], how);
-    for (int part = 0; decimals && part < TSX_DECIMAL_PARTS && code == TSR_OK; part++) {
+    for (int part = 0; decimals && part < TSX_DECIMAL_PARTS; part++) {
       tsx_times_decimals(column, op, values[v], how, part, &ranges);
-      code = list_add(query, column, &ranges, &list, error);
+      TSX_TRY(list_add(query, column, &ranges, &list, error));
     }
   }
   *set = (tsr_ranges){.ranges = list.ranges, .count = list.all ? 0 : list.count, .all = list.all};
-  return code;
+  return TSR_OK;
 }
 
 static int bound_take(tsx_query *query, int column, tsx_bound_range **out, tsr_error *error) {
@@ -219,14 +218,14 @@ static int bound_add_label(tsx_query *query, const tsx_expr *tree, const tsr_ran
   tsx_arena *arena = &query->select.arena;
   tsx_bound_range *bound;
   if (set->all) return TSR_OK;
-  int code = bound_take(query, tree->field, &bound, error);
-  if (code < 0) return code;
+  TSX_TRY(bound_take(query, tree->field, &bound, error));
   uint64_t count = 0, room = LABEL_ROOM;
   tsr_interval *intervals;
+  int code;
   do {
     intervals = tsx_arena_take(arena, room * sizeof *intervals);
-    code =
-        intervals ? tsr_label_find(state->index, set, true, room, intervals, &count, error) : tsx_out_of_memory(error);
+    if (!intervals) return tsx_out_of_memory(error);
+    code = tsr_label_find(state->index, set, true, room, intervals, &count, error);
     room *= LABEL_ROOM;
   } while (code == TSR_RANGE && room <= LABEL_ROOM * (uint64_t)TSX_COORDINATES_MAX);
   if (code < 0) return code;
@@ -284,11 +283,12 @@ static int comparison_evaluate(const tsx_query *query, comparison *c, tsr_error 
   if (!c->values) return tsx_out_of_memory(error);
   memset(c->values, 0, (c->count + 1) * sizeof *c->values);
   const bool text = c->op == TSX_IN && compared_column(query, c)->form == TSX_DATETIME;
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < c->count && code == TSR_OK; i++)
-    code = text ? tsx_query_text(query, tsx_expr_meaning(c->right_sides[i]), &c->values[i], error)
-                : tsx_query_constant(query, tsx_expr_meaning(c->right_sides[i]), &c->values[i], error);
-  return code;
+  for (uint32_t i = 0; i < c->count; i++) {
+    const tsx_expr *right = tsx_expr_meaning(c->right_sides[i]);
+    TSX_TRY(text ? tsx_query_text(query, right, &c->values[i], error)
+                 : tsx_query_constant(query, right, &c->values[i], error));
+  }
+  return TSR_OK;
 }
 
 static void comparison_release(comparison *c) {
@@ -339,10 +339,10 @@ static int comparison_add(tsx_query *query, const comparison *c, unsigned how, t
   if (how && (c->op > TSX_IN || comparison_is_open(column, c) || (label && c->op == TSX_IS))) return TSR_OK;
   if (!label) return bound_add(query, c->left->column, c->op, c->values, c->count, how, error);
   tsx_label_state *state = NULL; /* first, since it also takes new texts of the label's enumeration */
-  int code = tsx_label_state_take(query->table, &query->table->labels[c->left->column], query->shown->since,
-                                  query->shown->as_of, &state, error);
-  if (code == TSR_OK) code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
-  if (code == TSR_OK) code = bound_add_label(query, c->left, &set, state, error);
+  TSX_TRY(tsx_label_state_take(query->table, &query->table->labels[c->left->column], query->shown->since,
+                               query->shown->as_of, &state, error));
+  int code = tsx_bound_ranges(query, column, c->op, c->values, c->count, how, &set, error);
+  if (code >= 0) code = bound_add_label(query, c->left, &set, state, error);
   tsx_label_state_release(state);
   return code;
 }
@@ -363,14 +363,12 @@ bool tsx_bounds_decide(const tsx_query *query, const tsx_expr *term) {
 
 /* Adds the comparisons of one term; BETWEEN has two. The table decides both or neither. */
 static int term_add(tsx_query *query, comparison *parts, uint32_t count, tsr_error *error) {
-  int code = TSR_OK;
   bool decides = true;
   if (!comparison_matters(query, &parts[0])) return TSR_OK;
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++) code = comparison_evaluate(query, &parts[i], error);
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++) decides = decides && comparison_decides(query, &parts[i]);
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++)
-    code = comparison_add(query, &parts[i], decides ? 0 : TSX_SQLITE_RULES, error);
-  return code == TSR_OK && decides ? comparison_decided(query, parts[0].term, error) : code;
+  for (uint32_t i = 0; i < count; i++) TSX_TRY(comparison_evaluate(query, &parts[i], error));
+  for (uint32_t i = 0; i < count; i++) decides = decides && comparison_decides(query, &parts[i]);
+  for (uint32_t i = 0; i < count; i++) TSX_TRY(comparison_add(query, &parts[i], decides ? 0 : TSX_SQLITE_RULES, error));
+  return decides ? comparison_decided(query, parts[0].term, error) : TSR_OK;
 }
 
 /* Finds the comparisons of a term with constants. Returns their number, 0 to 2. */
@@ -410,8 +408,8 @@ int tsx_bounds_find(tsx_query *query, const tsx_expr *where, tsr_error *error) {
   comparison parts[2];
   where = tsx_expr_meaning(where);
   if (where->kind == TSX_EXPR_BINARY && where->operation == TSR_OP_AND) {
-    const int code = tsx_bounds_find(query, where->operands[0], error);
-    return code < 0 ? code : tsx_bounds_find(query, where->operands[1], error);
+    TSX_TRY(tsx_bounds_find(query, where->operands[0], error));
+    return tsx_bounds_find(query, where->operands[1], error);
   }
   const uint32_t count = term_find(where, parts);
   const int code = count ? term_add(query, parts, count, error) : TSR_OK;
@@ -555,8 +553,7 @@ static int values_take(outer_values *v, const tsx_outer_constraint *outer, tsr_e
   for (; step == SQLITE_OK && member; step = sqlite3_vtab_in_next(outer->value, &member)) {
     v->many = v->count >= OUTER_LIST_MAX && !outer->decides;
     if (v->many) return TSR_OK;
-    const int code = values_add(v, member, error);
-    if (code < 0) return code;
+    TSX_TRY(values_add(v, member, error));
   }
   if (step == SQLITE_OK || step == SQLITE_DONE) return TSR_OK;
   return tsx_fail(error, tsx_core_code(step), "the list of IN cannot be read");
@@ -578,23 +575,27 @@ static int outer_range(tsx_query *query, const tsx_outer_constraint *outer, cons
   return bound_add(query, tree->column, equal ? TSX_EQ : op, v->values, v->count, TSX_SQLITE_RULES, error);
 }
 
+/* Turns a constraint of the outer statement into a bound, if it is on a dimension or on a range of one. */
+static int outer_bound(tsx_query *query, const tsx_outer_constraint *outer, tsr_error *error) {
+  const tsx_expr *tree = outer_tree(query, outer);
+  const bool range = outer_is_range(query, tree);
+  const bool decides = outer->decides && query->table->columns[tree->column].description->is_dimension;
+  outer_values values;
+  if (!range && !decides) return TSR_OK;
+  int code = values_take(&values, outer, error);
+  if (code >= 0 && decides)
+    code = bound_add(query, tree->column, outer_op(outer), values.values, values.count, 0, error);
+  else if (code >= 0 && !values.many) code = outer_range(query, outer, tree, &values, error);
+  values_free(&values);
+  return code;
+}
+
 int tsx_pushdown_bounds(tsx_query *query, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   int code = TSR_OK;
   query->outer = outer;
   query->outer_count = count;
   query->bounds_after = query->select.windows.count > 0;
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
-    const tsx_expr *tree = outer_tree(query, &outer[i]);
-    const bool range = outer_is_range(query, tree);
-    const bool decides = outer[i].decides && query->table->columns[tree->column].description->is_dimension;
-    outer_values values;
-    if (!range && !decides) continue;
-    code = values_take(&values, &outer[i], error);
-    if (code == TSR_OK && decides)
-      code = bound_add(query, tree->column, outer_op(&outer[i]), values.values, values.count, 0, error);
-    else if (code == TSR_OK && !values.many) code = outer_range(query, &outer[i], tree, &values, error);
-    values_free(&values);
-  }
+  for (uint32_t i = 0; i < count && code >= 0; i++) code = outer_bound(query, &outer[i], error);
   query->bounds_after = false;
   return code;
 }
@@ -608,8 +609,8 @@ static int outer_decide(tsx_plan *plan, const tsx_outer_constraint *outer, const
   tsr_ranges set;
   if (op == TSX_IS && sqlite3_value_type(v->values[0]) == SQLITE_NULL)
     return tsx_lower_null(query, tree, &plan->where, error);
-  const int code = tsx_bound_ranges(query, shows, op, v->values, v->count, 0, &set, error);
-  return code < 0 ? code : tsx_lower_ranges(query, tree, &set, &plan->where, error);
+  TSX_TRY(tsx_bound_ranges(query, shows, op, v->values, v->count, 0, &set, error));
+  return tsx_lower_ranges(query, tree, &set, &plan->where, error);
 }
 
 /* ---- Constraints on axes ----------------------------------------------------------------------------------------- */
@@ -629,8 +630,7 @@ static int test_make(tsx_query *query, const tsx_outer_constraint *outer, const 
   for (uint32_t i = 0; i < v->count; i++) {
     const int type = sqlite3_value_type(v->values[i]);
     if (outer->in && (type == SQLITE_NULL || type == SQLITE_BLOB)) continue; /* no value of an axis equals it */
-    const int code = tsx_query_copy(query, v->values[i], &test->list.values[test->list.count++], error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_query_copy(query, v->values[i], &test->list.values[test->list.count++], error));
   }
   if (outer->in) value_list_sort(&test->list);
   else test->constant = constant_make(&test->list.values[0]);
@@ -651,9 +651,8 @@ static int outer_axis(tsx_query *query, const tsx_outer_constraint *outer, const
   tsr_value null = {.type = TSR_VALUE_NULL};
   outer_test test;
   if (!outer->in && sqlite3_value_type(outer->value) == SQLITE_BLOB) return TSR_OK;
-  int code = test_make(query, outer, v, &test, error);
-  if (code >= 0 && labels) code = tsx_axis_null(query, place, tree, &null, error);
-  if (code < 0) return code;
+  TSX_TRY(test_make(query, outer, v, &test, error));
+  if (labels) TSX_TRY(tsx_axis_null(query, place, tree, &null, error));
   if (labels && test_may(&test, &null)) return TSR_OK;
   if (!axis->kept) {
     axis->kept = tsx_arena_take(&query->select.arena, axis->count + 1);
@@ -679,8 +678,7 @@ static int outer_labels(tsx_plan *plan, const tsx_outer_constraint *outer, uint3
     for (uint32_t i = 0; i < count; i++) {
       const tsx_expr *tree = outer_tree(query, &outer[i]);
       if (outer[i].request < 0 || tree->field != query->axes[a].column) continue;
-      const int code = tsx_lower_kept(query, tree, a, &plan->where, error);
-      if (code < 0) return code;
+      TSX_TRY(tsx_lower_kept(query, tree, a, &plan->where, error));
       break;
     }
   }
@@ -688,16 +686,16 @@ static int outer_labels(tsx_plan *plan, const tsx_outer_constraint *outer, uint3
 }
 
 int tsx_pushdown_apply(tsx_plan *plan, const tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     const tsx_expr *tree = outer_tree(plan->query, &outer[i]);
     const bool decides = outer[i].decides && !plan->query->table->columns[tree->column].description->is_dimension;
     outer_values values;
     if (!decides && outer[i].request < 0) continue;
-    code = values_take(&values, &outer[i], error);
-    if (code == TSR_OK && decides) code = outer_decide(plan, &outer[i], &values, error);
-    else if (code == TSR_OK && !values.many) code = outer_axis(plan->query, &outer[i], &values, error);
+    int code = values_take(&values, &outer[i], error);
+    if (code >= 0 && decides) code = outer_decide(plan, &outer[i], &values, error);
+    else if (code >= 0 && !values.many) code = outer_axis(plan->query, &outer[i], &values, error);
     values_free(&values);
+    if (code < 0) return code;
   }
-  return code == TSR_OK ? outer_labels(plan, outer, count, error) : code;
+  return outer_labels(plan, outer, count, error);
 }

@@ -254,6 +254,10 @@ uint64_t tsx_characters(const char *begin, const char *end);
 int tsx_expr_fail(const tsx_select *select, const char *begin, const char *end, const char *what, const char *advice,
                   tsr_error *error);
 
+/* The same for SQL that is right, but only SQLite could evaluate it; `why` says what it is about. */
+#define TSX_NOT_EVALUATED "not evaluated over columns: "
+int tsx_not_evaluated(const tsx_select *select, const char *begin, const char *end, const char *why, tsr_error *error);
+
 /* Returns true if the trees are equal up to blanks, comments and the case of names. */
 bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b);
 
@@ -325,6 +329,11 @@ int tsx_rows_bind(tsx_connection *connection, sqlite3_stmt *statement, int param
 
 /* Steps the statement. Returns 1 with a row, 0 at the end, < 0 on error. */
 int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error *error);
+
+/* Prepares `text` like tsx_rows_prepare, and steps to the only row. The caller finalizes *statement, which is NULL at
+ * first, also after an error. */
+int tsx_rows_only(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
+                  tsr_error *error);
 
 /* Sets the error of a statement that unexpectedly has no rows: an authorizer answered SQLITE_IGNORE for its SELECT.
  * Returns TSR_AUTH. */
@@ -476,6 +485,9 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree);
 
 /* Evaluates a constant. The caller frees the value by sqlite3_value_free. */
 int tsx_query_constant(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);
+
+/* Evaluates the second argument of percentile(). */
+int tsx_query_percent(const tsx_query *query, const tsx_expr *tree, double *percent, tsr_error *error);
 
 /* Like tsx_query_constant, but casts the value to TEXT, as SQLite does with the list of IN for a TEXT column. */
 int tsx_query_text(const tsx_query *query, const tsx_expr *tree, sqlite3_value **value, tsr_error *error);

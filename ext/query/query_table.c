@@ -96,9 +96,9 @@ static int read_option(tsx_query_table *table, const char *text, uint64_t *seen,
   while (isspace((unsigned char)*at)) at++;
   tsx_option_value value;
   unsigned option;
-  int code = tsx_option_find(&list, text, size, true, seen, &option, error);
-  if (code == TSR_OK) code = tsx_option_of_text(&specs[option], at, &value, error);
-  if (code < 0) return tsx_fail_in("tessera_query", error);
+  if (tsx_option_find(&list, text, size, true, seen, &option, error) < 0 ||
+      tsx_option_of_text(&specs[option], at, &value, error) < 0)
+    return tsx_fail_in("tessera_query", error);
   if (option == QUERY_OPTION_threads) table->threads = (unsigned)value.whole;
   else table->memory_bytes = (uint64_t)value.whole << 20;
   return 1;
@@ -150,8 +150,8 @@ static int query_make(tsx_connection *connection, int count, const char *const *
   tsx_connection_add_table(connection);
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
-  int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = query_arguments(table, count, arguments, error);
+  const int code =
+      table->schema_name && table->name ? query_arguments(table, count, arguments, error) : tsx_out_of_memory(error);
   if (code < 0) {
     query_disconnect(&table->base);
     return code;
@@ -193,8 +193,8 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   tsx_query query = {0};
   if (query_make(argument, count, arguments, &table, &error) < 0) return query_fail(NULL, &error, message);
   int code = tsx_query_compile(argument, table->schema_name, table->text, &query, &error);
-  if (code == TSR_OK) code = tsx_query_declare(&query, &table->declaration, &error);
-  if (code == TSR_OK) code = tsx_run_check(&query, &error);
+  if (code >= 0) code = tsx_query_declare(&query, &table->declaration, &error);
+  if (code >= 0) code = tsx_run_check(&query, &error);
   tsx_query_release(&query);
   if (code < 0) return query_fail(table, &error, message);
   code = query_declare(table, message);
@@ -441,12 +441,12 @@ static int query_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   memset(&plan, 0, sizeof plan);
   const int code =
       tsx_query_compile_kept(table->connection, table->schema_name, table->text, &table->compiled, &query, &error);
-  for (int i = 0; i < info->nConstraint && code == TSR_OK && plan.count < TERMS_MAX; i++)
-    plan_take(&plan, info, i, &query);
-  info->idxStr = code == TSR_OK ? explain(&plan, &query) : sqlite3_mprintf("");
+  const bool compiled = code >= 0; /* if not, xFilter reports why */
+  for (int i = 0; i < info->nConstraint && compiled && plan.count < TERMS_MAX; i++) plan_take(&plan, info, i, &query);
+  info->idxStr = compiled ? explain(&plan, &query) : sqlite3_mprintf("");
   info->needToFreeIdxStr = 1;
   info->idxNum = plan_number(table, &plan);
-  const bool many = code == TSR_OK && !query.over_groups;
+  const bool many = compiled && !query.over_groups;
   info->estimatedRows = many ? 1000000 : 1000;
   /* A query over cells hashes every row for its rowid, so OR should not become several scans: two must cost more than
    * one full scan. Groups are kept for the scans of an inner loop, which therefore cost little. */
@@ -553,17 +553,15 @@ static int query_check(const tsx_query_table *table, query_cursor *c, tsr_error 
   char *now = NULL;
   c->checked |= tsx_query_is_as_declared(&c->query);
   if (c->checked) return TSR_OK;
-  int code = tsx_query_declare(&c->query, &now, error);
-  if (code == TSR_OK && strcmp(now, table->declaration) != 0 && table->part)
-    code = tsx_fail(error, TSR_ERROR, "the columns of %s have changed: rewrite the statement again",
-                    c->query.select.source.table);
-  else if (code == TSR_OK && strcmp(now, table->declaration) != 0)
-    code = tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", c->query.select.source.table,
-                    table->name);
-  c->checked = code == TSR_OK;
-  if (c->checked) tsx_query_set_as_declared(&c->query);
+  TSX_TRY(tsx_query_declare(&c->query, &now, error));
+  c->checked = !strcmp(now, table->declaration);
   sqlite3_free(now);
-  return code;
+  if (c->checked) tsx_query_set_as_declared(&c->query);
+  if (c->checked) return TSR_OK;
+  const char *source = c->query.select.source.table;
+  if (table->part)
+    return tsx_fail(error, TSR_ERROR, "the columns of %s have changed: rewrite the statement again", source);
+  return tsx_fail(error, TSR_ERROR, "%s has changed: DROP TABLE %s and create it again", source, table->name);
 }
 
 static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *error) {
@@ -572,11 +570,21 @@ static int query_compile(tsx_query_table *table, query_cursor *c, tsr_error *err
   c->query.exact = table->part != NULL;
   c->query.memory_bytes = table->memory_bytes;
   c->query.threads = table->threads;
-  return code == TSR_OK ? query_check(table, c, error) : code;
+  if (code < 0) return code;
+  return query_check(table, c, error);
 }
 
 static bool term_is_equal(const query_term *term) {
   return !term->in && (term->op == SQLITE_INDEX_CONSTRAINT_EQ || term->op == SQLITE_INDEX_CONSTRAINT_IS);
+}
+
+/* Runs the query into c->kept. Returns 1; 0 if its rows are no groups, or cannot be kept. */
+static int query_cache(tsx_query_table *table, query_cursor *c, const uint32_t *indexed, uint32_t count, uint64_t limit,
+                       tsr_error *error) {
+  TSX_TRY(query_compile(table, c, error));
+  if (!c->query.over_groups) return 0;
+  TSX_TRY(tsx_run_open(&c->query, NULL, 0, &c->run, error));
+  return tsx_row_cache_make(c->run, c->query.select.item_count, indexed, count, limit, &c->kept, error);
 }
 
 /* Evaluates and keeps all groups, indexed by the items that the plan compares with =. If they do not fit into memory,
@@ -588,17 +596,14 @@ static int query_keep(tsx_query_table *table, query_cursor *c, int number, tsr_e
   for (uint32_t i = 0; i < plan->count; i++)
     if (term_is_equal(&plan->terms[i])) indexed[count++] = plan->terms[i].item;
   c->cannot_keep = true;
-  int code = query_compile(table, c, error);
-  if (code == TSR_OK && !c->query.over_groups) code = 0;
-  else if (code == TSR_OK && (code = tsx_run_open(&c->query, NULL, 0, &c->run, error)) == TSR_OK)
-    code = tsx_row_cache_make(c->run, c->query.select.item_count, indexed, count, memory / KEEP_SHARE, &c->kept, error);
+  const int kept = query_cache(table, c, indexed, count, memory / KEEP_SHARE, error);
   query_clear(c);
-  c->cannot_keep = code <= 0;
+  c->cannot_keep = kept <= 0;
   c->kept_number = number;
-  if (code > 0) return TSR_OK;
+  if (kept > 0) return TSR_OK;
   tsx_row_cache_free(c->kept);
   c->kept = NULL;
-  return code == TSR_TOOBIG || code == TSR_BUDGET ? TSR_OK : code;
+  return kept == TSR_TOOBIG || kept == TSR_BUDGET ? TSR_OK : kept;
 }
 
 /* Starts a walk over the kept groups. */
@@ -615,15 +620,14 @@ static void query_walk(const tsx_query_table *table, query_cursor *c, int number
 /* Evaluates the query up to its first row. Returns 1 with a row, 0 if there is none, < 0 on error. */
 static int query_begin(tsx_query_table *table, query_cursor *c, tsx_outer_constraint *outer, uint32_t count,
                        tsr_error *error) {
-  int code = query_compile(table, c, error);
-  for (uint32_t i = 0; i < count && code == TSR_OK; i++)
+  TSX_TRY(query_compile(table, c, error));
+  for (uint32_t i = 0; i < count; i++)
     if (!outer[i].decides && !tsx_pushdown_takes(&c->query, outer[i].item))
-      code = tsx_fail(error, TSR_ERROR, "the plan does not fit");
-  if (code == TSR_OK) code = tsx_run_open(&c->query, outer, count, &c->run, error);
-  if (code < 0) return code;
-  code = query_step(c, error);
-  if (code >= 0 && table->part) tsr_environment_count_part(table->connection->environment, true);
-  return code;
+      return tsx_fail(error, TSR_ERROR, "the plan does not fit");
+  TSX_TRY(tsx_run_open(&c->query, outer, count, &c->run, error));
+  TSX_TRY(query_step(c, error));
+  if (table->part) tsr_environment_count_part(table->connection->environment, true);
+  return TSR_OK;
 }
 
 static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values) {
@@ -643,16 +647,16 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   int code = TSR_OK;
   if (plan && !c->kept && !c->cannot_keep && c->scans++ >= (plan->count ? KEEP_AFTER : 1))
     code = query_keep(table, c, number, &error);
-  if (code == TSR_OK && plan && c->kept) {
+  if (code >= 0 && plan && c->kept) {
     query_walk(table, c, number, values);
     return query_next(cursor);
   }
   const uint32_t used = plan ? (uint32_t)count : 0;
-  if (code == TSR_OK) code = query_begin(table, c, outer, used, &error);
+  if (code >= 0) code = query_begin(table, c, outer, used, &error);
   if (code < 0) {
     query_clear(c);
     code = rows_begin(table, c, outer, used, &error);
-    if (code == TSR_OK) code = query_step(c, &error);
+    if (code >= 0) code = query_step(c, &error);
   }
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
 }
@@ -746,9 +750,9 @@ static const sqlite3_module part_module = {.iVersion = 1,
 
 int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error) {
   const tsx_registered *part;
-  const int code = tsx_registry_take(query->connection, &part_module, query->select.text, declaration, &part, error);
-  if (code == TSR_OK) *name = part->name;
-  return code;
+  TSX_TRY(tsx_registry_take(query->connection, &part_module, query->select.text, declaration, &part, error));
+  *name = part->name;
+  return TSR_OK;
 }
 
 char *tsx_query_explain(const tsx_query *query) {
@@ -775,8 +779,8 @@ int tsx_query_table_keys(tsx_connection *connection, const char *schema, const c
   if (!table) return 0;
   if (!table->part) TSX_TRY(tsx_table_kind_find(connection, schema, name, &kind, error));
   if (kind != TSX_TABLE_QUERY) return 0; /* it was dropped, and a statement still holds it */
-  int code = tsx_query_compile(connection, table->schema_name, table->text, &query, error);
-  const uint32_t keys = code == TSR_OK ? query.select.group_count : 0;
+  const int code = tsx_query_compile(connection, table->schema_name, table->text, &query, error);
+  const uint32_t keys = code >= 0 ? query.select.group_count : 0;
   bool all = keys <= room;
   for (uint32_t k = 0; k < keys && all; k++) all = find_key_item(&query.select, k, &columns[k]);
   tsx_query_release(&query);

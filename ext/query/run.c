@@ -107,6 +107,14 @@ int tsx_rows_step(tsx_connection *connection, sqlite3_stmt *statement, tsr_error
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
+int tsx_rows_only(tsx_connection *connection, sqlite3_str *text, tsx_rows *rows, sqlite3_stmt **statement,
+                  tsr_error *error) {
+  TSX_TRY(tsx_rows_prepare(connection, text, rows, statement, error));
+  const int step = tsx_rows_step(connection, *statement, error);
+  if (step < 0) return step;
+  return step ? TSR_OK : tsx_rows_none(error);
+}
+
 int tsx_rows_none(tsr_error *error) { return tsx_fail(error, TSR_AUTH, "the authorizer hides what SQLite evaluates"); }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
@@ -350,8 +358,7 @@ static int kept_add(tsx_row_cache *rows, tsx_run *run, uint64_t limit, tsr_error
   }
   tsr_value *row = rows->values + rows->count * rows->item_count;
   for (uint32_t i = 0; i < rows->item_count; i++) {
-    const int code = tsx_run_value(run, i, &row[i], error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_run_value(run, i, &row[i], error));
     if (row[i].type == TSR_VALUE_TEXT) {
       rows->bytes += row[i].as.text.size + 1;
       row[i].as.text.bytes = tsx_arena_copy(&rows->arena, row[i].as.text.bytes, row[i].as.text.size);
@@ -360,8 +367,8 @@ static int kept_add(tsx_row_cache *rows, tsx_run *run, uint64_t limit, tsr_error
       return 0;
     }
   }
-  const int code = tsx_run_rowid(run, &rows->rowids[rows->count++], error);
-  return code < 0 ? code : 1;
+  TSX_TRY(tsx_run_rowid(run, &rows->rowids[rows->count++], error));
+  return 1;
 }
 
 static int kept_index(tsx_row_cache *rows, tsr_error *error) {
@@ -572,9 +579,9 @@ static int run_key(const tsx_run *run, uint32_t k, tsr_value *value, tsr_error *
   const tsx_key_part *part = &run->plan.keys[k];
   const tsx_axis *axis = part->axis < 0 ? NULL : &run->query->axes[part->axis];
   if (part->least >= 0) {
-    const int code = tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error);
-    const uint64_t place = axis && code == TSR_OK ? (uint64_t)value->as.integer - (uint64_t)axis->low : 0;
-    if (code < 0 || !axis) return code;
+    TSX_TRY(tsr_query_aggregate_value(run->core, run->group - 1, (uint32_t)part->least, value, error));
+    if (!axis) return TSR_OK;
+    const uint64_t place = (uint64_t)value->as.integer - (uint64_t)axis->low;
     if (value->type != TSR_VALUE_NULL && place < axis->count) {
       *value = axis->values[part->tree][place];
       return TSR_OK;
@@ -797,25 +804,27 @@ static int run_snapshot(tsx_run *run, tsr_error *error) {
  * are requested before the axes are evaluated, and constraints drop coordinates only then. */
 static int run_prepare(tsx_run *run, tsx_outer_constraint *outer, uint32_t count, tsr_error *error) {
   tsx_query *query = run->query;
-  int code = tsx_pushdown_bounds(query, outer, count, error);
-  if (code == TSR_OK) code = tsx_axes_find(query, run->snapshot, error);
-  run->plan.nothing = code == 0;
-  if (code >= 0) code = tsx_plan_make(&run->plan, error);
-  if (code == TSR_OK) code = tsx_pushdown_request(query, outer, count, error);
+  TSX_TRY(tsx_pushdown_bounds(query, outer, count, error));
+  const int any = tsx_axes_find(query, run->snapshot, error);
+  if (any < 0) return any;
+  run->plan.nothing = !any;
+  TSX_TRY(tsx_plan_make(&run->plan, error));
+  TSX_TRY(tsx_pushdown_request(query, outer, count, error));
   tsx_connection *connection = query->connection;
   const tsx_compiling running = {.outer = connection->compiling, .home = query->home, .text = query->select.text};
   connection->compiling = &running; /* a query that joins itself fails */
-  if (code == TSR_OK) code = tsx_axes_evaluate(query, error);
-  if (code == TSR_OK) code = tsx_plan_drop_joins(&run->plan, error);
+  int code = tsx_axes_evaluate(query, error);
+  if (code >= 0) code = tsx_plan_drop_joins(&run->plan, error);
   connection->compiling = running.outer;
-  if (code == TSR_OK && !run->plan.nothing) code = tsx_pushdown_apply(&run->plan, outer, count, error);
-  return code == TSR_OK ? tsx_plan_finish(&run->plan, error) : code;
+  if (code < 0) return code;
+  if (!run->plan.nothing) TSX_TRY(tsx_pushdown_apply(&run->plan, outer, count, error));
+  return tsx_plan_finish(&run->plan, error);
 }
 
 int tsx_run_check(tsx_query *query, tsr_error *error) {
   tsx_plan plan = {.query = query};
-  const int code = tsx_axes_none(query, error);
-  return code == TSR_OK ? tsx_plan_make(&plan, error) : code;
+  TSX_TRY(tsx_axes_none(query, error));
+  return tsx_plan_make(&plan, error);
 }
 
 /* Fails if an attribute that the query uses was dropped after its table had been connected. */
@@ -961,15 +970,14 @@ int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
   for (uint32_t i = 0; i < query->select.item_count; i++) {
     tsr_value value;
     if (query->over_groups && tsx_select_key(&query->select, query->select.items[i].tree) < 0) continue;
-    const int code = tsx_run_value(run, i, &value, error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_run_value(run, i, &value, error));
     hash = rowid_add(hash, &value);
   }
   *rowid = (int64_t)hash; /* groups differ in their keys */
-  const int code = query->over_groups ? TSR_OK : rowid_take(&run->occurrences, hash, rowid, error);
+  if (!query->over_groups) TSX_TRY(rowid_take(&run->occurrences, hash, rowid, error));
   run->rowid = *rowid;
   run->numbered = run->count;
-  return code;
+  return TSR_OK;
 }
 
 void tsx_run_close(tsx_run *run) {

@@ -52,7 +52,7 @@ static int subquery_check(const tsx_query *query, const tsx_expr *node, tsx_quer
     *error = why;
     return code;
   }
-  return tsx_expr_fail(&query->select, node->begin, node->end, "not evaluated over columns: ", unfit, error);
+  return tsx_not_evaluated(&query->select, node->begin, node->end, unfit, error);
 }
 
 int tsx_subqueries_check(tsx_query *query, tsr_error *error) {
@@ -86,9 +86,7 @@ static int subquery_literal(tsx_query *query, tsx_expr *node, const tsr_value *v
   node->name = text ? tsx_arena_copy(&query->select.arena, text, strlen(text)) : NULL;
   sqlite3_free(text);
   if (fits && !node->name) return tsx_out_of_memory(error);
-  return fits ? TSR_OK
-              : tsx_expr_fail(&query->select, node->begin, node->end,
-                              "not evaluated over columns: ", "its value has no literal", error);
+  return fits ? TSR_OK : tsx_not_evaluated(&query->select, node->begin, node->end, "its value has no literal", error);
 }
 
 int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error) {
@@ -101,8 +99,8 @@ int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error) {
     inner.exact = query->exact;
     inner.memory_bytes = query->memory_bytes;
     inner.threads = query->threads;
-    if (code == TSR_OK) code = tsx_run_open(&inner, NULL, 0, &run, error);
-    if (code == TSR_OK) code = tsx_run_next(run, error);
+    if (code >= 0) code = tsx_run_open(&inner, NULL, 0, &run, error);
+    if (code >= 0) code = tsx_run_next(run, error);
     if (code > 0) code = tsx_run_value(run, 0, &value, error);
     if (code >= 0) code = subquery_literal(query, node, &value, error);
     tsx_run_close(run);

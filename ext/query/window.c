@@ -17,8 +17,6 @@
 
 #include "connection/errors.h"
 
-#define NOT_EVALUATED "not evaluated over columns: "
-
 typedef struct tsx_window_use {
   tsr_window window; /* the engine's */
   tsr_window_axis axis; /* with ORDER BY */
@@ -31,7 +29,7 @@ typedef struct tsx_window_use {
 } tsx_window_use;
 
 static int window_refuse(const tsx_query *query, const tsx_expr *tree, const char *why, tsr_error *error) {
-  return tsx_expr_fail(&query->select, tree->begin, tree->end, NOT_EVALUATED, why, error);
+  return tsx_not_evaluated(&query->select, tree->begin, tree->end, why, error);
 }
 
 static bool window_is(const tsx_expr *tree, const char *name) { return !strcmp(tree->name, name); }
@@ -64,14 +62,14 @@ int tsx_windows_check(const tsx_query *query, tsr_error *error) {
     if (!column->description->is_dimension ||
         (tsx_axis_possible(column) && column->form != TSX_UINT64_SIGNED && column->description->datatype != TSR_UINT64))
       continue;
-    return tsx_fail(error, TSR_ERROR, NOT_EVALUATED "windows of an array whose dimension '%s' has no integers",
+    return tsx_fail(error, TSR_ERROR, TSX_NOT_EVALUATED "windows of an array whose dimension '%s' has no integers",
                     column->name);
   }
   if (!query->table->schema->dense && query->table->schema->allows_duplicates)
-    return tsx_fail(error, TSR_ERROR, NOT_EVALUATED "windows of an array with duplicates");
+    return tsx_fail(error, TSR_ERROR, TSX_NOT_EVALUATED "windows of an array with duplicates");
   if (s->windows.other) return window_refuse(query, s->windows.other, "windows at two levels of FROM", error);
   if (s->join_count > 0)
-    return tsx_expr_fail(s, s->joins[0].begin, s->joins[0].source.end, NOT_EVALUATED, "windows over a join", error);
+    return tsx_not_evaluated(s, s->joins[0].begin, s->joins[0].source.end, "windows over a join", error);
   for (uint32_t i = 0; i < s->item_count && !found; i++) found = find_window(s->items[i].tree);
   for (uint32_t i = 0; i < s->order_count && !found; i++) found = find_window(s->order[i].tree);
   if (found && (query->over_groups || s->distinct))
@@ -117,13 +115,16 @@ static int check_over(const tsx_query *query, const tsx_expr *tree, tsr_error *e
 
 /* ---- Taking windows ---------------------------------------------------------------------------------------------- */
 
+static bool is_number(const tsr_value *value) {
+  return value->type == TSR_VALUE_INTEGER || value->type == TSR_VALUE_REAL;
+}
+
 /* Evaluates a constant whole number. */
 static int window_whole(const tsx_query *query, const tsx_expr *tree, int64_t *whole, tsr_error *error) {
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
     return window_refuse(query, tree, "the offset is no constant", error);
-  const int code = tsx_query_constant(query, tree, &value, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_query_constant(query, tree, &value, error));
   const bool integer = sqlite3_value_numeric_type(value) == SQLITE_INTEGER;
   *whole = sqlite3_value_int64(value);
   sqlite3_value_free(value);
@@ -135,24 +136,22 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
                          tsr_value *number, tsr_error *error) {
   if (end->edge != TSX_EDGE_OFFSET) return TSR_OK;
   const tsx_expr *tree = end->offset;
+  const char *which = end == &over->start ? "starting" : "ending";
   if (over->rows) {
-    const int code = window_whole(query, tree, whole, error);
-    return code < 0 || (*whole >= 0 && *whole <= INT32_MAX)
-               ? code
-               : tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer",
-                          end == &over->start ? "starting" : "ending");
+    TSX_TRY(window_whole(query, tree, whole, error));
+    if (*whole >= 0 && *whole <= INT32_MAX) return TSR_OK;
+    return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
   }
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
     return window_refuse(query, tree, "the offset is no constant", error);
-  int code = tsx_query_constant(query, tree, &value, error);
-  if (code == TSR_OK) code = tsx_query_copy(query, value, number, error);
+  TSX_TRY(tsx_query_constant(query, tree, &value, error));
+  const int code = tsx_query_copy(query, value, number, error);
   sqlite3_value_free(value);
   if (code < 0) return code;
-  const bool is_number = number->type == TSR_VALUE_INTEGER || number->type == TSR_VALUE_REAL;
-  if (is_number && (number->type == TSR_VALUE_REAL ? number->as.real >= 0 : number->as.integer >= 0)) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative number",
-                  end == &over->start ? "starting" : "ending");
+  if (is_number(number) && (number->type == TSR_VALUE_REAL ? number->as.real >= 0 : number->as.integer >= 0))
+    return TSR_OK;
+  return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative number", which);
 }
 
 /* Reads the constants of a window: offsets, the n of nth_value, the percentage. */
@@ -160,33 +159,23 @@ static int window_constants(tsx_query *query, tsx_window_use *use, tsr_error *er
   const tsx_expr *tree = use->tree;
   const tsx_over *over = tree->over;
   int64_t n = 1;
-  int code = window_offset(query, over, &over->start, &use->offsets[0], &use->starts[0], error);
-  if (code == TSR_OK) code = window_offset(query, over, &over->last, &use->offsets[1], &use->starts[1], error);
-  if (code < 0) return code;
+  TSX_TRY(window_offset(query, over, &over->start, &use->offsets[0], &use->starts[0], error));
+  TSX_TRY(window_offset(query, over, &over->last, &use->offsets[1], &use->starts[1], error));
   if (window_shifts(tree)) {
-    code = tree->count > 1 ? window_whole(query, tree->operands[1], &n, error) : TSR_OK;
-    if (code == TSR_OK && (n > INT32_MAX || n < 0)) /* SQLite's answer to a negative one depends on the other windows */
+    if (tree->count > 1) TSX_TRY(window_whole(query, tree->operands[1], &n, error));
+    if (n > INT32_MAX || n < 0) /* SQLite's answer to a negative one depends on the other windows */
       return window_refuse(query, tree, "an offset below 0, or past the axis", error);
     use->offsets[0] = use->offsets[1] = window_is(tree, "lag") ? -n : n;
   } else if (window_is(tree, "nth_value")) {
-    code = window_whole(query, tree->operands[1], &n, error);
-    if (code == TSR_OK && n <= 0)
-      return tsx_fail(error, TSR_ERROR, "second argument to nth_value must be a positive integer");
+    TSX_TRY(window_whole(query, tree->operands[1], &n, error));
+    if (n <= 0) return tsx_fail(error, TSR_ERROR, "second argument to nth_value must be a positive integer");
     use->window.nth = (uint64_t)n;
   } else if (use->window.function == TSR_AGGREGATE_PERCENTILE) {
-    sqlite3_value *value = NULL;
     const tsx_expr *percent = tree->operands[1];
     if (percent->field != TSX_FIELD_NONE) return window_refuse(query, percent, "the percentage is no constant", error);
-    code = tsx_query_constant(query, percent, &value, error);
-    if (code < 0) return code;
-    const int type = sqlite3_value_numeric_type(value);
-    use->window.percent = sqlite3_value_double(value);
-    sqlite3_value_free(value);
-    if ((type != SQLITE_INTEGER && type != SQLITE_FLOAT) || !(use->window.percent >= 0 && use->window.percent <= 100))
-      return tsx_expr_fail(&query->select, percent->begin, percent->end,
-                           "percentile needs a constant from 0 to 100: ", "", error);
+    return tsx_query_percent(query, percent, &use->window.percent, error);
   }
-  return code;
+  return TSR_OK;
 }
 
 /* Finds the axis of ORDER BY, and requests its values. */
@@ -205,16 +194,16 @@ static int window_order(tsx_query *query, tsx_window_use *use, tsr_error *error)
 
 static int window_make(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   const tsx_expr *tree = use->tree;
-  int code = check_over(query, tree, error);
+  TSX_TRY(check_over(query, tree, error));
   use->window.function = use->counts ? TSR_AGGREGATE_COUNT : tree->call.function->aggregates;
   use->window.type = TSR_VALUE_NULL;
-  if (code == TSR_OK) code = window_constants(query, use, error);
-  if (code == TSR_OK) code = window_order(query, use, error);
+  TSX_TRY(window_constants(query, use, error));
+  TSX_TRY(window_order(query, use, error));
   const tsx_expr *argument = tree->count && !use->counts ? tree->operands[0] : NULL;
-  if (code == TSR_OK && argument) code = tsx_lower(query, &argument, 1, &use->argument, error);
   const tsx_expr *filter = tree->call.filter;
-  if (code == TSR_OK && filter) code = tsx_lower(query, &filter, 1, &use->filter, error);
-  return code;
+  if (argument) TSX_TRY(tsx_lower(query, &argument, 1, &use->argument, error));
+  if (filter) TSX_TRY(tsx_lower(query, &filter, 1, &use->filter, error));
+  return TSR_OK;
 }
 
 const tsr_window *tsx_window_take(tsx_query *query, const tsx_expr *tree, bool counts, tsr_error *error) {
@@ -256,16 +245,13 @@ static tsr_value order_value(const window_line *l, uint64_t i) {
   return (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = (int64_t)((uint64_t)l->axis->low + i)};
 }
 
-static bool is_number(const tsr_value *value) {
-  return value->type == TSR_VALUE_INTEGER || value->type == TSR_VALUE_REAL;
-}
-
 /* Fails for coordinates that do not rise or fall strictly. */
 static int order_unfit(const window_line *l, uint64_t i, uint64_t j, tsr_error *error) {
   const tsx_expr *order = l->use->tree->over->order;
   return tsx_fail(error, TSR_ERROR,
-                  NOT_EVALUATED "'%.*s': ORDER BY of a window rises or falls with the dimension, and of %s = %lld and "
-                                "%lld it does not",
+                  TSX_NOT_EVALUATED
+                  "'%.*s': ORDER BY of a window rises or falls with the dimension, and of %s = %lld and "
+                  "%lld it does not",
                   (int)(order->end - order->begin), order->begin, l->query->table->columns[l->axis->column].name,
                   (long long)((uint64_t)l->axis->low + i), (long long)((uint64_t)l->axis->low + j));
 }
@@ -300,7 +286,7 @@ static int line_make(tsx_query *query, const tsx_window_use *use, window_line *l
     if (order == 0 || (rises && (order < 0) != (rises > 0))) return order_unfit(l, l->at[k - 1], l->at[k], error);
     rises = order < 0 ? 1 : -1;
   }
-  if (!numbers && tsx_query_orders_texts(query, over->order, error) < 0) return error->code;
+  if (!numbers) TSX_TRY(tsx_query_orders_texts(query, over->order, error));
   const tsx_column *shows = &query->table->columns[axis->column];
   if (use->order_tree < 0 && shows->form > TSX_UINT32 && !shows->datetimes_integer) numbers = false; /* it shows text */
   l->backwards = (rises < 0) != over->descending;
@@ -393,9 +379,9 @@ static void frame_find(const window_line *l, uint64_t k, uint64_t *start, uint64
 /* Makes the table of frames by coordinate. */
 static int frames_make(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   window_line l;
-  int code = line_make(query, use, &l, error);
+  TSX_TRY(line_make(query, use, &l, error));
   tsr_window_frame *frames = tsx_arena_take(&query->select.arena, (l.axis->count + 1) * sizeof *frames);
-  if (code < 0 || !frames) return code < 0 ? code : tsx_out_of_memory(error);
+  if (!frames) return tsx_out_of_memory(error);
   const int64_t n = (int64_t)l.axis->count;
   uint64_t start = 0, behind = 0;
   for (uint64_t k = 0; k < l.count; k++) {
@@ -468,10 +454,8 @@ static int check_partition(const tsx_query *query, const tsx_window_use *use, ts
 
 static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) {
   tsr_value_type argument = TSR_VALUE_NULL, filter = TSR_VALUE_NULL;
-  int code = TSR_OK;
-  if (use->argument.expression.count) code = tsx_lowered_check(query, &use->argument, &argument, error);
-  if (code == TSR_OK && use->filter.expression.count) code = tsx_lowered_check(query, &use->filter, &filter, error);
-  if (code < 0) return code;
+  if (use->argument.expression.count) TSX_TRY(tsx_lowered_check(query, &use->argument, &argument, error));
+  if (use->filter.expression.count) TSX_TRY(tsx_lowered_check(query, &use->filter, &filter, error));
   if (filter == TSR_VALUE_TEXT || filter == TSR_VALUE_INSTANT || filter == TSR_VALUE_OPAQUE)
     return window_refuse(query, use->tree->call.filter, "a text is not a condition: compare it", error);
   use->window.has_argument = use->argument.expression.count > 0;
@@ -509,18 +493,18 @@ static int check_sparse(const tsx_query *query, tsr_error *error) {
 }
 
 int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error) {
-  int code = query->window_count && !query->table->schema->dense ? check_sparse(query, error) : TSR_OK;
-  for (uint32_t w = 0; w < query->window_count && code == TSR_OK; w++) {
+  if (query->window_count && !query->table->schema->dense) TSX_TRY(check_sparse(query, error));
+  for (uint32_t w = 0; w < query->window_count; w++) {
     tsx_window_use *use = &query->windows[w];
     const tsx_over *over = use->tree->over;
     const bool rows = over->rows || window_counts_rows(use->tree);
     if (rows && (conditions || query->decided))
       return window_refuse(query, use->tree, "rows that WHERE has left: write RANGE, which counts coordinates", error);
-    if (over->order) code = check_partition(query, use, error);
-    if (code == TSR_OK) code = over->order ? frames_make(query, use, error) : frames_whole(query, use, error);
-    if (code == TSR_OK) code = window_type(query, use, error);
+    if (over->order) TSX_TRY(check_partition(query, use, error));
+    TSX_TRY(over->order ? frames_make(query, use, error) : frames_whole(query, use, error));
+    TSX_TRY(window_type(query, use, error));
   }
-  return code;
+  return TSR_OK;
 }
 
 int tsx_windows_request(tsx_query *query, tsr_query_windows **windows, tsr_error *error) {

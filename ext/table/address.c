@@ -204,26 +204,33 @@ static tsx_table *find_table(tsx_connection *connection, const char *schema, con
   return table;
 }
 
+/* Finds the table that `text` names, and makes it ready. *schema NULL: looks in all databases, and sets it. */
+static int find_ready_table(tsx_connection *connection, const char *text, char **schema, const char *name, bool has_key,
+                            tsx_table **table, tsr_error *error) {
+  int stopped = SQLITE_OK;
+  if (!*schema) *schema = search_schema(connection->db, name, &stopped);
+  const bool exists = *schema && table_exists(connection->db, *schema, name, &stopped);
+  *table = exists ? find_table(connection, *schema, name, &stopped) : NULL;
+  if (!*table) note_stop(sqlite3_errcode(connection->db), &stopped);
+  if (stopped) return fail_stopped(stopped, error); /* the search may have missed a table of that name */
+  if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
+    return tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
+  if (!*table && sqlite3_errcode(connection->db) == SQLITE_OK)
+    return tsx_fail(error, TSR_ERROR, "db:%s is not a tessera table", text);
+  if (!*table)
+    return tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
+  const int ready = tsx_table_ready(*table, error);
+  if (ready == TSR_AUTH && has_key) return TSR_OK; /* the argument may be the key */
+  if (ready < 0) return ready;
+  return tsx_array_permitted(connection, (*table)->array, error);
+}
+
 static int open_table(tsx_connection *connection, const char *text, bool has_key, tsx_address *address,
                       tsr_error *error) {
   char *schema, *name;
-  int code = tsx_table_name_parse(text, &schema, &name, error);
-  if (code < 0) return code;
-  int stopped = SQLITE_OK;
-  if (!schema) schema = search_schema(connection->db, name, &stopped);
-  bool exists = schema && table_exists(connection->db, schema, name, &stopped);
-  tsx_table *table = exists ? find_table(connection, schema, name, &stopped) : NULL;
-  if (!table) note_stop(sqlite3_errcode(connection->db), &stopped);
-  if (stopped) code = fail_stopped(stopped, error); /* the search may have missed a table of that name */
-  else if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
-    code = tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
-  else if (!table && sqlite3_errcode(connection->db) == SQLITE_OK)
-    code = tsx_fail(error, TSR_ERROR, "db:%s is not a tessera table", text);
-  else if (!table)
-    code = tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
-  else if ((code = tsx_table_ready(table, error)) == TSR_AUTH && has_key)
-    code = TSR_OK; /* the argument may be the key */
-  else if (code == TSR_OK) code = tsx_array_permitted(connection, table->array, error);
+  tsx_table *table = NULL;
+  TSX_TRY(tsx_table_name_parse(text, &schema, &name, error));
+  const int code = find_ready_table(connection, text, &schema, name, has_key, &table, error);
   sqlite3_free(schema);
   sqlite3_free(name);
   if (code < 0) return code;
@@ -270,17 +277,18 @@ static bool address_is_given(sqlite3_value *value) { return value && sqlite3_val
 
 static int take_key(sqlite3_value *value, tsx_address *address, tsr_error *error) {
   const void *bytes = sqlite3_value_type(value) == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
-  int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
-  if (code == TSR_OK) address->has_key = true;
-  else /* the caller may have passed one argument too many, and no key */
-    tsx_fail(error, code,
-             "argument array_key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d bytes",
-             sqlite3_value_bytes(value));
+  const int code = tsx_key_parse(bytes ? bytes : "", (uint64_t)sqlite3_value_bytes(value), address->key, error);
+  address->has_key = code >= 0;
+  if (address->has_key) return TSR_OK;
   tsr_object_kind kind;
-  if (code < 0 && !address->is_table && /* if nothing is at the path, say that instead */
+  if (!address->is_table && /* if nothing is at the path, say that instead */
       tsr_object_find(address->connection->environment, address->path, &kind, NULL) >= 0 && kind == TSR_OBJECT_NONE)
     return tsx_address_not_found(address, error);
-  return code;
+  return tsx_fail(/* the caller may have passed one argument too many, and no key */
+                  error, code,
+                  "argument array_key, behind those of the table: a key is 32 bytes or 64 hex digits; this one has %d "
+                  "bytes",
+                  sqlite3_value_bytes(value));
 }
 
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,
@@ -291,16 +299,15 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   address->since = TSR_TIME_BEGIN;
   const char *text = path && sqlite3_value_type(path) == SQLITE_TEXT ? (const char *)sqlite3_value_text(path) : NULL;
   if (!text) return tsx_fail(error, TSR_MISMATCH, "a path must be text: a directory, or 'db:TABLE'");
-  int code = TSR_OK;
-  if (!sqlite3_strnicmp(text, "db:", 3)) code = open_table(connection, text + 3, address_is_given(key), address, error);
+  if (!sqlite3_strnicmp(text, "db:", 3))
+    TSX_TRY(open_table(connection, text + 3, address_is_given(key), address, error));
   else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))
-    code = tsx_out_of_memory(error);
-  if (code == TSR_OK && address_is_given(as_of)) code = tsx_time_value(as_of, "as_of", &address->as_of, error);
-  if (code == TSR_OK && address_is_given(since)) code = tsx_time_value(since, "since", &address->since, error);
-  if (code == TSR_OK && address_is_given(key)) code = take_key(key, address, error);
-  else if (code == TSR_OK && !address->is_table)
-    address->has_key = tsx_key_find(connection, address->path, address->key);
-  return code;
+    return tsx_out_of_memory(error);
+  if (address_is_given(as_of)) TSX_TRY(tsx_time_value(as_of, "as_of", &address->as_of, error));
+  if (address_is_given(since)) TSX_TRY(tsx_time_value(since, "since", &address->since, error));
+  if (address_is_given(key)) return take_key(key, address, error);
+  if (!address->is_table) address->has_key = tsx_key_find(connection, address->path, address->key);
+  return TSR_OK;
 }
 
 int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, tsx_address *address, tsr_error *error) {
@@ -356,8 +363,8 @@ int tsx_address_check(const tsx_address *address, tsr_error *error) {
 }
 
 int tsx_address_schema(tsx_address *address, const tsr_schema **schema, tsr_error *error) {
-  const int code = tsr_array_schema(address->array->core, address->as_of, schema, error);
-  return code < 0 ? code : tsx_address_check(address, error);
+  TSX_TRY(tsr_array_schema(address->array->core, address->as_of, schema, error));
+  return tsx_address_check(address, error);
 }
 
 void tsx_address_close(tsx_address *address) {

@@ -772,10 +772,10 @@ static bool has_unlabelled(const choice *c, tsr_error *error) {
   for (uint32_t i = 0; i < table->column_count; i++) any |= table->columns[i].has_every_label && is_used(c, (int)i);
   if (!any) return false;
   int code = tsx_array_permitted(table->connection, table->array, error);
-  if (code == TSR_OK)
+  if (code >= 0)
     code = tsr_snapshot_open(table->array->core, table->schema, o->times.since, o->times.as_of, &core, error);
-  if (code == TSR_OK) code = tsx_table_labels(table, error);
-  const bool checked = code == TSR_OK;
+  if (code >= 0) code = tsx_table_labels(table, error);
+  const bool checked = code >= 0;
   if (checked) code = tsx_table_check_labels(table, core, error);
   tsr_snapshot_close(core);
   if (code == TSR_INTERRUPT) sqlite3_interrupt(table->connection->db); /* as in `estimate` */

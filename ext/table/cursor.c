@@ -150,7 +150,7 @@ int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out) {
   tsx_connection_add_cursor(table->connection);
   if (table->registered) table->registered->cursors++;
   int code = tsx_transactions_check(table->connection, &error);
-  if (code == TSR_OK && table->array->transaction) code = tsx_table_snapshot(table, &c->state.opened, &error);
+  if (code >= 0 && table->array->transaction) code = tsx_table_snapshot(table, &c->state.opened, &error);
   if (code < 0) {
     tsx_connection_remove_cursor(table->connection);
     if (table->registered) table->registered->cursors--;
@@ -584,10 +584,8 @@ static int take_terms(array_cursor *c, sqlite3_value **values) {
 static int find_dropped(array_cursor *c, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   const tsr_schema *newest = table->schema;
-  if (!table->options.times.has_as_of) {
-    int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error);
-    if (code < 0) return code;
-  }
+  if (!table->options.times.has_as_of)
+    TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &newest, error));
   if (newest == c->dropped.newest) return TSR_OK;
   c->dropped.newest = newest;
   for (uint32_t i = 0; i < table->column_count; i++) {
@@ -727,16 +725,15 @@ static int take_plan(array_cursor *c, const char *text, int count) {
 static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_error *error) {
   tsx_table *table = (tsx_table *)c->base.pVtab;
   tsx_snapshot *snapshot = NULL;
-  int code = find_snapshot(c, since, as_of, &snapshot, error);
-  if (code < 0) return code;
+  TSX_TRY(find_snapshot(c, since, as_of, &snapshot, error));
   tsx_snapshot_release(c->state.snapshot);
   c->state.snapshot = snapshot;
   if (c->reader && c->state.core == snapshot->core) return TSR_OK;
   tsr_reader_close(c->reader);
   c->reader = NULL;
-  if ((code = tsx_table_labels(table, error)) < 0 || (code = find_dropped(c, error)) < 0 ||
-      (code = tsx_table_check_labels(table, snapshot->core, error)) < 0)
-    return code;
+  TSX_TRY(tsx_table_labels(table, error));
+  TSX_TRY(find_dropped(c, error));
+  TSX_TRY(tsx_table_check_labels(table, snapshot->core, error));
   c->state.core = snapshot->core;
   return tsr_reader_open(c->state.core, &c->reader, error);
 }

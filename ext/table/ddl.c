@@ -305,9 +305,8 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   const tsr_field *f = &schema->fields[i];
   const tsr_enumeration *e = NULL;
   if (f->enumeration) {
-    int code = find_enumeration(array, schema, f->enumeration, &e, error);
-    if (code == TSR_OK) code = adapt_filters(definition, i, e, error);
-    if (code < 0) return code;
+    TSX_TRY(find_enumeration(array, schema, f->enumeration, &e, error));
+    TSX_TRY(adapt_filters(definition, i, e, error));
   }
   sqlite3_str_appendall(out, "\n  ");
   append_name(out, name);
@@ -319,10 +318,7 @@ static int append_field(sqlite3_str *out, tsr_array *array, tsx_definition *defi
   if (!f->is_dimension) append_fill(out, f, e);
   append_column_filters(out, tsx_filters_of(schema, i));
   if (e) append_enum(out, e);
-  if (f->is_dimension) {
-    int code = append_labels(out, array, schema, i, error);
-    if (code < 0) return code;
-  }
+  if (f->is_dimension) TSX_TRY(append_labels(out, array, schema, i, error));
   sqlite3_str_appendchar(out, 1, ',');
   return TSR_OK;
 }
@@ -384,19 +380,28 @@ static int append_checks(sqlite3_str *out, tsr_array *array, tsr_error *error) {
   return TSR_OK;
 }
 
+static int append_definition(sqlite3_str *out, const tsx_address *address, tsx_definition *definition,
+                             tsr_error *error) {
+  const tsr_schema *schema = &definition->schema;
+  tsr_array *array = address->array ? address->array->core : NULL;
+  char **names = tsx_names_make(schema);
+  if (!names) return tsx_out_of_memory(error);
+  sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
+  int code = TSR_OK;
+  for (uint32_t i = 0; code >= 0 && i < schema->dimension_count + schema->attribute_count; i++)
+    code = append_field(out, array, definition, i, names[i], error);
+  tsx_names_free(names, schema);
+  if (code < 0) return code;
+  if (array) TSX_TRY(append_checks(out, array, error));
+  append_options(out, address, schema);
+  return TSR_OK;
+}
+
 int tsx_ddl_arguments(sqlite3_str *out, const tsx_address *address, const tsr_schema *schema, tsr_error *error) {
-  TSX_TRY(schema ? TSR_OK : tsr_array_schema(address->array->core, address->as_of, &schema, error));
   tsx_definition definition = {0};
+  if (!schema) TSX_TRY(tsr_array_schema(address->array->core, address->as_of, &schema, error));
   int code = tsx_creatable(schema, &definition, error);
-  schema = &definition.schema;
-  char **names = code == TSR_OK ? tsx_names_make(schema) : NULL;
-  if (code == TSR_OK && !names) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) sqlite3_str_appendf(out, "kind=%s,", schema->dense ? "dense" : "sparse");
-  for (uint32_t i = 0; code == TSR_OK && i < schema->dimension_count + schema->attribute_count; i++)
-    code = append_field(out, address->array ? address->array->core : NULL, &definition, i, names[i], error);
-  if (code == TSR_OK && address->array) code = append_checks(out, address->array->core, error);
-  if (code == TSR_OK) append_options(out, address, schema);
-  if (names) tsx_names_free(names, schema);
+  if (code >= 0) code = append_definition(out, address, &definition, error);
   tsx_definition_release(&definition);
   return code;
 }
@@ -405,18 +410,20 @@ int tsx_ddl_statement(sqlite3_str *out, const tsx_address *address, const tsr_sc
   bool in_database = tsx_store_is(address->path);
   char *schema = NULL, *name = NULL;
   sqlite3_str_appendall(out, "CREATE VIRTUAL TABLE ");
-  int code = in_database ? tsx_table_name_parse(address->path + strlen("db:"), &schema, &name, error)
-                         : append_table_name(out, address->path, error);
-  if (code == TSR_OK && in_database) append_name(out, name);
-  sqlite3_free(schema);
-  sqlite3_free(name);
-  if (code < 0) return code;
+  if (in_database) {
+    TSX_TRY(tsx_table_name_parse(address->path + strlen("db:"), &schema, &name, error));
+    append_name(out, name);
+    sqlite3_free(schema);
+    sqlite3_free(name);
+  } else {
+    TSX_TRY(append_table_name(out, address->path, error));
+  }
   sqlite3_str_appendall(out, " USING tessera(");
   if (!in_database) sqlite3_str_appendf(out, "%Q, ", address->given);
-  code = tsx_ddl_arguments(out, address, made, error);
+  TSX_TRY(tsx_ddl_arguments(out, address, made, error));
   if (!in_database) sqlite3_str_appendall(out, ",\n  if_exists=open"); /* the text can be run where the array is */
   sqlite3_str_appendchar(out, 1, ')');
-  return code;
+  return TSR_OK;
 }
 
 enum { DDL_OPTION_array_key, DDL_OPTION_as_of, DDL_OPTIONS };
@@ -439,14 +446,14 @@ void tsx_ddl(sqlite3_context *context, int count, sqlite3_value **values) {
   if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
   sqlite3_str *out = sqlite3_str_new(db);
   int code = count > 1 ? tsx_options_read(db, values[1], &list, take_option, given, &error) : TSR_OK;
-  if (code == TSR_OK)
+  if (code >= 0)
     code = tsx_address_open(sqlite3_user_data(context), values[0], given[DDL_OPTION_array_key], given[DDL_OPTION_as_of],
                             NULL, &address, &error);
-  if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK) code = tsx_ddl_statement(out, &address, NULL, &error);
+  if (code >= 0) code = tsx_address_array(&address, &error);
+  if (code >= 0) code = tsx_ddl_statement(out, &address, NULL, &error);
   tsx_address_close(&address);
   for (int i = 0; i < DDL_OPTIONS; i++) sqlite3_value_free(given[i]);
-  if (code == TSR_OK) {
+  if (code >= 0) {
     tsx_result_string(context, out);
     return;
   }

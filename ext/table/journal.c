@@ -509,15 +509,14 @@ static void give_up(tsx_connection *connection, const tsx_array *array);
 
 static int disown_all(tsx_connection *connection, tsx_array *array, uint64_t *changed, tsr_error *error) {
   commit_question q = {.connection = connection};
-  const int code = tsr_array_drop_orphans(array->core, decide_gone, &q, changed, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_array_drop_orphans(array->core, decide_gone, &q, changed, error));
   if (q.failure.code) {
     *error = q.failure;
     return error->code;
   }
   (void)tsx_connection_report_lost(connection, NULL); /* the user has been told by now */
   give_up(connection, array);
-  return code;
+  return TSR_OK;
 }
 
 /* Recovers in a transaction of its own, which changes no database and only takes the write locks of all of them. */
@@ -548,11 +547,10 @@ void tsx_recover(sqlite3_context *context, int count, sqlite3_value **values) {
   uint64_t changed = 0;
   bool disown = false;
   int code = tsx_address_open_to_write(connection, values[0], &address, &error);
-  if (code == TSR_OK && count > 1 &&
-      tsx_options_read(connection->db, values[1], &list, take_option, &disown, &error) < 0)
+  if (code >= 0 && count > 1 && tsx_options_read(connection->db, values[1], &list, take_option, &disown, &error) < 0)
     code = tsx_fail_in("tessera_recover", &error);
-  if (code == TSR_OK) code = tsx_address_array(&address, &error);
-  if (code == TSR_OK && !disown) code = tsx_deferred_publish(connection, address.array, &error);
+  if (code >= 0) code = tsx_address_array(&address, &error);
+  if (code >= 0 && !disown) code = tsx_deferred_publish(connection, address.array, &error);
   if (code >= 0) code = journal_recover(connection, address.array, disown, &changed, &error);
   tsx_address_close(&address);
   if (code < 0) tsx_result_error(context, &error);

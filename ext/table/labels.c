@@ -38,27 +38,28 @@ static void label_array_close(const tsx_table *table, tsx_label_array *other) {
 
 /* Opens an array that may have labels, with the key that is set for its path, else the table's, and finds the schema
  * that is in force at the table's as_of. The caller closes it. */
-static int label_array_open(const tsx_table *table, const char *path, tsx_label_array **out, tsr_error *error) {
+static int label_array_read(const tsx_table *table, const char *path, tsx_label_array *other, tsr_error *error) {
   const uint64_t as_of = table->options.times.as_of;
   uint8_t key[32];
   bool has_key = tsx_key_find(table->connection, path, key);
-  tsx_label_array *other = sqlite3_malloc64(sizeof *other);
-  if (!other) return tsx_out_of_memory(error);
-  *other = (tsx_label_array){.last = last_part(path)};
   if (!has_key && table->array->has_key) {
     memcpy(key, table->array->key, sizeof key);
     has_key = true;
   }
-  int code = other->last ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK)
-    code = tsx_array_open(table->connection, path, has_key ? key : NULL, TSX_CACHE_AS_IS, table->options.limits.threads,
-                          &other->array, error);
+  int code = tsx_array_open(table->connection, path, has_key ? key : NULL, TSX_CACHE_AS_IS,
+                            table->options.limits.threads, &other->array, error);
   tsx_wipe(key, sizeof key);
-  if (code == TSR_OK) {
-    code = tsr_array_schema(other->array->core, as_of, &other->schema, error);
-    if (code == TSR_NOT_FOUND) code = tsr_array_schema(other->array->core, TSR_TIME_NOW, &other->schema, error);
-  }
-  if (code == TSR_OK) *out = other;
+  if (code < 0) return code;
+  code = tsr_array_schema(other->array->core, as_of, &other->schema, error);
+  return code == TSR_NOT_FOUND ? tsr_array_schema(other->array->core, TSR_TIME_NOW, &other->schema, error) : code;
+}
+
+static int label_array_open(const tsx_table *table, const char *path, tsx_label_array **out, tsr_error *error) {
+  tsx_label_array *other = sqlite3_malloc64(sizeof *other);
+  if (!other) return tsx_out_of_memory(error);
+  *other = (tsx_label_array){.last = last_part(path)};
+  const int code = other->last ? label_array_read(table, path, other, error) : tsx_out_of_memory(error);
+  if (code >= 0) *out = other;
   else label_array_close(table, other);
   return code;
 }
@@ -105,8 +106,7 @@ static int find_group_member(const tsx_table *table, const char *directory, cons
     const size_t length = strlen(found);
     if (!group_member_is(&members->members[i], name)) continue;
     if (length == own && memcmp(found, table->path, own) == 0) continue;
-    const int code = check_inside(table, found, directory, name, error);
-    if (code < 0) return code;
+    TSX_TRY(check_inside(table, found, directory, name, error));
     *path = sqlite3_mprintf("%s", found);
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
@@ -138,9 +138,9 @@ static int group_label_find(const tsx_table *table, uint32_t dimension, tsx_labe
   char *directory = group_of_array(table->path);
   if (!directory) return tsx_out_of_memory(error);
   int code = tsr_group_open(environment, directory, group_label_key(table), &group, error);
-  if (code == TSR_OK) code = tsr_group_members_open(group, 0, TSR_TIME_NOW, &members, error);
-  if (code == TSR_OK) code = find_group_member(table, directory, members, name, &path, error);
-  if (code == TSR_OK && path) code = label_array_open(table, path, other, error);
+  if (code >= 0) code = tsr_group_members_open(group, 0, TSR_TIME_NOW, &members, error);
+  if (code >= 0) code = find_group_member(table, directory, members, name, &path, error);
+  if (code >= 0 && path) code = label_array_open(table, path, other, error);
   tsr_group_members_close(members);
   tsr_group_close(group);
   sqlite3_free(directory);
@@ -149,7 +149,7 @@ static int group_label_find(const tsx_table *table, uint32_t dimension, tsx_labe
     label_array_close(table, *other);
     *other = NULL;
   }
-  return code == TSR_OK ? TSR_OK : tsx_fail_in("option labels='group'", error);
+  return code < 0 ? tsx_fail_in("option labels='group'", error) : TSR_OK;
 }
 
 /* ---- Labels by a path -------------------------------------------------------------------------------------------- */
@@ -203,7 +203,7 @@ static int find_coordinate(tsx_label_array *other, const char *name, tsr_error *
 static int named_label_open(const tsx_table *table, const char *text, tsx_label_array **other, tsr_error *error) {
   char *path = NULL;
   int code = label_path(table, text, &path, error);
-  if (code == TSR_OK) code = label_array_open(table, path, other, error);
+  if (code >= 0) code = label_array_open(table, path, other, error);
   char *dot = path ? strrchr(path, '.') : NULL;
   if (code == TSR_NOT_FOUND && dot && dot > path && dot[-1] != '/' && !strchr(dot, '/')) {
     tsr_error why = {0};
@@ -212,7 +212,7 @@ static int named_label_open(const tsx_table *table, const char *text, tsx_label_
     if (again != TSR_NOT_FOUND) {
       *error = why;
       code = again;
-      if (code == TSR_OK && (code = find_coordinate(*other, dot + 1, error)) < 0) label_array_close(table, *other);
+      if (code >= 0 && (code = find_coordinate(*other, dot + 1, error)) < 0) label_array_close(table, *other);
     }
   }
   sqlite3_free(path);
@@ -300,10 +300,8 @@ static int make_other_column(tsx_table *table, const tsx_label_array *other, uin
   const tsr_field *field = &other->schema->fields[value];
   const tsr_enumeration *enumeration = NULL;
   tsx_label_column *label = &table->labels[table->label_count];
-  if (field->enumeration && !table->options.shows.enums_code) {
-    const int code = tsr_array_enumeration(other->array->core, other->schema, field->enumeration, &enumeration, error);
-    if (code < 0) return code;
-  }
+  if (field->enumeration && !table->options.shows.enums_code)
+    TSX_TRY(tsr_array_enumeration(other->array->core, other->schema, field->enumeration, &enumeration, error));
   label->other = other;
   label->label = value;
   label->dimension = dimension;
@@ -320,15 +318,15 @@ static void keep_label_array(tsx_table *table, tsx_label_array *other) {
 
 /* Makes columns of the coordinates in the array's group, with the datatype of the array there. */
 static int make_group_columns(tsx_table *table, tsr_error *error) {
-  int code = reserve_labels(table, table->schema->dimension_count, error);
-  for (uint32_t d = 0; d < table->schema->dimension_count && code == TSR_OK; d++) {
+  TSX_TRY(reserve_labels(table, table->schema->dimension_count, error));
+  for (uint32_t d = 0; d < table->schema->dimension_count; d++) {
     tsx_label_array *other;
-    if ((code = group_label_find(table, d, &other, error)) < 0) return code;
+    TSX_TRY(group_label_find(table, d, &other, error));
     if (!other) continue;
     keep_label_array(table, other);
-    code = make_other_column(table, other, 1, d, table->schema->fields[d].name, error);
+    TSX_TRY(make_other_column(table, other, 1, d, table->schema->fields[d].name, error));
   }
-  return code;
+  return TSR_OK;
 }
 
 /* Returns true if an array that another item of the option labels names has an attribute of that name, too. */
@@ -353,56 +351,59 @@ static int check_coordinates(const tsx_table *table, const tsx_label_array *othe
 static int make_named_columns(tsx_table *table, const tsx_label_array *other, uint32_t dimension, tsr_error *error) {
   const tsr_schema *schema = other->schema;
   const uint32_t fields = schema->dimension_count + schema->attribute_count;
-  int code = reserve_labels(table, fields, error);
-  for (uint32_t f = 0; f < fields && code == TSR_OK; f++) {
+  TSX_TRY(reserve_labels(table, fields, error));
+  for (uint32_t f = 0; f < fields; f++) {
     const char *name = schema->fields[f].name;
     if (f == other->coordinate || !tsr_label_suits(&schema->fields[f])) continue;
-    if ((code = check_coordinates(table, other, f, dimension, error)) < 0) break;
+    TSX_TRY(check_coordinates(table, other, f, dimension, error));
     char *longer = label_name_taken(table, name) || others_have(table, other, name)
                        ? sqlite3_mprintf("%s_%s", other->last, name)
                        : sqlite3_mprintf("%s", name);
     if (!longer) return tsx_out_of_memory(error);
     table->labels[table->label_count].named = true;
-    code = make_other_column(table, other, f, dimension, longer, error);
+    const int code = make_other_column(table, other, f, dimension, longer, error);
     sqlite3_free(longer);
+    if (code < 0) return code;
   }
-  return code;
+  return TSR_OK;
 }
 
 /* Opens the arrays that the option labels names, and makes columns of their attributes. All are opened first, since the
  * names of the columns depend on all of them. */
+static int make_columns_of(tsx_table *table, const tsx_option_pairs *pairs, tsx_label_array **others,
+                           tsr_error *error) {
+  for (uint32_t i = 0; i < pairs->count; i++) {
+    if (find_dimension(table, pairs->pairs[i].name) == table->schema->dimension_count)
+      return tsx_fail(error, TSR_ERROR, "%s has no dimension %s", table->path, pairs->pairs[i].name);
+    TSX_TRY(named_label_open(table, pairs->pairs[i].value, &others[i], error));
+    keep_label_array(table, others[i]);
+  }
+  for (uint32_t i = 0; i < pairs->count; i++)
+    TSX_TRY(make_named_columns(table, others[i], find_dimension(table, pairs->pairs[i].name), error));
+  return TSR_OK;
+}
+
 static int make_all_named_columns(tsx_table *table, tsr_error *error) {
   const tsx_option_pairs *pairs = &table->options.shows.label_arrays;
   tsx_label_array **others = sqlite3_malloc64((pairs->count + UINT64_C(1)) * sizeof(void *));
-  int code = others ? TSR_OK : tsx_out_of_memory(error);
-  for (uint32_t i = 0; i < pairs->count && code == TSR_OK; i++) {
-    if (find_dimension(table, pairs->pairs[i].name) == table->schema->dimension_count)
-      code = tsx_fail(error, TSR_ERROR, "%s has no dimension %s", table->path, pairs->pairs[i].name);
-    else code = named_label_open(table, pairs->pairs[i].value, &others[i], error);
-    if (code == TSR_OK) keep_label_array(table, others[i]);
-  }
-  for (uint32_t i = 0; i < pairs->count && code == TSR_OK; i++) {
-    const uint32_t d = find_dimension(table, pairs->pairs[i].name);
-    code = make_named_columns(table, others[i], d, error);
-  }
+  const int code = others ? make_columns_of(table, pairs, others, error) : tsx_out_of_memory(error);
   sqlite3_free(others);
-  return code == TSR_OK ? TSR_OK : tsx_fail_in("option labels", error);
+  return code < 0 ? tsx_fail_in("option labels", error) : TSR_OK;
 }
 
 int tsx_label_columns_make(tsx_table *table, tsr_error *error) {
   const tsr_schema *schema = table->schema;
   const tsx_labels_shown shown = table->options.shows.labels;
-  int code = reserve_labels(table, schema->label_count, error);
-  for (uint32_t i = 0; i < schema->label_count && shown != TSX_LABELS_NONE && code == TSR_OK; i++) {
+  TSX_TRY(reserve_labels(table, schema->label_count, error));
+  for (uint32_t i = 0; i < schema->label_count && shown != TSX_LABELS_NONE; i++) {
     tsx_label_column *label = &table->labels[i];
     label->label = i;
     label->dimension = schema->labels[i].dimension;
     label->field = describe(&schema->labels[i]);
-    code = make_label_column(table, label, schema->labels[i].name, NULL, error);
+    TSX_TRY(make_label_column(table, label, schema->labels[i].name, NULL, error));
   }
-  if (code == TSR_OK && shown == TSX_LABELS_GROUP) code = make_group_columns(table, error);
-  if (code == TSR_OK && table->options.shows.label_arrays.count > 0) code = make_all_named_columns(table, error);
-  return code;
+  if (shown == TSX_LABELS_GROUP) TSX_TRY(make_group_columns(table, error));
+  return table->options.shows.label_arrays.count > 0 ? make_all_named_columns(table, error) : TSR_OK;
 }
 
 void tsx_label_columns_free(tsx_table *table) {
@@ -452,8 +453,8 @@ static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_erro
   const tsx_label_array *other = label->other;
   const tsr_schema *newest;
   if (table->options.times.has_as_of) return TSR_OK;
-  int code = tsr_array_schema_listed(other->array->core, TSR_TIME_NOW, &newest, error);
-  if (code < 0 || newest == other->schema) return code;
+  TSX_TRY(tsr_array_schema_listed(other->array->core, TSR_TIME_NOW, &newest, error));
+  if (newest == other->schema) return TSR_OK;
   for (uint32_t f = 0; f < newest->dimension_count + newest->attribute_count; f++) {
     const tsr_field *field = &newest->fields[f];
     const tsr_enumeration *newer;
@@ -462,10 +463,10 @@ static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_erro
         field->values_per_cell != label->field.values_per_cell)
       continue;
     if (!field->enumeration || !old) return TSR_OK;
-    code = tsr_array_enumeration(other->array->core, newest, field->enumeration, &newer, error);
-    if (code == TSR_OK && newer->datatype == old->datatype && newer->values_per_label == old->values_per_label)
+    TSX_TRY(tsr_array_enumeration(other->array->core, newest, field->enumeration, &newer, error));
+    if (newer->datatype == old->datatype && newer->values_per_label == old->values_per_label)
       label->column.enumeration = newer;
-    return code;
+    return TSR_OK;
   }
   return tsx_fail(error, TSR_ERROR, "%s: the attribute %s has been dropped: open the database again",
                   other->array->path, label->field.name);
@@ -474,13 +475,12 @@ static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_erro
 int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
                          tsx_label_state **out, tsr_error *error) {
   tsx_label_state *state = find_label_state(label, since, as_of);
-  int code = label->other ? tsx_array_permitted(table->connection, label->other->array, error) : TSR_OK;
-  if (code < 0) return code;
+  if (label->other) TSX_TRY(tsx_array_permitted(table->connection, label->other->array, error));
   if (!state) {
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);
     *state = (tsx_label_state){0};
-    code = open_label(table, label, &state->index, error);
+    const int code = open_label(table, label, &state->index, error);
     if (code < 0) {
       sqlite3_free(state);
       return code;
@@ -491,10 +491,9 @@ int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t sin
   if (state->users == 0) {
     state->since = since;
     state->as_of = as_of;
-    code = tsr_label_set_times(state->index, since, as_of, error);
-    if (code == TSR_OK && label->other) code = renew_label(table, label, error);
+    TSX_TRY(tsr_label_set_times(state->index, since, as_of, error));
+    if (label->other) TSX_TRY(renew_label(table, label, error));
   }
-  if (code < 0) return code;
   state->users++;
   *out = state;
   return TSR_OK;
@@ -534,6 +533,15 @@ void tsx_label_result(sqlite3_context *context, const tsx_label_column *label, c
     tsx_column_result(context, &label->column, tsr_label_cells(state->index), cell, false);
 }
 
+static int find_labelled_coordinate(tsr_label_index *index, sqlite3_value *value, const uint8_t *bytes, uint64_t size,
+                                    uint8_t coordinate[8], tsr_error *error) {
+  TSX_TRY(tsr_label_load(index, error));
+  const int found = tsr_label_coordinate_of(index, bytes, size, coordinate, error);
+  if (found != 0) return found;
+  const char *text = (const char *)sqlite3_value_text(value);
+  return tsx_fail(error, TSR_RANGE, "no coordinate has the label %.60s", text ? text : "");
+}
+
 int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_value *value, uint8_t coordinate[8],
                             tsr_error *error) {
   tsx_label_state *state = NULL;
@@ -544,15 +552,10 @@ int tsx_label_coordinate_of(tsx_table *table, tsx_label_column *label, sqlite3_v
                     "%.90s.%.100s: the values of another array can be read, but name no row to write", table->name,
                     label->name);
   int code = tsx_bytes_convert(value, label->field.datatype, &bytes, &size, error);
-  if (code == TSR_OK && label->field.cell_size && size != label->field.cell_size)
+  if (code >= 0 && label->field.cell_size && size != label->field.cell_size)
     code = tsx_fail(error, TSR_MISMATCH, "expected one value of %s", tsr_datatype_name(label->field.datatype));
-  if (code == TSR_OK) code = tsx_label_state_take(table, label, 0, TSR_TIME_NOW, &state, error);
-  if (code == TSR_OK) code = tsr_label_load(state->index, error);
-  if (code == TSR_OK) {
-    code = tsr_label_coordinate_of(state->index, bytes, size, coordinate, error);
-    const char *text = code == 0 ? (const char *)sqlite3_value_text(value) : NULL;
-    if (code == 0) code = tsx_fail(error, TSR_RANGE, "no coordinate has the label %.60s", text ? text : "");
-  }
+  if (code >= 0) code = tsx_label_state_take(table, label, 0, TSR_TIME_NOW, &state, error);
+  if (code >= 0) code = find_labelled_coordinate(state->index, value, bytes, size, coordinate, error);
   tsx_label_state_release(state);
   sqlite3_free(bytes);
   if (code >= 0) return TSR_OK;
@@ -712,12 +715,11 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
   const tsr_schema *schema = table->schema;
   const uint64_t before = order->count;
   uint64_t *record;
-  int code = TSR_OK;
-  for (uint64_t r = 0; r < batch->count && code == TSR_OK; r++) code = add_order_record(order, table, &record, error);
-  for (uint32_t d = 0; d < order->dimensions && code == TSR_OK; d++) {
+  for (uint64_t r = 0; r < batch->count; r++) TSX_TRY(add_order_record(order, table, &record, error));
+  for (uint32_t d = 0; d < order->dimensions; d++) {
     const tsr_column *column;
     const tsr_field *field = &schema->fields[d];
-    if ((code = tsr_reader_column(reader, d, &column, error)) < 0) break;
+    TSX_TRY(tsr_reader_column(reader, d, &column, error));
     for (uint64_t r = 0; r < batch->count; r++) {
       const uint64_t i = column->constant ? 0 : tsr_batch_index(batch, r);
       const uint8_t *value = (const uint8_t *)column->values + i * column->cell_size;
@@ -734,7 +736,7 @@ static int add_order_batch(tsx_label_order *order, const tsx_table *table, tsx_l
       }
     }
   }
-  return code < 0 ? code : TSR_OK;
+  return TSR_OK;
 }
 
 /* Removes duplicate records. */
@@ -765,10 +767,11 @@ int tsx_label_order_open(tsx_label_order *order, const tsx_table *table, tsx_lab
   all.order_count = 0;
   all.distinct = false;
   all.limit = 0;
-  int code = tsr_reader_start(reader, &all, error);
-  while (code >= 0 && (code = tsr_reader_next(reader, &batch, error)) > 0)
-    code = add_order_batch(order, table, states, access, reader, batch, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_reader_start(reader, &all, error));
+  int any;
+  while ((any = tsr_reader_next(reader, &batch, error)) > 0)
+    TSX_TRY(add_order_batch(order, table, states, access, reader, batch, error));
+  if (any < 0) return any;
   if (order->count > 1) qsort(order->words, order->count, order->size * sizeof(uint64_t), compare_order_records);
   leave_one_record(order);
   return TSR_OK;
@@ -785,6 +788,6 @@ int tsx_label_order_next(tsx_label_order *order, tsr_reader *reader, tsr_error *
   const uint64_t *record = order->words + order->at++ * order->size + order->size - order->dimensions;
   for (uint32_t d = 0; d < order->dimensions; d++)
     order->points[d] = (tsr_range){.low = &record[d], .high = &record[d]};
-  const int code = tsr_reader_start(reader, &order->request, error);
-  return code < 0 ? code : 1;
+  TSX_TRY(tsr_reader_start(reader, &order->request, error));
+  return 1;
 }

@@ -98,7 +98,7 @@ static int tsx_integrity(sqlite3_vtab *vtab, const char *schema, const char *nam
   bool has_key = false;
   int code = table_key(table, key, &has_key, &error);
   options.key = has_key ? key : NULL;
-  if (code == TSR_OK)
+  if (code >= 0)
     code = tsr_array_check(table->connection->environment, table->path, &options, tsx_findings_keep, &all, &error);
   tsx_wipe(key, sizeof key);
   if (code == TSR_NOMEM || code == TSR_INTERRUPT) {
@@ -139,31 +139,34 @@ static uint32_t find_column(const tsx_table *table, const char *name) {
 }
 
 /* Gives columns the names that the option rename has for them, all at once: a=b, b=a exchanges two. */
+static int rename_places(tsx_table *table, const tsx_option_pairs *renamed, uint32_t *places, tsr_error *error) {
+  for (uint32_t i = 0; i < renamed->count; i++) {
+    places[i] = find_column(table, renamed->pairs[i].name);
+    if (places[i] == table->column_count)
+      return tsx_fail(error, TSR_ERROR, "option rename: %s has no column %s", table->path, renamed->pairs[i].name);
+    for (uint32_t j = 0; j < i; j++)
+      if (places[j] == places[i])
+        return tsx_fail(error, TSR_ERROR, "option rename: %s has two new names", renamed->pairs[i].name);
+  }
+  for (uint32_t i = 0; i < renamed->count; i++) {
+    char *name = sqlite3_mprintf("%s", renamed->pairs[i].value);
+    if (!name) return tsx_out_of_memory(error);
+    sqlite3_free(table->columns[places[i]].name);
+    table->columns[places[i]].name = name;
+  }
+  for (uint32_t i = 0; i < renamed->count; i++)
+    for (uint32_t j = find_column(table, renamed->pairs[i].value) + 1; j < table->column_count; j++)
+      if (!sqlite3_stricmp(table->columns[j].name, renamed->pairs[i].value))
+        return tsx_fail(error, TSR_ERROR, "option rename: two columns of %s would be called %s", table->path,
+                        renamed->pairs[i].value);
+  return TSR_OK;
+}
+
 static int rename_columns(tsx_table *table, tsr_error *error) {
   const tsx_option_pairs *renamed = &table->options.shows.renamed;
   uint32_t *places = sqlite3_malloc64((renamed->count + UINT64_C(1)) * sizeof *places);
   if (!places) return tsx_out_of_memory(error);
-  int code = TSR_OK;
-  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
-    places[i] = find_column(table, renamed->pairs[i].name);
-    if (places[i] == table->column_count)
-      code = tsx_fail(error, TSR_ERROR, "option rename: %s has no column %s", table->path, renamed->pairs[i].name);
-    for (uint32_t j = 0; j < i && code == TSR_OK; j++)
-      if (places[j] == places[i])
-        code = tsx_fail(error, TSR_ERROR, "option rename: %s has two new names", renamed->pairs[i].name);
-  }
-  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
-    char *name = sqlite3_mprintf("%s", renamed->pairs[i].value);
-    if (!name) code = tsx_out_of_memory(error);
-    else sqlite3_free(table->columns[places[i]].name), table->columns[places[i]].name = name;
-  }
-  for (uint32_t i = 0; i < renamed->count && code == TSR_OK; i++) {
-    const uint32_t first = find_column(table, renamed->pairs[i].value);
-    for (uint32_t j = first + 1; j < table->column_count && code == TSR_OK; j++)
-      if (!sqlite3_stricmp(table->columns[j].name, renamed->pairs[i].value))
-        code = tsx_fail(error, TSR_ERROR, "option rename: two columns of %s would be called %s", table->path,
-                        renamed->pairs[i].value);
-  }
+  const int code = rename_places(table, renamed, places, error);
   sqlite3_free(places);
   return code;
 }
@@ -242,7 +245,7 @@ static int find_labelled(const tsx_table *table, tsx_column *column, tsr_error *
   if (!matters) return TSR_OK;
   if (!table->array->making.creation)
     code = tsr_array_codes_end(table->array->core, column->description, LABELS_PROVEN, &end, &fault);
-  column->has_every_label = code == TSR_OK && end <= column->enumeration->count;
+  column->has_every_label = code >= 0 && end <= column->enumeration->count;
   if (code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
   *error = fault;
   return code;
@@ -269,26 +272,25 @@ static int make_columns(tsx_table *table, tsr_error *error) {
     const tsr_field *field = &schema->fields[i];
     const tsr_enumeration *enumeration = NULL;
     column->field = i;
-    if (field->enumeration && !table->options.shows.enums_code && field->values_per_cell == 1 &&
-        (code = tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error)) < 0)
-      return code;
+    if (field->enumeration && !table->options.shows.enums_code && field->values_per_cell == 1)
+      TSX_TRY(tsr_array_enumeration(core, schema, field->enumeration, &enumeration, error));
     tsx_column_choose(field, enumeration, &table->options.shows, column);
     tsx_column_prepare(column);
-    if ((code = find_always(core, schema, field, column, error)) < 0) return code;
-    if ((code = find_labelled(table, column, error)) < 0) return code;
+    TSX_TRY(find_always(core, schema, field, column, error));
+    TSX_TRY(find_labelled(table, column, error));
   }
   table->schema = table->declared.labels = schema;
-  if ((code = rename_columns(table, error)) < 0) return code;
+  TSX_TRY(rename_columns(table, error));
   keep_chosen(table);
   if (!name_hidden(table)) return tsx_out_of_memory(error);
-  code = tsx_label_columns_make(table, error);
+  TSX_TRY(tsx_label_columns_make(table, error));
   const int most = sqlite3_limit(table->connection->db, SQLITE_LIMIT_COLUMN, -1) - 3 - (int)table->label_count;
-  if (code == TSR_OK && (most < 0 || table->column_count > (uint32_t)most))
-    code = tsx_fail(error, TSR_ERROR,
+  if (most < 0 || table->column_count > (uint32_t)most)
+    return tsx_fail(error, TSR_ERROR,
                     "%s has %u columns, SQLite shows at most %d: choose some with the option columns='a,b,c'",
                     table->path, table->column_count, most < 0 ? 0 : most);
-  if (code == TSR_OK) code = check_chosen(table, error);
-  return code == TSR_OK ? tsx_column_order_make(table, error) : code;
+  TSX_TRY(check_chosen(table, error));
+  return tsx_column_order_make(table, error);
 }
 
 #define NOT_NULL " NOT NULL"
@@ -411,7 +413,7 @@ static int table_key(const tsx_table *table, uint8_t key[32], bool *has_key, tsr
   if (!file) return TSR_OK;
   char *path = NULL;
   int code = tsx_path_resolve(table->connection->db, table->home, file, &path, error);
-  if (code == TSR_OK) code = tsx_key_read(table->connection, path, key, error);
+  if (code >= 0) code = tsx_key_read(table->connection, path, key, error);
   sqlite3_free(path);
   return code;
 }
@@ -448,13 +450,14 @@ static int open_or_make_array(tsx_table *table, bool create, tsr_error *error) {
 }
 
 static int open_array(tsx_table *table, bool create, tsr_error *error) {
-  int code = open_or_make_array(table, create, error);
-  if (code == TSR_OK && ((code = make_columns(table, error)) < 0 || (code = tsx_upkeep_check(table, error)) < 0)) {
-    free_columns(table);
-    tsx_creation_fail(table);
-    tsx_array_release(table->connection, table->array);
-    table->array = NULL;
-  }
+  TSX_TRY(open_or_make_array(table, create, error));
+  int code = make_columns(table, error);
+  if (code >= 0) code = tsx_upkeep_check(table, error);
+  if (code >= 0) return TSR_OK;
+  free_columns(table);
+  tsx_creation_fail(table);
+  tsx_array_release(table->connection, table->array);
+  table->array = NULL;
   return code;
 }
 
@@ -468,7 +471,8 @@ static int open_or_make(tsx_table *table, tsr_error *error) {
   if (!makes || !table->options.open_existing) return open_array(table, makes, error);
   int code = open_array(table, false, error);
   if (code == TSR_NOT_FOUND) return open_array(table, true, error);
-  return code < 0 ? code : tsx_define_agrees(&table->options, table->schema, table->path, error);
+  if (code < 0) return code;
+  return tsx_define_agrees(&table->options, table->schema, table->path, error);
 }
 
 /* Without the array, counts the commas of the declaration, outside of quoted names, up to the first hidden column: one
@@ -492,8 +496,7 @@ static int renew_labels(tsx_table *table, tsx_column *column, const tsr_schema *
   for (uint32_t f = schema->dimension_count; f < schema->dimension_count + schema->attribute_count; f++) {
     const tsr_field *field = &schema->fields[f];
     if (!field->enumeration || strcmp(field->name, column->description->name) != 0) continue;
-    int code = tsr_array_enumeration(table->array->core, schema, field->enumeration, &newer, error);
-    if (code < 0) return code;
+    TSX_TRY(tsr_array_enumeration(table->array->core, schema, field->enumeration, &newer, error));
     const tsr_enumeration *old = column->enumeration;
     if (newer->datatype == old->datatype && newer->values_per_label == old->values_per_label)
       column->enumeration = newer;
@@ -506,12 +509,12 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
   bool any = false;
   for (uint32_t i = 0; i < table->column_count && !any; i++) any = table->columns[i].enumeration != NULL;
   if (!any) return TSR_OK;
-  int code = tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error);
-  if (code < 0 || schema == table->declared.labels) return code;
-  for (uint32_t i = 0; i < table->column_count && code == TSR_OK; i++)
-    if (table->columns[i].enumeration) code = renew_labels(table, &table->columns[i], schema, error);
-  if (code == TSR_OK) table->declared.labels = schema;
-  return code;
+  TSX_TRY(tsr_array_schema_listed(table->array->core, TSR_TIME_NOW, &schema, error));
+  if (schema == table->declared.labels) return TSR_OK;
+  for (uint32_t i = 0; i < table->column_count; i++)
+    if (table->columns[i].enumeration) TSX_TRY(renew_labels(table, &table->columns[i], schema, error));
+  table->declared.labels = schema;
+  return TSR_OK;
 }
 
 int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error) {
@@ -526,8 +529,7 @@ int tsx_table_check_labels(const tsx_table *table, tsr_snapshot *core, tsr_error
     const tsx_column *column = &table->columns[i];
     uint64_t end;
     if (!column->has_every_label) continue;
-    const int code = tsr_snapshot_codes_end(core, column->field, &end, error);
-    if (code < 0) return code;
+    TSX_TRY(tsr_snapshot_codes_end(core, column->field, &end, error));
     if (end > column->enumeration->count) return tsx_table_fail_unlabelled(table, column, error);
   }
   return TSR_OK;
@@ -585,11 +587,11 @@ static int find_path(tsx_table *table, tsr_error *error) {
   }
   if (sqlite3_stricmp(table->schema_name, "temp") != 0)
     return tsx_fail(error, TSR_ERROR, "%s names a table of this database: expected the path of a directory", given);
-  int code = tsx_table_name_parse(given + strlen("db:"), &table->home, &name, error);
-  if (code == TSR_OK && !table->home) table->home = sqlite3_mprintf("main");
-  if (code == TSR_OK && table->home) table->path = tsx_store_path(table->home, name);
+  TSX_TRY(tsx_table_name_parse(given + strlen("db:"), &table->home, &name, error));
+  if (!table->home) table->home = sqlite3_mprintf("main");
+  if (table->home) table->path = tsx_store_path(table->home, name);
   sqlite3_free(name);
-  return code == TSR_OK && !table->path ? tsx_out_of_memory(error) : code;
+  return table->path ? TSR_OK : tsx_out_of_memory(error);
 }
 
 /* Makes the table object from the arguments of xCreate or xConnect. Does not access the array. */
@@ -607,8 +609,8 @@ static int make_table(tsx_connection *connection, int count, const char *const *
   table->schema_name = sqlite3_mprintf("%s", arguments[1]);
   table->name = sqlite3_mprintf("%s", arguments[2]);
   int code = table->schema_name && table->name ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
-  if (code == TSR_OK) code = find_path(table, error);
+  if (code >= 0) code = tsx_options_parse(count - 3, arguments + 3, &table->options, error);
+  if (code >= 0) code = find_path(table, error);
   if (code < 0) {
     module_disconnect(&table->base);
     return code;

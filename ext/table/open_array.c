@@ -35,15 +35,28 @@ int tsx_database_make(tsx_table *table, const tsr_schema *schema, const uint8_t 
   const tsx_options *options = &table->options;
   tsr_create_options create = {.key = key};
   if (!schema) schema = connection->database_arrays.making->schema;
-  int code = tsx_store_create(table->connection->db, table->schema_name, table->name, error);
-  if (code == TSR_OK && schema) code = tsr_array_create(connection->environment, table->path, schema, &create, error);
-  else if (code == TSR_OK)
-    code = tsr_array_sync(connection->environment, connection->database_arrays.making->files, table->path,
-                          connection->database_arrays.making->options, connection->database_arrays.making->done, error);
-  if (code == TSR_OK)
-    code = tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
-                          &table->array, error);
-  return code;
+  TSX_TRY(tsx_store_create(table->connection->db, table->schema_name, table->name, error));
+  if (schema) TSX_TRY(tsr_array_create(connection->environment, table->path, schema, &create, error));
+  else
+    TSX_TRY(tsr_array_sync(connection->environment, connection->database_arrays.making->files, table->path,
+                           connection->database_arrays.making->options, connection->database_arrays.making->done,
+                           error));
+  return tsx_array_open(connection, table->path, key, options->limits.cache_bytes, options->limits.threads,
+                        &table->array, error);
+}
+
+/* Runs a CREATE whose text has been made, which reads the source. The savepoint begins only now, and before the caller
+ * writes cells. */
+static int execute_create(tsx_connection *connection, const char *sql, const struct tsx_database_source *making,
+                          tsr_error *error) {
+  if (making->schema) TSX_TRY(tsx_savepoint_begin(connection, "db:", error));
+  TSX_TRY(tsx_savepoint_stand_by(connection, error));
+  connection->database_arrays.making = making;
+  const int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+  connection->database_arrays.making = NULL;
+  int code = TSR_OK;
+  if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
+  return tsx_savepoint_renew(connection, code, error);
 }
 
 /* Runs CREATE VIRTUAL TABLE "schema"."name" USING tessera(...), with the arguments that tessera_ddl would return. */
@@ -55,18 +68,7 @@ static int run_create(tsx_connection *connection, const char *schema, const char
   int code = tsx_ddl_arguments(out, source, making->schema, error);
   sqlite3_str_appendchar(out, 1, ')');
   char *sql = sqlite3_str_finish(out);
-  if (code == TSR_OK && !sql) code = tsx_out_of_memory(error);
-  /* The savepoint begins after the statement's text is made, which reads the source, and before the caller writes
-   * cells. */
-  if (code == TSR_OK && making->schema) code = tsx_savepoint_begin(connection, "db:", error);
-  if (code == TSR_OK) code = tsx_savepoint_stand_by(connection, error);
-  if (code == TSR_OK) {
-    connection->database_arrays.making = making;
-    int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
-    connection->database_arrays.making = NULL;
-    if (result != SQLITE_OK) code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
-    code = tsx_savepoint_renew(connection, code, error);
-  }
+  if (code >= 0) code = sql ? execute_create(connection, sql, making, error) : tsx_out_of_memory(error);
   sqlite3_free(sql);
   return code;
 }
@@ -76,14 +78,14 @@ static int create_table(tsx_connection *connection, const char *name, const tsx_
                         const struct tsx_database_source *making, char **path, tsr_error *error) {
   char *database = NULL, *table = NULL, *made_path = NULL;
   if (!sqlite3_strnicmp(name, "db:", 3)) name += 3;
-  int code = tsx_table_name_parse(name, &database, &table, error);
-  if (code == TSR_OK && !(made_path = tsx_store_path(database ? database : "main", table)))
-    code = tsx_out_of_memory(error);
-  if (code == TSR_OK && source->has_key) code = tsx_key_set(connection, made_path, source->key, error);
-  if (code == TSR_OK) code = run_create(connection, database, table, source, making, error);
+  TSX_TRY(tsx_table_name_parse(name, &database, &table, error));
+  made_path = tsx_store_path(database ? database : "main", table);
+  int code = made_path ? TSR_OK : tsx_out_of_memory(error);
+  if (code >= 0 && source->has_key) code = tsx_key_set(connection, made_path, source->key, error);
+  if (code >= 0) code = run_create(connection, database, table, source, making, error);
   sqlite3_free(database);
   sqlite3_free(table);
-  if (code == TSR_OK && path) *path = made_path;
+  if (code >= 0 && path) *path = made_path;
   else sqlite3_free(made_path);
   return code;
 }
@@ -103,13 +105,13 @@ int tsx_database_sync(const tsx_address *source, const char *name, const tsr_syn
 int tsx_database_adopt(tsx_connection *connection, const char *sql, tsr_error *error) {
   const char *rest;
   sqlite3_stmt *statement = NULL;
-  int code = tsx_savepoint_stand_by(connection, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_savepoint_stand_by(connection, error));
   connection->database_arrays.adopts = true;
   int result = sqlite3_prepare_v2(connection->db, sql, -1, &statement, &rest);
   const bool single = statement && !*rest; /* texts that somebody has stored may hold more than one */
   if (result == SQLITE_OK && single) result = sqlite3_step(statement);
   connection->database_arrays.adopts = false;
+  int code = TSR_OK;
   if (result != SQLITE_DONE && result != SQLITE_OK)
     code = tsx_fail(error, tsx_core_code(result), "%s", sqlite3_errmsg(connection->db));
   else if (!single) code = tsx_fail(error, TSR_CORRUPT, "'%.200s' is not one statement", sql);
@@ -121,7 +123,7 @@ int tsx_database_keep(tsx_connection *connection, const char *schema, const char
   char *sql = sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name);
   if (!sql) return tsx_out_of_memory(error);
   int code = tsx_savepoint_stand_by(connection, error);
-  if (code == TSR_OK) {
+  if (code >= 0) {
     connection->database_arrays.keeps = true;
     const int result = sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
     connection->database_arrays.keeps = false;
@@ -203,15 +205,14 @@ int tsx_array_key(tsx_connection *connection, const char *path, char **key, tsr_
 static int find_or_open_array(tsx_connection *connection, const char *path, const uint8_t *key, uint64_t cache_bytes,
                               unsigned threads, tsr_creation *creation, tsx_array **out, tsr_error *error) {
   char *identity = NULL;
-  int code = tsr_path_permitted(connection->environment, path, error); /* before anything touches it */
-  if (code >= 0) code = tsx_array_key(connection, path, &identity, error);
-  if (code < 0) return code;
+  TSX_TRY(tsr_path_permitted(connection->environment, path, error)); /* before anything touches it */
+  TSX_TRY(tsx_array_key(connection, path, &identity, error));
   tsx_array *array = creation ? NULL : connection->arrays.list;
   while (array && (array->gone || strcmp(array->path, identity) || !same_key(array, key))) array = array->next;
   if (array) {
     sqlite3_free(identity);
   } else {
-    code = open_core(connection, path, key, threads, creation, &array, error);
+    const int code = open_core(connection, path, key, threads, creation, &array, error);
     if (code < 0) {
       sqlite3_free(identity);
       return code;

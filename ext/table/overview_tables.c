@@ -43,8 +43,8 @@ bool tsx_level_is(const tsx_connection *connection, const char *schema, const ch
   if (!level_has_table(connection, schema, table)) return false;
   char *path = tsx_store_path(schema, table);
   int code = path ? tsr_array_open(connection->environment, path, &options, &array, &ignored) : TSR_NOMEM;
-  if (code == TSR_OK) code = tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, &ignored);
-  for (uint64_t i = 0; code == TSR_OK && i < all->count; i++) is |= !strcmp(all->entries[i].key, TSX_LEVEL_KEY);
+  if (code >= 0) code = tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, &all, &ignored);
+  for (uint64_t i = 0; code >= 0 && i < all->count; i++) is |= !strcmp(all->entries[i].key, TSX_LEVEL_KEY);
   tsr_metadata_close(all);
   tsr_array_close(array);
   sqlite3_free(path);

@@ -48,8 +48,8 @@ static void path_name_arrays(path_names *names, const path_group *at, const char
   tsr_error ignored = {0};
   if (names->groups++ == GROUPS_READ) return;
   int code = tsr_group_open(names->connection->environment, at->path, names->key, &group, &ignored);
-  if (code == TSR_OK) code = tsr_group_members_open(group, TSR_TIME_BEGIN, TSR_TIME_NOW, &members, &ignored);
-  for (uint64_t i = 0; code == TSR_OK && i < members->count && names->arrays <= NAMES_SHOWN; i++) {
+  if (code >= 0) code = tsr_group_members_open(group, TSR_TIME_BEGIN, TSR_TIME_NOW, &members, &ignored);
+  for (uint64_t i = 0; code >= 0 && i < members->count && names->arrays <= NAMES_SHOWN; i++) {
     const tsr_group_member *member = &members->members[i];
     const char *slash = strrchr(member->path, '/');
     char *own = tsx_name_text(member->name ? member->name : slash ? slash + 1 : member->path);
@@ -101,8 +101,9 @@ static int path_schema(tsx_connection *connection, const char *plain, char **nam
   const bool has_key = tsx_key_find(connection, plain, key);
   int code = tsx_array_open(connection, plain, has_key ? key : NULL, TSX_CACHE_AS_IS, 0, &array, error);
   tsx_wipe(key, sizeof key);
-  if (code == TSR_OK) code = tsr_array_schema(array->core, TSR_TIME_NOW, &schema, error);
-  if (code == TSR_OK && !(*name = sqlite3_mprintf("%s", schema->name))) code = tsx_out_of_memory(error);
+  if (code < 0) return code;
+  code = tsr_array_schema(array->core, TSR_TIME_NOW, &schema, error);
+  if (code >= 0 && !(*name = sqlite3_mprintf("%s", schema->name))) code = tsx_out_of_memory(error);
   tsx_array_release(connection, array);
   return code;
 }
@@ -112,14 +113,14 @@ int tsx_path_table(tsx_connection *connection, const char *home, const char *pat
   char *resolved = NULL, *plain = NULL, *schema = NULL;
   const tsx_registered *table;
   if (!*path || tsx_store_is(path)) return 0;
-  int code = tsx_path_resolve(connection->db, home, path, &resolved, error);
-  if (code == TSR_OK && !(plain = tsx_path_canonical(resolved))) code = tsx_out_of_memory(error);
-  if (code == TSR_OK) code = path_look(connection, path, plain, error);
-  const bool found = code > 0;
-  if (found) code = path_schema(connection, plain, &schema, error);
-  if (found && code == TSR_OK) code = tsx_registry_take(connection, tsx_module_path, plain, schema, &table, error);
-  if (found && code == TSR_OK) *name = table->name;
+  TSX_TRY(tsx_path_resolve(connection->db, home, path, &resolved, error));
+  plain = tsx_path_canonical(resolved);
   sqlite3_free(resolved);
+  if (!plain) return tsx_out_of_memory(error);
+  const int found = path_look(connection, path, plain, error);
+  int code = found > 0 ? path_schema(connection, plain, &schema, error) : found;
+  if (found > 0 && code >= 0) code = tsx_registry_take(connection, tsx_module_path, plain, schema, &table, error);
+  if (found > 0 && code >= 0) *name = table->name;
   sqlite3_free(plain);
   sqlite3_free(schema);
   return code < 0 ? code : found;

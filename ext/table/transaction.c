@@ -145,8 +145,8 @@ int tsx_savepoint_begin(tsx_connection *connection, const char *path, tsr_error 
   tsx_path_changed(connection, path);
   if (!tsx_store_is(path) || connection->savepoint.open) return TSR_OK;
   tsx_store_release(connection, false); /* open statements of earlier reads would be that first read */
-  const int code = savepoint_open(connection, false, error);
-  return code < 0 ? code : tsx_store_lock(connection, path, error);
+  TSX_TRY(savepoint_open(connection, false, error));
+  return tsx_store_lock(connection, path, error);
 }
 
 int tsx_savepoint_begin_rows(tsx_connection *connection, tsr_error *error) {
@@ -349,39 +349,42 @@ static int creation_prepare(const tsx_table *table, const tsr_schema *schema, co
   return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
 }
 
-int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error) {
+static int create_in_database(tsx_table *table, const tsx_definition *definition, const uint8_t *key,
+                              tsr_error *error) {
+  TSX_TRY(check_key(table, definition, key, error));
+  TSX_TRY(tsx_database_make(table, &definition->schema, key, error));
+  return tsx_checks_add(definition, table->array->core, true, error);
+}
+
+/* Prepares the creation of an array and opens it. After an error nothing of it is left. */
+static int create_in_directory(tsx_table *table, const tsx_definition *definition, const uint8_t *key,
+                               tsr_creation **creation, tsr_error *error) {
   const tsx_options *options = &table->options;
+  TSX_TRY(check_key(table, definition, key, error));
+  TSX_TRY(creation_prepare(table, &definition->schema, key, creation, error));
+  int code = tsx_array_open_created(table->connection, table->path, key, options->limits.cache_bytes,
+                                    options->limits.threads, *creation, &table->array, error);
+  if (code < 0) {
+    tsr_creation_abandon(*creation, NULL);
+    tsr_creation_close(*creation);
+    return code;
+  }
+  code = tsx_checks_add(definition, table->array->core, true, error);
+  if (code < 0) tsx_creation_fail(table);
+  return code;
+}
+
+int tsx_creation_prepare(tsx_table *table, const uint8_t *key, tsr_error *error) {
   tsx_definition definition;
   tsr_creation *creation = NULL;
   if (table->connection->database_arrays.making) return tsx_database_make(table, NULL, key, error);
-  TSX_TRY(tsx_define(options, &definition, error));
-  int code = check_key(table, &definition, key, error);
-  if (table->in_database) {
-    if (code == TSR_OK) code = tsx_database_make(table, &definition.schema, key, error);
-    if (code == TSR_OK) code = tsx_checks_add(&definition, table->array->core, true, error);
-    tsx_definition_release(&definition);
-    return code;
-  }
-  if (code == TSR_OK) code = creation_prepare(table, &definition.schema, key, &creation, error);
-  if (code < 0) {
-    tsx_definition_release(&definition);
-    return code;
-  }
-  code = tsx_array_open_created(table->connection, table->path, key, options->limits.cache_bytes,
-                                options->limits.threads, creation, &table->array, error);
-  if (code == TSR_OK && (code = tsx_checks_add(&definition, table->array->core, true, error)) < 0) {
-    tsx_definition_release(&definition);
-    tsx_creation_fail(table);
-    return code;
-  }
+  TSX_TRY(tsx_define(&table->options, &definition, error));
+  const int code = table->in_database ? create_in_database(table, &definition, key, error)
+                                      : create_in_directory(table, &definition, key, &creation, error);
   tsx_definition_release(&definition);
-  if (code < 0) {
-    tsr_creation_abandon(creation, NULL);
-    tsr_creation_close(creation);
-    return code;
-  }
-  unsigned
-      chance; /* below format version 10 all schemas have the same name, so a random number distinguishes creations */
+  if (code < 0 || table->in_database) return code;
+  /* below format version 10 all schemas have the same name, so a random number distinguishes creations */
+  unsigned chance;
   sqlite3_randomness(sizeof chance, &chance);
   table->array->making.name = sqlite3_mprintf("%s %08x", tsr_creation_schema_name(creation), chance);
   table->array->making.schema = sqlite3_mprintf("%s", table->schema_name);
@@ -548,23 +551,14 @@ static int freeze(tsx_table *table, tsr_error *error) {
   int code = tsr_array_freeze(array, true, error);
   if (code < 0 || table->array->in_database || !tsr_array_needs_recovery(array)) return code;
   tsr_array_freeze(array, false, NULL);
-  code = tsx_journal_recover(table, error);
-  return code == TSR_OK ? tsr_array_freeze(array, true, error) : code;
+  TSX_TRY(tsx_journal_recover(table, error));
+  return tsr_array_freeze(array, true, error);
 }
 
-static int transaction_begin(tsx_table *table, tsr_error *error) {
+/* Opens the writer of a transaction, and the state that it began with. After an error the caller ends the transaction. */
+static int transaction_open(tsx_table *table, tsx_transaction *transaction, tsr_error *error) {
   tsx_array *array = table->array;
-  if (!array->in_database) { /* the array may have been opened before tessera_restrict was called */
-    int permitted = tsr_path_permitted(table->connection->environment, array->path, error);
-    if (permitted < 0) return permitted;
-  }
-  tsx_transaction *transaction = sqlite3_malloc64(sizeof *transaction);
-  if (!transaction) return tsx_out_of_memory(error);
-  memset(transaction, 0, sizeof *transaction);
-  transaction->array = array;
-  transaction->references = 1;
   transaction->schema_name = sqlite3_mprintf("%s", table->schema_name);
-  array->transaction = transaction;
   tsr_writer_options options = {.memory_bytes = table->options.limits.memory_bytes,
                                 .threads = table->options.limits.threads};
   tsr_writer_host host = {0};
@@ -573,14 +567,26 @@ static int transaction_begin(tsx_table *table, tsr_error *error) {
     host.scratch = &tsx_scratch;
     host.scratch_argument = table->connection;
   }
-  int code = transaction->schema_name ? TSR_OK : tsx_out_of_memory(error);
-  if (code == TSR_OK) code = freeze(table, error);
-  if (code == TSR_OK && !array->in_database) code = tsx_journal_options(table, transaction, &options, &host, error);
-  if (code == TSR_OK) code = tsr_writer_open(array->core, &options, &transaction->writer, error);
-  if (code == TSR_OK) code = check_schema(table, error);
-  if (code == TSR_OK)
-    code = tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
-                             &transaction->base, error);
+  if (!transaction->schema_name) return tsx_out_of_memory(error);
+  TSX_TRY(freeze(table, error));
+  if (!array->in_database) TSX_TRY(tsx_journal_options(table, transaction, &options, &host, error));
+  TSX_TRY(tsr_writer_open(array->core, &options, &transaction->writer, error));
+  TSX_TRY(check_schema(table, error));
+  return tsr_snapshot_open(array->core, tsr_writer_schema(transaction->writer), TSR_TIME_BEGIN, TSR_TIME_NOW,
+                           &transaction->base, error);
+}
+
+static int transaction_begin(tsx_table *table, tsr_error *error) {
+  tsx_array *array = table->array;
+  if (!array->in_database) /* the array may have been opened before tessera_restrict was called */
+    TSX_TRY(tsr_path_permitted(table->connection->environment, array->path, error));
+  tsx_transaction *transaction = sqlite3_malloc64(sizeof *transaction);
+  if (!transaction) return tsx_out_of_memory(error);
+  memset(transaction, 0, sizeof *transaction);
+  transaction->array = array;
+  transaction->references = 1;
+  array->transaction = transaction;
+  const int code = transaction_open(table, transaction, error);
   if (code < 0) transaction_end(array, true);
   return code;
 }
@@ -649,8 +655,7 @@ static int drop_vanished(tsx_connection *connection, tsx_transaction *transactio
 int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
   for (tsx_array *array = connection->arrays.list; array; array = array->next)
     if (array->transaction && array->transaction->created) {
-      int code = drop_vanished(connection, array->transaction, error);
-      if (code < 0) return code;
+      TSX_TRY(drop_vanished(connection, array->transaction, error));
     }
   return TSR_OK;
 }
@@ -658,15 +663,14 @@ int tsx_transactions_check(tsx_connection *connection, tsr_error *error) {
 int tsx_transaction_of(tsx_table *table, tsx_transaction **out, tsr_error *error) {
   if (table->options.times.has_as_of)
     return tsx_fail(error, TSR_READONLY, "%s is open as of an earlier time: it is read-only", table->path);
-  int code = tsx_table_ready(table, error);
-  if (code == TSR_OK) code = tsx_deferred_publish(table->connection, table->array, error);
-  if (code < 0) return code;
+  TSX_TRY(tsx_table_ready(table, error));
+  TSX_TRY(tsx_deferred_publish(table->connection, table->array, error));
   tsx_transaction *transaction = table->array->transaction;
   if (transaction && strcmp(transaction->schema_name, table->schema_name))
     return fail_database(table, transaction, error);
-  if ((code = tsx_journal_find_id(table, error)) < 0) return code;
-  if (!transaction && (code = transaction_begin(table, error)) < 0) return code;
-  if (!table->commit.begun && (code = note_created(table, error)) < 0) return code;
+  TSX_TRY(tsx_journal_find_id(table, error));
+  if (!transaction) TSX_TRY(transaction_begin(table, error));
+  if (!table->commit.begun) TSX_TRY(note_created(table, error));
   reopen(table->array->transaction);
   *out = table->array->transaction;
   return TSR_OK;
@@ -712,21 +716,27 @@ int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, 
   return tsx_fail_rolled_back(db, error);
 }
 
+/* Begins or joins the transaction of the table's array. `watch` began before. */
+static int begin_watched(tsx_table *table, const tsx_watch *watch, tsr_error *error) {
+  tsx_transaction *transaction;
+  TSX_TRY(tsx_transactions_check(table->connection, error));
+  /* SQLite has locked the table's own database, which need not be the one that the array is in */
+  if (!table->in_database && tsx_store_is(table->path)) TSX_TRY(tsx_store_lock(table->connection, table->path, error));
+  TSX_TRY(tsx_transaction_of(table, &transaction, error));
+  const int code = tsx_watch_end(watch, table->connection->db, table->schema_name, error);
+  if (code < 0) {
+    tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
+    return code;
+  }
+  return check_schema(table, error); /* on failure, a transaction that another table began stays */
+}
+
 int tsx_begin(sqlite3_vtab *vtab) {
   tsx_table *table = (tsx_table *)vtab;
-  tsx_transaction *transaction;
   tsr_error error = {0};
   const tsx_watch watch = tsx_watch_begin(table->connection->db, table->schema_name);
   table->commit.begun = true;
-  int code = tsx_transactions_check(table->connection, &error);
-  /* SQLite has locked the table's own database, which need not be the one that the array is in */
-  if (code == TSR_OK && !table->in_database && tsx_store_is(table->path))
-    code = tsx_store_lock(table->connection, table->path, &error);
-  if (code == TSR_OK) code = tsx_transaction_of(table, &transaction, &error);
-  if (code == TSR_OK && (code = tsx_watch_end(&watch, table->connection->db, table->schema_name, &error)) < 0)
-    tsx_transaction_close(table->array); /* SQLite's rollback skipped this table, since xBegin has not returned */
-  if (code == TSR_OK) code = check_schema(table, &error); /* on failure, a transaction that another table began stays */
-  if (code == TSR_OK) return SQLITE_OK;
+  if (begin_watched(table, &watch, &error) >= 0) return SQLITE_OK;
   table->commit.begun = false; /* SQLite makes no further calls for a table whose xBegin failed */
   return tsx_vtab_error(vtab, &error);
 }
@@ -787,19 +797,18 @@ static int sync_table(tsx_table *table, tsr_error *error) {
   tsx_array *array = table->array;
   tsx_transaction *transaction = array ? array->transaction : NULL;
   if (!transaction) return TSR_OK;
-  int code = drop_vanished(table->connection, transaction, error);
-  if (code < 0 || (array->making.creation && !array->making.table_exists))
-    return code; /* the table's CREATE was undone */
+  TSX_TRY(drop_vanished(table->connection, transaction, error));
+  if (array->making.creation && !array->making.table_exists) return TSR_OK; /* the table's CREATE was undone */
   note_attempt(transaction, table->commit.attempt);
   transaction->sync.done = true;
   transaction->sync.data_version = tsx_data_version(table);
   if (transaction->sync.published) return TSR_OK; /* by another table's xSync in the same COMMIT */
   if (!tsr_writer_changed(transaction->writer)) return tsr_writer_abandon(transaction->writer, error);
-  if ((code = tsr_writer_prepare(transaction->writer, error)) < 0) return code;
+  TSX_TRY(tsr_writer_prepare(transaction->writer, error));
   if (!array->in_database) return tsx_journal_write(table, error);
-  code = tsr_writer_publish(transaction->writer, error);
-  transaction->sync.published = code >= 0;
-  return code < 0 ? code : tsx_upkeep_in_sync(table, error);
+  TSX_TRY(tsr_writer_publish(transaction->writer, error));
+  transaction->sync.published = true;
+  return tsx_upkeep_in_sync(table, error);
 }
 
 int tsx_sync(sqlite3_vtab *vtab) {

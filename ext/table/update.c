@@ -204,7 +204,7 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
   end_statement(u);
   int code = tsx_array_snapshot(table->connection, table->array, tsr_writer_schema(transaction->writer),
                                 table->options.times.since, TSR_TIME_NOW, true, &statement->view, error);
-  if (code == TSR_OK) code = tsr_reader_open(statement->view->core, &statement->reader, error);
+  if (code >= 0) code = tsr_reader_open(statement->view->core, &statement->reader, error);
   if (code < 0) {
     end_statement(u);
     return code;
@@ -218,26 +218,26 @@ static int begin_statement(tsx_changes *u, tsx_transaction *transaction, tsr_err
 /* Makes an old row the reader's batch. *index is its cell's index. */
 static int find_old(tsx_changes *u, int64_t row, uint64_t *index, tsr_error *error) {
   const tsr_batch *batch;
-  int code = tsr_reader_find(u->statement.reader, row, &batch, error);
-  if (code == 0) code = tsx_fail(error, TSR_ERROR, "%s: row %lld no longer exists", u->table->name, (long long)row);
-  if (code < 0) return code;
+  const int found = tsr_reader_find(u->statement.reader, row, &batch, error);
+  if (found < 0) return found;
+  if (!found) return tsx_fail(error, TSR_ERROR, "%s: row %lld no longer exists", u->table->name, (long long)row);
   *index = batch->selection ? batch->selection[0] : batch->first;
   return TSR_OK;
 }
 
 static int keep_field(tsx_changes *u, uint32_t field, uint64_t index, tsr_error *error) {
   const tsr_column *cells;
-  int code = tsr_reader_column(u->statement.reader, field, &cells, error);
-  if (code == TSR_OK) tsx_row_keep(u->row, field, cells, index);
-  return code;
+  TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
+  tsx_row_keep(u->row, field, cells, index);
+  return TSR_OK;
 }
 
 /* Sets the first `fields` fields of u->row to those of an old row. */
 static int keep_fields(tsx_changes *u, int64_t row, uint32_t fields, tsr_error *error) {
-  uint64_t index;
-  int code = find_old(u, row, &index, error);
-  for (uint32_t f = 0; f < fields && code == TSR_OK; f++) code = keep_field(u, f, index, error);
-  return code;
+  uint64_t index = 0;
+  TSX_TRY(find_old(u, row, &index, error));
+  for (uint32_t f = 0; f < fields; f++) TSX_TRY(keep_field(u, f, index, error));
+  return TSR_OK;
 }
 
 /* ---- The row ----------------------------------------------------------------------------------------------------- */
@@ -251,12 +251,12 @@ static int take_values(tsx_changes *u, sqlite3_value **values, tsr_error *error)
   const tsr_schema *schema = tsx_row_schema(u->row);
   if (tsx_row_is_complete(u->row)) return tsx_row_set_all(u->row, values, error);
   for (uint32_t c = 0; c < u->table->column_count; c++) {
-    int field = tsx_row_field(u->row, c), code;
+    const int field = tsx_row_field(u->row, c);
     if (field < 0) {
       if (sqlite3_value_type(values[c]) == SQLITE_NULL) continue;
       return fail_field(u, TSR_ERROR, c, "the attribute has been dropped: open the database again", error);
     }
-    if ((code = tsx_row_set(u->row, (uint32_t)field, values[c], true, error)) < 0) return code;
+    TSX_TRY(tsx_row_set(u->row, (uint32_t)field, values[c], true, error));
   }
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     if (tsx_row_column(u->row, f) >= 0) continue;
@@ -291,13 +291,12 @@ static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index,
   const tsr_schema *schema = tsx_row_schema(u->row);
   bool blind = all_given(u, values);
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
-    int c = tsx_row_column(u->row, f), code;
+    const int c = tsx_row_column(u->row, f);
     int keep = c < 0 || sqlite3_value_nochange(values[c]);
     if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
         (keep = update_reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
       return keep;
-    code = keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error);
-    if (code < 0) return code;
+    TSX_TRY(keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error));
   }
   for (uint32_t c = 0; c < u->table->column_count; c++)
     if (tsx_row_field(u->row, c) < 0 && !sqlite3_value_nochange(values[c]) &&
@@ -325,8 +324,7 @@ static int find_moved(tsx_changes *u, sqlite3_value **values, uint64_t index, ui
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     int c = tsx_row_column(u->row, d);
     if (c < 0 || sqlite3_value_nochange(values[c])) continue;
-    int code = tsr_reader_column(u->statement.reader, d, &old, error);
-    if (code < 0) return code;
+    TSX_TRY(tsr_reader_column(u->statement.reader, d, &old, error));
     *dimension = d;
     if (!same_cell(&columns[d], 0, old, index)) return 1;
   }
@@ -408,14 +406,15 @@ static int restore_row(tsx_changes *u, int64_t row, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
   for (bool moved_away = false;;) {
     int64_t there = 0;
-    int code = keep_fields(u, row, schema->dimension_count + schema->attribute_count, error);
-    if (code == TSR_OK) code = find_at_coordinates(u, u->statement.transaction, &there, error);
-    if (code < 0) return code;
+    TSX_TRY(keep_fields(u, row, schema->dimension_count + schema->attribute_count, error));
+    const int taken = find_at_coordinates(u, u->statement.transaction, &there, error);
+    if (taken < 0) return taken;
     const tsr_column *columns = tsx_row_columns(u->row);
-    update_move *back = code && is_of_statement(u, there) ? move_of(&u->moves, there) : NULL;
-    if (back && (code = tsr_writer_remove(writer, there, columns, 0, error)) < 0) return code;
-    code = back && !moved_away ? find_at_coordinates(u, u->statement.transaction, &there, error) : 1;
-    if (code < 0 || ((!code || moved_away) && (code = append_trusted(writer, columns, error)) < 0)) return code;
+    update_move *back = taken && is_of_statement(u, there) ? move_of(&u->moves, there) : NULL;
+    if (back) TSX_TRY(tsr_writer_remove(writer, there, columns, 0, error));
+    const int still = back && !moved_away ? find_at_coordinates(u, u->statement.transaction, &there, error) : 1;
+    if (still < 0) return still;
+    if (!still || moved_away) TSX_TRY(append_trusted(writer, columns, error));
     set_done(u, row);
     if (!back) return TSR_OK;
     back->undone = true;
@@ -433,7 +432,7 @@ static int leave_unchanged(tsx_changes *u, int64_t row, tsr_error *error) {
   if (!u->fates.slots) return error->code;
   tsr_error trouble = {0};
   int code = restore_row(u, row, &trouble);
-  for (uint64_t i = 0; i < u->moves.count && u->call.conflict == SQLITE_FAIL && code == TSR_OK; i++)
+  for (uint64_t i = 0; i < u->moves.count && u->call.conflict == SQLITE_FAIL && code >= 0; i++)
     if (!u->moves.list[i].undone && u->moves.list[i].is_over && fate_of(u, u->moves.list[i].over) == FATE_PENDING)
       code = restore_row(u, u->moves.list[i].over, &trouble);
   if (code < 0) *error = trouble;
@@ -456,26 +455,31 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 
 /* Takes the values of a row that has labels: a label sets a coordinate that is NULL, and must agree with one that is
  * not. */
-static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+static int take_values_at(tsx_changes *u, sqlite3_value **values, uint8_t (*places)[8], tsr_error *error) {
   tsx_table *table = u->table;
-  const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
-  uint8_t(*places)[8] = sqlite3_malloc64((table->label_count + 1) * sizeof *places);
-  int code = places ? TSR_OK : tsx_out_of_memory(error);
-  for (uint32_t i = 0; code == TSR_OK && i < table->label_count; i++) {
-    sqlite3_value *value = values[TSX_WRITTEN_AT(table) + 1 + (int)i];
-    if (sqlite3_value_type(value) == SQLITE_NULL) continue;
-    code = tsx_label_coordinate_of(table, &table->labels[i], value, places[i], error);
-    if (code == TSR_OK) tsx_row_place(u->row, table->labels[i].dimension, places[i]);
+  sqlite3_value **given = values + TSX_WRITTEN_AT(table) + 1;
+  for (uint32_t i = 0; i < table->label_count; i++) {
+    if (sqlite3_value_type(given[i]) == SQLITE_NULL) continue;
+    TSX_TRY(tsx_label_coordinate_of(table, &table->labels[i], given[i], places[i], error));
+    tsx_row_place(u->row, table->labels[i].dimension, places[i]);
   }
-  if (code == TSR_OK) code = take_values(u, values, error);
-  for (uint32_t i = 0; code == TSR_OK && i < table->label_count; i++) {
+  TSX_TRY(take_values(u, values, error));
+  for (uint32_t i = 0; i < table->label_count; i++) {
     const tsx_label_column *label = &table->labels[i];
     const tsr_column *set = &tsx_row_columns(u->row)[label->dimension];
-    if (sqlite3_value_type(values[TSX_WRITTEN_AT(table) + 1 + (int)i]) == SQLITE_NULL) continue;
+    if (sqlite3_value_type(given[i]) == SQLITE_NULL) continue;
     if (memcmp(set->values, places[i], set->cell_size) != 0)
-      code = tsx_fail(error, TSR_MISMATCH, "%s.%s: another coordinate of %s has this label", table->name, label->name,
+      return tsx_fail(error, TSR_MISMATCH, "%s.%s: another coordinate of %s has this label", table->name, label->name,
                       table->schema->fields[label->dimension].name);
   }
+  return TSR_OK;
+}
+
+static int take_labelled_values(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
+  const uint32_t dimensions = tsx_row_schema(u->row)->dimension_count;
+  uint8_t(*places)[8] = sqlite3_malloc64((u->table->label_count + 1) * sizeof *places);
+  if (!places) return tsx_out_of_memory(error);
+  const int code = take_values_at(u, values, places, error);
   for (uint32_t d = 0; d < dimensions; d++) tsx_row_place(u->row, d, NULL);
   sqlite3_free(places);
   return code;
@@ -491,14 +495,16 @@ static bool gives_labels(const tsx_changes *u, int count, sqlite3_value **values
 /* Inserts a row of `count` values. */
 static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
                       sqlite3_int64 *rowid, tsr_error *error) {
-  int code = gives_labels(u, count, values) ? take_labelled_values(u, values, error) : take_values(u, values, error);
+  const int code =
+      gives_labels(u, count, values) ? take_labelled_values(u, values, error) : take_values(u, values, error);
   if (code == TSR_CONSTRAINT) u->call.code = SQLITE_CONSTRAINT_NOTNULL;
   if (code < 0) return code;
   if (!tsx_row_schema(u->row)->allows_duplicates && !replaces(u)) {
     int64_t there;
     TSX_TRY(tsr_writer_test(transaction->writer, tsx_row_columns(u->row), NULL, error)); /* before others, as SQLite */
-    if ((code = find_at_coordinates(u, transaction, &there, error)) < 0) return code;
-    if (code) return fail_exists(u, error);
+    const int taken = find_at_coordinates(u, transaction, &there, error);
+    if (taken < 0) return taken;
+    if (taken) return fail_exists(u, error);
   }
   *rowid = -2 - (int64_t)tsr_writer_mark(transaction->writer).cells;
   return tsr_writer_append(transaction->writer, tsx_row_columns(u->row), NULL, 1, error);
@@ -508,8 +514,7 @@ static int insert_row(tsx_changes *u, tsx_transaction *transaction, int count, s
 static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error) {
   for (uint32_t d = 0; d < tsx_row_schema(u->row)->dimension_count; d++) {
     const tsr_column *column;
-    int code = tsr_reader_column(u->statement.reader, d, &column, error);
-    if (code < 0) return code;
+    TSX_TRY(tsr_reader_column(u->statement.reader, d, &column, error));
     columns[d] = *column;
   }
   return TSR_OK;
@@ -519,8 +524,9 @@ static int old_coordinates(tsx_changes *u, tsr_column *columns, tsr_error *error
  * TSR_CONSTRAINT if another cell is there. */
 static int check_destination(tsx_changes *u, int64_t row, int64_t *over, tsr_error *error) {
   int64_t there;
-  int code = find_at_coordinates(u, u->statement.transaction, &there, error);
-  if (code <= 0 || there == row) return code < 0 ? code : 0;
+  const int taken = find_at_coordinates(u, u->statement.transaction, &there, error);
+  if (taken < 0) return taken;
+  if (!taken || there == row) return 0;
   *over = there;
   if (!is_of_statement(u, there) && fate_of(u, there) == FATE_PENDING) return 1;
   fail_exists(u, error);
@@ -543,24 +549,25 @@ static int check_duplicates(tsx_changes *u, int64_t row, const tsr_column *coord
   int64_t there;
   if (!tsx_row_schema(u->row)->allows_duplicates || u->scan.incomplete || u->scan.mixed) return TSR_OK;
   if (sqlite3_get_autocommit(u->table->connection->db) && u->scan.cursor != u->table->cursors.opened) return TSR_OK;
-  if (!u->fates.slots && make_slots(u, error) < 0) return error->code;
+  if (!u->fates.slots) TSX_TRY(make_slots(u, error));
   if (!fate_of(u, row)) return TSR_OK;
-  int code = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates, index,
-                             &there, error);
-  if (code > 0 && there >= 0 && !fate_of(u, there))
+  const int found = tsr_writer_find(u->statement.transaction->writer, u->statement.transaction->base, coordinates,
+                                    index, &there, error);
+  if (found < 0) return found;
+  if (found && there >= 0 && !fate_of(u, there))
     return tsx_fail(
         error, TSR_ERROR,
         "%s: cells are deleted by their coordinates: another cell has the same coordinates and would be deleted, too",
         u->table->name);
-  return code < 0 ? code : TSR_OK;
+  return TSR_OK;
 }
 
 static int remove_old(tsx_changes *u, int64_t row, uint64_t index, tsr_error *error) {
   tsr_column *coordinates = sqlite3_malloc64(tsx_row_schema(u->row)->dimension_count * sizeof *coordinates);
   if (!coordinates) return tsx_out_of_memory(error);
   int code = old_coordinates(u, coordinates, error);
-  if (code == TSR_OK) code = tsr_writer_remove(u->statement.transaction->writer, row, coordinates, index, error);
-  if (code == TSR_OK) code = check_duplicates(u, row, coordinates, index, error);
+  if (code >= 0) code = tsr_writer_remove(u->statement.transaction->writer, row, coordinates, index, error);
+  if (code >= 0) code = check_duplicates(u, row, coordinates, index, error);
   sqlite3_free(coordinates);
   return code;
 }
@@ -570,13 +577,13 @@ static int write_changed(tsx_changes *u, int64_t row, bool moved, uint64_t index
   tsr_writer *writer = u->statement.transaction->writer;
   bool duplicates = tsx_row_schema(u->row)->allows_duplicates;
   update_move made = {.from = row, .cell = tsr_writer_mark(writer).cells};
-  int code = TSR_OK;
-  if (u->fates.slots && !duplicates && !replaces(u) && (moved || u->moves.count))
-    code = check_destination(u, row, &made.over, error);
-  made.is_over = code > 0;
-  if (code >= 0 && (moved || duplicates)) code = remove_old(u, row, index, error);
-  if (code >= 0) code = append_trusted(writer, tsx_row_columns(u->row), error);
-  if (code < 0) return code;
+  if (u->fates.slots && !duplicates && !replaces(u) && (moved || u->moves.count)) {
+    const int over = check_destination(u, row, &made.over, error);
+    if (over < 0) return over;
+    made.is_over = over > 0;
+  }
+  if (moved || duplicates) TSX_TRY(remove_old(u, row, index, error));
+  TSX_TRY(append_trusted(writer, tsx_row_columns(u->row), error));
   if (u->fates.slots) set_done(u, row);
   return moved ? note_move(&u->moves, &made, error) : TSR_OK;
 }
@@ -587,15 +594,16 @@ static int clear_place(tsx_changes *u, int64_t row, bool *cleared, tsr_error *er
   int64_t there;
   *cleared = false;
   if (!u->moves.count || u->call.conflict != SQLITE_IGNORE) return TSR_OK;
-  int code = find_at_coordinates(u, u->statement.transaction, &there, error);
-  if (code <= 0 || !is_of_statement(u, there) || !move_of(&u->moves, there)) return code < 0 ? code : TSR_OK;
+  const int taken = find_at_coordinates(u, u->statement.transaction, &there, error);
+  if (taken < 0) return taken;
+  if (!taken || !is_of_statement(u, there) || !move_of(&u->moves, there)) return TSR_OK;
   *cleared = true;
   return restore_row(u, row, error);
 }
 
 static int set_row(tsx_changes *u, int64_t row, sqlite3_value **values, uint64_t *index, tsr_error *error) {
-  int code = find_old(u, row, index, error);
-  return code < 0 ? code : change_values(u, values, *index, error);
+  TSX_TRY(find_old(u, row, index, error));
+  return change_values(u, values, *index, error);
 }
 
 /* Tests u->row against the CHECK constraints of columns that the statement sets. */
@@ -615,26 +623,28 @@ static int check_row(tsx_changes *u, sqlite3_value **values, tsr_error *error) {
 
 static int update_row(tsx_changes *u, int64_t row, sqlite3_value **values, tsr_error *error) {
   const tsr_schema *schema = tsx_row_schema(u->row);
-  uint64_t index;
+  uint64_t index = 0;
   uint32_t dimension = 0;
-  bool cleared = false, moved, sets = sets_dimension(u, values) || schema->allows_duplicates;
-  TSX_TRY(sets && !schema->dense && !u->fates.slots ? make_slots(u, error) : TSR_OK);
+  bool cleared = false, sets = sets_dimension(u, values) || schema->allows_duplicates;
+  if (sets && !schema->dense && !u->fates.slots) TSX_TRY(make_slots(u, error));
   if (u->fates.slots && fate_of(u, row) == FATE_DONE) return TSR_OK; /* UPDATE ... FROM has found the row twice */
   int code = set_row(u, row, values, &index, error);
   if (code == TSR_CONSTRAINT) {
     u->call.code = SQLITE_CONSTRAINT_NOTNULL;
     return leave_unchanged(u, row, error);
   }
-  if (code == TSR_OK && (code = check_row(u, values, error)) == TSR_CHECK) return leave_unchanged(u, row, error);
-  if (code == TSR_OK) code = find_moved(u, values, index, &dimension, error);
   if (code < 0) return code;
-  moved = code;
+  code = check_row(u, values, error);
+  if (code == TSR_CHECK) return leave_unchanged(u, row, error);
+  if (code < 0) return code;
+  const int moved = find_moved(u, values, index, &dimension, error);
+  if (moved < 0) return moved;
   if (moved && schema->dense)
     return tsx_fail(error, TSR_ERROR, "%s.%s: cells of a dense array cannot be moved; insert others", u->table->name,
                     u->table->columns[tsx_row_column(u->row, dimension)].name);
-  code = moved ? TSR_OK : clear_place(u, row, &cleared, error);
-  if (code == TSR_OK && cleared) code = set_row(u, row, values, &index, error);
-  return code < 0 ? code : write_changed(u, row, moved, index, error);
+  if (!moved) TSX_TRY(clear_place(u, row, &cleared, error));
+  if (cleared) TSX_TRY(set_row(u, row, values, &index, error));
+  return write_changed(u, row, moved, index, error);
 }
 
 static int delete_row(tsx_changes *u, int64_t row, tsr_error *error) {
@@ -674,13 +684,12 @@ static int check_hidden(const tsx_changes *u, int count, sqlite3_value **values,
 static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sqlite3_value **values,
                      sqlite3_int64 *rowid, tsr_error *error) {
   tsx_table *table = u->table;
-  int code;
   const tsr_schema *schema = tsr_writer_schema(transaction->writer);
   if (!u->row || tsx_row_schema(u->row) != schema) {
     end_statement(u);
     tsx_row_free(u->row);
     u->row = NULL;
-    if ((code = tsx_row_make(table, schema, &u->row, error)) < 0) return code;
+    TSX_TRY(tsx_row_make(table, schema, &u->row, error));
   }
   if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
     return insert_row(u, transaction, count - 2, values + 2, rowid,
@@ -690,8 +699,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
                     table->declared.hidden[0], table->declared.hidden[1]);
   const tsr_mark mark = tsr_writer_mark(transaction->writer);
   const int64_t row = sqlite3_value_int64(values[0]);
-  code = begin_statement(u, transaction, error);
-  if (code == TSR_OK) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
+  int code = begin_statement(u, transaction, error);
+  if (code >= 0) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
   /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it is what
    * leave_unchanged has restored, which stays. */

@@ -173,17 +173,15 @@ static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in
 
 static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
   value_in_wide low, high, number;
-  int code = TSR_OK;
   limits(datatype, &low, &high);
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: number = sqlite3_value_int64(value); break;
   case SQLITE_FLOAT:
-    code = integer_of_real(datatype, value, sqlite3_value_double(value), low, high, &number, error);
+    TSX_TRY(integer_of_real(datatype, value, sqlite3_value_double(value), low, high, &number, error));
     break;
-  case SQLITE_TEXT: code = integer_of_text(datatype, value, low, high, &number, error); break;
+  case SQLITE_TEXT: TSX_TRY(integer_of_text(datatype, value, low, high, &number, error)); break;
   default: return value_in_no_value(datatype, value, error);
   }
-  if (code < 0) return code;
   if (number < low || number > high) return value_in_outside(datatype, value, low, high, error);
   uint64_t bits = (uint64_t)number;
   memcpy(out, &bits, tsr_datatype_size(datatype));
@@ -244,9 +242,9 @@ static int take_iso(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, t
   int64_t v;
   const char *p = (const char *)sqlite3_value_text(value);
   if (!p) return tsx_out_of_memory(error);
-  int code = tsr_datetime_parse(datatype, p, (uint64_t)sqlite3_value_bytes(value), &v, error);
-  if (code == TSR_OK) memcpy(out, &v, 8);
-  return code;
+  TSX_TRY(tsr_datetime_parse(datatype, p, (uint64_t)sqlite3_value_bytes(value), &v, error));
+  memcpy(out, &v, 8);
+  return TSR_OK;
 }
 
 static int take_time(tsr_datatype datatype, bool integers, sqlite3_value *value, uint8_t *out, tsr_error *error) {
@@ -418,7 +416,7 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   uint64_t code_number = e->count;
   bool integers = row->table->options.shows.datetimes_integer;
   int code = take_cell(f, shown_of(row, e->datatype), e->values_per_label, integers, value, &label, error);
-  if (code == TSR_OK) code = find_label(f, label, &code_number, error);
+  if (code >= 0) code = find_label(f, label, &code_number, error);
   if (code == TSR_NOMEM) return code;
   if (code_number == e->count) {
     char text[96];
@@ -459,8 +457,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
   bytes cell = {description->fill, description->fill_size};
   if (description->nullable && !description->cell_size) cell = (bytes){(const uint8_t *)"", 0};
   if (!has_fill && description->cell_size) {
-    int code = need_room(f, description->cell_size, error);
-    if (code < 0) return code;
+    TSX_TRY(need_room(f, description->cell_size, error));
     memset(f->room, 0, description->cell_size);
     cell.data = f->room;
   }
@@ -525,8 +522,7 @@ int tsx_row_set_all(tsx_row *row, sqlite3_value **values, tsr_error *error) {
   for (uint32_t c = 0; c < row->field_count; c++) {
     const uint32_t field = (uint32_t)row->field_of[c];
     if (set_directly(row, field, values[c], sqlite3_value_type(values[c]))) continue;
-    const int code = tsx_row_set(row, field, values[c], true, error);
-    if (code < 0) return code;
+    TSX_TRY(tsx_row_set(row, field, values[c], true, error));
   }
   return TSR_OK;
 }
@@ -624,7 +620,7 @@ int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **out, tsr_
   row->field_of = (int *)(row->columns + fields);
   for (uint32_t c = 0; c < table->column_count; c++) row->field_of[c] = -1;
   int code = TSR_OK;
-  for (uint32_t i = 0; i < fields && code == TSR_OK; i++) code = make_field(row, i, names, error);
+  for (uint32_t i = 0; i < fields && code >= 0; i++) code = make_field(row, i, names, error);
   tsx_names_free(names, schema);
   if (code < 0) {
     tsx_row_free(row);

@@ -319,13 +319,13 @@ def test_damaged_geometries_are_errors():
 def test_errors_say_what_is_wanted():
     db = make()
     triangle = "POLYGON ((0 0, 1 0, 1 1))"
-    for geometry, message in (("LINESTRING (0 0, 1 1)", "tessera_cover: a POLYGON or MULTIPOLYGON is wanted, not LINESTRING"),
-                              ('{"type":"FeatureCollection","features":[]}', "a POLYGON or MULTIPOLYGON is wanted, not FeatureCollection"),
-                              (struct.pack("<BI", 1, 7), "a POLYGON or MULTIPOLYGON is wanted, not GEOMETRYCOLLECTION"),
-                              ("", "no geometry: GeoJSON, WKT, WKB or GeoPackage is wanted"), (b"", "no geometry: GeoJSON"), (b"\x07", "no geometry: GeoJSON"), (12, "no geometry: GeoJSON"),
+    for geometry, message in (("LINESTRING (0 0, 1 1)", "tessera_cover: expected a POLYGON or MULTIPOLYGON, not LINESTRING"),
+                              ('{"type":"FeatureCollection","features":[]}', "expected a POLYGON or MULTIPOLYGON, not FeatureCollection"),
+                              (struct.pack("<BI", 1, 7), "expected a POLYGON or MULTIPOLYGON, not GEOMETRYCOLLECTION"),
+                              ("", "no geometry: expected GeoJSON, WKT, WKB or GeoPackage"), (b"", "no geometry: expected GeoJSON"), (b"\x07", "no geometry: expected GeoJSON"), (12, "no geometry: expected GeoJSON"),
                               (wkb(FORMS)[:92], "the geometry ends early (byte "), ("POLYGON ((0 0, 1", "the geometry ends early (byte 17)"),
                               ("POLYGON ((0 0, 1 1))", "a ring has 2 points"), (wkb([[(0, 0), (math.nan, 0), (1, 1)]]), "a coordinate is not finite"),
-                              ("POLYGON ((0 0, 1e999 1, 1 1))", "a coordinate is not finite"), ("POLYGON ((0 0, one 1, 1 1))", "the geometry is damaged at byte 16: a number is wanted"),
+                              ("POLYGON ((0 0, 1e999 1, 1 1))", "a coordinate is not finite"), ("POLYGON ((0 0, one 1, 1 1))", "the geometry is damaged at byte 16: expected a number"),
                               ('{"type":"Polygon"}', "the GeoJSON has no coordinates"), ('{"type":7}', "the GeoJSON has no type")):
         check_contains(db.error("SELECT * FROM tessera_cover('db:g', ?, NULL, ?)", (geometry, json.dumps(UNIT))).text, message)
     db.query("CREATE VIRTUAL TABLE s USING tessera(y INT32 DIMENSION(0, 9), x INT32 DIMENSION(0, 9), v INT32)")

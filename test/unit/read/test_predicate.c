@@ -55,13 +55,13 @@ static bool excludes(tile_statistics *t, tsr_predicate_kind kind, const void *lo
                      uint64_t high_size) {
   const tsr_range range = {.low = low, .high = high, .low_size = low_size, .high_size = high_size};
   const tsr_ranges ranges = {.ranges = &range, .count = 1};
-  tsr_test test = {.kind = kind, .nan = tsr_datatype_kind(t->field.datatype) == TSR_KIND_FLOAT};
+  tsr_typed_predicate test = {.kind = kind, .nan = tsr_datatype_kind(t->field.datatype) == TSR_KIND_FLOAT};
   test.nat = tsr_datatype_kind(t->field.datatype) == TSR_KIND_DATETIME;
   tsr_field plain = t->field;
   if (tsr_datatype_kind(plain.datatype) == TSR_KIND_TEXT) plain.values_per_cell = TSR_VARIABLE;
   if (kind == TSR_PREDICATE_WITHIN)
     assert_int_equal(tsr__spans_make(&plain, &ranges, &t->arena, &test.spans, NULL), TSR_OK);
-  return tsr__statistics_trusted(&t->metadata, 0) && tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
+  return tsr__statistics_trusted(&t->metadata, 0) && tsr__predicate_excludes(&test, &t->field, &t->statistics, 0, 10);
 }
 
 static bool excludes_int(tile_statistics *t, int32_t low, int32_t high) {
@@ -189,10 +189,10 @@ static void test_float_sums_that_look_right_are_not_trusted_with_huge_bounds(voi
 
 static bool excludes_negated(tile_statistics *t, int32_t low, int32_t high) {
   const tsr_range range = {.low = &low, .high = &high};
-  tsr_test test = {.kind = TSR_PREDICATE_WITHIN, .negated = true};
+  tsr_typed_predicate test = {.kind = TSR_PREDICATE_WITHIN, .negated = true};
   assert_int_equal(
       tsr__spans_make(&t->field, &(tsr_ranges){.ranges = &range, .count = 1}, &t->arena, &test.spans, NULL), TSR_OK);
-  return tsr__test_excludes(&test, &t->field, &t->statistics, 0, 10);
+  return tsr__predicate_excludes(&test, &t->field, &t->statistics, 0, 10);
 }
 
 static void test_negated_tests_exclude_tiles_that_lie_within(void **state) {
@@ -269,7 +269,7 @@ static void test_bounds_of_strings_end_at_the_first_NUL(void **state) {
 static tsr_statistics own_statistics[2];
 
 /* Returns 1 if the tile is excluded, 2 if the fragment (of two tiles) is, 3 if both are. */
-static int excluded(tile_statistics *t, const tsr_test *made) {
+static int excluded(tile_statistics *t, const tsr_typed_predicate *made) {
   tsr_slot slots[2] = {{.present = true, .statistics = &t->statistics}};
   tsr_fragment fragment = {.metadata = t->metadata};
   int64_t numbers[1] = {0};
@@ -277,8 +277,8 @@ static int excluded(tile_statistics *t, const tsr_test *made) {
   tsr_snapshot snapshot = {.schema = &t->schema, .fragments = &one, .fragment_count = 1};
   tsr_array array = {.environment = t->environment};
   tsr_column fill = {.constant = true, .unwritten = true};
-  tsr_test test = *made;
-  tsr_reader reader = {.snapshot = &snapshot, .tests = {.count = 1, .list = &test}, .columns = {.fills = &fill}};
+  tsr_typed_predicate test = *made;
+  tsr_reader reader = {.snapshot = &snapshot, .predicates = {.count = 1, .list = &test}, .columns = {.fills = &fill}};
   snapshot.array = &array;
   fragment.metadata.slots = slots;
   fragment.metadata.slot_count = 2;
@@ -288,11 +288,12 @@ static int excluded(tile_statistics *t, const tsr_test *made) {
   t->statistics.count = 2;
   own_statistics[0] = t->statistics;
   own_statistics[0].count = 1;
-  const int tile = tsr__tests_exclude(&reader, 0, 0, NULL), whole = tsr__tests_exclude_fragment(&reader, 0, NULL);
+  const int tile = tsr__predicates_exclude(&reader, 0, 0, NULL),
+            whole = tsr__predicates_exclude_fragment(&reader, 0, NULL);
   assert_true(tile >= 0 && whole >= 0);
   numbers[0] = -1; /* an attribute that the fragment lacks is null */
-  assert_int_equal(tsr__tests_exclude(&reader, 0, 0, NULL), test.kind != TSR_PREDICATE_IS_NULL);
-  assert_int_equal(tsr__tests_exclude_fragment(&reader, 0, NULL), test.kind != TSR_PREDICATE_IS_NULL);
+  assert_int_equal(tsr__predicates_exclude(&reader, 0, 0, NULL), test.kind != TSR_PREDICATE_IS_NULL);
+  assert_int_equal(tsr__predicates_exclude_fragment(&reader, 0, NULL), test.kind != TSR_PREDICATE_IS_NULL);
   return tile + 2 * whole;
 }
 
@@ -302,8 +303,8 @@ static void test_tests_for_nulls_know_NaN_NaT_and_missing_attributes(void **stat
   const int32_t i[2] = {1, 1};
   tell(&t, TSR_INT32, 1, false, false, 22);
   bounds(&t, i, 4, i, 4);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL}), 3);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_NOT_NULL}), 0);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_IS_NULL}), 3);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_NOT_NULL}), 0);
   done(&t);
   /* A float attribute that is not nullable may have NaN, which is null. */
   const double d[2] = {1, 1};
@@ -312,25 +313,25 @@ static void test_tests_for_nulls_know_NaN_NaT_and_missing_attributes(void **stat
   bounds(&t, d, 8, d, 8);
   t.statistics.sums = sums;
   memcpy(&sums[0], &(double){NAN}, 8);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 0);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_NOT_NULL, .nan = true}), 0);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 0);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_NOT_NULL, .nan = true}), 0);
   memcpy(&sums[0], &(double){10},
          8); /* excludes the tile alone: the fragment's sum may be that of two sums that stuck */
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 1);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_IS_NULL, .nan = true}), 1);
   done(&t);
   /* A datetime attribute may have NaT. */
   const int64_t days[2] = {5, 5}, nats[2] = {INT64_MIN, INT64_MIN};
   tell(&t, TSR_DATETIME_DAY, 1, false, false, 22);
   bounds(&t, nats, 8, days, 8);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nat = true}), 0);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_IS_NULL, .nat = true}), 0);
   bounds(&t, days, 8, days, 8);
-  assert_int_equal(excluded(&t, &(tsr_test){.kind = TSR_PREDICATE_IS_NULL, .nat = true}), 3);
+  assert_int_equal(excluded(&t, &(tsr_typed_predicate){.kind = TSR_PREDICATE_IS_NULL, .nat = true}), 3);
   done(&t);
 }
 
 static int excluded_within(tile_statistics *t, const void *low, const void *high, bool nan) {
   const tsr_range range = {.low = low, .high = high, .low_size = 1, .high_size = 1};
-  tsr_test test = {.kind = TSR_PREDICATE_WITHIN, .nan = nan};
+  tsr_typed_predicate test = {.kind = TSR_PREDICATE_WITHIN, .nan = nan};
   tsr_field plain = t->field;
   if (tsr_datatype_kind(plain.datatype) == TSR_KIND_TEXT) plain.values_per_cell = TSR_VARIABLE;
   assert_int_equal(tsr__spans_make(&plain, &(tsr_ranges){.ranges = &range, .count = 1}, &t->arena, &test.spans, NULL),
@@ -376,36 +377,38 @@ static void test_cells_of_each_kind_of_column_are_selected(void **state) {
   const uint32_t some[4] = {1, 2, 4, 5};
   uint32_t out[6];
   tsr_span span = {tsr__key(TSR_FLOAT32, &values[4]), tsr__key(TSR_FLOAT32, &values[3])};
-  tsr_test test = {.kind = TSR_PREDICATE_IS_NULL, .nan = true};
-  assert_int_equal(tsr__test_select(&reader, &test, &column, NULL, 6, out), 2);
+  tsr_typed_predicate test = {.kind = TSR_PREDICATE_IS_NULL, .nan = true};
+  assert_int_equal(tsr__predicate_select(&reader, &test, &column, NULL, 6, out), 2);
   assert_int_equal(out[0], 1);
   assert_int_equal(out[1], 2);
   test.kind = TSR_PREDICATE_NOT_NULL;
-  assert_int_equal(tsr__test_select(&reader, &test, &column, some, 4, out), 2);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &column, some, 4, out), 2);
   assert_int_equal(out[0], 4);
   assert_int_equal(out[1], 5);
   test.nan = false; /* without nulls of any kind all indices are copied */
-  assert_int_equal(tsr__test_select(&reader, &test, &(tsr_column){.values = values, .cell_size = 4}, some, 4, out), 4);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &(tsr_column){.values = values, .cell_size = 4}, some, 4, out),
+                   4);
   assert_memory_equal(out, some, sizeof some);
-  test = (tsr_test){.kind = TSR_PREDICATE_WITHIN, .nan = true, .spans = {.floats = true, .count = 1, .spans = &span}};
-  assert_int_equal(tsr__test_select(&reader, &test, &column, NULL, 6, out), 3); /* 1, 3, -0.0 */
+  test = (tsr_typed_predicate){
+      .kind = TSR_PREDICATE_WITHIN, .nan = true, .spans = {.floats = true, .count = 1, .spans = &span}};
+  assert_int_equal(tsr__predicate_select(&reader, &test, &column, NULL, 6, out), 3); /* 1, 3, -0.0 */
   assert_int_equal(out[2], 4);
   const tsr_column unwritten = {.values = values, .cell_size = 4, .constant = true, .unwritten = true};
-  assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 0);
-  reader.tests.fill_unwritten = true;
-  assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 4);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &unwritten, some, 4, out), 0);
+  reader.predicates.fill_unwritten = true;
+  assert_int_equal(tsr__predicate_select(&reader, &test, &unwritten, some, 4, out), 4);
   assert_memory_equal(out, some, sizeof some);
   test.negated = true; /* NaN, null, 5 */
-  assert_int_equal(tsr__test_select(&reader, &test, &column, NULL, 6, out), 3);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &column, NULL, 6, out), 3);
   assert_int_equal(out[0], 1);
   assert_int_equal(out[1], 2);
   assert_int_equal(out[2], 5);
   memcpy(out, some, sizeof some);
-  assert_int_equal(tsr__test_select(&reader, &test, &column, out, 4, out), 3);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &column, out, 4, out), 3);
   assert_int_equal(out[2], 5);
-  assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 0);
-  reader.tests.fill_unwritten = false;
-  assert_int_equal(tsr__test_select(&reader, &test, &unwritten, some, 4, out), 4);
+  assert_int_equal(tsr__predicate_select(&reader, &test, &unwritten, some, 4, out), 0);
+  reader.predicates.fill_unwritten = false;
+  assert_int_equal(tsr__predicate_select(&reader, &test, &unwritten, some, 4, out), 4);
 }
 
 /* With more cells than a block, and every pattern of cells that pass. */
@@ -427,10 +430,10 @@ static void test_negated_tests_select_the_other_cells(void **state) {
       if (made_random(3)) some[n++] = i;
     }
     const tsr_column column = {.values = values, .cell_size = 4};
-    tsr_test test = {.kind = TSR_PREDICATE_WITHIN, .spans = {.count = 1, .spans = &span}};
-    const uint64_t a = tsr__test_select(&reader, &test, &column, some, n, within);
+    tsr_typed_predicate test = {.kind = TSR_PREDICATE_WITHIN, .spans = {.count = 1, .spans = &span}};
+    const uint64_t a = tsr__predicate_select(&reader, &test, &column, some, n, within);
     test.negated = true;
-    const uint64_t b = tsr__test_select(&reader, &test, &column, some, n, others);
+    const uint64_t b = tsr__predicate_select(&reader, &test, &column, some, n, others);
     assert_int_equal(a + b, n);
     for (uint64_t i = 0, k = 0, m = 0; i < n; i++) {
       const bool in = values[some[i]] >= low && values[some[i]] <= high;

@@ -99,10 +99,10 @@ static void commit(tsr_writer *writer) {
   tsr_array_close(array);
 }
 
-static uint64_t sorted_ahead(tsr_writer *writer) {
-  const tsr_order_ahead ahead = tsr__ahead_blocks(writer);
+static uint64_t sorted_blocks(tsr_writer *writer) {
+  const tsr_sorted_blocks found = tsr__background_sort_blocks(writer);
   uint64_t sorted = 0;
-  for (uint64_t b = 0; b < ahead.count; b++) sorted += ahead.blocks[b] != NULL;
+  for (uint64_t b = 0; b < found.count; b++) sorted += found.blocks[b] != NULL;
   return sorted;
 }
 
@@ -121,12 +121,12 @@ static void test_rewinding_drops_blocks(void **state) {
     ok(tsr_writer_rewind(writer, middle, &error));
     append(writer, TSR_ORDER_BLOCK / 2, true);
     const tsr_mark whole = tsr_writer_mark(writer);
-    assert_int_equal(tsr__ahead_bytes(writer) > 0, threads > 1);
+    assert_int_equal(tsr__background_sort_bytes(writer) > 0, threads > 1);
     append(writer, TSR_ORDER_BLOCK, false);
     ok(tsr_writer_rewind(writer, whole, &error));
     check(writer);
     append(writer, 100, true);
-    assert_int_equal(sorted_ahead(writer) > 0, threads > 1);
+    assert_int_equal(sorted_blocks(writer) > 0, threads > 1);
     commit(writer);
   }
 }
@@ -164,20 +164,20 @@ static int free_workers(void **state) {
   return 0;
 }
 
-/* Fails unless the blocks that were sorted ahead have all of their cells, in order. Returns how many there are. */
+/* Fails unless the blocks that were sorted in the background have all of their cells, in order. Returns their number. */
 static uint64_t check_blocks(tsr_writer *writer) {
   static tsr_pair pairs[TSR_ORDER_BLOCK], spare[TSR_ORDER_BLOCK];
-  const tsr_order_ahead ahead = tsr__ahead_blocks(writer);
+  const tsr_sorted_blocks found = tsr__background_sort_blocks(writer);
   uint64_t sorted = 0;
   tsr_column columns[2];
   for (uint32_t d = 0; d < 2; d++) tsr_writer_column(writer, d, &columns[d]);
-  for (uint64_t b = 0; b < ahead.count; b++) {
+  for (uint64_t b = 0; b < found.count; b++) {
     const uint64_t first = b * TSR_ORDER_BLOCK;
-    if (!ahead.blocks[b]) continue;
+    if (!found.blocks[b]) continue;
     tsr__order_block(writer->schema, columns, first, TSR_ORDER_BLOCK, first, pairs, spare);
     for (uint64_t i = 0; i < TSR_ORDER_BLOCK; i++) {
-      assert_int_equal(ahead.blocks[b][i].key, pairs[i].key);
-      assert_int_equal(ahead.blocks[b][i].cell, pairs[i].cell);
+      assert_int_equal(found.blocks[b][i].key, pairs[i].key);
+      assert_int_equal(found.blocks[b][i].cell, pairs[i].cell);
     }
     sorted++;
   }
@@ -218,13 +218,13 @@ static void test_writer_goes_on_after_prepare(void **state) {
   writer = open_writer(3, 0);
   append(writer, 2 * TSR_ORDER_BLOCK + 1, true);
   ok(tsr_writer_prepare(writer, &error));
-  assert_int_equal(sorted_ahead(writer), 0);
+  assert_int_equal(sorted_blocks(writer), 0);
   append(writer, TSR_ORDER_BLOCK, true);
-  assert_in_range(sorted_ahead(writer), 1, 2); /* preparing has dropped the first block */
+  assert_in_range(sorted_blocks(writer), 1, 2); /* preparing has dropped the first block */
   commit(writer);
 }
 
-/* If many cells come at once, only their last complete block is sorted ahead. */
+/* If many cells come at once, only their last complete block is sorted in the background. */
 static void test_batches_leave_blocks_to_the_end(void **state) {
   static int32_t x[3 * TSR_ORDER_BLOCK], y[3 * TSR_ORDER_BLOCK];
   static int64_t v[3 * TSR_ORDER_BLOCK];
@@ -238,14 +238,14 @@ static void test_batches_leave_blocks_to_the_end(void **state) {
     expected[x[i] * SIDE + y[i]] = v[i] = i + 1;
   }
   ok(tsr_writer_append(writer, columns, NULL, 3 * TSR_ORDER_BLOCK - 1, &error));
-  assert_int_equal(tsr__ahead_bytes(writer), TSR_ORDER_BLOCK * sizeof(tsr_pair));
+  assert_int_equal(tsr__background_sort_bytes(writer), TSR_ORDER_BLOCK * sizeof(tsr_pair));
   const uint64_t at = 3 * TSR_ORDER_BLOCK - 1;
   const tsr_column last[] = {{.values = x + at}, {.values = y + at}, {.values = v + at}};
   ok(tsr_writer_append(writer, last, NULL, 1, &error));
   commit(writer);
 }
 
-/* Commits are right with budgets that leave blocks out, sort them ahead, and spill. */
+/* Commits are right with budgets that leave blocks out, sort them in the background, and spill. */
 static void test_commits_are_right_with_small_budgets(void **state) {
   (void)state;
   for (uint64_t megabytes = 4; megabytes <= 32; megabytes *= 2) {
@@ -256,7 +256,7 @@ static void test_commits_are_right_with_small_budgets(void **state) {
     append(writer, 40000, false);
     ok(tsr_writer_rewind(writer, mark, &error));
     append(writer, 40000, true);
-    if (megabytes == 4) assert_int_equal(tsr__ahead_bytes(writer), 0);
+    if (megabytes == 4) assert_int_equal(tsr__background_sort_bytes(writer), 0);
     commit(writer);
   }
 }
@@ -274,7 +274,7 @@ static void test_block_without_memory_is_left_out(void **state) {
     counted.left = left;
     append(writer, 1, true);
     counted.left = -1;
-    assert_int_equal(sorted_ahead(writer), left == 3);
+    assert_int_equal(sorted_blocks(writer), left == 3);
     append(writer, 2 * TSR_ORDER_BLOCK, true);
     commit(writer);
   }
@@ -287,7 +287,8 @@ static void test_blocks_stay_right_without_memory_for_their_list(void **state) {
   (void)state;
   create();
   tsr_writer *writer = open_writer(2, 0);
-  while (writer->cells.ahead.blocks.size < writer->cells.ahead.blocks.capacity || !writer->cells.ahead.blocks.size)
+  while (writer->cells.background.blocks.size < writer->cells.background.blocks.capacity ||
+         !writer->cells.background.blocks.size)
     append(writer, TSR_ORDER_BLOCK, true);
   append(writer, TSR_ORDER_BLOCK - 1, true);
   for (uint32_t f = 0; f < 3; f++) ok(tsr__buffer_reserve(&writer->cells.columns[f].values, 8, &error));
@@ -295,16 +296,16 @@ static void test_blocks_stay_right_without_memory_for_their_list(void **state) {
   counted.left = 0;
   append(writer, 1, true);
   counted.left = -1;
-  assert_int_equal(writer->cells.ahead.next, UINT64_MAX);
+  assert_int_equal(writer->cells.background.next, UINT64_MAX);
   append(writer, TSR_ORDER_BLOCK + 9, true);
   const tsr_mark mark = tsr_writer_mark(writer);
   append(writer, 5, false);
   ok(tsr_writer_rewind(writer, mark, &error));
   append(writer, 3 * TSR_ORDER_BLOCK, true);
-  const tsr_order_ahead ahead = tsr__ahead_blocks(writer);
-  for (uint64_t b = 0; b < ahead.count; b++)
-    if (ahead.blocks[b]) assert_int_equal(ahead.blocks[b][0].cell / TSR_ORDER_BLOCK, b);
-  assert_int_equal(ahead.count, (tsr__writer_in_memory(writer)) / TSR_ORDER_BLOCK);
+  const tsr_sorted_blocks found = tsr__background_sort_blocks(writer);
+  for (uint64_t b = 0; b < found.count; b++)
+    if (found.blocks[b]) assert_int_equal(found.blocks[b][0].cell / TSR_ORDER_BLOCK, b);
+  assert_int_equal(found.count, (tsr__writer_in_memory(writer)) / TSR_ORDER_BLOCK);
   check(writer);
   commit(writer);
 }

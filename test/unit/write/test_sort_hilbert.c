@@ -1,5 +1,5 @@
-/* test_sort_hilbert.c: Hilbert order from blocks that were sorted ahead, all of them, some or none, is the same as
- * without blocks. */
+/* test_sort_hilbert.c: Hilbert order from blocks that are sorted already, all of them, some or none, is the same as without
+ * blocks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -58,15 +58,15 @@ static void test_blocks_give_the_same_order(void **state) {
       make(shape, count);
       schema.allows_duplicates = round % 2;
       tsr_pair *blocks[4];
-      tsr_order_ahead ahead = {.blocks = blocks, .count = count / TSR_ORDER_BLOCK};
-      for (uint64_t b = 0; b < ahead.count; b++) {
+      tsr_sorted_blocks sorted = {.blocks = blocks, .count = count / TSR_ORDER_BLOCK};
+      for (uint64_t b = 0; b < sorted.count; b++) {
         const uint64_t first = b * TSR_ORDER_BLOCK;
         blocks[b] = round > 1 && chance(3) == 0 ? NULL : pairs[b];
         tsr__order_block(&schema, columns, first, TSR_ORDER_BLOCK, first, pairs[b], spare);
       }
       uint64_t left = count, found = count;
       assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1, NULL, wanted, &left, &error), TSR_OK);
-      assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1 + round % 3, &ahead, order, &found, &error),
+      assert_int_equal(tsr__order_cells(&schema, columns, &memory, 1 + round % 3, &sorted, order, &found, &error),
                        TSR_OK);
       assert_int_equal(found, left);
       assert_memory_equal(order, wanted, left * sizeof *order);
@@ -83,7 +83,7 @@ static void test_small_budget_is_an_error(void **state) {
   bool worked = false;
   const uint64_t count = 3 * TSR_ORDER_BLOCK + 7;
   tsr_pair *blocks[] = {pairs[0], NULL, pairs[2]};
-  const tsr_order_ahead ahead = {.blocks = blocks, .count = 3};
+  const tsr_sorted_blocks sorted = {.blocks = blocks, .count = 3};
   (void)state;
   make(0, count);
   for (uint64_t b = 0; b < 3; b++)
@@ -92,7 +92,7 @@ static void test_small_budget_is_an_error(void **state) {
   for (uint64_t limit = 0; !worked; limit += limit / 8 + 512) {
     uint64_t found = count;
     tsr__memory_init(&small, &memory, limit, "test");
-    const int code = tsr__order_cells(&schema, columns, &small, 2, &ahead, order, &found, &error);
+    const int code = tsr__order_cells(&schema, columns, &small, 2, &sorted, order, &found, &error);
     worked = code == TSR_OK;
     if (!worked) assert_int_equal(code, TSR_BUDGET);
     assert_int_equal(small.used, 0);
