@@ -137,10 +137,11 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
   const tsx_expr *tree = end->offset;
   if (over->rows) {
     const int code = window_whole(query, tree, whole, error);
-    return code < 0 || (*whole >= 0 && *whole <= INT32_MAX)
-               ? code
-               : tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer",
-                          end == &over->start ? "starting" : "ending");
+    if (code == TSR_OK && *whole < 0)
+      return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer",
+                      end == &over->start ? "starting" : "ending");
+    if (*whole > INT32_MAX) *whole = INT32_MAX; /* an axis is shorter */
+    return code;
   }
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
@@ -165,8 +166,9 @@ static int window_constants(tsx_query *query, tsx_window_use *use, tsr_error *er
   if (code < 0) return code;
   if (window_shifts(tree)) {
     code = tree->count > 1 ? window_whole(query, tree->operands[1], &n, error) : TSR_OK;
-    if (code == TSR_OK && (n > INT32_MAX || n < 0)) /* SQLite's answer to a negative one depends on the other windows */
-      return window_refuse(query, tree, "an offset below 0, or past the axis", error);
+    if (code == TSR_OK && n < 0) /* SQLite's answer depends on the other windows */
+      return window_refuse(query, tree, "an offset below 0", error);
+    if (n > INT32_MAX) n = INT32_MAX; /* an axis is shorter */
     use->offsets[0] = use->offsets[1] = window_is(tree, "lag") ? -n : n;
   } else if (window_is(tree, "nth_value")) {
     code = window_whole(query, tree->operands[1], &n, error);
