@@ -57,9 +57,12 @@ void tsx_function_end(sqlite3_context *context, const char *function, int code, 
 }
 
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error) {
-  for (int i = 0; i < count && i < texts; i++)
+  for (int i = 0; i < count && i < texts; i++) {
     if (sqlite3_value_type(values[i]) != SQLITE_TEXT)
       return tsx_fail(error, TSR_MISMATCH, "argument %d: expected text", i + 1);
+    char what[32];
+    TSX_TRY(tsx_text_whole(values[i], sqlite3_snprintf(sizeof what, what, "argument %d", i + 1), error));
+  }
   return TSR_OK;
 }
 

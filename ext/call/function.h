@@ -28,7 +28,7 @@ void tsx_target_close(tsx_target *target);
  * function's result, prefixed by the function's name. */
 void tsx_function_end(sqlite3_context *context, const char *function, int code, const tsr_error *error);
 
-/* Checks that the first `texts` of the `count` arguments are TEXT; else TSR_MISMATCH. */
+/* Checks that the first `texts` of the `count` arguments are TEXT without NUL characters; else TSR_MISMATCH. */
 int tsx_arguments_check(int count, sqlite3_value **values, int texts, tsr_error *error);
 
 /* Finds an attribute by the name that its column has in SQL; *field is its number. `array` names the array in the error

@@ -36,6 +36,12 @@ static int check_text(sqlite3_value *value, const char *what, tsr_error *error) 
   return TSR_OK;
 }
 
+/* The same for a text that is read up to its end: a name, a path, words of a definition. */
+static int check_words(sqlite3_value *value, const char *what, tsr_error *error) {
+  TSX_TRY(check_text(value, what, error));
+  return tsx_text_whole(value, what, error);
+}
+
 /* ---- Opening the array or group ---------------------------------------------------------------------------------- */
 
 static int open_array(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
@@ -110,7 +116,7 @@ static int change_metadata(sqlite3_context *context, int count, sqlite3_value **
   tsr_datatype datatype = default_datatype(values[2]);
   TSX_TRY(check_text(values[1], "the key", error));
   if (count == 4 && sqlite3_value_type(values[3]) != SQLITE_NULL) {
-    TSX_TRY(check_text(values[3], "the datatype", error));
+    TSX_TRY(check_words(values[3], "the datatype", error));
     TSX_TRY(find_datatype(text_of(values[3]), &datatype, error));
   }
   uint64_t size = 0;
@@ -173,7 +179,7 @@ static int add_attribute(sqlite3_context *context, sqlite3_value *path, const ts
 
 static int define_and_add(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   tsx_definition definition = {0};
-  TSX_TRY(check_text(values[1], "the definition", error));
+  TSX_TRY(check_words(values[1], "the definition", error));
   TSX_TRY(tsx_define_attribute(text_of(values[1]), &definition, error));
   const int code = add_attribute(context, values[0], &definition, address, error);
   tsx_definition_release(&definition);
@@ -205,7 +211,7 @@ static int stored_name(tsx_address *address, const char *shown, const char **nam
 
 static int drop_attribute(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   const char *name = NULL;
-  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(check_words(values[1], "the name", error));
   TSX_TRY(open_array(context, values[0], address, error));
   TSX_TRY(stored_name(address, text_of(values[1]), &name, error));
   return tsr_array_drop_attribute(address->array->core, name, error);
@@ -237,8 +243,8 @@ static int add_check(sqlite3_context *context, int count, sqlite3_value **values
                      tsr_error *error) {
   static const tsx_option_list list = TSX_OPTION_LIST(check_specs);
   bool keep = false;
-  TSX_TRY(check_text(values[1], "the name", error));
-  TSX_TRY(check_text(values[2], "the condition", error));
+  TSX_TRY(check_words(values[1], "the name", error));
+  TSX_TRY(check_words(values[2], "the condition", error));
   if (count > 3)
     TSX_TRY(tsx_options_read(sqlite3_context_db_handle(context), values[3], &list, take_check_option, &keep, error));
   TSX_TRY(open_array(context, values[0], address, error));
@@ -255,7 +261,7 @@ void tsx_add_check(sqlite3_context *context, int count, sqlite3_value **values) 
 }
 
 static int drop_check(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
-  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(check_words(values[1], "the name", error));
   TSX_TRY(open_array(context, values[0], address, error));
   return tsr_array_drop_constraint(address->array->core, text_of(values[1]), error);
 }
@@ -322,7 +328,7 @@ static int change_extend(tsx_address *address, int count, sqlite3_value **labels
 static int extend_enumeration(sqlite3_context *context, int count, sqlite3_value **values, tsx_address *address,
                               tsr_error *error) {
   if (count < 3) return tsx_fail(error, TSR_ERROR, "expected a path, a name and at least one label");
-  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(check_words(values[1], "the name", error));
   TSX_TRY(open_array(context, values[0], address, error));
   return change_extend(address, count - 2, values + 2, text_of(values[1]), error);
 }
@@ -373,7 +379,7 @@ static int change_expand(tsx_address *address, sqlite3_value *json, tsx_slice *s
 
 static int expand_domain(sqlite3_context *context, sqlite3_value **values, tsx_address *address, tsr_error *error) {
   tsx_slice slice = {0};
-  TSX_TRY(check_text(values[1], "the box", error));
+  TSX_TRY(check_words(values[1], "the box", error));
   TSX_TRY(open_array(context, values[0], address, error));
   const int code = change_expand(address, values[1], &slice, error);
   tsx_slice_release(&slice);
@@ -458,7 +464,7 @@ static int add_member(const tsx_target *t, sqlite3_context *context, sqlite3_val
   tsr_object_kind kind = TSR_OBJECT_NONE;
   char *uri = NULL;
   bool relative = false;
-  TSX_TRY(check_text(path, "the member's path", error));
+  TSX_TRY(check_words(path, "the member's path", error));
   TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, member, error));
   TSX_TRY(check_member(member, &kind, error));
   TSX_TRY(member_uri(t->address.path, member->path, &uri, &relative, error));
@@ -481,7 +487,7 @@ void tsx_add_member(sqlite3_context *context, int count, sqlite3_value **values)
 }
 
 static int drop_member(sqlite3_context *context, sqlite3_value **values, tsx_target *t, tsr_error *error) {
-  TSX_TRY(check_text(values[1], "the name", error));
+  TSX_TRY(check_words(values[1], "the name", error));
   TSX_TRY(open_group(context, values[0], t, error));
   return tsr_group_remove(t->group, text_of(values[1]), error);
 }

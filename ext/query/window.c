@@ -139,8 +139,10 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
   const char *which = end == &over->start ? "starting" : "ending";
   if (over->rows) {
     TSX_TRY(window_whole(query, tree, whole, error));
-    if (*whole >= 0 && *whole <= INT32_MAX) return TSR_OK;
-    return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
+    if (*whole < 0)
+      return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
+    if (*whole > INT32_MAX) *whole = INT32_MAX; /* an axis is shorter */
+    return TSR_OK;
   }
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
@@ -163,8 +165,9 @@ static int window_constants(tsx_query *query, tsx_window_use *use, tsr_error *er
   TSX_TRY(window_offset(query, over, &over->last, &use->offsets[1], &use->starts[1], error));
   if (window_shifts(tree)) {
     if (tree->count > 1) TSX_TRY(window_whole(query, tree->operands[1], &n, error));
-    if (n > INT32_MAX || n < 0) /* SQLite's answer to a negative one depends on the other windows */
-      return window_refuse(query, tree, "an offset below 0, or past the axis", error);
+    if (n < 0) /* SQLite's answer depends on the other windows */
+      return window_refuse(query, tree, "an offset below 0", error);
+    if (n > INT32_MAX) n = INT32_MAX; /* an axis is shorter */
     use->offsets[0] = use->offsets[1] = window_is(tree, "lag") ? -n : n;
   } else if (window_is(tree, "nth_value")) {
     TSX_TRY(window_whole(query, tree->operands[1], &n, error));

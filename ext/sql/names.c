@@ -9,6 +9,14 @@
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
 
+int tsx_text_whole(sqlite3_value *value, const char *what, tsr_error *error) {
+  if (sqlite3_value_type(value) != SQLITE_TEXT) return TSR_OK;
+  const char *text = (const char *)sqlite3_value_text(value);
+  if (!text) return tsx_out_of_memory(error);
+  if (!memchr(text, 0, (size_t)sqlite3_value_bytes(value))) return TSR_OK;
+  return tsx_fail(error, TSR_MISMATCH, "%s has a NUL character behind '%.100s': leave it out", what, text);
+}
+
 /* ---- Names of fields --------------------------------------------------------------------------------------------- */
 /* A stored name may contain any bytes, may be empty, and may differ from another one only in case. The columns of a
  * table need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of

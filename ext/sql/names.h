@@ -5,6 +5,10 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 
+/* Fails with TSR_MISMATCH if a text has a NUL character: whoever reads it up to there would take `what` for another
+ * one. Other values than texts pass. */
+int tsx_text_whole(sqlite3_value *value, const char *what, tsr_error *error);
+
 /* ---- Names of fields --------------------------------------------------------------------------------------------- */
 /* Stored names of dimensions, attributes and enumerations become names that SQL can use: distinct without regard to
  * case, not empty, in UTF-8. */

@@ -299,6 +299,7 @@ int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_va
   address->since = TSR_TIME_BEGIN;
   const char *text = path && sqlite3_value_type(path) == SQLITE_TEXT ? (const char *)sqlite3_value_text(path) : NULL;
   if (!text) return tsx_fail(error, TSR_MISMATCH, "a path must be text: a directory, or 'db:TABLE'");
+  TSX_TRY(tsx_text_whole(path, "the path", error));
   if (!sqlite3_strnicmp(text, "db:", 3))
     TSX_TRY(open_table(connection, text + 3, address_is_given(key), address, error));
   else if (!(address->path = sqlite3_mprintf("%s", text)) || !(address->given = sqlite3_mprintf("%s", text)))

@@ -980,19 +980,19 @@ def test_append():
                         "total": (("time",), np.arange(n) * 1.5)},
                        {"time": np.arange("2024-01-01", "2024-01-21", dtype="M8[D]").astype("M8[ns]"), "lat": [3.0, 2.0, 1.0], "lon": [1.0, 2.0, 3.0, 4.0], "step": (("time",), np.arange(n) % 3)})
     part = lambda begin, end: whole.isel(time=slice(begin, end))
-    shapes = lambda: [tessera.open(f"growing/{name}").shape for name in ("t", "total", "time")]
-    tessera.create("growing", part(0, 7), grow=["time"])
-    tessera.create("growing", part(7, 8), if_exists="append")
-    tessera.create("growing", part(8, n), if_exists="append")
-    tessera.create("growing", part(12, n), if_exists="append")
-    tessera.create("growing", part(5, 9).assign(t=part(5, 9).t * 1), if_exists="append")
-    xr.testing.assert_equal(xr.open_dataset("growing", engine="tessera").load()[list(whole.variables)], whole[list(whole.variables)])
+    shapes = lambda: [tessera.open(f"goes-on/{name}").shape for name in ("t", "total", "time")]
+    tessera.create("goes-on", part(0, 7), grow=["time"])
+    tessera.create("goes-on", part(7, 8), if_exists="append")
+    tessera.create("goes-on", part(8, n), if_exists="append")
+    tessera.create("goes-on", part(12, n), if_exists="append")
+    tessera.create("goes-on", part(5, 9).assign(t=part(5, 9).t * 1), if_exists="append")
+    xr.testing.assert_equal(xr.open_dataset("goes-on", engine="tessera").load()[list(whole.variables)], whole[list(whole.variables)])
     before = shapes()
     moved = lambda *days: part(0, len(days)).assign_coords(time=np.array(days, "M8[ns]"))
     for words, data in (("'land' differs", whole.assign(land=whole.land * 2)), ("no variable total", whole.drop_vars("total")), ("no variable 'more'", whole.assign(more=whole.total)),
                         ("2024-01-25", moved("2024-01-20", "2024-01-25")), ("do not continue", moved("2020-01-20", "2020-01-25")), ("do not continue", moved("2024-03-02", "2024-03-01")),
                         ("lacks the label 'time'", whole.drop_vars("time"))):
-        fails(tessera.Constraint, words, lambda: tessera.create("growing", data, if_exists="append"))
+        fails(tessera.Constraint, words, lambda: tessera.create("goes-on", data, if_exists="append"))
     same(shapes(), before, "an append that fails makes nothing longer")
     falling = whole.drop_vars("step")[["t"]].isel(time=slice(None, None, -1))
     tessera.create("falling", falling.isel(time=slice(0, 9)), grow=["time"])
@@ -1008,6 +1008,45 @@ def test_append():
     tessera.create("db:model", falling.isel(time=slice(9, n)), if_exists="append", connection=db)
     same(xr.open_dataset("db:model", engine="tessera", connection=db).t.shape, (n, 3, 4), "in a database")
     fails(KeyError, "'grow'", lambda: tessera.create("other", whole, grow=["level"]))
+
+
+def test_append_that_fails():
+    """An append that ends in the middle is ended by the same call again, also along a dimension without labels; one that does not fit begins nothing."""
+    from tessera import grids
+    first = xr.Dataset({name: (("obs", "x"), np.arange(12.0).reshape(4, 3) + i) for i, name in enumerate("abc")})
+    more, fill, filled = first + 100, grids.fill_grid, []
+    ends = lambda path: [tessera.open(f"{path}/{name}").shape[0] for name in first.variables]
+
+    def fill_some(array, blocks, lengths, origin):   # all of some arrays, and a part of the next one
+        if len(filled) < arrays:
+            filled.append(array)
+            return fill(array, blocks, lengths, origin)
+        fill(array, {name: block[:2] for name, block in blocks.items()}, {**lengths, "obs": 2}, origin)
+        raise KeyboardInterrupt
+
+    for arrays in range(3):
+        path = f"fails{arrays}"
+        tessera.create(path, first, grow=["obs"])
+        filled.clear()
+        grids.fill_grid = fill_some
+        try:
+            tessera.create(path, more, if_exists="append")
+        except KeyboardInterrupt:
+            grids.fill_grid = fill
+        fails(tessera.Constraint, "an append of 4 cells along 'obs' has begun", lambda: tessera.create(path, more.isel(obs=[0]), if_exists="append"))
+        tessera.create(path, more, if_exists="append")
+        xr.testing.assert_equal(xr.open_dataset(path, engine="tessera").load(), xr.concat([first, more], "obs"))
+        tessera.create(path, first.isel(obs=slice(0, 0)), if_exists="append")   # nothing to add
+        same(ends(path), [8, 8, 8], "what was begun is ended, once")
+        fails(tessera.Mismatch, "'c' is float32, and the cells of array", lambda: tessera.create(path, more.assign(c=more.c.astype("f4")), if_exists="append"))
+        same(ends(path), [8, 8, 8], "a Dataset of other types begins nothing")
+        tessera.create(path, more, if_exists="append")
+        same(ends(path), [12, 12, 12], "the next append goes on behind")
+    days = xr.Dataset({"v": ("t", [0.0, 1.0, 2.0])}, {"t": [3, 1, 2]})   # the values of t are no labels, since they neither rise nor fall
+    tessera.create("days", days, grow=["t"])
+    for _ in range(2):
+        tessera.create("days", days.assign_coords(t=[7, 5, 6]) + 10, if_exists="append")
+    same([tessera.open(f"days/{name}").numpy().tolist() for name in "vt"], [[0, 1, 2, 10, 11, 12], [3, 1, 2, 7, 5, 6]], "coordinates that are there already are replaced in all arrays")
 
 
 def test_pages():

@@ -48,6 +48,26 @@ def test_bytes_that_are_no_utf8():
     assert count(db, "file://" + folder + "/caf%E9") > 0
 
 
+def test_texts_with_nul_are_refused():
+    """A path, a name or words that were read up to a NUL only would mean another array, or other words."""
+    db = Database()
+    folder = tempfile.mkdtemp(dir=host.FOLDER)
+    path = os.path.join(folder, "array")
+    db.query(f"CREATE VIRTUAL TABLE n USING tessera({literal(path)}, x INT32 DIMENSION(0, 9, 5), v INT32)")
+    for statement, text in (("SELECT tessera_drop(?)", path), ("SELECT tessera_copy(?, 'other')", path), ("SELECT tessera_sync('db:n', ?)", path + "2"), ("SELECT tessera_token(?)", path),
+                            ("SELECT * FROM tessera_fragments(?)", path), ("SELECT tessera_vacuum(?)", "db:n"), ("SELECT tessera_add_attribute('db:n', ?)", "w INT32"),
+                            ("SELECT tessera_add_check('db:n', ?, 'v > 0')", "c"), ("SELECT tessera_add_check('db:n', 'c', ?)", "v > 0"), ("SELECT tessera_drop_attribute('db:n', ?)", "v"),
+                            ("SELECT tessera_npy(?)", "SELECT count(*) FROM n GROUP BY x")):
+        try:
+            db.query(statement, (text + "\0rest",))
+        except Error as error:
+            check_contains(error.text, "has a NUL character behind '")
+            same(error.code in (20, None), True, statement)   # SQLITE_MISMATCH
+        else:
+            raise AssertionError(f"{statement} took a NUL")
+    same(os.listdir(folder), ["array"])
+
+
 def test_bad_paths():
     db = Database()
     file = os.path.join(host.FOLDER, "file")

@@ -209,6 +209,19 @@ def test_infinities_leave_the_frame():
     same(sorted(db.query("SELECT * FROM q")), [(0, 1, 1, 1), (1, inf, inf, inf), (2, inf, inf, inf), (3, 1e308, 5e307, inf), (4, inf, inf, inf), (5, -inf, -inf, None)])
 
 
+def test_frames_reach_past_the_axis():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 4, 2), n INT64)")
+    db.query("INSERT INTO r VALUES(0, 5), (1, 7), (2, NULL), (3, 1), (4, 2)")
+    for offset in (4, 5, 2**31 - 1, 2**31, 2**63 - 1):
+        for order in ("t", "t DESC"):
+            for frame in (f"{offset} PRECEDING", f"BETWEEN 1 FOLLOWING AND {offset} FOLLOWING", f"BETWEEN {offset} FOLLOWING AND {offset} FOLLOWING"):
+                compare(db, f"SELECT t, sum(n) OVER (ORDER BY {order} ROWS {frame}) AS a, max(n) OVER (ORDER BY {order} RANGE {frame}) AS b FROM r")
+            compare(db, f"SELECT t, lead(n, {min(offset, 2**31 - 1)}, -7) OVER (ORDER BY {order}) AS a FROM r")
+    rows_of(db, f"SELECT t, lag(n, {2**63 - 1}, -7) OVER (ORDER BY t) AS a FROM r")
+    same({row[1] for row in db.query("SELECT * FROM q")}, {-7})
+
+
 def test_sums_of_integers_are_exact():
     db = Database()
     db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 4, 2), n INT64)")

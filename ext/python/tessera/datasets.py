@@ -14,8 +14,8 @@ import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
 from .errors import Constraint, Exists, NotFound, Unsupported
-from .grids import (POSITIONS, already, append_grid, create_at, label_values, make_grid, new_place, remove_place, rises_or_falls, set_metadata,
-                    take_place)
+from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
+                    take_place, write_placed)
 
 __all__ = ["ATTRIBUTE", "DATASET", "EMPTY", "SCALAR", "SCALARS", "create_dataset"]
 
@@ -23,6 +23,7 @@ ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
+BEGUN = "__tessera_append"   # of a group, while an append goes on: where it begins and how long it is, along growing dimensions without labels
 _OPTIONS = {"labels", "domains", "extents", "filters", "cell_order", "tile_order", "format_version", "key_file", "grow"}
 
 
@@ -153,9 +154,11 @@ def create_dataset(path, data, connection, if_exists, options):
 
 def _append(path, data, labels, renamed, connection, options):
     """Adds a Dataset to a group behind what is there, along the dimensions that grow; where it has coordinates that are there already, it replaces them.
-    Each array is a commit of its own: after an error, the same call again ends what the first one began. Variables that do not grow must be the same."""
+    Each array is a commit of its own: after an error, the same call again ends what the first one began. Variables that do not grow must be the same.
+    Labels tell what of it is there already. Without labels, the group's metadata does (BEGUN), since the arrays have different lengths by then."""
     variables, _ = xarray.conventions.encode_dataset_coordinates(data)
-    arrays, parts = {}, []
+    arrays, parts, places, group = {}, [], {}, Array(connection, path)
+    begun = json.loads(group.metadata.get(BEGUN, "{}"))
     for name, variable in map(lambda item: (str(item[0]), item[1]), variables.items()):
         try:
             array = arrays[name] = Array(connection, f"{path}/{name}", state=secret(options))._now()
@@ -170,19 +173,33 @@ def _append(path, data, labels, renamed, connection, options):
             if array.shape != tuple(lengths.values()) or not _equal(array.numpy(attribute), numpy.asarray(getattr(block, "values", block))):
                 raise Constraint(f"{path}: variable {name!r} differs from the one in the group, and has no dimension that grows: say grow=[...] when the group is made")
             continue
+        if not all(lengths.get(dim, 1) for dim in growing):
+            continue
+        check_types(array, blocks)
         made = {label: its for label, its in made.items() if label in array.labels}   # a part of a coordinate may rise where the whole does not
         for label, dim in array.labels.items():
             if label not in made:
                 raise Constraint(f"{path}: the Dataset lacks the label {label!r} of variable {name!r}: a coordinate of this name that rises or falls")
         for dim in growing:
             if not any(its == dim for its, _ in made.values()):
-                origin[dim] = _behind(array, name, dim, domains[dim][0], data, renamed)
+                place, length = begun.get(dim) or (_behind(array, name, dim, domains[dim][0], data, renamed), 0)
+                if lengths.get(dim, 0) < length:
+                    raise Constraint(f"{path}: an append of {length} cells along {dim!r} has begun and not ended: make that call again, or append as many")
+                origin[dim] = place
+                places[dim] = min(places.get(dim, (place,))[0], place), lengths.get(dim, 0)
         parts.append((array, blocks, lengths, made, {**{key: mine[key] for key in ("key_file",) if key in mine}, "dimensions": list(lengths), "origin": origin}))
-    lacking = {name for name, in Array(connection, path)._rows("SELECT name FROM tessera_members(?)", path)} - set(arrays)
+    lacking = {name for name, in group._rows("SELECT name FROM tessera_members(?)", path)} - set(arrays)
     if lacking:
         raise Constraint(f"{path}: the Dataset has no variable {', '.join(sorted(lacking))}, which the group has")
-    for array, *what in parts:
-        append_grid(array, *what)
+    for part in parts:
+        part[-1]["origin"] = {dim: places[dim][0] for dim in part[-1]["origin"]}
+    placed = [place_grid(*part) for part in parts]
+    if places:
+        set_metadata(group, BEGUN, json.dumps(places))
+    for part in placed:
+        write_placed(*part)
+    if places:
+        group._do("SELECT tessera_set_metadata(?, ?, NULL)", path, BEGUN)
     return {name: array._now() for name, array in arrays.items()}
 
 

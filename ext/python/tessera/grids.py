@@ -22,7 +22,7 @@ from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_conn
 from .columns import object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
-__all__ = ["POSITIONS", "append_grid", "create_at", "create_grid", "label_values", "make_grid", "new_place", "remove_place", "rises_or_falls", "set_metadata", "take_place",
+__all__ = ["POSITIONS", "append_grid", "check_types", "create_at", "create_grid", "label_values", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "set_metadata", "take_place",
            "typed_metadata", "written"]
 
 written = contextvars.ContextVar("written", default=None)   # is told how many bytes each write of a block had
@@ -477,8 +477,16 @@ def _place(array, label, dim, values, origin, blocks, axis, grows):
     return False
 
 
-def append_grid(array, blocks, lengths, labels, options):
-    """Adds blocks to an array, by the names of the dimensions and the values of labels."""
+def check_types(array, blocks):
+    """Fails if a block has another dtype than the cells of the array. Nulls, texts and bytes go in as rows, whose values decide."""
+    for name, block in {} if _by_rows(blocks) else blocks.items():
+        given, has = _stored(numpy.empty(0, block.dtype)).dtype, numpy.dtype(array._header(name)[2])
+        if given != has:
+            raise Mismatch(f"{name!r} is {given}, and the cells of array {array.path} are {has}: convert it with astype({has.str!r})")
+
+
+def place_grid(array, blocks, lengths, labels, options):
+    """Finds where blocks go in an array, by the names of the dimensions and the values of labels. Returns what write_placed() takes; nothing is written."""
     fields = {name: rest for name, *rest in array._about("name, datatype, domain, current_domain, tile, fill, filters", "tessera_schema", "role <> 'label'")}
     _check_same(array, options, fields)
     blocks, lengths, labels = _by_name(array, dict(blocks), lengths, labels, options)
@@ -491,12 +499,23 @@ def append_grid(array, blocks, lengths, labels, options):
     for name in lengths:
         _, domain, current, *_ = fields[name]
         origin.setdefault(name, json.loads(current or domain)[0])
-    _expand(array, lengths, origin, {name: json.loads(fields[name][2]) for name in lengths if fields[name][2]})
+    current = {name: json.loads(fields[name][2]) for name in lengths if fields[name][2]}
+    return array, blocks, lengths, origin, new, current, options.get("metadata") or {}
+
+
+def write_placed(array, blocks, lengths, origin, new, current, metadata):
+    """Makes the current domain of an array large enough, writes labels behind the others, and then the cells."""
+    _expand(array, lengths, origin, current)
     for label, dim, values in new:
         array.write_label(label, values, origin[dim])
     fill_grid(array, blocks, lengths, origin)
-    for key, value in (options.get("metadata") or {}).items():
+    for key, value in metadata.items():
         set_metadata(array, key, value)
+
+
+def append_grid(array, blocks, lengths, labels, options):
+    """Adds blocks to an array, by the names of the dimensions and the values of labels."""
+    write_placed(*place_grid(array, blocks, lengths, labels, options))
 
 
 def create_at(path, blocks, lengths, labels, connection, if_exists, options):
