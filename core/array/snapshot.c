@@ -995,7 +995,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array_snapshots *kept = &array->snapshots;
   if (frozen && !array->log.frozen) {
-    TSR_TRY(tsr__log_list(&array->log, true, false, error));
+    TSR_TRY(tsr__log_list_to_write(&array->log, error));
     array->log.frozen = tsr__environment_present(array->environment);
     kept->frozen_generation = array->log.listing->generation;
   } else if (!frozen) {
