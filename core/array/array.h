@@ -274,6 +274,9 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
 /* *exists: whether a committed fragment has its metadata file. One that is in the registry may have lost it since. */
 int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists, tsr_error *error);
 
+/* *whole: whether a listed fragment has all of its files. */
+int tsr__fragment_is_whole(tsr_array *array, const tsr_committed *item, bool *whole, tsr_error *error);
+
 /* Fails for a missing file of a listed fragment; on entry `error` says what is missing. Lists the array again:
  * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_ERROR if a vacuum that was cut off has begun to remove it,
  * TSR_CORRUPT otherwise. */
