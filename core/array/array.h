@@ -164,10 +164,11 @@ int tsr__group_open_store(tsr_environment *environment, tsr_store *store, const 
 
 /* ---- metadata.c: metadata of an array or a group between two times ----------------------------------------------- */
 
-/* Reads the metadata in the store's __meta: applies all files in view in the order of their times. `since` and `as_of`
- * are inclusive, in milliseconds since 1970. The caller frees *metadata with tsr_metadata_close. */
-int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
-                       uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
+/* Reads the metadata in the store's __meta: applies all files in view in the order of their times. `listed`: what __meta
+ * has, or NULL, to list it. `since` and `as_of` are inclusive, in milliseconds since 1970. The caller frees *metadata
+ * with tsr_metadata_close. */
+int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, const tsr_listing *listed,
+                       uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error);
 
 /* Tells whether a directory of a store is an array or a group (group.c). `path` "" is the store's root. An I/O failure
  * is an error, not TSR_OBJECT_NONE. */
@@ -272,6 +273,9 @@ int tsr__fragment_file(tsr_array *array, tsr_fragment *fragment, uint32_t slot, 
 
 /* *exists: whether a committed fragment has its metadata file. One that is in the registry may have lost it since. */
 int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists, tsr_error *error);
+
+/* *whole: whether a listed fragment has all of its files. */
+int tsr__fragment_is_whole(tsr_array *array, const tsr_committed *item, bool *whole, tsr_error *error);
 
 /* Fails for a missing file of a listed fragment; on entry `error` says what is missing. Lists the array again:
  * TSR_ABORT if the fragment was vacuumed meanwhile, TSR_ERROR if a vacuum that was cut off has begun to remove it,

@@ -156,6 +156,44 @@ int tsr__fragment_find(tsr_array *array, const tsr_committed *item, bool *exists
                          error);
 }
 
+/* *whole: whether the listing of a fragment's directory has all data files. */
+static int has_data_files(const tsr_fragment_metadata *m, const tsr_listing *entries, tsr_arena *arena, bool *whole,
+                          tsr_error *error) {
+  *whole = true;
+  for (uint32_t slot = 0; slot < m->slot_count; slot++)
+    for (unsigned part = 0; m->slots[slot].present && part < TSR_PART_COUNT; part++) {
+      char *name;
+      if (!tsr__fragment_slot_has_part(m, slot, part)) continue;
+      TSR_TRY(tsr__fragment_file_name(m, slot, part, arena, &name, error));
+      *whole = *whole && tsr__listing_has(entries, name);
+    }
+  return TSR_OK;
+}
+
+static int is_whole(tsr_array *array, const tsr_committed *item, const tsr_listing *entries, bool *whole,
+                    tsr_error *error) {
+  tsr_fragment *fragment;
+  tsr_arena arena;
+  *whole = tsr__listing_has(entries, TSR_FILE_FRAGMENT_METADATA);
+  if (!*whole) return TSR_OK;
+  TSR_TRY(tsr__array_fragment(array, item, NULL, 0, &fragment, error));
+  tsr__arena_init(&arena, &array->memory);
+  const int rc = has_data_files(&fragment->metadata, entries, &arena, whole, error);
+  tsr__arena_release(&arena);
+  tsr__array_fragment_drop(array, fragment);
+  return rc;
+}
+
+int tsr__fragment_is_whole(tsr_array *array, const tsr_committed *item, bool *whole, tsr_error *error) {
+  tsr_listing entries = {.memory = array->store->memory};
+  const tsr_path directory = tsr__path_of(item->old_layout ? "" : TSR_DIR_FRAGMENTS, item->name, "");
+  int rc = tsr__store_list(array->store, directory.text, &entries, error);
+  *whole = false;
+  if (rc >= 0) rc = is_whole(array, item, &entries, whole, error);
+  tsr__listing_release(&entries);
+  return rc == TSR_NOT_FOUND ? TSR_OK : rc;
+}
+
 int tsr__fragment_fail_missing(tsr_array *array, const tsr_fragment *fragment, tsr_error *error) {
   tsr_error before = {0};
   if (error) before = *error;

@@ -270,7 +270,8 @@ const uint8_t *tsr__group_key(const tsr_group *group) { return group->has_key ? 
 
 int tsr_group_metadata(tsr_group *group, uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  int rc = tsr__metadata_open(group->environment, group->store, tsr__group_key(group), since, as_of, metadata, error);
+  int rc =
+      tsr__metadata_open(group->environment, group->store, tsr__group_key(group), NULL, since, as_of, metadata, error);
   if (rc < 0) tsr__wrap(error, "metadata of group %s", group->store->name);
   return rc;
 }
@@ -373,8 +374,8 @@ static int group_open_fill(tsr_group *group, uint64_t since, uint64_t as_of, mem
   tsr_timestamped_files files;
   tsr_map map = {.memory = &group->environment->memory};
   bool alone;
-  int rc = tsr__timestamped_files(group->environment, group->store, TSR_DIR_GROUP, since, as_of, &made->arena, &files,
-                                  error);
+  int rc = tsr__timestamped_files(group->environment, group->store, TSR_DIR_GROUP, NULL, since, as_of, &made->arena,
+                                  &files, error);
   if (rc >= 0) rc = tsr__group_apply(group, &files, false, &made->arena, &map, &alone, error);
   if (rc >= 0) rc = group_open_show(group, &map, made, error);
   tsr__map_release(&map);

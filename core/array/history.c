@@ -28,7 +28,7 @@ struct tsr_history {
   tsr_arena arena;
   tsr_buffer losses; /* tsr_loss: of all states */
   tsr_buffer held; /* tsr_fragment *: references, for boxes */
-  tsr_map missing; /* names of fragments that a cut-off vacuum has removed, but not their commits */
+  tsr_map missing; /* names of fragments of which a cut-off vacuum has removed some files, but not their commits */
   tsr_history_entry *entries;
   uint64_t count;
 };
@@ -167,18 +167,18 @@ static int list_items(const tsr_history *h, uint64_t since, uint64_t as_of, tsr_
   return TSR_OK;
 }
 
-/* Finds the fragments that are `missing`: committed and replaced by another one, but gone. */
+/* Finds the fragments that are `missing`: committed and replaced by another one, but gone, or without some file. */
 static int find_missing(tsr_history *h, tsr_error *error) {
   const tsr_commit_list *fragments = &h->array->log.listing->fragments;
   tsr_map covered = {.memory = &h->array->memory};
   int rc = tsr__log_covered(&h->array->log, h->array->log.listing, &covered, error);
   for (uint64_t i = 0; i < fragments->count && rc >= 0; i++) {
     const char *name = fragments->items[i].name;
-    bool exists = true;
+    bool whole = true;
     if (!tsr__map_get(&covered, name)) continue;
     rc = tsr__cancelled(&h->array->environment->memory, error);
-    if (rc >= 0) rc = tsr__fragment_find(h->array, &fragments->items[i], &exists, error);
-    if (rc >= 0 && !exists) rc = tsr__map_put(&h->missing, name, (void *)(uintptr_t)name, error);
+    if (rc >= 0) rc = tsr__fragment_is_whole(h->array, &fragments->items[i], &whole, error);
+    if (rc >= 0 && !whole) rc = tsr__map_put(&h->missing, name, (void *)(uintptr_t)name, error);
   }
   tsr__map_release(&covered);
   return rc < 0 ? rc : TSR_OK;

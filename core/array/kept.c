@@ -150,7 +150,7 @@ static int search_note(const loss_search *s) {
   uint64_t range[2];
   if (s->dense || !listing->fragments.count) return TSR_OK;
   if (!has_delete(s->array, s->any ? 0 : tsr__add_sat(s->as_of, 1), UINT64_MAX)) return TSR_OK;
-  TSR_TRY(tsr__metadata_open(s->array->environment, s->array->store, tsr__array_key(s->array), TSR_TIME_BEGIN,
+  TSR_TRY(tsr__metadata_open(s->array->environment, s->array->store, tsr__array_key(s->array), NULL, TSR_TIME_BEGIN,
                              TSR_TIME_NOW, &metadata, s->error));
   const bool noted = tsr__purge_noted(metadata, range);
   tsr_metadata_close(metadata);

@@ -68,11 +68,12 @@ static int keep_last(tsr_buffer *all, metadata_made *made, tsr_error *error) {
   return TSR_OK;
 }
 
-static int metadata_open_fill(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
-                              uint64_t as_of, metadata_made *made, tsr_error *error) {
+static int metadata_open_fill(tsr_environment *environment, tsr_store *store, const uint8_t *key,
+                              const tsr_listing *listed, uint64_t since, uint64_t as_of, metadata_made *made,
+                              tsr_error *error) {
   tsr_timestamped_files files;
   tsr_buffer all = {.memory = &environment->memory};
-  int rc = tsr__timestamped_files(environment, store, TSR_DIR_META, since, as_of, &made->arena, &files, error);
+  int rc = tsr__timestamped_files(environment, store, TSR_DIR_META, listed, since, as_of, &made->arena, &files, error);
   for (uint64_t i = 0; rc >= 0 && i < files.count; i++) {
     rc = tsr__cancelled(&environment->memory, error);
     if (rc >= 0) rc = add_file(store, key, files.paths[i], &made->arena, &all, error);
@@ -82,16 +83,17 @@ static int metadata_open_fill(tsr_environment *environment, tsr_store *store, co
   return rc;
 }
 
-int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, uint64_t since,
-                       uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
+int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uint8_t *key, const tsr_listing *listed,
+                       uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
   metadata_made *made;
   TSR_TRY(TSR_ALLOC(&environment->memory, &made, error));
   tsr__arena_init(&made->arena, &environment->memory);
   int rc = TSR_OK;
   for (int i = 0; i < METADATA_OPEN_ATTEMPTS; i++) { /* a listed file that is missing was vacuumed: list again */
     tsr__arena_reset(&made->arena);
-    rc = metadata_open_fill(environment, store, key, since, as_of, made, error);
+    rc = metadata_open_fill(environment, store, key, listed, since, as_of, made, error);
     if (rc != TSR_NOT_FOUND) break;
+    listed = NULL;
   }
   if (rc < 0) {
     tsr_metadata_close(&made->shown);
@@ -103,7 +105,8 @@ int tsr__metadata_open(tsr_environment *environment, tsr_store *store, const uin
 
 int tsr_array_metadata(tsr_array *array, uint64_t since, uint64_t as_of, tsr_metadata **metadata, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  int rc = tsr__metadata_open(array->environment, array->store, tsr__array_key(array), since, as_of, metadata, error);
+  int rc =
+      tsr__metadata_open(array->environment, array->store, tsr__array_key(array), NULL, since, as_of, metadata, error);
   if (rc < 0) tsr__wrap(error, "metadata of array %s", array->path);
   return tsr__damage(rc, error);
 }

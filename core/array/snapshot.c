@@ -559,6 +559,26 @@ static bool same_slots(const tsr_fragment *a, const tsr_fragment *b) {
          (x->tile_count > 0) == (y->tile_count > 0);
 }
 
+/* Returns true if a fragment of that name is among what is new. */
+static bool is_fresh(const selection *s, const char *name) {
+  const tsr_commit_list *fragments = &s->array->log.listing->fragments;
+  uint64_t i = 0;
+  while (i < fragments->count && strcmp(fragments->items[i].name, name) != 0) i++;
+  return i < fragments->count && s->fresh.fragments[i];
+}
+
+/* Fails if the snapshot shows what is new, and nothing else that is new has the cells of a fragment that is gone. */
+static int check_replaced(const selection *s, const tsr_committed *gone) {
+  if (!s->changed || s->snapshot->shows != TSR_SHOWS_ALL) return TSR_OK;
+  const char *merged = tsr__map_get(&s->covered, gone->name), *into = merged;
+  while (into && !is_fresh(s, into)) into = tsr__map_get(&s->covered, into);
+  if (into) return TSR_OK;
+  return tsr__fail(s->error, TSR_ERROR,
+                   "what fragment %s has changed is lost: it was merged into %s, and a vacuum that was cut off has "
+                   "begun to remove it",
+                   gone->name, merged);
+}
+
 static int add_fragment(selection *s, const tsr_committed *committed) {
   tsr_snapshot *snapshot = s->snapshot;
   tsr_snapshot_fragment *item = &snapshot->fragments[snapshot->fragment_count];
@@ -568,6 +588,7 @@ static int add_fragment(selection *s, const tsr_committed *committed) {
     /* a consolidated footer may outlive the fragment, so look for the fragment itself */
     bool exists;
     TSR_TRY(tsr__fragment_find(s->array, committed, &exists, s->error));
+    if (!exists) TSR_TRY(check_replaced(s, committed));
     if (!exists) return tsr__map_put(&s->missing, committed->name, (void *)(uintptr_t)committed, s->error);
   }
   TSR_TRY(tsr__array_fragment(s->array, committed, bytes, footer ? footer->size : 0, &item->fragment, s->error));
@@ -995,7 +1016,7 @@ int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_array_snapshots *kept = &array->snapshots;
   if (frozen && !array->log.frozen) {
-    TSR_TRY(tsr__log_list(&array->log, true, false, error));
+    TSR_TRY(tsr__log_list_to_write(&array->log, error));
     array->log.frozen = tsr__environment_present(array->environment);
     kept->frozen_generation = array->log.listing->generation;
   } else if (!frozen) {

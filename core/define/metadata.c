@@ -169,8 +169,8 @@ typedef struct group_write_change {
 
 static int group_write_load(group_write_change *c, tsr_error *error) {
   tsr_timestamped_files files;
-  TSR_TRY(tsr__timestamped_files(c->group->environment, c->group->store, TSR_DIR_GROUP, TSR_TIME_BEGIN, TSR_TIME_NOW,
-                                 &c->arena, &files, error));
+  TSR_TRY(tsr__timestamped_files(c->group->environment, c->group->store, TSR_DIR_GROUP, NULL, TSR_TIME_BEGIN,
+                                 TSR_TIME_NOW, &c->arena, &files, error));
   TSR_TRY(tsr__group_apply(c->group, &files, false, &c->arena, &c->now, &c->alone, error));
   return c->alone ? tsr__group_apply(c->group, &files, true, &c->arena, &c->ever, &c->alone, error) : TSR_OK;
 }

@@ -55,7 +55,8 @@
 
 /* Returns the path of a directory; that of the root is "". */
 static const char *directory_path(tsr_directory which) {
-  static const char *const paths[TSR_DIRECTORIES] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS};
+  static const char *const paths[TSR_DIRECTORIES] = {"", TSR_DIR_SCHEMA, TSR_DIR_COMMITS, TSR_DIR_FOOTERS,
+                                                     TSR_DIR_META};
   return paths[which];
 }
 
@@ -83,6 +84,10 @@ static int directories_list(tsr_array_directories *directories, const tsr_direct
       paths[n++] = directory_path(which[i]);
     }
   if (n == 0) return TSR_OK;
+  if (directories->with_metadata && !directories->listed[TSR_IN_METADATA]) {
+    missing[n] = TSR_IN_METADATA;
+    paths[n++] = directory_path(TSR_IN_METADATA);
+  }
   TSR_TRY(tsr__store_list_many(directories->store, paths, n, lists, stamps, error));
   for (unsigned i = 0; i < n; i++) {
     directories->lists[missing[i]] = lists[i];
@@ -922,10 +927,20 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   return 1;
 }
 
+/* Keeps the listing of __meta for tsr__log_take_metadata. */
+static void keep_metadata(tsr_log *log, tsr_array_directories *directories) {
+  if (!directories->listed[TSR_IN_METADATA]) return;
+  tsr__listing_release(&log->metadata.entries);
+  log->metadata.entries = directories->lists[TSR_IN_METADATA];
+  log->metadata.listed = tsr__moment();
+  log->metadata.changes = log->environment->metadata_changes;
+  directories->lists[TSR_IN_METADATA] = (tsr_listing){0};
+}
+
 /* One attempt to renew the listing if it is outdated. Returns 0 if it is up to date now; 1 if a file that may still be
  * growing is in the way. *last: the result is final; else try again. */
 static int renew_once(tsr_log *log, bool commits, bool force, tsr_torn_read *attempts, bool *last, tsr_error *error) {
-  tsr_array_directories directories = {.store = log->store};
+  tsr_array_directories directories = {.store = log->store, .with_metadata = log->metadata.wanted};
   tsr_path doubtful = {""};
   *last = true;
   const uint64_t looked = tsr__moment();
@@ -950,6 +965,7 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_torn_read *att
     *last = rc != 1 && rc != TSR_ABORT;
     if (rc < 0 && rc != TSR_NOT_FOUND && *last) tsr__wrap(error, "array %s", log->path);
   }
+  keep_metadata(log, &directories);
   directories_release(&directories);
   return rc;
 }
@@ -974,6 +990,26 @@ int tsr__log_list(tsr_log *log, bool commits, bool force, tsr_error *error) {
   return list_array(log, commits, force, error);
 }
 
+int tsr__log_list_to_write(tsr_log *log, tsr_error *error) {
+  log->metadata.listed = 0;
+  log->metadata.wanted = log->store->stamps_are_listings;
+  const int rc = tsr__log_list(log, true, false, error);
+  log->metadata.wanted = false;
+  return rc;
+}
+
+#define METADATA_MS 1000 /* the writer's first row usually follows the listing at once */
+
+bool tsr__log_take_metadata(tsr_log *log, tsr_listing *entries) {
+  const bool recent = log->metadata.listed && tsr__moment() - log->metadata.listed < METADATA_MS &&
+                      log->metadata.changes == log->environment->metadata_changes;
+  *entries = log->metadata.entries;
+  log->metadata.entries = (tsr_listing){0};
+  log->metadata.listed = 0;
+  if (!recent) tsr__listing_release(entries);
+  return recent;
+}
+
 void tsr__log_count_unpublished(tsr_log *log, const char *commit) {
   log->host.unpublished = commit;
   if (log->listing) log->listing->complete = false;
@@ -984,6 +1020,7 @@ int tsr__log_list_present(tsr_log *log, tsr_error *error) { return list_array(lo
 void tsr__log_release(tsr_log *log) {
   if (log->listing) free_listing(log->listing);
   log->listing = NULL;
+  tsr__listing_release(&log->metadata.entries);
   tsr__commit_files_prune(&log->files, UINT64_MAX);
   tsr__map_release(&log->files.by_path);
 }

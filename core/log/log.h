@@ -106,9 +106,11 @@ typedef struct tsr_timestamped_files {
 
 /* Finds the files in view in a directory of timestamped names (__meta, __group): those whose whole time range is within
  * since..as_of, both inclusive, in milliseconds since 1970 (as_of may be TSR_TIME_NOW), and which no .vac file within
- * the same range names. A missing directory has no files. `arena` owns the paths. */
-int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
-                           uint64_t as_of, tsr_arena *arena, tsr_timestamped_files *files, tsr_error *error);
+ * the same range names. A missing directory has no files. `entries`: what the directory has, or NULL, to list it.
+ * `arena` owns the paths. */
+int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory,
+                           const tsr_listing *entries, uint64_t since, uint64_t as_of, tsr_arena *arena,
+                           tsr_timestamped_files *files, tsr_error *error);
 
 /* Small files that must appear atomically (metadata, group members, evolved schemas) are written under a provisional
  * name, synced, and renamed. */
@@ -284,6 +286,12 @@ typedef struct tsr_log {
   uint64_t frozen; /* the present of new snapshots, in milliseconds since 1970; 0: the clock's */
   struct tsr_commit_listing *listing; /* the last one */
   tsr_commit_files files;
+  struct {
+    bool wanted; /* the listing that is being made should have it */
+    uint64_t listed; /* when, by tsr__moment; 0: not at all */
+    uint64_t changes; /* environment->metadata_changes then */
+    tsr_listing entries; /* owned */
+  } metadata; /* __meta, listed together with the commits */
   uint64_t checked_vacuums; /* digest of the vacuum files that have been searched for duplicate cells to no avail */
   bool own_commit_unlisted; /* `own_commit` is in a bucket, and no listing has shown it yet */
   char own_commit[TSR_COMMIT_PATH]; /* the last commit that a writer of this array published; its marker is gone */
@@ -387,6 +395,15 @@ int tsr__log_list(tsr_log *log, bool commits, bool force, tsr_error *error);
  * again. */
 void tsr__log_count_unpublished(tsr_log *log, const char *commit);
 
+/* Lists everything for a writer. Where a listing is a request, __meta is listed at the same time, for
+ * tsr__log_take_metadata. */
+int tsr__log_list_to_write(tsr_log *log, tsr_error *error);
+
+/* Gives, once, the listing of __meta that tsr__log_list_to_write has made, if it is less than a second old and this
+ * environment has changed no metadata since. The caller releases it by tsr__listing_release. Returns false if there is
+ * none. */
+bool tsr__log_take_metadata(tsr_log *log, tsr_listing *entries);
+
 /* Makes a complete, up-to-date listing, even while the array is frozen. */
 int tsr__log_list_present(tsr_log *log, tsr_error *error);
 void tsr__log_release(tsr_log *log);
@@ -396,6 +413,7 @@ typedef enum tsr_directory {
   TSR_IN_SCHEMAS,
   TSR_IN_COMMITS,
   TSR_IN_FOOTERS,
+  TSR_IN_METADATA,
   TSR_DIRECTORIES
 } tsr_directory;
 
@@ -403,6 +421,7 @@ typedef enum tsr_directory {
  * listed. */
 typedef struct tsr_array_directories {
   tsr_store *store; /* borrowed */
+  bool with_metadata; /* whatever is listed first, __meta is listed with it */
   bool listed[TSR_DIRECTORIES];
   tsr_listing lists[TSR_DIRECTORIES]; /* empty if the directory is missing or not listed */
   tsr_stamp stamps[TSR_DIRECTORIES]; /* taken before the directory was listed */

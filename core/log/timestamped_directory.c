@@ -104,19 +104,20 @@ static int timed_files_choose(tsr_store *store, const char *directory, const tsr
   return TSR_OK;
 }
 
-int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory, uint64_t since,
-                           uint64_t as_of, tsr_arena *arena, tsr_timestamped_files *files, tsr_error *error) {
-  tsr_listing entries = {.memory = store->memory};
+int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store, const char *directory,
+                           const tsr_listing *entries, uint64_t since, uint64_t as_of, tsr_arena *arena,
+                           tsr_timestamped_files *files, tsr_error *error) {
+  tsr_listing own = {.memory = store->memory};
   tsr_map hidden = {.memory = store->memory};
   *files = (tsr_timestamped_files){0};
-  int rc = tsr__store_list(store, directory, &entries, error);
+  int rc = entries ? TSR_OK : tsr__store_list(store, directory, &own, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   if (rc >= 0)
-    rc = timed_files_choose(store, directory, &entries, since,
+    rc = timed_files_choose(store, directory, entries ? entries : &own, since,
                             as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden,
                             files, error);
   if (rc >= 0) tsr__store_prefetch_files(store, files->paths, files->count);
-  tsr__listing_release(&entries);
+  tsr__listing_release(&own);
   tsr__map_release(&hidden);
   return rc;
 }

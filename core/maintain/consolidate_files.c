@@ -672,8 +672,8 @@ static int try_metadata(const tsr_maintained *object, uint64_t since, uint64_t a
   tsr_timestamped_files files = {0};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int rc =
-      tsr__timestamped_files(object->environment, object->store, TSR_DIR_META, since, as_of, &arena, &files, error);
+  int rc = tsr__timestamped_files(object->environment, object->store, TSR_DIR_META, NULL, since, as_of, &arena, &files,
+                                  error);
   if (rc >= 0 && files.count >= 2) {
     rc = write_metadata(object, &files, &arena, &out, &lines, error);
     if (rc >= 0) *merged = files.count;

@@ -118,13 +118,24 @@ static int open_set(tsr_constraint_set *set, tsr_array *array, const tsr_metadat
   return add_items(set, all, error);
 }
 
+/* Reads the metadata of an array in a bucket, as listed together with its commits if that was a moment ago and this
+ * environment has changed none since. */
+static int read_listed(tsr_array *array, tsr_metadata **all, tsr_error *error) {
+  tsr_listing listed;
+  const bool taken = tsr__log_take_metadata(&array->log, &listed);
+  const int rc = tsr__metadata_open(array->environment, array->store, tsr__array_key(array), taken ? &listed : NULL,
+                                    TSR_TIME_BEGIN, TSR_TIME_NOW, all, error);
+  if (taken) tsr__listing_release(&listed);
+  return rc < 0 ? tsr__damage(tsr__wrap(error, "metadata of array %s", array->path), error) : rc;
+}
+
 /* Reads the metadata. While the directory is as it was when it had no constraint, nothing is read, and *all is NULL. */
 static int read_metadata(tsr_array *array, tsr_metadata **all, tsr_error *error) {
   tsr_stamp now = {0};
   *all = NULL;
   if (!array->store->stamps_are_listings) TSR_TRY(tsr__store_stamp(array->store, TSR_DIR_META, &now, error));
   if (now.known && tsr__same_stamp(&array->unconstrained, &now)) return TSR_OK;
-  TSR_TRY(tsr_array_metadata(array, TSR_TIME_BEGIN, TSR_TIME_NOW, all, error));
+  TSR_TRY(read_listed(array, all, error));
   array->unconstrained = has_any(*all) ? (tsr_stamp){0} : now;
   return TSR_OK;
 }

@@ -58,6 +58,7 @@ typedef struct tsx_tables { /* connected tables */
   uint32_t count; /* sqlite3_vtab objects and running functions; `polls` exist only while it is not 0 */
   tsx_table *arrays; /* tables of arrays, the newest first (module.c) */
   uint64_t serial; /* how many tables of arrays have been connected so far */
+  struct tsx_leftover *leftovers; /* tables of temp whose shadow tables have yet to be dropped (leftovers.c) */
   struct tsx_query_table *queries; /* tables of tessera_query (query_table.c) */
 } tsx_tables;
 

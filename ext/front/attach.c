@@ -215,7 +215,9 @@ static char *declaration(const tsx_attachment *all, const tsx_attach_table *tabl
 
 /* Drops one table, if it is there, and forgets it. */
 static int drop_table(tsx_connection *connection, const char *schema, const char *name, bool there, tsr_error *error) {
-  const int code = there ? run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name), error) : TSR_OK;
+  int code = TSR_OK;
+  if (there && sqlite3_stricmp(schema, "temp") == 0) code = tsx_temp_drop(connection, name, error);
+  else if (there) code = run(connection, sqlite3_mprintf("DROP TABLE \"%w\".\"%w\"", schema, name), error);
   if (code == TSR_BUSY) {
     const tsr_error why = *error;
     return tsx_fail(error, code, "table %s is in use, or another statement is: end it first (%s)", name, why.message);
@@ -324,6 +326,8 @@ static int make_table(const tsx_attachment *all, const tsx_attach_table *table, 
   return code;
 }
 
+/* Drops and makes tables. A table that gets another declaration takes over the shadow tables of the one that is
+ * dropped. */
 static int replace_tables(const tsx_attachment *all, const attached *old, const bool *keeps, uint64_t *count,
                           tsr_error *error) {
   tsx_connection *connection = all->connection;

@@ -289,22 +289,12 @@ static int attached_text(sqlite3 *db, const declaration *d, const char *path, co
   return code;
 }
 
-/* Drops the table in temp. Its own shadow table stays there if another statement is running, which keeps SQLite from
- * dropping tables: it is used again when the table is attached. */
-static int detach_hidden(tsx_connection *connection, const char *name, tsr_error *error) {
-  TSX_TRY(tsx_database_keep(connection, "temp", name, error));
-  char *sql = sqlite3_mprintf("DROP TABLE IF EXISTS temp.\"%w_config\"", name);
-  const int code = sql ? sqlite3_exec(connection->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code == SQLITE_NOMEM ? tsx_out_of_memory(error) : TSR_OK;
-}
-
 static int show_found(tsx_connection *connection, const declaration *d, const char *name, const char *path,
                       tsr_error *error) {
   bool same, exists;
   TSX_TRY(check_idle(connection, path, error));
   TSX_TRY(attached_text(connection->db, d, path, name, &same, &exists, error));
-  if (same) TSX_TRY(detach_hidden(connection, name, error));
+  if (same) TSX_TRY(tsx_temp_drop(connection, name, error));
   TSX_TRY(declaration_run(connection, d, path, "main", name, error));
   return tsx_kept_forget(connection->db, path, error);
 }

@@ -92,13 +92,20 @@ static char *member_name(const char *around, const tsr_group_member *member) {
   return whole;
 }
 
-/* Returns what is at a member's path; NONE if nothing is, or if it may not be reached. */
-static tsr_object_kind kind_of(const walk *w, const tsr_group_member *member) {
-  tsr_object_kind kind = TSR_OBJECT_NONE;
-  tsr_error ignored = {0};
-  if (tsr_path_permitted(w->all->connection->environment, member->path, &ignored) < 0) return TSR_OBJECT_NONE;
-  if (tsr_object_find(w->all->connection->environment, member->path, &kind, &ignored) < 0) return TSR_OBJECT_NONE;
-  return kind;
+/* Gives what is at a member's path; NONE if nothing is, or if it may not be reached. A failure of a moment is an error:
+ * if it passed for NONE, the table of the member would be dropped. */
+static int kind_of(const walk *w, const tsr_group_member *member, tsr_object_kind *kind, tsr_error *error) {
+  tsr_environment *environment = w->all->connection->environment;
+  tsr_error fault = {0};
+  *kind = TSR_OBJECT_NONE;
+  int code = tsr_path_permitted(environment, member->path, &fault);
+  if (code >= 0) code = tsr_object_find(environment, member->path, kind, &fault);
+  if (code >= 0) return TSR_OK;
+  *kind = TSR_OBJECT_NONE;
+  if (code != TSR_NOMEM && code != TSR_IO && code != TSR_INTERRUPT && code != TSR_UNREACHABLE && code != TSR_BUDGET)
+    return TSR_OK;
+  *error = fault;
+  return code;
 }
 
 /* Adds an array that is in a directory below the group at `path`. */
@@ -130,7 +137,8 @@ static int walk_directories(walk *w, const char *path, const char *around, tsr_e
 static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error);
 
 static int walk_member(walk *w, const tsr_group_member *member, const char *around, uint64_t depth, tsr_error *error) {
-  const tsr_object_kind kind = kind_of(w, member);
+  tsr_object_kind kind;
+  TSX_TRY(kind_of(w, member, &kind, error));
   char *name = member_name(around, member);
   if (!name) return tsx_out_of_memory(error);
   const int first = kind == TSR_OBJECT_NONE ? 1 : visit(w, member->path, error);

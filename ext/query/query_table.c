@@ -198,7 +198,9 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   tsx_query_release(&query);
   if (code < 0) return query_fail(table, &error, message);
   code = query_declare(table, message);
-  const bool adopts = table->connection->database_arrays.adopts; /* the table may be there, with what it held before */
+  /* the table may be there, with what it held before */
+  const bool adopts =
+      table->connection->database_arrays.adopts || tsx_leftover_is(table->connection, table->schema_name, table->name);
   if (code == SQLITE_OK)
     code = run_sql(db, message,
                    sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",

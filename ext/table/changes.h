@@ -18,6 +18,7 @@ typedef struct tsx_changes_table {
   char **fields; /* columns of the source: dimensions, the chosen attributes, labels */
   char **columns; /* own columns */
   char *written_at; /* the source's column of that meaning */
+  char *gone; /* what a statement is told if the source was gone when the table was connected; or NULL */
 } tsx_changes_table;
 
 static inline int tsx_changes_at(const tsx_changes_table *t) { return 1 + t->dimensions + 2 * t->attributes; }

@@ -45,6 +45,7 @@ static int disconnect(sqlite3_vtab *vtab) {
   sqlite3_free(t->name);
   sqlite3_free(t->source);
   sqlite3_free(t->path);
+  sqlite3_free(t->gone);
   tsx_connection_remove_table(t->connection);
   tsx_connection_drop(t->connection);
   sqlite3_free(t);
@@ -102,7 +103,7 @@ static int take_fields(tsx_changes_table *t, const tsx_table *source, const char
   return code;
 }
 
-/* Finds the source, which a statement on it connects. */
+/* Finds the source, which a statement on it connects. Sets t->gone if there is no such table, or no such array. */
 static int read_source(tsx_changes_table *t, const char *schema, const char *name, const char *list, char **message) {
   sqlite3 *db = t->connection->db;
   tsx_table_kind kind = TSX_TABLE_OTHER;
@@ -110,15 +111,16 @@ static int read_source(tsx_changes_table *t, const char *schema, const char *nam
   tsr_error error = {0};
   int code = tsx_schema_kind(db, schema, name, &kind);
   if (code == SQLITE_OK && kind != TSX_TABLE_ARRAY) {
-    *message = sqlite3_mprintf("tessera_changes: '%s' is no table of tessera", t->path + 3);
-    return SQLITE_ERROR;
+    t->gone = sqlite3_mprintf("tessera_changes: '%s' is no table of tessera", t->path + 3);
+    return t->gone ? SQLITE_ERROR : SQLITE_NOMEM;
   }
   if (code == SQLITE_OK) code = tsx_sql_prepare(db, sqlite3_mprintf("SELECT 1 FROM %s", t->source), &statement);
   tsx_table *source = code == SQLITE_OK ? tsx_table_connected(t->connection, schema, name) : NULL;
   if (code != SQLITE_OK) *message = sqlite3_mprintf("tessera_changes: %s", sqlite3_errmsg(db));
   else if (!source || tsx_table_ready(source, &error) < 0) {
-    *message = sqlite3_mprintf("tessera_changes: %s: %s", t->path, source ? error.message : "no such table");
-    code = SQLITE_ERROR;
+    char **told = source && error.code == TSR_NOT_FOUND ? &t->gone : message;
+    *told = sqlite3_mprintf("tessera_changes: %s: %s", t->path, source ? error.message : "no such table");
+    code = *told ? SQLITE_ERROR : SQLITE_NOMEM;
   } else {
     t->dense = source->schema->dense;
     t->duplicates = !t->dense && source->schema->allows_duplicates;
@@ -211,8 +213,15 @@ static int read_option(const char *text, char **list, char **message) {
   return SQLITE_OK;
 }
 
+/* Declares a table whose source is gone, so that it can be dropped: SQLite drops no table whose xConnect fails. */
+static int declare_gone(const tsx_changes_table *t) {
+  return tsx_declare(t->connection->db,
+                     "CREATE TABLE x(change TEXT, before BLOB HIDDEN, after BLOB HIDDEN, mode BLOB HIDDEN)");
+}
+
+/* `creates`: the source must be there. */
 static int make_table(tsx_connection *connection, const char *const *arguments, const char *schema, const char *name,
-                      const char *list, sqlite3_vtab **vtab, char **message) {
+                      const char *list, bool creates, sqlite3_vtab **vtab, char **message) {
   tsx_changes_table *t = sqlite3_malloc64(sizeof *t);
   if (!t) return SQLITE_NOMEM;
   memset(t, 0, sizeof *t);
@@ -226,17 +235,18 @@ static int make_table(tsx_connection *connection, const char *const *arguments, 
   int code = t->name && t->source && t->path ? read_source(t, home, name, list, message) : SQLITE_NOMEM;
   if (code == SQLITE_OK) code = name_columns(t);
   if (code == SQLITE_OK) code = declare(t);
+  if (code == SQLITE_ERROR && t->gone && !creates) code = declare_gone(t);
+  if (code == SQLITE_ERROR && t->gone && !*message) *message = sqlite3_mprintf("%s", t->gone);
   if (code != SQLITE_OK) disconnect(&t->base);
   else *vtab = &t->base;
   return code;
 }
 
-static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
-                   char **message) {
+static int read_declaration(void *argument, int count, const char *const *arguments, bool creates, sqlite3_vtab **vtab,
+                            char **message) {
   char *schema = NULL, *name = NULL, *list = NULL;
   tsr_error error = {0};
   int code = SQLITE_OK;
-  (void)db;
   if (count < 4) {
     *message = sqlite3_mprintf("tessera_changes needs a table: USING tessera_changes(t)");
     return SQLITE_ERROR;
@@ -246,17 +256,23 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
     return SQLITE_ERROR;
   }
   for (int i = 4; i < count && code == SQLITE_OK; i++) code = read_option(arguments[i], &list, message);
-  if (code == SQLITE_OK) code = make_table(argument, arguments, schema, name, list, vtab, message);
+  if (code == SQLITE_OK) code = make_table(argument, arguments, schema, name, list, creates, vtab, message);
   sqlite3_free(schema);
   sqlite3_free(name);
   sqlite3_free(list);
   return code;
 }
 
-/* Apart from xConnect, so that the module is not eponymous. */
+static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                   char **message) {
+  (void)db;
+  return read_declaration(argument, count, arguments, false, vtab, message);
+}
+
 static int create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                   char **message) {
-  return connect(db, argument, count, arguments, vtab, message);
+  (void)db;
+  return read_declaration(argument, count, arguments, true, vtab, message);
 }
 
 /* ---- The plan ---------------------------------------------------------------------------------------------------- */
@@ -407,6 +423,7 @@ static bool is_token(const char *text) { return text && !sqlite3_strnicmp(text, 
 
 static int best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
   const tsx_changes_table *t = (const tsx_changes_table *)vtab;
+  if (t->gone) return tsx_vtab_fail(vtab, SQLITE_ERROR, "%s; once it is there, open the database again", t->gone);
   plan_writer w = {.table = t, .info = info, .text = sqlite3_str_new(t->connection->db)};
   const int code = take_arguments(&w);
   if (code != SQLITE_OK) {

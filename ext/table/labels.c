@@ -472,10 +472,21 @@ static int renew_label(const tsx_table *table, tsx_label_column *label, tsr_erro
                   other->array->path, label->field.name);
 }
 
+/* Fails if the present of another array has rows of the open transaction: labels are what is committed, and its own
+ * table shows more. */
+static int check_committed(const tsx_table *table, const tsx_label_column *label, uint64_t as_of, tsr_error *error) {
+  const tsx_transaction *open = label->other ? label->other->array->transaction : NULL;
+  if (!open || as_of != TSR_TIME_NOW || !tsr_writer_changed(open->writer)) return TSR_OK;
+  return tsx_fail(error, TSR_ERROR,
+                  "%.90s.%.100s: the transaction has rows for %s, and labels do not show them: commit first",
+                  table->name, label->name, label->other->array->path);
+}
+
 int tsx_label_state_take(tsx_table *table, tsx_label_column *label, uint64_t since, uint64_t as_of,
                          tsx_label_state **out, tsr_error *error) {
   tsx_label_state *state = find_label_state(label, since, as_of);
   if (label->other) TSX_TRY(tsx_array_permitted(table->connection, label->other->array, error));
+  TSX_TRY(check_committed(table, label, as_of, error));
   if (!state) {
     state = sqlite3_malloc(sizeof *state);
     if (!state) return tsx_out_of_memory(error);

@@ -350,10 +350,13 @@ static int module_declare(const tsx_table *table) {
 
 /* ---- The shadow tables ------------------------------------------------------------------------------------------ */
 
-/* Writes NAME_config. That of a table whose array is adopted may be there already, with its old contents. */
+/* Writes NAME_config and NAME_commits. Those of a table whose array is adopted, or that was dropped a moment ago, may be
+ * there already, with their old contents. */
 static int write_config(const tsx_table *table, const char *owner, char **message) {
   sqlite3 *db = table->connection->db;
-  const bool adopts = table->connection->database_arrays.adopts || (table->in_database && table->options.open_existing);
+  const bool adopts = table->connection->database_arrays.adopts ||
+                      (table->in_database && table->options.open_existing) ||
+                      tsx_leftover_is(table->connection, table->schema_name, table->name);
   int code =
       tsx_sql_run(db,
                   sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
@@ -384,9 +387,12 @@ static int write_config(const tsx_table *table, const char *owner, char **messag
                        message);
   if (code == SQLITE_OK && !tsx_store_is(table->path))
     code = tsx_sql_run(db,
-                       sqlite3_mprintf("CREATE TABLE \"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
-                                       table->schema_name, table->name),
+                       sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_commits\"(name TEXT PRIMARY KEY) WITHOUT ROWID",
+                                       adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name),
                        message);
+  if (code == SQLITE_OK && adopts && !tsx_store_is(table->path))
+    code =
+        tsx_sql_run(db, sqlite3_mprintf("DELETE FROM \"%w\".\"%w_commits\"", table->schema_name, table->name), message);
   return code;
 }
 

@@ -421,6 +421,7 @@ static void open_array_cursors_closed(tsx_connection *connection) {
 static void open_array_tables_gone(tsx_connection *connection) { tsx_store_release(connection, true); }
 
 static void open_array_closing(tsx_connection *connection) {
+  tsx_leftovers_forget(connection);
   tsx_deferred_close(connection);
   while (connection->arrays.list) {
     tsx_array *array = connection->arrays.list;

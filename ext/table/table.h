@@ -181,6 +181,21 @@ int tsx_database_adopt(tsx_connection *connection, const char *sql, tsr_error *e
  * tsx_database_adopt finds again. TSR_BUSY: a statement reads the table. The caller has opened a savepoint. */
 int tsx_database_keep(tsx_connection *connection, const char *schema, const char *name, tsr_error *error);
 
+/* ---- leftovers.c: tables that functions drop from temp ----------------------------------------------------------- */
+
+/* Drops a table of temp; its shadow tables follow when the savepoint, which the caller has opened, ends. TSR_BUSY: a
+ * statement reads the table. */
+int tsx_temp_drop(tsx_connection *connection, const char *name, tsr_error *error);
+
+/* Returns true if the shadow tables of a dropped table of that name are still there: a new table takes them over. */
+bool tsx_leftover_is(const tsx_connection *connection, const char *schema, const char *name);
+
+/* Drops what tsx_temp_drop has left, as far as that is possible now. Call while no savepoint of a function is open. */
+void tsx_leftovers_drop(tsx_connection *connection);
+
+/* Frees the list. */
+void tsx_leftovers_forget(tsx_connection *connection);
+
 /* ---- address.c: path arguments of SQL functions and table-valued functions, and keys by path --------------------- */
 /* A tsx_address is a path argument together with the key and the times that come with it. Order of use:
  * tsx_address_open; tsx_address_array if the array is needed; tsx_address_close. Keys by path are

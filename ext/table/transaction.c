@@ -240,6 +240,7 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error) {
     tsx_store_rolled_back(connection);
   }
   savepoint_finalize(s);
+  tsx_leftovers_drop(connection);
   return code;
 }
 

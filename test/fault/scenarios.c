@@ -555,14 +555,16 @@ static const scenario revert = {
               "INSERT INTO t VALUES(77, 7, 'seven')", "COMMIT"},
     .again = {"INSERT INTO t VALUES(33, 3, 'three')", "SELECT tessera_revert('db:d', 0) >= 0"}};
 
-/* Tables in temp that a function makes, which makes SQLite prepare all statements again. */
+/* Tables in temp that a function makes, replaces and drops, which makes SQLite prepare all statements again. */
 static const scenario attached = {
     .name = "attached",
     .setup = {"SELECT tessera_create_group('/disk/g')",
               "CREATE VIRTUAL TABLE t USING tessera('/disk/g/t', x INT DIMENSION(0, 100), a INT)",
               "INSERT INTO t VALUES(1, 1)", "SELECT tessera_add_member('/disk/g', '/disk/g/t')"},
     .steps = {"SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')", "SELECT count(*) FROM p_t",
-              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')"},
+              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')",
+              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"q_\"}')",
+              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"q_\",\"threads\":1}')", "SELECT tessera_detach('/disk/g')"},
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 

@@ -146,6 +146,28 @@ def test_transactions():
     db.close()
 
 
+def test_what_is_dropped():
+    """A table that is dropped takes its shadow tables along, or the next call does if a statement reads; one with other options takes them over."""
+    db, root = made()
+    shadows = "SELECT count(*) FROM temp.sqlite_schema WHERE name GLOB '*_config' OR name GLOB '*_commits'"
+    attach(db, root)
+    attach(db, root, threads=1)
+    same((db.value(shadows), db.value("SELECT count(*) FROM (SELECT DISTINCT value FROM a_config WHERE key = 'id')")), (6, 1))
+    db.query("CREATE TABLE other(x)")
+    db.query("INSERT INTO other VALUES(1), (2)")
+    reading = db.cursor("SELECT x FROM other")
+    db.next(reading)
+    same((db.value("SELECT tessera_detach(?)", (root,)), names(db), db.value(shadows)), (3, [], 6))
+    same((attach(db, root, prefix="x_"), db.value(shadows)), (3, 12))
+    same((attach(db, root), db.value("SELECT v FROM a")), (3, 0))   # while it reads, the old ones serve again
+    del reading
+    same((attach(db, root), db.value(shadows)), (3, 6))
+    db.query("CREATE TABLE temp.x_a_config(mine)")
+    db.value("SELECT tessera_detach(?)", (root,))
+    same(db.query("SELECT name FROM temp.sqlite_schema WHERE name GLOB '*_config'"), [("x_a_config",)])
+    db.close()
+
+
 def test_keep():
     """keep writes a row of main, an ordinary table; tessera_attach() attaches it in another connection; detach forgets it."""
     db, root = made()

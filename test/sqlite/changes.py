@@ -303,6 +303,37 @@ def fails(db, sql, *words):
     raise AssertionError(f"{sql}: {rows} instead of an error")
 
 
+def test_gone():
+    """A table of changes whose source is gone, the array or the table, says so, and can be dropped."""
+    for inside in (False, True):
+        folder = tempfile.mkdtemp(dir=host.FOLDER)
+        file, path = os.path.join(folder, "data.db"), os.path.join(folder, "a")
+        db = Database(file)
+        place = "" if inside else f"'{path}', "
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({place}x INT32 DIMENSION(0, 9, 5), v INT32)")
+        db.query("CREATE VIRTUAL TABLE c USING tessera_changes(t)")
+        if inside:
+            db.query("DROP TABLE t")
+        db.close()
+        if not inside:
+            os.rename(path, path + "-away")
+        db = Database(file)
+        for sql in ("SELECT * FROM c", "SELECT change FROM c(0)"):
+            host.check_contains(db.error(sql).text, "is no table of tessera; once" if inside else "array not found")
+        assert "open the database again" not in db.error("CREATE VIRTUAL TABLE d USING tessera_changes(t)").text
+        if not inside:
+            os.rename(path + "-away", path)
+            db.close()
+            db = Database(file)
+            same(db.query("SELECT * FROM c(0)"), [])
+            db.close()
+            os.rename(path, path + "-away")
+            db = Database(file)
+        db.query("DROP TABLE c")
+        same(db.query("SELECT name FROM sqlite_schema WHERE name = 'c'"), [])
+        db.close()
+
+
 def test_errors():
     h = History(random.Random(1), True, False)
     db, first, last = h.db, h.times[1], h.times[-1]

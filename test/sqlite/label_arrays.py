@@ -168,6 +168,33 @@ def test_changes_of_the_other_array():
     db.close()
 
 
+def test_rows_of_the_transaction():
+    """Labels do not show rows that are not committed: a statement that uses them fails while there are some."""
+    db, folder = opened()
+    one = "SELECT sum(value) FROM x WHERE gene = 'g7'"
+    before, time = db.value(one), db.value(f"SELECT last_write FROM tessera_array({literal(folder + '/x')})")
+    query = "CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT gene, count(*) FROM x GROUP BY 1)"
+    db.query(query)
+    db.query("BEGIN")
+    same(db.value(one), before)
+    db.query("INSERT INTO x(obs_joinid, var_joinid, value) VALUES(900, 900, 1)")   # rows of the labelled array are shown as ever
+    same(db.value("SELECT count(*) FROM x WHERE obs_joinid = 900 AND gene IS NULL"), 1)
+    db.query("SAVEPOINT s")
+    db.query("INSERT INTO var VALUES(900, 'g900', 1, 1, '2011-01-02')")
+    for sql in (one, "SELECT gene FROM x LIMIT 1", "SELECT value FROM x ORDER BY gene LIMIT 1", "SELECT * FROM q"):
+        check_contains(db.error(sql).text, "the transaction has rows for ")
+        check_contains(db.error(sql).text, "commit first")
+    same(db.value("SELECT count(*) FROM x WHERE obs_joinid = 900"), 1)   # this uses no label
+    assert db.query("SELECT cell_type FROM x LIMIT 1")   # and this none of that array
+    same(db.value(one.replace("WHERE", "WHERE as_of = ? AND"), (time,)), before)
+    db.query("ROLLBACK TO s")
+    same(db.value(one), before)
+    db.query("INSERT INTO var VALUES(900, 'g900', 1, 1, '2011-01-02')")
+    db.query("COMMIT")
+    same(db.query("SELECT value FROM x WHERE gene = 'g900'"), [(1.0,)])
+    db.close()
+
+
 def test_rename():
     """rename= gives columns other names, all at once; labels= and columns= use the new ones."""
     db, folder = opened()

@@ -97,7 +97,7 @@ def run_all(name, options="", also=()):
                 same(value, whole[key], f"{what}: {key}")
         lost += sum(value == "lost" for value in seen.values())
         told = all(row[2] for row in seen["log", None])
-        if GONE in states or NO_METADATA in states or 1 in uncommitted:
+        if states != (WHOLE,) * 3 or 1 in uncommitted:
             same(told, "sparse" in name, f"{what}: tessera_log {seen['log', None]}")
         if "sparse" in name:
             same([key for key, value in seen.items() if value == "lost"], [], f"{what}: cells keep their times")
