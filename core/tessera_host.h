@@ -413,6 +413,29 @@ TSR_API int tsr_grid_axis_affine(tsr_environment *environment, const char *name,
                                  double origin, double step, tsr_grid_axis **axis, tsr_error *error);
 TSR_API void tsr_grid_axis_close(tsr_grid_axis *axis);
 
+typedef enum tsr_sample_method { /* how the value at a point between cells follows from the cells around it */
+                                 TSR_SAMPLE_LINEAR, /* two cells, by the distances to their centres */
+                                 TSR_SAMPLE_NEAREST, /* of two equally near cells that of the lower coordinate */
+                                 TSR_SAMPLE_CUBIC /* four cells, by cubic convolution with a = -0.5; beside an end, where there are no four, linear */
+} tsr_sample_method;
+#define TSR_WEIGHTS_MAX 4
+typedef struct tsr_weights { /* the cells around a point, along one dimension; the weights sum to 1 */
+  uint32_t count; /* at least 1; exactly 1 if the point is at the centre of a cell */
+  uint64_t cells[TSR_WEIGHTS_MAX];
+  double weights[TSR_WEIGHTS_MAX];
+} tsr_weights;
+/* Weighs cells 0 to `last` around the point that is a share `part`, 0 or above and below 1, of the way from cell `index`
+ * to the next one. `index` UINT64_MAX: the cell before cell 0. Returns 1; 0 if the point is outside: beyond the centres
+ * of the outermost cells, with NEAREST by more than half a cell. */
+TSR_API int tsr_cells_weigh(tsr_sample_method method, uint64_t index, double part, uint64_t last, tsr_weights *weights);
+/* The same for a value on an axis: `cells` then are coordinates; of UINT64 and signed dimensions their bits. With `wrap`
+ * above 0 the value counts at every multiple of it, and if the axis is as long as that, its ends are neighbours. CUBIC
+ * is for even axes. */
+TSR_API int tsr_grid_axis_weigh(const tsr_grid_axis *axis, tsr_sample_method method, double value, double wrap,
+                                tsr_weights *weights);
+/* Returns true if the centres of all cells are equally far from their neighbours, within a hundredth. */
+TSR_API bool tsr_grid_axis_is_even(const tsr_grid_axis *axis);
+
 typedef enum tsr_cover_rule {
   TSR_COVER_FRACTION, /* the share of the cell's area that the polygon has */
   TSR_COVER_CENTRE, /* 1 for cells whose centre it contains */

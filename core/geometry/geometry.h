@@ -1,7 +1,8 @@
 /* geometry.h: polygons, the axes of grids, and what the readers of the four forms share.
  *
  * The order of the files: geometry.c keeps points and finds out which form a text or blob has; geojson.c, wkt.c and
- * binary.c read it; axis.c places values among the cells of a dimension; cover.c cuts polygons into runs of cells. */
+ * binary.c read it; axis.c places values among the cells of a dimension; cover.c cuts polygons into runs of cells;
+ * weigh.c weighs the cells around a point. */
 #ifndef TSR_GEOMETRY_GEOMETRY_H
 #define TSR_GEOMETRY_GEOMETRY_H
 

@@ -1,6 +1,6 @@
 /* inspect.h: what the tables that look inside an array share (tessera_array, tessera_schema, tessera_enumeration,
- * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_gaps, tessera_advise), tessera_nearest and
- * tessera_token. The tables themselves are declared in call/table_function.h. */
+ * tessera_fragments, tessera_tiles, tessera_aggregate, tessera_partitions, tessera_gaps, tessera_advise), tessera_nearest,
+ * tessera_sample and tessera_token. The tables themselves are declared in call/table_function.h. */
 #ifndef TSX_INSPECT_INSPECT_H
 #define TSX_INSPECT_INSPECT_H
 
@@ -33,6 +33,11 @@ int tsx_label_named(const tsx_address *address, const tsr_schema *schema, const 
 
 /* tessera_nearest(path, label, value[, side[, tolerance]]), as an SQL function. */
 void tsx_nearest(sqlite3_context *context, int count, sqlite3_value **values);
+
+/* ---- sample.c: tessera_sample ------------------------------------------------------------------------------------ */
+
+/* tessera_sample(path, attribute, point[, method[, options]]), as an SQL function. */
+void tsx_sample(sqlite3_context *context, int count, sqlite3_value **values);
 
 /* ---- token.c: tessera_token(path) -------------------------------------------------------------------------------- */
 

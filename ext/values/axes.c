@@ -3,6 +3,7 @@
  * Sections: labels, options, grids. */
 #include "values/axes.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -25,10 +26,27 @@ typedef struct axes_words {
 
 /* ---- Labels ------------------------------------------------------------------------------------------------------ */
 
-static double axes_load(tsr_datatype datatype, const uint8_t *bytes) {
+static bool label_is_time(tsr_datatype datatype) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
+double tsx_axis_place(int64_t value, double beyond, int64_t base) {
+  const double distance =
+      value < base ? -(double)((uint64_t)base - (uint64_t)value) : (double)((uint64_t)value - (uint64_t)base);
+  return distance + beyond;
+}
+
+/* Returns a label's value as a number; of a datetime or time the distance from `base`, so that its units are exact. NaT
+ * is NaN. */
+static double axes_load(tsr_datatype datatype, const uint8_t *bytes, int64_t base) {
   const uint64_t size = tsr_datatype_size(datatype);
   float single;
   double real;
+  if (label_is_time(datatype)) {
+    const int64_t value = tsx_load_signed(bytes, size);
+    return value == INT64_MIN ? NAN : tsx_axis_place(value, 0, base);
+  }
   if (tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED) return (double)tsx_load_unsigned(bytes, size);
   if (tsr_datatype_kind(datatype) == TSR_KIND_SIGNED) return (double)tsx_load_signed(bytes, size);
   if (datatype == TSR_FLOAT64) {
@@ -75,9 +93,10 @@ static int label_choose(const tsr_schema *schema, uint32_t dimension, const char
   return code;
 }
 
-/* Reads the values of an open label between two coordinates into lists, which the caller frees. */
+/* Reads the values of an open label between two coordinates into lists, which the caller frees. *base becomes the first
+ * datetime or time. */
 static int label_list(const tsr_label_index *index, const tsr_field *dimension, const tsr_interval *interval,
-                      int64_t **coordinates, double **centres, uint64_t *count, tsr_error *error) {
+                      int64_t **coordinates, double **centres, uint64_t *count, int64_t *base, tsr_error *error) {
   const uint64_t size = dimension->cell_size;
   const tsr_column *cells = tsr_label_cells(index);
   const tsr_datatype datatype = tsr_label_field(index)->datatype;
@@ -95,15 +114,16 @@ static int label_list(const tsr_label_index *index, const tsr_field *dimension, 
     const uint64_t coordinate = low + i; /* little-endian: its first bytes are those of the datatype */
     uint64_t cell;
     if (!tsr_label_cell(index, &coordinate, &cell)) continue;
+    const uint8_t *value = (const uint8_t *)cells->values + (cells->constant ? 0 : cell) * cells->cell_size;
+    if (*count == 0 && label_is_time(datatype)) *base = tsx_load_signed(value, cells->cell_size);
     (*coordinates)[*count] = (int64_t)coordinate;
-    (*centres)[(*count)++] =
-        axes_load(datatype, (const uint8_t *)cells->values + (cells->constant ? 0 : cell) * cells->cell_size);
+    (*centres)[(*count)++] = axes_load(datatype, value, *base);
   }
   return TSR_OK;
 }
 
 static int label_axis(tsr_environment *environment, tsr_label_index *index, const tsr_field *dimension,
-                      const char *name, tsr_grid_axis **axis, tsr_error *error) {
+                      const char *name, tsr_grid_axis **axis, int64_t *base, tsr_error *error) {
   const tsr_range all = {0};
   const tsr_ranges ranges = {.ranges = &all, .count = 1};
   tsr_interval interval;
@@ -111,10 +131,23 @@ static int label_axis(tsr_environment *environment, tsr_label_index *index, cons
   double *centres = NULL;
   uint64_t found, count = 0;
   int code = tsr_label_find(index, &ranges, false, 1, &interval, &found, error);
-  if (code >= 0 && found) code = label_list(index, dimension, &interval, &coordinates, &centres, &count, error);
+  if (code >= 0 && found) code = label_list(index, dimension, &interval, &coordinates, &centres, &count, base, error);
   if (code >= 0) code = tsr_grid_axis_of_centres(environment, name, count, coordinates, centres, axis, error);
   sqlite3_free(coordinates);
   sqlite3_free(centres);
+  return code;
+}
+
+int tsx_axis_of_label(tsr_environment *environment, const tsr_schema *schema, uint32_t label, char *const *names,
+                      const tsx_label_source *labels, tsr_grid_axis **axis, int64_t *base, tsr_error *error) {
+  const uint32_t dimension = schema->labels[label].dimension;
+  tsr_label_index *index = NULL;
+  *base = 0;
+  int code = tsr_label_open(labels->array, schema, label, labels->memory_bytes, &index, error);
+  if (code == TSR_OK) code = tsr_label_read(index, labels->since, labels->as_of, error);
+  if (code == TSR_OK)
+    code = label_axis(environment, index, &schema->fields[dimension], names[dimension], axis, base, error);
+  tsr_label_close(index);
   return code;
 }
 
@@ -122,13 +155,9 @@ static int axis_of_label(tsr_environment *environment, const axis_words *words, 
                          uint32_t dimension, char *const *names, const tsx_label_source *labels, tsr_grid_axis **axis,
                          tsr_error *error) {
   uint32_t number = 0;
-  tsr_label_index *index = NULL;
+  int64_t base;
   TSX_TRY(label_choose(schema, dimension, names[dimension], words->label, &number, error));
-  int code = tsr_label_open(labels->array, schema, number, labels->memory_bytes, &index, error);
-  if (code == TSR_OK) code = tsr_label_read(index, labels->since, labels->as_of, error);
-  if (code == TSR_OK) code = label_axis(environment, index, &schema->fields[dimension], names[dimension], axis, error);
-  tsr_label_close(index);
-  return code;
+  return tsx_axis_of_label(environment, schema, number, names, labels, axis, &base, error);
 }
 
 /* ---- Options ----------------------------------------------------------------------------------------------------- */

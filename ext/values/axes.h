@@ -22,4 +22,12 @@ int tsx_plane_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *opt
                    char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error);
 void tsx_plane_close(tsx_plane *plane);
 
+/* Makes the axis of a label of numbers, datetimes or times, by its number in the schema. Of datetimes and times, an axis
+ * has distances from *base, which is 0 for numbers: tsx_axis_place gives that of another value, and `beyond`, what lies
+ * between it and the value in the label's unit. The caller closes the axis before the environment. TSR_MISMATCH: values
+ * that are no axis. */
+int tsx_axis_of_label(tsr_environment *environment, const tsr_schema *schema, uint32_t label, char *const *names,
+                      const tsx_label_source *labels, tsr_grid_axis **axis, int64_t *base, tsr_error *error);
+double tsx_axis_place(int64_t value, double beyond, int64_t base);
+
 #endif

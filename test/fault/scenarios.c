@@ -315,7 +315,8 @@ static const scenario labels = {
               "SELECT tessera_write_label('db:t', 'name', '[\"a\", \"b\", \"c\", \"d\"]')",
               "INSERT INTO t(lat, a) VALUES(4, 14), (5.5, 15)",
               "SELECT y, name FROM t WHERE lat BETWEEN 2 AND 5 ORDER BY y", "SELECT tessera_consolidate('db:t') > 0",
-              "SELECT tessera_vacuum('db:t') > 0", "SELECT tessera_nearest('db:t', 'lat', 5)"},
+              "SELECT tessera_vacuum('db:t') > 0", "SELECT tessera_nearest('db:t', 'lat', 5)",
+              "SELECT tessera_sample('db:t', 'a', '{\"lat\":4.5}')"},
     .again = {"INSERT INTO t(lat, a) VALUES(2, 77)", "SELECT tessera_consolidate('db:t') >= 0"},
     .also = {"SELECT y, lat, name FROM t WHERE lat > 0 ORDER BY y"},
     .interleaved = true};

@@ -37,7 +37,7 @@ CHANGES = [
     "tessera_regrid('db:g', 'db:n', '{\"y\":2,\"x\":2}', 'mean')", "tessera_consolidate('db:b.t')", "tessera_revert('db:t', 1)", "tessera_revert('db:b.t', 1)",
 ]
 DROPS = ["tessera_create_as('db:u', 'SELECT k, v FROM t', %s)" % REPLACED, "tessera_make_overviews('db:o')"]   # they drop tables: SQLite refuses that while another statement reads
-READS = ["tessera_sync('db:t', 'new')", "tessera_recover('db:d')", "tessera_recover('db:d', '{\"disown\":true}')", "tessera_ddl('db:t')", "tessera_png('db:g', 'a')", "tessera_preview('db:g', 'a')", "tessera_npy('db:g', 'a')", "tessera_nearest('db:l', 'lat', 2)"]
+READS = ["tessera_sync('db:t', 'new')", "tessera_recover('db:d')", "tessera_recover('db:d', '{\"disown\":true}')", "tessera_ddl('db:t')", "tessera_png('db:g', 'a')", "tessera_preview('db:g', 'a')", "tessera_npy('db:g', 'a')", "tessera_nearest('db:l', 'lat', 2)", "tessera_sample('db:g', 'a', '{\"y\":1.5,\"x\":2.5}')"]
 
 
 def npy():

@@ -1,0 +1,403 @@
+/* sample.c: tessera_sample(path, attribute, point[, method[, options]]): the value at a point between the cells of a dense
+ * array.
+ *
+ * Each dimension gives up to four cells with weights; the value is the sum over all of their combinations, each of which
+ * is read by a look-up of one cell. The array, its reader and the axes of labels are cached with the statement
+ * (sqlite3_set_auxdata), so that a call for each row of another table opens them once.
+ *
+ * Sections: what is cached; the coordinates of a point; its value; the function. */
+#include "inspect/inspect.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "call/function.h"
+#include "connection/errors.h"
+#include "sql/names.h"
+#include "values/axes.h"
+#include "values/value.h"
+
+#define SAMPLE_CELLS_MAX 4096
+#define SAMPLE_KEYS      3 /* path, attribute and options: the arguments on which a sampler depends */
+
+typedef struct sample_label { /* a label that points have named */
+  struct sample_label *next;
+  char *name;
+  uint32_t dimension;
+  tsr_datatype datatype;
+  tsr_grid_axis *axis;
+  int64_t base; /* tsx_axis_place */
+} sample_label;
+
+typedef struct sampler { /* cached with the statement; it counts as a cursor */
+  tsx_connection *connection;
+  char *keys[SAMPLE_KEYS]; /* the arguments that it was opened for; NULL: an SQL NULL, or not given */
+  tsx_address address;
+  tsx_snapshot *snapshot;
+  const tsr_schema *schema;
+  char **names; /* of the schema's fields, in SQL */
+  tsx_column column; /* of the attribute */
+  bool is_number; /* its values can be weighed */
+  tsx_grid grid; /* from the options; no axes without options */
+  sample_label *labels;
+  tsr_reader *reader;
+  /* One for each dimension: */
+  tsr_weights *weights;
+  bool *given; /* the point has a coordinate */
+  uint64_t *cell; /* the coordinates of the cell that is looked up; little-endian: their first bytes */
+  tsr_range *ranges;
+  tsr_ranges *dimensions;
+} sampler;
+
+/* ---- What is cached ---------------------------------------------------------------------------------------------- */
+
+static void sampler_free(void *kept) {
+  sampler *s = kept;
+  tsx_connection *connection = s->connection;
+  tsr_reader_close(s->reader);
+  for (sample_label *label = s->labels, *next; label; label = next) {
+    next = label->next;
+    tsr_grid_axis_close(label->axis);
+    sqlite3_free(label->name);
+    sqlite3_free(label);
+  }
+  tsx_grid_close(&s->grid);
+  tsx_names_free(s->names, s->schema);
+  tsx_snapshot_release(s->snapshot);
+  tsx_address_close(&s->address);
+  for (int i = 0; i < SAMPLE_KEYS; i++) sqlite3_free(s->keys[i]);
+  sqlite3_free(s->weights);
+  sqlite3_free(s->given);
+  sqlite3_free(s->cell);
+  sqlite3_free(s->ranges);
+  sqlite3_free(s->dimensions);
+  sqlite3_free(s);
+  tsx_connection_remove_cursor(connection);
+  tsx_connection_remove_table(connection);
+}
+
+static sqlite3_value *sample_key(int count, sqlite3_value **values, int key) {
+  const int at = key == SAMPLE_KEYS - 1 ? 4 : key;
+  return at < count && sqlite3_value_type(values[at]) != SQLITE_NULL ? values[at] : NULL;
+}
+
+static bool sampler_fits(const sampler *s, int count, sqlite3_value **values) {
+  for (int i = 0; i < SAMPLE_KEYS; i++) {
+    sqlite3_value *key = sample_key(count, values, i);
+    const char *text = key ? (const char *)sqlite3_value_text(key) : NULL;
+    if (text && s->keys[i] ? strcmp(text, s->keys[i]) != 0 : text || s->keys[i]) return false;
+  }
+  return true;
+}
+
+static int sampler_column(sampler *s, const char *attribute, tsr_error *error) {
+  const tsx_option_shows shows = {.uint64_signed = s->address.uint64_signed};
+  const tsr_enumeration *enumeration = NULL;
+  uint32_t number = 0;
+  TSX_TRY(tsx_attribute_find(s->schema, s->address.given, attribute, &number, error));
+  const tsr_field *field = &s->schema->fields[number];
+  const tsr_kind kind = tsr_datatype_kind(field->datatype);
+  if (field->enumeration)
+    TSX_TRY(tsr_array_enumeration(s->address.array->core, s->schema, field->enumeration, &enumeration, error));
+  tsx_column_choose(field, enumeration, &shows, &s->column);
+  s->column.field = number;
+  s->is_number = !enumeration && field->values_per_cell == 1 &&
+                 (kind == TSR_KIND_FLOAT || kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED);
+  return TSR_OK;
+}
+
+static int sampler_room(sampler *s, tsr_error *error) {
+  const uint64_t n = s->schema->dimension_count;
+  s->weights = sqlite3_malloc64(n * sizeof *s->weights);
+  s->given = sqlite3_malloc64(n * sizeof *s->given);
+  s->cell = sqlite3_malloc64(n * sizeof *s->cell);
+  s->ranges = sqlite3_malloc64(n * sizeof *s->ranges);
+  s->dimensions = sqlite3_malloc64(n * sizeof *s->dimensions);
+  if (!s->weights || !s->given || !s->cell || !s->ranges || !s->dimensions) return tsx_out_of_memory(error);
+  for (uint64_t d = 0; d < n; d++) {
+    s->ranges[d] = (tsr_range){.low = &s->cell[d], .high = &s->cell[d]};
+    s->dimensions[d] = (tsr_ranges){.ranges = &s->ranges[d], .count = 1};
+  }
+  return TSR_OK;
+}
+
+static int sampler_open(sampler *s, int count, sqlite3_value **values, tsr_error *error) {
+  tsx_address *address = &s->address;
+  for (int i = 0; i < SAMPLE_KEYS; i++) {
+    sqlite3_value *key = sample_key(count, values, i);
+    if (key && !(s->keys[i] = sqlite3_mprintf("%s", (const char *)sqlite3_value_text(key))))
+      return tsx_out_of_memory(error);
+  }
+  TSX_TRY(tsx_address_open(s->connection, values[0], NULL, NULL, NULL, address, error));
+  TSX_TRY(tsx_address_array(address, error));
+  TSX_TRY(tsx_array_permitted(s->connection, address->array, error));
+  TSX_TRY(tsx_array_snapshot(s->connection, address->array, NULL, address->since, address->as_of, false, &s->snapshot,
+                             error));
+  s->schema = tsr_snapshot_schema(s->snapshot->core);
+  if (!s->schema->dense)
+    return tsx_fail(error, TSR_MISMATCH, "array %.300s is sparse: cells have neighbours in a dense array",
+                    address->given);
+  s->names = tsx_names_make(s->schema);
+  if (!s->names) return tsx_out_of_memory(error);
+  TSX_TRY(sampler_column(s, (const char *)sqlite3_value_text(values[1]), error));
+  const tsx_label_source labels = tsx_address_labels(address);
+  sqlite3_value *options = sample_key(count, values, SAMPLE_KEYS - 1);
+  if (options)
+    TSX_TRY(tsx_grid_open(s->connection->db, s->connection->environment, options, s->schema, s->names, &labels,
+                          &s->grid, error));
+  TSX_TRY(sampler_room(s, error));
+  return tsr_reader_open(s->snapshot->core, &s->reader, error);
+}
+
+/* ---- The coordinates of a point ---------------------------------------------------------------------------------- */
+
+typedef struct sample_point {
+  sampler *sampler;
+  tsr_sample_method method;
+  bool outside; /* it has no value: beyond the cells, or a coordinate is null */
+} sample_point;
+
+static int sample_take_axis(sample_point *point, uint32_t dimension, const tsr_grid_axis *axis, const char *key,
+                            double value, tsr_error *error) {
+  sampler *s = point->sampler;
+  const bool wraps = s->grid.axes[1] && s->grid.dimensions[1] == dimension;
+  if (point->method == TSR_SAMPLE_CUBIC && !tsr_grid_axis_is_even(axis))
+    return tsx_fail(error, TSR_MISMATCH, "the steps of %.100s are not equal: cubic wants equal ones, linear any", key);
+  if (!tsr_grid_axis_weigh(axis, point->method, value, wraps ? s->grid.wrap : 0, &s->weights[dimension]))
+    point->outside = true;
+  return TSR_OK;
+}
+
+static int sample_fail_number(const tsx_json_option *option, tsr_error *error) {
+  return tsx_fail(error, TSR_MISMATCH, "point: %.100s: a number is wanted, not %.40s", option->key, option->text);
+}
+
+static bool sample_is_number(const tsx_json_option *option) {
+  return !strcmp(option->type, "integer") || !strcmp(option->type, "real");
+}
+
+/* Takes a coordinate of the dimension itself. */
+static int sample_take_cells(sample_point *point, uint32_t dimension, const tsx_json_option *option, tsr_error *error) {
+  const tsr_field *field = &point->sampler->schema->fields[dimension];
+  const uint64_t size = field->cell_size;
+  const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
+  tsx_place place;
+  TSX_TRY(tsx_value_place(option->value, field->datatype, &place, error));
+  const uint64_t low = is_unsigned ? tsx_load_unsigned(field->low, size) : (uint64_t)tsx_load_signed(field->low, size);
+  const uint64_t high =
+      is_unsigned ? tsx_load_unsigned(field->high, size) : (uint64_t)tsx_load_signed(field->high, size);
+  const uint64_t at = is_unsigned ? tsx_load_unsigned(place.low, size) : (uint64_t)tsx_load_signed(place.low, size);
+  const bool below = !place.has_low || (is_unsigned ? at < low : (int64_t)at < (int64_t)low);
+  /* Just below the domain is UINT64_MAX, as tsr_cells_weigh has it; far below is far beyond `last`. */
+  uint64_t index = at - low;
+  double part = place.above_low;
+  if (!place.has_low) {
+    const uint64_t next =
+        is_unsigned ? tsx_load_unsigned(place.high, size) : (uint64_t)tsx_load_signed(place.high, size);
+    index = next == low && place.below_high <= 1 ? UINT64_MAX : UINT64_MAX - 1;
+    part = 1 - place.below_high;
+  }
+  tsr_weights *weights = &point->sampler->weights[dimension];
+  if ((below && index != UINT64_MAX) || !tsr_cells_weigh(point->method, index, part, high - low, weights)) {
+    point->outside = true;
+    return TSR_OK;
+  }
+  for (uint32_t i = 0; i < weights->count; i++) weights->cells[i] += low;
+  return TSR_OK;
+}
+
+static int sample_label_make(sampler *s, const char *name, sample_label *label, tsr_error *error) {
+  const tsx_label_source source = tsx_address_labels(&s->address);
+  uint32_t number = 0;
+  label->name = sqlite3_mprintf("%s", name);
+  if (!label->name) return tsx_out_of_memory(error);
+  TSX_TRY(tsx_label_named(&s->address, s->schema, name, &number, error));
+  const tsr_label *of = &s->schema->labels[number];
+  label->dimension = of->dimension;
+  label->datatype = of->datatype;
+  if (of->values_per_cell != 1)
+    return tsx_fail(error, TSR_MISMATCH, "point: %.100s has texts: give the coordinate of %.100s, by tessera_nearest",
+                    name, s->names[of->dimension]);
+  return tsx_axis_of_label(s->connection->environment, s->schema, number, s->names, &source, &label->axis, &label->base,
+                           error);
+}
+
+static int sample_label_find(sampler *s, const char *name, sample_label **found, tsr_error *error) {
+  for (*found = s->labels; *found; *found = (*found)->next)
+    if (sqlite3_stricmp((*found)->name, name) == 0) return TSR_OK;
+  sample_label *label = sqlite3_malloc64(sizeof *label);
+  if (!label) return tsx_out_of_memory(error);
+  *label = (sample_label){.next = s->labels};
+  s->labels = label; /* freed with the sampler, after an error too */
+  TSX_TRY(sample_label_make(s, name, label, error));
+  *found = label;
+  return TSR_OK;
+}
+
+static int sample_take_label(sample_point *point, const sample_label *label, const tsx_json_option *option,
+                             tsr_error *error) {
+  const tsr_kind kind = tsr_datatype_kind(label->datatype);
+  tsx_place place;
+  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
+    if (!sample_is_number(option)) return sample_fail_number(option, error);
+    return sample_take_axis(point, label->dimension, label->axis, label->name, sqlite3_value_double(option->value),
+                            error);
+  }
+  TSX_TRY(tsx_value_place(option->value, label->datatype, &place, error));
+  if (!place.has_low) {
+    point->outside = true;
+    return TSR_OK;
+  }
+  const int64_t at = tsx_load_signed(place.low, tsr_datatype_size(label->datatype));
+  return sample_take_axis(point, label->dimension, label->axis, label->name,
+                          tsx_axis_place(at, place.above_low, label->base), error);
+}
+
+static int sample_take(void *argument, const tsx_json_option *option, tsr_error *error) {
+  sample_point *point = argument;
+  sampler *s = point->sampler;
+  sample_label *label = NULL;
+  const tsr_grid_axis *axis = NULL;
+  uint32_t d = 0;
+  while (d < s->schema->dimension_count && sqlite3_stricmp(s->names[d], option->key) != 0) d++;
+  if (d == s->schema->dimension_count) {
+    TSX_TRY(sample_label_find(s, option->key, &label, error));
+    d = label->dimension;
+  }
+  if (s->given[d])
+    return tsx_fail(error, TSR_MISMATCH, "point: '%.100s' is a second coordinate of %.100s", option->key, s->names[d]);
+  s->given[d] = true;
+  if (!strcmp(option->type, "null")) {
+    point->outside = true;
+    return TSR_OK;
+  }
+  if (label) return sample_take_label(point, label, option, error);
+  for (int i = 0; i < 2; i++)
+    if (s->grid.dimensions[i] == d && s->grid.axes[i]) axis = s->grid.axes[i];
+  if (!axis) return sample_take_cells(point, d, option, error);
+  if (!sample_is_number(option)) return sample_fail_number(option, error);
+  return sample_take_axis(point, d, axis, s->names[d], sqlite3_value_double(option->value), error);
+}
+
+static int sample_point_read(sample_point *point, sqlite3_value *json, tsr_error *error) {
+  sampler *s = point->sampler;
+  memset(s->given, 0, s->schema->dimension_count * sizeof *s->given);
+  TSX_TRY(tsx_options_each(s->connection->db, json, "point", sample_take, point, error));
+  for (uint32_t d = 0; d < s->schema->dimension_count; d++)
+    if (!s->given[d])
+      return tsx_fail(error, TSR_MISMATCH, "point: a coordinate of %.100s is wanted, by its name or that of a label",
+                      s->names[d]);
+  return TSR_OK;
+}
+
+static int sample_method_read(const sampler *s, sqlite3_value *value, tsr_sample_method *method, tsr_error *error) {
+  static const char *const names[] = {"linear", "nearest", "cubic"};
+  const bool given = value && sqlite3_value_type(value) != SQLITE_NULL;
+  const char *text = given ? (const char *)sqlite3_value_text(value) : names[TSR_SAMPLE_LINEAR];
+  int found = 0;
+  if (!text) return tsx_out_of_memory(error);
+  while (found < 3 && sqlite3_stricmp(text, names[found]) != 0) found++;
+  if (found == 3) return tsx_fail(error, TSR_MISMATCH, "method: '%.40s': linear, nearest or cubic", text);
+  *method = (tsr_sample_method)found;
+  if (*method != TSR_SAMPLE_NEAREST && !s->is_number)
+    return tsx_fail(error, TSR_MISMATCH, "%.100s has no numbers, between which there are values: only 'nearest' suits",
+                    s->names[s->column.field]);
+  return TSR_OK;
+}
+
+/* ---- Its value --------------------------------------------------------------------------------------------------- */
+
+/* Looks the cell up. *column is NULL if it was never written. */
+static int sample_look_up(sampler *s, const tsr_column **column, uint64_t *index, tsr_error *error) {
+  const tsr_request request = {.dimensions = s->dimensions, .memory_bytes = s->address.memory_bytes};
+  const tsr_batch *batch;
+  *column = NULL;
+  TSX_TRY(tsr_reader_start(s->reader, &request, error));
+  const int code = tsr_reader_next(s->reader, &batch, error);
+  if (code <= 0) return code;
+  *index = tsr_batch_index(batch, 0);
+  return tsr_reader_column(s->reader, s->column.field, column, error);
+}
+
+static double sample_number(const tsr_column *column, tsr_datatype datatype, uint64_t index) {
+  const uint64_t size = column->cell_size;
+  const uint8_t *bytes = (const uint8_t *)column->values + (column->constant ? 0 : index) * size;
+  double real;
+  float single;
+  if (tsr_datatype_kind(datatype) == TSR_KIND_UNSIGNED) return (double)tsx_load_unsigned(bytes, size);
+  if (tsr_datatype_kind(datatype) == TSR_KIND_SIGNED) return (double)tsx_load_signed(bytes, size);
+  if (size == sizeof real) {
+    memcpy(&real, bytes, sizeof real);
+    return real;
+  }
+  memcpy(&single, bytes, sizeof single);
+  return (double)single;
+}
+
+/* Sets the coordinates of a combination of cells. Returns its weight. */
+static double sample_combination(sampler *s, uint64_t number) {
+  double weight = 1;
+  for (uint32_t d = s->schema->dimension_count; d-- > 0;) {
+    const uint32_t i = (uint32_t)(number % s->weights[d].count);
+    number /= s->weights[d].count;
+    s->cell[d] = s->weights[d].cells[i];
+    weight *= s->weights[d].weights[i];
+  }
+  return weight;
+}
+
+static int sample_value(sqlite3_context *context, sampler *s, tsr_error *error) {
+  uint64_t combinations = 1, index = 0;
+  double sum = 0;
+  const tsr_column *column;
+  for (uint32_t d = 0; d < s->schema->dimension_count && combinations <= SAMPLE_CELLS_MAX; d++)
+    combinations *= s->weights[d].count;
+  if (combinations > SAMPLE_CELLS_MAX)
+    return tsx_fail(error, TSR_RANGE, "the point lies among more than %d cells", SAMPLE_CELLS_MAX);
+  for (uint64_t c = 0; c < combinations; c++) {
+    const double weight = sample_combination(s, c);
+    TSX_TRY(sample_look_up(s, &column, &index, error));
+    if (!column || tsx_column_is_null(&s->column, column, index, false)) return TSR_OK; /* NULL */
+    if (s->is_number) sum += weight * sample_number(column, s->column.description->datatype, index);
+  }
+  if (s->is_number) sqlite3_result_double(context, sum);
+  else tsx_column_result(context, &s->column, column, index, false);
+  return TSR_OK;
+}
+
+/* ---- The function ------------------------------------------------------------------------------------------------ */
+
+static int sample_answer(sqlite3_context *context, sampler *s, int count, sqlite3_value **values, tsr_error *error) {
+  sample_point point = {.sampler = s};
+  TSX_TRY(sample_method_read(s, count > 3 ? values[3] : NULL, &point.method, error));
+  if (sqlite3_value_type(values[2]) == SQLITE_NULL) return TSR_OK;
+  TSX_TRY(sample_point_read(&point, values[2], error));
+  return point.outside ? TSR_OK : sample_value(context, s, error);
+}
+
+static int sampler_make(tsx_connection *connection, int count, sqlite3_value **values, sampler **made,
+                        tsr_error *error) {
+  sampler *s = sqlite3_malloc64(sizeof *s);
+  if (!s) return tsx_out_of_memory(error);
+  memset(s, 0, sizeof *s);
+  s->connection = connection;
+  tsx_connection_add_table(connection); /* until sampler_free */
+  tsx_connection_add_cursor(connection);
+  const int code = sampler_open(s, count, values, error);
+  if (code < 0) sampler_free(s);
+  else *made = s;
+  return code;
+}
+
+void tsx_sample(sqlite3_context *context, int count, sqlite3_value **values) {
+  tsx_connection *connection = sqlite3_user_data(context);
+  tsr_error error = {0};
+  sampler *s = sqlite3_get_auxdata(context, 1); /* NULL unless the attribute's name is constant */
+  int code = tsx_arguments_check(count, values, 2, &error);
+  const bool kept = code >= 0 && s && sampler_fits(s, count, values);
+  if (!kept) s = NULL; /* SQLite owns a cached one for other arguments */
+  if (code >= 0 && !kept) code = sampler_make(connection, count, values, &s, &error);
+  if (code >= 0) code = sample_answer(context, s, count, values, &error);
+  tsx_function_end(context, "tessera_sample", code < 0 ? code : TSR_OK, &error);
+  if (!kept && s) sqlite3_set_auxdata(context, 1, s, sampler_free);
+}
