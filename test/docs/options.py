@@ -11,9 +11,9 @@ import sqlite3
 import sys
 
 RELIEF = "sql/data/relief"
-# place: (a statement with %s for the options, the page, the headings of its tables, names that other tables or text of the page explain)
+# place: (a statement with %s for the options, the page or pages, the headings of its tables, names that other tables or text of the page explain)
 CALLS = {
-    "CREATE VIRTUAL TABLE": (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', %s)", "options.md", ("Options of a table", "Options of a new array"), ()),
+    "CREATE VIRTUAL TABLE": (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', %s)", ("options.md", "new-arrays.md"), ("Options of a table", "Options of a new array"), ()),
     "tessera_query": ("CREATE VIRTUAL TABLE x USING tessera_query(%s, SELECT count(*) FROM relief)", "../explained/queries.md", (), ("memory_mb", "threads")),
     "tessera_npy": (f"SELECT tessera_npy('{RELIEF}', 'elevation', '{{\"y\":1}}', '%s')", "functions/blocks.md", ("tessera_npy",), ()),
     "tessera_png": (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '%s')", "functions/pictures.md", ("tessera_png",), ()),
@@ -117,8 +117,9 @@ def main():
     db.execute("CREATE VIRTUAL TABLE dense USING tessera(kind=dense, y INT32 DIMENSION(0, 599, 100), x INT32 DIMENSION(0, 599, 100), v INT8)")
     pages = {}
     for page in {call[1] for call in CALLS.values()}:
-        with open(os.path.join("docs/reference", page), encoding="utf-8") as f:
-            pages[page] = f.read()
+        for name in (page,) if isinstance(page, str) else page:
+            with open(os.path.join("docs/reference", name), encoding="utf-8") as f:
+                pages[page] = pages.get(page, "") + f.read()
     faults = [fault for place in CALLS for fault in faults_of(db, place, pages)] + shared_faults(db)
     print("\n".join(faults + [f"{len(CALLS)} places, {len(faults)} faults"]))
     return len(faults) > 0
