@@ -1,7 +1,7 @@
 /* tessera_arrow.h: arrays as Arrow streams. Programs include tessera.h, which includes this header at its end.
  *
  * The three structures are those of the Arrow C data and stream interfaces
- * (https://arrow.apache.org/docs/format/CDataInterface.html). No Arrow library is needed. docs/reference/functions.md
+ * (https://arrow.apache.org/docs/format/CDataInterface.html). No Arrow library is needed. docs/reference/functions/arrow.md
  * lists which Arrow type each TileDB datatype becomes.
  */
 #ifndef TESSERA_ARROW_H

@@ -1,4 +1,4 @@
-/* type.h: the Arrow type of each field, and Arrow schemas. docs/reference/functions.md has the table of types. */
+/* type.h: the Arrow type of each field, and Arrow schemas. docs/reference/functions/arrow.md has the table of types. */
 #ifndef TSR_ARROW_TYPE_H
 #define TSR_ARROW_TYPE_H
 

@@ -1,5 +1,5 @@
 /* upkeep.h: the functions that change, copy and maintain arrays and groups, make overviews of arrays, declare buckets,
- * and restrict a connection. docs/reference/functions.md describes them. */
+ * and restrict a connection. docs/reference/functions.md lists them. */
 #ifndef TSX_MAINTAIN_UPKEEP_H
 #define TSX_MAINTAIN_UPKEEP_H
 

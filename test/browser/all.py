@@ -119,7 +119,7 @@ def check_browser(browser, server, expected):
 
 def check_docs(browser, server):
     """Buttons beside the examples of the manual run them: what they print is what the page shows, where it shows something."""
-    for name in ("docs/tutorial.html", "docs/reference/functions.html"):
+    for name in ("docs/tutorial.html", "docs/reference/pushdown.html"):
         browser.open(f"{server.here}/manual/{name}", "desktop")
         if not wait_for(browser, "document.querySelectorAll('button.run').length > 3", f"{name}: buttons", 10):
             continue

@@ -11,27 +11,26 @@ import sqlite3
 import sys
 
 RELIEF = "sql/data/relief"
-# place: (a statement with %s for the options, the page, the headings of its tables, names that other tables or text of the page explain)
+# place: (a statement with %s for the options, the page or pages, the headings of its tables, names that other tables or text of the page explain)
 CALLS = {
-    "CREATE VIRTUAL TABLE": (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', %s)", "options.md", ("Options of a table", "Options of a new array"), ()),
+    "CREATE VIRTUAL TABLE": (f"CREATE VIRTUAL TABLE x USING tessera('{RELIEF}', %s)", ("options.md", "new-arrays.md"), ("Options of a table", "Options of a new array"), ()),
     "tessera_query": ("CREATE VIRTUAL TABLE x USING tessera_query(%s, SELECT count(*) FROM relief)", "../explained/queries.md", (), ("memory_mb", "threads")),
-    "tessera_npy": (f"SELECT tessera_npy('{RELIEF}', 'elevation', '{{\"y\":1}}', '%s')", "functions.md", (), ("as_of", "since", "array_key", "array_schema", "header", "into", "nulls", "memory_mb", "cache_mb", "threads")),
-    "tessera_png": (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '%s')", "functions.md", ("tessera_png",), ()),
-    "tessera_make_overviews": ("SELECT tessera_make_overviews('db:dense', '%s')", "functions.md", ("tessera_make_overviews",), ()),
-    "tessera_stream": (f"SELECT tessera_stream('{RELIEF}', NULL, '%s')", "functions.md", ("tessera_stream",), ()),
-    "tessera_rows": ("SELECT tessera_rows('SELECT 1 AS a', '%s')", "functions.md", ("tessera_rows",), ()),
-    "tessera_create_as": ("SELECT tessera_create_as('db:x', 'SELECT 1 AS a', '%s')", "functions.md", ("tessera_create_as",), ()),
-    "tessera_create_csv": ("SELECT tessera_create_csv('db:x', 'sql/data/airports.csv', '%s')", "functions.md", ("tessera_create_as", "tessera_create_csv"), ()),
-    "tessera_consolidate": ("SELECT tessera_consolidate('db:made', 'fragments', '%s')", "functions.md", ("tessera_consolidate",), ()),
-    "tessera_upkeep": ("SELECT tessera_upkeep('db:made', '%s')", "functions.md", ("tessera_upkeep",), ()),
-    "tessera_vacuum": ("SELECT tessera_vacuum('db:made', 'fragments', '%s')", "functions.md", ("tessera_vacuum",), ()),
-    "tessera_drop": ("SELECT tessera_drop('nothing', '%s')", "functions.md", ("tessera_drop",), ()),
-    "tessera_recover": ("SELECT tessera_recover('db:made', '%s')", "functions.md", ("tessera_recover",), ()),
-    "tessera_ddl": ("SELECT tessera_ddl('db:made', '%s')", "functions.md", ("tessera_ddl",), ()),
-    "tessera_copy": (f"SELECT tessera_copy('{RELIEF}', 'db:x', '%s')", "functions.md", ("tessera_copy",), ()),
-    "tessera_regrid": (f"SELECT tessera_regrid('{RELIEF}', 'db:x', '{{\"y\":2}}', 'mean', '%s')", "functions.md", ("tessera_regrid",), ()),
-    "tessera_configure": ("SELECT tessera_configure('s3://bucket', '%s')", "../object-stores.md", ("Options",), ("provider", "key_id", "secret", "session_token", "key", "sas", "token", "tenant_id", "client_id",
-                          "client_secret", "service_account", "service_account_file")),
+    "tessera_npy": (f"SELECT tessera_npy('{RELIEF}', 'elevation', '{{\"y\":1}}', '%s')", "functions/blocks.md", ("tessera_npy",), ()),
+    "tessera_png": (f"SELECT tessera_png('{RELIEF}', 'elevation', NULL, '%s')", "functions/pictures.md", ("tessera_png",), ()),
+    "tessera_make_overviews": ("SELECT tessera_make_overviews('db:dense', '%s')", "functions/pictures.md", ("tessera_make_overviews",), ()),
+    "tessera_stream": (f"SELECT tessera_stream('{RELIEF}', NULL, '%s')", "functions/arrow.md", ("tessera_stream",), ()),
+    "tessera_rows": ("SELECT tessera_rows('SELECT 1 AS a', '%s')", "functions/arrow.md", ("tessera_rows",), ()),
+    "tessera_create_as": ("SELECT tessera_create_as('db:x', 'SELECT 1 AS a', '%s')", "functions/create.md", ("tessera_create_as",), ()),
+    "tessera_create_csv": ("SELECT tessera_create_csv('db:x', 'sql/data/airports.csv', '%s')", "functions/create.md", ("tessera_create_as", "tessera_create_csv"), ()),
+    "tessera_consolidate": ("SELECT tessera_consolidate('db:made', 'fragments', '%s')", "functions/merging.md", ("tessera_consolidate",), ()),
+    "tessera_upkeep": ("SELECT tessera_upkeep('db:made', '%s')", "functions/merging.md", ("tessera_upkeep",), ()),
+    "tessera_vacuum": ("SELECT tessera_vacuum('db:made', 'fragments', '%s')", "functions/merging.md", ("tessera_vacuum",), ()),
+    "tessera_drop": ("SELECT tessera_drop('nothing', '%s')", "functions/members.md", ("tessera_drop",), ()),
+    "tessera_recover": ("SELECT tessera_recover('db:made', '%s')", "functions/merging.md", ("tessera_recover",), ()),
+    "tessera_ddl": ("SELECT tessera_ddl('db:made', '%s')", "functions/miscellaneous.md", ("tessera_ddl",), ()),
+    "tessera_copy": (f"SELECT tessera_copy('{RELIEF}', 'db:x', '%s')", "functions/copies.md", ("tessera_copy",), ()),
+    "tessera_regrid": (f"SELECT tessera_regrid('{RELIEF}', 'db:x', '{{\"y\":2}}', 'mean', '%s')", "functions/copies.md", ("tessera_regrid",), ()),
+    "tessera_configure": ("SELECT tessera_configure('s3://bucket', '%s')", "../object-stores.md", ("Options",), ("provider", "key_id", "secret", "session_token")),
 }
 
 
@@ -118,8 +117,9 @@ def main():
     db.execute("CREATE VIRTUAL TABLE dense USING tessera(kind=dense, y INT32 DIMENSION(0, 599, 100), x INT32 DIMENSION(0, 599, 100), v INT8)")
     pages = {}
     for page in {call[1] for call in CALLS.values()}:
-        with open(os.path.join("docs/reference", page), encoding="utf-8") as f:
-            pages[page] = f.read()
+        for name in (page,) if isinstance(page, str) else page:
+            with open(os.path.join("docs/reference", name), encoding="utf-8") as f:
+                pages[page] = pages.get(page, "") + f.read()
     faults = [fault for place in CALLS for fault in faults_of(db, place, pages)] + shared_faults(db)
     print("\n".join(faults + [f"{len(CALLS)} places, {len(faults)} faults"]))
     return len(faults) > 0

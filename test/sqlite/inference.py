@@ -1,4 +1,4 @@
-"""The rules by which rows become an array (docs/reference/functions.md, "What the options leave open"): one test for each rule, with cases that fit it and
+"""The rules by which rows become an array (docs/reference/functions/from-rows.md, "What the options leave open"): one test for each rule, with cases that fit it and
 cases that do not. `fits` gives parts of the CREATE that tessera_create_as and its kin explain; `refuses` gives the error, after which nothing is there.
 
 usage: inference.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
