@@ -38,7 +38,7 @@ typedef struct sampler { /* cached with the statement; it counts as a cursor */
   char **names; /* of the schema's fields, in SQL */
   tsx_column column; /* of the attribute */
   bool is_number; /* its values can be weighed */
-  tsx_grid grid; /* from the options; no axes without options */
+  tsx_plane grid; /* from the options; no axes without options */
   sample_label *labels;
   tsr_reader *reader;
   /* One for each dimension: */
@@ -61,7 +61,7 @@ static void sampler_free(void *kept) {
     sqlite3_free(label->name);
     sqlite3_free(label);
   }
-  tsx_grid_close(&s->grid);
+  tsx_plane_close(&s->grid);
   tsx_names_free(s->names, s->schema);
   tsx_snapshot_release(s->snapshot);
   tsx_address_close(&s->address);
@@ -143,8 +143,8 @@ static int sampler_open(sampler *s, int count, sqlite3_value **values, tsr_error
   const tsx_label_source labels = tsx_address_labels(address);
   sqlite3_value *options = sample_key(count, values, SAMPLE_KEYS - 1);
   if (options)
-    TSX_TRY(tsx_grid_open(s->connection->db, s->connection->environment, options, s->schema, s->names, &labels,
-                          &s->grid, error));
+    TSX_TRY(tsx_plane_open(s->connection->db, s->connection->environment, options, s->schema, s->names, &labels,
+                           &s->grid, error));
   TSX_TRY(sampler_room(s, error));
   return tsr_reader_open(s->snapshot->core, &s->reader, error);
 }
