@@ -933,7 +933,8 @@ int tsr__path_resolve(tsr_memory *memory, const char *path, char **resolved, tsr
   char *whole = NULL, *head = NULL, *real = NULL, *here = NULL;
   if (*path != '/' && !(here = realpath(".", NULL)))
     return tsr__fail(error, TSR_IO, "the current directory is not known");
-  int rc = tsr__bounds_text(memory, here ? here : "", here ? "/" : "", path, &whole, error);
+  while (path[0] == '/' && path[1] == '/') path++; /* musl's realpath would keep two of them */
+  int rc = tsr__bounds_text(memory, here ? here : "", here && strcmp(here, "/") != 0 ? "/" : "", path, &whole, error);
   if (rc >= 0) rc = tsr__bounds_text(memory, whole, "", "", &head, error);
   if (rc >= 0) {
     size_t size = strlen(head);
