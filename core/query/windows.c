@@ -132,11 +132,13 @@ static int find_bounds(tsr_query_run *run, tsr_error *error) {
 
 /* Widens begin..end by the frames of the coordinates from..to. */
 static void widen(const tsr_window_axis *given, query_unit_axis *axis, int64_t from, int64_t to) {
-  const int64_t last = (int64_t)((uint64_t)given->low + given->count) - 1;
+  if (given->count == 0) return;
   from = TSR_MAX(from, given->low);
-  to = TSR_MIN(to, last);
-  for (int64_t c = from; c <= to; c++) {
-    const tsr_window_frame *frame = &given->frames[(uint64_t)c - (uint64_t)given->low];
+  to = TSR_MIN(to, (int64_t)((uint64_t)given->low + given->count - 1)); /* the axis may end at INT64_MAX */
+  if (from > to) return;
+  const uint64_t end = (uint64_t)to - (uint64_t)given->low;
+  for (uint64_t i = (uint64_t)from - (uint64_t)given->low; i <= end; i++) {
+    const tsr_window_frame *frame = &given->frames[i];
     if (frame->first > frame->last) continue;
     axis->begin = TSR_MIN(axis->begin, given->low + frame->first);
     axis->end = TSR_MAX(axis->end, given->low + frame->last);

@@ -462,21 +462,20 @@ static int open_source(const tsx_changes_table *t, tsx_address *address, tsr_err
   if (code != SQLITE_ROW) return sqlite3_finalize(path), tsx_out_of_memory(error);
   code = tsx_address_open(t->connection, sqlite3_column_value(path, 0), NULL, NULL, NULL, address, error);
   sqlite3_finalize(path);
-  return code == TSR_OK && !address->array->transaction ? tsx_address_array(address, error) : code;
+  if (code < 0) return code;
+  return address->array->transaction ? TSR_OK : tsx_address_array(address, error);
 }
 
-static int read_times(const tsx_address *source, sqlite3_int64 lo, sqlite3_int64 hi, changes_times *times,
-                      tsr_error *error) {
-  tsr_history *history = NULL;
-  int code = tsr_history_open(source->array->core, (uint64_t)lo + 1, UINT64_MAX, &history, error);
+/* Takes the entries of a history that a scan up to `hi` needs. */
+static int take_history(tsr_history *history, sqlite3_int64 hi, changes_times *times, tsr_error *error) {
   uint64_t count = 0;
-  const tsr_history_entry *entries = code == TSR_OK ? tsr_history_entries(history, &count) : NULL;
-  sqlite3_str *deletes = sqlite3_str_new(source->connection->db);
-  sqlite3_str_appendchar(deletes, 1, '[');
+  const tsr_history_entry *entries = tsr_history_entries(history, &count);
   if (count) times->steps = sqlite3_malloc64(count * sizeof *times->steps);
   if (count) times->gone = sqlite3_malloc64(count * sizeof *times->gone);
-  if (count && (!times->steps || !times->gone)) code = tsx_out_of_memory(error);
-  for (uint64_t i = 0; code == TSR_OK && i < count; i++) {
+  if (count && (!times->steps || !times->gone)) return tsx_out_of_memory(error);
+  sqlite3_str *deletes = sqlite3_str_new(NULL);
+  sqlite3_str_appendchar(deletes, 1, '[');
+  for (uint64_t i = 0; i < count; i++) {
     if (entries[i].start > (uint64_t)hi || entries[i].time > (uint64_t)LATEST) continue;
     const sqlite3_int64 time = (sqlite3_int64)entries[i].time;
     const bool merge = entries[i].kind == TSR_HISTORY_MERGE;
@@ -489,8 +488,16 @@ static int read_times(const tsx_address *source, sqlite3_int64 lo, sqlite3_int64
   }
   sqlite3_str_appendchar(deletes, 1, ']');
   times->deletes = sqlite3_str_finish(deletes);
+  return times->deletes ? TSR_OK : tsx_out_of_memory(error);
+}
+
+static int read_times(const tsx_address *source, sqlite3_int64 lo, sqlite3_int64 hi, changes_times *times,
+                      tsr_error *error) {
+  tsr_history *history = NULL;
+  TSX_TRY(tsr_history_open(source->array->core, (uint64_t)lo + 1, UINT64_MAX, &history, error));
+  const int code = take_history(history, hi, times, error);
   tsr_history_close(history);
-  return code < 0 ? code : times->deletes ? TSR_OK : tsx_out_of_memory(error);
+  return code;
 }
 
 /* ---- The cursor -------------------------------------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ static void label_array_close(const tsx_table *table, tsx_label_array *other) {
 }
 
 /* Opens an array that may have labels, with the key that is set for its path, else the table's, and finds the schema
- * that is in force at the table's as_of. The caller closes it. */
+ * that is in force at the table's as_of. */
 static int label_array_read(const tsx_table *table, const char *path, tsx_label_array *other, tsr_error *error) {
   const uint64_t as_of = table->options.times.as_of;
   uint8_t key[32];
@@ -54,6 +54,7 @@ static int label_array_read(const tsx_table *table, const char *path, tsx_label_
   return code == TSR_NOT_FOUND ? tsr_array_schema(other->array->core, TSR_TIME_NOW, &other->schema, error) : code;
 }
 
+/* Makes *out for the array at a path. The caller closes it. */
 static int label_array_open(const tsx_table *table, const char *path, tsx_label_array **out, tsr_error *error) {
   tsx_label_array *other = sqlite3_malloc64(sizeof *other);
   if (!other) return tsx_out_of_memory(error);

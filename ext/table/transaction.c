@@ -350,6 +350,7 @@ static int creation_prepare(const tsx_table *table, const tsr_schema *schema, co
   return tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
 }
 
+/* Makes the array of a table in the table's own database. */
 static int create_in_database(tsx_table *table, const tsx_definition *definition, const uint8_t *key,
                               tsr_error *error) {
   TSX_TRY(check_key(table, definition, key, error));

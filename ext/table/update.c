@@ -454,7 +454,7 @@ static int note_move(update_moves *moves, const update_move *made, tsr_error *er
 /* ---- INSERT, UPDATE, DELETE -------------------------------------------------------------------------------------- */
 
 /* Takes the values of a row that has labels: a label sets a coordinate that is NULL, and must agree with one that is
- * not. */
+ * not. `places` has room for the coordinate of each label; the row borrows them. */
 static int take_values_at(tsx_changes *u, sqlite3_value **values, uint8_t (*places)[8], tsr_error *error) {
   tsx_table *table = u->table;
   sqlite3_value **given = values + TSX_WRITTEN_AT(table) + 1;

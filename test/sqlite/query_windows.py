@@ -295,6 +295,14 @@ def test_what_is_refused_runs_by_rows():
             raise AssertionError(f"{words} was not refused")
 
 
+def test_axes_may_end_at_the_last_integer():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE e USING tessera(kind=sparse, d INT64 DIMENSION(0, 9223372036854775807), v INT32)")
+    db.query("INSERT INTO e VALUES (9223372036854775800, 1), (9223372036854775803, 5), (9223372036854775807, 2)")
+    rows_of(db, "SELECT d, sum(v) OVER (ORDER BY d RANGE 4 PRECEDING) AS s FROM e")
+    same(db.query("SELECT s FROM q ORDER BY d"), [(1,), (6,), (7,)])
+
+
 def test_frames_fit_into_memory_or_say_so():
     db = Database()
     db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, t INT32 DIMENSION(0, 199999, 10000), v FLOAT64)")
