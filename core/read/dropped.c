@@ -116,25 +116,30 @@ int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile
   return 1;
 }
 
-static bool any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile) {
+bool tsr__any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile,
+                       const tsr_condition *const *conditions, uint64_t count) {
   const dropped_tile t = tile_of(snapshot, fragment, tile);
-  for (uint64_t i = 0; i < snapshot->condition_count; i++)
-    if (may_fail(&t, &snapshot->conditions[i]->root)) return true;
+  for (uint64_t i = 0; i < count; i++)
+    if (may_fail(&t, &conditions[i]->root)) return true;
   return false;
+}
+
+bool tsr__removes_some(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile) {
+  const tsr_snapshot_view *view = &snapshot->view;
+  const tsr_fragment *f = snapshot->fragments[fragment].fragment;
+  if (!view->removed || f->run.uncommitted) return false;
+  const int64_t first = f->row_base + (int64_t)(tile * f->cells_per_tile);
+  const uint64_t cells = tsr__fragment_tile_cells(&f->metadata, tile);
+  return view->functions->hides_some(view->writer, first, first + (int64_t)cells - 1);
 }
 
 uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
                             uint64_t end) {
-  const tsr_fragment *fragment = snapshot->fragments[number].fragment;
-  const tsr_snapshot_view *view = &snapshot->view;
+  const bool own = snapshot->fragments[number].fragment->run.uncommitted;
   uint64_t kept = from;
-  for (uint64_t i = from; i < end; i++) {
-    const int64_t first = fragment->row_base + (int64_t)(tiles[i].tile * fragment->cells_per_tile);
-    const uint64_t cells = tsr__fragment_tile_cells(&fragment->metadata, tiles[i].tile);
-    const bool own = fragment->run.uncommitted;
-    const bool removed =
-        !own && view->removed && view->functions->hides_some(view->writer, first, first + (int64_t)cells - 1);
-    if (own || removed || any_may_drop(snapshot, number, tiles[i].tile)) tiles[kept++] = tiles[i];
-  }
+  for (uint64_t i = from; i < end; i++)
+    if (own || tsr__removes_some(snapshot, number, tiles[i].tile) ||
+        tsr__any_may_drop(snapshot, number, tiles[i].tile, snapshot->conditions, snapshot->condition_count))
+      tiles[kept++] = tiles[i];
   return kept;
 }

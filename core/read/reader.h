@@ -77,6 +77,13 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
 int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
                   tsr_condition *narrowed, tsr_error *error);
 
+/* Returns false only if none of these conditions deletes a cell of a tile, by its MBR. The R-tree is loaded. */
+bool tsr__any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile,
+                       const tsr_condition *const *conditions, uint64_t count);
+
+/* Returns true if the transaction may have removed rows of a committed tile. */
+bool tsr__removes_some(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile);
+
 /* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
  * conditions have dropped. Returns the new end. Loads nothing: the plan has loaded the R-tree. */
 uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,

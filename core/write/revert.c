@@ -5,8 +5,8 @@
  * in one state only, and what differs. Cells are compared by their bytes.
  *
  * Most reverts undo little of a large array. A cell is the same in both states if all fragments around it are the same,
- * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks ("Where the states
- * may differ").
+ * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks, and of the tiles
+ * in which deletes that one state lacks, or the transaction, may have removed cells ("Where the states may differ").
  *
  * An array with duplicates has many cells at one place. They are equal if they are the same cells, in any order; else
  * all of them are removed and the old ones written. */
@@ -343,16 +343,14 @@ static int add_regions(const revert *r, const tsr_snapshot *snapshot, const tsr_
   return rc;
 }
 
-/* Returns true if the states may differ in any cell, or if boxes of fragments do not tell where: new deletes, what the
- * transaction has removed, coordinates without order keys, and a state that is not whole, which the walk reports. */
+/* Returns true if the states may differ in any cell, or if boxes do not tell where: coordinates without order keys, and
+ * a state that is not whole, which the walk reports. */
 static bool may_differ_anywhere(const revert *r, const tsr_snapshot *now, const tsr_snapshot *old) {
+  if (r->schema->dense && (now->condition_count || now->view.removed)) return true; /* no writer makes such */
   for (uint32_t d = 0; d < r->schema->dimension_count; d++)
     if (!r->schema->fields[d].cell_size || tsr_datatype_kind(r->schema->fields[d].datatype) == TSR_KIND_FLOAT)
       return true;
-  if (now->condition_count != old->condition_count) return true;
-  for (uint64_t i = 0; i < now->condition_count; i++)
-    if (now->conditions[i] != old->conditions[i]) return true;
-  return now->view.removed != old->view.removed || old->losses.size;
+  return old->view.removed || old->losses.size;
 }
 
 /* Makes one box of all. */
@@ -368,6 +366,63 @@ static int join_regions(tsr_box_set *regions, tsr_error *error) {
     }
   regions->ends.size = 0;
   return tsr__box_set_add(regions, low, high, error);
+}
+
+/* Lists the conditions that `other` lacks; those of an array have one place in memory each. */
+static int list_new_conditions(const tsr_snapshot *snapshot, const tsr_snapshot *other, tsr_buffer *conditions,
+                               tsr_error *error) {
+  for (uint64_t i = 0; i < snapshot->condition_count; i++) {
+    const tsr_condition *one = snapshot->conditions[i];
+    uint64_t k = 0;
+    while (k < other->condition_count && other->conditions[k] != one) k++;
+    if (k == other->condition_count) TSR_TRY(tsr__buffer_append(conditions, &one, sizeof one, error));
+  }
+  return TSR_OK;
+}
+
+/* Adds a tile's MBR. A set of many boxes is slow to add to: it becomes one box. */
+static int add_tile_region(const tsr_snapshot *snapshot, const tsr_rtree *rtree, uint64_t tile, tsr_box_set *regions,
+                           tsr_error *error) {
+  const uint32_t n = snapshot->schema->dimension_count;
+  const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile * n * 2;
+  uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS];
+  for (uint32_t d = 0; d < n; d++) {
+    low[d] = keys[2 * d];
+    high[d] = keys[2 * d + 1];
+    if (low[d] > high[d])
+      return tsr__fail(error, TSR_CORRUPT, "the box of tile %llu is empty", (unsigned long long)tile);
+  }
+  TSR_TRY(tsr__box_set_add(regions, low, high, error));
+  return tsr__box_set_count(regions) > REGIONS_MAX ? join_regions(regions, error) : TSR_OK;
+}
+
+/* Adds the tiles in which conditions, or the transaction, may have removed cells. */
+static int add_tile_regions(tsr_snapshot *snapshot, const tsr_condition *const *conditions, uint64_t count,
+                            tsr_box_set *regions, tsr_error *error) {
+  const tsr_rtree *rtree;
+  for (uint32_t f = 0; f < snapshot->fragment_count; f++) {
+    tsr_fragment *fragment = snapshot->fragments[f].fragment;
+    if (fragment->metadata.empty_domain || fragment->run.uncommitted) continue;
+    TSR_TRY(tsr__fragment_rtree(snapshot->array, fragment, &rtree, error));
+    for (uint64_t tile = 0; tile < fragment->metadata.tile_count; tile++) {
+      if (!tsr__removes_some(snapshot, f, tile) && !tsr__any_may_drop(snapshot, f, tile, conditions, count)) continue;
+      const int rc = add_tile_region(snapshot, rtree, tile, regions, error);
+      if (rc < 0) return tsr__wrap(error, "fragment %s", fragment->name);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Adds where deletes that `other` lacks, or the transaction, may have removed cells. */
+static int add_deleted(tsr_snapshot *snapshot, const tsr_snapshot *other, tsr_box_set *regions, tsr_error *error) {
+  tsr_buffer conditions = {.memory = &snapshot->array->memory};
+  if (snapshot->schema->dense) return TSR_OK;
+  int rc = list_new_conditions(snapshot, other, &conditions, error);
+  const uint64_t count = conditions.size / sizeof(const tsr_condition *);
+  if (rc >= 0 && (count || snapshot->view.removed))
+    rc = add_tile_regions(snapshot, (const tsr_condition *const *)(const void *)conditions.data, count, regions, error);
+  tsr__buffer_release(&conditions);
+  return rc;
 }
 
 /* ---- The revert -------------------------------------------------------------------------------------------------- */
@@ -419,6 +474,8 @@ static int revert_differing(revert *r, tsr_snapshot *now, tsr_snapshot *old, con
   if (may_differ_anywhere(r, now, old)) return revert_within(r, now, old, request, error);
   int rc = add_regions(r, now, old, &regions, error);
   if (rc >= 0) rc = add_regions(r, old, now, &regions, error);
+  if (rc >= 0) rc = add_deleted(now, old, &regions, error);
+  if (rc >= 0) rc = add_deleted(old, now, &regions, error);
   if (rc >= 0 && tsr__box_set_count(&regions) > REGIONS_MAX) rc = join_regions(&regions, error);
   if (rc >= 0) rc = revert_regions(r, now, old, request, &regions, arena, error);
   tsr__buffer_release(&regions.ends);
