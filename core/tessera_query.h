@@ -188,13 +188,18 @@ typedef struct tsr_query_aggregate {
 /* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the row's. */
 typedef struct tsr_query_range {
   uint32_t
-      field; /* a dimension of one integer, datetime or time for each cell; of UINT64 the number has the same bits */
+      field; /* a dimension of one integer, datetime, time or string of bytes for each cell; of UINT64 the number has
+                     the same bits */
   /* [count]: the number of each coordinate from `low` on, UINT32_MAX: it meets no row; NULL: the coordinate itself */
   const uint32_t *numbers;
   int64_t low;
   uint64_t count;
+  /* [text_count], of a string dimension: ascending by bytes. texts[i] has the number 2 * i + 1, a text between two of
+   * them the number between */
+  const tsr_text_value *texts;
+  uint64_t text_count;
   const int64_t (*ends)[2]; /* [row_count]: the first and the last number; an interval whose first is above its last is
-                               empty. With `numbers`, neither is negative */
+                               empty. With `numbers` and `texts`, none is negative */
 } tsr_query_range;
 #define TSR_QUERY_RANGES 16u
 

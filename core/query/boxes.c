@@ -22,6 +22,11 @@
 
 /* ---- Buckets ----------------------------------------------------------------------------------------------------- */
 
+static bool is_text(const tsr_field *field) {
+  return tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && field->values_per_cell == TSR_VARIABLE &&
+         tsr_datatype_size(field->datatype) == 1;
+}
+
 static int check_boxes(const tsr_query_run *run, const tsr_query_boxes *boxes, tsr_error *error) {
   if (run->query.key_count == 0 && run->query.aggregate_count == 0)
     return tsr__fail(error, TSR_ERROR, "a query of cells has no boxes");
@@ -31,11 +36,11 @@ static int check_boxes(const tsr_query_run *run, const tsr_query_boxes *boxes, t
   for (uint32_t r = 0; r < boxes->range_count; r++) {
     const uint32_t field = boxes->ranges[r].field;
     const tsr_field *of = field < run->schema->dimension_count ? &run->schema->fields[field] : NULL;
-    const tsr_kind kind = of ? tsr_datatype_kind(of->datatype) : TSR_KIND_TEXT;
+    const tsr_kind kind = of ? tsr_datatype_kind(of->datatype) : TSR_KIND_FLOAT;
     const bool suits =
         kind == TSR_KIND_SIGNED || kind == TSR_KIND_UNSIGNED || kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
-    if (!suits || of->values_per_cell != 1)
-      return tsr__fail(error, TSR_ERROR, "range %u is not of a dimension of integers or datetimes", r);
+    if ((!suits || of->values_per_cell != 1) && !(of && is_text(of)))
+      return tsr__fail(error, TSR_ERROR, "range %u is not of a dimension of integers, datetimes or strings", r);
   }
   return TSR_OK;
 }
@@ -164,11 +169,49 @@ DEFINE_LOAD(u8, uint8_t)
 DEFINE_LOAD(u16, uint16_t)
 DEFINE_LOAD(u32, uint32_t)
 
+static int compare_texts(const char *bytes, uint64_t size, const tsr_text_value *text) {
+  const uint64_t common = TSR_MIN(size, text->size);
+  const int order = common ? memcmp(bytes, text->bytes, common) : 0;
+  return order ? order : (size > text->size) - (size < text->size);
+}
+
+static int64_t text_number(const tsr_query_range *range, const char *bytes, uint64_t size) {
+  uint64_t low = 0, high = range->text_count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const int order = compare_texts(bytes, size, &range->texts[middle]);
+    if (order == 0) return (int64_t)(2 * middle + 1);
+    if (order > 0) low = middle + 1;
+    else high = middle;
+  }
+  return (int64_t)(2 * low);
+}
+
+/* Cells of one text often follow each other: it is searched once for a run of them. */
+static void load_texts(const tsr_query_range *range, const tsr_column *column, const query_rows *rows,
+                       int64_t *numbers) {
+  const char *before = NULL;
+  uint64_t before_size = 0;
+  for (uint32_t i = 0; i < rows->count; i++) {
+    const uint64_t cell = column->constant ? 0 : rows->cells ? rows->cells[i] : rows->first + i;
+    const char *bytes = (const char *)column->values + column->offsets[cell];
+    const uint64_t size = column->offsets[cell + 1] - column->offsets[cell];
+    const bool same = before && size == before_size && memcmp(bytes, before, size) == 0;
+    numbers[i] = same ? numbers[i - 1] : text_number(range, bytes, size);
+    before = bytes;
+    before_size = size;
+  }
+}
+
 /* Sets the numbers that the cells of a block have in a range. */
 static void load_numbers(const tsr_query_run *run, const tsr_query_range *range, const query_rows *rows,
                          int64_t *numbers) {
   const tsr_column *column = &run->input.columns[range->field].column;
   void (*load)(const void *, const query_rows *, bool, int64_t *) = load_i64;
+  if (is_text(&run->schema->fields[range->field])) {
+    load_texts(range, column, rows, numbers);
+    return;
+  }
   switch (tsr__datatype_physical(run->schema->fields[range->field].datatype)) {
   case TSR_PHYSICAL_I8: load = load_i8; break;
   case TSR_PHYSICAL_I16: load = load_i16; break;

@@ -321,7 +321,8 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
     for (uint32_t b = 0; b < join->on.binding_count; b++)
       possible &= tsx_axis_possible(&query->table->columns[join->on.bindings[b].left->field]);
     for (uint32_t i = 0; i < join->on.span_count; i++)
-      possible &= tsx_axis_possible(&query->table->columns[join->on.spans[i].left->field]);
+      possible &= tsx_axis_possible(&query->table->columns[join->on.spans[i].left->field]) ||
+                  tsx_boxes_take_texts(query, &join->on.spans[i]);
     if (!possible)
       return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
                                "a join binds its table to dimensions of integers or datetimes", error);

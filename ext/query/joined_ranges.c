@@ -3,10 +3,12 @@
  * ON has spans: each confines an expression of one dimension to an interval, whose ends are expressions of the row. The
  * rows are read once (join.c). The ends of a bare dimension become coordinates at once, as the table would compare
  * them. An expression or a label is evaluated on its axis; after that, tsx_boxes_finish ranks its values, and the ends
- * become ranks. Where the ranks rise or fall with the coordinates, they become coordinates, too. The engine pairs cells
- * with rows by these intervals (core/query/boxes.c), and the union of the intervals narrows what it reads.
+ * become ranks. Where the ranks rise or fall with the coordinates, they become coordinates, too. A dimension of texts
+ * has no axis: its ends are numbered among the texts of all rows, and the engine numbers the cells in the same way. The
+ * engine pairs cells with rows by these intervals (core/query/boxes.c), and the union of the intervals narrows what it
+ * reads.
  *
- * Sections: spans, reading, ranks, what is read. */
+ * Sections: spans, reading, ranks, what is read, texts. */
 #include "query/query_internal.h"
 
 #include <stdlib.h>
@@ -19,10 +21,11 @@
 #define SPAN_UNION_MAX 1024u /* most ranges of a dimension that the rows make; more become one */
 
 typedef struct boxes_span {
-  int axis; /* the axis of its dimension */
+  bool texts; /* it is a bare dimension of texts */
+  int axis; /* the axis of its dimension; not with `texts` */
   int tree; /* its values on the axis; < 0: it is the bare dimension */
   int64_t (*ends)[2]; /* [room] */
-  tsr_value (*bounds)[2]; /* [room], with `tree`: the ends as SQLite gives them */
+  tsr_value (*bounds)[2]; /* [room], with `tree` or `texts`: the ends as SQLite gives them */
 } boxes_span;
 
 typedef struct tsx_boxes {
@@ -53,6 +56,14 @@ static int boxes_refuse(const tsx_query *query, const tsx_expr *tree, const char
   return tsx_not_evaluated(&query->select, tree->begin, tree->end, advice, error);
 }
 
+bool tsx_boxes_take_texts(const tsx_query *query, const tsx_span *span) {
+  const tsx_column *column = &query->table->columns[span->left->field];
+  return column->form == TSX_TEXT && column->description->is_dimension &&
+         column->description->values_per_cell == TSR_VARIABLE && tsx_expr_meaning(span->left)->kind == TSX_EXPR_NAME;
+}
+
+static bool span_keeps_bounds(const boxes_span *span) { return span->texts || span->tree >= 0; }
+
 /* Chooses how the ends of a span are compared. */
 static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
   boxes_span *span = &query->boxes->spans[s];
@@ -60,6 +71,8 @@ static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
   const tsx_column *column = span_column(query, s);
   const tsx_expr *left = tsx_expr_meaning(given->left);
   span->tree = -1;
+  span->texts = tsx_boxes_take_texts(query, given);
+  if (span->texts) return TSR_OK;
   for (uint32_t a = 0; a < query->axis_count; a++)
     if (query->axes[a].column == given->left->field) span->axis = (int)a;
   const tsx_axis *axis = &query->axes[span->axis];
@@ -114,9 +127,12 @@ void tsx_boxes_append(tsx_query *query, sqlite3_str *out) {
 
 uint64_t tsx_boxes_row_size(const tsx_query *query) {
   uint64_t size = 0;
-  for (uint32_t s = 0; s < query->boxes->count; s++)
-    size += sizeof *query->boxes->spans[s].ends +
-            (query->boxes->spans[s].tree >= 0 ? sizeof *query->boxes->spans[s].bounds : 0);
+  for (uint32_t s = 0; s < query->boxes->count; s++) {
+    const boxes_span *span = &query->boxes->spans[s];
+    size += sizeof *span->ends;
+    if (span_keeps_bounds(span)) size += sizeof *span->bounds;
+    if (span->texts) size += sizeof *span->ends + 2 * sizeof(tsr_text_value); /* texts_finish */
+  }
   return size;
 }
 
@@ -129,7 +145,7 @@ static int boxes_grow(tsx_boxes *boxes, uint64_t row, tsr_error *error) {
     void *ends = sqlite3_realloc64(span->ends, room * sizeof *span->ends);
     if (!ends) return tsx_out_of_memory(error);
     span->ends = ends;
-    if (span->tree < 0) continue;
+    if (!span_keeps_bounds(span)) continue;
     void *bounds = sqlite3_realloc64(span->bounds, room * sizeof *span->bounds);
     if (!bounds) return tsx_out_of_memory(error);
     span->bounds = bounds;
@@ -162,7 +178,7 @@ static int span_take(tsx_query *query, uint32_t s, int e, uint64_t row, sqlite3_
   boxes_span *span = &query->boxes->spans[s];
   if (!span_of(query, s)->ends[e]) return 1;
   if (sqlite3_value_type(value) == SQLITE_NULL) return 0;
-  if (span->tree < 0) return span_narrow(query, s, e, value, span->ends[row], error);
+  if (!span_keeps_bounds(span)) return span_narrow(query, s, e, value, span->ends[row], error);
   const int code = tsx_query_copy(query, value, &span->bounds[row][e], error);
   if (code == TSR_MISMATCH) return boxes_refuse(query, span_of(query, s)->ends[e], "blobs", error);
   return code < 0 ? code : 1;
@@ -173,11 +189,13 @@ int tsx_boxes_row(tsx_query *query, uint64_t row, sqlite3_stmt *statement, int f
   TSX_TRY(boxes_grow(boxes, row, error));
   for (uint32_t s = 0; s < boxes->count; s++) {
     boxes_span *span = &boxes->spans[s];
-    const tsx_axis *axis = &query->axes[span->axis];
-    if (axis->count == 0) return 0; /* there are no cells */
-    span->ends[row][0] = axis->low;
-    span->ends[row][1] = (int64_t)((uint64_t)axis->low + axis->count - 1);
-    if (span->tree >= 0) memset(span->bounds[row], 0, sizeof span->bounds[row]);
+    if (!span->texts) {
+      const tsx_axis *axis = &query->axes[span->axis];
+      if (axis->count == 0) return 0; /* there are no cells */
+      span->ends[row][0] = axis->low;
+      span->ends[row][1] = (int64_t)((uint64_t)axis->low + axis->count - 1);
+    }
+    if (span_keeps_bounds(span)) memset(span->bounds[row], 0, sizeof span->bounds[row]);
     for (int e = 0; e < 2; e++) {
       const int any = span_take(query, s, e, row, sqlite3_column_value(statement, first + 2 * (int)s + e), error);
       if (any <= 0) return any;
@@ -355,11 +373,100 @@ static int span_read(tsx_query *query, const boxes_span *span, const uint32_t *n
   return code;
 }
 
+/* ---- Texts ------------------------------------------------------------------------------------------------------- */
+
+static int compare_texts(const void *a, const void *b) {
+  const tsr_text_value *x = a, *y = b;
+  const uint64_t common = x->size < y->size ? x->size : y->size;
+  const int order = common ? memcmp(x->bytes, y->bytes, common) : 0;
+  return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+/* Fails unless the ends of a row are texts, and SQLite would compare them so. */
+static int texts_check(const tsx_query *query, uint32_t s, uint64_t row, tsr_error *error) {
+  const tsx_span *given = span_of(query, s);
+  if (given->ends[0] != given->ends[1]) TSX_TRY(tsx_query_orders_texts(query, given->left, error));
+  for (int e = 0; e < 2; e++) {
+    if (!given->ends[e]) continue;
+    const tsx_affinity affinity = tsx_slot_affinity(tsx_query_declared(query, given->ends[e]));
+    if (query->boxes->spans[s].bounds[row][e].type != TSR_VALUE_TEXT || affinity == TSX_SLOT_INTEGER ||
+        affinity == TSX_SLOT_REAL)
+      return boxes_refuse(query, given->ends[e], "a comparison of a text with a number: CAST one of them", error);
+  }
+  return TSR_OK;
+}
+
+/* Lists the distinct texts of the ends of all rows. */
+static int texts_list(tsx_query *query, uint32_t s, uint64_t rows, tsr_query_range *range, tsr_error *error) {
+  const boxes_span *span = &query->boxes->spans[s];
+  tsr_text_value *texts = tsx_arena_take(&query->select.arena, (2 * rows + 1) * sizeof *texts);
+  uint64_t all = 0, n = 0;
+  if (!texts) return tsx_out_of_memory(error);
+  for (uint64_t row = 0; row < rows; row++) {
+    TSX_TRY(texts_check(query, s, row, error));
+    for (int e = 0; e < 2; e++)
+      if (span_of(query, s)->ends[e])
+        texts[all++] = (tsr_text_value){span->bounds[row][e].as.text.bytes, span->bounds[row][e].as.text.size};
+  }
+  qsort(texts, all, sizeof *texts, compare_texts);
+  for (uint64_t i = 0; i < all; i++)
+    if (n == 0 || compare_texts(&texts[n - 1], &texts[i]) != 0) texts[n++] = texts[i];
+  range->texts = texts;
+  range->text_count = n;
+  return TSR_OK;
+}
+
+/* Returns the number of a text of the list: odd, so that there are numbers for what lies between two texts. */
+static int64_t texts_number(const tsr_query_range *range, const tsr_value *value) {
+  const tsr_text_value key = {value->as.text.bytes, value->as.text.size};
+  const tsr_text_value *found = bsearch(&key, range->texts, range->text_count, sizeof key, compare_texts);
+  return found ? 2 * (found - range->texts) + 1 : 0;
+}
+
+/* Narrows what is read of the dimension to the union of the rows' intervals of numbers. */
+static int texts_read(tsx_query *query, uint32_t s, const tsr_query_range *range, uint64_t rows, tsr_error *error) {
+  tsx_arena *arena = &query->select.arena;
+  int64_t(*united)[2] = tsx_arena_take(arena, (rows + 1) * sizeof *united);
+  tsx_bound_range *bound = tsx_arena_take(arena, sizeof *bound);
+  if (!united || !bound) return tsx_out_of_memory(error);
+  if (rows) memcpy(united, range->ends, rows * sizeof *united);
+  const uint64_t count = unite(united, rows);
+  tsr_range *ranges = tsx_arena_take(arena, (count + 1) * sizeof *ranges);
+  if (!ranges) return tsx_out_of_memory(error);
+  for (uint64_t i = 0; i < count; i++) {
+    const int64_t from = united[i][0], to = united[i][1];
+    const tsr_text_value *low = from > 0 ? &range->texts[(from - 1) / 2] : NULL;
+    const tsr_text_value *high = (uint64_t)to < 2 * range->text_count ? &range->texts[to / 2] : NULL;
+    ranges[i] = (tsr_range){.low_exclusive = from % 2 == 0, .high_exclusive = to % 2 == 0};
+    if (low) ranges[i].low = low->bytes, ranges[i].low_size = low->size;
+    if (high) ranges[i].high = high->bytes, ranges[i].high_size = high->size;
+  }
+  *bound = (tsx_bound_range){.next = query->bounds, .column = span_of(query, s)->left->field};
+  bound->set = (tsr_ranges){.ranges = ranges, .count = count};
+  query->bounds = bound;
+  return TSR_OK;
+}
+
+static int texts_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
+  const boxes_span *span = &query->boxes->spans[s];
+  const tsx_span *given = span_of(query, s);
+  tsr_query_range *range = &query->boxes->ranges[s];
+  TSX_TRY(texts_list(query, s, rows, range, error));
+  for (uint64_t row = 0; row < rows; row++) {
+    span->ends[row][0] = 0;
+    span->ends[row][1] = (int64_t)(2 * range->text_count);
+    if (given->ends[0]) span->ends[row][0] = texts_number(range, &span->bounds[row][0]) + given->outside[0];
+    if (given->ends[1]) span->ends[row][1] = texts_number(range, &span->bounds[row][1]) - given->outside[1];
+  }
+  return texts_read(query, s, range, rows, error);
+}
+
 static int span_finish(tsx_query *query, uint32_t s, uint64_t rows, tsr_error *error) {
   boxes_span *span = &query->boxes->spans[s];
   tsr_query_range *range = &query->boxes->ranges[s];
   ranking ranks = {0};
   *range = (tsr_query_range){.field = span_column(query, s)->field, .ends = (const int64_t(*)[2])span->ends};
+  if (span->texts) return texts_finish(query, s, rows, error);
   if (span->tree >= 0 && rows) {
     TSX_TRY(span_rank(query, span, &ranks, error));
     for (uint64_t row = 0; row < rows; row++) TSX_TRY(span_finish_row(query, s, &ranks, row, error));

@@ -574,6 +574,9 @@ void tsx_joined_release(tsx_query *query);
 /* Returns the number of the join with spans, or -1. */
 int tsx_boxes_join(const tsx_query *query);
 
+/* Returns true if a span compares a dimension of texts itself. It has no axis. */
+bool tsx_boxes_take_texts(const tsx_query *query, const tsx_span *span);
+
 /* Requests the values that the spans compare, before the axes are evaluated. */
 int tsx_boxes_request(tsx_query *query, tsr_error *error);
 

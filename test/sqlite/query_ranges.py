@@ -25,6 +25,9 @@ def make(db, seed):
     db.query("CREATE VIRTUAL TABLE s USING tessera(day DATE DIMENSION('2020-01-01', '2021-12-31', 30), x INT64 DIMENSION(-50, 99, 10), v FLOAT64, n INT64, capacity=20)")
     for i in range(150):
         db.query("INSERT OR REPLACE INTO s VALUES(date('2020-01-01', ?), ?, ?, ?)", (f"{chance.randint(0, 700)} days", chance.randint(-50, 99), chance.randint(-64, 64) / 4, i))
+    db.query("CREATE VIRTUAL TABLE r USING tessera(chrom TEXT DIMENSION, x INT64 DIMENSION(-50, 99, 10), v FLOAT64, n INT64, capacity=20)")
+    for i in range(150):
+        db.query("INSERT OR REPLACE INTO r VALUES(?, ?, ?, ?)", (chance.choice(("z0", "z1", "z1x", "z2", "z4", "z5", "z66", "", "Z3", "2020-3", "zürich")), chance.randint(-10, 40), chance.randint(-64, 64) / 4, i))
     db.query("CREATE TABLE b(id INTEGER, zone TEXT, w REAL, tl, th, yl REAL, yh REAL, xl, xh, dl TEXT, dh TEXT, other TEXT COLLATE NOCASE)")
     for i in range(24):
         def pair(low, high, some=.1, whole=False):
@@ -45,19 +48,21 @@ CONDITIONS = {
           ("x BETWEEN b.xl AND b.xh", "x BETWEEN b.xl AND b.xl + 4", "x >= b.xh", "x = b.id", "x BETWEEN 5 AND b.xh")],
     "s": [("day BETWEEN b.dl AND b.dh", "day > b.dl", "strftime('%m', day) BETWEEN substr(b.dl, 6, 2) AND substr(b.dh, 6, 2)"),
           ("x BETWEEN b.xl AND b.xh", "x BETWEEN b.tl * 4 AND b.th * 9", "x / 10 BETWEEN b.tl AND b.th", "x = b.id")],
+    "r": [("chrom = b.zone", "b.zone = chrom", "chrom = b.zone || 'x'", "chrom BETWEEN b.zone AND 'z5'", "chrom BETWEEN b.dl AND b.zone", "chrom > b.zone", "b.zone >= chrom", "chrom < b.dl", "chrom BETWEEN b.zone AND b.zone || 'x'"),
+          ("x BETWEEN b.xl AND b.xh", "x BETWEEN b.tl * 4 AND b.th * 9", "x = b.id")],
 }
 
 
 def text(chance):
     """Returns a text that joins by ranges."""
-    array = chance.choice("ggs")
+    array = chance.choice("ggsr")
     terms = [chance.choice(some) for some in CONDITIONS[array] if chance.random() < .75]
     if not any(word in term for term in terms for word in ("BETWEEN", "<", ">")):
         terms.append(CONDITIONS[array][-1][0])
     if chance.random() < .3:
         terms.append(chance.choice(("b.id % 3 > 0", "b.zone <> 'z2'", "b.w IS NOT NULL")))
     chance.shuffle(terms)
-    keys = chance.sample(["b.zone", "b.id", "b.w", "b.dl", "b.th", "x", "x / 3", "b.id + x", "n % 3"] + (["t", "y", "name"] if array == "g" else ["day", "substr(day, 1, 4)"]), chance.randint(0, 3))
+    keys = chance.sample(["b.zone", "b.id", "b.w", "b.dl", "b.th", "x", "x / 3", "b.id + x", "n % 3"] + (["t", "y", "name"] if array == "g" else ["chrom"] if array == "r" else ["day", "substr(day, 1, 4)"]), chance.randint(0, 3))
     number = chance.choice(["v", "n", "v * b.w", "b.w", "b.id", "n + b.id", "CASE WHEN v > b.w THEN v END"])
     items = [f"{key} AS k{i}" for i, key in enumerate(keys)]
     items += ["count(*) AS c", f"{chance.choice(('sum', 'avg', 'min', 'max', 'count', 'total'))}({number}) AS a",
@@ -117,6 +122,32 @@ def test_the_engine_pairs_cells_with_rows():
     same(db.query("SELECT * FROM q WHERE name = 'a'"), [("a", 66)])
     stats = dict(db.query("SELECT name, value FROM tessera_stats"))
     same((stats["cells_computed"], stats["cells_paired"]), (66, 66), "the rows are tested before anything is read")
+
+
+def test_dimensions_of_texts():
+    """Genes: chromosomes that no row names are not read, and the pairs are counted."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE calls USING tessera(chrom TEXT DIMENSION, pos INT64 DIMENSION(0, 999, 100), depth INT32, capacity=10)")
+    db.query("INSERT INTO calls WITH RECURSIVE n(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM n WHERE i < 999) SELECT 'chr' || (i / 100), i, i % 7 FROM n")
+    db.query("CREATE TABLE genes(name, chrom TEXT, first INTEGER, last INTEGER, code INTEGER, folded TEXT COLLATE NOCASE)")
+    db.query("INSERT INTO genes VALUES('A', 'chr1', 110, 129, 1, 'CHR1'), ('B', 'chr1', 120, 159, 1, 'x'), ('C', 'chr4', 0, 999, 4, 'x'), ('D', 'chr99', 0, 999, 9, 'x'), ('E', NULL, 0, 999, 0, 'x')")
+    text = "SELECT g.name, count(*), sum(c.depth) FROM calls c JOIN genes g ON c.chrom = g.chrom AND c.pos BETWEEN g.first AND g.last GROUP BY g.name"
+    db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query("SELECT * FROM q"), db.query(text))
+    stats = dict(db.query("SELECT name, value FROM tessera_stats"))
+    same(stats["cells_paired"], 20 + 40 + 100)
+    assert stats["cells_computed"] <= 200, (stats["cells_computed"], "of 1000 cells, 200 are of chromosomes with genes")
+    for on, message in (("c.chrom = g.code", "a comparison of a text with a number: CAST one of them"), ("g.folded = c.chrom", "COLLATE"), ("substr(c.chrom, 4) = g.chrom", "a join binds its table to dimensions")):
+        text = f"SELECT count(*) FROM calls c JOIN genes g ON {on} AND c.pos BETWEEN g.first AND g.last"
+        try:
+            db.query(f"CREATE VIRTUAL TABLE temp.w USING tessera_query({text})")
+            db.query("SELECT * FROM w")
+        except Error as error:
+            check_contains(str(error), message)
+        else:
+            raise AssertionError(f"{on} was not refused")
+        db.query("DROP TABLE IF EXISTS temp.w")
 
 
 def test_terms_around_on_rows_convert_as_in_a_view():
