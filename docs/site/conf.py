@@ -70,6 +70,9 @@ BELOW = {
     "docs/reference/README": [*(f"{page.capitalize()} <docs/reference/{page}>" for page in (
         "tables", "options", "types", "groups", "plain-sql", "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits",
         "caveats")), "docs/reference/[!R]*"],
+    "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
+        ("Climate, weather", "climate"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
+        ("Sharing, safety, speed", "sharing-and-speed"))],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
     "docs/start/web": ["Package for Node <ext/npm/README>"],
