@@ -186,6 +186,7 @@ def copy_page(app, exception):
     place = os.path.join(app.outdir, "docs", "browser")
     for folder in [os.path.join(ROOT, "docs", "browser"), LIVE]:
         shutil.copytree(folder, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.sql"))
+    shutil.copy(os.path.join(ROOT, "sql", "data", "airports.csv"), place)  # examples load it
 
 
 def setup(app):

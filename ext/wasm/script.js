@@ -89,13 +89,16 @@ export class Script {
     }
   }
 
+  /** The rows of a CSV file go into a table. As in the shell, a table that is not there is made, with the names of the first row. */
   importCsv(words) {
-    const skip = Number(words[words.indexOf("--skip") + 1] || 0);
+    const skip = words.includes("--skip") ? Number(words[words.indexOf("--skip") + 1]) : 0;
     const [file, table] = words.slice(-2);
     const rows = parseCsv(this.engine.module.FS.readFile(file, { encoding: "utf8" })).slice(skip);
-    const insert = `INSERT INTO ${quoted(table)} VALUES(${rows[0].map(() => "?").join(",")})`;
+    if (!rows.length) return;
+    const [found] = this.database.exec("SELECT count(*) FROM pragma_table_list WHERE name = ?", [table]);
+    if (!Number(found.rows[0][0])) this.database.exec(`CREATE TABLE ${quoted(table)}(${rows.shift().map((name) => `${quoted(name)} TEXT`).join(", ")})`);
     this.database.exec("BEGIN");
-    for (const row of rows) this.database.exec(insert, row);
+    for (const row of rows) this.database.exec(`INSERT INTO ${quoted(table)} VALUES(${row.map(() => "?").join(",")})`, row);
     this.database.exec("COMMIT");
   }
 }
@@ -128,6 +131,7 @@ export function textOf(output, nameError = (e) => `Error in line ${e.line}: ${e.
     if (part.text !== undefined) return part.text + "\n";
     if (part.plan) return planText(part.rows);
     if (part.mode === "box") return boxText(part);
+    if (part.mode === "line") return lineText(part);
     const rows = part.headers ? [part.columns, ...part.rows] : part.rows;
     return rows.map((row) => row.map((v) => v ?? "").join("|") + "\n").join("");
   }).join("");
@@ -148,6 +152,12 @@ function planText(rows) {
 }
 
 const lengthOf = (text) => [...text].length;
+
+/** A line for each value, behind the name of its column; an empty line between rows. */
+function lineText({ columns, rows }) {
+  const width = Math.max(5, ...columns.map(lengthOf));
+  return rows.map((row) => columns.map((name, i) => `${" ".repeat(width - lengthOf(name))}${name} = ${row[i] ?? ""}\n`).join("")).join("\n");
+}
 
 function boxText({ columns, rows }) {
   if (!rows.length) return "";
