@@ -61,7 +61,7 @@ NAVIGATION = [
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
-    ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
+    ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/query-rules", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
                     "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
