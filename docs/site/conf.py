@@ -57,13 +57,13 @@ NAVIGATION = [
                 "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
                 "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),
-    ("Look up", ["Reference <docs/reference/README>", "Questions and answers <docs/faq>", "Gallery <docs/gallery>", "Compare <docs/compare>"]),
+    ("Look up", ["Reference <docs/reference/README>", "Questions and answers <docs/faq>", "Glossary <docs/words>", "Gallery <docs/gallery>", "Compare <docs/compare>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
     ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/query-rules", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
-                    "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
+                    "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary of the code <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
