@@ -95,8 +95,8 @@ export class Script {
     const [file, table] = words.slice(-2);
     const rows = parseCsv(this.engine.module.FS.readFile(file, { encoding: "utf8" })).slice(skip);
     if (!rows.length) return;
-    const [found] = this.database.exec("SELECT count(*) FROM pragma_table_list WHERE name = ?", [table]);
-    if (!Number(found.rows[0][0])) this.database.exec(`CREATE TABLE ${quoted(table)}(${rows.shift().map((name) => `${quoted(name)} TEXT`).join(", ")})`);
+    const [found] = this.database.exec("SELECT 1 FROM pragma_table_list WHERE name = ?", [table]);
+    if (!found.rows.length) this.database.exec(`CREATE TABLE ${quoted(table)}(${rows.shift().map((name) => `${quoted(name)} TEXT`).join(", ")})`);
     this.database.exec("BEGIN");
     for (const row of rows) this.database.exec(`INSERT INTO ${quoted(table)} VALUES(${row.map(() => "?").join(",")})`, row);
     this.database.exec("COMMIT");
@@ -131,7 +131,6 @@ export function textOf(output, nameError = (e) => `Error in line ${e.line}: ${e.
     if (part.text !== undefined) return part.text + "\n";
     if (part.plan) return planText(part.rows);
     if (part.mode === "box") return boxText(part);
-    if (part.mode === "line") return lineText(part);
     const rows = part.headers ? [part.columns, ...part.rows] : part.rows;
     return rows.map((row) => row.map((v) => v ?? "").join("|") + "\n").join("");
   }).join("");
@@ -152,12 +151,6 @@ function planText(rows) {
 }
 
 const lengthOf = (text) => [...text].length;
-
-/** A line for each value, behind the name of its column; an empty line between rows. */
-function lineText({ columns, rows }) {
-  const width = Math.max(5, ...columns.map(lengthOf));
-  return rows.map((row) => columns.map((name, i) => `${" ".repeat(width - lengthOf(name))}${name} = ${row[i] ?? ""}\n`).join("")).join("\n");
-}
 
 function boxText({ columns, rows }) {
   if (!rows.length) return "";

@@ -32,7 +32,7 @@
 
   /** Whether a block has no command of the shell but those that the page knows. */
   const runs = (block) => [...block.querySelector("pre").textContent.matchAll(/^\..*/gm)]
-    .every(([line]) => /^\.(load|timer|changes|headers|print|import|mode (box|list|line))\b/.test(line));
+    .every(([line]) => /^\.(load|timer|changes|headers|print|import|mode (box|list))\b/.test(line));
 
   async function run(blocks, k, button) {
     button.disabled = true;
