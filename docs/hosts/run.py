@@ -153,7 +153,7 @@ class Hosts:
 
     def xarray(self):
         python = self.python("xarray", "xarray", "pandas", "netcdf4", "dask")
-        return self.run([python, os.path.join(HERE, "xarray_page.py"), self.extension, DATA, os.path.join(self.folder("xarray"), "work")])
+        return self.run([python, os.path.join(HERE, "xarray_page.py"), self.extension, os.path.join(self.folder("xarray"), "work")])
 
     def litestream(self):
         folder = self.folder("litestream")

@@ -54,16 +54,16 @@ NAVIGATION = [
     ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
                "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Cheat sheet <docs/cheat-sheet>"]),
     ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
-                "Python <docs/dataframes>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
+                "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
                 "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),
-    ("Look up", ["Reference <docs/reference/README>", "Questions and answers <docs/faq>", "Gallery <docs/gallery>", "Compare <docs/compare>"]),
+    ("Look up", ["Reference <docs/reference/README>", "Questions and answers <docs/faq>", "Glossary <docs/words>", "Gallery <docs/gallery>", "Compare <docs/compare>"]),
     ("Coming from", ["DuckDB <docs/coming-from/duckdb>", "MyTile <docs/coming-from/mytile>",
                      "PostGIS raster <docs/coming-from/postgis-raster>", "scanpy, bcftools <docs/coming-from/scanpy-and-bcftools>", "TileDB-Py <docs/coming-from/tiledb-py>",
                      "xarray <docs/coming-from/xarray>", "docs/coming-from/*"]),
-    ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
+    ("Concepts", ["docs/explained/a-query", "docs/explained/queries", "docs/explained/query-rules", "docs/explained/a-commit", "docs/explained/*", "Performance <docs/performance>"]),
     ("Developers", ["Build, platforms <docs/building>", "Host languages <docs/hosts/README>", "C API <docs/c-api>", "Design <docs/design>", "Commits <docs/commits>",
-                    "File format <docs/format>", "Errata <docs/errata>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
+                    "File format <docs/format>", "Errata <docs/errata>", "Performance notes <docs/performance-notes>", "How it is tested <docs/how-it-is-tested>", "Tests <test/README>", "Glossary of the code <docs/glossary>", "Contributing <CONTRIBUTING>", "Report a fault <SECURITY>", "Changelog <CHANGELOG>"]),
 ]
 # Pages that the navigation shows below another page.
 BELOW = {
@@ -74,6 +74,9 @@ BELOW = {
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
         ("Copies, earlier states", "copies"), ("Hidden tables", "hidden-tables"), ("Keys and bounds", "access"), ("Miscellaneous", "miscellaneous"))],
+    "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
+        ("Climate, weather", "climate"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
+        ("Sharing, safety, speed", "sharing-and-speed"))],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
     "docs/start/web": ["Package for Node <ext/npm/README>"],
@@ -187,6 +190,7 @@ def copy_page(app, exception):
     place = os.path.join(app.outdir, "docs", "browser")
     for folder in [os.path.join(ROOT, "docs", "browser"), LIVE]:
         shutil.copytree(folder, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.sql"))
+    shutil.copy(os.path.join(ROOT, "sql", "data", "airports.csv"), place)  # examples load it
 
 
 def setup(app):

@@ -89,13 +89,16 @@ export class Script {
     }
   }
 
+  /** The rows of a CSV file go into a table. As in the shell, a table that is not there is made, with the names of the first row. */
   importCsv(words) {
-    const skip = Number(words[words.indexOf("--skip") + 1] || 0);
+    const skip = words.includes("--skip") ? Number(words[words.indexOf("--skip") + 1]) : 0;
     const [file, table] = words.slice(-2);
     const rows = parseCsv(this.engine.module.FS.readFile(file, { encoding: "utf8" })).slice(skip);
-    const insert = `INSERT INTO ${quoted(table)} VALUES(${rows[0].map(() => "?").join(",")})`;
+    if (!rows.length) return;
+    const [found] = this.database.exec("SELECT 1 FROM pragma_table_list WHERE name = ?", [table]);
+    if (!found.rows.length) this.database.exec(`CREATE TABLE ${quoted(table)}(${rows.shift().map((name) => `${quoted(name)} TEXT`).join(", ")})`);
     this.database.exec("BEGIN");
-    for (const row of rows) this.database.exec(insert, row);
+    for (const row of rows) this.database.exec(`INSERT INTO ${quoted(table)} VALUES(${row.map(() => "?").join(",")})`, row);
     this.database.exec("COMMIT");
   }
 }

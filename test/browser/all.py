@@ -119,7 +119,7 @@ def check_browser(browser, server, expected):
 
 def check_docs(browser, server):
     """Buttons beside the examples of the manual run them: what they print is what the page shows, where it shows something."""
-    for name in ("docs/tutorial.html", "docs/reference/pushdown.html"):
+    for name in ("docs/tutorial.html", "docs/reference/pushdown.html", "docs/start/sql.html", "docs/get-data-in/csv.html"):
         browser.open(f"{server.here}/manual/{name}", "desktop")
         if not wait_for(browser, "document.querySelectorAll('button.run').length > 3", f"{name}: buttons", 10):
             continue
@@ -153,6 +153,7 @@ def main():
     if "scripts" in steps:
         print("The scripts of sql/")
         node(f"{HERE}/ranges.mjs", ROOT)
+        node(f"{HERE}/script.mjs", ROOT)
         node(f"{HERE}/scripts.mjs", f"{folder}/package", ROOT)
     manual = f"{ROOT}/build/docs"
     server = Server(site, f"{HERE}=/tests/", f"{manual}=/manual/")

@@ -1050,7 +1050,7 @@ def test_append_that_fails():
 
 
 def test_pages():
-    """The Python of docs/dataframes.md runs, and what it says of its results holds."""
+    """The Python of docs/dataframes.md and docs/arrays-in-python.md runs, and what it says of its results holds."""
     try:
         import pandas
         import polars
@@ -1060,8 +1060,10 @@ def test_pages():
     if not hasattr(pandas.DataFrame, "from_arrow"):
         print("this pandas is older than the page")
         return
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "dataframes.md"), encoding="utf-8") as f:
-        blocks = re.findall(r"^```python\n(.*?)^```", f.read(), re.M | re.S)
+    blocks = []
+    for page in ("dataframes.md", "arrays-in-python.md"):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", page), encoding="utf-8") as f:
+            blocks += re.findall(r"^```python\n(.*?)^```", f.read(), re.M | re.S)
     os.makedirs("page")
     os.chdir("page")
     names = {}

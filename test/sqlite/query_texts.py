@@ -1,4 +1,4 @@
-"""Writes random texts of columnar queries over the arrays of query_arrays.py, by the grammar that docs/explained/queries.md
+"""Writes random texts of columnar queries over the arrays of query_arrays.py, by the grammar that docs/explained/query-rules.md
 describes, and says of each result how exactly it must agree with a view of the same text.
 
 Expressions have static types, and integers carry the interval of their values: by it the writer knows whether an operation can

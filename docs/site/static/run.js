@@ -4,21 +4,35 @@
   const base = new URL("../docs/browser/", document.currentScript.src);
   if (!/^https?:$/.test(location.protocol)) return; // a page from a file cannot start a worker
 
+  // The demo's files have these paths in the manual: as `tessera demo` copies them, and in the project's directory.
+  const FOLDERS = ["demo", "sql/data"];
+  const ARRAYS = ["relief", "climate", "airports"];
+
   let session = null;
   const ran = new Set();
 
-  /** Opens a database in memory, and beside it the files that the examples name: the arrays of sql/data, out of the demo's database. */
+  /** Opens a database in memory, and beside it the files that the examples name: arrays out of the demo's database, and a CSV file. */
   async function start(text) {
     const [{ open }, { textOf }] = await Promise.all([import(new URL("package/index.js", base)), import(new URL("package/script.js", base))]);
     const db = await open(":memory:");
-    if (/sql\/data/.test(text)) {
-      await db.exec(`ATTACH '${new URL("demo.db", base).href}' AS demo`);
-      for (const name of ["relief", "climate", "airports"])
-        if (text.includes(`sql/data/${name}`)) await db.exec(`SELECT tessera_sync('db:demo.${name}', 'sql/data/${name}')`);
-      await db.exec("DETACH demo");
+    const named = FOLDERS.filter((folder) => text.includes(`${folder}/`));
+    if (named.length) await db.exec(`ATTACH '${new URL("demo.db", base).href}' AS demo`);
+    for (const folder of named) {
+      const csv = text.includes(`${folder}/airports.csv`);
+      for (const name of ARRAYS)
+        if (csv || new RegExp(`${folder}/${name}\\b`).test(text)) await db.exec(`SELECT tessera_sync('db:demo.${name}', '${folder}/${name}')`);
+      if (csv) {
+        const bytes = new Uint8Array(await (await fetch(new URL("airports.csv", base))).arrayBuffer());
+        await db.script(`SELECT writefile('${folder}/airports.csv', x'${Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("")}')`, { text: true });
+      }
     }
+    if (named.length) await db.exec("DETACH demo");
     return { db, textOf };
   }
+
+  /** Whether a block has no command of the shell but those that the page knows. */
+  const runs = (block) => [...block.querySelector("pre").textContent.matchAll(/^\..*/gm)]
+    .every(([line]) => /^\.(load|timer|changes|headers|print|import|mode (box|list))\b/.test(line));
 
   async function run(blocks, k, button) {
     button.disabled = true;
@@ -47,7 +61,7 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    const blocks = [...document.querySelectorAll("article .highlight-sql")];
+    const blocks = [...document.querySelectorAll("article .highlight-sql")].filter(runs);
     blocks.forEach((block, k) => {
       const button = document.createElement("button");
       button.className = "run";
