@@ -80,7 +80,7 @@ def test_bad_paths():
         assert "not found" in e.text or "symbolic links" in e.text or "name too long" in e.text.lower(), e.text
         same(e.code in (None, CANTOPEN, IOERR), True, f"{path}: {e.code}")
         assert len(e.text) < 2000
-    for path in ("https://x/y", "mem://x"):
+    for path in ("hdfs://x/y", "https://x/y", "mem://x"):
         check_contains(db.error(f"CREATE VIRTUAL TABLE t USING tessera({literal(path)})").text, "only directories")
     check_contains(db.error("CREATE VIRTUAL TABLE t USING tessera('s3://bucket/array')").text, "no scope for s3://bucket/array: call tessera_configure first")
     check_contains(db.error("CREATE VIRTUAL TABLE t USING tessera('gs://bucket/array')").text, "no scope for gcs://bucket/array: call tessera_configure first")
