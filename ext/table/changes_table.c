@@ -231,8 +231,8 @@ static int make_table(tsx_connection *connection, const char *const *arguments, 
   return code;
 }
 
-static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
-                   char **message) {
+static int connect_table(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                         char **message) {
   char *schema = NULL, *name = NULL, *list = NULL;
   tsr_error error = {0};
   int code = SQLITE_OK;
@@ -256,7 +256,7 @@ static int connect(sqlite3 *db, void *argument, int count, const char *const *ar
 /* Apart from xConnect, so that the module is not eponymous. */
 static int create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                   char **message) {
-  return connect(db, argument, count, arguments, vtab, message);
+  return connect_table(db, argument, count, arguments, vtab, message);
 }
 
 /* ---- The plan ---------------------------------------------------------------------------------------------------- */
@@ -872,7 +872,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int
   return next(cursor);
 }
 
-static int eof(sqlite3_vtab_cursor *cursor) { return ((const changes_cursor *)cursor)->done; }
+static int at_end(sqlite3_vtab_cursor *cursor) { return ((const changes_cursor *)cursor)->done; }
 
 /* Shows what a scan back in time shows: the sides exchanged. */
 static int column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int number) {
@@ -903,7 +903,7 @@ static int rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out) {
 }
 
 static const sqlite3_module changes_module = {.xCreate = create,
-                                              .xConnect = connect,
+                                              .xConnect = connect_table,
                                               .xBestIndex = best_index,
                                               .xDisconnect = disconnect,
                                               .xDestroy = disconnect,
@@ -911,7 +911,7 @@ static const sqlite3_module changes_module = {.xCreate = create,
                                               .xClose = close_cursor,
                                               .xFilter = filter,
                                               .xNext = next,
-                                              .xEof = eof,
+                                              .xEof = at_end,
                                               .xColumn = column,
                                               .xRowid = rowid};
 
