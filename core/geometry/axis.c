@@ -94,8 +94,8 @@ static uint64_t axis_count_below(const tsr_grid_axis *axis, double (*get)(const 
   uint64_t low = 0, high = count;
   if (!axis->edges) { /* equal cells: the guess is off by one at most, or by few where cells are hardly wider than a step
                        * of the numbers */
-    const uint64_t near = TSR_MIN(tsr__whole(guess), count), margin = 2;
-    const uint64_t from = near > margin ? TSR_MIN(near - margin, count) : 0, to = TSR_MIN(near + margin, count);
+    const uint64_t place = TSR_MIN(tsr__whole(guess), count), margin = 2;
+    const uint64_t from = place > margin ? TSR_MIN(place - margin, count) : 0, to = TSR_MIN(place + margin, count);
     if (from > 0 && (equal ? get(axis, from - 1) <= value : get(axis, from - 1) < value)) low = from;
     if (to < count && to > low && !(equal ? get(axis, to) <= value : get(axis, to) < value)) high = to;
   }

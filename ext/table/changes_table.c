@@ -263,8 +263,8 @@ static int read_declaration(void *argument, int count, const char *const *argume
   return code;
 }
 
-static int connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
-                   char **message) {
+static int connect_table(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
+                         char **message) {
   (void)db;
   return read_declaration(argument, count, arguments, false, vtab, message);
 }
@@ -896,7 +896,7 @@ static int filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int
   return next(cursor);
 }
 
-static int eof(sqlite3_vtab_cursor *cursor) { return ((const changes_cursor *)cursor)->done; }
+static int at_end(sqlite3_vtab_cursor *cursor) { return ((const changes_cursor *)cursor)->done; }
 
 /* Shows what a scan back in time shows: the sides exchanged. */
 static int column(sqlite3_vtab_cursor *cursor, sqlite3_context *context, int number) {
@@ -927,7 +927,7 @@ static int rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out) {
 }
 
 static const sqlite3_module changes_module = {.xCreate = create,
-                                              .xConnect = connect,
+                                              .xConnect = connect_table,
                                               .xBestIndex = best_index,
                                               .xDisconnect = disconnect,
                                               .xDestroy = disconnect,
@@ -935,7 +935,7 @@ static const sqlite3_module changes_module = {.xCreate = create,
                                               .xClose = close_cursor,
                                               .xFilter = filter,
                                               .xNext = next,
-                                              .xEof = eof,
+                                              .xEof = at_end,
                                               .xColumn = column,
                                               .xRowid = rowid};
 

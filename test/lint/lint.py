@@ -141,6 +141,17 @@ def check_shared_names(root, orders):
             fault(f"{found} is defined in {' and in '.join(paths)}: give one of them another name")
 
 
+def check_windows_names(root, orders):
+    """No name of a function or variable is one of Windows' headers, which the amalgamation includes above all sources: macros and C functions."""
+    for base, order in orders:
+        for folder, name in files(root, base, order):
+            text = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', without_comments("\n".join(lines(f"{root}/{base}/{folder}/{name}"))))
+            for number, line in enumerate(text.split("\n"), 1):
+                found = re.search(r"(?<![.>\w])(?:near|far)\b(?= *[=;,)<>+-])|^static [\w *]*\b(?:connect|eof|bind|listen|send|select|access)(?=\()", line)
+                if found:
+                    fault(f"{base}/{folder}/{name}:{number}: {found.group(0).split()[-1]} is a name of Windows' headers: choose another")
+
+
 def check_circles(root, base, order):
     """No file depends on itself: X.c and X.h are one file here, and a header that serves a whole folder is one of its own."""
     needs = {}
@@ -298,6 +309,7 @@ def main():
         check_design(root, base, order)
         check_headers(root, compiler, base, order)
     check_users(root, (("core", core), ("ext", ext)))
+    check_windows_names(root, (("core", core), ("ext", ext)))
     check_shared_names(root, (("core", core), ("ext", ext)))
     check_unit_tests(root, core)
     check_public_names(root)
