@@ -147,6 +147,7 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *it, int f
     if (code >= 0 && directory) code = -EISDIR;
     if (code == -ENOENT && (flags & SQLITE_OPEN_CREATE)) {
       code = disk_make(disk_now, path, false);
+      if (code == -EEXIST) code = disk_find(disk_now, path, NULL); /* another process was faster */
       f->unforced = flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL);
     }
     snprintf(f->path, sizeof f->path, "%s", path);
@@ -185,7 +186,10 @@ static int randomness(sqlite3_vfs *vfs, int size, char *bytes) {
   return size;
 }
 
-static int sleep_for(sqlite3_vfs *vfs, int microseconds) { return microseconds; }
+static int sleep_for(sqlite3_vfs *vfs, int microseconds) {
+  if (disk_machines_now) disk_machines_now->sleep(microseconds * INT64_C(1000));
+  return microseconds;
+}
 
 static int time_now(sqlite3_vfs *vfs, sqlite3_int64 *time) {
   struct timespec now;
