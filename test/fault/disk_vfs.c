@@ -15,7 +15,7 @@
 typedef struct vfs_file {
   sqlite3_file base;
   int node, level; /* SQLITE_LOCK_... */
-  bool unforced; /* the directory has not been synced since the file was made */
+  bool unforced; /* a journal whose directory has to be synced with it */
   bool temporary; /* removed when it is closed */
   char path[300];
 } vfs_file;
@@ -148,8 +148,9 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *it, int f
     if (code == -ENOENT && (flags & SQLITE_OPEN_CREATE)) {
       code = disk_make(disk_now, path, false);
       if (code == -EEXIST) code = disk_find(disk_now, path, NULL); /* another process was faster */
-      f->unforced = flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL);
     }
+    /* A journal that is there already may be one that a process has made and not synced before it died. */
+    f->unforced = flags & SQLITE_OPEN_CREATE && flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL);
     snprintf(f->path, sizeof f->path, "%s", path);
   }
   if (code < 0) return SQLITE_CANTOPEN;
