@@ -199,7 +199,9 @@ int tsr__renewal_read_file(tsr_renewal *r, const char *name, const tsr_commit_fi
 
 int tsr__renewal_add_delete(tsr_renewal *r, const tsr_committed *item) {
   if (tsr__map_get(&r->deletes, item->name)) return TSR_OK; /* a .con and a .del may both have it */
-  TSR_TRY(tsr__renewal_append(r, &r->listing->deletes, item));
+  tsr_committed added = *item;
+  added.prepared = r->counting;
+  TSR_TRY(tsr__renewal_append(r, &r->listing->deletes, &added));
   return tsr__map_put(&r->deletes, item->name, (void *)(uintptr_t)item->name, r->error);
 }
 

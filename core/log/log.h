@@ -331,7 +331,7 @@ typedef struct tsr_committed {
   const char *path; /* of the file: .vac, .meta, .del, or the .con that contains the delete */
   const uint8_t *bytes; /* delete in a .con: its generic tile; else NULL */
   uint64_t size; /* of `bytes`, in bytes */
-  bool prepared; /* the fragment is not published; it counts because the host has committed it */
+  bool prepared; /* the fragment or delete is not published; it counts because the host has committed it */
 } tsr_committed;
 
 typedef struct tsr_commit_list {
@@ -446,7 +446,7 @@ typedef struct tsr_renewal {
   bool last_footers; /* __fragment_meta is not listed: reuse the footers of the last listing */
   bool need_root; /* always list the array's own directory */
   uint64_t future; /* ignore times from here on: see tsr_commit_listing.newest */
-  bool counting; /* fragments that are added belong to a prepared commit */
+  bool counting; /* fragments and deletes that are added belong to a prepared commit */
   tsr_error *error;
 } tsr_renewal;
 

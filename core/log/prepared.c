@@ -400,14 +400,13 @@ int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, ts
     const int published = is_there(store, commit, error);
     if (published < 0) return published;
     if (published == 0) return rc < 0 ? (*error = one, rc) : 0;
-    /* the process that published it may have died before writing the .del files */
-    return con ? each_delete(store, commit, durable, add_delete, error) : 0;
   }
+  /* The process that published it may have died before it wrote the .del files, or synced the name. */
   if (con) TSR_TRY(each_delete(store, commit, durable, add_delete, error));
   char directory[TSR_COMMIT_PATH];
   directory_of(commit, directory);
   if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));
-  return 1;
+  return made;
 }
 
 int tsr__prepared_withdraw(tsr_store *store, const char *commit, tsr_error *error) {

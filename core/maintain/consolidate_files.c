@@ -242,8 +242,9 @@ static void note_times(const tsr_name *name, uint64_t *start, uint64_t *end) {
   *end = TSR_MAX(*end, name->end);
 }
 
-/* Appends the lines of a new .con to `out`: all commits and deletes in the listing. Fragments that merges have replaced
- * are left out, since a vacuum may be removing them. Extends start..end to the times of the commits. */
+/* Appends the lines of a new .con to `out`: all commits and deletes in the listing that are published. Fragments that
+ * merges have replaced are left out, since a vacuum may be removing them. Extends start..end to the times of the
+ * commits. */
 static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, uint64_t *end, tsr_error *error) {
   tsr_map replaced = {.memory = &array->memory};
   int rc = tsr__replaced(array, &replaced, error);
@@ -252,11 +253,12 @@ static int encode_commits(tsr_array *array, tsr_buffer *out, uint64_t *start, ui
     const tsr_committed *item = &listing->fragments.items[i];
     tsr_work_done(array->environment, 1);
     rc = tsr__cancelled(&array->environment->memory, error);
-    if (rc < 0 || item->old_layout || tsr__map_get(&replaced, item->name)) continue;
+    if (rc < 0 || item->old_layout || item->prepared || tsr__map_get(&replaced, item->name)) continue;
     note_times(&item->parsed, start, end);
     rc = tsr__commits_encode_write(item->name, out, error);
   }
   for (uint64_t i = 0; i < listing->deletes.count && rc >= 0; i++) {
+    if (listing->deletes.items[i].prepared) continue;
     note_times(&listing->deletes.items[i].parsed, start, end);
     rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = put_delete(array, &listing->deletes.items[i], out, error);
@@ -403,7 +405,8 @@ static int restore_deletes(tsr_array *array, tsr_error *error) {
   const tsr_commit_list *deletes = &array->log.listing->deletes;
   bool restored = false;
   for (uint64_t i = 0; i < deletes->count; i++)
-    if (deletes->items[i].bytes) TSR_TRY(restore_delete(array, &deletes->items[i], &restored, error));
+    if (deletes->items[i].bytes && !deletes->items[i].prepared)
+      TSR_TRY(restore_delete(array, &deletes->items[i], &restored, error));
   return restored ? tsr__store_sync_directory(array->store, TSR_DIR_COMMITS, error) : TSR_OK;
 }
 
@@ -493,21 +496,36 @@ typedef struct footers {
   uint64_t start, end; /* times of the fragments */
 } footers;
 
+/* Collects the names of the fragments that are not published yet. A .meta must not name them: recovery takes every name in
+ * one for published. */
+static int find_unpublished(const tsr_array *array, tsr_map *names, tsr_error *error) {
+  const tsr_commit_listing *listing = array->log.listing;
+  if (!listing->prepared.counted) return TSR_OK;
+  for (uint64_t i = 0; i < listing->fragments.count; i++) {
+    const char *name = listing->fragments.items[i].name;
+    if (listing->fragments.items[i].prepared) TSR_TRY(tsr__map_put(names, name, (void *)(uintptr_t)name, error));
+  }
+  return TSR_OK;
+}
+
 static int collect_footers(tsr_array *array, uint64_t since, uint64_t as_of, footers *f, tsr_error *error) {
   tsr_snapshot *snapshot;
   TSR_TRY(tsr_snapshot_open(array, NULL, TSR_TIME_BEGIN, as_of, &snapshot, error));
-  int rc = TSR_OK;
+  tsr_map unpublished = {.memory = &array->memory};
+  int rc = find_unpublished(array, &unpublished, error);
   tsr__work_more(array->environment, snapshot->fragment_count);
   for (uint64_t i = 0; i < snapshot->fragment_count && rc >= 0; i++) {
     tsr_fragment *fragment = snapshot->fragments[i].fragment;
     tsr_work_done(array->environment, 1);
     if (fragment->parsed.start < since || fragment->parsed.end > as_of || !has_footer(fragment)) continue;
+    if (tsr__map_get(&unpublished, fragment->name)) continue;
     note_times(&fragment->parsed, &f->start, &f->end);
     rc = tsr__cancelled(&array->environment->memory, error);
     if (rc >= 0) rc = tsr__buffer_append_u64(&f->starts, f->bytes.size, error);
     if (rc >= 0) rc = tsr__buffer_append(&f->names, &fragment->name, sizeof fragment->name, error);
     if (rc >= 0) rc = read_footer(array, fragment, &f->bytes, error);
   }
+  tsr__map_release(&unpublished);
   tsr_snapshot_close(snapshot); /* the names stay valid as long as the array's listing has the fragments */
   return rc;
 }

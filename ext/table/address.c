@@ -133,13 +133,15 @@ void tsx_keys_free(tsx_connection *connection) {
 /* ---- db: addresses ----------------------------------------------------------------------------------------------- */
 
 /* Stores SQLite's codes that leave the answer of a query unknown. `stopped`, here and below, is such a code:
- * SQLITE_NOMEM, SQLITE_INTERRUPT, or SQLITE_OK. */
+ * SQLITE_NOMEM, SQLITE_INTERRUPT, SQLITE_BUSY, SQLITE_LOCKED, or SQLITE_OK. */
 static void note_stop(int code, int *stopped) {
-  if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT) *stopped = code;
+  code &= 0xff;
+  if (code == SQLITE_NOMEM || code == SQLITE_INTERRUPT || code == SQLITE_BUSY || code == SQLITE_LOCKED) *stopped = code;
 }
 static int fail_stopped(int stopped, tsr_error *error) {
   if (stopped == SQLITE_INTERRUPT) return tsx_fail_cancelled(error);
-  return tsx_out_of_memory(error);
+  if (stopped == SQLITE_NOMEM) return tsx_out_of_memory(error);
+  return tsx_fail(error, tsx_core_code(stopped), "%s", sqlite3_errstr(stopped));
 }
 
 static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {

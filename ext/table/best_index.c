@@ -827,9 +827,15 @@ static int choose_plan(sqlite3_vtab *vtab, sqlite3_index_info *info) {
 }
 
 int tsx_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info) {
-  tsx_connection *connection = ((tsx_table *)vtab)->connection;
+  const tsx_table *table = (tsx_table *)vtab;
+  tsx_connection *connection = table->connection;
+  tsr_error error;
+  const tsx_watch watch = tsx_watch_begin(connection->db, table->schema_name);
   tsx_store_hold(connection); /* the estimate may open all fragments */
   const int code = choose_plan(vtab, info);
   tsx_store_let(connection);
+  /* The estimate does without what it cannot read, but SQLite may have rolled back: then the statement must not go on. */
+  if (code == SQLITE_OK && tsx_watch_end(&watch, connection->db, table->schema_name, &error) < 0)
+    return tsx_vtab_error(vtab, &error);
   return code;
 }

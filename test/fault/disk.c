@@ -46,7 +46,7 @@ typedef struct node {
   bytes bytes, kept;
   change *changes;
   unsigned change_count;
-  uint64_t stamp;
+  uint64_t stamp, modified;
   disk_lock lock;
 } node;
 
@@ -56,6 +56,7 @@ struct disk {
 };
 
 disk *disk_now;
+const disk_machines *disk_machines_now;
 _Atomic int disk_files_open;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 const char *const disk_fault_names[DISK_FAULTS] = {"none", "EIO", "ENOSPC", "short read", "EIO after it was done"};
@@ -170,7 +171,8 @@ disk *disk_copy(const disk *d) {
                  .kept_names = copy_names(from->kept_names),
                  .bytes = copy_bytes(from->bytes),
                  .kept = copy_bytes(from->kept),
-                 .stamp = from->stamp};
+                 .stamp = from->stamp,
+                 .modified = from->modified};
     for (unsigned j = 0; j < from->change_count; j++) {
       const change *c = &from->changes[j];
       *add_change(to) =
@@ -246,6 +248,7 @@ bool disk_entry(const disk *d, int directory, unsigned index, const char **name,
 
 uint64_t disk_changes(const disk *d, int directory) { return d->nodes[directory].stamp; }
 uint64_t disk_size(const disk *d, int file) { return d->nodes[file].bytes.size; }
+uint64_t disk_modified(const disk *d, int number) { return d->nodes[number].modified; }
 disk_lock *disk_lock_of(disk *d, int file) { return &d->nodes[file].lock; }
 
 static uint64_t mix(uint64_t digest, const void *data, uint64_t size) {
@@ -341,6 +344,8 @@ static bool concerns(disk_fault fault, disk_act act) {
 /* Counts a call. Returns the errno with which the call fails, or 0. It is asked twice about a call that changes the disk:
  * before the change, and with `late` after it, for DISK_LATE. */
 static int judge(disk_act act, bool late) {
+  const int refused = disk_machines_now ? disk_machines_now->turn(act, late) : 0;
+  if (refused) return refused;
   disk_fault fault = (disk_fault)atomic_load(&armed);
   if (!concerns(fault, act) || late != (fault == DISK_LATE)) return 0;
   long number = atomic_fetch_add(&calls, 1) + 1;
@@ -366,11 +371,16 @@ static logged *journal;
 static unsigned journal_size;
 static const disk *logging; /* the disk whose changes are logged, or NULL */
 
+static void touch(node *n) {
+  if (disk_machines_now) n->modified = disk_machines_now->written();
+}
+
 static void note(node *n, const char *gone, const char *come, int number) {
   change *c = add_change(n);
   *c = (change){.gone = copy_text(gone), .come = copy_text(come), .node = number};
   static _Atomic uint64_t stamps;
   n->stamp = ++stamps;
+  touch(n);
 }
 
 static int make(disk *d, const logged *l) {
@@ -381,6 +391,7 @@ static int make(disk *d, const logged *l) {
   if (parent < 0) return found;
   char *name = last_part(last);
   int number = add_node(d, l->flag);
+  touch(&d->nodes[number]);
   set_name(&d->nodes[parent].names, name, number);
   note(&d->nodes[parent], NULL, name, number);
   free(name);
@@ -460,6 +471,7 @@ static int sync_node(disk *d, const logged *l) {
 static int write_node(disk *d, const logged *l) {
   node *n = &d->nodes[l->node];
   put(&n->bytes, l->offset, l->what.data, l->what.size);
+  touch(n);
   if (!n->anonymous) *add_change(n) = (change){.offset = l->offset, .what = copy_bytes(l->what)};
   return 0;
 }
@@ -467,6 +479,7 @@ static int write_node(disk *d, const logged *l) {
 static int cut_node(disk *d, const logged *l) {
   node *n = &d->nodes[l->node];
   resize(&n->bytes, l->offset);
+  touch(n);
   if (!n->anonymous) *add_change(n) = (change){.offset = l->offset, .cut = true};
   return 0;
 }
@@ -527,12 +540,12 @@ int disk_remove(disk *d, const char *path) { return act_on(d, &(logged){.act = D
 
 int disk_read(disk *d, int file, uint64_t offset, void *buffer, uint64_t size, bool database) {
   pthread_mutex_lock(&mutex);
+  const bool anonymous = d->nodes[file].anonymous;
+  pthread_mutex_unlock(&mutex);
+  const int error = anonymous ? 0 : judge(database ? DISK_READ_DATABASE : DISK_READ, false);
+  if (error) return -error;
+  pthread_mutex_lock(&mutex);
   const node *n = &d->nodes[file];
-  int error = n->anonymous ? 0 : judge(database ? DISK_READ_DATABASE : DISK_READ, false);
-  if (error) {
-    pthread_mutex_unlock(&mutex);
-    return -error;
-  }
   uint64_t there = offset >= n->bytes.size ? 0 : n->bytes.size - offset;
   if (there > size) there = size;
   if (there) memcpy(buffer, n->bytes.data + offset, there);

@@ -64,9 +64,10 @@ bool disk_locked(const disk *d); /* true if any file is locked */
 int disk_look(void); /* counts a call of kind DISK_LOOK, which may fail: call it before disk_find and the like */
 int disk_anonymous(disk *d); /* makes a file without a name; calls on it are neither counted nor logged */
 
-typedef struct disk_lock { /* of SQLite's, on a file */
+typedef struct disk_lock { /* of SQLite's on a file, and of the store's */
   int shared;
   const void *reserved, *pending, *exclusive; /* the holders */
+  const void *array; /* the holder of a lock of the store's */
 } disk_lock;
 disk_lock *disk_lock_of(disk *d, int file);
 
@@ -86,6 +87,21 @@ extern const char *const disk_fault_names[DISK_FAULTS];
 void disk_arm(disk_fault fault, long from, long to);
 long disk_disarm(void); /* returns the number of calls that were counted */
 long disk_failed(void); /* returns the number of calls that have failed since the fault was armed */
+
+/* ---- Several machines -------------------------------------------------------------------------------------------- */
+
+/* A program that simulates several machines on one disk (test/simulate) says here what differs between them. */
+typedef struct disk_machines {
+  /* Called before each call of the disk, and with `late` after each change. It may let other machines go on meanwhile.
+   * Returns the errno with which the call fails, or 0. */
+  int (*turn)(disk_act act, bool late);
+  void (*sleep)(int64_t nanoseconds);
+  int64_t (*clock)(bool steady); /* nanoseconds since 1970; steady: the clock that nobody sets */
+  uint64_t (*written)(void); /* the disk's own time, in milliseconds since 1970, which becomes that of a changed file */
+  bool locks; /* the disk can lock files of arrays */
+} disk_machines;
+extern const disk_machines *disk_machines_now; /* NULL: a single one */
+uint64_t disk_modified(const disk *d, int node); /* in milliseconds; 0 if there is a single machine */
 
 /* ---- The log ----------------------------------------------------------------------------------------------------- */
 

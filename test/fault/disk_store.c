@@ -78,6 +78,8 @@ static int create_exclusive(tsr_store *store, const char *path, tsr_file **file,
 }
 
 static void close_file(tsr_file *file) {
+  disk_lock *lock = disk_lock_of(disk_now, ((disk_file *)file)->node);
+  if (lock->array == file) lock->array = NULL;
   disk_files_open--;
   tsr__free(file);
 }
@@ -100,6 +102,19 @@ static int append(tsr_file *file, const void *bytes, uint64_t size, tsr_error *e
 static int sync_file(tsr_file *file, tsr_error *error) {
   int code = disk_sync(disk_now, ((disk_file *)file)->node);
   return code < 0 ? fail_system(-code, "syncing", error) : TSR_OK;
+}
+
+static int lock_file(tsr_file *file, tsr_error *error) {
+  disk_lock *lock = disk_lock_of(disk_now, ((disk_file *)file)->node);
+  if (lock->array && lock->array != file) return tsr__fail(error, TSR_BUSY, "another process has locked it");
+  lock->array = file;
+  return TSR_OK;
+}
+
+static int is_locked(tsr_file *file, bool *locked, tsr_error *error) {
+  const disk_lock *lock = disk_lock_of(disk_now, ((disk_file *)file)->node);
+  *locked = lock->array && lock->array != file;
+  return TSR_OK;
 }
 
 /* ---- Directories ------------------------------------------------------------------------------------------------- */
@@ -135,7 +150,7 @@ static int modified(tsr_store *store, const char *path, uint64_t *milliseconds, 
   int found = disk_look();
   if (found == 0) found = disk_find(disk_now, join(store, path).text, NULL);
   if (found < 0) return fail_system(-found, "looking at the file", error);
-  *milliseconds = 0;
+  *milliseconds = disk_modified(disk_now, found);
   return TSR_OK;
 }
 
@@ -197,24 +212,13 @@ static int exchange_paths(tsr_store *store, const char *one, const char *other, 
 
 static void close_store(tsr_store *store) { tsr__free(store); }
 
-static const tsr_store_methods disk_methods = {
-    .close = close_store,
-    .open_file = open_file,
-    .close_file = close_file,
-    .read_at = read_at,
-    .list = list,
-    .stamp = stamp_directory,
-    .modified = modified,
-    .create_exclusive = create_exclusive,
-    .append = append,
-    .sync = sync_file,
-    .sync_directory = sync_directory,
-    .rename = rename_path,
-    .rename_exclusive = rename_exclusive,
-    .exchange = exchange_paths,
-    .remove = remove_path,
-    .make_directory = make_directory,
-};
+#define METHODS                                                                                                        \
+  .close = close_store, .open_file = open_file, .close_file = close_file, .read_at = read_at, .list = list,            \
+  .stamp = stamp_directory, .modified = modified, .create_exclusive = create_exclusive, .append = append,              \
+  .sync = sync_file, .sync_directory = sync_directory, .rename = rename_path, .rename_exclusive = rename_exclusive,    \
+  .exchange = exchange_paths, .remove = remove_path, .make_directory = make_directory
+static const tsr_store_methods disk_methods = {METHODS};
+static const tsr_store_methods locking_methods = {METHODS, .lock = lock_file, .locked = is_locked};
 
 int __real_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
 int __wrap_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_store **store, tsr_error *error);
@@ -224,7 +228,7 @@ int __wrap_tsr__store_directory_open(tsr_memory *memory, const char *path, tsr_s
   void *block;
   TSR_TRY(tsr__alloc_zero(memory, sizeof(disk_store) + 2 * size, &block, error));
   disk_store *s = block;
-  s->base.methods = &disk_methods;
+  s->base.methods = disk_machines_now && disk_machines_now->locks ? &locking_methods : &disk_methods;
   s->base.memory = memory;
   s->base.workers_may_read = true;
   s->base.name = (char *)(s + 1);
@@ -261,14 +265,17 @@ void disk_clock_set(int64_t milliseconds) { nanoseconds = milliseconds * 1000000
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
-  const int64_t now = atomic_fetch_add(&nanoseconds, 1000) + 1000;
+  const int64_t now = disk_machines_now ? disk_machines_now->clock(clock != CLOCK_REALTIME)
+                                        : atomic_fetch_add(&nanoseconds, 1000) + 1000;
   *time = (struct timespec){.tv_sec = now / 1000000000, .tv_nsec = now % 1000000000};
   return 0;
 }
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *time, struct timespec *rest) {
-  nanoseconds += time->tv_sec * 1000000000 + time->tv_nsec;
+  const int64_t passed = time->tv_sec * 1000000000 + time->tv_nsec;
+  if (disk_machines_now) disk_machines_now->sleep(passed);
+  else nanoseconds += passed;
   return 0;
 }
 

@@ -15,7 +15,7 @@
 typedef struct vfs_file {
   sqlite3_file base;
   int node, level; /* SQLITE_LOCK_... */
-  bool unforced; /* the directory has not been synced since the file was made */
+  bool unforced; /* a journal whose directory has to be synced with it */
   bool temporary; /* removed when it is closed */
   char path[300];
 } vfs_file;
@@ -147,8 +147,10 @@ static int open_file(sqlite3_vfs *vfs, const char *path, sqlite3_file *it, int f
     if (code >= 0 && directory) code = -EISDIR;
     if (code == -ENOENT && (flags & SQLITE_OPEN_CREATE)) {
       code = disk_make(disk_now, path, false);
-      f->unforced = flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL);
+      if (code == -EEXIST) code = disk_find(disk_now, path, NULL); /* another process was faster */
     }
+    /* A journal that is there already may be one that a process has made and not synced before it died. */
+    f->unforced = flags & SQLITE_OPEN_CREATE && flags & (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL);
     snprintf(f->path, sizeof f->path, "%s", path);
   }
   if (code < 0) return SQLITE_CANTOPEN;
@@ -185,7 +187,10 @@ static int randomness(sqlite3_vfs *vfs, int size, char *bytes) {
   return size;
 }
 
-static int sleep_for(sqlite3_vfs *vfs, int microseconds) { return microseconds; }
+static int sleep_for(sqlite3_vfs *vfs, int microseconds) {
+  if (disk_machines_now) disk_machines_now->sleep(microseconds * INT64_C(1000));
+  return microseconds;
+}
 
 static int time_now(sqlite3_vfs *vfs, sqlite3_int64 *time) {
   struct timespec now;
