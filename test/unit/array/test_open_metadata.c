@@ -36,7 +36,7 @@ static void put_file(const char *name, const entry *entries) {
 static const char *shown(uint64_t since, uint64_t as_of) {
   static char text[512];
   tsr_metadata *metadata = NULL;
-  if (tsr__metadata_open(environment, store, NULL, since, as_of, &metadata, &error) < 0) return error.message;
+  if (tsr__metadata_open(environment, store, NULL, NULL, since, as_of, &metadata, &error) < 0) return error.message;
   text[0] = '\0';
   for (uint64_t i = 0; i < metadata->count; i++) {
     const tsr_metadatum *m = &metadata->entries[i];
@@ -77,7 +77,7 @@ static void test_keys_are_any_bytes(void **state) {
   tiny_put_generic(store, "__meta/__1_1" U, &b);
   tsr__buffer_release(&b);
   tsr_metadata *metadata;
-  assert_int_equal(tsr__metadata_open(environment, store, NULL, 0, 1, &metadata, NULL), TSR_OK);
+  assert_int_equal(tsr__metadata_open(environment, store, NULL, NULL, 0, 1, &metadata, NULL), TSR_OK);
   static const uint8_t values[] = {1, 4, 3};
   assert_int_equal(metadata->count, 3);
   for (int i = 0; i < 3; i++) assert_int_equal(*(const uint8_t *)metadata->entries[i].value, values[i]);
@@ -90,13 +90,13 @@ static void test_damaged_files_are_refused(void **state) {
   static const uint8_t key[TSR_KEY_SIZE];
   tsr_metadata *metadata;
   put_file("__1_1", (const entry[]){{"a", 1}, {NULL, 0}});
-  assert_int_equal(tsr__metadata_open(environment, store, key, 0, 9, &metadata, &error), TSR_AUTH);
+  assert_int_equal(tsr__metadata_open(environment, store, key, NULL, 0, 9, &metadata, &error), TSR_AUTH);
   assert_non_null(strstr(error.message, "not encrypted"));
   tsr_buffer b = {.memory = &own};
   tiny_u32(&b, 99);
   tiny_put_generic(store, "__meta/__2_2" U, &b);
   tsr__buffer_release(&b);
-  assert_int_equal(tsr__metadata_open(environment, store, NULL, 0, 9, &metadata, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__metadata_open(environment, store, NULL, NULL, 0, 9, &metadata, &error), TSR_CORRUPT);
   assert_non_null(strstr(error.message, "tiny/__meta/__2_2"));
   assert_string_equal(shown(0, 1), "a=1");
 }
@@ -108,7 +108,7 @@ static void test_no_memory(void **state) {
   int before = counted.blocks;
   for (long n = 0;; n++) {
     counted.left = n;
-    int code = tsr__metadata_open(environment, store, NULL, 0, 9, &metadata, &error);
+    int code = tsr__metadata_open(environment, store, NULL, NULL, 0, 9, &metadata, &error);
     counted.left = -1;
     if (code == TSR_OK) {
       assert_true(n > 2);
