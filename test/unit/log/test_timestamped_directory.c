@@ -13,7 +13,7 @@ static const char *listed(uint64_t since, uint64_t as_of) {
   static char text[512];
   tsr_timestamped_files files;
   tsr__arena_init(&arena, &environment->memory);
-  if (tsr__timestamped_files(environment, store, "__meta", since, as_of, &arena, &files, &error) < 0)
+  if (tsr__timestamped_files(environment, store, "__meta", NULL, since, as_of, &arena, &files, &error) < 0)
     fail_msg("%s", error.message);
   text[0] = '\0';
   for (uint64_t i = 0; i < files.count; i++) {
@@ -64,9 +64,10 @@ static void test_damaged_vac_is_refused(void **state) {
   tsr_timestamped_files files;
   tiny_text(store, "__meta/__1_2" U ".vac", "__meta/..\n");
   tsr__arena_init(&arena, &environment->memory);
-  assert_int_equal(tsr__timestamped_files(environment, store, "__meta", 0, 9, &arena, &files, &error), TSR_CORRUPT);
+  assert_int_equal(tsr__timestamped_files(environment, store, "__meta", NULL, 0, 9, &arena, &files, &error),
+                   TSR_CORRUPT);
   assert_non_null(strstr(error.message, "tiny/__meta/__1_2" U ".vac"));
-  assert_int_equal(tsr__timestamped_files(environment, store, "__meta", 0, 1, &arena, &files, &error),
+  assert_int_equal(tsr__timestamped_files(environment, store, "__meta", NULL, 0, 1, &arena, &files, &error),
                    TSR_OK); /* not in view */
   tsr__arena_release(&arena);
 }
