@@ -1,6 +1,6 @@
 """./run soak [minutes]: what `./run test` takes samples of, whole: every cut and every fault of a disk in memory (fault/crashes.c, fault/faults.c), each fault at each
 system call of transactions and of upkeep (fault/crash*.py all), and all tests of a build with clang's UndefinedBehaviorSanitizer, one after the other; and beside them random histories, queries, crowds and hostile databases, with a
-seed of their own in each round, and storms of TileDB's and tessera's processes (interop/storm.py). When the time is over it says what has come to its end. The whole takes hours.
+seed of their own in each round, simulated worlds (simulate/), and storms of TileDB's and tessera's processes (interop/storm.py). When the time is over it says what has come to its end. The whole takes hours.
 
 usage: soak.py BUILD CLANG MINUTES
 """
@@ -15,7 +15,7 @@ CLANG = os.path.abspath(sys.argv[2])
 SKIPPED = 77  # what it needs cannot be had
 WHOLE = [["ctest"], ["fault_crashes", "0"], ["fault_faults", "0"], ["fault/crash.py", "all"], ["fault/crash_upkeep.py", "all"]]
 ROUND = [["sqlite/histories.py", "ROUNDS=2"], ["sqlite/statements.py", "ROUNDS=20"], ["sqlite/evolutions.py", "2", "SEED"], ["corpus/pushdown.py", "20", "SEED"], ["corpus/aggregate.py", "10", "SEED"],
-         ["corpus/queries.py", "20", "SEED"], ["sqlite/queries.py", "TEXTS=200"], ["sqlite/query_windows.py", "TEXTS=300", "texts"], ["sqlite/front_sql.py", "TEXTS=200", "differential"], ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"], ["interop/storm.py", "120", "SEED"], ["interop/feed.py", "120", "SEED"]]
+         ["corpus/queries.py", "20", "SEED"], ["sqlite/queries.py", "TEXTS=200"], ["sqlite/query_windows.py", "TEXTS=300", "texts"], ["sqlite/front_sql.py", "TEXTS=200", "differential"], ["sqlite/crowd.py", "20"], ["sqlite/hostile.py", "ROUNDS=200"], ["interop/storm.py", "120", "SEED"], ["interop/feed.py", "120", "SEED"], ["simulate", "SEED", "0", "120"]]
 
 
 def start(build, words, seed, **files):
@@ -28,7 +28,7 @@ def start(build, words, seed, **files):
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0" if script else "", SEED=str(seed), PYTHONDONTWRITEBYTECODE="1",
                        **dict(word.split("=") for word in words[1:] if "=" in word))
     if not script:
-        return subprocess.Popen([os.path.join(build, "test", words[0]), arrays] + arguments, env=environment, start_new_session=True, **files)
+        return subprocess.Popen([os.path.join(build, "test", words[0])] + ([] if words[0] == "simulate" else [arrays]) + arguments, env=environment, start_new_session=True, **files)
     libraries = [subprocess.run(["cc", "-print-file-name=libasan.so"], stdout=subprocess.PIPE, text=True).stdout.strip()]
     if words[0].startswith("fault/"):
         libraries += [os.path.join(folder, name) for folder, _, names in os.walk(build) for name in names if name == "libinject.so"][:1]

@@ -1,0 +1,566 @@
+/* actors.c: what the processes of a world do (world.h), and what everybody must find at its end. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../fault/scenario.h"
+#include "model.h"
+#include "world.h"
+
+enum {
+  TRANSACTION,
+  LOOK,
+  LOOK_BACK,
+  CONSOLIDATE,
+  CONSOLIDATE_FILES,
+  VACUUM,
+  UPKEEP,
+  RECOVER,
+  BOOKMARK,
+  REOPEN,
+  WAIT,
+  DEEDS
+};
+#define MS INT64_C(1000000)
+
+/* ---- Tables ------------------------------------------------------------------------------------------------------ */
+
+/* The arrays are numbered: those in directories that all databases share, then two for each machine: a dense one in a
+ * directory, and a sparse one in the database. Merged dense fragments have no times of cells, so dense arrays need clocks that
+ * nobody sets, and one database writes each: its lock gives the commits their order. */
+static bool table_is_inside(int array) { return array >= SHARED_MAX && (array - SHARED_MAX) % 2 == 1; }
+bool table_is_dense(int array) { return array >= SHARED_MAX && (array - SHARED_MAX) % 2 == 0; }
+
+const char *table_name(int array) {
+  static const char *const names[ARRAYS_MAX] = {"t0", "t1", "t2", "d0", "w0", "d1", "w1", "d2", "w2", "d3", "w3"};
+  return names[array];
+}
+
+bool table_of(int home, int array) {
+  return array < SHARED_MAX ? array < the.shared_count
+                            : (array - SHARED_MAX) / 2 == home && (the.steady || !table_is_dense(array));
+}
+
+static int any_table(int home) {
+  for (;;) {
+    const int array = (int)chance(ARRAYS_MAX);
+    if (table_of(home, array)) return array;
+  }
+}
+
+/* ---- Statements -------------------------------------------------------------------------------------------------- */
+
+static bool is_busy(int code) { return (code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED; }
+
+/* Ends the program if a statement fails for no reason. SQLITE_ABORT: what it worked on was merged or vacuumed meanwhile. */
+static void judge(const actor *a, int code, const char *sql, const char *message) {
+  if (code == SQLITE_OK || code == SQLITE_ABORT || is_busy(code) || a->dead || a->trouble) return;
+  fail("actor %d: %s: error %d, %s", a->number, sql, code, message);
+}
+
+static int run_text(actor *a, text *rows, char *sql) {
+  char *message = NULL;
+  text mine = {0};
+  const int code = text_query(a->db, sql, false, rows ? rows : &mine, &message);
+  const text *got = rows ? rows : &mine;
+  say("actor %d: %s: %d %s %.60s", a->number, sql, code, message ? message : "", got->bytes ? got->bytes : "");
+  trace((uint64_t)code);
+  for (size_t i = 0; i < got->size; i++) trace((uint8_t)got->bytes[i]);
+  judge(a, code, sql, message ? message : "");
+  sqlite3_free(message);
+  text_free(&mine);
+  return code;
+}
+
+static int run(actor *a, text *rows, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *sql = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  const int code = run_text(a, rows, sql);
+  sqlite3_free(sql);
+  return code;
+}
+
+static int64_t number_in(const text *rows) { return rows->bytes ? atoll(rows->bytes) : 0; }
+
+/* ---- Connections ------------------------------------------------------------------------------------------------- */
+
+static void close_database(actor *a) {
+  if (a->db && sqlite3_close(a->db) != SQLITE_OK) fail("actor %d: the connection does not close", a->number);
+  a->db = NULL;
+  a->trouble = false;
+}
+
+static void open_database(actor *a) {
+  char path[40];
+  snprintf(path, sizeof path, DISK_ROOT "/m%d.db", a->home);
+  const int code = sqlite3_open(path, &a->db);
+  judge(a, code, "open", sqlite3_errmsg(a->db));
+  sqlite3_busy_timeout(a->db, (int)chance(400));
+  if (code != SQLITE_OK) close_database(a);
+  else if ((the.extra && run(a, NULL, "PRAGMA synchronous=EXTRA") != SQLITE_OK) ||
+           run(a, NULL, "PRAGMA cache_size=%d", the.cached) != SQLITE_OK)
+    close_database(a);
+}
+
+static void add_unknown(actor *a, int txn) {
+  a->unknown = realloc(a->unknown, (size_t)(a->unknown_count + 1) * sizeof(int));
+  if (!a->unknown) abort();
+  a->unknown[a->unknown_count++] = txn;
+  model_settle(txn, UNKNOWN);
+}
+
+void note_unknown(int home, int txn) {
+  int i = 0;
+  while (the.actors[i].home != home || the.actors[i].finished) i++;
+  add_unknown(&the.actors[i], txn);
+}
+
+/* Finds out whether transactions with an error in COMMIT, or a crash, were committed. */
+static bool resolve(actor *a) {
+  while (a->unknown_count) {
+    text rows = {0};
+    const int txn = a->unknown[a->unknown_count - 1];
+    const int code = run(a, &rows, "SELECT count(*) FROM o WHERE id = %d", txn);
+    if (code == SQLITE_OK) {
+      a->unknown_count--;
+      model_settle(txn, number_in(&rows) ? COMMITTED : ABORTED);
+      model_fragile(txn);
+    }
+    text_free(&rows);
+    if (code != SQLITE_OK) return false;
+  }
+  return true;
+}
+
+/* ---- Transactions ------------------------------------------------------------------------------------------------ */
+
+typedef struct draft { /* what a transaction has done to one array */
+  bool written[KEYS], deleted[KEYS];
+  bool touched;
+} draft;
+
+static int write_keys(actor *a, int array, int txn, draft *d) {
+  const int first = (int)chance(KEYS), n = 1 + (int)chance(one_in(4) ? 12 : 3);
+  text values = {0};
+  for (int i = 0; i < n && first + i < KEYS; i++) {
+    text_add(&values, "%s(%d, %u, %d)", i ? ", " : "", first + i, chance(1000), txn);
+    d->written[first + i] = true;
+  }
+  const int code = run(a, NULL, "INSERT INTO %s VALUES%s", table_name(array), values.bytes);
+  text_free(&values);
+  return code;
+}
+
+static int delete_key(actor *a, int array, draft *d) {
+  const int key = (int)chance(KEYS);
+  if (d->written[key] || table_is_dense(array)) return SQLITE_OK;
+  const int code = run(a, NULL, "DELETE FROM %s WHERE x = %d", table_name(array), key);
+  if (code == SQLITE_OK && sqlite3_changes(a->db) > 0) d->deleted[key] = true;
+  return code;
+}
+
+static int update_keys(actor *a, int array, int txn, draft *d) {
+  const int first = (int)chance(KEYS), last = first + (int)chance(6);
+  for (int i = first; i <= last && i < KEYS; i++) d->written[i] = true;
+  return run(a, NULL, "UPDATE %s SET a = %u, id = %d WHERE x BETWEEN %d AND %d AND id IS NOT NULL", table_name(array),
+             chance(1000), txn, first, last < KEYS ? last : KEYS - 1);
+}
+
+static int change_once(actor *a, int array, int txn, draft *d) {
+  switch (chance(3)) {
+  case 0: return write_keys(a, array, txn, d);
+  case 1: {
+    const int code = delete_key(a, array, d);
+    return code == SQLITE_OK ? delete_key(a, array, d) : code;
+  }
+  default: return update_keys(a, array, txn, d);
+  }
+}
+
+static int change(actor *a, int array, int txn, draft *d) {
+  int code = SQLITE_OK;
+  d->touched = true;
+  for (unsigned n = 1 + chance(3); n-- > 0 && code == SQLITE_OK;) {
+    if (!one_in(6)) {
+      code = change_once(a, array, txn, d);
+      continue;
+    }
+    draft kept = *d;
+    code = run(a, NULL, "SAVEPOINT s");
+    if (code == SQLITE_OK) code = change_once(a, array, txn, d);
+    const bool back = one_in(2);
+    if (code == SQLITE_OK) code = run(a, NULL, back ? "ROLLBACK TO s" : "RELEASE s");
+    if (code == SQLITE_OK && back) code = run(a, NULL, "RELEASE s");
+    if (back) memcpy(d->deleted, kept.deleted, sizeof d->deleted);
+  }
+  if (code == SQLITE_OK) code = run(a, NULL, "INSERT INTO %s VALUES(%d, 0, %d)", table_name(array), TAG(txn), txn);
+  return code;
+}
+
+/* Tells the model what the transaction will leave: the rows that bear its number, and what it has deleted and not written. */
+static int hand_in(actor *a, int array, int txn, const draft *d) {
+  text rows = {0};
+  bool written[KEYS] = {0};
+  const int code = run(a, &rows, "SELECT x, a FROM %s WHERE id = %d AND x < %d", table_name(array), txn, KEYS);
+  int key, value, used;
+  for (const char *at = rows.bytes; at && sscanf(at, "%d|%d| %n", &key, &value, &used) == 2; at += used) {
+    if (key < 0 || key >= KEYS || written[key]) fail("%s shows a transaction the cell %d", table_name(array), key);
+    written[key] = true;
+    model_add(array, (version){.txn = txn, .key = key, .value = value});
+  }
+  text_free(&rows);
+  for (key = 0; key < KEYS && code == SQLITE_OK; key++)
+    if (d->deleted[key] && !written[key]) model_add(array, (version){.txn = txn, .key = key, .deleted = true});
+  model_touch(txn, array);
+  return code;
+}
+
+/* Returns SQLite's code of the last COMMIT, and *tried. */
+static int commit(actor *a, int txn, bool *tried) {
+  int code = SQLITE_BUSY;
+  *tried = true;
+  model_order(txn);
+  for (int i = 0; i < 4 && is_busy(code) && !a->dead; i++) {
+    if (i) actor_sleep(chance(100) * MS);
+    a->delicate = true;
+    code = run(a, NULL, "COMMIT");
+    a->delicate = false;
+  }
+  return code;
+}
+
+static void transact(actor *a) {
+  draft drafts[ARRAYS_MAX] = {0};
+  const int txn = model_new(a->home);
+  bool tried = false;
+  const bool trouble = a->trouble;
+  int code = run(a, NULL, one_in(2) ? "BEGIN IMMEDIATE" : "BEGIN");
+  if (code == SQLITE_OK) code = run(a, NULL, "INSERT INTO o VALUES(%d)", txn);
+  for (unsigned n = 1 + chance(2); n-- > 0 && code == SQLITE_OK;) {
+    const int array = any_table(a->home);
+    if (!drafts[array].touched) code = change(a, array, txn, &drafts[array]);
+  }
+  bool outside = the.extra; /* otherwise SQLite makes a commit durable only if an array in a directory takes part */
+  for (int i = 0; i < ARRAYS_MAX; i++) outside |= drafts[i].touched && !table_is_inside(i);
+  if (!outside && code == SQLITE_OK) code = change(a, 0, txn, &drafts[0]);
+  for (int i = 0; i < ARRAYS_MAX && code == SQLITE_OK; i++)
+    if (drafts[i].touched) code = hand_in(a, i, txn, &drafts[i]);
+  const bool gives_up = one_in(12);
+  if (code == SQLITE_OK && !gives_up) code = commit(a, txn, &tried);
+  if (a->dead && tried) { /* whatever SQLite has said, nobody has heard it */
+    add_unknown(a, txn);
+    return;
+  }
+  if (code == SQLITE_OK && tried) {
+    model_settle(txn, COMMITTED);
+    if (trouble || a->trouble) {
+      if (!the.extra) model_fragile(txn);
+      return;
+    }
+    model_published_one(txn);
+    model_durable(a->home);
+    return;
+  }
+  const bool surely = !tried || is_busy(code);
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) code = run(a, NULL, "ROLLBACK");
+  if (surely) model_settle(txn, ABORTED);
+  else add_unknown(a, txn);
+}
+
+/* ---- Looking ----------------------------------------------------------------------------------------------------- */
+
+static int look_at_all(sqlite3 *db, int home, int64_t time) {
+  bool *listed = calloc((size_t)model_count() + 100000, sizeof *listed);
+  if (!listed) abort();
+  int code = model_list(db, home, listed);
+  for (int i = 0; i < ARRAYS_MAX && code == SQLITE_OK; i++)
+    if (table_of(home, i)) code = model_compare(db, home, i, time, listed);
+  free(listed);
+  return code;
+}
+
+/* All tables in one transaction: array and ordinary tables must agree. */
+static void look(actor *a) {
+  if (run(a, NULL, "BEGIN") != SQLITE_OK) return;
+  const int code = look_at_all(a->db, a->home, the.steady && one_in(2) ? 0 : END_OF_TIME);
+  judge(a, code, "look", sqlite3_errmsg(a->db));
+  say("actor %d: looks: %d", a->number, code);
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) run(a, NULL, "COMMIT");
+  if (!a->dead && !sqlite3_get_autocommit(a->db)) run(a, NULL, "ROLLBACK");
+}
+
+static void look_back(actor *a) {
+  const int array = any_table(a->home);
+  const int64_t moment = model_moment(array);
+  if (!moment || table_is_dense(array)) return;
+  const int code = model_compare(a->db, a->home, array, moment - (int)chance(2), NULL);
+  say("actor %d: looks at %s as of %lld: %d", a->number, table_name(array), (long long)moment, code);
+  judge(a, code, "look back", sqlite3_errmsg(a->db));
+}
+
+void observe(void) {
+  sqlite3 *db = NULL;
+  actor *kept = the.current;
+  the.current = NULL; /* no fault concerns the observer, and nobody else goes on meanwhile */
+  int code = sqlite3_open(":memory:", &db);
+  for (int i = 0; i < the.shared_count && code == SQLITE_OK; i++) {
+    char sql[100];
+    snprintf(sql, sizeof sql, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', threads=1)", i, i);
+    code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = model_compare(db, -1, i, END_OF_TIME, NULL);
+  }
+  if (code != SQLITE_OK) fail("an observer: %s", sqlite3_errmsg(db));
+  sqlite3_close(db);
+  the.current = kept;
+}
+
+/* ---- Maintenance ------------------------------------------------------------------------------------------------- */
+
+static bool home_in_trouble(int home) {
+  for (int i = 0; i < the.actor_count; i++)
+    if (the.actors[i].home == home && (the.actors[i].trouble || the.actors[i].dead)) return true;
+  return false;
+}
+
+static void recover(actor *a, int array) {
+  model_publishing(a->number, a->home);
+  if (run(a, NULL, "SELECT tessera_recover('db:%s')", table_name(array)) == SQLITE_OK && !home_in_trouble(a->home))
+    model_published(a->number, array);
+}
+
+static void bookmark(actor *a) {
+  const int64_t next = a->next_bookmark + 1;
+  a->next_bookmark = next;
+  if (run(a, NULL, "SELECT tessera_set_metadata('db:t0', 'b%d', %lld)", a->number, (long long)next) == SQLITE_OK)
+    a->bookmark = next;
+}
+
+static unsigned choose_deed(bool opened) {
+  if (opened) return CONSOLIDATE + chance(5);
+  unsigned sum = 0, chosen = 0;
+  for (int i = 0; i < DEEDS; i++) sum += the.weights[i];
+  for (unsigned at = chance(sum); at >= the.weights[chosen]; chosen++) at -= the.weights[chosen];
+  return chosen;
+}
+
+/* `opened`: the process has just begun, and maintains what a crash may have left. */
+static void act(actor *a, bool opened) {
+  static const char *const parts[] = {"commits", "fragment_meta", "array_meta"};
+  const int array = any_table(a->home);
+  const char *name = table_name(array);
+  const unsigned deed = choose_deed(opened);
+  a->delicate = deed >= CONSOLIDATE && deed <= BOOKMARK;
+  switch (deed) {
+  case TRANSACTION: transact(a); break;
+  case LOOK: look(a); break;
+  case LOOK_BACK: look_back(a); break;
+  case CONSOLIDATE: run(a, NULL, "SELECT tessera_consolidate('db:%s')", name); break;
+  case CONSOLIDATE_FILES: run(a, NULL, "SELECT tessera_consolidate('db:%s', '%s')", name, parts[chance(3)]); break;
+  case VACUUM: run(a, NULL, "SELECT tessera_vacuum('db:%s')", name); break;
+  case UPKEEP:
+    run(a, NULL, "SELECT tessera_upkeep('db:%s', '{\"fanout\":4,\"grace_s\":%d}')", name, one_in(2) ? 0 : 1);
+    break;
+  case RECOVER: recover(a, array); break;
+  case BOOKMARK: bookmark(a); break;
+  case REOPEN: close_database(a); break;
+  default: actor_sleep(chance(500) * MS);
+  }
+  a->delicate = false;
+}
+
+static void live(actor *a) {
+  while (!the.stopping || a->dead || a->unknown_count) {
+    if (a->dead) {
+      close_database(a);
+      actor_lie(a);
+      continue;
+    }
+    const bool opens = !a->db;
+    if (opens) open_database(a);
+    if (a->db && !a->dead && resolve(a) && !the.stopping) {
+      if (opens && one_in(3)) look(a); /* what a crash has left, before anybody mends it */
+      else act(a, opens && one_in(2));
+    }
+    if (!a->dead && a->trouble && (one_in(3) || the.stopping || a->unknown_count)) close_database(a);
+    if (!a->dead) actor_sleep(chance(20) * MS);
+  }
+  close_database(a);
+}
+
+/* ---- A world ----------------------------------------------------------------------------------------------------- */
+
+static void do_or_fail(sqlite3 *db, const char *format, ...) {
+  va_list arguments;
+  char *message = NULL;
+  va_start(arguments, format);
+  char *sql = sqlite3_vmprintf(format, arguments);
+  va_end(arguments);
+  say("%s", sql);
+  if (sqlite3_exec(db, sql, NULL, NULL, &message) != SQLITE_OK) fail("%s: %s", sql, message);
+  sqlite3_free(sql);
+}
+
+static sqlite3 *open_or_fail(int home) {
+  sqlite3 *db = NULL;
+  char path[40];
+  snprintf(path, sizeof path, DISK_ROOT "/m%d.db", home);
+  if (sqlite3_open(path, &db) != SQLITE_OK) fail("%s does not open: %s", path, sqlite3_errmsg(db));
+  do_or_fail(db, "PRAGMA synchronous=EXTRA");
+  return db;
+}
+
+static void make_tables(int home) {
+  static const char *const columns = "x INT DIMENSION(0, 1000000, 16), a INT, id INT";
+  sqlite3 *db = open_or_fail(home);
+  do_or_fail(db, "CREATE TABLE o(id INTEGER PRIMARY KEY)");
+  for (int i = 0; i < the.shared_count; i++)
+    if (home) do_or_fail(db, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', threads=1)", i, i);
+    else
+      do_or_fail(db, "CREATE VIRTUAL TABLE t%d USING tessera('/disk/a%d', %s, capacity=8, threads=1%s)", i, i, columns,
+                 one_in(3) ? ", auto_consolidate=4" : "");
+  do_or_fail(db, "CREATE VIRTUAL TABLE d%d USING tessera('/disk/d%d', kind=dense, %s, threads=1)", home, home, columns);
+  do_or_fail(db, "CREATE VIRTUAL TABLE w%d USING tessera(%s, capacity=8, threads=1)", home, columns);
+  sqlite3_close(db);
+}
+
+void world_make(uint64_t seed, long steps) {
+  static const unsigned kinds[] = {0, 1, 3, 7, 4, 5, 8, 0x10, 0x24, 0x38, 0x7f, 0x7f, 0x47, 0x3d};
+  memset(&the, 0, sizeof the);
+  the.seed = seed;
+  the.random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+  the.until = steps;
+  the.now = INT64_C(1700000000000) * MS;
+  the.machine_count = 1 + (int)chance(3);
+  if (one_in(4)) the.machine_count = MACHINES_MAX;
+  the.shared_count = 1 + (int)one_in(3);
+  the.cached = one_in(2) ? 4 : 1000;
+  the.steady = one_in(2);
+  the.extra = one_in(2);
+  the.hand_over = 1 + chance(one_in(2) ? 4 : 40);
+  the.kinds = kinds[chance(sizeof kinds / sizeof *kinds)];
+  the.fault_odds = 100 + chance(one_in(2) ? 1000 : 8000);
+  the.pace = 1000u << chance(6);
+  for (int i = 0; i < DEEDS; i++) the.weights[i] = one_in(3) ? 0 : 1 + chance(4);
+  the.weights[TRANSACTION] = 5 + chance(20);
+  the.weights[LOOK] = 1 + chance(3);
+  disk_random_seed(seed);
+  sqlite3_test_control(SQLITE_TESTCTRL_PRNG_RESTORE); /* PRNG_RESET leaves bytes of the former sequence */
+  disk_now = disk_new();
+  model_begin();
+  machines_begin();
+  for (int i = 0; i < the.machine_count; i++) make_tables(i);
+  for (int i = 0; i < the.machine_count; i++)
+    for (unsigned n = 1 + chance(2); n-- > 0;) {
+      actor *a = &the.actors[the.actor_count];
+      a->number = the.actor_count++;
+      a->home = i;
+      actor_start(a, live);
+    }
+}
+
+static void check_bookmarks(sqlite3 *db) {
+  for (int i = 0; i < the.actor_count && the.steady; i++) {
+    const actor *a = &the.actors[i];
+    text rows = {0};
+    char sql[200], *message = NULL;
+    snprintf(sql, sizeof sql, "SELECT value FROM tessera_metadata('db:t0') WHERE key = 'b%d'", i);
+    if (text_query(db, sql, false, &rows, &message) != SQLITE_OK) fail("%s: %s", sql, message);
+    const int64_t found = number_in(&rows);
+    if (found < a->bookmark || found > a->next_bookmark)
+      fail("metadata of actor %d: %lld, expected %lld to %lld", i, (long long)found, (long long)a->bookmark,
+           (long long)a->next_bookmark);
+    text_free(&rows);
+  }
+}
+
+static void compare_everything(int home) {
+  sqlite3 *db = open_or_fail(home);
+  do_or_fail(db, "BEGIN");
+  if (look_at_all(db, home, 0) != SQLITE_OK) fail("at the end: %s", sqlite3_errmsg(db));
+  do_or_fail(db, "COMMIT");
+  for (int i = 0; i < ARRAYS_MAX; i++)
+    for (int n = 0; n < 8 && table_of(home, i) && !table_is_dense(i); n++) {
+      const int64_t moment = model_moment(i);
+      if (moment && model_compare(db, home, i, moment, NULL) != SQLITE_OK) fail("at the end: %s", sqlite3_errmsg(db));
+    }
+  check_bookmarks(db);
+  sqlite3_close(db);
+}
+
+static void check_everything(int home) {
+  text found = {0};
+  sqlite3 *db = open_or_fail(home);
+  state_check(db, &found);
+  if (found.bytes) fail("the check of database %d: %s", home, found.bytes);
+  sqlite3_close(db);
+}
+
+/* A marker that was cut off while it was written names no owner, and waits a day for `disown`, which fails if a whole marker is
+ * left that is younger. */
+static void disown_incomplete(void) {
+  sqlite3 *db = open_or_fail(0);
+  for (int i = 0; i < the.shared_count; i++)
+    do_or_fail(db, "SELECT tessera_recover('/disk/a%d', '{\"disown\":true}')", i);
+  for (int i = 0; i < the.machine_count; i++)
+    do_or_fail(db, "SELECT tessera_recover('/disk/d%d', '{\"disown\":true}')", i);
+  sqlite3_close(db);
+}
+
+/* Everybody writes, consolidates and vacuums once more. */
+static void go_on(void) {
+  for (int i = 0; i < the.machine_count; i++) {
+    sqlite3 *db = open_or_fail(i);
+    for (int array = 0; array < ARRAYS_MAX; array++)
+      if (table_of(i, array)) {
+        const int txn = model_new(i);
+        do_or_fail(db, "BEGIN");
+        do_or_fail(db, "INSERT INTO o VALUES(%d)", txn);
+        do_or_fail(db, "INSERT INTO %s VALUES(%d, 0, %d), (3, 1, %d)", table_name(array), TAG(txn), txn, txn);
+        do_or_fail(db, "COMMIT");
+        model_touch(txn, array);
+        model_order(txn);
+        model_add(array, (version){.txn = txn, .key = 3, .value = 1});
+        model_settle(txn, COMMITTED);
+        model_published_one(txn);
+        do_or_fail(db, "SELECT tessera_consolidate('db:%s')", table_name(array));
+        do_or_fail(db, "SELECT tessera_vacuum('db:%s')", table_name(array));
+      }
+    sqlite3_close(db);
+  }
+  for (int i = 0; i < the.machine_count; i++) compare_everything(i);
+  for (int i = 0; i < the.machine_count; i++) check_everything(i);
+}
+
+/* Each database recovers its commits; then everybody sees the same, nothing is left prepared, and everybody can go on. */
+void world_end(void) {
+  int64_t ahead = 0;
+  for (int i = 0; i < the.machine_count; i++)
+    if (the.machines[i].offset > ahead) ahead = the.machines[i].offset;
+  the.now += ahead + 3600000 * MS; /* later than all that was committed by a clock ahead */
+  for (int i = 0; i < the.machine_count; i++) {
+    sqlite3 *db = open_or_fail(i);
+    model_publishing(0, i);
+    for (int array = 0; array < ARRAYS_MAX; array++)
+      if (table_of(i, array)) {
+        do_or_fail(db, "SELECT tessera_recover('db:%s')", table_name(array));
+        model_published(0, array);
+      }
+    sqlite3_close(db);
+  }
+  disown_incomplete();
+  the.now += 86400000 * MS;
+  disown_incomplete();
+  if (disk_has(disk_now, ".pending")) fail("a commit is still prepared after everybody has recovered");
+  for (int i = 0; i < the.machine_count; i++) compare_everything(i);
+  for (int i = 0; i < the.machine_count; i++) check_everything(i);
+  if (one_in(3)) go_on();
+  if (disk_files_open) fail("%d files are still open", disk_files_open);
+  trace(disk_digest(disk_now));
+  disk_free(disk_now);
+  disk_now = NULL;
+  machines_end();
+  model_end();
+}

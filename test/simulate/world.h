@@ -1,0 +1,100 @@
+/* world.h: a simulated world for one seed: machines with clocks of their own, processes on them (actors) that work through
+ * SQLite connections, and one disk that all share (test/fault/disk.h). Everything happens on one thread: each actor has a
+ * stack of its own, and hands over at calls of the disk, when it sleeps, or when it dies. The seed decides who goes on, what
+ * fails and what everybody does, so a seed repeats exactly.
+ *
+ * A process that dies loses nothing that it has written, as the kernel has it; its connections and locks are gone. A power
+ * failure stops all machines at once, and the disk loses, tears or keeps what was not synced. So the disk is that of one host,
+ * or of a file server whose clients write through.
+ */
+#ifndef SIMULATE_WORLD_H
+#define SIMULATE_WORLD_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../fault/disk.h"
+
+#define MACHINES_MAX 4
+#define ACTORS_MAX   8
+#define SHARED_MAX   3 /* arrays in directories */
+#define ARRAYS_MAX   (SHARED_MAX + 2 * MACHINES_MAX)
+#define END_OF_TIME  INT64_C(4102444800000) /* later than every commit */
+
+typedef struct machine {
+  int64_t offset; /* ns that the clock is ahead of the true time */
+  int drift; /* ns gained in each millisecond */
+} machine;
+
+typedef struct actor {
+  int number, home; /* home: the machine, whose database it opens */
+  struct fiber *fiber;
+  sqlite3 *db; /* NULL: closed */
+  int64_t wake; /* it sleeps until this true time */
+  bool dead; /* its calls fail, and change nothing */
+  bool down; /* it has unwound since, and waits for its restart */
+  bool finished;
+  bool delicate; /* it commits, or maintains an array */
+  bool trouble; /* one of its calls has failed since the connection was opened */
+  disk_fault fault; /* what the next `failing` calls that it concerns do */
+  int failing;
+  int *unknown, unknown_count; /* transactions whose outcome it has to find out */
+  int64_t bookmark; /* the last value that it has set in metadata, and the one that it may have set */
+  int64_t next_bookmark;
+} actor;
+
+typedef struct world {
+  uint64_t seed, random, trace;
+  long steps; /* calls of the disk */
+  long until; /* the steps after which the actors come to their ends */
+  int64_t now; /* the true time, in ns since 1970 */
+  machine machines[MACHINES_MAX];
+  actor actors[ACTORS_MAX];
+  int machine_count, actor_count, shared_count;
+  actor *current; /* NULL: none, the disk is looked at from outside */
+  unsigned hand_over; /* one call in so many hands over */
+  unsigned pace; /* ns that a call takes at least */
+  unsigned fault_odds; /* one call in so many meets a fault */
+  int cached; /* pages that SQLite caches */
+  long storm; /* until this step faults are more frequent */
+  unsigned kinds; /* a set of fault_kind */
+  bool steady; /* all clocks are one */
+  bool extra; /* PRAGMA synchronous=EXTRA: a commit to the database alone is durable, too */
+  bool power_is_off, stopping;
+  bool told; /* prints what happens */
+  unsigned weights[16]; /* of what actors do */
+  long commits, deaths, power_failures, faults, checks; /* counted for the summary */
+} world;
+extern world the;
+
+unsigned chance(unsigned below);
+bool one_in(unsigned n);
+void trace(uint64_t what);
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Prints the seed, the step and what is wrong, and ends the program. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- machines.c -------------------------------------------------------------------------------------------------- */
+
+void machines_begin(void); /* makes disk_machines_now that of the world */
+void actor_start(actor *a, void (*life)(actor *a));
+void actor_sleep(int64_t nanoseconds);
+/* Waits until the dead actor is restarted. */
+void actor_lie(actor *a);
+void machines_run(void); /* until all actors have finished */
+void machines_end(void);
+
+/* ---- actors.c ---------------------------------------------------------------------------------------------------- */
+
+bool table_is_dense(int array);
+const char *table_name(int array);
+bool table_of(int home, int array); /* whether the machine's database has the table */
+void world_make(uint64_t seed, long steps);
+void world_end(void); /* restarts, recovers and compares everything */
+
+/* Compares the shared arrays as somebody sees them who knows none of the databases. */
+void observe(void);
+void note_unknown(int home, int txn); /* some process of the machine has to find out its outcome */
+
+#endif
