@@ -41,7 +41,7 @@ PLANTS = [
      "    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;",
      "    if (published == 0) return rc < 0 ? (*error = one, rc) : 0;\n    if (PLANT) return con ? each_delete(store, commit, durable, add_delete, error) : 0;"),
     (10, "the names of fragments are not synced", "write/commit.c",
-     "  if (!c->options.durable || !tsr__piece_count(c)) return TSR_OK;", "  if (PLANT || !c->options.durable || !tsr__piece_count(c)) return TSR_OK;"),
+     "  if (!c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;", "  if (PLANT || !c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;"),
     (11, "the removal of the database's journal is not synced", "write/commit.c",
      "    if (o->owner_file && o->durable) TSR_TRY(", "    if (o->owner_file && o->durable && !PLANT) TSR_TRY("),
     (12, "a plan hides that the transaction was rolled back", "table/best_index.c",
