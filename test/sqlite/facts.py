@@ -148,6 +148,8 @@ def test_all_columns_of_the_tables_about_arrays():
     for table, in db.query("SELECT name FROM pragma_module_list WHERE name LIKE 'tessera_%' ORDER BY name"):
         columns, names = all_columns(db, table)
         arguments = names.index("array_key") - names.index("array_path") if "array_path" in names else 0
+        if table == "tessera_cover":   # needs the axes of a plane, which this array has not: cover.py
+            continue
         if not names or "rows" in names[-1:] or "statement" in names and table != "tessera_advise":   # modules of tables that are made, the table that tessera_query uses, and those that take a text
             continue
         given = [first.get(table, corpus(GRID)), second.get(table)][:arguments] + [None] * (arguments - 2)
