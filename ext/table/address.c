@@ -270,7 +270,10 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
   *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
   sqlite3_free(schema);
   sqlite3_free(name);
-  return *path && !stopped ? TSR_OK : fail_stopped(stopped, error);
+  if (*path && !stopped) return TSR_OK;
+  sqlite3_free(*path);
+  *path = NULL;
+  return fail_stopped(stopped, error);
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
