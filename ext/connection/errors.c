@@ -57,7 +57,13 @@ int tsx_core_code(int code) {
 }
 
 int tsx_input_code(int code) {
-  return code == SQLITE_NOMEM ? TSR_NOMEM : code == SQLITE_INTERRUPT ? TSR_INTERRUPT : TSR_MISMATCH;
+  switch (code & 0xff) { /* the input is fine, but SQLite could not look at it now */
+  case SQLITE_NOMEM:
+  case SQLITE_INTERRUPT:
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED: return tsx_core_code(code);
+  default: return TSR_MISMATCH;
+  }
 }
 
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error) {

@@ -15,8 +15,8 @@ static inline void tsx_error_init(tsr_error *error) {
 int tsx_sqlite_code(int code); /* returns SQLite's code for a TSR code */
 int tsx_core_code(int code); /* returns the TSR code for SQLite's code, extended codes included */
 
-/* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM or TSR_INTERRUPT; else
- * TSR_MISMATCH, because the text is at fault. */
+/* Returns the TSR code for SQLite's code of a statement that reads a caller's text: TSR_NOMEM, TSR_INTERRUPT or
+ * TSR_BUSY; else TSR_MISMATCH, because the text is at fault. */
 int tsx_input_code(int code);
 
 /* Set the virtual table's zErrMsg, and return the SQLite code. */
