@@ -72,7 +72,7 @@ def main():
     found, pictures = examples(text), {}
     marks = [f"---- {i}. {title}" for i, (title, _, _) in enumerate(found, 1)]
     script = "".join(f".print '{mark}'\n{sql}\n" for mark, (_, sql, _) in zip(marks, found))
-    output = run.run_text(shell, extension, script, "/nonexistent", pictures)
+    output = run.run_text(shell, extension, script, "/nonexistent", pictures, demo=True)
     name = os.path.splitext(os.path.basename(document))[0]
     expected_file = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".expected")
     wrong = wrong_pictures(document, text, pictures, "--accept" in sys.argv)

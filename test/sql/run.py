@@ -1,9 +1,8 @@
 """Runs one SQL script through the sqlite3 shell and compares what it prints with what it must print.
 
 usage: run.py SHELL EXTENSION ARRAYS SCRIPT [--accept]
-The script runs in a directory that looks like the project's root: EXTENSION is ./tessera there, sql/data is there (also
-as demo/, the name that `tessera demo` gives it), and the corpus as arrays/. Its output, errors included, must equal
-SCRIPT with the suffix .expected; with --accept that file is written instead.
+The script runs in a directory that looks like the project's root: EXTENSION is ./tessera there, sql/data is there, and the corpus as
+arrays/. Its output, errors included, must equal SCRIPT with the suffix .expected; with --accept that file is written instead.
 """
 import os
 import re
@@ -13,14 +12,15 @@ import sys
 import tempfile
 
 
-def run_text(shell, extension, text, arrays, pictures=None):
+def run_text(shell, extension, text, arrays, pictures=None, demo=False):
     """What the shell prints, errors included, with the lines they stand in as all its releases would tell them. The dict `pictures` gets the PNG files
-    that the script leaves, by name."""
+    that the script leaves, by name. With `demo`, the demo arrays are there as `tessera demo` copies them."""
     with tempfile.TemporaryDirectory() as folder:
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         os.mkdir(os.path.join(folder, "sql"))
         os.symlink(os.path.join(root, "sql", "data"), os.path.join(folder, "sql", "data"))
-        shutil.copytree(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))   # examples may write there
+        if demo:
+            shutil.copytree(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))   # a copy: examples may write there
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
         environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks

@@ -133,7 +133,7 @@ static void test_errors_are_told(void **state) {
   assert_int_equal(tsr_objects_open(environment, under("none"), &objects, &error), TSR_NOT_FOUND);
   assert_int_equal(tsr_objects_open(environment, under("file"), &objects, &error), TSR_NOT_FOUND);
   assert_int_equal(tsr_objects_open(environment, "", &objects, NULL), TSR_NOT_FOUND);
-  assert_int_equal(tsr_object_find(environment, "gs://x", &kind, NULL), TSR_UNSUPPORTED);
+  assert_int_equal(tsr_object_find(environment, "hdfs://x", &kind, NULL), TSR_UNSUPPORTED);
   tsr_objects_close(NULL);
 }
 

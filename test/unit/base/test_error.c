@@ -19,7 +19,8 @@ static void test_every_code_has_its_name(void **state) {
   assert_string_equal(tsr_code_name(-19), "BUDGET");
   assert_string_equal(tsr_code_name(-20), "DENIED");
   assert_string_equal(tsr_code_name(-21), "UNREACHABLE");
-  assert_string_equal(tsr_code_name(-22), "UNKNOWN");
+  assert_string_equal(tsr_code_name(-22), "CHECK");
+  assert_string_equal(tsr_code_name(-23), "UNKNOWN");
   assert_string_equal(tsr_code_name(1), "UNKNOWN");
 }
 
