@@ -496,6 +496,16 @@ static int prepare_one(void *argument, uint64_t index, tsr_error *error) {
   return version_merge_make_tile(m->merge, &m->tiles[index], &m->made[index], error);
 }
 
+/* Makes the tiles on some threads. After an error none is made. */
+static int prepare_all(tile_preparation *m, uint64_t count, unsigned threads, tsr_error *error) {
+  const int rc = tsr__parallel_for(threads, count, prepare_one, m, error);
+  for (uint64_t i = 0; i < count && rc < 0; i++) {
+    tsr__free(m->made[i]);
+    m->made[i] = NULL;
+  }
+  return rc;
+}
+
 int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tiles, uint64_t count, tsr_error *error) {
   tsr_reader *reader = merge->reader;
   uint64_t cells = 0;
@@ -504,12 +514,10 @@ int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tile
   tile_preparation m = {.merge = merge, .tiles = tiles, .made = memory};
   for (uint64_t i = 0; i < count; i++) cells += tiles[i].count;
   const bool alone = cells < PARALLEL_CELLS || reader->snapshot->array->environment->single_threaded;
-  const int rc = tsr__parallel_for(alone ? 1 : reader->threads, count, prepare_one, &m, error);
-  for (uint64_t i = 0; i < count; i++) {
-    if (rc < 0) {
-      tsr__free(m.made[i]);
-      continue;
-    }
+  int rc = prepare_all(&m, count, alone ? 1 : reader->threads, error);
+  if (tsr__lacks_memory(rc) && !alone && reader->threads > 1) /* each tile sorts its keys: one by one they take less */
+    rc = prepare_all(&m, count, 1, error);
+  for (uint64_t i = 0; i < count && rc >= 0; i++) {
     *merge->queue_end = m.made[i];
     merge->queue_end = &m.made[i]->next;
   }
