@@ -88,8 +88,10 @@ void tsr__reader_forget(tsr_reader *reader) {
   tsr__read_ordered_forget(reader);
 }
 
+/* Gives back kept tiles for memory that is needed. A worker must not: the reader's own thread may be using the list. */
 static bool reader_relieve(void *argument) {
   tsr_reader *reader = argument;
+  if (tsr__on_worker()) return false;
   const bool some = reader->tiles.kept.count > 0;
   forget_kept(reader, 0);
   return some;
