@@ -143,7 +143,8 @@ def its_second_consolidation_of_commits(path):
 
 
 def killed_while_it_vacuumed(path):
-    """A commit without its fragment: reads succeed at all times, the check has a note, a vacuum removes the commit."""
+    """A commit without its fragment: the check has a note, a vacuum removes the commit. Merged cells of sparse arrays have times, so the past stays; in
+    a dense array what the fragment had is lost, and reads of the past say so."""
     for sparse in (True, False):
         array = f"{path}_{sparse}"
         make(array, sparse)
@@ -154,7 +155,12 @@ def killed_while_it_vacuumed(path):
         shutil.rmtree(next(f for f in files(array, "", "__fragments") if "/__10_10_" in f))
         rows = "SELECT group_concat(v) AS v FROM t WHERE v > 0 ORDER BY x"
         expect("now", run_sql(array, rows)[0]["v"], "1,2,3")
-        run_sql(array, "SELECT sum(v) FROM t(20)", "SELECT sum(v) FROM t(10)")
+        for moment in (20, 10):
+            try:
+                run_sql(array, f"SELECT sum(v) FROM t({moment})")
+                expect("a past that is whole", sparse, True)
+            except Failed as e:
+                expect("a lost past", (sparse, "is lost" in str(e)), (False, True))
         expect_sound("killed", array, "a vacuum was cut off")
         run_sql(array, "SELECT tessera_vacuum(PATH)")
         expect_sound("mended", array)
