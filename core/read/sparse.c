@@ -431,6 +431,8 @@ static int offer_whole_tile(sparse_iterator *it, const tsr_plan_tile *planned, u
   return it->reader->shortcut.take(it->reader->shortcut.argument, &whole, error);
 }
 
+#define SORT_WORDS 4 /* of a cell whose keys the version merge sorts */
+
 /* Inspects a planned tile. Returns 1 if it belongs in the window, and sets *bytes to the memory that it will take; 0 if
  * statistics exclude it or the shortcut took it; < 0: error. */
 static int inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint64_t cells, bool merged, uint64_t *bytes,
@@ -444,7 +446,8 @@ static int inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint6
     if (taken != 0) return taken < 0 ? taken : 0;
   }
   TSR_TRY(tsr__reader_cost(reader, planned->fragment, planned->tile, bytes, error));
-  *bytes = tsr__add_sat(*bytes, tsr__mul_sat(cells, 8 * (reader->snapshot->schema->dimension_count + 1)));
+  const uint64_t words = (uint64_t)reader->snapshot->schema->dimension_count + 1 + (merged ? SORT_WORDS : 0);
+  *bytes = tsr__add_sat(*bytes, tsr__mul_sat(cells, 8 * words));
   return 1;
 }
 
