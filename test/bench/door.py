@@ -11,9 +11,10 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
 import sys
 import time
+
+import environment
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = [["numpy", "pandas", "pyarrow", "tiledb"], ["duckdb"], ["tiledbsoma"]]   # each line by itself: one that cannot be installed is left out
@@ -31,19 +32,6 @@ STATEMENTS = [
     "SELECT t, avg(v) FROM cube WHERE y BETWEEN 10 AND 20 GROUP BY t ORDER BY 2 DESC LIMIT 5", "SELECT n, count(*) AS k, rank() OVER (ORDER BY count(*) DESC) FROM cube GROUP BY n", "SELECT y, avg(v) AS a FROM cube GROUP BY y HAVING a > (SELECT avg(v) FROM cube)",
     "SELECT y / 10, x / 10, avg(v) FROM (SELECT y, x, v FROM cube WHERE v > 10) GROUP BY 1, 2"]
 RANK, HAVING = STATEMENTS[11], STATEMENTS[12]
-
-
-def inside(folder):
-    """Runs this program in an environment with the packages."""
-    place = os.path.join(folder, "door")
-    python = os.path.join(place, "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(place):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        for packages in PACKAGES:
-            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=packages is PACKAGES[0])
-    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
 
 
 def optional(name):
@@ -296,7 +284,7 @@ def main():
     parser.add_argument("--commits", type=int, default=10_000)
     options = parser.parse_args()
     extension, folder = os.path.abspath(options.extension), os.path.abspath(options.folder)
-    inside(folder)
+    environment.inside(folder, "door", PACKAGES)
     door = Door(extension, folder, options.only, options.commits)
     print("Times in ms of processor time.\n\n| what | time | beside | its time | ratio | target |\n|---|---|---|---|---|---|")
     for part in ("sql", "single_cells", "variants", "attach", "frame", "small_commits"):

@@ -6,12 +6,11 @@ usage: space.py EXTENSION FOLDER [--only TEXT]
 import argparse
 import io
 import math
-import os
 import random
 import sqlite3
-import subprocess
-import sys
 import time
+
+import environment
 
 PACKAGES = [["numpy"], ["exactextract"]]   # each line by itself: one that cannot be installed is left out
 TURNS = 3
@@ -19,19 +18,6 @@ STEPS, NY, NX = 365, 180, 360   # of the cube
 ZONES, CORNERS = 1000, 110
 WIDE = (1800, 3600)             # of the large grid
 LARGE, LARGE_CORNERS = 20, 10_000
-
-
-def inside(folder):
-    """Runs this program in an environment with the packages."""
-    place = os.path.join(folder, "space")
-    python = os.path.join(place, "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(place):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        for packages in PACKAGES:
-            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=packages is PACKAGES[0])
-    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
 
 
 def ring(chance, x, y, reach, corners):
@@ -89,7 +75,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
-    inside(args.folder)
+    environment.inside(args.folder, "space", PACKAGES)
     import numpy as np
     db = sqlite3.connect(":memory:")
     db.enable_load_extension(True)

@@ -10,26 +10,14 @@ import os
 import resource
 import shutil
 import sqlite3
-import subprocess
 import sys
+
+import environment
 
 PACKAGES = [["numpy"], ["bottleneck"], ["xarray"], ["scipy"]]   # each line by itself: one that cannot be installed is left out
 DAYS, ROWS, COLUMNS = 365, 90, 180
 STEPS = 30   # of a frame
 FRAME = f"(PARTITION BY y, x ORDER BY t ROWS BETWEEN {STEPS - 1} PRECEDING AND CURRENT ROW)"
-
-
-def inside(folder):
-    """Runs this program in an environment with the packages."""
-    place = os.path.join(folder, "windows")
-    python = os.path.join(place, "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(place):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        for packages in PACKAGES:
-            subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=packages is PACKAGES[0])
-    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
 
 
 def optional(name):
@@ -51,7 +39,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    inside(options.folder)
+    environment.inside(options.folder, "windows", PACKAGES)
     import numpy
     bottleneck, xarray, ndimage = optional("bottleneck"), optional("xarray"), optional("scipy.ndimage")
     path = os.path.join(os.path.abspath(options.folder), "windows_cube")
