@@ -200,6 +200,8 @@ def main(module):
         BINDINGS.append("apsw")
     elif not apsw:
         print("apsw is not installed: only the sqlite3 module's SQLite is tested")
+    if not BINDINGS or not tests:
+        sys.exit("no test has run: " + ("this Python's sqlite3 loads no extensions, and apsw is missing or not wanted" if tests else f"no test is called {words}"))
     failed = 0
     for binding in BINDINGS:
         gc.collect()   # of the other binding: cursors within the traces of caught errors keep their connection open
