@@ -69,7 +69,7 @@ NAVIGATION = [
 BELOW = {
     "docs/reference/README": [*(f"{page.replace('-', ' ').capitalize()} <docs/reference/{page}>" for page in (
         "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "groups", "plain-sql",
-        "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
+        "functions", "time", "writing", "transactions", "maintenance", "buckets", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
     "docs/reference/functions": [f"{title} <docs/reference/functions/{page}>" for title, page in (
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
