@@ -69,13 +69,13 @@ NAVIGATION = [
 BELOW = {
     "docs/reference/README": [*(f"{page.replace('-', ' ').capitalize()} <docs/reference/{page}>" for page in (
         "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "groups", "plain-sql",
-        "functions", "time", "writing", "transactions", "maintenance", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
+        "functions", "time", "writing", "transactions", "maintenance", "buckets", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
     "docs/reference/functions": [f"{title} <docs/reference/functions/{page}>" for title, page in (
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
         ("Copies, earlier states", "copies"), ("Hidden tables", "hidden-tables"), ("Keys and bounds", "access"), ("Miscellaneous", "miscellaneous"))],
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
-        ("Climate, weather", "climate"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
+        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
         ("Sharing, safety, speed", "sharing-and-speed"))],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],

@@ -30,7 +30,7 @@ CALLS = {
     "tessera_ddl": ("SELECT tessera_ddl('db:made', '%s')", "functions/miscellaneous.md", ("tessera_ddl",), ()),
     "tessera_copy": (f"SELECT tessera_copy('{RELIEF}', 'db:x', '%s')", "functions/copies.md", ("tessera_copy",), ()),
     "tessera_regrid": (f"SELECT tessera_regrid('{RELIEF}', 'db:x', '{{\"y\":2}}', 'mean', '%s')", "functions/copies.md", ("tessera_regrid",), ()),
-    "tessera_configure": ("SELECT tessera_configure('s3://bucket', '%s')", "../object-stores.md", ("Options",), ("provider", "key_id", "secret", "session_token", "key", "sas", "token", "tenant_id", "client_id",
+    "tessera_configure": ("SELECT tessera_configure('s3://bucket', '%s')", "buckets.md", ("Options",), ("provider", "key_id", "secret", "session_token", "key", "sas", "token", "tenant_id", "client_id",
                           "client_secret", "service_account", "service_account_file")),
 }
 

@@ -1,4 +1,4 @@
-"""Each option and each kind of credentials of docs/object-stores.md, as the server sees them: headers, hosts, proxies, times.
+"""Each option and each kind of credentials of docs/reference/buckets.md, as the server sees them: headers, hosts, proxies, times.
 
 usage: options.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...]
 """
