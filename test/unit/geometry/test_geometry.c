@@ -18,10 +18,17 @@
 static counted_memory counted;
 static tsr_environment *environment;
 static tsr_error error;
+/* An allocation that fails once, with enough memory after it. */
+static long fails_at; /* so many calls succeed before it; < 0: none fails */
+static void *reallocate(void *argument, void *pointer, uint64_t size) {
+  if (size > 0 && fails_at >= 0 && fails_at-- == 0) return NULL;
+  return counted_reallocate(argument, pointer, size);
+}
 
 static int setup(void **state) {
   counted = (counted_memory){.left = -1};
-  const tsr_environment_options options = {.reallocate = counted_reallocate, .reallocate_argument = &counted};
+  fails_at = -1;
+  const tsr_environment_options options = {.reallocate = reallocate, .reallocate_argument = &counted};
   return tsr_environment_open(&options, &environment, NULL);
 }
 
@@ -145,6 +152,7 @@ static void test_damaged_texts(void **state) {
       {"{\"type\": \"Polygon\", \"coordinates\": {}}", "byte 36: expected '['"},
       {"{\"type\": \"Polygon\", \"coordinates\": [[[0, \"a\"]]]}", "byte 42: expected a number"},
       {"{\"a\" 1}", "byte 6: expected ':'"},
+      {"{\"type\": \"Polygon", "expected '\"'"},
       {"{a: 1}", "byte 2: expected a string"},
       {"{\"a\": 1; 2}", "byte 8: expected ',' or '}'"},
       {"{\"a\": [1; 2]}", "byte 9: expected ',' or ']'"},
@@ -281,6 +289,15 @@ static void test_blobs(void **state) {
   b.size = 0;
   put_polygon(&b, 3, 0, false, false);
   for (int i = 0; i < 8; i++) b.data[b.size - 8 + (uint64_t)i] = 0xff; /* a NaN */
+  assert_int_equal(read_as(b.data, b.size, false, found), TSR_MISMATCH);
+  assert_non_null(strstr(error.message, "not finite"));
+  b.size = 0;
+  put(&b, 1, 1, false); /* the same within a MULTIPOLYGON, before a polygon that is sound */
+  put(&b, 6, 4, false);
+  put(&b, 2, 4, false);
+  put_polygon(&b, 3, 0, false, false);
+  for (int i = 0; i < 8; i++) b.data[b.size - 8 + (uint64_t)i] = 0xff;
+  put_polygon(&b, 3, 0, false, false);
   assert_int_equal(read_as(b.data, b.size, false, found), TSR_MISMATCH);
   assert_non_null(strstr(error.message, "not finite"));
   tsr__buffer_release(&b);
@@ -420,6 +437,20 @@ static void test_cells_of_an_axis(void **state) {
   assert_true(tsr_grid_axis_is_even(axes[0]) && tsr_grid_axis_is_even(axes[1]) && !tsr_grid_axis_is_even(axes[3]));
   for (size_t k = 0; k < sizeof axes / sizeof *axes; k++) tsr_grid_axis_close(axes[k]);
   tsr_grid_axis_close(NULL);
+  /* Labels are rounded: steps that differ by less than a hundredth are equal. */
+  static const int64_t coordinates[] = {0, 1, 2};
+  static const struct {
+    double centres[3];
+    bool even;
+  } steps[] = {
+      {{0, 1, 2}, true}, {{0, 1.009, 2}, true}, {{0, 1.011, 2}, false}, {{0, 0.989, 2}, false}, {{2, 1, 0}, true}};
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    tsr_grid_axis *axis = NULL;
+    assert_int_equal(tsr_grid_axis_of_centres(environment, "a", 3, coordinates, steps[i].centres, &axis, &error),
+                     TSR_OK);
+    assert_int_equal(tsr_grid_axis_is_even(axis), steps[i].even);
+    tsr_grid_axis_close(axis);
+  }
 }
 
 static void test_axes_that_are_none(void **state) {
@@ -558,14 +589,15 @@ static void test_weights_of_cells(void **state) {
       {2, LINEAR, 0.75, 0, "0:0.25 1:0.75"},
       {2, LINEAR, 2.75, 0, "2:0.5 3:0.5"},
       {2, LINEAR, 1, 0, "1:1"},
+      {3, CUBIC, 5, 0, "103:-0.0625 104:0.5625 105:0.5625 106:-0.0625"},
   };
-  tsr_grid_axis *axes[] = {affine(10, 0, 0, 1), affine(10, 0, 10, -1), labelled(12, 1, false)};
+  tsr_grid_axis *axes[] = {affine(10, 0, 0, 1), affine(10, 0, 10, -1), labelled(12, 1, false), affine(10, 100, 0, 1)};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     const int rc = tsr_grid_axis_weigh(axes[places[i].axis], (tsr_sample_method)places[i].method, places[i].value,
                                        places[i].wrap, &w);
     if (strcmp(print_weights(rc, &w), places[i].weights) != 0) fail_msg("place %d: %s", (int)i, print_weights(rc, &w));
   }
-  for (int i = 0; i < 3; i++) tsr_grid_axis_close(axes[i]);
+  for (int i = 0; i < 4; i++) tsr_grid_axis_close(axes[i]);
 }
 
 /* ---- Covers ---------------------------------------------------------------------------------- */
@@ -720,6 +752,9 @@ static void test_rings_join_and_subtract(void **state) {
   expect_cover(hole, TSR_COVER_FRACTION, 0, "1 1 1 1, 1 0 0 1, 1 0.5 0.5 1, 1 1 1 1");
   expect_cover(hole, TSR_COVER_TOUCHED, 0, "1 1 1 1, 1 0 0 1, 1 1 1 1, 1 1 1 1");
   expect_cover(hole, TSR_COVER_CENTRE, 0, "1 1 1 1, 1 0 0 1, 1 1 1 1, 1 1 1 1");
+  /* holes that overlap take more than the cell together, and yet leave some of it */
+  expect_cover("POLYGON ((0 0, 4 0, 4 4, 0 4), (1 1, 1.6 1, 1.6 2, 1 2), (1.2 1, 1.8 1, 1.8 2, 1.2 2))",
+               TSR_COVER_TOUCHED, 0, "1 1 1 1, 1 1 1 1, 1 1 1 1, 1 1 1 1");
   /* two polygons that overlap do not count twice; two that share a cell add up */
   expect_cover("MULTIPOLYGON (((0 0, 2 0, 2 2, 0 2)), ((1 1, 3 1, 3 3, 1 3)))", TSR_COVER_FRACTION, 0,
                "1 1 0 0, 1 1 1 0, 0 1 1 0, 0 0 0 0");
@@ -760,10 +795,11 @@ static void test_limits_of_a_cover(void **state) {
   assert_int_equal(cover_at(g, y, x, TSR_COVER_FRACTION, 1e-7, cells), TSR_BUDGET);
   assert_non_null(strstr(error.message, "repeated by wrap, has more than 16777216 points"));
   for (long left = 0;; left++) { /* each allocation fails */
-    counted.left = left;
+    fails_at = left;
     const int rc = cover_at(g, y, x, TSR_COVER_FRACTION, 3, cells);
-    counted.left = -1;
-    if (rc == 0) break;
+    const bool all = fails_at >= 0;
+    fails_at = -1;
+    if (all) break;
     assert_int_equal(rc, TSR_NOMEM);
     assert_true(left < 40);
   }
