@@ -10,7 +10,7 @@ static void test_values_and_tiles_of_selections_are_counted(void **state) {
   for (unsigned round = 0; round < 2000; round++) {
     tsr_span spans[5];
     tsr_dimension_selection selected = {.spans = spans};
-    uint64_t at = made_random(3), values = 0, tiles = 0;
+    uint64_t at = made_random(3), values = 0, tiles = 0, within = 0;
     while (selected.count < 5 && at < 60) {
       spans[selected.count++] = (tsr_span){at, at + made_random(8)};
       at = spans[selected.count - 1].high + 2 + made_random(9);
@@ -21,9 +21,11 @@ static void test_values_and_tiles_of_selections_are_counted(void **state) {
       for (uint64_t o = spans[i].low; o <= spans[i].high; o++) {
         values++;
         if (o >= low && o <= high) met[o / extent] = true;
+        within += o >= low && o <= high;
       }
     for (unsigned t = 0; t < 100; t++) tiles += met[t];
     assert_int_equal(tsr__dimension_selection_values(&selected), values);
+    assert_int_equal(tsr__dimension_selection_values_within(&selected, low, high), within);
     assert_int_equal(tsr__dimension_selection_tiles(&selected, extent, low, high), tiles);
   }
   tsr_span all = {0, UINT64_MAX};
@@ -322,8 +324,9 @@ static void test_estimates_of_strings_within_a_tile(void **state) {
   static const struct {
     const char *low, *high; /* high NULL: open */
     double rows;
-  } cases[] = {{"pA", "pr", 100}, {"p", "q", 100}, {"pA", "pY", 49}, {"pZ", NULL, 49}, {"pN", "pZ", 24.5},
-               {"", "pY", 49},    {"pb", "pb", 1}, {"q", NULL, 0},   {"", "p", 0},     {"pq\x80", NULL, 1.02}};
+  } cases[] = {{"pA", "pr", 100}, {"p", "q", 100},    {"pA", "pY", 49},      {"pZ", NULL, 49},
+               {"pr", NULL, 1},   {"pN", "pZ", 24.5}, {"", "pY", 49},        {"pb", "pb", 1},
+               {"q", NULL, 0},    {"", "p", 0},       {"pq\x80", NULL, 1.02}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const tsr_range r = {.low = cases[i].low,
                          .low_size = strlen(cases[i].low),
@@ -332,6 +335,20 @@ static void test_estimates_of_strings_within_a_tile(void **state) {
     const double rows = estimate_rows(&m, &(tsr_ranges){.ranges = &r, .count = 1}, &e);
     if (!near(rows, cases[i].rows, 0.01)) fail_msg("case %d: %g", (int)i, rows);
   }
+  for (int i = 0; i < 100; i++) strcpy(cells[i].text, i ? "pzz" : "p"); /* the ends may differ in size */
+  made_close(&m);
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 100;
+  m.schema.allows_duplicates = true;
+  made_sparse(&m, 1, 1, cells, 100, false, false);
+  const tsr_range half = {.low = "p", .low_size = 1, .high = "p=", .high_size = 2};
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = &half, .count = 1}, &e), 100 * 61 / 122.5, 0.01));
+  made_close(&m);
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 100;
+  m.schema.allows_duplicates = true;
+  for (int i = 0; i < 100; i++) snprintf(cells[i].text, 8, "p%c", 'A' + i / 2);
+  made_sparse(&m, 1, 1, cells, 100, false, false);
   /* Ranges before the tile do not count, nor more than 64 of them. */
   for (int i = 0; i < 100; i++) {
     snprintf(texts[i], 4, i < 20 ? "a%c" : "p%c", (char)(i < 20 ? 'a' + i : 'A' + (i - 20) / 2));
@@ -379,6 +396,10 @@ static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) 
   assert_int_equal(plan.selections[0].spans[1].low, 25);
   assert_int_equal(plan.selections[1].spans[0].low, 32);
   assert_int_equal(plan.selections[1].spans[0].high, 39);
+  /* A box that the request misses in its first dimension alone. */
+  const tsr_ranges beside[2] = {{.ranges = &xs[1], .count = 1}, {.ranges = &ys, .count = 1}};
+  assert_int_equal(tsr__plan_make(&m.snapshot, beside, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.box_count, 1);
   /* A box that covers all selected cells hides older ones. */
   const int32_t in[2] = {5, 12};
   const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);

@@ -183,6 +183,7 @@ static void test_a_range_is_what_was_asked_for(void **state) {
       {HTTP(206) "Content-Range: bytes 10-19/19", TSR_BUCKET_AGAIN},
       {HTTP(206) "Content-Range: bytes 10-9/100", TSR_BUCKET_AGAIN},
       {HTTP(206) "Content-Length: 10", TSR_BUCKET_AGAIN},
+      {HTTP(206) "Content-Length: 0", TSR_BUCKET_AGAIN},
       {HTTP(200) "Content-Length: 10", TSR_BUCKET_AGAIN},
   };
   declare_s3();
@@ -553,6 +554,18 @@ static void test_what_a_refusal_means(void **state) {
   (void)asks("");
   (void)answers(HTTP(403), CODE("Access'; Denied()"));
   assert_string_equal(call.error.message, "DELETE: refused (status 403 AccessDenied)");
+  end();
+  char id[120] = HTTP(403) "x-amz-request-id: ", shown[72];
+  memset(id + strlen(id), 'i', 80);
+  memset(shown, 'i', 71);
+  shown[71] = 0;
+  begin((tsr_bucket_call){.kind = TSR_BUCKET_DELETE, .unnamed = true});
+  (void)asks("");
+  (void)answers(id, "");
+  const char *told = strstr(call.error.message, "request i");
+  assert_non_null(told);
+  assert_int_equal(strncmp(told + 8, shown, 71), 0);
+  assert_string_equal(told + 8 + 71, ")");
   end();
 }
 
@@ -927,6 +940,22 @@ static void test_a_completion_asks_whether_the_key_is_free(void **state) {
   }
 }
 
+/* What the completion itself was told counts more than whose object it is. */
+static void test_a_refused_completion_says_why(void **state) {
+  const tsr_etag etag = {"\"e\""};
+  declare("gcs://abc", &(tsr_scope_options){.key_id = "k", .secret = "s"});
+  begin_at("gcs://abc",
+           (tsr_bucket_call){.kind = TSR_BUCKET_UPLOAD_COMPLETE,
+                             .put.new_only = true,
+                             .upload = {.id = "00112233445566778899aabbccddeeffu", .part_count = 1, .etags = &etag}});
+  (void)asks("");
+  assert_int_equal(answers(HTTP(412), ""), TSR_BUCKET_NEXT);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(200) "Content-Type: text/plain", ""), TSR_BUCKET_FAILED);
+  assert_non_null(strstr(call.error.message, "it exists already (status 412)"));
+  end();
+}
+
 /* Azure copies while the caller looks. */
 static void test_a_copy_that_goes_on(void **state) {
   declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
@@ -1051,6 +1080,21 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
     assert_int_equal(answers(HTTP(404), ""), TSR_BUCKET_DONE);
     end();
   }
+  begin(deletion); /* an object that is gone already, and the next one */
+  s.deleted.singly = true;
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), ""), TSR_BUCKET_NEXT);
+  (void)asks("");
+  assert_non_null(strstr(s.http.url, "/abc/b"));
+  end();
+  static const char *const odd[] = {"\x01",
+                                    "b"}; /* a key that XML cannot represent goes alone, and that is no refusal */
+  begin((tsr_bucket_call){.kind = TSR_BUCKET_DELETE_MANY, .keys = odd, .key_count = 2});
+  (void)asks("");
+  assert_string_equal(s.http.method, "DELETE");
+  assert_int_equal(answers(HTTP(400), ""), TSR_BUCKET_FAILED);
+  assert_false(s.deleted.singly);
+  end();
   static const struct {
     const char *code;
     tsr_bucket_outcome outcome;
@@ -1095,6 +1139,13 @@ static void test_tokens_are_not_sent_in_the_clear(void **state) {
   s.scope->endpoint.scheme = "https";
   assert_int_equal(tsr__bucket_request_make(&s, NULL), TSR_OK);
   end();
+  declare("azure://abc", &(tsr_scope_options){.sas = "sig=x", .endpoint = "http://127.0.0.1:1/acc"});
+  begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_HEAD});
+  (void)asks("");
+  assert_non_null(strstr(s.http.url, "sig=x"));
+  s.scope->endpoint.host = "store.example";
+  assert_int_equal(tsr__bucket_request_make(&s, NULL), TSR_DENIED);
+  end();
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -1115,6 +1166,7 @@ int main(void) {
       TEST(test_an_object_that_exists_may_be_ours),
       TEST(test_a_completed_upload_may_be_ours),
       TEST(test_a_completion_asks_whether_the_key_is_free),
+      TEST(test_a_refused_completion_says_why),
       TEST(test_a_copy_that_goes_on),
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),
