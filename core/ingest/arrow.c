@@ -171,7 +171,7 @@ static bool ingest_arrow_is_bytes(const ingest_arrow_type *type) { return type->
 
 /* Returns true if the items of a list may have this type: those with the same layout as cells, and BOOL. */
 static bool ingest_arrow_is_item(const ingest_arrow_type *type) {
-  return type && !ingest_arrow_is_bytes(type) && type->layout != INGEST_HALF &&
+  return type && type->layout != INGEST_HALF &&
          (type->layout == INGEST_BITS || type->size == tsr_datatype_size(type->datatype));
 }
 

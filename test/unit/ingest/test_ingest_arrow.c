@@ -185,6 +185,7 @@ static int print_stream(tsr_ingest *ingest, char *to) {
   if (rc == 0) {
     sprintf(to, "%s:", schema.children[0]->format);
     while ((rc = stream.get_next(&stream, &batch)) == 0 && batch.release) {
+      assert_true(batch.length > 0);
       for (int64_t i = 0; i < batch.length; i++) {
         strcat(to, " ");
         print_value(schema.children[0], batch.children[0], i, to);
@@ -393,6 +394,9 @@ static void test_types_without_a_datatype(void **state) {
   make(&c, &of_lists);
   c.field.children = NULL;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
+  make(&c, &(given){.format = "+w:2147483647", .inner = "i"}); /* the longest */
+  assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_OK);
+  assert_int_equal(column.values_per_cell, INT32_MAX);
   make(&c, &of_int32);
   c.field.format = NULL;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
@@ -495,6 +499,7 @@ static void test_batches_that_contradict_themselves(void **state) {
                   .sizes = view_sizes},
          "U: '' 'abcdefghijkl' 'nopqrstuvwxyz'");
   expect(&(given){.format = "i", .length = 0}, "i:");
+  expect(&(given){.format = "i", .length = INT64_MAX / 32, .offset = INT64_MAX / 32}, "i:");
   expect(&(given){.format = "+l", .inner = "i", .length = 0}, "+L:");
 }
 

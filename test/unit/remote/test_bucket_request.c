@@ -956,6 +956,18 @@ static void test_a_refused_completion_says_why(void **state) {
   end();
 }
 
+/* Azure says its word in a header, too, since a HEAD has no body. */
+static void test_words_in_headers(void **state) {
+  declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
+  for (int i = 0; i < 2; i++) {
+    begin_at("azure://abc", (tsr_bucket_call){.kind = i ? TSR_BUCKET_HEAD : TSR_BUCKET_GET});
+    (void)asks("");
+    assert_int_equal(answers(HTTP(404) "x-ms-error-code: ContainerNotFound", ""), TSR_BUCKET_FAILED);
+    assert_non_null(strstr(call.error.message, "no such container (status 404 ContainerNotFound)"));
+    end();
+  }
+}
+
 /* Azure copies while the caller looks. */
 static void test_a_copy_that_goes_on(void **state) {
   declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
@@ -1167,6 +1179,7 @@ int main(void) {
       TEST(test_a_completed_upload_may_be_ours),
       TEST(test_a_completion_asks_whether_the_key_is_free),
       TEST(test_a_refused_completion_says_why),
+      TEST(test_words_in_headers),
       TEST(test_a_copy_that_goes_on),
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),
