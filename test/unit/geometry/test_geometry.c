@@ -84,6 +84,8 @@ static void test_texts(void **state) {
       {"MULTIPOLYGONZM (((" POINTS ")))", SQUARE "]"},
       {"MULTIPOLYGON ZM (((" POINTS ")))", SQUARE "]"},
       {"MULTIPOLYGON (EMPTY, ((" POINTS ")), (EMPTY))", SQUARE "]"},
+      {"polygonz ((0 0 9, 2 0 9, 2 2 9, 0 2 9, 0 0 9))", SQUARE "]"},
+      {"POLYGON ((1e300 0, 0 -1e300, 0 1e300))", "[(1e+300 0, 0 -1e+300, 0 1e+300)]"},
       {"POLYGON EMPTY", ""},
       {"MULTIPOLYGON EMPTY", ""},
       {"{\"type\": \"Polygon\", \"coordinates\": [" JSON "]}", SQUARE "]"},
@@ -159,6 +161,8 @@ static void test_damaged_texts(void **state) {
       {"{\"a\": [1; 2]}", "byte 9: expected ',' or ']'"},
       {"{\"a\": {\"b\": 1; 2}}", "byte 14: expected ',' or '}'"},
       {"{\"a\": nul}", "byte 7: expected a number"},
+      {"{\"a\": null", "expected ',' or '}'"},
+      {"{\"a\": {1: 2}}", "byte 8: expected a string"},
       {"{\"a\": 1} x", "byte 10: expected its end"},
   };
   char found[1000];
@@ -444,8 +448,8 @@ static void test_cells_of_an_axis(void **state) {
   static const struct {
     double centres[3];
     bool even;
-  } steps[] = {
-      {{0, 1, 2}, true}, {{0, 1.009, 2}, true}, {{0, 1.011, 2}, false}, {{0, 0.989, 2}, false}, {{2, 1, 0}, true}};
+  } steps[] = {{{0, 1, 2}, true},      {{0, 1.009, 2}, true}, {{0, 1.011, 2}, false},
+               {{0, 0.989, 2}, false}, {{2, 1, 0}, true},     {{10, 11, 12}, true}};
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     tsr_grid_axis *axis = NULL;
     assert_int_equal(tsr_grid_axis_of_centres(environment, "a", 3, coordinates, steps[i].centres, &axis, &error),
@@ -463,6 +467,8 @@ static void test_axes_that_are_none(void **state) {
     const char *says;
   } labels[] = {
       {{0, 1, 2}, 3, NULL},
+      {{0, 1}, 2, NULL},
+      {{-1e300, 0, 1e300}, 3, NULL},
       {{0}, 0, "a has no labels"},
       {{0}, 1, "a has one label"},
       {{0, 1, 1}, 3, "neither rise nor fall"},
@@ -480,6 +486,7 @@ static void test_axes_that_are_none(void **state) {
     const char *says;
   } cells[] = {
       {1, 0, 1, NULL},
+      {1, 0, 1e300, NULL},
       {UINT64_C(1) << 53, 0, 1, NULL},
       {0, 0, 1, "a has no coordinates"},
       {(UINT64_C(1) << 53) + 1, 0, 1, "more than 2^53 coordinates"},
@@ -579,6 +586,7 @@ static void test_weights_of_cells(void **state) {
       {0, LINEAR, INFINITY, 10, "outside"},
       {0, LINEAR, 0.25, 10, "9:0.25 0:0.75"},
       {0, LINEAR, 9.75, 10, "9:0.75 0:0.25"},
+      {0, LINEAR, 0.25, 10.005, "9:0.248756 0:0.751244"}, /* nearly as long */
       {0, LINEAR, -7.25, 10, "2:0.75 3:0.25"},
       {0, LINEAR, 1002.75, 10, "2:0.75 3:0.25"},
       {0, CUBIC, 0, 10, "8:-0.0625 9:0.5625 0:0.5625 1:-0.0625"},

@@ -190,6 +190,11 @@ static int print_stream(tsr_ingest *ingest, char *to) {
         strcat(to, " ");
         print_value(schema.children[0], batch.children[0], i, to);
       }
+      if (schema.children[0]->dictionary) strcat(to, " of");
+      for (int64_t i = 0; schema.children[0]->dictionary && i < batch.children[0]->dictionary->length; i++) {
+        strcat(to, " ");
+        print_value(schema.children[0]->dictionary, batch.children[0]->dictionary, i, to);
+      }
       batch.release(&batch);
     }
     schema.release(&schema);
@@ -337,12 +342,16 @@ static void test_each_type_is_taken(void **state) {
       "+w:2: [86399 5]");
   expect(&(given){.format = "+w:1", .inner = "i", .length = 2, .inner_length = 2, .inner_buffer = short_times},
          "+L: [0] [1]");
-  expect(&of_labels, "S: 'cde' null 'ab'");
+  expect(&of_labels, "S: 'cde' null 'ab' of 'ab' '' 'cde'");
+  given gaps = of_labels; /* a label that is null is none, and a row with it is null */
+  gaps.validity = NULL;
+  gaps.inner_validity = (const uint8_t[]){0xfe};
+  expect(&gaps, "S: 'cde' null null of '' 'cde'");
   expect(
       &(given){.format = "S", .inner = "i", .length = 3, .buffer = u16_indices, .inner_length = 3, .inner_buffer = i32},
-      "S: 1 2147483647 1");
+      "S: 1 2147483647 1 of -2147483648 1 2147483647");
   expect(&(given){.format = "i", .inner = "b", .length = 3, .buffer = ends32, .inner_length = 6, .inner_buffer = bits},
-         "S: 0 1 1");
+         "S: 0 1 1 of 0 1");
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
@@ -388,9 +397,20 @@ static void test_types_without_a_datatype(void **state) {
   make(&c, &of_lists);
   c.inner.dictionary = &c.field;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
-  make(&c, &of_lists);
+  make(&c, &of_lists); /* what is released, and one of several, is not named */
   c.inner.release = NULL;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
+  assert_null(strstr(error.message, " of "));
+  make(&c, &(given){.format = "+s", .inner = "i"});
+  c.field.n_children = 2;
+  assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
+  assert_null(strstr(error.message, " of "));
+  make(&c, &(given){.format = "tss:"});
+  assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_OK);
+  assert_null(column.zone);
+  make(&c, &(given){.format = "tss:UTC"});
+  assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_OK);
+  assert_string_equal(column.zone, "UTC");
   make(&c, &of_lists);
   c.field.children = NULL;
   assert_int_equal(tsr_arrow_columns(&c.whole, &column, &error), TSR_UNSUPPORTED);
@@ -498,6 +518,20 @@ static void test_batches_that_contradict_themselves(void **state) {
                   .more = letters,
                   .sizes = view_sizes},
          "U: '' 'abcdefghijkl' 'nopqrstuvwxyz'");
+  expect(
+      &(given){
+          .format = "vu", .length = 1, .buffer = (const view[]){{13, "a", 0, 0}}, .more = letters, .sizes = view_sizes},
+      "U: 'abcdefghijklm'");
+  given beyond_null = of_lists; /* a null that no list has */
+  beyond_null.inner_validity = (const uint8_t[]){0xdf};
+  expect(&beyond_null, "+L: [1 2] null [3 4 5]");
+  one_column later;
+  char found[100] = "";
+  make(&later, &of_bools);
+  later.values.offset = 1;
+  later.values.length = 5;
+  assert_int_equal(through(&later, NULL, found), TSR_OK);
+  assert_string_equal(found, "+L: [0 1] [] [1 0 1]");
   expect(&(given){.format = "i", .length = 0}, "i:");
   expect(&(given){.format = "i", .length = INT64_MAX / 32, .offset = INT64_MAX / 32}, "i:");
   expect(&(given){.format = "+l", .inner = "i", .length = 0}, "+L:");

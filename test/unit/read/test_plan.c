@@ -324,9 +324,9 @@ static void test_estimates_of_strings_within_a_tile(void **state) {
   static const struct {
     const char *low, *high; /* high NULL: open */
     double rows;
-  } cases[] = {{"pA", "pr", 100}, {"p", "q", 100},    {"pA", "pY", 49},      {"pZ", NULL, 49},
-               {"pr", NULL, 1},   {"pN", "pZ", 24.5}, {"", "pY", 49},        {"pb", "pb", 1},
-               {"q", NULL, 0},    {"", "p", 0},       {"pq\x80", NULL, 1.02}};
+  } cases[] = {{"pA", "pr", 100}, {"p", "q", 100}, {"pA", "pY", 49},   {"pZ", NULL, 49},
+               {"pZ", "zz", 49},  {"pr", NULL, 1}, {"pN", "pZ", 24.5}, {"", "pY", 49},
+               {"pb", "pb", 1},   {"q", NULL, 0},  {"", "p", 0},       {"pq\x80", NULL, 1.02}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const tsr_range r = {.low = cases[i].low,
                          .low_size = strlen(cases[i].low),
@@ -403,6 +403,10 @@ static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) 
   /* A box that covers all selected cells hides older ones. */
   const int32_t in[2] = {5, 12};
   const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);
+  const int32_t box_x[2] = {0, 9}, box_y[2] = {10, 19};
+  const tsr_range whole_x = between(&box_x[0], &box_x[1]), whole_y = between(&box_y[0], &box_y[1]);
+  const tsr_ranges whole_box[2] = {{.ranges = &whole_x, .count = 1}, {.ranges = &whole_y, .count = 1}};
+  assert_true(estimate_rows(&m, whole_box, &e) == 100 && e.fragments == 1);
   const tsr_ranges point[2] = {{.ranges = &a, .count = 1}, {.ranges = &b, .count = 1}};
   assert_true(estimate_rows(&m, point, &e) == 1);
   assert_true(e.tiles == 1 && e.fragments == 1);
