@@ -214,6 +214,7 @@ static void test_a_range_is_what_was_asked_for(void **state) {
     begin(first);
     (void)asks("");
     assert_int_equal(answers(i ? HTTP(200) "Content-Length: 11" : HTTP(200), "0123456789"), TSR_BUCKET_AGAIN);
+    assert_non_null(strstr(call.error.message, "other bytes than the range"));
     (void)asks("");
     assert_int_equal(ends(TSR_HTTP_TOO_LARGE, HTTP(200), ""), TSR_BUCKET_AGAIN);
     end();
@@ -331,6 +332,20 @@ static void test_the_rest_is_asked_for(void **state) {
     tsr__bucket_get_return(&s);
     end();
   }
+  /* Nothing has come: the same request again, and what it is told counts. */
+  for (int i = 0; i < 2; i++) {
+    begin(i ? ten : (tsr_bucket_call){.kind = TSR_BUCKET_GET});
+    (void)asks("");
+    assert_int_equal(
+        ends(TSR_HTTP_CUT, i ? HTTP(206) "Content-Range: bytes 10-19/100\nETag: \"e\"" : HTTP(200) "ETag: \"e\"", ""),
+        TSR_BUCKET_AGAIN);
+    assert_string_equal(asks("if-match"), "");
+    tsr__bucket_get_return(&s);
+    assert_string_equal(asks("range"), i ? "bytes=10-19" : "");
+    assert_int_equal(answers(HTTP(416), ""), TSR_BUCKET_FAILED);
+    assert_int_equal(call.error.code, TSR_CORRUPT);
+    end();
+  }
   /* No more tries where memory lacks or the host has cancelled. A megabyte of progress takes a failed try back. */
   static const tsr_http_failure final[] = {TSR_HTTP_NO_MEMORY, TSR_HTTP_CANCELLED};
   for (size_t i = 0; i < 2; i++) {
@@ -388,6 +403,14 @@ static void test_a_suffix(void **state) {
     }
     end();
   }
+  begin(last); /* what is known of an empty object is kept */
+  (void)asks("");
+  assert_int_equal(
+      answers(HTTP(416) "Content-Range: bytes */0\nETag: \"e\"\nLast-Modified: Thu, 01 Jan 1970 00:00:07 GMT", ""),
+      TSR_BUCKET_DONE);
+  assert_true(call.result.modified == 7000 && call.result.object_size == 0);
+  assert_string_equal(call.result.etag.text, "\"e\"");
+  end();
   /* A range outside the object is an error. */
   begin(ten);
   (void)asks("");
@@ -432,6 +455,18 @@ static void test_a_suffix_in_two_requests(void **state) {
     }
     end();
   }
+}
+
+/* A server that refuses the beginning of an object that is shorter is asked for all of it. */
+static void test_a_suffix_of_a_short_object(void **state) {
+  declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
+  begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_GET, .get = {.range = TSR_BUCKET_SUFFIX, .size = 10}});
+  assert_string_equal(asks("x-ms-range"), "bytes=0-9");
+  assert_int_equal(answers(HTTP(416), ""), TSR_BUCKET_NEXT);
+  assert_string_equal(asks("x-ms-range"), "");
+  assert_int_equal(answers(HTTP(200) "Content-Length: 3", "abc"), TSR_BUCKET_DONE);
+  assert_true(has("abc"));
+  end();
 }
 
 /* ---- Judgement and retries ------------------------------------------------------------------- */
@@ -691,6 +726,8 @@ static void test_what_can_be_corrected_is_corrected_once(void **state) {
 #define MORE(t, inner)                                                                                                 \
   "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>" t "</NextContinuationToken>" inner        \
   "</ListBucketResult>"
+#define DATED(key)                                                                                                     \
+  "<Contents><Key>" key "</Key><Size>3</Size><LastModified>1970-01-01T00:00:07Z</LastModified></Contents>"
 #define KEY(key)   "<Contents><Key>" key "</Key><Size>3</Size></Contents>"
 #define BELOW(key) "<CommonPrefixes><Prefix>" key "</Prefix></CommonPrefixes>"
 
@@ -709,13 +746,14 @@ static void test_pages_of_a_listing(void **state) {
   assert_int_equal(answers(HTTP(200), PAGE(KEY("p/e") KEY("outside"))), TSR_BUCKET_AGAIN);
   assert_int_equal(listed.count, 3);
   (void)asks("");
-  assert_int_equal(answers(HTTP(200), PAGE(KEY("p/f") KEY("p/e"))), TSR_BUCKET_DONE);
+  assert_int_equal(answers(HTTP(200), PAGE(DATED("p/f") KEY("p/e"))), TSR_BUCKET_DONE);
   static const char *const keys[] = {"p/b", "p/c/", "p/d", "p/e", "p/f"};
   assert_int_equal(listed.count, 5);
   for (size_t i = 0; i < 5; i++) {
     assert_string_equal(listed.at[i].key, keys[i]);
     assert_int_equal(listed.at[i].is_prefix, i == 1);
     assert_int_equal(listed.at[i].size, i == 1 ? 0 : 3);
+    assert_int_equal(listed.at[i].modified, i == 4 ? 7000 : 0);
   }
   end();
   /* A page that repeats a key of an earlier one, or begins before it, would never end. */
@@ -1139,6 +1177,11 @@ static void test_base64(void **state) {
     tsr__base64_write((const uint8_t *)cases[i][0], strlen(cases[i][0]), text);
     assert_string_equal(text, cases[i][1]);
   }
+  char part[20]; /* bytes behind the end do not count */
+  tsr__base64_write((const uint8_t *)"foo", 1, part);
+  assert_string_equal(part, "Zg==");
+  tsr__base64_write((const uint8_t *)"foo", 2, part);
+  assert_string_equal(part, "Zm8=");
 }
 
 /* A token would be readable on the way to a server without TLS that is not this machine. */
@@ -1170,6 +1213,7 @@ int main(void) {
       TEST(test_the_rest_is_asked_for),
       TEST(test_a_suffix),
       TEST(test_a_suffix_in_two_requests),
+      TEST(test_a_suffix_of_a_short_object),
       TEST(test_pauses_between_tries),
       TEST(test_transfers_that_failed),
       TEST(test_what_a_refusal_means),
