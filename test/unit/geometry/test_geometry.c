@@ -161,6 +161,10 @@ static void test_damaged_texts(void **state) {
       {"{\"a\": [1; 2]}", "byte 9: expected ',' or ']'"},
       {"{\"a\": {\"b\": 1; 2}}", "byte 14: expected ',' or '}'"},
       {"{\"a\": nul}", "byte 7: expected a number"},
+      {"{\"a\\", "expected '\"'"},
+      {"{\"type\": \"a b\"}", "not a?b"},
+      {"polyagon ((0 0, 1 1, 2 2))", "not polyagon"},
+      {"POLYGON ((0 0, 1 1, 2 2), (0 0, 1 1))", "a ring has 2 points"},
       {"{\"a\": null", "expected ',' or '}'"},
       {"{\"a\": {1: 2}}", "byte 8: expected a string"},
       {"{\"a\": 1} x", "byte 10: expected its end"},
@@ -444,7 +448,7 @@ static void test_cells_of_an_axis(void **state) {
   for (size_t k = 0; k < sizeof axes / sizeof *axes; k++) tsr_grid_axis_close(axes[k]);
   tsr_grid_axis_close(NULL);
   /* Labels are rounded: steps that differ by less than a hundredth are equal. */
-  static const int64_t coordinates[] = {0, 1, 2};
+  static const int64_t coordinates[] = {7, 8, 9};
   static const struct {
     double centres[3];
     bool even;
@@ -455,6 +459,7 @@ static void test_cells_of_an_axis(void **state) {
     assert_int_equal(tsr_grid_axis_of_centres(environment, "a", 3, coordinates, steps[i].centres, &axis, &error),
                      TSR_OK);
     assert_int_equal(tsr_grid_axis_is_even(axis), steps[i].even);
+    assert_false(axis->gaps);
     tsr_grid_axis_close(axis);
   }
 }
@@ -766,6 +771,10 @@ static void test_rings_join_and_subtract(void **state) {
   /* holes that overlap take more than the cell together, and yet leave some of it */
   expect_cover("POLYGON ((0 0, 4 0, 4 4, 0 4), (1 1, 1.6 1, 1.6 2, 1 2), (1.2 1, 1.8 1, 1.8 2, 1.2 2))",
                TSR_COVER_TOUCHED, 0, "1 1 1 1, 1 1 1 1, 1 1 1 1, 1 1 1 1");
+  /* a hole within a hole */
+  expect_cover(
+      "POLYGON ((0 0, 4 0, 4 4, 0 4), (0.5 0.5, 3.5 0.5, 3.5 3.5, 0.5 3.5), (1.2 1.2, 1.8 1.2, 1.8 1.8, 1.2 1.8))",
+      TSR_COVER_FRACTION, 0, "0.75 0.5 0.5 0.75, 0.5 0 0 0.5, 0.5 0 0 0.5, 0.75 0.5 0.5 0.75");
   /* a hole outside of its polygon is nothing */
   expect_cover("POLYGON ((0 0, 1 0, 1 1, 0 1), (2.2 2.2, 2.8 2.2, 2.8 2.8))", TSR_COVER_TOUCHED, 0,
                "1 0 0 0, 0 0 0 0, 0 0 0 0, 0 0 0 0");

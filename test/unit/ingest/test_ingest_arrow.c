@@ -527,6 +527,10 @@ static void test_batches_that_contradict_themselves(void **state) {
   expect(&beyond_null, "+L: [1 2] null [3 4 5]");
   one_column later;
   char found[100] = "";
+  make(&later, &of_int32);
+  later.array.null_count = 1; /* it may be counted */
+  assert_int_equal(through(&later, NULL, found), TSR_OK);
+  assert_string_equal(found, "i: -2147483648 null 2147483647");
   make(&later, &of_bools);
   later.values.offset = 1;
   later.values.length = 5;

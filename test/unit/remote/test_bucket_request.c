@@ -304,6 +304,14 @@ static void test_the_rest_is_asked_for(void **state) {
     }
     end();
   }
+  begin(ten); /* it may be gone */
+  (void)asks("");
+  assert_int_equal(ends(TSR_HTTP_CUT, HTTP(206) "Content-Range: bytes 10-19/100\nETag: \"e\"", "0123"),
+                   TSR_BUCKET_AGAIN);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), ""), TSR_BUCKET_FAILED);
+  assert_int_equal(call.error.code, TSR_NOT_FOUND);
+  end();
   /* Fewer bytes than promised, though the transfer was whole; and an object whose size nobody knows. */
   begin(ten);
   (void)asks("");
@@ -623,6 +631,9 @@ static void test_what_can_be_corrected_is_corrected_once(void **state) {
   s.tries.refused = 0; /* newer ones, and they have expired, too */
   (void)asks("");
   assert_int_equal(answers(HTTP(400), CODE("ExpiredToken")), TSR_BUCKET_FAILED);
+  s.tries.refused = s.made.key_number + 1; /* others were refused */
+  (void)asks("");
+  assert_int_equal(s.tries.refused, 0);
   end();
 
   /* The region: AWS alone is believed, and not twice. */
