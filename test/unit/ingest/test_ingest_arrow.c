@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -200,7 +201,7 @@ static int print_stream(tsr_ingest *ingest, char *to) {
     schema.release(&schema);
   }
   stream.release(&stream);
-  return rc == 0 ? TSR_OK : rc == 12 ? TSR_NOMEM : TSR_ERROR;
+  return rc == 0 ? TSR_OK : rc == ENOMEM ? TSR_NOMEM : TSR_ERROR;
 }
 
 /* Takes the batch into an ingest with this column (NULL: the one that the stream describes), and gives it out. */
