@@ -99,9 +99,8 @@ int tsr__text_fail(const tsr_geometry_text *in, const char *expected, tsr_error 
 }
 
 typedef struct number_text { /* the parts of a number, and its first digits */
-  uint64_t mantissa; /* the digits before and after the point */
+  uint64_t mantissa; /* the digits before and after the point; above TSR_EXACT_REAL some may be missing */
   int64_t exponent; /* the number is mantissa * 10^exponent */
-  bool exact; /* no digit is missing in the mantissa */
 } number_text;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -111,8 +110,7 @@ static uint64_t take_digits(tsr_geometry_text *in, number_text *number) {
   const char *begin = in->at;
   for (; in->at < in->end && is_digit(*in->at); in->at++) {
     const uint64_t digit = (uint64_t)(*in->at - '0');
-    if (number->mantissa > (UINT64_MAX - 9) / 10) number->exact = false;
-    else number->mantissa = 10 * number->mantissa + digit;
+    if (number->mantissa <= (UINT64_MAX - 9) / 10) number->mantissa = 10 * number->mantissa + digit;
   }
   return (uint64_t)(in->at - begin);
 }
@@ -148,7 +146,7 @@ static double convert(const char *text, uint64_t size) {
 int tsr__text_number(tsr_geometry_text *in, double *value, tsr_error *error) {
   static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  number_text number = {.exact = true};
+  number_text number = {0};
   tsr__text_skip(in);
   const char *begin = in->at;
   const bool negative = in->at < in->end && *in->at == '-';
@@ -164,7 +162,7 @@ int tsr__text_number(tsr_geometry_text *in, double *value, tsr_error *error) {
   if (in->at - begin > NUMBER_MAX)
     return tsr__fail(error, TSR_MISMATCH, "a number has more than %d characters", NUMBER_MAX);
   /* A product or quotient of two exact numbers is rounded once. */
-  if (FLT_EVAL_METHOD == 0 && number.exact && number.mantissa <= (uint64_t)TSR_EXACT_REAL && number.exponent >= -22 &&
+  if (FLT_EVAL_METHOD == 0 && number.mantissa <= (uint64_t)TSR_EXACT_REAL && number.exponent >= -22 &&
       number.exponent <= 22) {
     const double whole = (double)number.mantissa;
     *value = number.exponent < 0 ? whole / powers[-number.exponent] : whole * powers[number.exponent];

@@ -171,7 +171,7 @@ static bool ingest_arrow_is_bytes(const ingest_arrow_type *type) { return type->
 
 /* Returns true if the items of a list may have this type: those with the same layout as cells, and BOOL. */
 static bool ingest_arrow_is_item(const ingest_arrow_type *type) {
-  return type && !ingest_arrow_is_bytes(type) && type->layout != INGEST_HALF &&
+  return type && type->layout != INGEST_HALF &&
          (type->layout == INGEST_BITS || type->size == tsr_datatype_size(type->datatype));
 }
 
@@ -220,7 +220,7 @@ static int ingest_arrow_column(const struct ArrowSchema *child, tsr_ingest_colum
     column->labels = true;
     column->ordered = child->flags & ARROW_FLAG_DICTIONARY_ORDERED;
     const bool is_index = !list && (type->layout == INGEST_SIGNED || type->layout == INGEST_UNSIGNED);
-    type = is_index && type->size ? ingest_arrow_find(child->dictionary->format) : NULL;
+    type = is_index ? ingest_arrow_find(child->dictionary->format) : NULL;
     if (type && (ingest_arrow_is_bytes(type) ? type->datatype != TSR_UTF8 : !ingest_arrow_is_item(type))) type = NULL;
     if (type && type->datatype == TSR_UTF8) return TSR_OK;
   }

@@ -364,7 +364,7 @@ static double distance(tsr_datatype datatype, uint64_t from, uint64_t to) {
 static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t low, uint64_t high, double least) {
   const bool floats = tsr_datatype_kind(datatype) == TSR_KIND_FLOAT;
   const double unit = floats ? 0 : 1, width = distance(datatype, low, high) + unit;
-  if (low > high || !(width > 0)) return 1;
+  if (low > high || !(width > 0 && width < INFINITY)) return 1; /* bounds may be infinite */
   uint64_t from = 0;
   for (uint64_t a = 0, b = spans->count; a < b;) {
     uint64_t middle = a + (b - a) / 2;
@@ -380,7 +380,7 @@ static double part_fixed(tsr_datatype datatype, const tsr_spans *spans, uint64_t
   }
   if (i < spans->count && spans->spans[i].low <= high) /* assume that the remaining spans are as dense */
     part *= width / TSR_MAX(distance(datatype, low, spans->spans[i].low), 1e-300);
-  return part >= 0 && part < 1 ? part : 1; /* 1 also if bounds are infinite */
+  return TSR_MIN(part, 1);
 }
 
 /* Returns the position of `text` among strings that share its first `skip` bytes, from 0 to 1: its next bytes read as a

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/always.h"
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "remote/curl.h"
@@ -254,7 +255,7 @@ static void settle(tsr_bucket_call *call) {
     tsr__error_clear(&call->error);
     end_call(call, TSR_OK);
     return;
-  case TSR_BUCKET_FAILED: end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR); return;
+  case TSR_BUCKET_FAILED: end_call(call, TSR_ALWAYS(call->error.code < 0) ? call->error.code : TSR_ERROR); return;
   case TSR_BUCKET_NEXT:
     state->tries.again = false;
     state->tries.due = 0;
@@ -265,7 +266,7 @@ static void settle(tsr_bucket_call *call) {
   }
   state->tries.again = tsr__bucket_plan_retry(state, verdict);
   if (state->tries.again) atomic_fetch_add(&state->scope->scopes->counters.retries, 1);
-  else end_call(call, call->error.code < 0 ? call->error.code : TSR_ERROR);
+  else end_call(call, TSR_ALWAYS(call->error.code < 0) ? call->error.code : TSR_ERROR);
 }
 
 bool tsr__bucket_answered(const tsr_bucket_call *call) {

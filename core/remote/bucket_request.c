@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "remote/bucket.h"
+#include "base/always.h"
 #include "base/arithmetic.h"
 
 #define PAUSE_MIN   50u /* milliseconds; doubles with each try */
@@ -182,7 +183,7 @@ tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_f
 /* Judges a request without a complete response. */
 static tsr_bucket_outcome bucket_judge_transport(tsr_bucket_state *state) {
   const tsr_http_request *http = &state->http;
-  const int rc = http->rc < 0 ? http->rc : TSR_UNREACHABLE;
+  const int rc = TSR_ALWAYS(http->rc < 0) ? http->rc : TSR_UNREACHABLE;
   (void)tsr__bucket_fail(state, rc, "", "%s", http->error.message);
   switch (http->failure) {
   case TSR_HTTP_STALLED:
@@ -835,8 +836,7 @@ static int sign_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
   TSR_TRY(rc);
   if (state->tries.refused && state->tries.refused == state->made.key_number) {
     if (error) *error = state->call->error; /* the provider has no newer keys: what the server said of them stands */
-    return state->call->error.code < 0 ? state->call->error.code
-                                       : tsr__fail(error, TSR_DENIED, "the keys have expired");
+    return TSR_ALWAYS(state->call->error.code < 0) ? state->call->error.code : TSR_DENIED;
   }
   state->tries.refused = 0;
   state->http = (tsr_http_request){.method = d->method,

@@ -5,9 +5,13 @@ that no test reaches, or that passes all of them, has survived: it is listed, un
 What is known stays in DIRECTORY. While core/ and ext/ are as they were, the next run builds and maps only the tests that have changed or are new, keeps
 those that were killed, and shows the others to the tests that they have not met. A run that is cut off goes on where it was.
 
-usage: mutate.py ROOT DIRECTORY [COUNT [SEED]]
-       mutate.py ROOT DIRECTORY --only TEXT    the mutants whose "file:line kind before" has the text
+usage: mutate.py ROOT DIRECTORY [COUNT [SEED]] [OPTION ...]
+  --in PATH,...    plants mutants only in files whose paths begin so: cheaper to build. Another choice makes all anew.
+  --tests REGEX    runs only these tests; if they are all unit tests, only their programs are built
+  --only TEXT      tries the mutants whose "file:line kind before" has the text
+  --jobs N         processes at a time (2)
 """
+import argparse
 import collections
 import concurrent.futures
 import contextlib
@@ -24,14 +28,24 @@ import tempfile
 import threading
 import time
 
-ROOT, PLACE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+parser = argparse.ArgumentParser()
+parser.add_argument("root")
+parser.add_argument("directory")
+parser.add_argument("count", type=int, nargs="?", default=300)
+parser.add_argument("seed", nargs="?", default="1")
+parser.add_argument("--in", dest="inside", type=lambda text: tuple(text.split(",")), default=("core/", "ext/"))
+parser.add_argument("--tests", type=re.compile, default=re.compile(""))
+parser.add_argument("--only")
+parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 2))
+ARGUMENTS = parser.parse_args()
+ROOT, PLACE = os.path.abspath(ARGUMENTS.root), os.path.abspath(ARGUMENTS.directory)
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = f"{PLACE}/build"
 # Tests of sources, documents and packages see no mutant; the last one needs another build.
 LEFT_OUT = re.compile(r"^(lint|docs/(links|style|pictures|index|options_of|c-api.md)|hosts|environment/.*|static/(?!core|sqlite).*|package/.*|browser/.*|sqlite/bounded)$")
 # How long the tests of one mutant may take in each round: most mutants fall in the first, and the slow tests see only what is left.
 ROUNDS = [10, 60]
-WORKERS = min(os.cpu_count() or 1, 2)
+WORKERS = ARGUMENTS.jobs
 LIMITS = "ulimit -d 6000000 && ulimit -f 16000000"  # a mutant that never ends must not take the machine's memory and disk
 
 
@@ -70,7 +84,7 @@ def python_with_clang():
 
 def stamp():
     """What the mutants are made of. If it differs, everything is made anew."""
-    whole = hashlib.sha256()
+    whole = hashlib.sha256(repr(ARGUMENTS.inside).encode())
     for path in output("git", "-C", ROOT, "ls-files", "core", "ext", "test/mutate/plant.py").splitlines():
         if os.path.isfile(f"{ROOT}/{path}"):
             with open(f"{ROOT}/{path}", "rb") as f:
@@ -82,10 +96,11 @@ def plant_mutants():
     say("planting mutants")
     sys.path.insert(0, f"{ROOT}/ext/package")
     import amalgamate
-    sources = [path for base in ("core", "ext") for path in amalgamate.source_paths(ROOT, base) if "windows" not in path]
+    sources = [path for base in ("core", "ext") for path in amalgamate.source_paths(ROOT, base) if "windows" not in path and path.startswith(ARGUMENTS.inside)]
     program = f"import sys; sys.path.insert(0, {HERE!r}); import plant; print(plant.plant({ROOT!r}, {PLACE!r}, {sources!r}), 'mutants')"
     subprocess.run([python_with_clang(), "-c", program], check=True)
-    flags = f"-O1 -g0 -w -include {PLACE}/tree/mutant.h"
+    level = 0 if ARGUMENTS.tests.pattern else 1  # a few tests run sooner than everything is optimized
+    flags = f"-O{level} -g0 -w -include {PLACE}/tree/mutant.h"
     subprocess.run(["cmake", "-G", "Ninja", "-S", f"{PLACE}/tree", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_FLAGS_DEBUG={flags}"],
                    check=True, stdout=subprocess.DEVNULL)
 
@@ -108,14 +123,20 @@ def bring_tests():
 
 def build():
     say("building")
-    subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS)], check=True, stdout=subprocess.DEVNULL)
+    names = [test["name"] for test in shown_tests()]
+    targets = ["--target", *[name.split("/")[-1] for name in names]] if all(name.startswith("unit/") for name in names) else []
+    subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), *targets], check=True, stdout=subprocess.DEVNULL)
+
+
+def shown_tests():
+    """Returns what ctest knows of the tests that may run, built or not."""
+    shown = json.loads(output("ctest", "--test-dir", BUILD, "--show-only=json-v1"))
+    return [test for test in shown["tests"] if not LEFT_OUT.match(test["name"]) and ARGUMENTS.tests.search(test["name"])]
 
 
 def known_tests():
-    """Returns {name: what ctest knows of it}."""
-    shown = json.loads(output("ctest", "--test-dir", BUILD, "--show-only=json-v1"))
-    return {test["name"]: dict(test, properties={p["name"]: p["value"] for p in test["properties"]}) for test in shown["tests"]
-            if "command" in test and not LEFT_OUT.match(test["name"])}
+    """Returns {name: what ctest knows of it} for the tests that are built."""
+    return {test["name"]: dict(test, properties={p["name"]: p["value"] for p in test["properties"]}) for test in shown_tests() if "command" in test}
 
 
 one_at_a_time = collections.defaultdict(threading.Lock)  # tests that work in a directory of their own in the build
@@ -274,13 +295,11 @@ def report(results):
 
 
 def main():
-    arguments = sys.argv[3:]
     mutants, tests, times, reached = prepare()
-    if arguments[:1] == ["--only"]:
-        chosen = [m for m in mutants if arguments[1] in f"{m['file']}:{m['line']} {m['kind']} {m['before']}"]
+    if ARGUMENTS.only:
+        chosen = [m for m in mutants if ARGUMENTS.only in f"{m['file']}:{m['line']} {m['kind']} {m['before']}"]
     else:
-        count, seed = int(arguments[0] if arguments else 300), arguments[1] if len(arguments) > 1 else "1"
-        chosen = random.Random(seed).sample(mutants, min(count, len(mutants)))
+        chosen = random.Random(ARGUMENTS.seed).sample(mutants, min(ARGUMENTS.count, len(mutants)))
     known = equivalent()
     say(f"{len(mutants)} mutants, of which tests reach {len(reached)}; trying {len(chosen)}")
     judge = Judge(tests, times, reached)

@@ -170,6 +170,58 @@ static void test_non_empty_domain(void **state) {
   tsr_snapshot_close(s);
 }
 
+static tsr_interval texts(char *low, char *high) {
+  return (tsr_interval){
+      .low_text = (uint8_t *)low, .high_text = (uint8_t *)high, .low_size = strlen(low), .high_size = strlen(high)};
+}
+
+static void test_hulls_of_intervals(void **state) {
+  const tsr_field name = {.name = "n", .datatype = TSR_ASCII, .values_per_cell = TSR_VARIABLE};
+  const tsr_field real = {.name = "r", .datatype = TSR_FLOAT64, .values_per_cell = 1};
+  tsr_interval hull = texts("b", "c");
+  const struct {
+    char *low, *high, *hull_low, *hull_high;
+  } cases[] = {{"b", "c", "b", "c"},
+               {"bb", "c\x01", "b", "c\x01"},
+               {"a\xff", "b", "a\xff", "c\x01"},
+               {"", "c", "", "c\x01"},
+               {"x", "\xff", "", "\xff"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const tsr_interval box = texts(cases[i].low, cases[i].high);
+    tsr__interval_widen(&name, &hull, &box);
+    assert_string_equal((const char *)hull.low_text, cases[i].hull_low);
+    assert_string_equal((const char *)hull.high_text, cases[i].hull_high);
+    assert_true(hull.low_size == strlen(cases[i].hull_low) && hull.high_size == strlen(cases[i].hull_high));
+  }
+  const double boxes[][4] = {{-1, 1, -1, 1}, {-2, 0.5, -2, 1}, {0, 3, -2, 3}, {-1, 2, -2, 3}}; /* and the hull then */
+  memcpy(hull.low, &boxes[0][0], 8);
+  memcpy(hull.high, &boxes[0][1], 8);
+  for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
+    tsr_interval box = {.low_text = NULL};
+    memcpy(box.low, &boxes[i][0], 8);
+    memcpy(box.high, &boxes[i][1], 8);
+    tsr__interval_widen(&real, &hull, &box);
+    assert_memory_equal(hull.low, &boxes[i][2], 8);
+    assert_memory_equal(hull.high, &boxes[i][3], 8);
+  }
+}
+
+/* A merge spans the time of a commit from its own start on, but not its end. Cells of sparse fragments from version 15 on
+ * have times of their own, which decide instead. */
+static void test_merges_that_span_a_commit(void **state) {
+  const struct {
+    uint64_t time;
+    uint32_t version;
+    bool dense, spans;
+  } cases[] = {{9, 22, true, false},  {10, 22, true, true},   {29, 22, true, true},
+               {30, 22, true, false}, {20, 22, false, false}, {20, 15, false, false},
+               {20, 14, false, true}, {30, 14, false, false}, {20, 14, true, true}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const tsr_name merged = {.start = 10, .end = 30, .version = cases[i].version};
+    if (tsr__late_spans(&merged, cases[i].time, cases[i].dense) != cases[i].spans) fail_msg("case %d", (int)i);
+  }
+}
+
 static void test_fields_map_to_slots(void **state) {
   static const tiny_attribute new_ones[] = {
       {"b", TSR_FLOAT64, false, NULL}, {"a", TSR_INT32, true, NULL}, {"c", TSR_INT32, false, NULL}};
@@ -472,6 +524,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_old_sparse_fragments_in_view, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_conditions_of_fragments, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_non_empty_domain, setup_dense, teardown),
+      cmocka_unit_test(test_hulls_of_intervals),
+      cmocka_unit_test(test_merges_that_span_a_commit),
       cmocka_unit_test_setup_teardown(test_fields_map_to_slots, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_snapshots_are_shared, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_snapshots_grow, setup_sparse, teardown),

@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/arithmetic.h"
 #include "crypto/crypto.h"
@@ -28,6 +30,7 @@ typedef struct cells { /* the content of the array; a test changes some of it, a
   int32_t x[8], a[8];
   int32_t box[4], domain[2], min[2], max[2];
   int64_t sum[2], own_sum;
+  int tree; /* 0: the R-tree has the leaves alone; 1: a level above them; 2: as many bytes, with four boxes on top */
 } cells;
 static const cells good = {.x = {1, 3, 5, 11, 13, 20, 21, 30},
                            .a = {10, 50, -20, 40, 30, 60, 80, 70},
@@ -83,9 +86,12 @@ static void make_metadata(tsr_buffer *out, const cells *c) {
   tsr_buffer content = {.memory = out->memory};
   uint64_t rtree, rows[8][3], statistics, processed;
   tiny_u32(&content, 10);
-  tiny_u32(&content, 1);
-  tiny_u64(&content, 2);
+  tiny_u32(&content, c->tree ? 2 : 1);
+  if (c->tree == 1) tiny_u64(&content, 1);
+  if (c->tree == 1) tiny_bytes(&content, c->domain, sizeof c->domain);
+  tiny_u64(&content, c->tree == 2 ? 4 : 2);
   tiny_bytes(&content, c->box, sizeof c->box);
+  if (c->tree == 2) tiny_bytes(&content, c->box, sizeof c->box);
   rtree = place(out, &content);
   for (int kind = 0; kind < 8; kind++)
     for (int slot = 0; slot < 3; slot++) { /* a, __coords, x */
@@ -206,6 +212,22 @@ static seen check(fixture *x) {
   return s;
 }
 
+/* A metadata file on disk that gets other bytes when the first fault is found. */
+typedef struct change {
+  char file[400];
+  const tsr_buffer *other;
+  seen seen;
+  bool told; /* that the tree changes */
+} change;
+
+static int note_and_change(void *argument, const tsr_finding *finding) {
+  change *c = argument;
+  FILE *f = c->seen.count == 0 ? fopen(c->file, "r+b") : NULL;
+  if (f) assert_true(fwrite(c->other->data, 1, c->other->size, f) == c->other->size && fclose(f) == 0);
+  c->told |= strstr(finding->message, "the R-tree changes while it is checked") != NULL;
+  return note(&c->seen, finding);
+}
+
 /* ---- Tests ------------------------------------------------------------------------------------------------------ */
 
 static void test_nothing_is_found_in_sound_array(void **state) {
@@ -261,6 +283,42 @@ static void test_wrong_boxes_are_found(void **state) {
   c = good;
   c.domain[1] = 31;
   expect(&c, "non-empty domain of dimension 'x': its high end is 31, the cells have 30", true);
+}
+
+/* The levels above the leaves are read again, after the cells: they may be others by then. */
+static void test_trees_that_change_meanwhile(void **state) {
+  for (int tree = 1; tree <= 2; tree++) {
+    fixture x;
+    cells c = good, other = good;
+    tsr_error error = {0};
+    open_fixture(&x);
+    c.tree = 1;
+    c.x[1] = 14; /* a fault among the cells */
+    other.tree = tree;
+    make_files(&x, &c);
+    tsr_buffer metadata = {.memory = &x.environment->memory};
+    make_metadata(&metadata, &other);
+    assert_int_equal(metadata.size, x.files[METADATA].size);
+    change changing = {.other = &metadata};
+    const char *folder = getenv("TMPDIR");
+    char directory[200];
+    snprintf(directory, sizeof directory, "%s/tessera-test-XXXXXX", folder && *folder ? folder : P_tmpdir);
+    tsr_store *store;
+    assert_non_null(mkdtemp(directory));
+    snprintf(changing.file, sizeof changing.file, "%s/%s", directory, paths[METADATA]);
+    assert_int_equal(tsr__store_directory_open(&x.environment->memory, directory, &store, NULL), TSR_OK);
+    for (int i = 0; i < FILES; i++) tiny_put(store, paths[i], x.files[i].data, x.files[i].size);
+    assert_int_equal(tsr__check_store(x.environment, store, NULL, note_and_change, &changing, &error), TSR_OK);
+    assert_int_equal(tsr__store_directory_open(&x.environment->memory, directory, &store, NULL), TSR_OK);
+    static const char *const folders[] = {"__schema", "__commits", "__fragments"};
+    for (int i = 0; i < 3; i++) assert_int_equal(tsr__store_remove_tree(store, folders[i], NULL), TSR_OK);
+    tsr__store_close(store);
+    assert_int_equal(rmdir(directory), 0);
+    tsr__buffer_release(&metadata);
+    assert_true(changing.seen.faults >= 1);
+    assert_int_equal(changing.told, tree == 2);
+    close_fixture(&x);
+  }
 }
 
 static void test_wrong_statistics_are_found(void **state) {
@@ -381,15 +439,11 @@ static void test_missing_array_is_an_error(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_nothing_is_found_in_sound_array),
-      cmocka_unit_test(test_wrong_coordinates_are_found),
-      cmocka_unit_test(test_wrong_boxes_are_found),
-      cmocka_unit_test(test_wrong_statistics_are_found),
-      cmocka_unit_test(test_every_cut_is_found),
-      cmocka_unit_test(test_most_flipped_bits_are_found),
-      cmocka_unit_test(test_callback_and_host_stop_the_check),
-      cmocka_unit_test(test_every_allocation_may_fail),
-      cmocka_unit_test(test_key_for_plain_array_is_an_error),
+      cmocka_unit_test(test_nothing_is_found_in_sound_array), cmocka_unit_test(test_wrong_coordinates_are_found),
+      cmocka_unit_test(test_wrong_boxes_are_found),           cmocka_unit_test(test_trees_that_change_meanwhile),
+      cmocka_unit_test(test_wrong_statistics_are_found),      cmocka_unit_test(test_every_cut_is_found),
+      cmocka_unit_test(test_most_flipped_bits_are_found),     cmocka_unit_test(test_callback_and_host_stop_the_check),
+      cmocka_unit_test(test_every_allocation_may_fail),       cmocka_unit_test(test_key_for_plain_array_is_an_error),
       cmocka_unit_test(test_missing_array_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

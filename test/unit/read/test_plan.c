@@ -10,7 +10,7 @@ static void test_values_and_tiles_of_selections_are_counted(void **state) {
   for (unsigned round = 0; round < 2000; round++) {
     tsr_span spans[5];
     tsr_dimension_selection selected = {.spans = spans};
-    uint64_t at = made_random(3), values = 0, tiles = 0;
+    uint64_t at = made_random(3), values = 0, tiles = 0, within = 0;
     while (selected.count < 5 && at < 60) {
       spans[selected.count++] = (tsr_span){at, at + made_random(8)};
       at = spans[selected.count - 1].high + 2 + made_random(9);
@@ -21,9 +21,11 @@ static void test_values_and_tiles_of_selections_are_counted(void **state) {
       for (uint64_t o = spans[i].low; o <= spans[i].high; o++) {
         values++;
         if (o >= low && o <= high) met[o / extent] = true;
+        within += o >= low && o <= high;
       }
     for (unsigned t = 0; t < 100; t++) tiles += met[t];
     assert_int_equal(tsr__dimension_selection_values(&selected), values);
+    assert_int_equal(tsr__dimension_selection_values_within(&selected, low, high), within);
     assert_int_equal(tsr__dimension_selection_tiles(&selected, extent, low, high), tiles);
   }
   tsr_span all = {0, UINT64_MAX};
@@ -147,6 +149,219 @@ static void test_estimates_of_string_ranges_are_near_the_truth(void **state) {
   made_close(&m);
 }
 
+/* ---- Estimates from R-trees alone ---- */
+
+#define LEAVES_MAX 5000u
+
+/* Opens an array of one dimension and one fragment, of which there is only the R-tree: tile t has the keys ends[2t] to
+ * ends[2t + 1], which are values of the datatype, and `cells` cells; the last one has `last`. */
+static void open_leaves(made_array *m, tsr_datatype datatype, const double *ends, uint64_t tiles, uint64_t cells,
+                        uint64_t last) {
+  made_open(m, false, 1, false, 0, 9, NULL);
+  tsr_field *x = &m->fields[0];
+  x->datatype = datatype;
+  x->cell_size = (uint32_t)tsr_datatype_size(datatype);
+  m->schema.allows_duplicates = true;
+  tsr_fragment *f = made_fragment(m, 1, 1, tiles, false, false, false);
+  f->cells_per_tile = cells;
+  f->metadata.last_tile_cells = last;
+  uint64_t *keys = made_array_of(f, TSR_MAX(tiles, 1) * 2, 8);
+  for (uint64_t i = 0; i < 2 * tiles; i++) {
+    const float f32 = (float)ends[i];
+    const int64_t integer = datatype == TSR_INT64 ? (int64_t)ends[i] : 0;
+    const void *value = datatype == TSR_FLOAT32   ? (const void *)&f32
+                        : datatype == TSR_FLOAT64 ? (const void *)&ends[i]
+                                                  : (const void *)&integer;
+    keys[i] = tsr__key(datatype, value);
+    if (i == 0) memcpy(f->metadata.non_empty_domain[0].low, value, x->cell_size);
+    if (i + 1 == 2 * tiles) memcpy(f->metadata.non_empty_domain[0].high, value, x->cell_size);
+  }
+  f->metadata.rtree = made_array_of(f, 1, sizeof(tsr_rtree));
+  assert_int_equal(tsr__rtree_build(&m->schema, tiles, keys, NULL, NULL, &f->metadata.arena, f->metadata.rtree, NULL),
+                   TSR_OK);
+}
+
+static double estimate_between(made_array *m, const void *low, const void *high, tsr_estimate *e) {
+  const tsr_range range = {.low = low, .high = high};
+  return estimate_rows(m, &(tsr_ranges){.ranges = &range, .count = 1}, e);
+}
+
+/* 5,000 tiles of ten integers: more nodes than the estimate looks at. */
+static void test_estimates_go_down_an_r_tree(void **state) {
+  (void)state;
+  static double ends[2 * LEAVES_MAX];
+  made_array m;
+  tsr_estimate e;
+  for (int i = 0; i < (int)LEAVES_MAX; i++) {
+    ends[2 * i] = 10 * i;
+    ends[2 * i + 1] = 10 * i + 9;
+  }
+  open_leaves(&m, TSR_INT64, ends, LEAVES_MAX, 10, 4);
+  for (int64_t low = 0; low < 50000; low += 4999) {
+    for (int64_t size = 1; low + size <= 49990; size *= 7) {
+      const int64_t high = low + size - 1;
+      assert_true(near(estimate_between(&m, &low, &high, &e), (double)size, 0.001));
+      assert_true(e.tiles == (double)(high / 10 - low / 10 + 1) && e.fragments == 1);
+      assert_true(e.cells == e.tiles * 10 && e.written == e.rows);
+    }
+  }
+  /* The last tile has fewer cells, whether it is met alone or with all others. */
+  const int64_t from = 49990, to = 49999, first = 0;
+  assert_true(estimate_between(&m, &from, &to, &e) == 4 && e.cells == 4 && e.tiles == 1);
+  assert_true(estimate_between(&m, &first, &to, &e) == 49994 && e.tiles == 5000);
+  assert_true(estimate_rows(&m, NULL, &e) == 49994 && e.tiles == 5000 && e.cells == 49994);
+  /* Every 50th value: in half of the tiles, and more tiles than are looked at on each level. */
+  static int64_t values[1000];
+  static tsr_range ranges[1000];
+  for (int i = 0; i < 1000; i++) {
+    values[i] = 50 * i + 3;
+    ranges[i] = (tsr_range){.low = &values[i], .high = &values[i]};
+  }
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 1000}, &e), 1000, 0.15));
+  assert_true(near(e.tiles, 1000, 0.15));
+  /* Without duplicates there are no more rows than coordinates: up to 256 ranges are counted. */
+  m.schema.allows_duplicates = false;
+  assert_true(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 3}, &e) == 3);
+  made_close(&m);
+}
+
+/* Few tiles, each of which many ranges cut: the first ranges stand for the others. */
+static void test_estimates_of_many_ranges_in_a_tile(void **state) {
+  (void)state;
+  const double ends[] = {0, 24999, 25000, 49999};
+  static int64_t low[400], high[400];
+  static tsr_range ranges[400];
+  made_array m;
+  tsr_estimate e;
+  open_leaves(&m, TSR_INT64, ends, 2, 1000, 1000);
+  for (int i = 0; i < 400; i++) {
+    low[i] = 100 * i;
+    high[i] = low[i] + 9;
+    ranges[i] = (tsr_range){.low = &low[i], .high = &high[i]};
+  }
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 400}, &e), 200, 0.03)); /* 100 each */
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 64}, &e), 25.6, 0.001));
+  assert_true(
+      near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 65}, &e), 100, 0.03)); /* so on to the end */
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges + 250, .count = 1}, &e), 0.4, 0.001));
+  made_close(&m);
+}
+
+static void test_estimates_of_floats(void **state) {
+  (void)state;
+  const tsr_datatype datatypes[] = {TSR_FLOAT64, TSR_FLOAT32};
+  static double ends[200];
+  for (int i = 0; i < 100; i++) {
+    ends[2 * i] = i;
+    ends[2 * i + 1] = i + 0.5;
+  }
+  for (int k = 0; k < 2; k++) {
+    made_array m;
+    tsr_estimate e;
+    double d[2] = {10.25, 20.125};
+    float f[2] = {10.25f, 20.125f};
+    const void *low = k ? (const void *)&f[0] : &d[0], *high = k ? (const void *)&f[1] : &d[1];
+    open_leaves(&m, datatypes[k], ends, 100, 100, 100);
+    assert_true(near(estimate_between(&m, low, high, &e), 50 + 900 + 25, 1e-9));
+    assert_true(e.tiles == 11);
+    f[1] = f[0];
+    d[1] = d[0];
+    assert_true(near(estimate_between(&m, low, high, &e), 1, 1e-9)); /* however narrow: one cell */
+    m.schema.allows_duplicates = false;
+    assert_true(estimate_between(&m, low, high, &e) == 1);
+    d[1] = f[1] = 10.375;
+    assert_true(near(estimate_between(&m, low, high, &e), 25, 1e-9)); /* no number of coordinates limits it */
+    made_close(&m);
+    const double whole[2] = {-INFINITY, INFINITY};
+    open_leaves(&m, datatypes[k], whole, 1, 100, 100);
+    assert_true(estimate_between(&m, low, high, &e) == 100); /* nothing is known of where they are */
+    made_close(&m);
+  }
+}
+
+static void test_estimates_of_coordinates_that_are_counted(void **state) {
+  (void)state;
+  static made_cell cells[8];
+  made_array m;
+  tsr_estimate e;
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  for (int i = 0; i < 8; i++) cells[i] = (made_cell){.text = "same", .value = i};
+  made_sparse(&m, 1, 1, cells, 8, false, false);
+  made_sparse(&m, 2, 2, cells, 8, false, false);
+  tsr_range r = {.low = "same", .low_size = 4, .high = "same", .high_size = 4};
+  const tsr_ranges ranges[1] = {{.ranges = &r, .count = 1}};
+  assert_true(estimate_rows(&m, ranges, &e) == 1);
+  m.schema.allows_duplicates = true;
+  assert_true(estimate_rows(&m, ranges, &e) == 16);
+  m.schema.allows_duplicates = false;
+  r.high = "samf"; /* more than one string */
+  assert_true(estimate_rows(&m, ranges, &e) == 16);
+  r = (tsr_range){.low = "same", .low_size = 4};
+  assert_true(estimate_rows(&m, ranges, &e) == 16);
+  m.fragments[1].fragment->metadata.empty_domain = true;
+  assert_true(estimate_rows(&m, ranges, &e) == 8 && e.fragments == 1);
+  m.fragments[0].fragment->metadata.tile_count = 0;
+  assert_true(estimate_rows(&m, NULL, &e) == 0);
+  made_close(&m);
+}
+
+/* Strings are spread by the bytes that follow what all strings of a tile begin with. */
+static void test_estimates_of_strings_within_a_tile(void **state) {
+  (void)state;
+  static made_cell cells[100];
+  static char texts[200][4];
+  static tsr_range ranges[100];
+  made_array m;
+  tsr_estimate e;
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 100;
+  m.schema.allows_duplicates = true;
+  for (int i = 0; i < 100; i++) {
+    cells[i].value = i;
+    snprintf(cells[i].text, 8, "p%c", 'A' + i / 2);
+  }
+  made_sparse(&m, 1, 1, cells, 100, false, false); /* pA to pr */
+  static const struct {
+    const char *low, *high; /* high NULL: open */
+    double rows;
+  } cases[] = {{"pA", "pr", 100}, {"p", "q", 100}, {"pA", "pY", 49},   {"pZ", NULL, 49},
+               {"pZ", "zz", 49},  {"pr", NULL, 1}, {"pN", "pZ", 24.5}, {"", "pY", 49},
+               {"pb", "pb", 1},   {"q", NULL, 0},  {"", "p", 0},       {"pq\x80", NULL, 1.02}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const tsr_range r = {.low = cases[i].low,
+                         .low_size = strlen(cases[i].low),
+                         .high = cases[i].high,
+                         .high_size = cases[i].high ? strlen(cases[i].high) : 0};
+    const double rows = estimate_rows(&m, &(tsr_ranges){.ranges = &r, .count = 1}, &e);
+    if (!near(rows, cases[i].rows, 0.01)) fail_msg("case %d: %g", (int)i, rows);
+  }
+  for (int i = 0; i < 100; i++) strcpy(cells[i].text, i ? "pzz" : "p"); /* the ends may differ in size */
+  made_close(&m);
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 100;
+  m.schema.allows_duplicates = true;
+  made_sparse(&m, 1, 1, cells, 100, false, false);
+  const tsr_range half = {.low = "p", .low_size = 1, .high = "p=", .high_size = 2};
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = &half, .count = 1}, &e), 100 * 61 / 122.5, 0.01));
+  made_close(&m);
+  made_open(&m, false, 1, true, 0, 9, NULL);
+  m.schema.capacity = 100;
+  m.schema.allows_duplicates = true;
+  for (int i = 0; i < 100; i++) snprintf(cells[i].text, 8, "p%c", 'A' + i / 2);
+  made_sparse(&m, 1, 1, cells, 100, false, false);
+  /* Ranges before the tile do not count, nor more than 64 of them. */
+  for (int i = 0; i < 100; i++) {
+    snprintf(texts[i], 4, i < 20 ? "a%c" : "p%c", (char)(i < 20 ? 'a' + i : 'A' + (i - 20) / 2));
+    if (i >= 20 && i % 2) strcat(texts[i], "m");
+    ranges[i] =
+        (tsr_range){.low = texts[i], .low_size = strlen(texts[i]), .high = texts[i], .high_size = strlen(texts[i])};
+  }
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 20}, &e) + 1, 1, 0.01));
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 30}, &e), 10, 0.01));
+  assert_true(near(estimate_rows(&m, &(tsr_ranges){.ranges = ranges, .count = 100}, &e), 64, 0.01));
+  made_close(&m);
+}
+
 static int32_t zero(uint64_t start, const uint64_t *ordinals) { return 0; }
 
 static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) {
@@ -181,9 +396,17 @@ static void test_a_dense_plan_has_the_boxes_that_meet_the_request(void **state) 
   assert_int_equal(plan.selections[0].spans[1].low, 25);
   assert_int_equal(plan.selections[1].spans[0].low, 32);
   assert_int_equal(plan.selections[1].spans[0].high, 39);
+  /* A box that the request misses in its first dimension alone. */
+  const tsr_ranges beside[2] = {{.ranges = &xs[1], .count = 1}, {.ranges = &ys, .count = 1}};
+  assert_int_equal(tsr__plan_make(&m.snapshot, beside, &arena, &plan, NULL), TSR_OK);
+  assert_int_equal(plan.box_count, 1);
   /* A box that covers all selected cells hides older ones. */
   const int32_t in[2] = {5, 12};
   const tsr_range a = between(&in[0], &in[0]), b = between(&in[1], &in[1]);
+  const int32_t box_x[2] = {0, 9}, box_y[2] = {10, 19};
+  const tsr_range whole_x = between(&box_x[0], &box_x[1]), whole_y = between(&box_y[0], &box_y[1]);
+  const tsr_ranges whole_box[2] = {{.ranges = &whole_x, .count = 1}, {.ranges = &whole_y, .count = 1}};
+  assert_true(estimate_rows(&m, whole_box, &e) == 100 && e.fragments == 1);
   const tsr_ranges point[2] = {{.ranges = &a, .count = 1}, {.ranges = &b, .count = 1}};
   assert_true(estimate_rows(&m, point, &e) == 1);
   assert_true(e.tiles == 1 && e.fragments == 1);
@@ -197,6 +420,11 @@ int main(void) {
       cmocka_unit_test(test_a_sparse_plan_has_the_tiles_that_meet_the_request),
       cmocka_unit_test(test_estimates_of_sparse_arrays_are_near_the_truth),
       cmocka_unit_test(test_estimates_of_string_ranges_are_near_the_truth),
+      cmocka_unit_test(test_estimates_go_down_an_r_tree),
+      cmocka_unit_test(test_estimates_of_many_ranges_in_a_tile),
+      cmocka_unit_test(test_estimates_of_floats),
+      cmocka_unit_test(test_estimates_of_coordinates_that_are_counted),
+      cmocka_unit_test(test_estimates_of_strings_within_a_tile),
       cmocka_unit_test(test_a_dense_plan_has_the_boxes_that_meet_the_request),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
