@@ -160,8 +160,8 @@ static int allocate_on_worker(void *argument, uint64_t index, tsr_error *error) 
   return TSR_OK;
 }
 
-/* The list of kept tiles has no lock. A worker that meets the limit fails and leaves the list alone, because the reader's
- * own thread may be using it; that thread gives the tiles back. */
+/* The list of kept tiles has no lock. A worker that meets the limit fails and leaves the list alone, because the
+ * reader's own thread may be using it; that thread gives the tiles back. */
 static void test_workers_leave_kept_tiles_to_the_readers_thread(void **state) {
   (void)state;
   for (int dense = 0; dense < 2; dense++) {
