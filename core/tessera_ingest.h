@@ -77,6 +77,10 @@ typedef struct tsr_ingest_options {
    * dropped row, and NULL for the others. */
   void (*left_out)(void *argument, uint64_t number, const char *where);
   void *left_out_argument;
+  /* If not NULL, tsr_ingest_write leaves out rows that break a CHECK of the array. It calls this for each of them, in
+   * order, with the row's number; `message` says what is wrong with the first row of a block; NULL for others. */
+  void (*broken)(void *argument, uint64_t number, const char *message);
+  void *broken_argument;
   uint32_t version; /* 0 = TSR_FORMAT_WRITE_MAX */
   uint64_t memory_bytes; /* 0 = 1 GiB */
 } tsr_ingest_options;

@@ -578,7 +578,7 @@ void tsr_ingest_number_row(tsr_ingest *g, uint64_t number) { g->numbers.given = 
 static int keep_number(tsr_ingest *g, tsr_error *error) {
   const uint64_t number = g->numbers.given ? g->numbers.given : g->counts.begun + 1;
   const tsr_ingest_numbered run = {g->counts.rows, number};
-  if (!g->options.left_out) return TSR_OK;
+  if (!g->options.left_out && !g->options.broken) return TSR_OK;
   if (number != g->numbers.last + 1) TSR_TRY(tsr__buffer_append(&g->numbers.runs, &run, sizeof run, error));
   g->numbers.last = number;
   g->numbers.given = 0;

@@ -272,6 +272,7 @@ typedef struct ingest_writing {
   ingest_target *targets; /* by field */
   tsr_column *columns; /* by field */
   tsr_arena arena;
+  uint64_t broken; /* rows that were left out */
 } ingest_writing;
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
@@ -292,6 +293,47 @@ static int ingest_row_numbers(uint64_t key, const tsr_field *row, uint64_t rows,
   return TSR_OK;
 }
 
+/* Returns the number of a row (tsr_ingest_number_row). */
+static uint64_t number_of(const tsr_ingest *g, uint64_t row) {
+  const tsr_ingest_numbered *runs = (const tsr_ingest_numbered *)(const void *)g->numbers.runs.data;
+  uint64_t low = 0, high = g->numbers.runs.size / sizeof *runs;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (runs[middle].row <= row) low = middle + 1;
+    else high = middle;
+  }
+  return low ? runs[low - 1].number + (row - runs[low - 1].row) : row + 1;
+}
+
+/* Appends the rows of a part that break no CHECK, and reports the others. `first`: the number of rows before the part;
+ * `chosen` has room for all of its rows. */
+static int append_sound(ingest_writing *w, uint64_t rows, uint64_t first, uint8_t *broken, uint32_t *chosen,
+                        tsr_error *error) {
+  const tsr_ingest_options *o = &w->ingest->options;
+  const tsr_constraint_cells cells = {.columns = w->columns, .count = rows};
+  uint64_t count = 0, kept = 0;
+  tsr_error why = {0};
+  TSR_TRY(tsr__writer_broken(w->writer, &cells, broken, &count, &why, error));
+  for (uint64_t i = 0, told = 0; i < rows; i++) {
+    chosen[kept] = (uint32_t)i;
+    kept += !broken[i];
+    if (broken[i]) o->broken(o->broken_argument, number_of(w->ingest, first + i), told++ ? NULL : why.message);
+  }
+  w->broken += count;
+  return kept ? tsr_writer_append(w->writer, w->columns, chosen, kept, error) : TSR_OK;
+}
+
+static int append_unless_broken(ingest_writing *w, uint64_t rows, uint64_t first, tsr_error *error) {
+  uint8_t *broken;
+  uint32_t *chosen = NULL;
+  TSR_TRY(TSR_ALLOC_ARRAY(&w->ingest->memory, rows, &broken, error));
+  int rc = TSR_ALLOC_ARRAY(&w->ingest->memory, rows, &chosen, error);
+  if (rc >= 0) rc = append_sound(w, rows, first, broken, chosen, error);
+  tsr__free(broken);
+  tsr__free(chosen);
+  return rc;
+}
+
 static int append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_error *error) {
   const uint64_t rows = tsr__ingest_part_rows(w->ingest, part);
   if (!rows) return TSR_OK;
@@ -302,6 +344,7 @@ static int append_part(ingest_writing *w, uint64_t part, uint64_t first, tsr_err
     if (t->column == UINT32_MAX) TSR_TRY(ingest_row_numbers(w->first_row + first, field, rows, t, column, error));
     else TSR_TRY(tsr__ingest_cells(w->ingest, t->column, part, field, &t->memory, column, error));
   }
+  if (w->ingest->options.broken) return append_unless_broken(w, rows, first, error);
   return tsr_writer_append(w->writer, w->columns, NULL, rows, error);
 }
 
@@ -405,6 +448,6 @@ int tsr_ingest_write(tsr_ingest *g, tsr_array *array, bool new_array, uint64_t *
   for (uint32_t f = 0; f < w.field_count && w.targets; f++) tsr__ingest_cells_end(&w.targets[f].memory);
   tsr_writer_close(w.writer);
   tsr__arena_release(&w.arena);
-  if (rc >= 0 && rows) *rows = g->counts.rows;
+  if (rc >= 0 && rows) *rows = g->counts.rows - w.broken;
   return TSR_MIN(rc, TSR_OK);
 }

@@ -651,9 +651,9 @@ static int fail_no_array(const tsr_renewal *r, const tsr_listing *root) {
                    tsr__store_place(r->log->store));
 }
 
-/* Returns true if no commit or schema can appear in the array's own directory. That is certain once all schemas are
- * loaded and of version 12 or later, because no library writes fragments of an older version than the schema's. */
-static bool is_new_layout(const tsr_log *log) {
+/* It is certain once all schemas are loaded and of version 12 or later, because no library writes fragments of an older
+ * version than the schema's. */
+bool tsr__log_is_new_layout(const tsr_log *log) {
   tsr_commit_listing *listing = log->listing;
   if (listing->new_layout) return true;
   if (listing->old_layout) return false;
@@ -719,7 +719,7 @@ static int list_directories(tsr_renewal *r, bool commits) {
   const unsigned end = commits ? 4 : 2;
   const tsr_commit_listing *last = r->log->listing;
   const bool seen = last && (last->complete || r->log->store->stamps_are_listings);
-  if (seen && !r->need_root && !d->listed[TSR_IN_ROOT] && is_new_layout(r->log)) {
+  if (seen && !r->need_root && !d->listed[TSR_IN_ROOT] && tsr__log_is_new_layout(r->log)) {
     r->last_footers = commits && adds_few(r);
     if (!r->last_footers) TSR_TRY(directories_list(d, order + 1, end - 1, r->error));
     if (has_same_schemas(r)) return TSR_OK;
@@ -813,7 +813,7 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
  * listing, it lists them, so that a tsr_renewal need not do it again. */
 static int has_changed_directory(tsr_log *log, bool commits, tsr_array_directories *directories, tsr_error *error) {
   static const tsr_directory order[] = {TSR_IN_ROOT, TSR_IN_SCHEMAS, TSR_IN_COMMITS};
-  const unsigned first = is_new_layout(log) ? 1 : 0, count = (commits ? 3 : 2) - first;
+  const unsigned first = tsr__log_is_new_layout(log) ? 1 : 0, count = (commits ? 3 : 2) - first;
   const char *paths[TSR_LISTING_STAMPS];
   tsr_stamp now[TSR_LISTING_STAMPS];
   for (unsigned i = 0; i < count; i++) {
@@ -910,7 +910,7 @@ static int extend(tsr_log *log, tsr_array_directories *directories, tsr_error *e
   static const tsr_directory commits = TSR_IN_COMMITS;
   const char *added[ADDED];
   uint64_t count;
-  if (!may_extend(log) || !is_new_layout(log)) return 0;
+  if (!may_extend(log) || !tsr__log_is_new_layout(log)) return 0;
   const uint64_t listed = tsr__moment(), changes = log->store->changes;
   int rc = has_changed_directory(log, false, directories, error);
   if (rc == 0) rc = tsr__commit_files_changed(log, error);

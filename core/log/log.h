@@ -390,6 +390,10 @@ typedef struct tsr_commit_listing {
  * listed. */
 int tsr__log_list(tsr_log *log, bool commits, bool force, tsr_error *error);
 
+/* Returns true if no commit or schema can appear in the array's own directory, so that nobody need list it. The array
+ * must have been listed. */
+bool tsr__log_is_new_layout(const tsr_log *log);
+
 /* Lets a prepared commit without a marker count in this log until the function is called with NULL: its host has
  * committed, but it could not be published yet. `commit` is borrowed until then. The next statement lists the array
  * again. */

@@ -33,6 +33,9 @@
 #define CONSOLIDATE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 #define DENSE_LOOKAHEAD            32 /* dense: fragments to try after the last one that saved a fragment */
 #define CONSOLIDATE_PASSES_MAX     8
+#define TOGETHER                   32 /* merges that are committed together, unless they ... */
+#define TOGETHER_BYTES             (UINT64_C(1) << 26) /* ... have read as much as this, ... */
+#define TOGETHER_MS                250 /* ... or the first one has waited for so long */
 #define TIMED_VERSION              15 /* format version since which merged sparse fragments store the times of cells */
 
 typedef struct consolidate_item { /* a committed fragment that no vacuum file names, or one that may yet be committed */
@@ -45,6 +48,11 @@ typedef struct consolidate_item { /* a committed fragment that no vacuum file na
   uint64_t bytes; /* of its files */
   uint64_t tile_bytes; /* of one tile, with all fields, in memory */
 } consolidate_item;
+
+typedef struct waiting_merge { /* its fragments are written; it is committed together with others */
+  tsr_replacement replacement;
+  tsr_snapshot *snapshot; /* has the sources */
+} waiting_merge;
 
 typedef struct consolidation {
   tsr_array *array;
@@ -61,6 +69,9 @@ typedef struct consolidation {
   bool full; /* max_fragment_bytes has cut a sequence short */
   bool planning; /* merge nothing: `merged` counts the fragments that would be merged */
   tsr_tiers *tiers; /* which runs of a sequence are merged (upkeep.c); NULL: whole sequences */
+  waiting_merge *waiting[TOGETHER];
+  uint32_t waiting_count;
+  uint64_t waiting_since, waiting_bytes; /* tsr__moment of the first one; of the sources of all */
   uint64_t merged; /* fragments */
 } consolidation;
 
@@ -415,7 +426,7 @@ static int find_sources(merging *m, uint32_t *fragments, tsr_error *error) {
 }
 
 /* Finds a snapshot with the sequence's schema for the plan: the one of this pass, if it has that schema. Earlier merges
- * of the pass have not touched its other fragments, and tsr__replacement_commit detects changes by others. So the cost
+ * of the pass have not touched its other fragments, and tsr__replacements_commit detects changes by others. So the cost
  * of a merge depends on what it merges, not on the whole array. */
 static int find_snapshot(merging *m, tsr_error *error) {
   consolidation *c = m->c;
@@ -497,17 +508,72 @@ static void take_note_back(merging *m, const purge_note *note) {
   else (void)tsr_array_delete_metadata(m->c->array, TSR_PURGED_KEY, strlen(TSR_PURGED_KEY), &unseen);
 }
 
-/* Commits what replaces the sources of a merge. */
-static int commit_merge(merging *m, tsr_error *error) {
-  const bool purges = m->plan.purge && m->conditions.has_deletes;
+/* Counts merges that are committed. */
+static void count_merges(consolidation *c, const tsr_merges *merges, uint32_t committed) {
+  for (uint32_t i = 0; i < committed; i++) {
+    c->merged += merges->items[i]->source_count;
+    if (c->tiers) c->tiers->merged += merges->items[i]->source_count;
+  }
+  if (c->tiers) c->tiers->merges += committed;
+}
+
+/* Commits a merge that purges deleted cells, with its note. */
+static int commit_purge(merging *m, tsr_error *error) {
+  tsr_replacement *one = &m->replacement;
+  const tsr_merges merges = {1, &one};
+  uint32_t committed;
   purge_note note;
-  if (purges) TSR_TRY(note_purge(m, &note, error));
-  const int rc = tsr__replacement_commit(&m->replacement, error);
+  TSR_TRY(note_purge(m, &note, error));
+  const int rc = tsr__replacements_commit(&merges, &committed, error);
   /* after other errors the merge may be committed all the same */
-  if (purges && (rc == TSR_ABORT || rc == TSR_BUSY || rc == TSR_INTERRUPT)) take_note_back(m, &note);
+  if (rc == TSR_ABORT || rc == TSR_BUSY || rc == TSR_INTERRUPT) take_note_back(m, &note);
+  if (rc >= 0) count_merges(m->c, &merges, committed);
   return rc;
 }
 
+/* Gives up the merges that wait, unless they are committed. */
+static void end_waiting(consolidation *c) {
+  for (uint32_t i = 0; i < c->waiting_count; i++) {
+    tsr__replacement_end(&c->waiting[i]->replacement);
+    tsr_snapshot_close(c->waiting[i]->snapshot);
+  }
+  c->waiting_count = 0;
+  c->waiting_bytes = 0;
+}
+
+/* Commits the merges that wait. */
+static int commit_waiting(consolidation *c, tsr_error *error) {
+  tsr_replacement *items[TOGETHER];
+  const tsr_merges merges = {c->waiting_count, items};
+  uint32_t committed;
+  if (c->waiting_count == 0) return TSR_OK;
+  for (uint32_t i = 0; i < c->waiting_count; i++) items[i] = &c->waiting[i]->replacement;
+  const int rc = tsr__replacements_commit(&merges, &committed, error);
+  count_merges(c, &merges, committed);
+  end_waiting(c);
+  return rc;
+}
+
+/* Lets a merge wait for the next ones: takes over its replacement and its snapshot. Commits all that wait if there are
+ * enough of them. */
+static int let_wait(merging *m, tsr_error *error) {
+  consolidation *c = m->c;
+  waiting_merge *waiting;
+  TSR_TRY(TSR_ARENA_ARRAY(&c->arena, 1, &waiting, error));
+  *waiting = (waiting_merge){m->replacement, m->plan.snapshot};
+  m->replacement = (tsr_replacement){.array = c->array};
+  m->plan.snapshot = NULL;
+  if (c->waiting_count == 0) c->waiting_since = tsr__moment();
+  c->waiting[c->waiting_count++] = waiting;
+  for (uint64_t i = m->sequence.first; i < m->sequence.first + m->sequence.count; i++)
+    c->waiting_bytes = tsr__add_sat(c->waiting_bytes, consolidate_item_at(c, i)->bytes);
+  if (c->waiting_count < TOGETHER && c->waiting_bytes < TOGETHER_BYTES &&
+      tsr__moment() - c->waiting_since < TOGETHER_MS)
+    return TSR_OK;
+  return commit_waiting(c, error);
+}
+
+/* Merges a sequence. The merge may wait for others (commit_waiting). */
 static int merge_sequence(consolidation *c, const fragment_sequence *sequence, tsr_error *error) {
   merging m = {
       .c = c, .sequence = *sequence, .replacement = {.array = c->array, .memory = &c->memory, .version = c->version}};
@@ -517,10 +583,8 @@ static int merge_sequence(consolidation *c, const fragment_sequence *sequence, t
   int rc = plan_merge(&m, error);
   bool useful = rc >= 0 && (sequence->count > 1 || (m.plan.purge && m.conditions.has_deletes));
   if (useful) rc = c->dense ? write_dense(&m, error) : write_sparse(&m, error);
-  if (rc >= 0 && useful && m.replacement.count) {
-    rc = commit_merge(&m, error);
-    if (rc >= 0) c->merged += sequence->count;
-  }
+  if (rc >= 0 && useful && m.replacement.count)
+    rc = m.plan.purge && m.conditions.has_deletes ? commit_purge(&m, error) : let_wait(&m, error);
   tsr__replacement_end(&m.replacement);
   tsr__map_release(&m.conditions.numbers);
   tsr_snapshot_close(m.plan.snapshot);
@@ -595,7 +659,8 @@ static int merge_runs(consolidation *c, const fragment_sequence *sequence, tsr_e
       continue;
     }
     end -= tiers->rules.fanout;
-    if (tiers->merges_left == 0 || (tiers->merges > 0 && tiers->deadline && tsr__moment() >= tiers->deadline)) {
+    const bool begun = tiers->merges > 0 || c->waiting_count > 0;
+    if (tiers->merges_left == 0 || (begun && tiers->deadline && tsr__moment() >= tiers->deadline)) {
       tiers->waits++;
       continue;
     }
@@ -604,8 +669,6 @@ static int merge_runs(consolidation *c, const fragment_sequence *sequence, tsr_e
       tiers->rules.bytes -= TSR_MIN(tiers->rules.bytes, consolidate_item_at(c, i)->bytes);
     TSR_TRY(merge_sequence(c, &run, error));
     tiers->merges_left--;
-    tiers->merges++;
-    tiers->merged += run.count;
     /* fragments[end] becomes the merged one; this pass looks only at those before it */
     memmove(&fragments[end + 1], &fragments[end + run.count], (count - end - run.count) * sizeof *fragments);
     count -= run.count - 1;
@@ -646,6 +709,7 @@ static int run_pass(consolidation *c, bool first, uint64_t *merged, tsr_error *e
     else TSR_TRY(merge_sequence(c, &sequence, error));
     i = sequence.first + sequence.count;
   }
+  TSR_TRY(commit_waiting(c, error));
   *merged = c->merged - before;
   return TSR_OK;
 }
@@ -672,6 +736,9 @@ static int consolidate_fragments(consolidation *c, const tsr_schema *schema, tsr
     tsr__arena_init(&c->arena, &c->memory);
     c->array->uncached = true;
     rc = run_pass(c, pass == 0, &merged, error);
+    tsr_error unseen;
+    if (rc < 0) (void)commit_waiting(c, &unseen); /* what failed is another merge */
+    end_waiting(c);
     c->array->uncached = false;
     tsr_snapshot_close(c->snapshot);
     c->snapshot = NULL;

@@ -90,7 +90,7 @@ int tsr__merge_dense(const tsr_merge_plan *plan, const uint64_t *low, const uint
 /* ---- replace.c: replaces fragments by merged ones, in one commit ------------------------------------------------- */
 
 /* Fill in a tsr_replacement; call tsr__replacement_add for each merged fragment and write it; then call
- * tsr__replacement_commit, and in any case tsr__replacement_end. */
+ * tsr__replacements_commit, and in any case tsr__replacement_end. */
 
 typedef struct tsr_replacement {
   /* Set by the caller; all pointers are borrowed. */
@@ -114,10 +114,16 @@ typedef struct tsr_replacement {
  * fragment's files there. */
 int tsr__replacement_add(tsr_replacement *replacement, char path[160], tsr_error *error);
 
-/* Commits the merged fragments in place of their sources. All of their files must be complete and durable. TSR_ABORT if
- * another process has merged or vacuumed a source, or has written a fragment with a time between those of the sources.
- */
-int tsr__replacement_commit(tsr_replacement *replacement, tsr_error *error);
+typedef struct tsr_merges { /* merges of one array, at least one; each source belongs to one of them */
+  uint32_t count;
+  tsr_replacement *const *items;
+} tsr_merges;
+
+/* Commits the merged fragments of each merge in place of their sources. All of their files must be complete and
+ * durable. *committed: that many merges, the first ones, are committed; after an error the next one may be committed,
+ * too. TSR_ABORT if another process has merged or vacuumed a source, or has written a fragment with a time between
+ * those of the sources. The array is listed once for all of them, unless others interfere. */
+int tsr__replacements_commit(const tsr_merges *merges, uint32_t *committed, tsr_error *error);
 
 /* Removes the staged files, and the fragments that were added but not committed. Must be called in any case. */
 void tsr__replacement_end(tsr_replacement *replacement);
@@ -132,7 +138,7 @@ typedef int (*tsr_uncommitted_fragment)(void *argument, const char *name, const 
 
 /* Calls `found` for each fragment directory that is not committed but may still be: it is less than a day old, or a
  * pending marker in the array's listing names it. Fragments of merges in progress are skipped, since they add no new
- * cells. */
+ * cells. The array must have just been listed. */
 int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommitted_fragment found, void *argument,
                                tsr_error *error);
 
@@ -274,9 +280,10 @@ tsr_path tsr__merge_fragment_path(uint32_t version, const char *name);
  * its UUID and without its version. Returns false if `name` is not a fragment name with a UUID of 32 digits. */
 bool tsr__merge_stem(const char *name, char stem[128]);
 
-/* Cancels the rivals, merges with a source in common, or waits for those that have priority. TSR_ABORT if one of them
- * is about to commit. */
-int tsr__merge_conflict_cancel(const tsr_replacement *replacement, tsr_error *error);
+/* Cancels the rivals of these merges, others with a source in common, or waits for those that have priority. TSR_ABORT
+ * if one of them is about to commit. The array must have been listed since the merges were staged. Sets *found if there
+ * was any rival; then the listing is outdated. */
+int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *found, tsr_error *error);
 
 /* Decides that this merge commits. From then on nobody can cancel it. TSR_ABORT if it has been cancelled. */
 int tsr__merge_conflict_decide(tsr_replacement *replacement, tsr_error *error);

@@ -186,40 +186,77 @@ static int wait_for_merge(const tsr_replacement *r, const char *name, const char
   return TSR_OK;
 }
 
-/* Sets *found if the vacuum file names one of the sources. An incomplete file names none. */
-static int names_source(const tsr_replacement *r, const char *file, bool *found, tsr_error *error) {
-  tsr_buffer bytes = {.memory = r->memory};
-  tsr_arena arena;
-  tsr_names names = {0};
+static bool has_source(const tsr_replacement *r, const tsr_names *names) {
+  for (uint64_t n = 0; n < names->count; n++)
+    for (uint32_t s = 0; s < r->source_count; s++)
+      if (strcmp(names->names[n], r->sources[s]->name) == 0) return true;
+  return false;
+}
+
+/* Reads the sources of another merge from its staged vacuum file. An incomplete file names none. */
+static int read_sources(tsr_store *store, const char *file, tsr_arena *arena, tsr_names *names, tsr_error *error) {
+  tsr_buffer bytes = {.memory = arena->memory};
   tsr_error unseen;
-  *found = false;
-  tsr__arena_init(&arena, r->memory);
-  int rc = tsr__store_read_all(r->array->store, file, VACUUM_MAX, &bytes, error);
+  *names = (tsr_names){0};
+  int rc = tsr__store_read_all(store, file, VACUUM_MAX, &bytes, error);
   tsr_input in = tsr__input(bytes.data, bytes.size);
   if (rc == TSR_NOT_FOUND) rc = TSR_OK; /* the other merge has ended, with a commit or without */
-  else if (rc >= 0 && tsr__names_decode(&in, &arena, &names, &unseen) < 0) names.count = 0;
-  for (uint64_t n = 0; n < names.count && !*found; n++)
-    for (uint32_t s = 0; s < r->source_count && !*found; s++) *found = strcmp(names.names[n], r->sources[s]->name) == 0;
-  tsr__arena_release(&arena);
+  else if (rc >= 0 && tsr__names_decode(&in, arena, names, &unseen) < 0) names->count = 0;
   tsr__buffer_release(&bytes);
   return rc;
 }
 
-int tsr__merge_conflict_cancel(const tsr_replacement *r, tsr_error *error) {
-  tsr_listing entries = {.memory = r->memory};
-  int rc = tsr__store_list(r->array->store, layout_commits_folder(r->version), &entries, error);
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char name[TSR_STAGED_NAME];
-    bool found = false;
-    if (!tsr__staged_vacuum(entries.entries[i].name, name)) continue;
-    const tsr_path p = tsr__merge_commit_path(r->version, "", entries.entries[i].name, "");
-    if (strcmp(name, r->names[0]) == 0 || tsr__map_get(&r->array->log.listing->names, name)) continue;
-    rc = names_source(r, p.text, &found, error);
-    if (rc >= 0 && found && strcmp(name, r->names[0]) < 0) rc = wait_for_merge(r, name, p.text, error);
-    if (rc >= 0 && found) rc = give_way_if_cancelled(r, error);
-    if (rc >= 0 && found) rc = cancel_merge(r, name, error);
+/* Cancels another merge, `name`, for the sake of each of these merges with a source in common. */
+static int cancel_rival(const tsr_merges *merges, const char *name, bool *found, tsr_error *error) {
+  const tsr_replacement *first = merges->items[0];
+  const tsr_path p = tsr__merge_commit_path(first->version, ".", name, TSR_SUFFIX_STAGED_VACUUM);
+  tsr_names sources;
+  tsr_arena arena;
+  tsr__arena_init(&arena, first->memory);
+  int rc = read_sources(first->array->store, p.text, &arena, &sources, error);
+  for (uint32_t i = 0; i < merges->count && rc >= 0; i++) {
+    const tsr_replacement *r = merges->items[i];
+    if (!has_source(r, &sources)) continue;
+    *found = true;
+    if (strcmp(name, r->names[0]) < 0) rc = wait_for_merge(r, name, p.text, error);
+    if (rc >= 0) rc = give_way_if_cancelled(r, error);
+    if (rc >= 0) rc = cancel_merge(r, name, error);
   }
-  tsr__listing_release(&entries);
+  tsr__arena_release(&arena);
+  return rc;
+}
+
+/* Appends the name of each merge of others that is staged and not committed, TSR_STAGED_NAME bytes each. */
+static int add_other(const tsr_merges *merges, const char *entry, tsr_buffer *names, tsr_error *error) {
+  char name[TSR_STAGED_NAME] = "";
+  if (!tsr__staged_vacuum(entry, name) || tsr__map_get(&merges->items[0]->array->log.listing->names, name))
+    return TSR_OK;
+  for (uint32_t i = 0; i < merges->count; i++)
+    if (strcmp(name, merges->items[i]->names[0]) == 0) return TSR_OK;
+  return tsr__buffer_append(names, name, sizeof name, error);
+}
+
+/* Finds the merges of others: in the array's listing or, below format version 12, in a listing of its directory. */
+static int find_others(const tsr_merges *merges, tsr_buffer *names, tsr_error *error) {
+  const tsr_replacement *first = merges->items[0];
+  const tsr_map *others = &first->array->log.listing->others;
+  tsr_listing root = {.memory = first->memory};
+  int rc = TSR_OK;
+  if (!layout_has_commits_folder(first->version)) rc = tsr__store_list(first->array->store, "", &root, error);
+  for (uint64_t i = 0; i < root.count && rc >= 0; i++) rc = add_other(merges, root.entries[i].name, names, error);
+  for (uint64_t i = 0; i < others->count && layout_has_commits_folder(first->version) && rc >= 0; i++)
+    rc = add_other(merges, others->entries[i].key, names, error);
+  tsr__listing_release(&root);
+  return rc;
+}
+
+int tsr__merge_conflict_cancel(const tsr_merges *merges, bool *found, tsr_error *error) {
+  tsr_buffer names = {.memory = merges->items[0]->memory}; /* copied: to cancel a merge may list the array again */
+  *found = false;
+  int rc = find_others(merges, &names, error);
+  for (uint64_t at = 0; at < names.size && rc >= 0; at += TSR_STAGED_NAME)
+    rc = cancel_rival(merges, (const char *)names.data + at, found, error);
+  tsr__buffer_release(&names);
   return rc;
 }
 

@@ -5,10 +5,14 @@
  *  1. Write ".NAME" into the directory of commits. It becomes NAME.wrt (empty) or, for several fragments, NAME.con;
  *     below format version 12, NAME.ok.
  *  2. Write ".NAME.vac.new", whose lines name the sources. Then rename the fragments to their final names.
- *  3. Look for merges with a source in common that have completed step 2, and cancel them (merge_conflict.c).
+ *  3. List the array. Look for merges with a source in common that have completed step 2, and cancel them
+ *     (merge_conflict.c).
  *  4. Check that the array still has all sources, and no other fragment with a time between theirs.
  *  5. Rename ".NAME". This commits the merge. If renames are not atomic, a file ".NAME.decided" first decides it.
  *  6. Rename ".NAME.vac.new" to NAME.vac. This library's readers treat the two alike as soon as NAME is committed.
+ *
+ * Several merges of one call, whose sources differ, take each step together: so they need one listing of the array, not
+ * one each (tsr__replacements_commit).
  *
  * Of two merges with a source in common, at most one commits: each finds the other in step 3 or step 4. Leftovers of a
  * crash before step 5 do not block later merges: a fragment that belongs to a ".NAME.vac.new" does not count as one
@@ -45,20 +49,23 @@
 
 /* ---- Uncommitted fragments --------------------------------------------------------------------------------------- */
 
-/* Adds to `stems` the stem of each merge that has a staged vacuum file in the directory. */
-static int find_staged(tsr_array *array, const char *directory, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
-  tsr_listing entries = {.memory = stems->memory};
-  int rc = tsr__store_list(array->store, directory, &entries, error);
-  if (rc == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    char name[TSR_STAGED_NAME], stem[128];
-    char *copy;
-    if (!tsr__staged_vacuum(entries.entries[i].name, name) || !tsr__merge_stem(name, stem)) continue;
-    rc = TSR_ARENA_COPY(arena, stem, strlen(stem), &copy, error);
-    if (rc >= 0) rc = tsr__map_put(stems, copy, copy, error);
-  }
-  tsr__listing_release(&entries);
-  return rc;
+/* Adds to `stems` the stem of the merge whose staged vacuum file an entry of a directory is. */
+static int add_staged(const char *entry, tsr_arena *arena, tsr_map *stems, tsr_error *error) {
+  char name[TSR_STAGED_NAME], stem[128];
+  char *copy;
+  if (!tsr__staged_vacuum(entry, name) || !tsr__merge_stem(name, stem)) return TSR_OK;
+  TSR_TRY(TSR_ARENA_COPY(arena, stem, strlen(stem), &copy, error));
+  return tsr__map_put(stems, copy, copy, error);
+}
+
+/* Adds to `stems` the stems of all merges that have a staged vacuum file. Those of __commits are in the array's
+ * listing; `root` lists the array's directory. */
+static int find_staged(const tsr_array *array, const tsr_listing *root, tsr_arena *arena, tsr_map *stems,
+                       tsr_error *error) {
+  const tsr_map *others = &array->log.listing->others;
+  for (uint64_t i = 0; i < others->count; i++) TSR_TRY(add_staged(others->entries[i].key, arena, stems, error));
+  for (uint64_t i = 0; i < root->count; i++) TSR_TRY(add_staged(root->entries[i].name, arena, stems, error));
+  return TSR_OK;
 }
 
 /* Adds to `names` the fragments of all prepared commits. Their owners may publish them at any time, whatever their age.
@@ -79,20 +86,24 @@ typedef struct unlisted { /* fragments that are not committed */
   tsr_map prepared; /* names of fragments of prepared commits */
 } unlisted;
 
-/* Calls `found` for each uncommitted fragment of one directory that may still be committed
+/* Lists a directory; a missing directory is empty. The caller releases `entries` in any case. */
+static int list_if_there(tsr_array *array, const char *directory, tsr_listing *entries, tsr_error *error) {
+  const int rc = tsr__store_list(array->store, directory, entries, error);
+  return rc == TSR_NOT_FOUND ? TSR_OK : rc;
+}
+
+/* Calls `found` for each uncommitted fragment among the entries of a directory that may still be committed
  * (tsr__uncommitted_fragments). */
-static int find_uncommitted(tsr_array *array, const char *directory, const unlisted *known,
+static int find_uncommitted(tsr_array *array, const char *directory, const tsr_listing *entries, const unlisted *known,
                             tsr_uncommitted_fragment found, void *argument, tsr_error *error) {
-  tsr_listing entries = {.memory = known->staged.memory};
-  int rc = tsr__store_list(array->store, directory, &entries, error);
-  if (rc == TSR_NOT_FOUND) return TSR_OK;
-  for (uint64_t i = 0; i < entries.count && rc >= 0; i++) {
-    const char *name = entries.entries[i].name;
+  int rc = TSR_OK;
+  for (uint64_t i = 0; i < entries->count && rc >= 0; i++) {
+    const char *name = entries->entries[i].name;
     char stem[128];
     tsr_name parsed;
     uint64_t modified = 0;
     tsr_error one;
-    if (entries.entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
+    if (entries->entries[i].kind != TSR_ENTRY_DIRECTORY || !tsr__name_parse(name, strlen(name), &parsed)) continue;
     if (tsr__map_get(&array->log.listing->names, name)) continue;
     if (tsr__merge_stem(name, stem) && tsr__map_get(&known->staged, stem)) continue;
     tsr_path p = tsr__path_of(directory, name, "");
@@ -103,20 +114,23 @@ static int find_uncommitted(tsr_array *array, const char *directory, const unlis
              (tsr__add_sat(modified, REPLACE_YOUNG) > tsr__environment_now() || tsr__map_get(&known->prepared, name)))
       rc = found(argument, name, &parsed, error);
   }
-  tsr__listing_release(&entries);
   return rc;
 }
 
 int tsr__uncommitted_fragments(tsr_array *array, tsr_memory *memory, tsr_uncommitted_fragment found, void *argument,
                                tsr_error *error) {
   unlisted known = {.staged.memory = memory, .prepared.memory = memory};
+  tsr_listing root = {.memory = memory}, fragments = {.memory = memory};
   tsr_arena arena;
   tsr__arena_init(&arena, memory);
-  int rc = find_staged(array, "", &arena, &known.staged, error);
-  if (rc >= 0) rc = find_staged(array, TSR_DIR_COMMITS, &arena, &known.staged, error);
+  int rc = tsr__log_is_new_layout(&array->log) ? TSR_OK : list_if_there(array, "", &root, error);
+  if (rc >= 0) rc = find_staged(array, &root, &arena, &known.staged, error);
   if (rc >= 0) rc = find_prepared(array, &arena, &known.prepared, error);
-  if (rc >= 0) rc = find_uncommitted(array, "", &known, found, argument, error);
-  if (rc >= 0) rc = find_uncommitted(array, TSR_DIR_FRAGMENTS, &known, found, argument, error);
+  if (rc >= 0) rc = find_uncommitted(array, "", &root, &known, found, argument, error);
+  if (rc >= 0) rc = list_if_there(array, TSR_DIR_FRAGMENTS, &fragments, error);
+  if (rc >= 0) rc = find_uncommitted(array, TSR_DIR_FRAGMENTS, &fragments, &known, found, argument, error);
+  tsr__listing_release(&root);
+  tsr__listing_release(&fragments);
   tsr__map_release(&known.staged);
   tsr__map_release(&known.prepared);
   tsr__arena_release(&arena);
@@ -169,8 +183,9 @@ int tsr__replacement_add(tsr_replacement *r, char directory[160], tsr_error *err
   return TSR_OK;
 }
 
-/* Writes a durable file ".NAME" + suffix into the directory of commits, where readers ignore it. `staged` is set before
- * the file is created, so that tsr__replacement_end removes it in any case. */
+/* Writes a file ".NAME" + suffix into the directory of commits, where readers ignore it. Its content is durable, its
+ * name once the directory is synced. `staged` is set before the file is created, so that tsr__replacement_end removes it
+ * in any case. */
 static int replace_stage(const tsr_replacement *r, const char *name, const char *suffix, const tsr_buffer *bytes,
                          char staged[160], tsr_error *error) {
   tsr_store *store = r->array->store;
@@ -180,7 +195,6 @@ static int replace_stage(const tsr_replacement *r, const char *name, const char 
   int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
   if (rc >= 0) rc = tsr__store_sync(file, error);
   tsr__store_close_file(file);
-  if (rc >= 0) rc = tsr__store_sync_directory(store, layout_commits_folder(r->version), error);
   return rc;
 }
 
@@ -234,52 +248,71 @@ static int name_fragments(tsr_replacement *r, char (*names)[128], tsr_error *err
     TSR_TRY(tsr__store_rename_exclusive(store, from.text, to.text, error));
     memcpy(r->names[i], names[i], sizeof r->names[0]);
   }
-  return tsr__store_sync_directory(store, layout_fragments_folder(r->version), error);
+  return TSR_OK;
 }
 
 static int refuse_between(void *argument, const char *name, const tsr_name *parsed, tsr_error *error) {
-  const tsr_replacement *r = argument;
-  if (parsed->start > r->end || parsed->end < r->start) return TSR_OK;
-  return tsr__fail(error, TSR_ABORT, "fragment %s was written meanwhile, at a time between those that are merged",
-                   name);
+  const tsr_merges *merges = argument;
+  for (uint32_t i = 0; i < merges->count; i++)
+    if (parsed->start <= merges->items[i]->end && parsed->end >= merges->items[i]->start)
+      return tsr__fail(error, TSR_ABORT, "fragment %s was written meanwhile, at a time between those that are merged",
+                       name);
+  return TSR_OK;
+}
+
+/* Fails if the listing lacks a source, or if it is `replaced` already. */
+static int check_listed(const tsr_replacement *r, const tsr_map *replaced, tsr_error *error) {
+  for (uint32_t i = 0; i < r->source_count; i++) {
+    const char *name = r->sources[i]->name;
+    if (!tsr__map_get(&r->array->log.listing->names, name) || tsr__map_get(replaced, name))
+      return tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another process meanwhile", name);
+  }
+  return TSR_OK;
+}
+
+static int add_sources(const tsr_replacement *r, tsr_map *names, tsr_error *error) {
+  for (uint32_t i = 0; i < r->source_count; i++)
+    TSR_TRY(tsr__map_put(names, r->sources[i]->name, (void *)(uintptr_t)r->sources[i]->name, error));
+  return TSR_OK;
 }
 
 /* Fails if another merge or a vacuum has replaced or removed a source, or if there is another fragment, committed or
- * not, with a time between theirs. *uncommitted: that fragment is not committed. */
-static int check_sources(tsr_replacement *r, bool *uncommitted, tsr_error *error) {
-  tsr_map known = {.memory = r->memory};
-  TSR_TRY(tsr__log_list(&r->array->log, true, true, error));
-  int rc = tsr__replaced(r->array, &known, error);
-  const tsr_commit_listing *listing = r->array->log.listing;
-  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++) {
-    const char *name = r->sources[i]->name;
-    if (!tsr__map_get(&listing->names, name) || tsr__map_get(&known, name))
-      rc = tsr__fail(error, TSR_ABORT, "fragment %s was merged or vacuumed by another process meanwhile", name);
-  }
-  for (uint32_t i = 0; i < r->source_count && rc >= 0; i++)
-    rc = tsr__map_put(&known, r->sources[i]->name, (void *)(uintptr_t)r->sources[i]->name, error);
-  for (uint64_t i = 0; i < listing->fragments.count && rc >= 0; i++) {
-    const tsr_committed *item = &listing->fragments.items[i];
-    if (!tsr__map_get(&known, item->name)) rc = refuse_between(r, item->name, &item->parsed, error);
-  }
+ * not, with a time between those of the sources of a merge. *uncommitted: that fragment is not committed. The array
+ * must have been listed since the merges were staged. */
+static int check_sources(const tsr_merges *merges, bool *uncommitted, tsr_error *error) {
+  tsr_array *array = merges->items[0]->array;
+  tsr_memory *memory = merges->items[0]->memory;
+  tsr_map known = {.memory = memory};
+  int rc = tsr__replaced(array, &known, error);
+  const tsr_commit_list *fragments = &array->log.listing->fragments;
+  for (uint32_t i = 0; i < merges->count && rc >= 0; i++) rc = check_listed(merges->items[i], &known, error);
+  for (uint32_t i = 0; i < merges->count && rc >= 0; i++) rc = add_sources(merges->items[i], &known, error);
+  for (uint64_t i = 0; i < fragments->count && rc >= 0; i++)
+    if (!tsr__map_get(&known, fragments->items[i].name))
+      rc = refuse_between((void *)(uintptr_t)merges, fragments->items[i].name, &fragments->items[i].parsed, error);
   tsr__map_release(&known);
   if (rc < 0) return rc;
-  rc = tsr__uncommitted_fragments(r->array, r->memory, refuse_between, r, error);
+  rc = tsr__uncommitted_fragments(array, memory, refuse_between, (void *)(uintptr_t)merges, error);
   *uncommitted = rc == TSR_ABORT;
   return rc;
 }
 
-/* Step 4. The fragments of another merge look uncommitted if it stages its vacuum file after the first of the listings
- * here, or removes it before the last. So the check is retried. */
-static int check_sources_patiently(tsr_replacement *r, tsr_error *error) {
-  bool uncommitted = false;
-  int rc = check_sources(r, &uncommitted, error);
+/* Steps 3 and 4, by one listing if there is no rival. The fragments of another merge look uncommitted if it stages its
+ * vacuum file after the first of the listings here, or removes it before the last. So the check is retried. */
+static int confirm(const tsr_merges *merges, tsr_error *error) {
+  tsr_array *array = merges->items[0]->array;
+  bool uncommitted = false, rivals = false;
+  TSR_TRY(tsr__log_list(&array->log, true, true, error));
+  TSR_TRY(tsr__merge_conflict_cancel(merges, &rivals, error));
+  if (rivals) TSR_TRY(tsr__log_list(&array->log, true, true, error));
+  int rc = check_sources(merges, &uncommitted, error);
   struct timespec pause = {.tv_nsec = CHECK_PAUSE * 1000000};
   for (int i = 1; i < CHECK_ATTEMPTS && rc == TSR_ABORT && uncommitted; i++, pause.tv_nsec += pause.tv_nsec / 2) {
-    TSR_TRY(tsr__cancelled(r->memory, error));
+    TSR_TRY(tsr__cancelled(&array->environment->memory, error));
     nanosleep(&pause, NULL);
     uncommitted = false;
-    rc = check_sources(r, &uncommitted, error);
+    TSR_TRY(tsr__log_list(&array->log, true, true, error));
+    rc = check_sources(merges, &uncommitted, error);
   }
   return rc;
 }
@@ -324,16 +357,44 @@ static int replace_commit(tsr_replacement *r, tsr_error *error) {
   return tsr__staged_vacuum_finish(store, parent, r->names[0], error); /* a vacuum may have done so */
 }
 
-int tsr__replacement_commit(tsr_replacement *r, tsr_error *error) {
+/* Steps 1 and 2. The names of all staged files are durable before a fragment gets its name. */
+static int prepare(const tsr_merges *merges, char (*names)[128], tsr_error *error) {
+  const tsr_replacement *first = merges->items[0];
+  tsr_store *store = first->array->store;
+  char(*own)[128] = names;
+  for (uint32_t i = 0; i < merges->count; own += merges->items[i++]->count) {
+    TSR_TRY(choose_names(merges->items[i], own, error));
+    TSR_TRY(stage_all(merges->items[i], own, error));
+  }
+  TSR_TRY(tsr__store_sync_directory(store, layout_commits_folder(first->version), error));
+  own = names;
+  for (uint32_t i = 0; i < merges->count; own += merges->items[i++]->count)
+    TSR_TRY(name_fragments(merges->items[i], own, error));
+  return tsr__store_sync_directory(store, layout_fragments_folder(first->version), error);
+}
+
+static int prepare_all(const tsr_merges *merges, tsr_error *error) {
   char(*names)[128];
-  TSR_TRY(TSR_ALLOC_ARRAY(r->memory, r->count, &names, error));
-  int rc = choose_names(r, names, error);
-  if (rc >= 0) rc = stage_all(r, names, error);
-  if (rc >= 0) rc = name_fragments(r, names, error);
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < merges->count; i++) count += merges->items[i]->count;
+  TSR_TRY(TSR_ALLOC_ARRAY(merges->items[0]->memory, count, &names, error));
+  const int rc = prepare(merges, names, error);
   tsr__free(names);
-  if (rc >= 0) rc = tsr__merge_conflict_cancel(r, error);
-  if (rc >= 0) rc = check_sources_patiently(r, error);
-  return rc < 0 ? rc : replace_commit(r, error);
+  return rc;
+}
+
+int tsr__replacements_commit(const tsr_merges *merges, uint32_t *committed, tsr_error *error) {
+  *committed = 0;
+  TSR_TRY(prepare_all(merges, error));
+  int rc = confirm(merges, error);
+  const bool each = rc == TSR_ABORT && merges->count > 1; /* one of them is in the way of others: find out which */
+  if (rc < 0 && !each) return rc;
+  for (uint32_t i = 0; i < merges->count; i++) {
+    if (each) TSR_TRY(confirm(&(tsr_merges){1, &merges->items[i]}, error));
+    TSR_TRY(replace_commit(merges->items[i], error));
+    ++*committed;
+  }
+  return TSR_OK;
 }
 
 void tsr__replacement_end(tsr_replacement *r) {

@@ -393,6 +393,72 @@ static bool any_within(uint64_t low, uint64_t width, const uint8_t *values) {
   }
 TSR_PHYSICAL_TYPES(DEFINE_SELECT)
 
+/* Clears mask[i] for the cells of a block that the interval from `low` to `high` does not contain. Returns false if all
+ * are cleared. */
+#define DEFINE_MASK(name, type)                                                                                        \
+  static bool mask_##name(const uint8_t *bounds, const uint8_t *restrict values, uint64_t count,                       \
+                          uint8_t *restrict mask) {                                                                    \
+    type low, high, value;                                                                                             \
+    uint8_t any = 0;                                                                                                   \
+    memcpy(&low, bounds, sizeof low);                                                                                  \
+    memcpy(&high, bounds + 8, sizeof high);                                                                            \
+    if (count == DOMAIN_BLOCK) {                                                                                       \
+      for (unsigned i = 0; i < DOMAIN_BLOCK; i++) {                                                                    \
+        memcpy(&value, values + i * sizeof value, sizeof value);                                                       \
+        mask[i] &= (uint8_t)((value >= low) & (value <= high));                                                        \
+      }                                                                                                                \
+      for (unsigned i = 0; i < DOMAIN_BLOCK; i++) any |= mask[i];                                                      \
+      return any != 0;                                                                                                 \
+    }                                                                                                                  \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      memcpy(&value, values + i * sizeof value, sizeof value);                                                         \
+      any |= mask[i] &= (uint8_t)((value >= low) & (value <= high));                                                   \
+    }                                                                                                                  \
+    return any != 0;                                                                                                   \
+  }
+TSR_PHYSICAL_TYPES(DEFINE_MASK)
+
+typedef bool (*mask_function)(const uint8_t *bounds, const uint8_t *restrict values, uint64_t count,
+                              uint8_t *restrict mask);
+
+static mask_function mask_of(tsr_datatype datatype) {
+  switch (tsr__datatype_physical(datatype)) {
+#define X(name, type)                                                                                                  \
+  case TSR_PHYSICAL_##name: return mask_##name;
+    TSR_PHYSICAL_TYPES(X)
+#undef X
+  }
+  return NULL;
+}
+
+bool tsr__spans_are_one(const tsr_spans *spans) {
+  return !spans->all && !spans->nans && !spans->text && spans->count == 1;
+}
+
+uint64_t tsr__select_joint(const tsr_select_column *columns, uint32_t count, uint64_t cells, uint32_t *out) {
+  uint64_t kept = 0, sizes[TSR_JOINT_MAX];
+  uint8_t bounds[TSR_JOINT_MAX][16], mask[DOMAIN_BLOCK];
+  mask_function masks[TSR_JOINT_MAX];
+  for (uint32_t c = 0; c < count; c++) {
+    const tsr_span *span = &columns[c].spans->spans[0];
+    masks[c] = mask_of(columns[c].datatype);
+    sizes[c] = tsr_datatype_size(columns[c].datatype);
+    tsr__key_value(columns[c].datatype, span->low, bounds[c]);
+    tsr__key_value(columns[c].datatype, span->high, bounds[c] + 8);
+  }
+  for (uint64_t first = 0; first < cells; first += DOMAIN_BLOCK) {
+    const uint64_t n = TSR_MIN(cells - first, DOMAIN_BLOCK);
+    uint32_t c = 0;
+    memset(mask, 1, sizeof mask);
+    while (c < count && masks[c](bounds[c], (const uint8_t *)columns[c].values + first * sizes[c], n, mask)) c++;
+    for (uint64_t i = 0; i < n && c == count; i++) {
+      out[kept] = (uint32_t)(first + i);
+      kept += mask[i];
+    }
+  }
+  return kept;
+}
+
 /* Selects by several spans: computes the keys of a block of cells and looks up each. */
 static uint64_t select_several(const tsr_spans *spans, tsr_datatype datatype, const uint8_t *values,
                                const uint32_t *selection, uint64_t count, uint32_t *out) {

@@ -79,6 +79,22 @@ uint64_t tsr__spans_select(const tsr_spans *spans, tsr_datatype datatype, const 
 uint64_t tsr__spans_select_text(const tsr_spans *spans, const uint8_t *values, const uint64_t *offsets,
                                 const uint32_t *selection, uint64_t count, uint32_t *out);
 
+#define TSR_JOINT_MAX 16
+
+typedef struct tsr_select_column { /* a column of a tile, and what is selected of it; all borrowed */
+  const tsr_spans *spans; /* tsr__spans_are_one */
+  tsr_datatype datatype;
+  const void *values; /* not strings */
+} tsr_select_column;
+
+/* Returns true if the spans are one interval of numbers, as tsr__select_joint requires. */
+bool tsr__spans_are_one(const tsr_spans *spans);
+
+/* Writes to `out` those of the cells 0 to cells - 1 whose values the spans of all columns contain, and returns their
+ * number. `count`: columns, at most TSR_JOINT_MAX. They are tested together, block by block: in a tile that spans many
+ * space tiles nearly each block has a cell that one of them selects. */
+uint64_t tsr__select_joint(const tsr_select_column *columns, uint32_t count, uint64_t cells, uint32_t *out);
+
 /* ---- domain.c: the tile grid of a dense array ---- */
 
 /* All coordinates are ordinals. Arrays have one element per dimension. */
@@ -142,6 +158,20 @@ uint64_t tsr__box_set_cells(const tsr_box_set *set);
 /* Returns the number of the space tile that contains `value` on this dimension: (value - low) / extent, truncated,
  * computed in the dimension's own type (FLOAT32 in float). */
 uint64_t tsr__tile_number(const tsr_field *dimension, const void *value);
+
+typedef struct tsr_point_column { /* the coordinates of a tile in one dimension, and the one that is looked for */
+  uint32_t dimension;
+  const uint8_t *values;
+  const uint64_t *offsets; /* strings; else NULL */
+  const void *sought;
+  uint64_t sought_size; /* strings */
+} tsr_point_column;
+
+/* Finds a cell of a tile by binary search in the global order of a row-major or column-major array. `columns`: those of
+ * all dimensions in which the cells differ, in the order of the dimensions. Sets *cell, below `cells`, and returns true;
+ * false if there is none where it belongs, so that a tile whose cells are in another order must be searched whole. */
+bool tsr__global_order_find(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count, uint64_t cells,
+                            uint32_t *cell);
 
 /* Returns the Hilbert code of a cell. values[d] is the cell's value in dimension d, sizes[d] its size in bytes if it is
  * a string; `sizes` may be NULL if no dimension is of strings. Each dimension contributes floor(63 / dimensions)

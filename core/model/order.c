@@ -14,7 +14,7 @@
  *                   707, 2004), with bits = floor(63 / dimensions) for each dimension. Dimension 0 is the most
  *                   significant.
  *
- * Order: tile numbers; the code of one cell; many cells of two dimensions at once, in vectors.
+ * Order: tile numbers; finding a cell; the code of one cell; many cells of two dimensions at once, in vectors.
  */
 #include "model/domain.h"
 
@@ -61,6 +61,53 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
     return extent ? distance / extent : 0;
   }
   }
+}
+
+/* ---- Finding a cell ---------------------------------------------------------------------------------------------- */
+
+static const void *coordinate_at(const tsr_field *dimension, const tsr_point_column *c, uint64_t cell) {
+  return c->offsets ? c->values + c->offsets[cell] : c->values + cell * tsr_datatype_size(dimension->datatype);
+}
+
+static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
+
+static int compare_coordinate(const tsr_field *dimension, const tsr_point_column *c, uint64_t cell) {
+  const void *value = coordinate_at(dimension, c, cell);
+  if (c->offsets) return tsr__bytes_compare(value, c->offsets[cell + 1] - c->offsets[cell], c->sought, c->sought_size);
+  return compare_numbers(tsr__key(dimension->datatype, value), tsr__key(dimension->datatype, c->sought));
+}
+
+/* Compares a cell of a tile with the one that is looked for. */
+static int compare_with_point(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count,
+                              uint64_t cell) {
+  for (uint32_t i = 0; i < count; i++) {
+    const tsr_point_column *c = &columns[schema->tile_order == TSR_ORDER_COL ? count - 1 - i : i];
+    const tsr_field *dimension = &schema->fields[c->dimension];
+    if (c->offsets || !dimension->has_extent) continue;
+    const int order = compare_numbers(tsr__tile_number(dimension, coordinate_at(dimension, c, cell)),
+                                      tsr__tile_number(dimension, c->sought));
+    if (order) return order;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    const tsr_point_column *c = &columns[schema->cell_order == TSR_ORDER_COL ? count - 1 - i : i];
+    const int order = compare_coordinate(&schema->fields[c->dimension], c, cell);
+    if (order) return order;
+  }
+  return 0;
+}
+
+bool tsr__global_order_find(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count, uint64_t cells,
+                            uint32_t *cell) {
+  uint64_t low = 0, high = cells;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    const int order = compare_with_point(schema, columns, count, middle);
+    *cell = (uint32_t)middle;
+    if (order == 0) return true;
+    if (order < 0) low = middle + 1;
+    else high = middle;
+  }
+  return false;
 }
 
 static uint64_t bucket_fixed(const tsr_field *dimension, const void *value, unsigned bits) {

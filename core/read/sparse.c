@@ -24,6 +24,7 @@
 
 #include "base/arithmetic.h"
 #include "store/store.h"
+#include "model/datatype.h"
 #include "format/fragment_metadata.h"
 #include "format/schema.h"
 #include "array/array.h"
@@ -157,15 +158,86 @@ static int writable_selection(sparse_iterator *it, tsr_sparse_tile *tile, uint32
   return TSR_OK;
 }
 
+/* Returns true if the spans are one value, which is *value with *size bytes. `room` has 8 bytes. */
+static bool is_one_value(const tsr_spans *spans, tsr_datatype datatype, uint8_t *room, const void **value,
+                         uint64_t *size) {
+  if (spans->all || spans->nans || spans->count != 1) return false;
+  if (spans->text) {
+    const tsr_text_span *text = &spans->texts[0];
+    *value = text->low;
+    *size = text->low_size;
+    return !text->high_open && !text->high_exclusive &&
+           tsr__bytes_compare(text->low, text->low_size, text->high, text->high_size) == 0;
+  }
+  tsr__key_value(datatype, spans->spans[0].low, room);
+  *value = room;
+  return spans->spans[0].low == spans->spans[0].high;
+}
+
+/* Finds the only cell with the coordinates that are asked for. Returns 1; 0 if the cells must be compared one by one:
+ * something else is asked for, several cells of the tile may have the same coordinates, or none is where it belongs. */
+static int find_point(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  const tsr_fragment *fragment = fragment_of(it, tile)->fragment;
+  tsr_point_column columns[TSR_JOINT_MAX];
+  uint8_t room[TSR_JOINT_MAX][8];
+  uint32_t count = 0, cell, *cells;
+  if (schema->cell_order == TSR_ORDER_HILBERT || schema->allows_duplicates || schema->dense ||
+      schema->dimension_count > TSR_JOINT_MAX || fragment->metadata.has_times || fragment->run.tiles ||
+      it->reader->plan.lossy)
+    return 0;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    tsr_point_column *c = &columns[count];
+    *c = (tsr_point_column){.dimension = d};
+    if (!is_one_value(&it->reader->plan.spans[d], schema->fields[d].datatype, room[count], &c->sought, &c->sought_size))
+      return 0;
+    if (!must_compare(it, tile, d)) continue; /* all cells have this coordinate */
+    const tsr_coordinates coordinates = tsr__pinned_coordinates(it->reader, tile->pinned, d);
+    c->values = coordinates.values;
+    c->offsets = coordinates.offsets;
+    count++;
+  }
+  if (count == 0 || !tsr__global_order_find(schema, columns, count, tile->count, &cell)) return 0;
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  *cells = cell;
+  tile->cells = cells;
+  tile->count = 1;
+  return 1;
+}
+
+/* Selects the cells within the intervals of all dimensions that have one. Does nothing if there are fewer than two:
+ * then select_cells selects by each dimension. Sets joint[d] for those that it has selected by. */
+static int select_joint(sparse_iterator *it, tsr_sparse_tile *tile, bool *joint, tsr_error *error) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  tsr_select_column columns[TSR_JOINT_MAX];
+  uint32_t *cells, count = 0;
+  for (uint32_t d = 0; d < schema->dimension_count; d++) {
+    const tsr_spans *spans = &it->reader->plan.spans[d];
+    joint[d] = count < TSR_JOINT_MAX && tsr__spans_are_one(spans) && must_compare(it, tile, d);
+    if (joint[d])
+      columns[count++] = (tsr_select_column){spans, schema->fields[d].datatype,
+                                             tsr__pinned_coordinates(it->reader, tile->pinned, d).values};
+  }
+  if (count < 2) return memset(joint, 0, schema->dimension_count * sizeof *joint), TSR_OK;
+  TSR_TRY(writable_selection(it, tile, &cells, error));
+  tile->count = tsr__select_joint(columns, count, tile->count, cells);
+  tile->cells = cells;
+  return TSR_OK;
+}
+
 /* Selects the cells within the spans and within the snapshot's times. */
 static int select_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
   const tsr_snapshot_fragment *f = fragment_of(it, tile);
+  bool joint[TSR_MAX_DIMENSIONS];
   uint32_t *cells;
   tile->count = tile->pinned->cells;
-  for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0; d++) {
+  const int found = find_point(it, tile, error);
+  if (found < 0) return found;
+  if (!found) TSR_TRY(select_joint(it, tile, joint, error));
+  for (uint32_t d = 0; d < snapshot->schema->dimension_count && tile->count > 0 && !found; d++) {
     const tsr_spans *spans = &it->reader->plan.spans[d];
-    if (!must_compare(it, tile, d)) continue;
+    if (joint[d] || !must_compare(it, tile, d)) continue;
     const tsr_coordinates c = tsr__pinned_coordinates(it->reader, tile->pinned, d);
     TSR_TRY(writable_selection(it, tile, &cells, error));
     tile->count = spans->text ? tsr__spans_select_text(spans, c.values, c.offsets, tile->cells, tile->count, cells)

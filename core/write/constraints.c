@@ -371,16 +371,68 @@ int tsr__constraints_test(tsr_constraint_set *set, const tsr_constraint_cells *c
   return TSR_OK;
 }
 
-int tsr__writer_test(tsr_writer *writer, const tsr_constraint_cells *cells, const bool *changed, tsr_error *error) {
-  tsr_writer *w = writer;
+/* Reads the constraints of the writer's array, unless the writer has those of now. */
+static int read_constraints(tsr_writer *w, tsr_error *error) {
   tsr_writer_constraints *own = &w->constraints;
-  if (tsr__writer_untested(w)) return TSR_OK;
   if (own->set && own->changes != w->array->environment->metadata_changes) tsr__writer_forget_constraints(w);
-  if (!own->set) {
-    own->changes = w->array->environment->metadata_changes;
-    TSR_TRY(tsr__constraints_open(w->array, w->schema, &w->memory, &own->set, error));
+  if (own->set) return TSR_OK;
+  own->changes = w->array->environment->metadata_changes;
+  return tsr__constraints_open(w->array, w->schema, &w->memory, &own->set, error);
+}
+
+int tsr__writer_test(tsr_writer *writer, const tsr_constraint_cells *cells, const bool *changed, tsr_error *error) {
+  if (tsr__writer_untested(writer)) return TSR_OK;
+  TSR_TRY(read_constraints(writer, error));
+  return tsr__constraints_test(writer->constraints.set, cells, changed, error);
+}
+
+/* Marks the cells that break one constraint. */
+static int mark_broken(tsr_constraint_set *set, const tsr_constraint_item *item, const tsr_constraint_cells *cells,
+                       uint8_t *broken, tsr_error *error) {
+  for (uint64_t at = 0; at < cells->count; at += TSR_BLOCK_CELLS) {
+    const uint32_t block = (uint32_t)TSR_MIN(cells->count - at, TSR_BLOCK_CELLS);
+    uint32_t found = 0;
+    const int rc = select_broken(set, item, cells, at, block, &found, error);
+    if (rc < 0) return tsr__wrap(error, "the CHECK '%.100s' cannot be evaluated", item->shown.name);
+    for (uint32_t i = 0; i < found; i++) broken[at + set->broken[i]] = 1;
   }
-  return tsr__constraints_test(own->set, cells, changed, error);
+  return TSR_OK;
+}
+
+/* Makes the message of a cell that breaks some constraint. */
+static int tell_broken(tsr_constraint_set *set, const tsr_constraint_cells *cells, uint64_t cell, tsr_error *why,
+                       tsr_error *error) {
+  const uint64_t at = cell / TSR_BLOCK_CELLS * TSR_BLOCK_CELLS;
+  const uint32_t block = (uint32_t)TSR_MIN(cells->count - at, TSR_BLOCK_CELLS);
+  for (uint32_t i = 0; i < set->count; i++) {
+    uint32_t found = 0;
+    TSR_TRY(select_broken(set, &set->items[i], cells, at, block, &found, error));
+    for (uint32_t k = 0; k < found; k++) {
+      if (set->broken[k] != cell - at) continue;
+      set->broken[0] = set->broken[k];
+      (void)fail_broken(set, &set->items[i], cells, at, block, why);
+      return TSR_OK;
+    }
+  }
+  return TSR_OK;
+}
+
+int tsr__writer_broken(tsr_writer *writer, const tsr_constraint_cells *cells, uint8_t *broken, uint64_t *count,
+                       tsr_error *first, tsr_error *error) {
+  memset(broken, 0, cells->count);
+  *count = 0;
+  if (tsr__writer_untested(writer)) return TSR_OK;
+  TSR_TRY(read_constraints(writer, error));
+  tsr_constraint_set *set = writer->constraints.set;
+  for (uint32_t i = 0; i < set->count; i++) {
+    if (set->items[i].shown.fault) return fail_unread(&set->items[i], error);
+    TSR_TRY(mark_broken(set, &set->items[i], cells, broken, error));
+  }
+  for (uint64_t i = 0; i < cells->count; i++) {
+    if (broken[i] && *count == 0) TSR_TRY(tell_broken(set, cells, i, first, error));
+    *count += broken[i];
+  }
+  return TSR_OK;
 }
 
 int tsr_writer_test(tsr_writer *writer, const tsr_column *columns, const bool *changed, tsr_error *error) {

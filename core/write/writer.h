@@ -474,6 +474,12 @@ typedef struct tsr_constraint_finding {
 int tsr__constraints_find(tsr_constraint_set *set, uint32_t from, tsr_snapshot *snapshot, uint64_t memory_bytes,
                           tsr_constraint_finding *found, tsr_error *error);
 
+/* Sets broken[i] to 1 for each cell that breaks a constraint of the writer's array, else to 0, and *count to their
+ * number. `first` receives the message of the first of them. The cells are in no box. TSR_ERROR: a constraint cannot be
+ * read or evaluated. */
+int tsr__writer_broken(tsr_writer *writer, const tsr_constraint_cells *cells, uint8_t *broken, uint64_t *count,
+                       tsr_error *first, tsr_error *error);
+
 /* Tests cells against the constraints of the writer's array, unless the writer trusts them. The constraints are read
  * when the first cells come. `changed` as above. Errors: TSR_CHECK. */
 int tsr__writer_test(tsr_writer *writer, const tsr_constraint_cells *cells, const bool *changed, tsr_error *error);

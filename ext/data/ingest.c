@@ -552,11 +552,23 @@ static void ingest_left_out(void *argument, uint64_t number, const char *where) 
                    call->source.is_csv ? "line" : "row", (unsigned long long)number, where ? where : "");
 }
 
+/* Counts a row that the ingest left out because it breaks a CHECK. */
+static void ingest_broken(void *argument, uint64_t number, const char *message) {
+  tsx_ingest_call *call = argument;
+  if (ingest_skip(&call->result, number))
+    (void)tsx_fail(&call->result.first, TSR_CHECK, "%s %llu: %s", call->source.is_csv ? "line" : "row",
+                   (unsigned long long)number, message ? message : "");
+}
+
 int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
   const bool keeps = call->options.duplicates && call->options.kind != TSR_INGEST_DENSE;
   if (call->given.skip && !call->array.append && !keeps) {
     call->options.left_out = ingest_left_out;
     call->options.left_out_argument = call;
+  }
+  if (call->given.skip && call->array.append) {
+    call->options.broken = ingest_broken;
+    call->options.broken_argument = call;
   }
   return tsr_ingest_open(call->connection->environment, &call->options, &call->ingest, error);
 }

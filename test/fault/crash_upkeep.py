@@ -33,6 +33,7 @@ DENSE = ["CREATE VIRTUAL TABLE t USING tessera('@a', kind=dense, x INT DIMENSION
          "INSERT INTO t SELECT i, 1, i FROM n(1, 6)", "INSERT INTO t SELECT i, 1, -i FROM n(4, 9)", "INSERT INTO t SELECT i, 1, i * i FROM n(9, 12)",
          "INSERT INTO t SELECT i, 7, i FROM n(30, 33)", "INSERT INTO t SELECT i, 7, i FROM n(34, 36)"]
 ENCRYPTED = [s.replace("s TEXT", "s TEXT, encryption=aes_256_gcm, key_file='@key'") for s in SPARSE]
+FIRST, SECOND = (f"(SELECT time FROM tessera_log('@a') ORDER BY time LIMIT 1 OFFSET {n})" for n in range(2))
 META = ["SELECT tessera_set_metadata('@a', 'k', 1)", "SELECT tessera_set_metadata('@a', 'other', 'one')", "SELECT tessera_set_metadata('@a', 'k', 2)",
         "SELECT tessera_set_metadata('@a', 'other', NULL)"]
 GROUP = ["SELECT tessera_create_group('@g')", "SELECT tessera_set_metadata('@g', 'k', 1)", "SELECT tessera_set_metadata('@g', 'k', 2)",
@@ -90,6 +91,8 @@ SCENARIOS = {
     "vacuum all": Scenario(SPARSE + META + [MERGE, consolidate("commits"), consolidate("fragment_meta"), consolidate("array_meta")], "SELECT tessera_vacuum('@a')"),
     "upkeep": Scenario(SPARSE + ["INSERT INTO t SELECT i, i, 'fourth' || i FROM n(41, 50)", "INSERT INTO t SELECT i, i, 'fifth' || i FROM n(45, 60)"],
                        "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"grace_s\":0}')"),
+    "upkeep of two runs": Scenario(SPARSE[:1] + [f"INSERT INTO t SELECT i, {n}, 'run' FROM n({5 * n}, {5 * n + 7})" for n in range(8)],   # both are committed together
+                                   "SELECT tessera_upkeep('@a', '{\"fanout\":4,\"grace_s\":0}')"),
     "vacuum inside": Scenario(INSIDE + ["SELECT tessera_consolidate('db:t')"], "SELECT tessera_vacuum('db:t')"),
     "set metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', 3)"),
     "delete metadata": Scenario(SPARSE[:2] + META, "SELECT tessera_set_metadata('@a', 'k', NULL)"),
@@ -109,6 +112,12 @@ SCENARIOS = {
     "sync a vacuum": Scenario(SPARSE + ["SELECT tessera_sync('@a', '@out')", MERGE, vacuum("fragments")], "SELECT tessera_sync('@a', '@out')"),
     "sync a dense vacuum": Scenario(DENSE + ["SELECT tessera_sync('@a', '@out')", MERGE, vacuum("fragments")], "SELECT tessera_sync('@a', '@out')"),
     "sync inside": Scenario(INSIDE + ["SELECT tessera_sync('db:t', '@out')", "INSERT INTO t VALUES(77, 7, '')"], "SELECT tessera_sync('db:t', '@out')"),
+    "sync before the first time": Scenario(SPARSE, "SELECT tessera_sync('@a', '@out', '{\"as_of\":1}')"),   # an array without cells, which a first sync with as_of begins with
+    "sync up to a time": Scenario(SPARSE + ["SELECT tessera_sync('@a', '@out', '{\"as_of\":1}')"], f"SELECT tessera_sync('@a', '@out', json_object('as_of', {SECOND}))"),
+    "sync more up to a time": Scenario(SPARSE + [f"SELECT tessera_sync('@a', '@out', json_object('as_of', {FIRST}))"], f"SELECT tessera_sync('@a', '@out', json_object('as_of', {SECOND}))"),
+    "revert": Scenario(SPARSE, f"SELECT tessera_revert('db:t', {FIRST})"),
+    "revert dense": Scenario(DENSE, f"SELECT tessera_revert('db:t', {SECOND})"),
+    "revert inside": Scenario(INSIDE, "SELECT tessera_revert('db:t', 0)"),
     "copy": Scenario(SPARSE, "SELECT tessera_copy('@a', '@out', '{\"capacity\": 100}')", "already there"),
     "create as": Scenario(SPARSE, create_as("@out", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
     "create as, inside": Scenario(INSIDE, create_as("db:i", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),

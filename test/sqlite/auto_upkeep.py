@@ -79,6 +79,23 @@ def test_few_fragments_stay():
         db.close()
 
 
+def test_merges_list_the_array_once_for_many():
+    """64 commits make 16 merges, then 4, then 1: each step lists the array some times, not each merge."""
+    for place, most in ("'a', ", 80), ("", 60):
+        db, folder = database(place + "kind=sparse", "x INTEGER DIMENSION", "a INTEGER")
+        for i in range(64):
+            db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+        listed = "SELECT (SELECT value FROM tessera_stats WHERE name = 'directories_listed'), (SELECT value FROM tessera_stats WHERE name = 'commits_listed')"
+        before = db.query(listed)[0]
+        done = json.loads(db.value('''SELECT tessera_upkeep('db:t', '{"fanout":4,"vacuum":false}')'''))
+        same(done["merged"], 84)
+        directories, commits = (after - old for after, old in zip(db.query(listed)[0], before))
+        assert directories <= most and commits <= 1300, (place, directories, commits)   # 250 and 2,559 with a listing for each merge
+        same((fragments(db), db.value("SELECT sum(a) FROM t")), (1, sum(range(64))))
+        sound(db)
+        db.close()
+
+
 def test_connections_that_commit_once():
     """A program that commits once and ends never counts to n: what it finds counts, too."""
     db, folder = database("'a', auto_consolidate=8", "x INTEGER DIMENSION", "a INTEGER")

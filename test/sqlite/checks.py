@@ -3,6 +3,7 @@ way in tests them; tessera_check, tessera_ddl, copies and changes of the schema 
 
 usage: checks.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import json
 import os
 import random
 import shutil
@@ -168,6 +169,31 @@ def test_ways_in():
         same(db.query("SELECT * FROM t"), before)
         db.query("INSERT INTO t VALUES(40, 4, NULL)")
         same(db.query("SELECT id, v FROM t ORDER BY id"), [(1, 5), (2, None), (40, 4)])
+        db.close()
+        if path:
+            shutil.rmtree("plane")
+
+
+def test_skipped_rows():
+    """With on_error skip, rows that break a CHECK are left out and counted as others that do not fit, in files of more rows than a block has, too."""
+    for path in PATHS:
+        os.chdir(host.FOLDER)
+        db = Database()
+        db.query(f"CREATE VIRTUAL TABLE t USING tessera({path}id INT64 DIMENSION(0, 99999999), v INT64 CHECK(v > 0), w INT64 CHECK(w IS NULL OR w <> v))")
+        options = '{"if_exists":"append","on_error":"skip"}'
+        with open("f.csv", "w") as f:
+            f.write("id,v,w\n1,5,\n2,-1,\n-7,3,\n3,7,7\n4,x,\n5,8,9\n")
+        taken = json.loads(db.value("SELECT tessera_create_csv('db:t', 'f.csv', ?1)", (options,)))
+        same((taken["rows"], taken["skipped"], taken["lines"]), (2, 4, [3, 4, 5, 6]))
+        check_contains(taken["first"], "line 3: CHECK constraint failed: v: v > 0: v is -1 at id=2")
+        same(db.query("SELECT * FROM t ORDER BY id"), [(1, 5, None), (5, 8, 9)])
+        sql = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 69999) SELECT 100 + i AS id, iif(i % 1000 = 999, -1, i + 1) AS v, iif(i = 65000, 65001, 0) AS w FROM n"
+        taken = json.loads(db.value("SELECT tessera_create_as('db:t', ?1, ?2)", (sql, options)))
+        same((taken["rows"], taken["skipped"], taken["lines"][:3]), (69929, 71, [1000, 2000, 3000]))
+        check_contains(taken["first"], "row 1000: CHECK constraint failed: v: v > 0: v is -1 at id=1099")
+        same(db.query("SELECT count(*), min(v), count(nullif(id, 65100)) FROM t WHERE id >= 100"), [(69929, 1, 69929)])
+        taken = json.loads(db.value("SELECT tessera_create_as('db:t', 'SELECT 9 AS id, -9 AS v, 0 AS w', ?1)", (options,)))
+        same((taken["rows"], taken["skipped"]), (0, 1))
         db.close()
         if path:
             shutil.rmtree("plane")

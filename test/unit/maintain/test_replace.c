@@ -244,7 +244,8 @@ static void test_con_published_during_vacuum(void **state) {
 static void look_back(void) {
   tsr_array *array = open_small();
   const char *seen = cells_of(array, 20);
-  if (strcmp(seen, "lost") != 0 && strcmp(seen, "0=2000 1=1001 ") != 0) fail_msg("some sources are gone, and others are not: %s", seen);
+  if (strcmp(seen, "lost") != 0 && strcmp(seen, "0=2000 1=1001 ") != 0)
+    fail_msg("some sources are gone, and others are not: %s", seen);
   tsr_array_close(array);
 }
 static void test_sources_of_a_dense_merge_go_at_once(void **state) {
@@ -588,6 +589,41 @@ static void test_metadata_vacuumed_during_consolidation(void **state) {
   remove_tree(path);
 }
 
+/* ---- Merges that are committed together -------------------------------------------------------------------------- */
+
+static void in_pairs(tsr_array *array, int expected, uint64_t merges) {
+  const tsr_upkeep_options options = {.fanout = 2, .most_merges = 4, .vacuum = TSR_UPKEEP_VACUUM_NEVER};
+  tsr_upkeep done;
+  assert_int_equal(tsr_array_upkeep(array, &options, &done, &error), expected);
+  assert_int_equal(done.merges, merges);
+  assert_int_equal(done.merged, 2 * merges);
+}
+
+/* One of four merges loses its sources to another process while it is written: the others commit. */
+static void test_merge_that_fails_beside_others(void **state) {
+  char expected[4096];
+  tsr_snapshot *snapshot;
+  for (int conflict = 0; conflict < 2; conflict++) {
+    tsr_array *array = make_small(22, false, false);
+    for (uint64_t t = 10; t <= 80; t += 10) write_small(array, t, (int32_t)t, (int32_t)t + 5, NULL);
+    snprintf(expected, sizeof expected, "%s", cells_of(array, TSR_TIME_NOW));
+    tsr_array *other = open_small(); /* has no tiles yet */
+    passed = 6;
+    if (conflict) watch(other, "/a0.tdb", merge_first_two);
+    in_pairs(other, conflict ? TSR_ABORT : TSR_OK, conflict ? 3 : 4);
+    if (conflict) unwatch(other);
+    passed = 0;
+    tsr_array_close(other);
+    assert_string_equal(cells_of(array, TSR_TIME_NOW), expected);
+    ok(tsr_snapshot_open(array, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+    assert_int_equal(snapshot->fragment_count, 4);
+    tsr_snapshot_close(snapshot);
+    tsr_array_close(array);
+    no_faults();
+    remove_tree(path);
+  }
+}
+
 /* ---- Limits of named fragments --------------------------------------------------------------- */
 
 static void test_limits_of_named_fragments(void **state) {
@@ -625,6 +661,7 @@ int main(void) {
                                      cmocka_unit_test(test_read_of_present_during_merge),
                                      cmocka_unit_test(test_writer_reads_present_during_merge),
                                      cmocka_unit_test(test_frozen_array_aborts_after_vacuum),
+                                     cmocka_unit_test(test_merge_that_fails_beside_others),
                                      cmocka_unit_test(test_limits_of_named_fragments)};
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

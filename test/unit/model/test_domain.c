@@ -236,6 +236,18 @@ static void test_intervals_of_floats_may_hide_nans(void **state) {
         if (values[c] == ends[i]) expected[count++] = c;                                                               \
       assert_int_equal(tsr__spans_select(&spans, datatype, values, NULL, CELLS, out), count);                          \
       assert_memory_equal(out, expected, count * sizeof *out);                                                         \
+      const tsr_range wide = {.low = &ends[(i + 1) % 8], .high = &ends[(i + 2) % 8]}; /* of the next cell */           \
+      const tsr_spans other = make(state, datatype, &wide, 1);                                                         \
+      if (!tsr__spans_are_one(&spans) || !tsr__spans_are_one(&other)) continue; /* empty, or NaN */                    \
+      const tsr_select_column both[2] = {{&spans, datatype, values}, {&other, datatype, values + 1}};                  \
+      for (uint32_t cells = CELLS - 70; cells < CELLS; cells++) {                                                      \
+        count = 0;                                                                                                     \
+        for (uint32_t c = 0; c < cells; c++)                                                                           \
+          if (values[c] == ends[i] && values[c + 1] >= ends[(i + 1) % 8] && values[c + 1] <= ends[(i + 2) % 8])        \
+            expected[count++] = c;                                                                                     \
+        assert_int_equal(tsr__select_joint(both, 2, cells, out), count);                                               \
+        assert_memory_equal(out, expected, count * sizeof *out);                                                       \
+      }                                                                                                                \
     }                                                                                                                  \
   }
 

@@ -1,4 +1,4 @@
-/* test_order.c: tile numbers and Hilbert codes. Codes in the tables are of cells whose order in arrays written by
+/* test_order.c: tile numbers, finding a cell, and Hilbert codes. Codes in the tables are of cells whose order in arrays written by
  * TileDB 2.30 (some by 2.3 to 2.25) these codes explain. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,6 +276,86 @@ static void test_many_codes_at_once_equal_single_codes(void **state) {
     }
 }
 
+/* ---- Finding a cell ---------------------------------------------------------------------------------------------- */
+
+enum { SOUGHT = 600 };
+
+typedef struct sought_cell {
+  int32_t x;
+  double y;
+  char text[4];
+} sought_cell;
+
+static const tsr_schema *sought_schema;
+
+static int by_dimension(const sought_cell *a, const sought_cell *b, uint32_t d) {
+  if (d == 0) return (a->x > b->x) - (a->x < b->x);
+  return d == 1 ? (a->y > b->y) - (a->y < b->y) : strcmp(a->text, b->text);
+}
+
+static int in_global_order(const void *p, const void *q) {
+  const sought_cell *a = p, *b = q;
+  for (uint32_t i = 0; i < 2; i++) {
+    const uint32_t d = sought_schema->tile_order == TSR_ORDER_COL ? 1 - i : i;
+    const uint64_t s = tsr__tile_number(&sought_schema->fields[d], d ? (const void *)&a->y : (const void *)&a->x),
+                   t = tsr__tile_number(&sought_schema->fields[d], d ? (const void *)&b->y : (const void *)&b->x);
+    if (s != t) return s > t ? 1 : -1;
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    const int order = by_dimension(a, b, sought_schema->cell_order == TSR_ORDER_COL ? 2 - i : i);
+    if (order) return order;
+  }
+  return 0;
+}
+
+/* Each cell of a tile is found at its place, in each combination of orders. Others are not found. */
+static void test_cells_are_found_in_global_order(void **state) {
+  static tsr_field f[3];
+  static sought_cell cells[SOUGHT], all[SOUGHT];
+  static int32_t x[SOUGHT];
+  static double y[SOUGHT];
+  static char bytes[4 * SOUGHT];
+  static uint64_t offsets[SOUGHT + 1];
+  uint64_t seed = 7;
+  SET(&f[0], TSR_INT32, int32_t, -100, 99, 7);
+  SET(&f[1], TSR_FLOAT64, double, -2, 3, 0.75);
+  set(&f[2], TSR_ASCII, NULL, NULL, NULL);
+  for (int i = 0; i < SOUGHT; i++) {
+    seed = seed * UINT64_C(6364136223846793005) + 1;
+    all[i] = (sought_cell){.x = (int32_t)(seed >> 40) % 40 - 100, .y = (double)(seed >> 50 & 15) / 4 - 2};
+    snprintf(all[i].text, sizeof all[i].text, "%u", (unsigned)(seed >> 30 & 127));
+  }
+  for (int orders = 0; orders < 4; orders++) {
+    const tsr_schema schema = {.dimension_count = 3,
+                               .fields = f,
+                               .tile_order = orders & 1 ? TSR_ORDER_COL : TSR_ORDER_ROW,
+                               .cell_order = orders & 2 ? TSR_ORDER_COL : TSR_ORDER_ROW};
+    uint32_t count = 0, at;
+    sought_schema = &schema;
+    memcpy(cells, all, sizeof cells);
+    qsort(cells, SOUGHT, sizeof *cells, in_global_order);
+    for (int i = 0; i < SOUGHT; i++) { /* each coordinates once, and some of them not at all */
+      if ((i > 0 && in_global_order(&cells[i - 1], &cells[i]) == 0) || cells[i].x % 5 == 0) continue;
+      x[count] = cells[i].x;
+      y[count] = cells[i].y;
+      strcpy(bytes + offsets[count], cells[i].text);
+      offsets[count + 1] = offsets[count] + strlen(cells[i].text);
+      count++;
+    }
+    for (int i = 0; i < SOUGHT; i++) {
+      const tsr_point_column columns[3] = {
+          {.dimension = 0, .values = (uint8_t *)x, .sought = &all[i].x},
+          {.dimension = 1, .values = (uint8_t *)y, .sought = &all[i].y},
+          {.dimension = 2, .values = (uint8_t *)bytes, .offsets = offsets, all[i].text, strlen(all[i].text)}};
+      const bool found = tsr__global_order_find(&schema, columns, 3, count, &at);
+      assert_int_equal(found, all[i].x % 5 != 0);
+      if (!found) continue;
+      assert_true(at < count && x[at] == all[i].x && y[at] == all[i].y);
+      assert_memory_equal(bytes + offsets[at], all[i].text, offsets[at + 1] - offsets[at]);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_tile_numbers_of_integers),
                                      cmocka_unit_test(test_tile_numbers_of_floats_match_x86_64),
@@ -285,6 +366,7 @@ int main(void) {
                                      cmocka_unit_test(test_hilbert_codes_of_four_types),
                                      cmocka_unit_test(test_neighbours_on_the_curve_are_neighbours_in_space),
                                      cmocka_unit_test(test_too_many_dimensions_have_one_code),
-                                     cmocka_unit_test(test_many_codes_at_once_equal_single_codes)};
+                                     cmocka_unit_test(test_many_codes_at_once_equal_single_codes),
+                                     cmocka_unit_test(test_cells_are_found_in_global_order)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

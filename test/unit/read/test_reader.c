@@ -1,9 +1,11 @@
 /* Tests of the public functions of readers: starting again, stopping early, reads without allocations, windows. */
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
 #include "read/reader.h"
+#include "base/pool.h"
 #include "made_array.h"
 
 static int32_t value_of(uint64_t start, const uint64_t *ordinals) { return (int32_t)(ordinals[0] * 20 + ordinals[1]); }
@@ -139,12 +141,71 @@ static void test_windows_grow_unless_a_limit_keeps_them_small(void **state) {
   }
 }
 
+/* ---- Kept tiles, and workers that are short of memory ------------------------------------------------------------ */
+
+typedef struct short_worker {
+  tsr_reader *reader;
+  bool worker; /* the task ran on a worker */
+  int code; /* what its allocation returned */
+} short_worker;
+
+static int allocate_on_worker(void *argument, uint64_t index, tsr_error *error) {
+  (void)index;
+  (void)error;
+  short_worker *w = argument;
+  void *block;
+  w->worker = tsr__on_worker();
+  w->code = tsr__alloc(&w->reader->memory, 1, &block, NULL);
+  if (w->code >= 0) tsr__free(block);
+  return TSR_OK;
+}
+
+/* The list of kept tiles has no lock. A worker that meets the limit fails and leaves the list alone, because the
+ * reader's own thread may be using it; that thread gives the tiles back. */
+static void test_workers_leave_kept_tiles_to_the_readers_thread(void **state) {
+  (void)state;
+  for (int dense = 0; dense < 2; dense++) {
+    made_array m;
+    tsr_reader *reader;
+    void *block;
+    open_both(&m, dense);
+    assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
+    const int32_t xs[3] = {3, 9, 15}, y = 4; /* each in another tile */
+    for (int round = 0; round < 3; round++) {
+      const tsr_range ranges[2] = {{.low = &xs[round], .high = &xs[round]}, {.low = &y, .high = &y}};
+      const tsr_ranges dimensions[2] = {{.ranges = &ranges[0], .count = 1}, {.ranges = &ranges[1], .count = 1}};
+      made_row row;
+      assert_int_equal(tsr_reader_start(reader, &(tsr_request){.dimensions = dimensions}, NULL), TSR_OK);
+      assert_int_equal(made_read(reader, &m, &row, 1, NULL), 1);
+    }
+    const uint32_t kept = reader->tiles.kept.count;
+    assert_true(kept > 0);
+    const uint64_t limit = reader->memory.limit;
+    reader->memory.limit = reader->memory.used;
+    short_worker w = {.reader = reader};
+    tsr_job job;
+    tsr__job_start(&job, 1, 1, allocate_on_worker, &w);
+    while (tsr__job_has_tasks(&job)) sched_yield(); /* this thread would run the task itself */
+    assert_int_equal(tsr__job_finish(&job, NULL, NULL), TSR_OK);
+    assert_true(w.worker);
+    assert_int_equal(w.code, TSR_BUDGET);
+    assert_int_equal(reader->tiles.kept.count, kept);
+    assert_int_equal(tsr__alloc(&reader->memory, 1, &block, NULL), TSR_OK);
+    tsr__free(block);
+    assert_int_equal(reader->tiles.kept.count, 0);
+    reader->memory.limit = limit;
+    tsr_reader_close(reader);
+    made_close(&m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_a_reader_can_be_started_again_at_any_time),
       cmocka_unit_test(test_two_readers_work_at_once),
       cmocka_unit_test(test_repeated_lookups_allocate_nothing),
       cmocka_unit_test(test_windows_grow_unless_a_limit_keeps_them_small),
+      cmocka_unit_test(test_workers_leave_kept_tiles_to_the_readers_thread),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
