@@ -21,6 +21,11 @@ try:
 except ImportError:
     apsw = None
 
+def rounds(every):
+    """How many of `every` random rounds a test runs: all of them, or one in n with the environment variable SAMPLE=n, as `./run test` sets it."""
+    return -(-every // int(os.environ.get("SAMPLE", "1")))
+
+
 EXTENSION = CORPUS = FOLDER = None   # the extension, the unpacked corpus, a directory of this run's own
 BINDINGS = []                        # "sqlite3", "apsw"
 binding = None                       # the binding that connect() uses now

@@ -67,7 +67,7 @@ def test_comparisons():
             db = opened(name, where)
             for label, (dimension, _) in labels.items():
                 values = [v for v, in db.query(f"SELECT DISTINCT {label} FROM a")]
-                for _ in range(60):
+                for _ in range(host.rounds(60)):
                     a, b = (near(chance, chance.choice(values)) for _ in range(2))
                     term, given = chance.choice([("{} = ?", [a]), ("{} > ?", [a]), ("{} >= ?", [a]), ("{} < ?", [a]), ("{} <= ?", [a]), ("{} IS ?", [a]),
                                                  ("{} BETWEEN ? AND ?", [a, b]), ("{} IN (?, ?)", [a, b]), ("{} <> ?", [a]), ("{} IS NULL", []),
@@ -146,7 +146,7 @@ def test_positions():
         same(sorted(db.query("SELECT time_index, lat_index, x, tas FROM m")), sorted((days.index(r[0]), lats.index(r[1]), r[3], r[4]) for r in rows))
         terms = ["time = '2024-01-03'", "lat BETWEEN 20 AND 40", "lat IN (10, 30.5, 7)", "name > 'b'", "n >= -2", "tas < 21.5", "x = 1", "time > '2024-01-01'", "lat IS 40", "n IS NOT NULL"]
         orders = ["time, lat, x", "lat DESC, time, x", "name, x DESC, time", "tas, n", "x, time DESC, lat"]
-        for _ in range(60):
+        for _ in range(host.rounds(60)):
             where, order = " AND ".join(chance.sample(terms, chance.randint(1, 3))), chance.choice(orders)
             columns = chance.choice(["*", "tas, time", "count(*), sum(n)", "lat, n, name"])
             sql = f"SELECT {columns} FROM {{}} WHERE {where}" + (f" ORDER BY {order}" if "(" not in columns else "")
@@ -183,7 +183,7 @@ def test_nearest():
     pairs = db.query("SELECT DISTINCT r, lat FROM a ORDER BY 1")
     chance = random.Random(6)
     ask = lambda *given: db.value(f"SELECT tessera_nearest('db:a', {', '.join('?' * len(given))})", given)
-    for _ in range(200):
+    for _ in range(host.rounds(200)):
         value = chance.choice(pairs)[1] + chance.choice([0, 0.01, -0.01, 0.3, 100, -100])
         before = [r for r, lat in pairs if lat <= value]
         after = [r for r, lat in pairs if lat >= value]
@@ -409,7 +409,7 @@ def test_group():
     for dimension, (_, values) in coordinates.items():
         same(dict(db.query(f"SELECT DISTINCT {dimension}, {dimension}_2 FROM g")), dict(enumerate(values)))
         check_contains(db.plan(f"SELECT * FROM g WHERE {dimension}_2 >= ?", (values[0],)), f"{dimension}({dimension}_2)>=?")
-        for _ in range(40):
+        for _ in range(host.rounds(40)):
             a, b = (near(chance, chance.choice([v for v in values if v is not None])) for _ in range(2))
             term, given = chance.choice([("{} = ?", [a]), ("{} > ?", [a]), ("{} <= ?", [a]), ("{} BETWEEN ? AND ?", [a, b]), ("{} IN (?, ?)", [a, b]), ("{} IS NULL", []), ("{} <> ?", [a])])
             sql = f"SELECT t, y, x, v FROM g WHERE {term} ORDER BY {dimension}_2 DESC, 1, 2, 3"
@@ -669,7 +669,7 @@ def test_write_label_by_chance():
         db.query(f"CREATE VIRTUAL TABLE c USING tessera(kind=dense, y INT8 DIMENSION(-20, 19, 7) LABEL q INT32 {'DECREASING' if falls else ''}, v INT8)")
         db.query("INSERT INTO c(y, v) SELECT value, 1 FROM json_each('[" + ",".join(map(str, range(-20, 20))) + "]')")
         known, done = [None] * 40, 0
-        for _ in range(150):
+        for _ in range(host.rounds(150)):
             first, count = chance.randrange(40), chance.randint(1, 4)
             first = min(first, 40 - count)
             values = [10 * (first + i) + chance.randint(-8, 8) * (1 if chance.random() < 0.7 else 4) for i in range(count)]
@@ -711,7 +711,7 @@ def test_two_writers():
     def write(seed):
         chance, mine = random.Random(seed), Database()
         mine.table("a", path)
-        for _ in range(40):
+        for _ in range(host.rounds(40)):
             y = chance.randint(1, 5)
             high = chance.randint(1, 99)
             try:

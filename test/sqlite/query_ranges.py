@@ -10,7 +10,7 @@ import sys
 import host
 from host import Database, Error, check_contains, same
 
-TEXTS = 120
+TEXTS = host.rounds(120)
 
 
 def make(db, seed):

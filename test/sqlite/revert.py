@@ -66,7 +66,7 @@ def expected_of(db, kind, box, time):
 
 def test_histories_come_back():
     rng = random.Random(SEED)
-    for number in range(36):
+    for number in range(host.rounds(36)):
         kind = KINDS[number % 3]
         where = host.literal(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")) + ", " if number // 3 % 2 else ""
         db = Database()
@@ -105,7 +105,7 @@ def test_histories_come_back():
 
 def test_own_rows_of_the_transaction():
     rng = random.Random(SEED + 1)
-    for number in range(18):
+    for number in range(host.rounds(18)):
         kind = KINDS[number % 3]
         db = Database()
         make(db, kind)

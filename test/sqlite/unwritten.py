@@ -92,7 +92,7 @@ def ask(rng, db, names, written, as_of=None):
 
 def test_gaps_are_the_cells_that_were_never_written():
     rng = random.Random(SEED)
-    for number in range(30):
+    for number in range(host.rounds(30)):
         where = host.literal(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")) + ", " if number % 2 else ""
         db, names, states = make(rng, number % 3 + 1, where)
         for _ in range(4):

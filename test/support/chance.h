@@ -3,6 +3,7 @@
 #define CHANCE_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 /* Returns a number below n. A test may set the seed. */
 static uint64_t seed = 1;
@@ -18,5 +19,14 @@ static inline uint64_t next_random(uint64_t *state) {
   *state ^= *state << 17;
   return *state;
 }
+
+/* A long test takes one in so many of its cases: 1, all of them, unless the environment variable SAMPLE says otherwise, as it does in `./run test`. */
+static inline unsigned sample(void) {
+  const char *share = getenv("SAMPLE");
+  return share && atoi(share) > 1 ? (unsigned)atoi(share) : 1;
+}
+
+/* How many of `all` random rounds a test runs: at least one. */
+static inline unsigned rounds_of(unsigned all) { return (all + sample() - 1) / sample(); }
 
 #endif

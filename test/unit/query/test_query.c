@@ -9,6 +9,7 @@
 
 #include "base/arithmetic.h"
 #include "read/reader.h"
+#include "chance.h"
 #include "made_array.h"
 
 #define ROWS_MAX  50000
@@ -380,12 +381,12 @@ static void check_sparse_queries(unsigned rounds) {
 
 static void test_dense_queries_equal_their_rows(void **state) {
   (void)state;
-  check_dense_queries(60);
+  check_dense_queries(rounds_of(60));
 }
 
 static void test_sparse_queries_equal_their_rows(void **state) {
   (void)state;
-  check_sparse_queries(60);
+  check_sparse_queries(rounds_of(60));
 }
 
 static void test_sums_of_whole_tiles_come_from_statistics(void **state) {
@@ -494,7 +495,7 @@ static void test_threads_change_no_bit(void **state) {
     check_bits();
   }
   made_close(&m);
-  for (unsigned round = 0; round < 20; round++) {
+  for (unsigned round = 0; round < rounds_of(20); round++) {
     made_open(&m, false, 2, false, 0, 63, NULL);
     m.schema.capacity = 4;
     m.schema.allows_duplicates = round % 4 == 3;

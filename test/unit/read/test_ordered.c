@@ -10,6 +10,7 @@
 #include "environment/cache.h"
 #include "environment/environment.h"
 #include "read/reader.h"
+#include "chance.h"
 #include "made_array.h"
 
 enum { ROWS = 6000 };
@@ -153,7 +154,7 @@ static void check_orders(made_array *m, unsigned rounds) {
 
 static void test_rows_of_dense_arrays_come_in_any_order(void **state) {
   (void)state;
-  for (unsigned round = 0; round < 60; round++) {
+  for (unsigned round = 0; round < rounds_of(60); round++) {
     made_array m;
     const uint32_t n = 1 + made_random(3);
     const int32_t extents[3] = {1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6), 1 + (int32_t)made_random(6)};
@@ -179,7 +180,7 @@ static void test_rows_of_dense_arrays_come_in_any_order(void **state) {
 
 static void test_rows_of_sparse_arrays_come_in_any_order(void **state) {
   (void)state;
-  for (unsigned round = 0; round < 120; round++) {
+  for (unsigned round = 0; round < rounds_of(120); round++) {
     made_array m;
     const bool text = round % 3 == 2;
     const uint32_t n = 1 + made_random(3), wide = 1u << made_random(11);

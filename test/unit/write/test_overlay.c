@@ -439,7 +439,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
   ok(tsr_writer_open(array, &options, &writer, &error));
   tsr_snapshot *base = open_base(array, writer);
   aged earlier = {0};
-  for (unsigned step = 0; step < steps && own_count < ROWS - 300 && removed_count < ROWS; step++) {
+  for (unsigned step = 0; step < rounds_of(steps) && own_count < ROWS - 300 && removed_count < ROWS; step++) {
     switch (chance(9)) {
     case 0:
     case 1:
