@@ -1,8 +1,8 @@
 /* sort.c: stable sorts of pairs of a key and an index.
  *
- * An LSD radix sort that skips the digits in which all keys agree. Few pairs are sorted by insertion instead. Many
- * pairs are first distributed by their highest digit, so that each part fits into a core's cache and several threads
- * can sort parts at once. With a tie breaker, a merge sort then orders each group of equal keys.
+ * An LSD radix sort that skips the digits in which all keys agree. The two highest of many digits order most keys; if
+ * so, insertion orders the rest. Few pairs are sorted by insertion alone. Many pairs are first distributed by their
+ * highest digit, so that each part fits into a core's cache and several threads can sort parts at once. With a tie breaker, a merge sort then orders each group of equal keys.
  */
 #include "base/sort.h"
 
@@ -13,17 +13,23 @@
 
 #define DIGIT_BITS     11u /* of a radix digit */
 #define SORT_DIGITS    (1u << DIGIT_BITS) /* values of a digit */
+#define FIRST_BITS     (2 * DIGIT_BITS) /* highest bits of long keys, which are sorted first */
 #define INSERTION_MAX  48u /* up to this many pairs are sorted by insertion */
 #define DISTRIBUTE_MIN 32768u /* from this many pairs on, they are first distributed into parts */
 #define PART_PAIRS     8192u /* approximate pairs of a part, so that it stays in a core's cache */
 
-static void insert_pairs(tsr_pair *pairs, uint64_t count) {
-  for (uint64_t i = 1; i < count; i++) {
+/* Sorts by insertion. Returns false, with the pairs in some order that keeps equal keys in theirs, after `most` moves.
+ */
+static bool insert_pairs(tsr_pair *pairs, uint64_t count, uint64_t most) {
+  uint64_t moves = 0;
+  for (uint64_t i = 1; i < count && moves <= most; i++) {
     tsr_pair moved = pairs[i];
     uint64_t at = i;
     for (; at > 0 && pairs[at - 1].key > moved.key; at--) pairs[at] = pairs[at - 1];
     pairs[at] = moved;
+    moves += i - at;
   }
+  return moves <= most;
 }
 
 /* Returns the bits in which the keys differ, or 0 if the pairs are already in order. */
@@ -48,14 +54,10 @@ static void counts_to_starts(uint64_t *counts, uint64_t digits) {
   }
 }
 
-/* Sorts the pairs of `from`, with `to` as the second buffer, and returns the buffer that holds the result. */
-static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
-  if (count <= INSERTION_MAX) {
-    insert_pairs(from, count);
-    return from;
-  }
-  const uint64_t differ = differing_bits(from, count);
-  for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
+/* Sorts the pairs of `from` by the bits of their keys from `shift` on, with `to` as the second buffer. Bits that are
+ * not set in `differ` are the same in all keys. Returns the buffer that holds the result. */
+static tsr_pair *sort_bits(tsr_pair *from, tsr_pair *to, uint64_t count, uint64_t differ, unsigned shift) {
+  for (; shift < 64; shift += DIGIT_BITS) {
     if (!(differ >> shift & (SORT_DIGITS - 1))) continue;
     uint64_t starts[SORT_DIGITS] = {0};
     for (uint64_t i = 0; i < count; i++) starts[from[i].key >> shift & (SORT_DIGITS - 1)]++;
@@ -66,6 +68,22 @@ static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
     to = swap;
   }
   return from;
+}
+
+/* Sorts the pairs of `from`, with `to` as the second buffer, and returns the buffer that holds the result. */
+static tsr_pair *sort_digits(tsr_pair *from, tsr_pair *to, uint64_t count) {
+  if (count <= INSERTION_MAX) {
+    (void)insert_pairs(from, count, UINT64_MAX);
+    return from;
+  }
+  const uint64_t differ = differing_bits(from, count);
+  const unsigned top = differ ? 64 - (unsigned)__builtin_clzll(differ) : 0;
+  tsr_pair *sorted = from;
+  if (top > FIRST_BITS + DIGIT_BITS) {
+    sorted = sort_bits(from, to, count, differ, top - FIRST_BITS);
+    if (insert_pairs(sorted, count, count)) return sorted;
+  }
+  return sort_bits(sorted, sorted == from ? to : from, count, differ, 0);
 }
 
 void tsr__pairs_sort(tsr_pair *pairs, tsr_pair *spare, uint64_t count) {

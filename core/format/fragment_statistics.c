@@ -19,6 +19,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/datatype.h"
 
 static bool fragment_statistics_is_text(const tsr_field *field) {
@@ -108,30 +109,120 @@ static bool add_float(double *sum, double value) {
 TSR_PHYSICAL_TYPES(X)
 #undef X
 
+/* Most values are taken block by block. Within a block, no value is compared with what came before, and no addition is
+ * tested. That gives the same bits as one value after the other, unless there is a NaN, an infinity, or a sum that may
+ * saturate: then the values of the block are taken one by one. */
+#define STATISTICS_BLOCK 512u
+
+static int64_t sum_signed(int64_t sum, int64_t value) { return (int64_t)((uint64_t)sum + (uint64_t)value); }
+static uint64_t sum_unsigned(uint64_t sum, uint64_t value) { return sum + value; }
+static double sum_floats(double sum, double value) { return sum + value; }
+
+/* Return true if no sum of `sum` and up to `count` values from `low` to `high` saturates. */
+static bool fits_signed(int64_t sum, int64_t low, int64_t high, int64_t count) {
+  return TSR_MAX(high, 0) <= (INT64_MAX - TSR_MAX(sum, 0)) / count &&
+         TSR_MIN(low, 0) >= (INT64_MIN - TSR_MIN(sum, 0)) / count;
+}
+static bool fits_unsigned(uint64_t sum, uint64_t low, uint64_t high, uint64_t count) {
+  (void)low;
+  return high <= (UINT64_MAX - sum) / count;
+}
+static bool fits_floats(double sum, double low, double high, double count) {
+  return fabs(sum) + count * (fabs(low) + fabs(high)) < __DBL_MAX__ / 2; /* false for NaN, too */
+}
+
+#define SUM_OF_I8    sum_signed
+#define SUM_OF_I16   sum_signed
+#define SUM_OF_I32   sum_signed
+#define SUM_OF_I64   sum_signed
+#define SUM_OF_U8    sum_unsigned
+#define SUM_OF_U16   sum_unsigned
+#define SUM_OF_U32   sum_unsigned
+#define SUM_OF_U64   sum_unsigned
+#define SUM_OF_F32   sum_floats
+#define SUM_OF_F64   sum_floats
+#define SUM_FITS_I8  fits_signed
+#define SUM_FITS_I16 fits_signed
+#define SUM_FITS_I32 fits_signed
+#define SUM_FITS_I64 fits_signed
+#define SUM_FITS_U8  fits_unsigned
+#define SUM_FITS_U16 fits_unsigned
+#define SUM_FITS_U32 fits_unsigned
+#define SUM_FITS_U64 fits_unsigned
+#define SUM_FITS_F32 fits_floats
+#define SUM_FITS_F64 fits_floats
+
+#define X(name, type)                                                                                                  \
+  typedef struct numbers_##name {                                                                                      \
+    type low, high;                                                                                                    \
+    const uint8_t *low_at, *high_at;                                                                                   \
+    SUM_##name sum;                                                                                                    \
+    bool adds; /* the sum has not saturated within the present range */                                                \
+  } numbers_##name;                                                                                                    \
+                                                                                                                       \
+  static void collect_one_##name(numbers_##name *n, const uint8_t *at) {                                               \
+    type value;                                                                                                        \
+    memcpy(&value, at, sizeof value);                                                                                  \
+    if (!(n->low < value)) n->low = value, n->low_at = at;                                                             \
+    if (!(n->high > value)) n->high = value, n->high_at = at;                                                          \
+    if (n->adds) n->adds = ADD_##name(&n->sum, (SUM_##name)value);                                                     \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* Returns the last of the values that equals `value`: one of them does. */                                          \
+  static const uint8_t *last_##name(const uint8_t *at, uint64_t count, type value) {                                   \
+    type one;                                                                                                          \
+    do memcpy(&one, at + --count * sizeof one, sizeof one);                                                            \
+    while (count > 0 && one != value);                                                                                 \
+    return at + count * sizeof one;                                                                                    \
+  }                                                                                                                    \
+                                                                                                                       \
+  /* Takes at most STATISTICS_BLOCK values. Returns false if they must be taken one by one. */                         \
+  static bool collect_block_##name(numbers_##name *n, const uint8_t *at, uint64_t count) {                             \
+    type low, high, value;                                                                                             \
+    SUM_##name sum = n->sum;                                                                                           \
+    memcpy(&low, at, sizeof low);                                                                                      \
+    high = low;                                                                                                        \
+    for (uint64_t i = 0; i < count; i++) {                                                                             \
+      memcpy(&value, at + i * sizeof value, sizeof value);                                                             \
+      low = value < low ? value : low;                                                                                 \
+      high = value > high ? value : high;                                                                              \
+      sum = SUM_OF_##name(sum, (SUM_##name)value);                                                                     \
+    }                                                                                                                  \
+    if (!n->adds || sum != sum || !SUM_FITS_##name(n->sum, low, high, (SUM_##name)count)) return false;                \
+    n->sum = sum;                                                                                                      \
+    if (!(n->low < low)) n->low = low, n->low_at = last_##name(at, count, low);                                        \
+    if (!(n->high > high)) n->high = high, n->high_at = last_##name(at, count, high);                                  \
+    return true;                                                                                                       \
+  }                                                                                                                    \
+                                                                                                                       \
+  static void collect_range_##name(numbers_##name *n, const uint8_t *at, const uint8_t *validity, uint64_t count) {    \
+    n->adds = true;                                                                                                    \
+    for (uint64_t i = 0; i < count;) {                                                                                 \
+      const uint64_t end = i + TSR_MIN(count - i, STATISTICS_BLOCK);                                                   \
+      const bool whole = !validity || !memchr(validity + i, 0, end - i);                                               \
+      if (whole && collect_block_##name(n, at + i * sizeof(type), end - i)) i = end;                                   \
+      for (; i < end; i++)                                                                                             \
+        if (!validity || validity[i]) collect_one_##name(n, at + i * sizeof(type));                                    \
+    }                                                                                                                  \
+  }
+TSR_PHYSICAL_TYPES(X)
+#undef X
+
 /* Computes bounds and sum of single numbers. The bounds point to the values. */
 static void collect_numbers(tsr_physical_type physical, const uint8_t *values, const uint8_t *validity,
                             const tsr_cell_range *ranges, uint64_t range_count, tsr_cell_statistics *tile) {
   switch (physical) {
 #define X(name, type)                                                                                                  \
   case TSR_PHYSICAL_##name: {                                                                                          \
-    type low = ends_##name[1], high = ends_##name[0], value;                                                           \
-    const uint8_t *low_at = (const uint8_t *)&ends_##name[1], *high_at = (const uint8_t *)&ends_##name[0];             \
-    SUM_##name sum = 0;                                                                                                \
-    for (uint64_t r = 0; r < range_count; r++) {                                                                       \
-      const uint8_t *at = values + ranges[r].first * sizeof(type);                                                     \
-      bool adds = true;                                                                                                \
-      for (uint64_t i = 0; i < ranges[r].count; i++, at += sizeof(type)) {                                             \
-        if (validity && !validity[ranges[r].first + i]) continue;                                                      \
-        memcpy(&value, at, sizeof(type));                                                                              \
-        if (!(low < value)) low = value, low_at = at;                                                                  \
-        if (!(high > value)) high = value, high_at = at;                                                               \
-        if (adds) adds = ADD_##name(&sum, (SUM_##name)value);                                                          \
-      }                                                                                                                \
-    }                                                                                                                  \
-    tile->min = low_at;                                                                                                \
-    tile->max = high_at;                                                                                               \
+    numbers_##name n = {                                                                                               \
+        ends_##name[1], ends_##name[0], (const uint8_t *)&ends_##name[1], (const uint8_t *)&ends_##name[0], 0, true};  \
+    for (uint64_t r = 0; r < range_count; r++)                                                                         \
+      collect_range_##name(&n, values + ranges[r].first * sizeof(type), validity ? validity + ranges[r].first : NULL,  \
+                           ranges[r].count);                                                                           \
+    tile->min = n.low_at;                                                                                              \
+    tile->max = n.high_at;                                                                                             \
     tile->min_size = tile->max_size = sizeof(type);                                                                    \
-    memcpy(tile->sum, &sum, 8);                                                                                        \
+    memcpy(tile->sum, &n.sum, 8);                                                                                      \
     return;                                                                                                            \
   }
     TSR_PHYSICAL_TYPES(X)

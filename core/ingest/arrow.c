@@ -515,13 +515,147 @@ static int ingest_arrow_labels(tsr_ingest *g, uint32_t column, const ingest_arro
   return TSR_OK;
 }
 
+/* ---- Rows of plain columns --------------------------------------------------------------------------------------- */
+
+#define PLAIN_ROWS_MIN 64u /* fewer rows at a time are taken one by one */
+
+/* Returns true if every value of this column is stored in the ingest as it is, and no value of it can be refused but a
+ * NaN of a dimension. */
+static bool is_plain(const tsr_ingest_kept *c, const ingest_arrow *a) {
+  if (a->is_list || a->labels || a->validity || !c->given->typed || c->given->labels || c->given->label) return false;
+  if (c->is_dimension && c->given->has_domain && !c->given->label_of) return false;
+  if (a->type->datatype != c->datatype) return false;
+  switch (a->type->layout) {
+  case INGEST_SIGNED:
+  case INGEST_UNSIGNED: return c->class == TSR_INGEST_INTEGERS && c->values_per_cell == 1;
+  case INGEST_FLOATS: return c->class == TSR_INGEST_REALS && c->values_per_cell == 1;
+  case INGEST_OFFSETS32:
+  case INGEST_OFFSETS64: return c->class == TSR_INGEST_TEXTS && c->datatype == TSR_UTF8;
+  default: return false;
+  }
+}
+
+static bool are_plain(const tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count) {
+  uint64_t taken = 0;
+  if (g->options.left_out || g->complete) return false;
+  for (uint64_t i = 0; i < count; i++) {
+    if (kept[i] < 0) continue;
+    if (!is_plain(&g->columns[kept[i]], &columns[i])) return false;
+    taken++;
+  }
+  return taken == g->column_count; /* the others would be null */
+}
+
+/* Returns how many of the rows from `row` on fit into the growing part together; 0 if that are not many. */
+static uint64_t plain_rows(const tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count,
+                           uint64_t row, uint64_t rows) {
+  uint64_t n = TSR_MIN(rows, INGEST_PART_ROWS - g->counts.part_rows);
+  for (; n >= PLAIN_ROWS_MIN; n /= 2) {
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+      const ingest_arrow *a = &columns[i];
+      if (kept[i] < 0) continue;
+      bytes += g->columns[kept[i]].growing.values.size;
+      bytes += !a->ends ? n * 8 : ingest_arrow_offset(a, a->offset + row + n) - ingest_arrow_offset(a, a->offset + row);
+    }
+    if (bytes <= TSR_MIN(INGEST_PART_BYTES, g->memory.limit / 8)) return n;
+  }
+  return 0;
+}
+
+static bool has_nan(const ingest_arrow *a, uint64_t row, uint64_t count) {
+  bool found = false;
+  for (uint64_t i = row; i < row + count; i++) {
+    const uint64_t word = ingest_arrow_word(a, i);
+    found |= a->type->size == 4 ? (word & 0x7fffffff) > 0x7f800000 : (word & INT64_MAX) > 0x7ff0000000000000;
+  }
+  return found;
+}
+
+static void take_words(const ingest_arrow *a, uint64_t row, uint64_t count, uint8_t *to) {
+  const uint64_t size = a->type->size;
+  if (size == 8) memcpy(to, a->values + (a->offset + row) * 8, count * 8);
+  else if (a->type->layout == INGEST_FLOATS) {
+    for (uint64_t i = 0; i < count; i++) {
+      float narrow;
+      memcpy(&narrow, a->values + (a->offset + row + i) * 4, 4);
+      const double real = narrow;
+      memcpy(to + i * 8, &real, 8);
+    }
+  } else
+    for (uint64_t i = 0; i < count; i++) tsr__store64(to + i * 8, ingest_arrow_word(a, row + i));
+}
+
+/* Appends rows of one column to the growing part, which must be reserved. */
+static void take_plain(tsr_ingest_kept *c, const ingest_arrow *a, uint64_t row, uint64_t count) {
+  tsr_buffer *values = &c->growing.values, *ends = &c->growing.ends;
+  if (c->growing.nulls) {
+    memset(c->growing.validity.data + c->growing.validity.size, 1, count);
+    c->growing.validity.size += count;
+  }
+  if (!a->ends) {
+    take_words(a, row, count, values->data + values->size);
+    values->size += count * 8;
+    return;
+  }
+  const uint64_t from = ingest_arrow_offset(a, a->offset + row),
+                 size = ingest_arrow_offset(a, a->offset + row + count) - from;
+  for (uint64_t i = 0; i < count; i++)
+    tsr__store64(ends->data + ends->size + i * 8,
+                 values->size + ingest_arrow_offset(a, a->offset + row + i + 1) - from);
+  ends->size += count * 8;
+  if (size) memcpy(values->data + values->size, a->bytes + from, size);
+  values->size += size;
+}
+
+static int reserve_plain(tsr_ingest_kept *c, const ingest_arrow *a, uint64_t row, uint64_t count, tsr_error *error) {
+  const uint64_t size =
+      a->ends ? ingest_arrow_offset(a, a->offset + row + count) - ingest_arrow_offset(a, a->offset + row) : count * 8;
+  TSR_TRY(tsr__buffer_reserve(&c->growing.values, TSR_MAX(size, 1), error));
+  if (a->ends) TSR_TRY(tsr__buffer_reserve(&c->growing.ends, count * 8, error));
+  return c->growing.nulls ? tsr__buffer_reserve(&c->growing.validity, count, error) : TSR_OK;
+}
+
+/* Takes many rows at once, column by column. Sets *taken to their number: 0 if the next row must be taken by itself. */
+static int ingest_arrow_plain(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t row,
+                              uint64_t rows, uint64_t *taken, tsr_error *error) {
+  const uint64_t n = plain_rows(g, columns, kept, count, row, rows);
+  *taken = 0;
+  for (uint64_t i = 0; i < count && n > 0; i++) {
+    if (kept[i] < 0) continue;
+    const bool real = columns[i].type->layout == INGEST_FLOATS && g->columns[kept[i]].is_dimension;
+    if (real && has_nan(&columns[i], row, n)) return TSR_OK;
+    TSR_TRY(reserve_plain(&g->columns[kept[i]], &columns[i], row, n, error));
+  }
+  if (n == 0) return TSR_OK;
+  for (uint64_t i = 0; i < count; i++)
+    if (kept[i] >= 0) take_plain(&g->columns[kept[i]], &columns[i], row, n);
+  g->counts.rows += n;
+  g->counts.begun += n;
+  g->counts.part_rows += n;
+  *taken = n;
+  return g->counts.part_rows == INGEST_PART_ROWS ? tsr__ingest_end_part(g, error) : TSR_OK;
+}
+
+/* ---- All rows ---------------------------------------------------------------------------------------------------- */
+
+static int ingest_arrow_row(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t row,
+                            tsr_error *error) {
+  for (uint64_t i = 0; i < count; i++)
+    if (kept[i] >= 0) TSR_TRY(ingest_arrow_set(g, (uint32_t)kept[i], &columns[i], row, error));
+  return tsr_ingest_end_row(g, error);
+}
+
 static int ingest_arrow_rows(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t rows,
                              tsr_error *error) {
-  for (uint64_t row = 0; row < rows; row++) {
-    int rc = TSR_OK;
-    for (uint64_t i = 0; i < count && rc >= 0; i++)
-      if (kept[i] >= 0) rc = ingest_arrow_set(g, (uint32_t)kept[i], &columns[i], row, error);
-    if (rc >= 0) rc = tsr_ingest_end_row(g, error);
+  const bool plain = are_plain(g, columns, kept, count);
+  for (uint64_t row = 0, taken; row < rows; row += taken) {
+    taken = 0;
+    int rc = plain ? ingest_arrow_plain(g, columns, kept, count, row, rows - row, &taken, error) : TSR_OK;
+    if (rc >= 0 && taken == 0) {
+      rc = ingest_arrow_row(g, columns, kept, count, row, error);
+      taken = 1;
+    }
     if (rc < 0) return tsr__wrap(error, "row %llu", (unsigned long long)g->counts.begun + 1);
   }
   return TSR_OK;

@@ -124,64 +124,132 @@ static void find_order(const write_dense_box *b, uint64_t *order) {
   } while (write_dense_step(b->at, grid->extent, n, grid->col_major_cells, 1));
 }
 
-static int write_dense_write_tiles(const tsr_fragment_target *target, write_dense_box *b, tsr_tile_filler fill,
-                                   void *argument, uint64_t *absolute, uint64_t *order, tsr_error *error) {
-  tsr_fragment_writer *writer = NULL;
-  int rc = tsr__fragment_writer_open(target, &writer, error);
+typedef struct write_dense_source { /* where the cells of a dense fragment come from */
+  const tsr_column *columns; /* of all of them; NULL: from `fill` */
+  tsr_tile_filler fill;
+  void *argument; /* of `fill` */
+} write_dense_source;
+
+/* Writes the tiles by the order of their cells. */
+static int write_tiles_by_order(tsr_fragment_writer *writer, write_dense_box *b, const write_dense_source *source,
+                                tsr_memory *memory, tsr_arena *arena, tsr_error *error) {
+  const tsr_grid *grid = b->grid;
+  uint64_t *order = NULL;
+  uint64_t *absolute;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, grid->dimensions, &absolute, error));
+  int rc = TSR_ALLOC_RAW(memory, grid->tile_cells, &order, error);
   do {
-    const tsr_column *columns = NULL;
+    const tsr_column *columns = source->columns;
     if (rc < 0) break;
-    for (uint32_t d = 0; d < b->grid->dimensions; d++) absolute[d] = b->tile_low[d] + b->tile[d];
-    rc = fill(argument, absolute, order, &columns, error);
-    if (rc >= 0) rc = tsr__fragment_writer_add(writer, columns, order, b->grid->tile_cells, error);
-  } while (write_dense_step(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
-  if (rc >= 0) rc = tsr__fragment_writer_finish(writer, error);
-  tsr__fragment_writer_close(writer);
+    for (uint32_t d = 0; d < grid->dimensions; d++) absolute[d] = b->tile_low[d] + b->tile[d];
+    if (columns) find_order(b, order);
+    else rc = source->fill(source->argument, absolute, order, &columns, error);
+    if (rc >= 0) rc = tsr__fragment_writer_add(writer, columns, order, grid->tile_cells, error);
+  } while (write_dense_step(b->tile, b->tile_count, grid->dimensions, grid->col_major_tiles, 0));
+  tsr__free(order);
   return rc;
 }
 
-typedef struct whole { /* a box whose cells are all in columns */
-  write_dense_box *box;
-  const tsr_column *columns;
-} whole;
+/* ---- Rows of a box ----------------------------------------------------------------------------------------------- */
 
-static int fill_whole(void *argument, const uint64_t *tile, uint64_t *order, const tsr_column **columns,
-                      tsr_error *error) {
-  whole *w = argument;
-  find_order(w->box, order);
-  *columns = w->columns;
+/* Shorter rows are not worth their descriptions, which take 16 bytes each. */
+#define ROW_MIN 16u
+
+/* Returns true if cells from `first` on, or outside of the box if that is TSR_NO_CELL, continue a row. */
+static bool continues(const tsr_cell_range *row, uint64_t first) {
+  if (first == TSR_NO_CELL || row->first == TSR_NO_CELL) return row->first == first;
+  return row->first + row->count == first;
+}
+
+static int add_row(tsr_buffer *rows, uint64_t first, uint64_t count, tsr_error *error) {
+  const tsr_cell_range row = {first, count};
+  if (count == 0) return TSR_OK;
+  if (rows->size > 0) {
+    tsr_cell_range *last = (tsr_cell_range *)(void *)(rows->data + rows->size) - 1;
+    if (continues(last, first)) {
+      last->count += count;
+      return TSR_OK;
+    }
+  }
+  return tsr__buffer_append(rows, &row, sizeof row, error);
+}
+
+/* Finds the rows of the current tile, as tsr__fragment_writer_add_rows takes them: one after another along the fastest
+ * dimension, on which adjacent cells of the box are next to each other. */
+static int find_rows(const write_dense_box *b, tsr_buffer *rows, tsr_error *error) {
+  const tsr_grid *grid = b->grid;
+  const uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
+  const uint64_t row = grid->extent[fast], base = (b->tile_low[fast] + b->tile[fast]) * row;
+  const uint64_t begin = b->low[fast] > base ? b->low[fast] - base : 0;
+  const uint64_t end = TSR_MIN(b->low[fast] + b->count[fast] - base, row);
+  memset(b->at, 0, n * sizeof *b->at);
+  rows->size = 0;
+  do {
+    uint64_t place = base + begin - b->low[fast];
+    bool inside = true;
+    for (uint32_t d = 0; d < n && inside; d++) {
+      if (d == fast) continue;
+      const uint64_t ordinal = (b->tile_low[d] + b->tile[d]) * grid->extent[d] + b->at[d];
+      inside = ordinal >= b->low[d] && ordinal - b->low[d] < b->count[d];
+      place += (ordinal - b->low[d]) * b->stride[d];
+    }
+    TSR_TRY(add_row(rows, TSR_NO_CELL, inside ? begin : row, error));
+    if (!inside) continue;
+    TSR_TRY(add_row(rows, place, end - begin, error));
+    TSR_TRY(add_row(rows, TSR_NO_CELL, row - end, error));
+  } while (write_dense_step(b->at, grid->extent, n, grid->col_major_cells, 1));
   return TSR_OK;
 }
 
-/* Takes the cells from `fill` or, if it is NULL, from `columns`. */
-static int write_dense_write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns,
-                                   tsr_tile_filler fill, void *argument, tsr_error *error) {
+/* Returns true if the tiles can be written as rows. */
+static bool has_rows(const tsr_fragment_writer *writer, const write_dense_box *b, const write_dense_source *source) {
+  const uint32_t fast = b->grid->col_major_cells ? 0 : b->grid->dimensions - 1;
+  return source->columns && b->stride[fast] == 1 && b->grid->extent[fast] >= ROW_MIN &&
+         tsr__fragment_writer_takes_rows(writer);
+}
+
+static int write_tiles_by_rows(tsr_fragment_writer *writer, write_dense_box *b, const tsr_column *columns,
+                               tsr_memory *memory, tsr_error *error) {
+  tsr_buffer rows = {.memory = memory};
+  int rc;
+  do {
+    rc = find_rows(b, &rows, error);
+    if (rc >= 0)
+      rc = tsr__fragment_writer_add_rows(writer, columns, (const tsr_cell_range *)(const void *)rows.data,
+                                         rows.size / sizeof(tsr_cell_range), error);
+  } while (rc >= 0 && write_dense_step(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
+  tsr__buffer_release(&rows);
+  return rc;
+}
+
+/* ---- The fragment ------------------------------------------------------------------------------------------------ */
+
+static int write_dense_write_dense(const tsr_fragment_target *target, bool array_order,
+                                   const write_dense_source *source, tsr_error *error) {
   tsr_arena arena;
   tsr_grid grid;
   write_dense_box b;
-  uint64_t *order = NULL;
-  uint64_t *absolute = NULL;
+  tsr_fragment_writer *writer = NULL;
   tsr__arena_init(&arena, target->memory);
   int rc = tsr__grid_make(target->schema, &arena, &grid, error);
   bool row_major = !array_order || !grid.col_major_cells;
   if (rc >= 0) rc = write_dense_make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
-  if (rc >= 0) rc = TSR_ARENA_ARRAY(&arena, grid.dimensions, &absolute, error);
-  if (rc >= 0) rc = TSR_ALLOC_RAW(target->memory, grid.tile_cells, &order, error);
-  if (rc >= 0) {
-    whole all = {&b, columns};
-    rc = write_dense_write_tiles(target, &b, fill ? fill : fill_whole, fill ? argument : &all, absolute, order, error);
-  }
-  tsr__free(order);
+  if (rc >= 0) rc = tsr__fragment_writer_open(target, &writer, error);
+  if (rc >= 0)
+    rc = has_rows(writer, &b, source) ? write_tiles_by_rows(writer, &b, source->columns, target->memory, error)
+                                      : write_tiles_by_order(writer, &b, source, target->memory, &arena, error);
+  if (rc >= 0) rc = tsr__fragment_writer_finish(writer, error);
+  tsr__fragment_writer_close(writer);
   tsr__arena_release(&arena);
   return rc;
 }
 
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error) {
-  return write_dense_write_dense(target, array_order, columns, NULL, NULL, error);
+  return write_dense_write_dense(target, array_order, &(write_dense_source){.columns = columns}, error);
 }
 
 int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fill, void *argument, tsr_error *error) {
-  return write_dense_write_dense(target, false, NULL, fill, argument, error);
+  return write_dense_write_dense(target, false, &(write_dense_source){.fill = fill, .argument = argument}, error);
 }
 
 /* Sets *cells to the number of cells in a box. Errors: TSR_RANGE if it is not a box within the domain; TSR_TOOBIG if

@@ -1,8 +1,8 @@
 /* fragment_writer.c: writes the files of one fragment from cells in their final order, window by window.
  *
  * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
- * threads: the task filters the tile and computes its statistics. In bulk, a task also gathers the cells of its tile
- * and field. Then the stored tiles are appended to their files in order, and the metadata of the tiles is recorded. So
+ * threads: the task filters the tile and computes its statistics. In bulk, and where a dense tile comes as rows of a
+ * box, a task also gathers the cells of its tile and field, which are then still in the core's cache. Then the stored tiles are appended to their files in order, and the metadata of the tiles is recorded. So
  * memory is bounded by a window and the metadata, and files are written sequentially. A file is created when its first
  * bytes are written; for small fragments, at the end. Files are synced several at a time, which costs little more than
  * syncing one.
@@ -81,6 +81,8 @@ typedef struct fragment_writer_direct { /* tasks gather the cells of their tiles
   input *taken; /* [tile * slot_count + slot]: the cells; NULL: tasks never gather */
   uint32_t *slot_of; /* slot of each input */
   bool active; /* the window's cells are whole tiles of the current call */
+  tsr_buffer rows; /* tsr_cell_range: the rows of the window's tiles, which come from `call.columns` */
+  uint64_t *row_starts; /* window.tiles + 1: the first of `rows` of each tile */
 } fragment_writer_direct;
 
 typedef struct fragment_writer_leaves { /* MBRs of a sparse fragment, as tsr__rtree_build takes them */
@@ -198,12 +200,24 @@ static int make_window(tsr_fragment_writer *w, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Lets tasks gather their cells if each input has its own slot and tiles are large enough. */
-static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
-  if (!w->target.in_bulk || w->metadata.dense || w->slot_count != w->input_count || w->window.tile_cells < DIRECT_MIN)
-    return TSR_OK;
+/* Returns true if each input has its own slot, and in a dense fragment cells of a fixed size. */
+static bool inputs_are_separate(const tsr_fragment_writer *w) {
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) {
+    taken += w->inputs[i].taken;
+    if (w->metadata.dense && w->inputs[i].taken && !w->inputs[i].cell_size) return false;
+  }
   for (uint32_t s = 0; s < w->slot_count; s++)
-    if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return TSR_OK;
+    if (w->slots[s].inputs > 1 || w->slots[s].format.coordinate_dimensions) return false;
+  return w->slot_count == taken;
+}
+
+/* Lets tasks gather their cells if that is possible and tiles are large enough. */
+static int make_taken(tsr_fragment_writer *w, tsr_error *error) {
+  if ((!w->target.in_bulk && !w->metadata.dense) || w->window.tile_cells < DIRECT_MIN || !inputs_are_separate(w))
+    return TSR_OK;
+  if (w->metadata.dense)
+    TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles + 1, &w->direct.row_starts, error));
   TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->input_count, &w->direct.slot_of, error));
   for (uint32_t s = 0; s < w->slot_count; s++) w->direct.slot_of[w->slots[s].first] = s;
   TSR_TRY(TSR_ARENA_ARRAY(&w->metadata.arena, w->window.tiles * w->slot_count, &w->direct.taken, error));
@@ -243,7 +257,7 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
   TSR_TRY(TSR_ALLOC(target->memory, &w, error));
   w->target = *target;
   tsr__arena_init(&w->metadata.arena, target->memory);
-  w->window.written.memory = w->window.runs.memory = target->memory;
+  w->window.written.memory = w->window.runs.memory = w->direct.rows.memory = target->memory;
   w->leaves.keys.memory = w->leaves.sizes.memory = w->leaves.text.memory = target->memory;
   int rc = fragment_writer_prepare(w, error);
   if (rc < 0) {
@@ -285,6 +299,7 @@ void tsr__fragment_writer_close(tsr_fragment_writer *writer) {
   }
   tsr__buffer_release(&w->window.written);
   tsr__buffer_release(&w->window.runs);
+  tsr__buffer_release(&w->direct.rows);
   tsr__buffer_release(&w->leaves.keys);
   tsr__buffer_release(&w->leaves.sizes);
   tsr__buffer_release(&w->leaves.text);
@@ -419,6 +434,26 @@ static int fragment_writer_take(const tsr_fragment_writer *w, uint32_t number, u
   return in->nullable ? take_validity(in, column, from, order, count, error) : TSR_OK;
 }
 
+/* Takes the rows of a tile of the window. */
+static int fragment_writer_take_rows(const tsr_fragment_writer *w, uint64_t tile, uint32_t number, input *in,
+                                     tsr_error *error) {
+  const tsr_cell_range *rows = (const tsr_cell_range *)(const void *)w->direct.rows.data;
+  TSR_TRY(tsr__buffer_reserve_exactly(&in->values, w->window.tile_cells * in->cell_size, error));
+  if (in->nullable) TSR_TRY(tsr__buffer_reserve_exactly(&in->validity, w->window.tile_cells, error));
+  for (uint64_t r = w->direct.row_starts[tile]; r < w->direct.row_starts[tile + 1]; r++) {
+    if (rows[r].first != TSR_NO_CELL) {
+      TSR_TRY(fragment_writer_take(w, number, rows[r].first, rows[r].count, in, error));
+      continue;
+    }
+    memset(in->values.data + in->values.size, 0, rows[r].count * in->cell_size);
+    in->values.size += rows[r].count * in->cell_size;
+    if (!in->nullable) continue;
+    memset(in->validity.data + in->validity.size, 0, rows[r].count);
+    in->validity.size += rows[r].count;
+  }
+  return TSR_OK;
+}
+
 static int take_task(void *argument, uint64_t index, tsr_error *error) {
   tsr_fragment_writer *w = argument;
   input *in = &w->inputs[index];
@@ -527,7 +562,9 @@ static int encode_task(void *argument, uint64_t index, tsr_error *error) {
   if (w->direct.active) {
     input *taken = &w->direct.taken[index];
     taken->values.size = taken->starts.size = taken->validity.size = 0;
-    rc = fragment_writer_take(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
+    rc = w->metadata.dense
+             ? fragment_writer_take_rows(w, tile, s->first, taken, error)
+             : fragment_writer_take(w, s->first, w->call.from + tile * w->window.tile_cells, cells, taken, error);
   }
   const input *in = fragment_writer_cells_of(w, tile, s->first, &first);
   if (rc >= 0) rc = encode_values(w, s, in, first, cells, e, error);
@@ -629,6 +666,23 @@ static int note_box(tsr_fragment_writer *w, uint64_t tile, uint64_t cells, tsr_e
   return TSR_OK;
 }
 
+/* Finds the runs of non-padding cells among the rows of a tile. */
+static int find_runs_of_rows(tsr_fragment_writer *w, uint64_t tile, tsr_error *error) {
+  const tsr_cell_range *rows = (const tsr_cell_range *)(const void *)w->direct.rows.data;
+  tsr_cell_range run = {0, 0};
+  uint64_t at = 0;
+  for (uint64_t r = w->direct.row_starts[tile]; r < w->direct.row_starts[tile + 1]; at += rows[r++].count) {
+    if (rows[r].first == TSR_NO_CELL) continue;
+    if (run.count > 0 && run.first + run.count != at) {
+      TSR_TRY(tsr__buffer_append(&w->window.runs, &run, sizeof run, error));
+      run.count = 0;
+    }
+    if (run.count == 0) run.first = at;
+    run.count += rows[r].count;
+  }
+  return run.count ? tsr__buffer_append(&w->window.runs, &run, sizeof run, error) : TSR_OK;
+}
+
 /* Finds the runs of non-padding cells in each tile of the window, which the statistics count. */
 static int find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
   w->window.runs.size = 0;
@@ -636,6 +690,10 @@ static int find_runs(tsr_fragment_writer *w, uint64_t tiles, tsr_error *error) {
     uint64_t first = tile * w->window.tile_cells, cells = TSR_MIN(w->window.tile_cells, w->window.pending - first);
     const uint8_t *written = w->metadata.dense ? w->window.written.data + first : NULL;
     w->window.run_starts[tile] = w->window.runs.size / sizeof(tsr_cell_range);
+    if (w->metadata.dense && w->direct.active) {
+      TSR_TRY(find_runs_of_rows(w, tile, error));
+      continue;
+    }
     for (uint64_t i = 0; i < cells;) {
       uint64_t begin = i, end = cells;
       if (written) {
@@ -715,7 +773,7 @@ static uint64_t variable_bytes(const tsr_fragment_writer *w, uint64_t from) {
 static uint64_t direct_tiles(const tsr_fragment_writer *w, uint64_t from, uint64_t cells) {
   uint64_t tiles = 0, bytes = 0;
   const uint64_t most = TSR_MIN(cells / w->window.tile_cells, w->window.tiles);
-  if (!w->direct.taken || w->window.pending > 0) return 0;
+  if (!w->direct.taken || w->metadata.dense || w->window.pending > 0) return 0;
   while (tiles < most && bytes <= w->window.pending_max)
     bytes += variable_bytes(w, from + tiles++ * w->window.tile_cells);
   return tiles;
@@ -729,6 +787,57 @@ static int write_directly(tsr_fragment_writer *w, uint64_t tiles, tsr_error *err
   w->direct.active = false;
   w->window.pending = 0;
   return rc;
+}
+
+/* ---- Tiles of rows ----------------------------------------------------------------------------------------------- */
+
+/* Returns the bytes of a cell of a dense fragment. */
+static uint64_t row_cell_bytes(const tsr_fragment_writer *w) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < w->input_count; i++) bytes += w->inputs[i].taken ? w->inputs[i].cell_size : 0;
+  return bytes;
+}
+
+/* Frees the memory of the window's tile if that is larger than a window should be. */
+static void release_large(tsr_fragment_writer *w) {
+  const uint64_t bytes = tsr__mul_sat(w->window.tile_cells, row_cell_bytes(w));
+  if (!w->target.window_bytes || w->window.tiles > 1 || bytes <= w->target.window_bytes) return;
+  for (uint32_t s = 0; s < w->slot_count; s++) {
+    release_input(&w->direct.taken[s]);
+    for (int p = 0; p < TSR_PART_COUNT; p++) tsr__buffer_release(&w->window.encoded[s].parts[p]);
+  }
+}
+
+/* Writes the tiles of rows that are pending, if there are any. */
+static int write_rows(tsr_fragment_writer *w, tsr_error *error) {
+  const tsr_cell_range *rows = (const tsr_cell_range *)(const void *)w->direct.rows.data;
+  const uint64_t count = w->direct.rows.size / sizeof *rows;
+  uint64_t cells = 0;
+  if (count == 0) return TSR_OK;
+  for (uint64_t r = 0; r < count; r++) cells += rows[r].first == TSR_NO_CELL ? 0 : rows[r].count;
+  w->direct.active = true;
+  const int rc = write_window(w, error);
+  w->direct.active = false;
+  w->window.pending = w->direct.rows.size = 0;
+  tsr_work_done(w->target.environment, cells);
+  release_large(w);
+  return rc;
+}
+
+bool tsr__fragment_writer_takes_rows(const tsr_fragment_writer *writer) { return writer->direct.row_starts != NULL; }
+
+int tsr__fragment_writer_add_rows(tsr_fragment_writer *writer, const tsr_column *columns, const tsr_cell_range *rows,
+                                  uint64_t count, tsr_error *error) {
+  tsr_fragment_writer *w = writer;
+  const uint64_t tile = w->window.pending / w->window.tile_cells;
+  w->call.columns = columns;
+  w->call.order = NULL;
+  w->direct.row_starts[tile] = w->direct.rows.size / sizeof *rows;
+  TSR_TRY(tsr__buffer_append(&w->direct.rows, rows, count * sizeof *rows, error));
+  w->direct.row_starts[tile + 1] = w->direct.rows.size / sizeof *rows;
+  w->window.pending += w->window.tile_cells;
+  const uint64_t bytes = tsr__mul_sat(w->window.pending, row_cell_bytes(w));
+  return tile + 1 == w->window.tiles || bytes > w->window.pending_max ? write_rows(w, error) : TSR_OK;
 }
 
 uint64_t tsr__fragment_writer_window(const tsr_fragment_writer *writer) {
@@ -849,6 +958,7 @@ static int write_metadata(tsr_fragment_writer *w, tsr_error *error) {
 }
 
 int tsr__fragment_writer_finish(tsr_fragment_writer *writer, tsr_error *error) {
+  TSR_TRY(write_rows(writer, error));
   TSR_TRY(write_window(writer, error));
   TSR_TRY(finish_files(writer, error));
   TSR_TRY(find_domain(writer, error));

@@ -3,6 +3,7 @@
 #define TSR_WRITE_FRAGMENT_WRITER_H
 
 #include "store/store.h"
+#include "format/fragment_statistics.h"
 #include "base/memory.h"
 
 typedef struct tsr_fragment_target {
@@ -37,6 +38,16 @@ int tsr__fragment_writer_open(const tsr_fragment_target *target, tsr_fragment_wr
  * columns of dimensions are then not read. */
 int tsr__fragment_writer_add(tsr_fragment_writer *writer, const tsr_column *columns, const uint64_t *order,
                              uint64_t count, tsr_error *error);
+
+/* Returns true if the next function can be called: the fragment is dense, its attributes have cells of a fixed size, and
+ * a tile has cells enough. */
+bool tsr__fragment_writer_takes_rows(const tsr_fragment_writer *writer);
+
+/* Appends the next tile of a dense fragment: the cells of all `rows` in turn, which add up to a tile. A row whose
+ * `first` is TSR_NO_CELL is outside of the box. The rows are copied; the columns are borrowed until the writer is
+ * finished, and must be the same in all calls. Tiles of other calls must not come in between. */
+int tsr__fragment_writer_add_rows(tsr_fragment_writer *writer, const tsr_column *columns, const tsr_cell_range *rows,
+                                  uint64_t count, tsr_error *error);
 
 /* Returns the number of cells that a call should append, or a multiple of it: in bulk, the writer encodes such cells
  * without copying them first. */

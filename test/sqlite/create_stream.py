@@ -221,6 +221,38 @@ def test_offsets_of_batches_and_columns():
     same(rows(db), [(0, 7, None), (1, 8, None)])
 
 
+def plain(count, validity, nan_at=None):
+    """Columns of `count` rows without nulls, behind three values that belong to no row. With validity they are taken row by row, without column by column."""
+    bits, n = b"\xff" * (count // 8 + 2) if validity else None, count + 3
+    x = [(i * 7919) % 1000 / 8 - 60 for i in range(n)]
+    if nan_at is not None:
+        x[3 + nan_at] = float("nan")
+    texts = [b"t" * (i % 23) + str(i % 77).encode() for i in range(n)]
+    ends = [0]
+    for text in texts:
+        ends.append(ends[-1] + len(text))
+    here = {"offset": 3, "length": count}
+    return [("x", "g", n, [bits, packed("d", *x)], here), ("id", "i", n, [bits, packed("i", *[i - 500 for i in range(n)])], here), ("f", "f", n, [bits, packed("f", *[i / 4 - 9 for i in range(n)])], here),
+            ("b", "c", n, [bits, packed("b", *[i % 256 - 128 for i in range(n)])], here), ("us", "S", n, [bits, packed("H", *[i % 65536 for i in range(n)])], here),
+            ("q", "L", n, [bits, packed("Q", *[2**64 - 1 - i for i in range(n)])], here), ("d", "tdD", n, [bits, packed("i", *[i % 900 - 400 for i in range(n)])], here),
+            ("s", "u", n, [bits, packed("i", *ends), b"".join(texts)], here)]
+
+
+def test_many_rows_without_nulls():
+    """Columns of plain values are taken many rows at once, which gives what rows one by one give: at the ends of parts, too, which a small memory makes short, and the same errors."""
+    db, count = database(), 66_000
+    for number, options in enumerate(({}, {"memory_mb": 16})):
+        shown = []
+        for validity in (False, True):
+            path = f"plain{number}{validity}"
+            same(give(db, plain(count, validity), count, path, dimensions=["x", "id"], **options), count)
+            shown.append(rows(db, path))
+        assert shown[0] == shown[1], "rows taken together differ from rows taken one by one"
+    first = next(row for row in shown[0] if row[1] == -497)
+    same(first[1:], (-497, -8.25, -125, 3, "18446744073709551612", "1968-11-30", "ttt3"))
+    refused(db, "row 65801: column 'x': NaN in a dimension", plain(count, False, 65_800), count, dimensions=["x", "id"])
+
+
 def test_dictionaries_as_dimensions():
     db = database()
     columns = [("k", "i", 2, [None, packed("i", 1, 0)], None, ("u", 2, [None, packed("i", 0, 1, 2), b"pq"])), ("v", "i", 2, [None, packed("i", 5, 6)])]

@@ -119,6 +119,80 @@ static void test_floats_and_nan(void **state) {
   assert_true(as_double(s.sum) == -0.75);
 }
 
+/* What the definition gives for doubles, one value after the other. */
+static void define_doubles(const double *values, const uint8_t *validity, uint64_t count, double *low, double *high,
+                           double *sum) {
+  bool adds = true;
+  *low = DBL_MAX;
+  *high = -DBL_MAX;
+  *sum = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    if (!validity[i]) continue;
+    if (!(*low < values[i])) *low = values[i];
+    if (!(*high > values[i])) *high = values[i];
+    if (adds && (*sum < 0) == (values[i] < 0) && fabs(*sum) > DBL_MAX - fabs(values[i])) {
+      *sum = *sum < 0 ? -DBL_MAX : DBL_MAX;
+      adds = false;
+    }
+    if (adds) *sum += values[i];
+  }
+}
+
+/* Many values are taken in blocks of some hundreds, which changes no bit: not the sign of a zero, not what a NaN, a
+ * sum at its end or a null in the middle of a block does. */
+static void test_many_doubles(void **state) {
+  enum { COUNT = 2500 };
+  static const double rare[] = {NAN, INFINITY, -INFINITY, DBL_MAX, -DBL_MAX, 0.0, -0.0};
+  static double values[COUNT];
+  static uint8_t validity[COUNT];
+  tsr_field field = field_of(TSR_FLOAT64, 1, true);
+  uint64_t seed = 7;
+  for (unsigned turn = 0; turn < 400; turn++) {
+    const uint64_t count = turn < 200 ? COUNT : turn * 5;
+    double expected[3];
+    for (uint64_t i = 0; i < count; i++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      const uint64_t chance = seed >> 33;
+      values[i] = (double)(int64_t)(chance % 2001 - 1000) * (turn % 3 ? 0.1 : 0.0);
+      if (turn % 2 && chance % 1500 == 3) values[i] = rare[(chance >> 12) % (turn % 4 == 1 ? 7 : 5)];
+      validity[i] = turn % 5 < 3 || chance % 700 != 5;
+    }
+    const tsr_cell_statistics s = whole(&field, values, NULL, validity, count);
+    define_doubles(values, validity, count, &expected[0], &expected[1], &expected[2]);
+    assert_memory_equal(s.min, &expected[0], 8);
+    assert_memory_equal(s.max, &expected[1], 8);
+    if (isnan(expected[2])) assert_true(isnan(as_double(s.sum)));
+    else assert_memory_equal(s.sum, &expected[2], 8);
+  }
+}
+
+/* The same for integers, whose sums reach an end. */
+static void test_many_integers(void **state) {
+  enum { COUNT = 2000 };
+  static int64_t values[COUNT];
+  tsr_field field = field_of(TSR_INT64, 1, false);
+  uint64_t seed = 11;
+  for (unsigned turn = 0; turn < 300; turn++) {
+    int64_t low = INT64_MAX, high = INT64_MIN, expected = 0, sum;
+    bool adds = true;
+    for (uint64_t i = 0; i < COUNT; i++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      values[i] = (int64_t)seed >> (turn % 50 + 1);
+      if (turn % 7 == 0) values[i] = i < 700 ? values[i] | INT64_C(1) << 60 : -(values[i] & 255); /* past the end */
+      low = TSR_MIN(low, values[i]);
+      high = TSR_MAX(high, values[i]);
+      if (!adds) continue;
+      adds = !__builtin_add_overflow(expected, values[i], &expected);
+      if (!adds) expected = values[i] > 0 ? INT64_MAX : INT64_MIN;
+    }
+    const tsr_cell_statistics s = whole(&field, values, NULL, NULL, COUNT);
+    memcpy(&sum, s.sum, 8);
+    assert_memory_equal(s.min, &low, 8);
+    assert_memory_equal(s.max, &high, 8);
+    assert_true(sum == expected);
+  }
+}
+
 static void test_null_counts(void **state) {
   tsr_field field = field_of(TSR_UINT8, 1, true), text = field_of(TSR_ASCII, TSR_VARIABLE, true);
   const uint8_t values[] = {200, 3, 9, 1}, some[] = {0, 1, 1, 0}, none[] = {0, 0, 0, 0};
@@ -215,6 +289,8 @@ int main(void) {
       cmocka_unit_test(test_integers),
       cmocka_unit_test(test_sums_stop_at_the_ends),
       cmocka_unit_test(test_floats_and_nan),
+      cmocka_unit_test(test_many_doubles),
+      cmocka_unit_test(test_many_integers),
       cmocka_unit_test(test_null_counts),
       cmocka_unit_test(test_strings),
       cmocka_unit_test(test_tiles_join_to_the_fragment),
