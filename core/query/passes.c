@@ -718,7 +718,7 @@ typedef struct offset_task {
   const tsr_offsets *offsets;
   uint64_t from, to; /* rows */
   tsr_memory *memory;
-  uint64_t *scratch; /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin */
+  uint64_t *scratch; /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin; quick_sums */
 } offset_task;
 
 #define OFFSET_OUTSIDE UINT64_MAX
@@ -802,6 +802,115 @@ static void offsets_add(const offset_task *task, const pass_kind *kind, const ui
   }
 }
 
+/* ---- Sums of REAL, whose neighbours are all in the box ---- */
+/* QUICK cells at a time: their sums stay in registers, and have the bits that offsets_add gives. First no neighbour is
+ * tested for null: a sum that is NaN says that one is, or that infinities are among them. */
+
+#define QUICK 8u
+typedef double real_pair __attribute__((vector_size(16)));
+typedef int64_t mask_pair __attribute__((vector_size(16)));
+
+typedef struct quick_sums { /* a row's neighbours */
+  uint64_t count, nonzero; /* offsets; the first ones have a weight that is not 0 */
+  uint64_t *cells; /* [count]: the neighbour of position 0 of the last dimension; it may wrap around 0 */
+  double *weights; /* [count] */
+  int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
+} quick_sums;
+
+/* Returns true if quick_add takes the pass. */
+static bool quick_takes(const offset_task *task) {
+  return task->pass->type == TSR_VALUE_REAL && task->argument == TSR_VALUE_REAL &&
+         (task->pass->function == TSR_AGGREGATE_SUM || task->pass->function == TSR_AGGREGATE_TOTAL ||
+          task->pass->function == TSR_AGGREGATE_AVG);
+}
+
+/* Adds the neighbours of a row whose weight is 0, or the others, to the list. */
+static void quick_list_some(const offset_task *task, const uint64_t *starts, bool zero, quick_sums *q) {
+  const tsr_offsets *o = task->offsets;
+  const tsr_window_kernel *kernel = o->kernel;
+  const double *reals = kernel->weights;
+  const int64_t *integers = kernel->weights;
+  for (uint64_t k = 0; k < kernel->count; k++) {
+    const int64_t along = kernel->offsets[(k + 1) * o->dimensions - 1];
+    const double weight = kernel->type == TSR_VALUE_REAL      ? reals[k]
+                          : kernel->type == TSR_VALUE_INTEGER ? (double)integers[k]
+                                                              : 1;
+    if (starts[k] == OFFSET_OUTSIDE || (weight == 0) != zero) continue;
+    q->least = TSR_MIN(q->least, along);
+    q->most = TSR_MAX(q->most, along);
+    q->cells[q->count] = starts[k] + (uint64_t)along;
+    q->weights[q->count++] = weight;
+  }
+}
+
+/* Lists the neighbours of a row. A weight of 0 changes no sum, only the count. */
+static void quick_list(const offset_task *task, const uint64_t *starts, quick_sums *q) {
+  q->count = 0;
+  q->least = q->most = 0;
+  quick_list_some(task, starts, false, q);
+  q->nonzero = q->count;
+  quick_list_some(task, starts, true, q);
+}
+
+static inline real_pair load_pair(const double *from) {
+  real_pair pair;
+  memcpy(&pair, from, sizeof pair);
+  return pair;
+}
+
+/* Adds the neighbours of QUICK cells from position x on. Returns false if a sum is NaN. */
+static inline bool quick_block(const quick_sums *q, const double *values, uint64_t x, bool tested, double *sums,
+                               double *rests, double *counts) {
+  real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}};
+  const real_pair one = {1, 1};
+  const uint64_t offsets = tested ? q->count : q->nonzero;
+  for (uint64_t k = 0; k < offsets; k++) {
+    const double *from = values + (q->cells[k] + x);
+    const real_pair weight = {q->weights[k], q->weights[k]};
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < QUICK / 2; p++) {
+      real_pair value = load_pair(from + 2 * (size_t)p) * weight;
+      if (tested) {
+        const mask_pair there = value == value;
+        value = (real_pair)((mask_pair)value & there);
+        count[p] += (real_pair)((mask_pair)one & there);
+      }
+      const real_pair before = sum[p], total = before + value, back = total - before;
+      rest[p] += (before - (total - back)) + (value - back);
+      sum[p] = total;
+    }
+  }
+  real_pair doubt = {0};
+  const real_pair all = {(double)q->count, (double)q->count};
+  for (uint32_t p = 0; p < QUICK / 2; p++) {
+    if (!tested) count[p] = all;
+    doubt += sum[p] - sum[p] + (rest[p] - rest[p]);
+    memcpy(sums + 2 * (size_t)p, &sum[p], sizeof sum[p]);
+    memcpy(rests + 2 * (size_t)p, &rest[p], sizeof rest[p]);
+    memcpy(counts + 2 * (size_t)p, &count[p], sizeof count[p]);
+  }
+  return doubt[0] == 0 && doubt[1] == 0;
+}
+
+/* Adds the neighbours of the cells x..x+n-1 of a row. */
+static void quick_add(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
+                      uint64_t x, uint32_t n, const tsr_row *whole, const tsr_row *product) {
+  const tsr_offsets *o = task->offsets;
+  const double *values = task->pass->values;
+  const int64_t extent = (int64_t)o->extents[o->dimensions - 1];
+  const int64_t from = TSR_MIN(TSR_MAX(-q->least - (int64_t)x, 0), (int64_t)n);
+  const int64_t to = TSR_MAX(TSR_MIN(extent - q->most - (int64_t)x, (int64_t)n), from);
+  uint32_t lane = (uint32_t)from;
+  offsets_add(task, kind, starts, x, lane, whole, product);
+  for (; q->nonzero > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
+    double *sums = REALS(whole, 0) + lane, *rests = REALS(whole, 1) + lane, *counts = REALS(whole, 2) + lane;
+    if (!quick_block(q, values, x + lane, false, sums, rests, counts))
+      (void)quick_block(q, values, x + lane, true, sums, rests, counts);
+  }
+  const tsr_row left = row_from(whole, lane);
+  offsets_add(task, kind, starts, x + lane, n - lane, &left, product);
+}
+
 static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   const offset_task *task = (const offset_task *)argument + index;
   const tsr_offsets *o = task->offsets;
@@ -811,13 +920,18 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
   uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES;
   const tsr_row whole = {{task->scratch, task->scratch + LANES, task->scratch + 2 * LANES}};
   const tsr_row product = row_from(&whole, TSR_PASS_PARTS * (uint64_t)LANES);
+  uint64_t *more = starts + o->kernel->count;
+  quick_sums quick = {.cells = more, .weights = (double *)(void *)(more + o->kernel->count)};
+  const bool sums = quick_takes(task);
   for (uint64_t r = task->from; r < task->to; r++) {
     const uint64_t own = offsets_of_row(o, r, starts);
+    if (sums) quick_list(task, starts, &quick);
     for (uint64_t x = o->from[last]; x < o->to[last]; x += LANES) {
       const uint32_t n = (uint32_t)TSR_MIN(LANES, o->to[last] - x);
       TSR_TRY(tsr__cancelled_after(task->memory, 0, n * o->kernel->count, error));
       kind->clear(&whole, n);
-      offsets_add(task, kind, starts, x, n, &whole, &product);
+      if (sums) quick_add(task, kind, &quick, starts, x, n, &whole, &product);
+      else offsets_add(task, kind, starts, x, n, &whole, &product);
       results_of(pass, &whole, n, (uint64_t *)pass->results + own + x, pass->valid ? pass->valid + own + x : NULL);
     }
   }
@@ -827,7 +941,7 @@ static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
 int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
                       tsr_memory *memory, tsr_error *error) {
   offset_task tasks[PASS_TASKS] = {{0}};
-  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + offsets->kernel->count;
+  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + 3 * offsets->kernel->count;
   uint64_t rows = 1, *scratch;
   if (!kind_of(pass)) return tsr__fail(error, TSR_UNSUPPORTED, "this function over listed offsets");
   for (uint32_t d = 0; d + 1 < offsets->dimensions; d++) rows *= offsets->to[d] - offsets->from[d];

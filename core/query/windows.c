@@ -652,9 +652,8 @@ static int run_passes(const tsr_query_run *run, uint32_t window, tsr_pass *pass,
 }
 
 /* Computes a window over listed offsets. */
-static int run_offsets(const tsr_query_run *run, uint32_t window, tsr_pass *pass, tsr_error *error) {
+static int run_offsets(const tsr_query_run *run, const tsr_window_kernel *kernel, tsr_pass *pass, tsr_error *error) {
   const uint32_t dimensions = run->schema->dimension_count;
-  const tsr_window_kernel *kernel = run->windows.given->list[window]->kernel;
   const tsr_value_type argument = pass->type;
   uint64_t *ends;
   TSR_TRY(TSR_ALLOC_RAW((tsr_memory *)(uintptr_t)&run->memory, 3 * (uint64_t)dimensions, &ends, error));
@@ -692,7 +691,8 @@ static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells
                    .last = true,
                    .results = result->values,
                    .valid = result->valid};
-  if (given->kernel) return run_offsets(run, window, &pass, error);
+  if (given->kernel) return run_offsets(run, given->kernel, &pass, error);
+  if (run->windows.lists[window].count) return run_offsets(run, &run->windows.lists[window], &pass, error);
   return given->axis_count == 1 ? run_pass(run, window, 0, &pass, error) : run_passes(run, window, &pass, cells, error);
 }
 
@@ -843,6 +843,58 @@ static int make_cuts(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends. Returns false if they are not. */
+static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
+  const int64_t n = (int64_t)axis->count, middle = n / 2;
+  if (n == 0) return false;
+  ends[0] = axis->frames[middle].first - middle;
+  ends[1] = axis->frames[middle].last - middle;
+  for (int64_t i = 0; i < n; i++) {
+    const tsr_window_frame *frame = &axis->frames[i];
+    if (frame->first != TSR_MAX(i + ends[0], 0) || frame->last != TSR_MIN(i + ends[1], n - 1)) return false;
+  }
+  return true;
+}
+
+#define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
+
+/* Sums of REAL over small boxes are added cell by cell: lists their offsets. */
+static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
+  const tsr_window *window = run->windows.given->list[number];
+  const uint32_t dimensions = run->schema->dimension_count;
+  const tsr_aggregate_function function = window->function;
+  int64_t (*ends)[2], *offsets;
+  uint64_t cells = 1;
+  if (window->axis_count < 2 || run->windows.operands[run->windows.results[number].operand].type != TSR_VALUE_REAL ||
+      (function != TSR_AGGREGATE_SUM && function != TSR_AGGREGATE_TOTAL && function != TSR_AGGREGATE_AVG))
+    return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
+  for (uint32_t a = 0; a < window->axis_count; a++) {
+    int64_t *of = ends[window->axes[a].dimension];
+    if (!ends_of_frames(&window->axes[a], of) || of[0] > of[1]) return TSR_OK;
+    cells = tsr__mul_sat(cells, (uint64_t)(of[1] - of[0]) + 1);
+  }
+  if (cells > LISTED_CELLS) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, cells * dimensions, &offsets, error));
+  for (uint64_t c = 0; c < cells; c++) {
+    uint64_t left = c;
+    for (uint32_t d = dimensions; d-- > 0;) {
+      const uint64_t extent = (uint64_t)(ends[d][1] - ends[d][0]) + 1;
+      offsets[c * dimensions + d] = ends[d][0] + (int64_t)(left % extent);
+      left /= extent;
+    }
+  }
+  run->windows.lists[number] = (tsr_window_kernel){.count = cells, .offsets = offsets, .type = TSR_VALUE_NULL};
+  return TSR_OK;
+}
+
+static int list_boxes(tsr_query_run *run, tsr_error *error) {
+  const uint32_t count = run->windows.given->count;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &run->windows.lists, error));
+  for (uint32_t i = 0; i < count; i++) TSR_TRY(list_box(run, i, error));
+  return TSR_OK;
+}
+
 /* Without cells, the query reads an empty range. */
 static void read_nothing(tsr_query_run *run) {
   query_windows *w = &run->windows;
@@ -861,6 +913,7 @@ int tsr__query_windows_make(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &w->around, error));
   TSR_TRY(find_operands(run, error));
   TSR_TRY(fail_memory(run, make_cuts(run, error), error));
+  TSR_TRY(fail_memory(run, list_boxes(run, error), error));
   const int any = find_bounds(run, error);
   if (any < 0) return any;
   if (any == 0) {
