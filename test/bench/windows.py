@@ -86,7 +86,7 @@ def main():
         return numpy.load(io.BytesIO(answer))[2:-2, 2:-2]   # at the edges, others take other cells
 
     def slope():
-        return around("degrees(atan(sqrt(pow(sum(b.v * k.wx), 2) + pow(sum(b.v * k.wy), 2)) / 8 / 30))", "JOIN horn k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")
+        return around("degrees(atan(sqrt(sum(b.v * k.wx) * sum(b.v * k.wx) + sum(b.v * k.wy) * sum(b.v * k.wy)) / 8 / 30))", "JOIN horn k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")
 
     def scipy_slope():
         wide = grid.astype("f8")

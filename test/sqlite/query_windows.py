@@ -474,12 +474,35 @@ def test_neighbourhoods_that_are_refused():
 
 
 def test_interrupts_stop_neighbourhoods():
+    """The host is asked at least once for 65,536 neighbours that are added."""
     db = Database()
-    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 999, 100), x INT32 DIMENSION(0, 999, 100), v INT32)")
-    db.query("INSERT INTO r VALUES (0, 0, 1), (999, 999, 1)")
-    db.query("CREATE TABLE k AS SELECT a.value AS dy, b.value AS dx FROM json_each('[-2,-1,0,1,2]') a, json_each('[-2,-1,0,1,2]') b")
-    rows_of(db, "SELECT a.y, a.x, sum(b.v) AS s FROM r a JOIN k JOIN r b ON b.y = a.y + k.dy AND b.x = a.x + k.dx GROUP BY a.y, a.x", "memory_mb=4, ")
-    same(db.query("SELECT count(*), sum(s) FROM q"), [(1000000, 18)])
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 99, 100), x INT32 DIMENSION(0, 99, 100), v INT32)")
+    db.query("INSERT INTO r VALUES (0, 0, 1), (99, 99, 1)")
+    db.query("CREATE TABLE k AS SELECT a.value AS dy, b.value AS dx FROM json_each('[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]') a, json_each('[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]') b")
+    polls = []
+    set_handler = getattr(db.raw, "set_progress_handler", None) or db.raw.setprogresshandler
+    words = "SELECT a.y, a.x, sum(b.v) AS s FROM r a JOIN k JOIN r b ON b.y = a.y - k.dy AND b.x = a.x - k.dx GROUP BY a.y, a.x"
+    def count(kernel):
+        db.query(f"DELETE FROM k WHERE dy + dx > {kernel}")
+        rows_of(db, words, "threads=1, ")
+        polls.clear()
+        set_handler(lambda: polls.append(1) and False, 1)
+        rows = db.query("SELECT count(*), sum(s) FROM q")
+        set_handler(None, 0)
+        return rows, len(polls)
+    rows, many = count(99)
+    same(rows, [(10000, 401)])
+    set_handler(lambda: polls.append(1) or len(polls) > many + many // 2, 1)
+    try:
+        db.query("SELECT count(*) FROM q")
+    except Error as error:
+        check_contains(str(error).lower(), "interrupt")
+    else:
+        raise AssertionError("the query was not interrupted")
+    finally:
+        set_handler(None, 0)
+    few = count(0)[1]
+    assert many - few > 10000 * 399 // 65536 // 2, (many, few)
 
 
 if __name__ == "__main__":
