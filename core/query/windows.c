@@ -2,10 +2,11 @@
  *
  * The query is divided into units, boxes of about UNIT_CELLS cells, fewer if memory is short. For a unit, a query of
  * cells of its own reads the arguments of all windows, in the unit and in what the frames reach around it, into dense
- * arrays. Passes along the axes (passes.c) turn these into arrays of results. Then the query reads the unit's cells as
- * always, and finds the results by the cells' places.
+ * arrays. Passes along the axes, or over listed offsets (passes.c), turn these into arrays of results. Then the query
+ * reads the unit's cells as always, and finds the results by the cells' places.
  *
- * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices.
+ * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices. The
+ * cells at offsets are added in the order of the list.
  *
  * Sections: checks; units; operands; places; results; the units one by one.
  */
