@@ -670,9 +670,9 @@ static int run_offsets(const tsr_query_run *run, const tsr_window_kernel *kernel
     ends[2 * dimensions + d] = (uint64_t)axis->to - (uint64_t)axis->begin + 1;
   }
   pass->type = tsr__pass_product(argument, kernel->type);
-  const int rc =
-      tsr__pass_offsets(pass, argument, &offsets, run->query.threads ? run->query.threads : run->snapshot->array->threads,
-                        (tsr_memory *)(uintptr_t)&run->memory, error);
+  const int rc = tsr__pass_offsets(pass, argument, &offsets,
+                                   run->query.threads ? run->query.threads : run->snapshot->array->threads,
+                                   (tsr_memory *)(uintptr_t)&run->memory, error);
   tsr__free(ends);
   return rc;
 }
@@ -864,7 +864,7 @@ static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
   const tsr_window *window = run->windows.given->list[number];
   const uint32_t dimensions = run->schema->dimension_count;
   const tsr_aggregate_function function = window->function;
-  int64_t (*ends)[2], *offsets;
+  int64_t(*ends)[2], *offsets;
   uint64_t cells = 1;
   if (window->axis_count < 2 || run->windows.operands[run->windows.results[number].operand].type != TSR_VALUE_REAL ||
       (function != TSR_AGGREGATE_SUM && function != TSR_AGGREGATE_TOTAL && function != TSR_AGGREGATE_AVG))

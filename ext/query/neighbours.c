@@ -149,7 +149,8 @@ static bool offset_take(const around_take *t, tsr_operation operation, int dimen
 
 /* Takes a comparison of a neighbour's dimension with a place beside the centre, or of the centre's with one beside a
  * neighbour. */
-static bool comparison_take(const around_take *t, tsr_operation operation, const tsx_expr *left, const tsx_expr *right) {
+static bool comparison_take(const around_take *t, tsr_operation operation, const tsx_expr *left,
+                            const tsx_expr *right) {
   around_place place;
   int dimension = dimension_of(t, left, SIDE_NEIGHBOUR);
   if (dimension >= 0 && place_read(t, right, SIDE_CENTRE, &place)) return offset_take(t, operation, dimension, &place);
@@ -413,7 +414,7 @@ static tsx_expr *exists_make(around_take *t) {
                      .operation = TSR_OP_COUNT,
                      .begin = words->begin,
                      .end = words->end,
-                     .name = (char *)(uintptr_t)"count",
+                     .name = (char *)(uintptr_t) "count",
                      .call = {.function = tsx_function_find("count", 0), .star = true},
                      .over = &around->alone,
                      .column = -1};
@@ -472,8 +473,10 @@ static const tsx_expr *find_datetime(const tsx_query *query, const tsx_expr *tre
 
 int tsx_around_check(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
-  const tsx_expr *before = s->around ? s->windows.where[0] : NULL, *found = before ? find_datetime(query, before) : NULL;
-  return found ? tsx_not_evaluated(s, found->begin, found->end, "a condition on a neighbour's datetime", error) : TSR_OK;
+  const tsx_expr *before = s->around ? s->windows.where[0] : NULL,
+                 *found = before ? find_datetime(query, before) : NULL;
+  return found ? tsx_not_evaluated(s, found->begin, found->end, "a condition on a neighbour's datetime", error)
+               : TSR_OK;
 }
 
 /* ---- The kernel -------------------------------------------------------------------------------------------------- */
@@ -571,11 +574,13 @@ static int kernel_room(kernel_reader *r, uint64_t more, tsr_error *error) {
   return TSR_OK;
 }
 
-static int kernel_weight(const kernel_reader *r, uint32_t w, sqlite3_value *value, tsr_value *weight, tsr_error *error) {
+static int kernel_weight(const kernel_reader *r, uint32_t w, sqlite3_value *value, tsr_value *weight,
+                         tsr_error *error) {
   const tsx_expr *tree = r->trees[w]->call.weight;
   const int type = sqlite3_value_type(value);
   *weight = (tsr_value){.type = TSR_VALUE_NULL};
-  if (type == SQLITE_INTEGER) *weight = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(value)};
+  if (type == SQLITE_INTEGER)
+    *weight = (tsr_value){.type = TSR_VALUE_INTEGER, .as.integer = sqlite3_value_int64(value)};
   else if (type == SQLITE_FLOAT) *weight = (tsr_value){.type = TSR_VALUE_REAL, .as.real = sqlite3_value_double(value)};
   else if (type != SQLITE_NULL)
     return tsx_not_evaluated(&r->query->select, tree->begin, tree->end, "a weight that is no number: CAST it", error);
@@ -714,7 +719,8 @@ bool tsx_around_always(const tsx_query *query, uint32_t number) {
   const uint32_t dimensions = query->table->schema->dimension_count;
   bool itself = true;
   if (s->windows.where[0]) return false;
-  for (uint32_t d = 0; d < dimensions; d++) itself &= s->around->axes[d].ends[0] <= 0 && s->around->axes[d].ends[1] >= 0;
+  for (uint32_t d = 0; d < dimensions; d++)
+    itself &= s->around->axes[d].ends[0] <= 0 && s->around->axes[d].ends[1] >= 0;
   if (!s->around->kernel) return itself;
   return query->table->schema->dense && dimensions <= 8 && kernel_always(query, &query->kernels[number].list);
 }

@@ -75,8 +75,9 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
   if (a->kind == TSX_EXPR_WINDOW && !same_over(a->over, b->over)) return false;
-  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter) ||
-      !same_or_none(a->call.weight, b->call.weight) || !same_or_none(a->call.chosen, b->call.chosen))
+  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) ||
+      !same_or_none(a->call.filter, b->call.filter) || !same_or_none(a->call.weight, b->call.weight) ||
+      !same_or_none(a->call.chosen, b->call.chosen))
     return false;
   for (uint32_t i = 0; i < a->count; i++)
     if (!tsx_expr_equal(a->operands[i], b->operands[i])) return false;

@@ -140,8 +140,7 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
   const char *which = end == &over->start ? "starting" : "ending";
   if (over->rows) {
     TSX_TRY(window_whole(query, tree, whole, error));
-    if (*whole < 0)
-      return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
+    if (*whole < 0) return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
     if (*whole > INT32_MAX) *whole = INT32_MAX; /* an axis is shorter */
     return TSR_OK;
   }
@@ -505,8 +504,7 @@ int tsx_windows_kernel(tsx_query *query, tsr_error *error) {
   for (uint32_t w = 0; w < query->window_count; w++) trees[w] = query->windows[w].tree;
   TSX_TRY(tsx_around_read(query, trees, query->window_count, error));
   for (uint32_t w = 0; w < query->window_count; w++)
-    if (trees[w] == query->select.around->exists)
-      return query->windows[w].dropped = tsx_around_always(query, w);
+    if (trees[w] == query->select.around->exists) return query->windows[w].dropped = tsx_around_always(query, w);
   return 0;
 }
 

@@ -461,6 +461,8 @@ def test_neighbourhoods_that_are_refused():
         else:
             raise AssertionError(f"{words} was not refused")
     compare(db, f"SELECT a.y, a.x, sum(b.v * k.w) {kernel.format('mixed')}{by}")
+    db.query("CREATE TABLE far AS SELECT 8 AS dy, 0 AS dx UNION ALL SELECT -8, 0")   # of 15 rows, the one in the middle has no neighbour
+    compare(db, f"SELECT a.y, a.x, sum(b.v), count(*) {kernel.format('far')}{by}")
     db.query("DELETE FROM many")
     same(compare(db, f"SELECT a.y, a.x, sum(b.v * k.w), count(*) {kernel.format('many')}{by}"), 0)
     db.query("INSERT INTO many VALUES (0, 0, 9223372036854775807)")

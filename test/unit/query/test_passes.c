@@ -82,7 +82,8 @@ static int compare_texts(const tsr_text_value *a, const tsr_text_value *b) {
 static bool better(const tsr_pass *pass, uint64_t a, uint64_t b) {
   int order;
   if (pass->type == TSR_VALUE_TEXT) order = compare_texts(&box.texts[a], &box.texts[b]);
-  else if (pass->type == TSR_VALUE_UNSIGNED) order = box.unsigneds[a] < box.unsigneds[b] ? -1 : box.unsigneds[a] > box.unsigneds[b];
+  else if (pass->type == TSR_VALUE_UNSIGNED)
+    order = box.unsigneds[a] < box.unsigneds[b] ? -1 : box.unsigneds[a] > box.unsigneds[b];
   else order = compare_numbers(&(double){number_of(pass->type, a)}, &(double){number_of(pass->type, b)});
   return pass->function == TSR_AGGREGATE_MIN ? order < 0 : order > 0;
 }
@@ -90,8 +91,7 @@ static bool better(const tsr_pass *pass, uint64_t a, uint64_t b) {
 static answer answer_of_cell(const tsr_pass *pass, uint64_t cell) {
   answer a = {.null = box.known[cell] != TSR_KNOWN_VALUE, .text = box.texts[cell]};
   a.word = pass->type == TSR_VALUE_UNSIGNED ? box.unsigneds[cell] : 0;
-  if (!a.null && pass->type != TSR_VALUE_TEXT && pass->type != TSR_VALUE_UNSIGNED)
-    a.real = number_of(pass->type, cell);
+  if (!a.null && pass->type != TSR_VALUE_TEXT && pass->type != TSR_VALUE_UNSIGNED) a.real = number_of(pass->type, cell);
   return a;
 }
 
@@ -99,7 +99,7 @@ static answer pick(const tsr_pass *pass, const gathered *g) {
   uint64_t places[CELLS_MAX], n = 0;
   for (uint64_t i = 0; i < g->count; i++)
     if (box.known[g->cells[i]] != TSR_KNOWN_MISSING) places[n++] = g->cells[i];
-  const uint64_t nth = pass->function == TSR_AGGREGATE_FIRST ? 1
+  const uint64_t nth = pass->function == TSR_AGGREGATE_FIRST  ? 1
                        : pass->function == TSR_AGGREGATE_LAST ? n
                        : pass->from_end                       ? n + 1 - pass->nth
                                                               : pass->nth;
@@ -184,14 +184,24 @@ static void check_result(const tsr_pass *pass, uint64_t cell, const answer *expe
 
 static void check_untouched(const tsr_pass *pass, uint64_t cell) {
   const uint64_t untouched = UINT64_C(0x5a5a5a5a5a5a5a5a);
-  assert_true(tsr__pass_type(pass->function, pass->type) == TSR_VALUE_TEXT
-                  ? results.texts[cell].size == untouched
-                  : results.words[cell] == untouched);
+  assert_true(tsr__pass_type(pass->function, pass->type) == TSR_VALUE_TEXT ? results.texts[cell].size == untouched
+                                                                           : results.words[cell] == untouched);
 }
 
 /* ---- Frames ---- */
 
-typedef enum frames_kind { AROUND, BEFORE, BEHIND, GROWING, SHRINKING, WHOLE, ITSELF, GAPS, IRREGULAR, FRAMES } frames_kind;
+typedef enum frames_kind {
+  AROUND,
+  BEFORE,
+  BEHIND,
+  GROWING,
+  SHRINKING,
+  WHOLE,
+  ITSELF,
+  GAPS,
+  IRREGULAR,
+  FRAMES
+} frames_kind;
 
 /* Makes frames whose ends never decrease. */
 static void make_frames(frames_kind kind, int64_t count, tsr_window_frame *frames) {
@@ -229,18 +239,18 @@ typedef struct case_of { /* a function of an argument */
 } case_of;
 
 static const case_of all[] = {
-    {TSR_AGGREGATE_COUNT, TSR_VALUE_REAL},        {TSR_AGGREGATE_COUNT, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_SUM, TSR_VALUE_REAL},          {TSR_AGGREGATE_SUM, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_TOTAL, TSR_VALUE_REAL},        {TSR_AGGREGATE_TOTAL, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_AVG, TSR_VALUE_REAL},          {TSR_AGGREGATE_AVG, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_MIN, TSR_VALUE_REAL},          {TSR_AGGREGATE_MIN, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_MAX, TSR_VALUE_REAL},          {TSR_AGGREGATE_MAX, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_MIN, TSR_VALUE_UNSIGNED},      {TSR_AGGREGATE_MAX, TSR_VALUE_UNSIGNED},
-    {TSR_AGGREGATE_VARIANCE, TSR_VALUE_REAL},     {TSR_AGGREGATE_VARIANCE, TSR_VALUE_INTEGER},
-    {TSR_AGGREGATE_STDDEV, TSR_VALUE_REAL},       {TSR_AGGREGATE_PERCENTILE, TSR_VALUE_REAL},
+    {TSR_AGGREGATE_COUNT, TSR_VALUE_REAL},         {TSR_AGGREGATE_COUNT, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_SUM, TSR_VALUE_REAL},           {TSR_AGGREGATE_SUM, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_TOTAL, TSR_VALUE_REAL},         {TSR_AGGREGATE_TOTAL, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_AVG, TSR_VALUE_REAL},           {TSR_AGGREGATE_AVG, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_MIN, TSR_VALUE_REAL},           {TSR_AGGREGATE_MIN, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_MAX, TSR_VALUE_REAL},           {TSR_AGGREGATE_MAX, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_MIN, TSR_VALUE_UNSIGNED},       {TSR_AGGREGATE_MAX, TSR_VALUE_UNSIGNED},
+    {TSR_AGGREGATE_VARIANCE, TSR_VALUE_REAL},      {TSR_AGGREGATE_VARIANCE, TSR_VALUE_INTEGER},
+    {TSR_AGGREGATE_STDDEV, TSR_VALUE_REAL},        {TSR_AGGREGATE_PERCENTILE, TSR_VALUE_REAL},
     {TSR_AGGREGATE_PERCENTILE, TSR_VALUE_INTEGER}, {TSR_AGGREGATE_FIRST, TSR_VALUE_REAL},
-    {TSR_AGGREGATE_LAST, TSR_VALUE_INTEGER},      {TSR_AGGREGATE_NTH, TSR_VALUE_TEXT},
-    {TSR_AGGREGATE_MIN, TSR_VALUE_TEXT},          {TSR_AGGREGATE_MAX, TSR_VALUE_TEXT},
+    {TSR_AGGREGATE_LAST, TSR_VALUE_INTEGER},       {TSR_AGGREGATE_NTH, TSR_VALUE_TEXT},
+    {TSR_AGGREGATE_MIN, TSR_VALUE_TEXT},           {TSR_AGGREGATE_MAX, TSR_VALUE_TEXT},
 };
 #define ALL (sizeof all / sizeof *all)
 
@@ -279,7 +289,8 @@ static void check_lines(const tsr_pass *pass, const tsr_lines *lines) {
 
 /* Boxes seen from their first, middle and last axis, and one line; lines that are many, few, or more than lanes. */
 static void test_frames_of_every_kind_give_what_each_frame_has(void **state) {
-  static const uint64_t shapes[][3] = {{1, 37, 1}, {1, 23, 17}, {29, 13, 1}, {5, 11, 9}, {1, 5, 300}, {3, 1, 4}, {40, 7, 2}};
+  static const uint64_t shapes[][3] = {{1, 37, 1},  {1, 23, 17}, {29, 13, 1}, {5, 11, 9},
+                                       {1, 5, 300}, {3, 1, 4},   {40, 7, 2}};
   tsr_window_frame given[64];
   tsr_frame frames[64];
   tsr_error error = {0};
@@ -317,10 +328,12 @@ static void test_passes_over_several_axes_give_what_each_box_has(void **state) {
     for (uint32_t a = 0; a < 3; a++) {
       make_frames((frames_kind)chance(FRAMES), (int64_t)shape[a], given[a]);
       frames_of_lines(given[a], shape[a], frames[a]);
-      const tsr_lines lines = {a == 0 ? 1 : a == 1 ? A : A * B, shape[a], a == 0 ? B * C : a == 1 ? C : 1, 0, shape[a], frames[a]};
+      const tsr_lines lines = {
+          a == 0 ? 1 : a == 1 ? A : A * B, shape[a], a == 0 ? B * C : a == 1 ? C : 1, 0, shape[a], frames[a]};
       pass.first = a == 0;
       pass.last = a == 2;
-      for (uint32_t p = 0; p < TSR_PASS_PARTS; p++) pass.partial[p] = words[a % 2][p], pass.made[p] = words[1 - a % 2][p];
+      for (uint32_t p = 0; p < TSR_PASS_PARTS; p++)
+        pass.partial[p] = words[a % 2][p], pass.made[p] = words[1 - a % 2][p];
       assert_int_equal(tsr__pass_run(&pass, &lines, 2, tsr__memory_process(), &error), TSR_OK);
     }
     for (int64_t cell = 0; cell < CELLS; cell++) {
@@ -349,8 +362,13 @@ static void test_nothing_is_subtracted(void **state) {
   for (int i = 0; i < N; i++) values[i] = i % 7 == 3 ? 1e300 : i % 11 == 5 ? (double)INFINITY : 0.1;
   for (int i = 0; i < N; i++) given[i] = (tsr_window_frame){i > 1 ? i - 2 : 0, i};
   frames_of_lines(given, N, frames);
-  tsr_pass pass = {.function = TSR_AGGREGATE_SUM, .type = TSR_VALUE_REAL, .values = values, .first = true, .last = true,
-                   .results = &results, .valid = valid};
+  tsr_pass pass = {.function = TSR_AGGREGATE_SUM,
+                   .type = TSR_VALUE_REAL,
+                   .values = values,
+                   .first = true,
+                   .last = true,
+                   .results = &results,
+                   .valid = valid};
   const tsr_lines lines = {1, N, 1, 0, N, frames};
   assert_int_equal(tsr__pass_run(&pass, &lines, 1, tsr__memory_process(), &error), TSR_OK);
   for (int i = 2; i < N; i++) {
@@ -372,8 +390,13 @@ static void test_sums_keep_what_rounding_loses(void **state) {
   for (int i = 0; i < N; i++) values[i] = terms[i % 4];
   for (int i = 0; i < N; i++) given[i] = (tsr_window_frame){i > 3 ? i - 3 : 0, i};
   frames_of_lines(given, N, frames);
-  tsr_pass pass = {.function = TSR_AGGREGATE_SUM, .type = TSR_VALUE_REAL, .values = values, .first = true, .last = true,
-                   .results = &results, .valid = valid};
+  tsr_pass pass = {.function = TSR_AGGREGATE_SUM,
+                   .type = TSR_VALUE_REAL,
+                   .values = values,
+                   .first = true,
+                   .last = true,
+                   .results = &results,
+                   .valid = valid};
   const tsr_lines lines = {1, N, 1, 0, N, frames};
   assert_int_equal(tsr__pass_run(&pass, &lines, 1, tsr__memory_process(), &error), TSR_OK);
   for (int i = 3; i < N; i++) assert_true(results.reals[i] == 2);
@@ -425,7 +448,9 @@ static void gather_offsets(const offsets_case *c, const uint64_t *place, gathere
       cell = cell * c->extents[d] + (uint64_t)there;
     }
     if (!within) continue;
-    g->weights[g->count] = c->kernel.type == TSR_VALUE_REAL ? c->reals[k] : c->kernel.type == TSR_VALUE_INTEGER ? (double)c->integers[k] : 1;
+    g->weights[g->count] = c->kernel.type == TSR_VALUE_REAL      ? c->reals[k]
+                           : c->kernel.type == TSR_VALUE_INTEGER ? (double)c->integers[k]
+                                                                 : 1;
     g->cells[g->count++] = cell;
   }
 }
@@ -468,7 +493,8 @@ static void test_offsets_give_what_their_cells_have(void **state) {
         pass.type = tsr__pass_product(argument, weights[w]);
         clear_results();
         assert_int_equal(
-            tsr__pass_offsets(&pass, argument, &c.given, 1 + (unsigned)chance(4), tsr__memory_process(), &error), TSR_OK);
+            tsr__pass_offsets(&pass, argument, &c.given, 1 + (unsigned)chance(4), tsr__memory_process(), &error),
+            TSR_OK);
         check_offsets(&pass, argument, &c);
       }
 }
@@ -481,8 +507,12 @@ static void test_products_and_sums_that_do_not_fit_are_an_error(void **state) {
   const tsr_offsets given = {1, &extent, &from, &to, &kernel};
   tsr_error error = {0};
   (void)state;
-  tsr_pass pass = {.function = TSR_AGGREGATE_MAX, .type = TSR_VALUE_INTEGER, .values = values, .known = known,
-                   .results = &results, .valid = valid};
+  tsr_pass pass = {.function = TSR_AGGREGATE_MAX,
+                   .type = TSR_VALUE_INTEGER,
+                   .values = values,
+                   .known = known,
+                   .results = &results,
+                   .valid = valid};
   assert_int_equal(tsr__pass_offsets(&pass, TSR_VALUE_INTEGER, &given, 1, tsr__memory_process(), &error), TSR_ERROR);
   assert_string_equal(error.message, "integer overflow");
 }
