@@ -807,6 +807,11 @@ static void offsets_add(const offset_task *task, const pass_kind *kind, const ui
  * tested for null: a sum that is NaN says that one is, or that infinities are among them. */
 
 #define QUICK 8u
+#if defined(__clang__)
+#define EACH_PAIR _Pragma("clang loop unroll(full)") for (uint32_t p = 0; p < QUICK / 2; p++)
+#else
+#define EACH_PAIR _Pragma("GCC unroll 4") for (uint32_t p = 0; p < QUICK / 2; p++)
+#endif
 typedef double real_pair __attribute__((vector_size(16)));
 typedef int64_t mask_pair __attribute__((vector_size(16)));
 
@@ -867,8 +872,7 @@ static inline bool quick_block(const quick_sums *q, const double *values, uint64
   for (uint64_t k = 0; k < offsets; k++) {
     const double *from = values + (q->cells[k] + x);
     const real_pair weight = {q->weights[k], q->weights[k]};
-#pragma GCC unroll 4
-    for (uint32_t p = 0; p < QUICK / 2; p++) {
+    EACH_PAIR {
       real_pair value = load_pair(from + 2 * (size_t)p) * weight;
       if (tested) {
         const mask_pair there = value == value;
