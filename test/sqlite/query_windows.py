@@ -395,22 +395,22 @@ def test_neighbourhoods_give_the_rows_of_the_view():
     db = Database()
     make_neighbours(db, SEED)
     chance, rows, by_columns = random.Random(SEED + 2), 0, 0
-    for _ in range(2 * TEXTS):
+    for _ in range(TEXTS):
         words, array = neighbourhood(chance)
         db.query("SELECT tessera_reset_stats()")
         rows += compare(db, words)
         by_columns += dict(db.query("SELECT name, value FROM tessera_stats"))["cells_around"] > 0
         compare(db, words, chance.choice(NEAR[array]))
-    assert rows > 60 * TEXTS and by_columns > 1.8 * TEXTS, (rows, by_columns)
+    assert rows > 30 * TEXTS and by_columns > .9 * TEXTS, (rows, by_columns)
 
 
 def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
     """Bits, of values that round."""
     db = Database()
-    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 299, 64), x INT32 DIMENSION(0, 399, 100), v FLOAT64)")
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 99, 32), x INT32 DIMENSION(0, 199, 50), v FLOAT64)")
     chance = random.Random(7)
-    for y in range(300):
-        db.query("INSERT INTO r VALUES " + ", ".join(f"({y}, {x}, {chance.uniform(-1, 1) * 10 ** chance.randint(-9, 9)})" for x in range(400)))
+    for y in range(100):
+        db.query("INSERT INTO r VALUES " + ", ".join(f"({y}, {x}, {chance.uniform(-1, 1) * 10 ** chance.randint(-9, 9)})" for x in range(200)))
     db.query("CREATE TABLE k(dy, dx, w)")
     db.query("INSERT INTO k SELECT a.value, b.value, 1.0 / (1 + abs(a.value * 3 + b.value)) FROM json_each('[-2,-1,0,1,2]') a, json_each('[-3,-1,0,2]') b")
     box = "SELECT a.y, a.x, sum(b.v), avg(b.v), stddev(b.v), max(b.v) FROM r a JOIN r b ON b.y BETWEEN a.y - 3 AND a.y + 2 AND b.x BETWEEN a.x - 4 AND a.x + 1 GROUP BY a.y, a.x"
@@ -418,11 +418,11 @@ def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
     for words in (box, kernel):
         rows_of(db, words, "threads=1, ")
         expected = sorted(db.query("SELECT * FROM q"))
-        assert len(expected) == 120000
+        assert len(expected) == 20000
         for options in ("threads=2, ", "threads=7, memory_mb=4, "):
             rows_of(db, words, options)
             assert sorted(db.query("SELECT * FROM q")) == expected, options
-            same(sorted(db.query("SELECT * FROM q WHERE y BETWEEN 20 AND 21 AND x > 390")), [row for row in expected if row[0] in (20, 21) and row[1] > 390], options)
+            same(sorted(db.query("SELECT * FROM q WHERE y BETWEEN 20 AND 21 AND x > 190")), [row for row in expected if row[0] in (20, 21) and row[1] > 190], options)
 
 
 def test_tessera_sql_evaluates_neighbourhoods_over_columns():
