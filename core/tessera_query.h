@@ -226,10 +226,23 @@ typedef struct tsr_window_axis {
   const tsr_window_frame *frames; /* [count]: of the coordinates from `low` on; borrowed as long as the query is open */
 } tsr_window_axis;
 
+/* A neighbourhood that is no box: cells at listed offsets from each cell, each with a weight. */
+typedef struct tsr_window_kernel {
+  uint64_t count; /* at most TSR_KERNEL_OFFSETS */
+  const int64_t *offsets; /* [count][dimensions of the array]: up to 2^31; an offset may come several times. Borrowed */
+  tsr_value_type type; /* of the weights: INTEGER or REAL; NULL: there are none */
+  const void *weights; /* [count]: int64_t or double, not NaN; borrowed */
+} tsr_window_kernel;
+#define TSR_KERNEL_OFFSETS 65536u
+
 /* An aggregate over the cells in a box around each cell: in the dimensions of `axes` those of its frames, in every other
  * dimension those at its own coordinate. Aggregates that combine (not MEDIAN, PERCENTILE, FIRST, LAST, NTH, nor extremes
  * of texts) take any number of axes, the others exactly one. The result is a value of `type`, which is
- * tsr_window_type's. */
+ * tsr_window_type's.
+ *
+ * With a kernel, which has no axes, the aggregate is over the cells at its offsets, and combines. With weights, it is
+ * over argument * weight, of type REAL unless both are INTEGER; without an argument, over the weights of the cells that
+ * are there. */
 typedef struct tsr_window {
   tsr_aggregate_function function; /* not AT */
   bool has_argument, has_filter;
@@ -239,6 +252,7 @@ typedef struct tsr_window {
   bool from_end; /* NTH: counted from the last cell */
   uint32_t axis_count;
   const tsr_window_axis *axes; /* in the order in which they are combined */
+  const tsr_window_kernel *kernel; /* or NULL */
   tsr_value_type type;
   uint32_t number; /* in tsr_query_windows.list */
 } tsr_window;

@@ -7,7 +7,7 @@
  *
  * Medians, texts and functions that pick a cell work on one line at a time.
  *
- * Sections: frames; kinds of aggregates; lanes; lines one by one; running a pass.
+ * Sections: frames; kinds of aggregates; lanes; lines one by one; running a pass; offsets.
  */
 #include "query/passes.h"
 
@@ -696,6 +696,271 @@ int tsr__pass_run(tsr_pass *pass, const tsr_lines *lines, unsigned threads, tsr_
                            .scratch = scratch + t * words,
                            .before_words = before};
   const int rc = tsr__parallel_for(threads, count, task_run, tasks, error);
+  tsr__free(scratch);
+  if (rc < 0) return rc;
+  return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;
+}
+
+/* ---- Offsets ----------------------------------------------------------------------------------------------------- */
+/* A row of cells along the last dimension is added LANES cells at a time: for each offset, the lanes whose neighbour is
+ * in the box. */
+
+tsr_value_type tsr__pass_product(tsr_value_type argument, tsr_value_type weight) {
+  if (weight == TSR_VALUE_NULL) return argument;
+  if (argument == TSR_VALUE_NULL) return weight;
+  if (argument != TSR_VALUE_INTEGER && argument != TSR_VALUE_REAL) return TSR_VALUE_OPAQUE;
+  return argument == TSR_VALUE_INTEGER ? weight : TSR_VALUE_REAL;
+}
+
+typedef struct offset_task {
+  tsr_pass *pass;
+  tsr_value_type argument;
+  const tsr_offsets *offsets;
+  uint64_t from, to; /* rows */
+  tsr_memory *memory;
+  uint64_t *scratch; /* the rows `whole` and `product`, then [count]: where the neighbours of a row begin; quick_sums */
+} offset_task;
+
+#define OFFSET_OUTSIDE UINT64_MAX
+
+/* Finds where the neighbours of a row begin, for each offset: the cell at position 0 of the last dimension. Returns the
+ * same of the row itself. */
+static uint64_t offsets_of_row(const tsr_offsets *o, uint64_t row, uint64_t *starts) {
+  const uint32_t last = o->dimensions - 1;
+  uint64_t own = 0, stride = o->extents[last];
+  for (uint64_t k = 0; k < o->kernel->count; k++) starts[k] = 0;
+  for (uint32_t d = last; d-- > 0;) {
+    const uint64_t extent = o->to[d] - o->from[d], at = o->from[d] + row % extent;
+    row /= extent;
+    own += at * stride;
+    for (uint64_t k = 0; k < o->kernel->count; k++) {
+      const int64_t there = (int64_t)at + o->kernel->offsets[k * o->dimensions + d];
+      if (starts[k] == OFFSET_OUTSIDE) continue;
+      if (there < 0 || (uint64_t)there >= o->extents[d]) starts[k] = OFFSET_OUTSIDE;
+      else starts[k] += (uint64_t)there * stride;
+    }
+    stride *= o->extents[d];
+  }
+  return own;
+}
+
+static tsr_row row_from(const tsr_row *row, uint64_t lane) {
+  tsr_row moved;
+  for (uint32_t p = 0; p < TSR_PASS_PARTS; p++) moved.words[p] = row->words[p] + lane;
+  return moved;
+}
+
+/* Makes the products of n cells, from `at` on, with weight k. */
+static void offset_products(const offset_task *task, uint64_t k, uint64_t at, const tsr_row *product, uint32_t n) {
+  tsr_pass *pass = task->pass;
+  const tsr_window_kernel *kernel = task->offsets->kernel;
+  const double *reals = kernel->weights;
+  const int64_t *integers = kernel->weights;
+  const uint8_t *known = pass->known ? pass->known + at : NULL;
+  double *out = REALS(product, 0);
+  int64_t *whole = INTEGERS(product, 0);
+  if (pass->type == TSR_VALUE_INTEGER) {
+    const int64_t *v = pass->values ? (const int64_t *)pass->values + at : NULL;
+    bool over = false;
+    for (uint32_t i = 0; i < n; i++)
+      over |= __builtin_mul_overflow(known[i] == TSR_KNOWN_VALUE && v ? v[i] : 1, integers[k], &whole[i]);
+    if (over) atomic_store(&pass->overflow, true);
+    return;
+  }
+  const double weight = kernel->type == TSR_VALUE_REAL ? reals[k] : (double)integers[k];
+  if (task->argument == TSR_VALUE_REAL) {
+    const double *v = (const double *)pass->values + at;
+    EACH_LANE out[i] = v[i] * weight;
+  } else if (task->argument == TSR_VALUE_INTEGER) {
+    const int64_t *v = (const int64_t *)pass->values + at;
+    for (uint32_t i = 0; i < n; i++) out[i] = known[i] == TSR_KNOWN_VALUE ? (double)v[i] * weight : (double)NAN;
+  } else {
+    for (uint32_t i = 0; i < n; i++) out[i] = known[i] == TSR_KNOWN_VALUE ? weight : (double)NAN;
+  }
+}
+
+/* Adds the neighbours of the cells x..x+n-1 of a row. */
+static void offsets_add(const offset_task *task, const pass_kind *kind, const uint64_t *starts, uint64_t x, uint32_t n,
+                        const tsr_row *whole, const tsr_row *product) {
+  const tsr_offsets *o = task->offsets;
+  const tsr_pass *pass = task->pass;
+  const int64_t extent = (int64_t)o->extents[o->dimensions - 1];
+  for (uint64_t k = 0; k < o->kernel->count; k++) {
+    const int64_t first = (int64_t)x + o->kernel->offsets[(k + 1) * o->dimensions - 1];
+    const int64_t from = TSR_MAX(-first, 0), to = TSR_MIN(extent - first, (int64_t)n);
+    if (starts[k] == OFFSET_OUTSIDE || from >= to) continue;
+    const uint64_t at = starts[k] + (uint64_t)(first + from);
+    const uint32_t lanes = (uint32_t)(to - from);
+    const tsr_row row = row_from(whole, (uint64_t)from);
+    const uint64_t *values = pass->values;
+    const void *given = values ? values + at : NULL;
+    if (o->kernel->type != TSR_VALUE_NULL) {
+      offset_products(task, k, at, product, lanes);
+      given = product->words[0];
+    }
+    kind->extend(&row, given, pass->known ? pass->known + at : NULL, &row, lanes);
+  }
+}
+
+/* ---- Sums of REAL, whose neighbours are all in the box ---- */
+/* QUICK cells at a time: their sums stay in registers, and have the bits that offsets_add gives. First no neighbour is
+ * tested for null: a sum that is NaN says that one is, or that infinities are among them. */
+
+#define QUICK 8u
+#if defined(__clang__)
+#define EACH_PAIR _Pragma("clang loop unroll(full)") for (uint32_t p = 0; p < QUICK / 2; p++)
+#else
+#define EACH_PAIR _Pragma("GCC unroll 4") for (uint32_t p = 0; p < QUICK / 2; p++)
+#endif
+typedef double real_pair __attribute__((vector_size(16)));
+typedef int64_t mask_pair __attribute__((vector_size(16)));
+
+typedef struct quick_sums { /* a row's neighbours */
+  uint64_t count, nonzero; /* offsets; the first ones have a weight that is not 0 */
+  uint64_t *cells; /* [count]: the neighbour of position 0 of the last dimension; it may wrap around 0 */
+  double *weights; /* [count] */
+  int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
+} quick_sums;
+
+/* Returns true if quick_add takes the pass. */
+static bool quick_takes(const offset_task *task) {
+  return task->pass->type == TSR_VALUE_REAL && task->argument == TSR_VALUE_REAL &&
+         (task->pass->function == TSR_AGGREGATE_SUM || task->pass->function == TSR_AGGREGATE_TOTAL ||
+          task->pass->function == TSR_AGGREGATE_AVG);
+}
+
+/* Adds the neighbours of a row whose weight is 0, or the others, to the list. */
+static void quick_list_some(const offset_task *task, const uint64_t *starts, bool zero, quick_sums *q) {
+  const tsr_offsets *o = task->offsets;
+  const tsr_window_kernel *kernel = o->kernel;
+  const double *reals = kernel->weights;
+  const int64_t *integers = kernel->weights;
+  for (uint64_t k = 0; k < kernel->count; k++) {
+    const int64_t along = kernel->offsets[(k + 1) * o->dimensions - 1];
+    const double weight = kernel->type == TSR_VALUE_REAL      ? reals[k]
+                          : kernel->type == TSR_VALUE_INTEGER ? (double)integers[k]
+                                                              : 1;
+    if (starts[k] == OFFSET_OUTSIDE || (weight == 0) != zero) continue;
+    q->least = TSR_MIN(q->least, along);
+    q->most = TSR_MAX(q->most, along);
+    q->cells[q->count] = starts[k] + (uint64_t)along;
+    q->weights[q->count++] = weight;
+  }
+}
+
+/* Lists the neighbours of a row. A weight of 0 changes no sum, only the count. */
+static void quick_list(const offset_task *task, const uint64_t *starts, quick_sums *q) {
+  q->count = 0;
+  q->least = q->most = 0;
+  quick_list_some(task, starts, false, q);
+  q->nonzero = q->count;
+  quick_list_some(task, starts, true, q);
+}
+
+static inline real_pair load_pair(const double *from) {
+  real_pair pair;
+  memcpy(&pair, from, sizeof pair);
+  return pair;
+}
+
+/* Adds the neighbours of QUICK cells from position x on. Returns false if a sum is NaN. */
+static inline bool quick_block(const quick_sums *q, const double *values, uint64_t x, bool tested, double *sums,
+                               double *rests, double *counts) {
+  real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}};
+  const real_pair one = {1, 1};
+  const uint64_t offsets = tested ? q->count : q->nonzero;
+  for (uint64_t k = 0; k < offsets; k++) {
+    const double *from = values + (q->cells[k] + x);
+    const real_pair weight = {q->weights[k], q->weights[k]};
+    EACH_PAIR {
+      real_pair value = load_pair(from + 2 * (size_t)p) * weight;
+      if (tested) {
+        const mask_pair there = value == value;
+        value = (real_pair)((mask_pair)value & there);
+        count[p] += (real_pair)((mask_pair)one & there);
+      }
+      const real_pair before = sum[p], total = before + value, back = total - before;
+      rest[p] += (before - (total - back)) + (value - back);
+      sum[p] = total;
+    }
+  }
+  real_pair doubt = {0};
+  const real_pair all = {(double)q->count, (double)q->count};
+  for (uint32_t p = 0; p < QUICK / 2; p++) {
+    if (!tested) count[p] = all;
+    doubt += sum[p] - sum[p] + (rest[p] - rest[p]);
+    memcpy(sums + 2 * (size_t)p, &sum[p], sizeof sum[p]);
+    memcpy(rests + 2 * (size_t)p, &rest[p], sizeof rest[p]);
+    memcpy(counts + 2 * (size_t)p, &count[p], sizeof count[p]);
+  }
+  return doubt[0] == 0 && doubt[1] == 0;
+}
+
+/* Adds the neighbours of the cells x..x+n-1 of a row. */
+static void quick_add(const offset_task *task, const pass_kind *kind, const quick_sums *q, const uint64_t *starts,
+                      uint64_t x, uint32_t n, const tsr_row *whole, const tsr_row *product) {
+  const tsr_offsets *o = task->offsets;
+  const double *values = task->pass->values;
+  const int64_t extent = (int64_t)o->extents[o->dimensions - 1];
+  const int64_t from = TSR_MIN(TSR_MAX(-q->least - (int64_t)x, 0), (int64_t)n);
+  const int64_t to = TSR_MAX(TSR_MIN(extent - q->most - (int64_t)x, (int64_t)n), from);
+  uint32_t lane = (uint32_t)from;
+  offsets_add(task, kind, starts, x, lane, whole, product);
+  for (; q->nonzero > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
+    double *sums = REALS(whole, 0) + lane, *rests = REALS(whole, 1) + lane, *counts = REALS(whole, 2) + lane;
+    if (!quick_block(q, values, x + lane, false, sums, rests, counts))
+      (void)quick_block(q, values, x + lane, true, sums, rests, counts);
+  }
+  const tsr_row left = row_from(whole, lane);
+  offsets_add(task, kind, starts, x + lane, n - lane, &left, product);
+}
+
+static int offsets_run(void *argument, uint64_t index, tsr_error *error) {
+  const offset_task *task = (const offset_task *)argument + index;
+  const tsr_offsets *o = task->offsets;
+  const uint32_t last = o->dimensions - 1;
+  tsr_pass *pass = task->pass;
+  const pass_kind *kind = kind_of(pass);
+  uint64_t *starts = task->scratch + 2 * TSR_PASS_PARTS * LANES;
+  const tsr_row whole = {{task->scratch, task->scratch + LANES, task->scratch + 2 * LANES}};
+  const tsr_row product = row_from(&whole, TSR_PASS_PARTS * (uint64_t)LANES);
+  uint64_t *more = starts + o->kernel->count;
+  quick_sums quick = {.cells = more, .weights = (double *)(void *)(more + o->kernel->count)};
+  const bool sums = quick_takes(task);
+  for (uint64_t r = task->from; r < task->to; r++) {
+    const uint64_t own = offsets_of_row(o, r, starts);
+    if (sums) quick_list(task, starts, &quick);
+    for (uint64_t x = o->from[last]; x < o->to[last]; x += LANES) {
+      const uint32_t n = (uint32_t)TSR_MIN(LANES, o->to[last] - x);
+      TSR_TRY(tsr__cancelled_after(task->memory, 0, n * o->kernel->count, error));
+      kind->clear(&whole, n);
+      if (sums) quick_add(task, kind, &quick, starts, x, n, &whole, &product);
+      else offsets_add(task, kind, starts, x, n, &whole, &product);
+      results_of(pass, &whole, n, (uint64_t *)pass->results + own + x, pass->valid ? pass->valid + own + x : NULL);
+    }
+  }
+  return TSR_OK;
+}
+
+int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
+                      tsr_memory *memory, tsr_error *error) {
+  offset_task tasks[PASS_TASKS] = {{0}};
+  const uint64_t words = 2 * TSR_PASS_PARTS * (uint64_t)LANES + 3 * offsets->kernel->count;
+  uint64_t rows = 1, *scratch;
+  if (!kind_of(pass)) return tsr__fail(error, TSR_UNSUPPORTED, "this function over listed offsets");
+  for (uint32_t d = 0; d + 1 < offsets->dimensions; d++) rows *= offsets->to[d] - offsets->from[d];
+  const uint64_t count = TSR_MIN(TSR_MIN(TSR_MAX(threads, 1u), PASS_TASKS), rows);
+  TSR_TRY(TSR_ALLOC_RAW(memory, tsr__mul_sat(count, words), &scratch, error));
+  const uint64_t share = count ? (rows + count - 1) / count : 0;
+  for (uint64_t t = 0; t < count; t++)
+    tasks[t] = (offset_task){.pass = pass,
+                             .argument = argument,
+                             .offsets = offsets,
+                             .memory = memory,
+                             .from = TSR_MIN(t * share, rows),
+                             .to = TSR_MIN((t + 1) * share, rows),
+                             .scratch = scratch + t * words};
+  const int rc = tsr__parallel_for(threads, count, offsets_run, tasks, error);
   tsr__free(scratch);
   if (rc < 0) return rc;
   return atomic_load(&pass->overflow) ? tsr__fail(error, TSR_ERROR, "integer overflow") : TSR_OK;

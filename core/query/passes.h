@@ -7,6 +7,8 @@
  * Each frame is cut in two at a position that its host has chosen, and its aggregate combines what lies before the cut
  * with what lies after it. Nothing is ever subtracted, so the work is linear in the cells whatever the frames' length,
  * and a result depends on the values of its frame and on the cut alone.
+ *
+ * A neighbourhood that is no box is a list of offsets, whose cells are added one after the other.
  */
 #ifndef TSR_QUERY_PASSES_H
 #define TSR_QUERY_PASSES_H
@@ -60,6 +62,21 @@ uint32_t tsr__pass_parts(const tsr_pass *pass);
 
 /* Runs a pass over all lines. Results do not depend on the number of threads. */
 int tsr__pass_run(tsr_pass *pass, const tsr_lines *lines, unsigned threads, tsr_memory *memory, tsr_error *error);
+
+/* Cells at offsets from each cell of a box. Offsets that lead out of the box are left out. */
+typedef struct tsr_offsets {
+  uint32_t dimensions;
+  const uint64_t *extents, *from, *to; /* [dimensions]: the box, and in each dimension the cells that get results */
+  const tsr_window_kernel *kernel; /* in the order in which its cells are added */
+} tsr_offsets;
+
+/* Runs a pass over the cells at offsets: first and last are ignored. `argument` is the type of pass->values, NULL: there
+ * are none; pass->type is that of their products with the weights. Results do not depend on the number of threads. */
+int tsr__pass_offsets(tsr_pass *pass, tsr_value_type argument, const tsr_offsets *offsets, unsigned threads,
+                      tsr_memory *memory, tsr_error *error);
+
+/* Returns the type of argument * weight; NULL: there is none of one. OPAQUE: they have no product. */
+tsr_value_type tsr__pass_product(tsr_value_type argument, tsr_value_type weight);
 
 /* Chooses the cut of each frame of an axis. It depends on the frames before it alone. */
 void tsr__frames_cut(const tsr_window_frame *frames, uint64_t count, int64_t *cuts);

@@ -293,6 +293,7 @@ typedef struct query_windows {
   query_unit_axis *axes;
   tsr_ranges *read, *around; /* by dimension: what the query reads in the unit, and what windows see */
   int64_t ***cuts; /* by window and its axis: [count], of its frames */
+  tsr_window_kernel *lists; /* by window: the offsets of its box, if that is small; count 0: it is added along axes */
   query_operand *operands; /* the distinct arguments with their filters */
   uint32_t operand_count;
   window_result *results; /* by window */

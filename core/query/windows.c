@@ -2,10 +2,11 @@
  *
  * The query is divided into units, boxes of about UNIT_CELLS cells, fewer if memory is short. For a unit, a query of
  * cells of its own reads the arguments of all windows, in the unit and in what the frames reach around it, into dense
- * arrays. Passes along the axes (passes.c) turn these into arrays of results. Then the query reads the unit's cells as
- * always, and finds the results by the cells' places.
+ * arrays. Passes along the axes, or over listed offsets (passes.c), turn these into arrays of results. Then the query
+ * reads the unit's cells as always, and finds the results by the cells' places.
  *
- * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices.
+ * A result depends on the frame's values and its cut, and cuts on the whole axis: not on units, threads or slices. The
+ * cells at offsets are added in the order of the list.
  *
  * Sections: checks; units; operands; places; results; the units one by one.
  */
@@ -70,6 +71,16 @@ static int check_axis(const tsr_query_run *run, const tsr_window_axis *axis, tsr
   return TSR_OK;
 }
 
+static int check_kernel(const tsr_query_run *run, const tsr_window *window, tsr_error *error) {
+  const tsr_window_kernel *kernel = window->kernel;
+  bool fits = window->axis_count == 0 && kernel->count <= TSR_KERNEL_OFFSETS;
+  for (uint64_t i = 0; fits && i < kernel->count * run->schema->dimension_count; i++)
+    fits = kernel->offsets[i] >= -(INT64_C(1) << 31) && kernel->offsets[i] <= INT64_C(1) << 31;
+  return fits ? TSR_OK
+              : tsr__fail(error, TSR_ERROR, "a window's kernel has axes, more than %u offsets, or an offset above 2^31",
+                          TSR_KERNEL_OFFSETS);
+}
+
 static int check_windows(const tsr_query_run *run, const tsr_query_windows *windows, tsr_error *error) {
   if (windows->count > TSR_QUERY_WINDOWS)
     return tsr__fail(error, TSR_TOOBIG, "a query has at most %u windows", TSR_QUERY_WINDOWS);
@@ -84,6 +95,7 @@ static int check_windows(const tsr_query_run *run, const tsr_query_windows *wind
     const tsr_window *window = windows->list[w];
     if (window->number != w) return tsr__fail(error, TSR_ERROR, "window %u has another number", w);
     for (uint32_t a = 0; a < window->axis_count; a++) TSR_TRY(check_axis(run, &window->axes[a], error));
+    if (window->kernel) TSR_TRY(check_kernel(run, window, error));
   }
   return TSR_OK;
 }
@@ -145,14 +157,34 @@ static void widen(const tsr_window_axis *given, query_unit_axis *axis, int64_t f
   }
 }
 
+static int64_t add_offset(int64_t coordinate, int64_t offset) {
+  int64_t sum;
+  return __builtin_add_overflow(coordinate, offset, &sum) ? (offset < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
+/* Finds the least and the greatest offset of a kernel along a dimension, or 0. */
+static void ends_of_kernel(const tsr_query_run *run, const tsr_window_kernel *kernel, uint32_t d, int64_t ends[2]) {
+  ends[0] = ends[1] = 0;
+  for (uint64_t k = 0; kernel && k < kernel->count; k++) {
+    const int64_t offset = kernel->offsets[k * run->schema->dimension_count + d];
+    ends[0] = TSR_MIN(ends[0], offset);
+    ends[1] = TSR_MAX(ends[1], offset);
+  }
+}
+
 /* Sets begin..end of an axis for its unit from..to. */
 static void reach(const tsr_query_run *run, uint32_t d, query_unit_axis *axis) {
   const tsr_query_windows *given = run->windows.given;
   axis->begin = axis->from;
   axis->end = axis->to;
-  for (uint32_t w = 0; w < given->count; w++)
+  for (uint32_t w = 0; w < given->count; w++) {
+    int64_t ends[2];
+    ends_of_kernel(run, given->list[w]->kernel, d, ends);
+    axis->begin = TSR_MIN(axis->begin, add_offset(axis->from, ends[0]));
+    axis->end = TSR_MAX(axis->end, add_offset(axis->to, ends[1]));
     for (uint32_t a = 0; a < given->list[w]->axis_count; a++)
       if (given->list[w]->axes[a].dimension == d) widen(&given->list[w]->axes[a], axis, axis->from, axis->to);
+  }
   axis->begin = TSR_MAX(axis->begin, axis->least);
   axis->end = TSR_MIN(axis->end, axis->most);
 }
@@ -161,7 +193,11 @@ static void reach(const tsr_query_run *run, uint32_t d, query_unit_axis *axis) {
 static uint64_t farthest(const tsr_query_run *run, uint32_t d) {
   const tsr_query_windows *given = run->windows.given;
   uint64_t before = 0, behind = 0;
-  for (uint32_t w = 0; w < given->count; w++)
+  for (uint32_t w = 0; w < given->count; w++) {
+    int64_t ends[2];
+    ends_of_kernel(run, given->list[w]->kernel, d, ends);
+    before = TSR_MAX(before, (uint64_t)-ends[0]);
+    behind = TSR_MAX(behind, (uint64_t)ends[1]);
     for (uint32_t a = 0; a < given->list[w]->axis_count; a++) {
       const tsr_window_axis *axis = &given->list[w]->axes[a];
       for (uint64_t i = 0; i < axis->count && axis->dimension == d; i++) {
@@ -171,6 +207,7 @@ static uint64_t farthest(const tsr_query_run *run, uint32_t d) {
         if (frame->last > (int64_t)i) behind = TSR_MAX(behind, (uint64_t)frame->last - i);
       }
     }
+  }
   return before + behind;
 }
 
@@ -185,7 +222,7 @@ static uint64_t bytes_of_cell(const tsr_query_run *run) {
   for (uint32_t o = 0; o < w->operand_count; o++) bytes += size_of_type(w->operands[o].type) + 1;
   for (uint32_t i = 0; i < w->given->count; i++) {
     bytes += size_of_type(w->given->list[i]->type) + 1;
-    if (w->given->list[i]->axis_count != 1) partial = 2 * TSR_PASS_PARTS * sizeof(uint64_t);
+    if (w->given->list[i]->axis_count > 1) partial = 2 * TSR_PASS_PARTS * sizeof(uint64_t);
   }
   return bytes + partial + sizeof(tsr_frame); /* a line may be the whole box */
 }
@@ -310,7 +347,9 @@ static int find_operands(tsr_query_run *run, tsr_error *error) {
     }
     const tsr_pass pass = {.function = window->function, .type = operand->type};
     operand->asked |= operand->type != TSR_VALUE_REAL || tsr__pass_parts(&pass) == 0;
-    if (window->type == TSR_VALUE_OPAQUE || tsr_window_type(window->function, operand->type) != window->type)
+    const tsr_value_type weight = window->kernel ? window->kernel->type : TSR_VALUE_NULL;
+    if (window->type == TSR_VALUE_OPAQUE ||
+        tsr_window_type(window->function, tsr__pass_product(operand->type, weight)) != window->type)
       return tsr__fail(error, TSR_MISMATCH, "a window's function does not take its argument");
   }
   return TSR_OK;
@@ -613,6 +652,31 @@ static int run_passes(const tsr_query_run *run, uint32_t window, tsr_pass *pass,
   return rc;
 }
 
+/* Computes a window over listed offsets. */
+static int run_offsets(const tsr_query_run *run, const tsr_window_kernel *kernel, tsr_pass *pass, tsr_error *error) {
+  const uint32_t dimensions = run->schema->dimension_count;
+  const tsr_value_type argument = pass->type;
+  uint64_t *ends;
+  TSR_TRY(TSR_ALLOC_RAW((tsr_memory *)(uintptr_t)&run->memory, 3 * (uint64_t)dimensions, &ends, error));
+  const tsr_offsets offsets = {.dimensions = dimensions,
+                               .extents = ends,
+                               .from = ends + dimensions,
+                               .to = ends + 2 * (uint64_t)dimensions,
+                               .kernel = kernel};
+  for (uint32_t d = 0; d < dimensions; d++) {
+    const query_unit_axis *axis = &run->windows.axes[d];
+    ends[d] = (uint64_t)axis->end - (uint64_t)axis->begin + 1;
+    ends[dimensions + d] = (uint64_t)axis->from - (uint64_t)axis->begin;
+    ends[2 * dimensions + d] = (uint64_t)axis->to - (uint64_t)axis->begin + 1;
+  }
+  pass->type = tsr__pass_product(argument, kernel->type);
+  const int rc = tsr__pass_offsets(pass, argument, &offsets,
+                                   run->query.threads ? run->query.threads : run->snapshot->array->threads,
+                                   (tsr_memory *)(uintptr_t)&run->memory, error);
+  tsr__free(ends);
+  return rc;
+}
+
 static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells, tsr_error *error) {
   const tsr_window *given = run->windows.given->list[window];
   const window_result *result = &run->windows.results[window];
@@ -628,6 +692,8 @@ static int make_result(const tsr_query_run *run, uint32_t window, uint64_t cells
                    .last = true,
                    .results = result->values,
                    .valid = result->valid};
+  if (given->kernel) return run_offsets(run, given->kernel, &pass, error);
+  if (run->windows.lists[window].count) return run_offsets(run, &run->windows.lists[window], &pass, error);
   return given->axis_count == 1 ? run_pass(run, window, 0, &pass, error) : run_passes(run, window, &pass, cells, error);
 }
 
@@ -778,6 +844,58 @@ static int make_cuts(tsr_query_run *run, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Finds the offsets low..high of an axis whose frames are all those, cut at its ends. Returns false if they are not. */
+static bool ends_of_frames(const tsr_window_axis *axis, int64_t ends[2]) {
+  const int64_t n = (int64_t)axis->count, middle = n / 2;
+  if (n == 0) return false;
+  ends[0] = axis->frames[middle].first - middle;
+  ends[1] = axis->frames[middle].last - middle;
+  for (int64_t i = 0; i < n; i++) {
+    const tsr_window_frame *frame = &axis->frames[i];
+    if (frame->first != TSR_MAX(i + ends[0], 0) || frame->last != TSR_MIN(i + ends[1], n - 1)) return false;
+  }
+  return true;
+}
+
+#define LISTED_CELLS 64 /* of a box that is added cell by cell: passes along axes cost as much */
+
+/* Sums of REAL over small boxes are added cell by cell: lists their offsets. */
+static int list_box(tsr_query_run *run, uint32_t number, tsr_error *error) {
+  const tsr_window *window = run->windows.given->list[number];
+  const uint32_t dimensions = run->schema->dimension_count;
+  const tsr_aggregate_function function = window->function;
+  int64_t(*ends)[2], *offsets;
+  uint64_t cells = 1;
+  if (window->axis_count < 2 || run->windows.operands[run->windows.results[number].operand].type != TSR_VALUE_REAL ||
+      (function != TSR_AGGREGATE_SUM && function != TSR_AGGREGATE_TOTAL && function != TSR_AGGREGATE_AVG))
+    return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &ends, error));
+  for (uint32_t a = 0; a < window->axis_count; a++) {
+    int64_t *of = ends[window->axes[a].dimension];
+    if (!ends_of_frames(&window->axes[a], of) || of[0] > of[1]) return TSR_OK;
+    cells = tsr__mul_sat(cells, (uint64_t)(of[1] - of[0]) + 1);
+  }
+  if (cells > LISTED_CELLS) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, cells * dimensions, &offsets, error));
+  for (uint64_t c = 0; c < cells; c++) {
+    uint64_t left = c;
+    for (uint32_t d = dimensions; d-- > 0;) {
+      const uint64_t extent = (uint64_t)(ends[d][1] - ends[d][0]) + 1;
+      offsets[c * dimensions + d] = ends[d][0] + (int64_t)(left % extent);
+      left /= extent;
+    }
+  }
+  run->windows.lists[number] = (tsr_window_kernel){.count = cells, .offsets = offsets, .type = TSR_VALUE_NULL};
+  return TSR_OK;
+}
+
+static int list_boxes(tsr_query_run *run, tsr_error *error) {
+  const uint32_t count = run->windows.given->count;
+  TSR_TRY(TSR_ARENA_ARRAY(&run->arena, count, &run->windows.lists, error));
+  for (uint32_t i = 0; i < count; i++) TSR_TRY(list_box(run, i, error));
+  return TSR_OK;
+}
+
 /* Without cells, the query reads an empty range. */
 static void read_nothing(tsr_query_run *run) {
   query_windows *w = &run->windows;
@@ -796,6 +914,7 @@ int tsr__query_windows_make(tsr_query_run *run, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&run->arena, dimensions, &w->around, error));
   TSR_TRY(find_operands(run, error));
   TSR_TRY(fail_memory(run, make_cuts(run, error), error));
+  TSR_TRY(fail_memory(run, list_boxes(run, error), error));
   const int any = find_bounds(run, error);
   if (any < 0) return any;
   if (any == 0) {

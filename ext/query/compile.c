@@ -298,6 +298,19 @@ static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
   return false;
 }
 
+/* Refuses joins without a condition. */
+static int compile_conditions(const tsx_select *s, tsr_error *error) {
+  for (uint32_t j = 0; j < s->join_count; j++) {
+    const tsx_join *join = &s->joins[j];
+    if (join->on.tree) continue;
+    return tsx_not_evaluated(s, join->begin, join->source.times_end ? join->source.times_end : join->source.end,
+                             join->comma ? "a comma join needs table.column = expression among the terms of WHERE"
+                                         : "a join without ON",
+                             error);
+  }
+  return TSR_OK;
+}
+
 /* Refuses a joined array unless ON binds or filters every dimension: a free one would give each cell many rows. */
 static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_error *error) {
   for (uint32_t c = 0; c < join->column_count; c++) {
@@ -399,9 +412,12 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   TSX_TRY(compile_prepare(connection, query->select.prepared, NULL, error));
   TSX_TRY(compile_table(query, home, error));
   TSX_TRY(compile_joins(query, home, error));
+  TSX_TRY(tsx_around_take(query, error));
+  TSX_TRY(compile_conditions(&query->select, error));
   TSX_TRY(tsx_select_resolve(&query->select, query->table, error));
   TSX_TRY(compile_bound(query, error));
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
+  TSX_TRY(tsx_around_check(query, error));
   TSX_TRY(tsx_windows_check(query, error));
   return tsx_subqueries_check(query, error);
 }

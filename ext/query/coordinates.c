@@ -111,7 +111,8 @@ static int axes_bounds_after(tsx_query *query, const tsx_expr *tree, tsr_error *
 static int axes_bounds(tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   const tsx_expr *before = tsx_where_before(s);
-  int code = before ? tsx_bounds_find(query, before, error) : TSR_OK;
+  /* conditions on neighbours do not restrict the cells that have them */
+  int code = before && !s->around ? tsx_bounds_find(query, before, error) : TSR_OK;
   if (code < 0 || !s->where || s->where == before) return code;
   query->bounds_after = true;
   code = axes_bounds_after(query, s->where, error);

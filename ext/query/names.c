@@ -752,6 +752,7 @@ int tsx_select_resolve(tsx_select *select, const tsx_table *table, tsr_error *er
   TSX_TRY(names_items(&scope));
   scope.aliases = true;
   if (select->where) TSX_TRY(names_resolve(&scope, select->where));
+  if (select->around && select->windows.where[0]) TSX_TRY(names_resolve(&scope, select->windows.where[0]));
   for (uint32_t i = 0; i < select->group_count; i++) TSX_TRY(names_term(&scope, &select->group[i], false, i, &item));
   if (select->having) TSX_TRY(names_resolve(&scope, select->having));
   for (uint32_t i = 0; i < select->order_count; i++)

@@ -75,7 +75,9 @@ bool tsx_expr_equal(const tsx_expr *a, const tsx_expr *b) {
   if (a->kind == TSX_EXPR_NAME || a->kind == TSX_EXPR_LABEL) return a->column == b->column;
   if (a->kind == TSX_EXPR_JOINED) return a->column == b->column && a->join == b->join;
   if (a->kind == TSX_EXPR_WINDOW && !same_over(a->over, b->over)) return false;
-  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) || !same_or_none(a->call.filter, b->call.filter))
+  if (!same_name(a->name, b->name) || !same_or_none(a->base, b->base) ||
+      !same_or_none(a->call.filter, b->call.filter) || !same_or_none(a->call.weight, b->call.weight) ||
+      !same_or_none(a->call.chosen, b->call.chosen))
     return false;
   for (uint32_t i = 0; i < a->count; i++)
     if (!tsx_expr_equal(a->operands[i], b->operands[i])) return false;
@@ -889,9 +891,7 @@ static int parse_commas(query_parser *p) {
       const bool lacks_memory = sqlite3_str_errcode(words) != SQLITE_OK;
       sqlite3_free(sqlite3_str_finish(words));
       if (lacks_memory) return tsx_out_of_memory(p->error);
-      parse_refuse(p, join->begin, join->source.times_end ? join->source.times_end : join->source.end,
-                   "a comma join needs table.column = expression among the terms of WHERE");
-      return p->error->code;
+      continue;
     }
     TSX_TRY(parse_condition(p, join, words));
   }
@@ -905,10 +905,7 @@ static int parse_joined(query_parser *p, tsx_join *join) {
   const int code = parse_table(p, &join->source);
   if (code < 0 || join->comma) return code;
   if (take(p, "USING")) return parse_using(p, join);
-  if (!take(p, "ON")) {
-    parse_refuse(p, join->begin, p->last_end, "a join without ON");
-    return p->error->code;
-  }
+  if (!take(p, "ON")) return TSR_OK;
   return (join->on.tree = parse_expression(p)) ? TSR_OK : p->error->code;
 }
 

@@ -61,6 +61,13 @@ static int plan_where_after(tsx_plan *a, const tsx_expr *tree, tsr_error *error)
   return plan_where_after(a, tree->operands[1], error);
 }
 
+/* Leaves each AND term on the neighbours of cells to the engine. */
+static int plan_neighbours(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
+  if (tree->kind != TSX_EXPR_BINARY || tree->operation != TSR_OP_AND) return plan_condition(a, tree, error);
+  TSX_TRY(plan_neighbours(a, tree->operands[0], error));
+  return plan_neighbours(a, tree->operands[1], error);
+}
+
 /* Assigns each AND term of WHERE: to the ranges that already decide it, to an axis, or to the engine. */
 static int plan_where(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {
   tree = tsx_expr_meaning(tree);
@@ -198,10 +205,12 @@ int tsx_plan_make(tsx_plan *a, tsr_error *error) {
   a->columns = tsx_arena_take(&s->arena, (s->item_count + s->order_count + 1) * sizeof *a->columns);
   if (!a->keys || !a->aggregates || !a->columns) return tsx_out_of_memory(error);
   const tsx_expr *before = tsx_where_before(s);
-  if (before) TSX_TRY(plan_where(a, before, error));
+  if (before && s->around) TSX_TRY(plan_neighbours(a, before, error));
+  else if (before) TSX_TRY(plan_where(a, before, error));
   a->before_count = a->condition_count;
   if (s->windows.count && a->before_count)
     TSX_TRY(tsx_lower(a->query, a->conditions, a->before_count, &a->before, error));
+  if (s->around) a->condition_count = a->before_count = 0; /* the neighbours' conditions are none of the cells' */
   if (s->where && s->where != before) TSX_TRY(plan_where_after(a, s->where, error));
   for (uint32_t j = 0; j < s->join_count; j++)
     if (s->joins[j].on.row) TSX_TRY(plan_join(a, j, error));
@@ -414,8 +423,10 @@ static int finish_columns(tsx_plan *a, tsr_error *error) {
 int tsx_plan_drop_joins(tsx_plan *a, tsr_error *error) {
   const tsx_select *s = &a->query->select;
   uint32_t n = 0;
+  const int always = s->around ? tsx_windows_kernel(a->query, error) : 0;
+  if (always < 0) return always;
   for (uint32_t i = 0; i < a->condition_count; i++) {
-    bool is_true = false;
+    bool is_true = always && a->conditions[i] == s->around->exists;
     for (uint32_t j = 0; j < s->join_count; j++)
       is_true |= a->conditions[i] == s->joins[j].on.row && tsx_joined_complete(a->query, j);
     if (!is_true) a->conditions[n++] = a->conditions[i];

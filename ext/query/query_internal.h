@@ -10,6 +10,7 @@
  *   joined_ranges.c joins by ranges: each row of the joined table is a box of coordinates
  *   lower.c         turns what depends on several columns into expressions that the engine evaluates over cells
  *   window.c        window functions over dimensions
+ *   neighbours.c    joins of an array with itself by offsets: windows around each cell
  *   subquery.c      scalar subqueries: queries of their own, evaluated once
  *   plan.c          assigns each part of the query to SQLite or to the engine
  *   run.c           runs the request and gives the rows; SQLite evaluates what surrounds keys and aggregates
@@ -58,6 +59,9 @@ typedef struct tsx_call { /* of a function or an aggregate */
   const struct tsx_function *function;
   bool distinct, star; /* of aggregates: count(DISTINCT x), count(*) */
   struct tsx_expr *filter; /* of an aggregate: the condition in FILTER (WHERE ...), or NULL */
+  /* neighbours.c: what the kernel gives to an aggregate over neighbours, or NULL: the factor of its argument, and the
+   * condition that chooses rows. Their columns are JOINED, of join 0 */
+  struct tsx_expr *weight, *chosen;
 } tsx_call;
 
 typedef enum tsx_edge { TSX_EDGE_UNBOUNDED, TSX_EDGE_OFFSET, TSX_EDGE_CURRENT } tsx_edge;
@@ -176,7 +180,7 @@ typedef struct tsx_join {
   const char *const *same; /* [same_count]: the columns in USING */
   uint32_t same_count;
   tsx_source source;
-  tsx_join_on on;
+  tsx_join_on on; /* without ON, and behind a comma without terms, its tree is NULL */
   tsx_join_column *columns; /* of an array: its fields, then its labels */
   uint32_t *star; /* [star_count]: the columns that * expands to, in order; NULL: all */
   uint32_t star_count;
@@ -219,6 +223,26 @@ typedef struct tsx_windowing {
   tsx_expr *where[TSX_INNER_MAX + 2]; /* by level: the condition of the level and those within */
 } tsx_windowing;
 
+/* Where the neighbours of a cell are along a dimension: from ends[0] to ends[1] beside it, or as far as a column of the
+ * kernel says. */
+typedef struct tsx_around_axis {
+  bool given[2]; /* the ends */
+  int64_t ends[2];
+  int column; /* of the kernel; < 0: none */
+  bool backwards; /* the column is subtracted */
+} tsx_around_axis;
+
+/* A join of an array with itself by offsets, which has become windows around each cell (neighbours.c). */
+typedef struct tsx_around {
+  tsx_around_axis *axes; /* [dimension_count of the array] */
+  tsx_join *kernel; /* the table of offsets, or NULL */
+  tsx_expr **filters; /* [filter_count]: conditions on the kernel alone */
+  uint32_t filter_count;
+  tsx_over over; /* of its windows */
+  tsx_expr *exists; /* the condition that a cell has a neighbour, a window */
+  tsx_over alone; /* of `exists` */
+} tsx_around;
+
 /* A SELECT, clause by clause. */
 typedef struct tsx_select {
   tsx_arena arena;
@@ -239,6 +263,7 @@ typedef struct tsx_select {
   tsx_expr **subqueries; /* [subquery_count] */
   uint32_t subquery_count;
   tsx_windowing windows;
+  tsx_around *around; /* NULL: the query is no neighbourhood */
   tsx_meaning meaning;
 } tsx_select;
 
@@ -402,6 +427,7 @@ typedef struct tsx_query {
   bool bounds_after; /* bounds that are added now are `after` windows */
   struct tsx_window_use *windows; /* window.c */
   uint32_t window_count;
+  struct tsx_kernel *kernels; /* [window_count]: of a neighbourhood with a kernel; NULL: not yet read */
   tsx_decided *decided;
   tsx_value_use *uses;
   struct tsx_joined *joined[TSX_JOINS_MAX]; /* of joins with bindings or spans */
@@ -615,6 +641,10 @@ int tsx_windows_check(const tsx_query *query, tsr_error *error);
  * window that counts the cells of its frame instead. */
 const tsr_window *tsx_window_take(tsx_query *query, const tsx_expr *tree, bool counts, tsr_error *error);
 
+/* Of a neighbourhood, after the axes have been evaluated: reads the kernel. Returns 1 if every cell has a neighbour:
+ * then the window that counts neighbours is left out; else 0. */
+int tsx_windows_kernel(tsx_query *query, tsr_error *error);
+
 /* After the axes have been evaluated: makes the windows' frames, and finds their types. `conditions`: the engine tests
  * cells before the windows. */
 int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error);
@@ -625,6 +655,39 @@ int tsx_windows_request(tsx_query *query, tsr_query_windows **windows, tsr_error
 /* Returns the expression of a window that has these nodes, or NULL. */
 struct tsx_lowered;
 const struct tsx_lowered *tsx_windows_expression(const tsx_query *query, const tsr_node *nodes);
+
+/* ---- neighbours.c: joins of an array with itself by offsets ------------------------------------------------------- */
+
+/* A neighbourhood is a join of an array with itself by offsets, GROUP BY all dimensions of one of the two: it has a group
+ * for each cell, over the cells around it. tsx_around_take turns its text into a query of cells, with a window in the
+ * place of each aggregate, and sets select.around. Names are not resolved yet; the joined tables are known. Leaves any
+ * other text as it is. Fails for a neighbourhood that only SQLite can evaluate. */
+int tsx_around_take(tsx_query *query, tsr_error *error);
+
+/* Fails if a condition on the neighbours means something else in a view. Names are resolved. */
+int tsx_around_check(const tsx_query *query, tsr_error *error);
+
+typedef struct tsx_kernel { /* of a window */
+  tsr_window_kernel list;
+  const tsx_expr *weight; /* or NULL */
+  bool mixed; /* some weights are INTEGER, others REAL */
+} tsx_kernel;
+
+/* Reads the kernel, once for all windows: `trees` are their [count] aggregates. */
+int tsx_around_read(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsr_error *error);
+
+/* Sets the axes or the kernel of window number `number`. */
+int tsx_around_window(tsx_query *query, uint32_t number, tsr_window *window, tsr_error *error);
+
+/* Returns true if every cell has a neighbour. `number` is that of the window that counts them. */
+bool tsx_around_always(const tsx_query *query, uint32_t number);
+
+/* Sets *type to that of a window's argument times its weight; OPAQUE: they have no product. */
+int tsx_around_type(const tsx_query *query, uint32_t number, tsr_value_type argument, tsr_value_type *type,
+                    tsr_error *error);
+
+/* Says where neighbours are, as in "y -1..1, x +k.dx". */
+void tsx_around_explain(const tsx_query *query, sqlite3_str *out);
 
 /* ---- lower.c: expressions that the engine evaluates over cells --------------------------------------------------- */
 

@@ -327,6 +327,7 @@ static void explain_where(sqlite3_str *out, const tsx_query *query, const tsx_ex
     explain_where(out, query, tree->operands[1], cells, any);
     return;
   }
+  if (query->select.around && tree == query->select.around->exists) return;
   const bool one = tree->field == TSX_FIELD_NONE ||
                    (tree->field >= 0 && query->table->columns[tree->field].description->is_dimension &&
                     tsx_axis_possible(&query->table->columns[tree->field]));
@@ -351,7 +352,7 @@ static void explain_windows(sqlite3_str *out, const tsx_expr *tree, bool *any) {
   tree = tsx_expr_meaning(tree);
   if (!tree->has_window) return;
   if (tree->kind == TSX_EXPR_WINDOW) {
-    sqlite3_str_appendall(out, *any ? ", " : "; windows ");
+    sqlite3_str_appendall(out, *any ? ", " : tree->over->begin ? "; windows " : ": ");
     explain_words(out, tree->begin, tree->end);
     *any = true;
     return;
@@ -384,6 +385,7 @@ static void explain_query(sqlite3_str *out, const tsx_query *query) {
   }
   if (s->where) explain_where(out, query, s->where, false, &any);
   any = false;
+  if (s->around) tsx_around_explain(query, out);
   for (uint32_t i = 0; i < s->item_count; i++) explain_windows(out, s->items[i].tree, &any);
   for (uint32_t i = 0; i < s->group_count; i++) {
     sqlite3_str_appendall(out, i ? ", " : "; by ");

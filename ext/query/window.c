@@ -26,6 +26,7 @@ typedef struct tsx_window_use {
   int64_t offsets[2]; /* of lag, lead, ROWS */
   tsr_value starts[2]; /* of RANGE: the offsets */
   tsx_lowered argument, filter;
+  bool dropped; /* no value of it is asked for any more */
 } tsx_window_use;
 
 static int window_refuse(const tsx_query *query, const tsx_expr *tree, const char *why, tsr_error *error) {
@@ -139,8 +140,7 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
   const char *which = end == &over->start ? "starting" : "ending";
   if (over->rows) {
     TSX_TRY(window_whole(query, tree, whole, error));
-    if (*whole < 0)
-      return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
+    if (*whole < 0) return tsx_fail(error, TSR_ERROR, "frame %s offset must be a non-negative integer", which);
     if (*whole > INT32_MAX) *whole = INT32_MAX; /* an axis is shorter */
     return TSR_OK;
   }
@@ -465,6 +465,7 @@ static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) 
   use->window.has_filter = use->filter.expression.count > 0;
   use->window.argument = use->argument.expression;
   use->window.filter = use->filter.expression;
+  TSX_TRY(tsx_around_type(query, (uint32_t)(use - query->windows), argument, &argument, error));
   use->window.type = tsr_window_type(use->window.function, argument);
   if (use->window.type == TSR_VALUE_OPAQUE)
     return window_refuse(query, use->tree,
@@ -475,7 +476,10 @@ static int window_type(tsx_query *query, tsx_window_use *use, tsr_error *error) 
                          error);
   const bool listed = use->window.function == TSR_AGGREGATE_MEDIAN || use->window.function == TSR_AGGREGATE_PERCENTILE;
   const bool extreme = use->window.function == TSR_AGGREGATE_MIN || use->window.function == TSR_AGGREGATE_MAX;
-  if (use->window.axis_count > 1 && (listed || (extreme && argument == TSR_VALUE_TEXT)))
+  const bool alone = listed || (extreme && argument == TSR_VALUE_TEXT); /* takes one axis */
+  if (query->select.around && alone && (use->window.axis_count != 1 || use->window.kernel))
+    return window_refuse(query, use->tree, "this function over neighbours in several dimensions", error);
+  if (use->window.axis_count > 1 && alone)
     return window_refuse(query, use->tree, "this function over a partition of several dimensions", error);
   return extreme && argument == TSR_VALUE_TEXT ? tsx_query_orders_texts(query, use->tree, error) : TSR_OK;
 }
@@ -495,11 +499,25 @@ static int check_sparse(const tsx_query *query, tsr_error *error) {
   return TSR_OK;
 }
 
+int tsx_windows_kernel(tsx_query *query, tsr_error *error) {
+  const tsx_expr *trees[TSR_QUERY_WINDOWS];
+  for (uint32_t w = 0; w < query->window_count; w++) trees[w] = query->windows[w].tree;
+  TSX_TRY(tsx_around_read(query, trees, query->window_count, error));
+  for (uint32_t w = 0; w < query->window_count; w++)
+    if (trees[w] == query->select.around->exists) return query->windows[w].dropped = tsx_around_always(query, w);
+  return 0;
+}
+
 int tsx_windows_finish(tsx_query *query, bool conditions, tsr_error *error) {
   if (query->window_count && !query->table->schema->dense) TSX_TRY(check_sparse(query, error));
   for (uint32_t w = 0; w < query->window_count; w++) {
     tsx_window_use *use = &query->windows[w];
     const tsx_over *over = use->tree->over;
+    if (query->select.around) {
+      TSX_TRY(tsx_around_window(query, w, &use->window, error));
+      TSX_TRY(window_type(query, use, error));
+      continue;
+    }
     const bool rows = over->rows || window_counts_rows(use->tree);
     if (rows && (conditions || query->decided))
       return window_refuse(query, use->tree, "rows that WHERE has left: write RANGE, which counts coordinates", error);
@@ -516,9 +534,12 @@ int tsx_windows_request(tsx_query *query, tsr_query_windows **windows, tsr_error
   const tsr_window **list = tsx_arena_take(&query->select.arena, query->window_count * sizeof *list);
   tsr_query_windows *made = tsx_arena_take(&query->select.arena, sizeof *made);
   if (!list || !made) return tsx_out_of_memory(error);
-  for (uint32_t w = 0; w < query->window_count; w++) list[w] = &query->windows[w].window;
+  for (uint32_t w = 0; w < query->window_count; w++) {
+    if (query->windows[w].dropped) continue;
+    query->windows[w].window.number = made->count;
+    list[made->count++] = &query->windows[w].window;
+  }
   made->list = list;
-  made->count = query->window_count;
   *windows = made;
   return TSR_OK;
 }

@@ -1,5 +1,5 @@
-"""Measures windows over dimensions beside bottleneck, xarray and scipy, which compute on a block in memory, and beside SQLite's own windows over a
-slice of the same cube. Prints processor time of all threads in ns a cell: other work on the machine changes that little. The least of some
+"""Measures windows over dimensions, and neighbourhoods (joins of an array with itself by offsets), beside bottleneck, xarray and scipy, which compute
+on a block in memory, and beside SQLite's own windows over a slice of the same cube. Prints processor time of all threads in ns a cell: other work on the machine changes that little. The least of some
 turns counts. Ways of libraries that are not installed are left out. Compares answers.
 
 usage: windows.py EXTENSION FOLDER [--turns N]
@@ -17,6 +17,7 @@ import environment
 PACKAGES = [["numpy"], ["bottleneck"], ["xarray"], ["scipy"]]   # each line by itself: one that cannot be installed is left out
 DAYS, ROWS, COLUMNS = 365, 90, 180
 STEPS = 30   # of a frame
+SIDE = 2000   # of the grid with neighbourhoods
 FRAME = f"(PARTITION BY y, x ORDER BY t ROWS BETWEEN {STEPS - 1} PRECEDING AND CURRENT ROW)"
 
 
@@ -70,6 +71,32 @@ def main():
         ways.append(("mean", "xarray, in memory", lambda: xarray.DataArray(cube, dims=("t", "y", "x")).rolling(t=STEPS, min_periods=1).mean().values, 1))
     if ndimage:
         ways.append(("max", "scipy, in memory (at the edges other cells)", lambda: ndimage.maximum_filter1d(cube, STEPS, axis=0), 1))
+    grid = (numpy.random.default_rng(2).random((SIDE, SIDE)) * 500 + 250).astype("f4")
+    path = os.path.join(os.path.abspath(options.folder), "windows_grid")
+    shutil.rmtree(path, ignore_errors=True)
+    db.execute(f"CREATE VIRTUAL TABLE g USING tessera('{path}', kind=dense, y INT32 DIMENSION(0, {SIDE - 1}, 250), x INT32 DIMENSION(0, {SIDE - 1}, 250), v FLOAT32)")
+    block = io.BytesIO()
+    numpy.save(block, grid)
+    db.execute("SELECT tessera_write_npy(?, 'v', ?)", (path, block.getvalue())).fetchall()
+    db.execute("CREATE TABLE horn(dy INTEGER, dx INTEGER, wx INTEGER, wy INTEGER)")
+    db.executemany("INSERT INTO horn VALUES (?, ?, ?, ?)", [(y, x, x * (2 - abs(y)), y * (2 - abs(x))) for y in (-1, 0, 1) for x in (-1, 0, 1) if x or y])
+
+    def around(result, joins):
+        answer = db.execute("SELECT tessera_npy(?)", (f"SELECT a.y, a.x, {result} AS r FROM g a {joins} GROUP BY a.y, a.x",)).fetchone()[0]
+        return numpy.load(io.BytesIO(answer))[2:-2, 2:-2]   # at the edges, others take other cells
+
+    def slope():
+        return around("degrees(atan(sqrt(sum(b.v * k.wx) * sum(b.v * k.wx) + sum(b.v * k.wy) * sum(b.v * k.wy)) / 8 / 30))", "JOIN horn k JOIN g b ON b.y = a.y + k.dy AND b.x = a.x + k.dx")
+
+    def scipy_slope():
+        wide = grid.astype("f8")
+        return numpy.degrees(numpy.arctan(numpy.hypot(ndimage.sobel(wide, 0), ndimage.sobel(wide, 1)) / 8 / 30))[2:-2, 2:-2]
+    square = "JOIN g b ON b.y BETWEEN a.y - 2 AND a.y + 2 AND b.x BETWEEN a.x - 2 AND a.x + 2"
+    share = cube.size / grid.size
+    ways += [("mean 5x5", "tessera, to npy", lambda: around("avg(b.v)", square), share), ("max 5x5", "tessera, to npy", lambda: around("max(b.v)", square), share), ("slope", "tessera, to npy", slope, share)]
+    if ndimage:
+        ways += [("mean 5x5", "scipy, in memory", lambda: ndimage.uniform_filter(grid.astype("f8"), 5)[2:-2, 2:-2], share), ("max 5x5", "scipy, in memory", lambda: ndimage.maximum_filter(grid, 5)[2:-2, 2:-2], share),
+                 ("slope", "scipy, in memory", scipy_slope, share)]
     answers = {}
     for what, way, function, part in sorted(ways, key=lambda entry: entry[0]):
         least = None
@@ -78,8 +105,8 @@ def main():
             answer = function()
             used = processor() - before
             least = used if least is None else min(least, used)
-        print(f"{what:8}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
-        if part == 1 and "scipy" not in way:
+        print(f"{what:10}{way:45}{least / cube.size * part * 1e9:8.1f} ns a cell")
+        if (part == 1 and "scipy" not in way) or part == share:
             answers.setdefault(what, []).append(answer)
     for what, found in answers.items():
         for other in found[1:]:

@@ -1,6 +1,8 @@
 """Window functions over dimensions in columnar queries: each text runs as a view and as a tessera_query, which must give the same
 rows, bit for bit: the values are multiples of 1/4, so that no sum is rounded.
 
+Neighbourhoods, which are joins of an array with itself by offsets, have texts of their own.
+
 TEXTS is how many texts are generated, from SEED.
 
 usage: query_windows.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
@@ -317,6 +319,192 @@ def test_frames_fit_into_memory_or_say_so():
         check_contains(str(error), "the frames of the windows do not fit into memory_mb (1)")
     else:
         raise AssertionError("200,000 cells fitted into a MiB")
+
+
+# ---- Neighbourhoods: joins of an array with itself by offsets ----
+
+def make_neighbours(db, seed):
+    """Makes arrays with unwritten cells, nulls, tiles that do not divide them and overlapping fragments; and kernels."""
+    chance = random.Random(seed)
+    db.query("CREATE VIRTUAL TABLE p USING tessera(kind=dense, y INT16 DIMENSION(0, 30, 5), x INT16 DIMENSION(-6, 17, 7), v FLOAT64, f FLOAT32, n INT64)")
+    db.query("CREATE VIRTUAL TABLE c USING tessera(kind=dense, t INT32 DIMENSION(-9, 20, 3), y INT32 DIMENSION(0, 9, 4), x INT32 DIMENSION(0, 9, 5), v FLOAT64, n INT64)")
+    db.query("CREATE VIRTUAL TABLE e USING tessera(y INT32 DIMENSION(-99, 99, 10), x INT32 DIMENSION(0, 99, 10), v FLOAT64, n INT64, capacity=9)")
+    value = lambda: "NULL" if chance.random() < .15 else chance.randint(-64, 64) / 4
+    for y in list(range(2, 13)) + [15, 16, 4, 5]:
+        db.query("INSERT OR REPLACE INTO p VALUES " + ", ".join(f"({y}, {x}, {value()}, {chance.randint(-64, 64) / 4}, {'NULL' if chance.random() < .1 else chance.randint(-9, 9)})" for x in range(-5, 11) if chance.random() < .8))
+    for t in (-3, -2, 0, 1, 2):
+        db.query("INSERT OR REPLACE INTO c VALUES " + ", ".join(f"({t}, {y}, {x}, {value()}, {chance.randint(-9, 9)})" for y in range(2, 7) for x in range(1, 8) if chance.random() < .9))
+    db.query("INSERT OR REPLACE INTO e VALUES " + ", ".join(f"({chance.randint(-12, 9)}, {chance.randint(40, 60)}, {value()}, {chance.randint(-9, 9)})" for _ in range(200)))
+    db.query("CREATE TABLE k(dy, dx, dt, w REAL, i INTEGER, part)")
+    rows = [(chance.randint(-2, 2), chance.randint(-3, 3), chance.randint(-1, 1), chance.choice((None, .25, -1, 2, 0)), chance.choice((None, 1, -2, 3)), chance.randint(0, 2)) for _ in range(9)]
+    for row in rows + [(1, -1, 0, .5, 2, 1), (1, -1, 0, .25, 3, 0), (None, 0, 0, 1, 1, 1), (0.0, 2.0, 0, 1, 1, 1), (900, 0, 0, 1, 1, 1)]:
+        db.query("INSERT INTO k VALUES (?, ?, ?, ?, ?, ?)", row)
+    db.query("CREATE VIEW wide AS SELECT dy * 2 AS dy, dx, dt, w, i, part FROM k WHERE part < 2")
+
+
+OF = {"p": ("y", "x"), "c": ("t", "y", "x"), "e": ("y", "x")}
+
+
+def offsets(chance, dimension, kernel):
+    """Returns terms of ON that say where neighbours are along a dimension."""
+    low, high = sorted((chance.randint(-3, 3), chance.randint(-3, 3)))
+    plus = lambda side, n: chance.choice((f"{side}.{dimension}" if n == 0 else f"{side}.{dimension} + {n}" if n > 0 else f"{side}.{dimension} - {-n}", f"{side}.{dimension} + ({n})" if n < 0 else f"{n} + {side}.{dimension}"))
+    if kernel and (dimension == "x" or chance.random() < .7):
+        return chance.choice((f"b.{dimension} = a.{dimension} + k.d{dimension}", f"a.{dimension} - d{dimension} = b.{dimension}", f"a.{dimension} = b.{dimension} + k.d{dimension}", f"k.d{dimension} + a.{dimension} = b.{dimension}"))
+    if chance.random() < .2:
+        return chance.choice((f"b.{dimension} = {plus('a', low)}", f"{plus('b', high)} = a.{dimension}"))
+    return chance.choice((f"b.{dimension} BETWEEN {plus('a', low)} AND {plus('a', high)}", f"b.{dimension} >= {plus('a', low)} AND b.{dimension} < {plus('a', high + 1)}",
+                          f"{plus('a', low - 1)} < b.{dimension} AND {plus('a', high)} >= b.{dimension}", f"a.{dimension} BETWEEN {plus('b', low)} AND {plus('b', high)}"))
+
+
+def neighbourhood(chance):
+    """Returns a text with a neighbourhood, and the array."""
+    array = chance.choice("pppce")
+    dimensions = OF[array]
+    kernel = chance.choice((None, None, "k", "k", "wide"))
+    on = [offsets(chance, d, kernel) for d in dimensions]
+    where = []
+    filters = ["b.v > 1", "b.n % 2 = 0", "b.v IS NOT NULL"] + ["k.part > 0", "dx <> 0"] * bool(kernel)
+    arguments = ["b.v", "b.n", "b.v * b.n", "b.x"] + ["b.v * k.w", "k.w * b.v", "b.n * k.i", "(b.v + b.n) * k.i", "b.n * k.w", "k.w", "i"] * bool(kernel)
+    def aggregate():
+        name = chance.choice(("sum", "sum", "avg", "min", "max", "count", "total"))
+        argument = chance.choice(arguments) if name != "count" or chance.random() < .6 else "*"
+        return f"{name}({argument})" + (f" FILTER (WHERE {chance.choice(filters)})" if chance.random() < .3 else "")
+    items = [f"a.{d}" for d in dimensions] + [f"{aggregate()} AS r{i}" for i in range(chance.randint(1, 3))]
+    items += chance.sample(["a.v - avg(b.v) AS off", "coalesce(a.v, avg(b.v)) AS filled", "CASE WHEN count(b.v) > 3 THEN max(b.v) END AS most", "a.n"], chance.choice((0, 0, 1, 2)))
+    for terms in (["b.v > -8", "b.n <> 3", "b.x > 2", "b.y % 2 = 0"], ["(a.v IS NULL OR a.v < 9)", f"a.{dimensions[0]} > 0", "a.x BETWEEN 0 AND 7", "a.y IN (3, 4, 6)"], ["k.part < 2", "dy * dx <= 2"] if kernel else []):
+        if terms and chance.random() < .35:
+            where.append(chance.choice(terms))
+    joins = [f"JOIN {array} b ON " + " AND ".join(on)]
+    if kernel:
+        joins.insert(0, f"JOIN {kernel} k")
+    if not kernel and chance.random() < .2:
+        joins, where = [f", {array} b"], on + where
+    group = ", ".join(f"a.{d}" for d in chance.sample(dimensions, len(dimensions))) if chance.random() < .7 else ", ".join(map(str, range(1, len(dimensions) + 1)))
+    names = ("a", "b")
+    having = chance.choice(("", "", "", " HAVING count(b.v) > 2", " HAVING r0 > 0"))
+    words = f"SELECT {', '.join(items)} FROM {array} {names[0]} {' '.join(joins)}" + (" WHERE " + " AND ".join(where) if where else "") + f" GROUP BY {group}{having}"
+    return words.replace(f"FROM {array} a", f"FROM {array} b").replace(f"{array} b ON", f"{array} a ON") if chance.random() < .2 and ", " + array not in words else words, array
+
+
+NEAR = {"p": ("WHERE y = 5", "WHERE y BETWEEN 3 AND 6 AND x = 2", "WHERE x > 4"), "c": ("WHERE t = 0", "WHERE x < 4 AND y = 3"), "e": ("WHERE x BETWEEN 44 AND 50", "WHERE y = 0")}
+
+
+def test_neighbourhoods_give_the_rows_of_the_view():
+    """Generated texts, with terms of the statement around; the query must not fall back to rows."""
+    db = Database()
+    make_neighbours(db, SEED)
+    chance, rows, by_columns = random.Random(SEED + 2), 0, 0
+    for _ in range(TEXTS):
+        words, array = neighbourhood(chance)
+        db.query("SELECT tessera_reset_stats()")
+        rows += compare(db, words)
+        by_columns += dict(db.query("SELECT name, value FROM tessera_stats"))["cells_around"] > 0
+        compare(db, words, chance.choice(NEAR[array]))
+    assert rows > 30 * TEXTS and by_columns > .9 * TEXTS, (rows, by_columns)
+
+
+def test_neighbourhoods_do_not_depend_on_threads_memory_or_slices():
+    """Bits, of values that round."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 99, 32), x INT32 DIMENSION(0, 199, 50), v FLOAT64)")
+    chance = random.Random(7)
+    for y in range(100):
+        db.query("INSERT INTO r VALUES " + ", ".join(f"({y}, {x}, {chance.uniform(-1, 1) * 10 ** chance.randint(-9, 9)})" for x in range(200)))
+    db.query("CREATE TABLE k(dy, dx, w)")
+    db.query("INSERT INTO k SELECT a.value, b.value, 1.0 / (1 + abs(a.value * 3 + b.value)) FROM json_each('[-2,-1,0,1,2]') a, json_each('[-3,-1,0,2]') b")
+    box = "SELECT a.y, a.x, sum(b.v), avg(b.v), stddev(b.v), max(b.v) FROM r a JOIN r b ON b.y BETWEEN a.y - 3 AND a.y + 2 AND b.x BETWEEN a.x - 4 AND a.x + 1 GROUP BY a.y, a.x"
+    kernel = "SELECT a.y, a.x, sum(b.v * k.w), avg(k.w * b.v), stddev(b.v * k.w), min(b.v) FROM r a JOIN k JOIN r b ON b.y = a.y + k.dy AND b.x = a.x + k.dx GROUP BY a.y, a.x"
+    for words in (box, kernel):
+        rows_of(db, words, "threads=1, ")
+        expected = sorted(db.query("SELECT * FROM q"))
+        assert len(expected) == 20000
+        for options in ("threads=2, ", "threads=7, memory_mb=4, "):
+            rows_of(db, words, options)
+            assert sorted(db.query("SELECT * FROM q")) == expected, options
+            same(sorted(db.query("SELECT * FROM q WHERE y BETWEEN 20 AND 21 AND x > 190")), [row for row in expected if row[0] in (20, 21) and row[1] > 190], options)
+
+
+def test_tessera_sql_evaluates_neighbourhoods_over_columns():
+    db = Database()
+    make_neighbours(db, 3)
+    for words, columns in (("SELECT a.y, a.x, avg(b.v) AS m FROM p a JOIN p b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x ORDER BY 1, 2", True),
+                           ("SELECT a.y, a.x, sqrt(pow(sum(b.v * k.w), 2)) AS m FROM p a JOIN k JOIN p b ON b.y = a.y + k.dy AND b.x = a.x + k.dx GROUP BY a.y, a.x ORDER BY 1, 2", True),
+                           ("SELECT a.y, a.x, avg(abs(b.v - a.v)) FROM p a JOIN p b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x ORDER BY 1, 2", False)):
+        db.query("SELECT tessera_reset_stats()")
+        rows = db.query(db.value("SELECT tessera_sql(?)", (words,)))
+        assert (dict(db.query("SELECT name, value FROM tessera_stats"))["cells_around"] > 0) == columns, words
+        same(rows, db.query(words))
+
+
+def test_neighbourhoods_that_are_refused():
+    db = Database()
+    make_neighbours(db, 1)
+    box = "FROM p a JOIN p b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1"
+    kernel = "FROM p a JOIN {} k JOIN p b ON b.y = a.y + k.dy AND b.x = a.x + k.dx"
+    by = " GROUP BY a.y, a.x"
+    db.query("CREATE TABLE many AS SELECT value % 300 AS dy, value / 300 AS dx, 1 AS w FROM (WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM c WHERE value < 65536) SELECT value FROM c)")
+    db.query("CREATE TABLE halves AS SELECT 0.5 AS dy, 0 AS dx, 'x' AS w")
+    db.query("CREATE TABLE texts AS SELECT 0 AS dy, 0 AS dx, 'x' AS w")
+    db.query("CREATE TABLE mixed AS SELECT 0 AS dy, 0 AS dx, 1 AS w UNION ALL SELECT 1, 0, 1.5")
+    for words, message in ((f"SELECT a.y, a.x, count(DISTINCT b.n) {box}{by}", "DISTINCT in a neighbourhood"), (f"SELECT a.y, a.x, max(b.v - a.v) {box}{by}", "an aggregate is of the neighbours, of the kernel, or of their product"),
+                           (f"SELECT a.y, a.x, median(b.v) {box}{by}", "neighbours in several dimensions"), (f"SELECT a.y, a.x, count(*) FILTER (WHERE b.v > a.v) {box}{by}", "FILTER tests the neighbours"),
+                           (f"SELECT a.y, a.x, b.v {box}{by}", "'b.v' is neither a key of GROUP BY nor in an aggregate"), (f"SELECT a.y, count(*) {box} GROUP BY a.y", "a join"),
+                           (f"SELECT a.y, a.x, count(*) {kernel.format('many')}{by}", "more than 65536 cells by many"), (f"SELECT a.y, a.x, count(*) {kernel.format('halves')}{by}", "halves.dy: '0.5' is no whole number"),
+                           (f"SELECT a.y, a.x, sum(b.v * k.w) {kernel.format('texts')}{by}", "a weight that is no number"), (f"SELECT a.y, a.x, sum(k.w) {kernel.format('mixed')}{by}", "an INTEGER in some rows and a REAL in others"),
+                           ("SELECT a.y, a.x, count(*) FROM p a JOIN k GROUP BY a.y, a.x", "a join without ON")):
+        try:
+            rows_of(db, words)
+            db.query("SELECT * FROM q")
+        except Error as error:
+            check_contains(str(error), message)
+        else:
+            raise AssertionError(f"{words} was not refused")
+    compare(db, f"SELECT a.y, a.x, sum(b.v * k.w) {kernel.format('mixed')}{by}")
+    db.query("CREATE TABLE far AS SELECT 8 AS dy, 0 AS dx UNION ALL SELECT -8, 0")   # of 15 rows, the one in the middle has no neighbour
+    compare(db, f"SELECT a.y, a.x, sum(b.v), count(*) {kernel.format('far')}{by}")
+    db.query("DELETE FROM many")
+    same(compare(db, f"SELECT a.y, a.x, sum(b.v * k.w), count(*) {kernel.format('many')}{by}"), 0)
+    db.query("INSERT INTO many VALUES (0, 0, 9223372036854775807)")
+    rows_of(db, f"SELECT a.y, a.x, sum(b.n * k.w) {kernel.format('many')}{by}")
+    try:
+        db.query("SELECT * FROM q")
+    except Error as error:
+        check_contains(str(error), "integer overflow")
+    else:
+        raise AssertionError("a product overflowed")
+
+
+def test_interrupts_stop_neighbourhoods():
+    """The host is asked at least once for 65,536 neighbours that are added."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(kind=dense, y INT32 DIMENSION(0, 99, 100), x INT32 DIMENSION(0, 99, 100), v INT32)")
+    db.query("INSERT INTO r VALUES (0, 0, 1), (99, 99, 1)")
+    db.query("CREATE TABLE k AS SELECT a.value AS dy, b.value AS dx FROM json_each('[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]') a, json_each('[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]') b")
+    polls = []
+    set_handler = getattr(db.raw, "set_progress_handler", None) or db.raw.setprogresshandler
+    words = "SELECT a.y, a.x, sum(b.v) AS s FROM r a JOIN k JOIN r b ON b.y = a.y - k.dy AND b.x = a.x - k.dx GROUP BY a.y, a.x"
+    def count(kernel):
+        db.query(f"DELETE FROM k WHERE dy + dx > {kernel}")
+        rows_of(db, words, "threads=1, ")
+        polls.clear()
+        set_handler(lambda: polls.append(1) and False, 1)
+        rows = db.query("SELECT count(*), sum(s) FROM q")
+        set_handler(None, 0)
+        return rows, len(polls)
+    rows, many = count(99)
+    same(rows, [(10000, 401)])
+    set_handler(lambda: polls.append(1) or len(polls) > many + many // 2, 1)
+    try:
+        db.query("SELECT count(*) FROM q")
+    except Error as error:
+        check_contains(str(error).lower(), "interrupt")
+    else:
+        raise AssertionError("the query was not interrupted")
+    finally:
+        set_handler(None, 0)
+    few = count(0)[1]
+    assert many - few > 10000 * 399 // 65536 // 2, (many, few)
 
 
 if __name__ == "__main__":
