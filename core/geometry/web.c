@@ -175,9 +175,9 @@ static int web_add_run(web_side *s, int64_t low, int64_t high, uint32_t place, t
 static int web_place(const web_maker *m, web_side *s, uint64_t from, uint64_t to, uint32_t place, tsr_error *error) {
   for (uint64_t end = from; from < to; from = end) {
     end = m->axis->gaps ? end + 1 : to;
-    while (end < to && (uint64_t)tsr__axis_coordinate(m->axis, end) -
-                               (uint64_t)tsr__axis_coordinate(m->axis, end - 1) ==
-                           (m->axis->falls ? UINT64_MAX : 1))
+    while (end < to &&
+           (uint64_t)tsr__axis_coordinate(m->axis, end) - (uint64_t)tsr__axis_coordinate(m->axis, end - 1) ==
+               (m->axis->falls ? UINT64_MAX : 1))
       end++;
     const int64_t a = tsr__axis_coordinate(m->axis, from), b = tsr__axis_coordinate(m->axis, end - 1);
     TSR_TRY(web_add_run(s, m->axis->falls ? b : a, m->axis->falls ? a : b, place, error));

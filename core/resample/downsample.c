@@ -474,8 +474,9 @@ static int add_part(void *argument, uint64_t part, tsr_error *error) {
 /* Makes the result with the first table, whose places the means later overwrite. */
 static int make_drawing(painter *p, tsr_error *error) {
   const uint64_t pixels = p->row.side ? (uint64_t)p->row.side->pixels * p->column.side->pixels : 0;
-  const uint64_t size = tsr__add_sat(sizeof(drawing), tsr__add_sat(tsr__mul_sat(p->place_count, sizeof(downsample_place)),
-                                                                   tsr__mul_sat(pixels, sizeof(double))));
+  const uint64_t size =
+      tsr__add_sat(sizeof(drawing), tsr__add_sat(tsr__mul_sat(p->place_count, sizeof(downsample_place)),
+                                                 tsr__mul_sat(pixels, sizeof(double))));
   TSR_TRY(tsr__memory_charge(&p->memory, size, error));
   p->charged = size;
   TSR_TRY(TSR_ALLOC_BYTES(&p->reader->snapshot->array->environment->memory, size, &p->drawing, error));

@@ -185,7 +185,8 @@ static int sample_fail_number(const sample_coordinate *given, tsr_error *error) 
 }
 
 /* Takes a coordinate of the dimension itself. */
-static int sample_take_cells(sample_point *point, uint32_t dimension, const sample_coordinate *given, tsr_error *error) {
+static int sample_take_cells(sample_point *point, uint32_t dimension, const sample_coordinate *given,
+                             tsr_error *error) {
   const tsr_field *field = &point->sampler->schema->fields[dimension];
   const uint64_t size = field->cell_size;
   const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;

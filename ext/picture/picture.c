@@ -406,8 +406,8 @@ static int find_tile(picture *p, unsigned shift, const bool halved[2], tsr_downs
     lows[i] = is_unsigned ? (int64_t)tsx_load_unsigned(field->low, field->cell_size)
                           : tsx_load_signed(field->low, field->cell_size);
   }
-  TSX_TRY(tsx_tile_find(p->connection->environment, &p->tile, p->options.width, field_of(p)->enumeration != NULL, shifts,
-                        lows, error));
+  TSX_TRY(tsx_tile_find(p->connection->environment, &p->tile, p->options.width, field_of(p)->enumeration != NULL,
+                        shifts, lows, error));
   request->rows = &p->tile.rows->side;
   request->columns = &p->tile.columns->side;
   return TSR_OK;
@@ -423,11 +423,11 @@ static bool is_halved(const tsr_field *field, const tsr_field *of_level) {
 static int read_level(picture *p, const tsr_downsample_request *request, tsx_level *level, tsr_error *error) {
   const tsx_tile *tile = &p->tile;
   int code =
-      tile->given ? tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column,
-                                   (double)tile->rows->cells, (double)tile->columns->cells, tile->rows->filled,
-                                   tile->columns->filled, level, error)
-                  : tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, length_of(p, p->row),
-                                   length_of(p, p->column), request->height, request->width, level, error);
+      tile->given
+          ? tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, (double)tile->rows->cells,
+                           (double)tile->columns->cells, tile->rows->filled, tile->columns->filled, level, error)
+          : tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, length_of(p, p->row),
+                           length_of(p, p->column), request->height, request->width, level, error);
   if (code <= 0) return code;
   const tsr_schema *schema = tsr_snapshot_schema(level->snapshot);
   tsr_downsample_request from_level = *request;
@@ -473,13 +473,13 @@ static int read_nothing(picture *p, tsr_downsample_request *request, tsr_error *
 
 static int read_array(picture *p, tsr_error *error) {
   tsr_downsample_request request = {.box = p->slice.box,
-                                          .field = p->field,
-                                          .row = p->row,
-                                          .column = p->column,
-                                          .height = p->options.height,
-                                          .width = p->options.width,
-                                          .skip_fill = skips_fill(field_of(p)),
-                                          .memory_bytes = p->address.memory_bytes};
+                                    .field = p->field,
+                                    .row = p->row,
+                                    .column = p->column,
+                                    .height = p->options.height,
+                                    .width = p->options.width,
+                                    .skip_fill = skips_fill(field_of(p)),
+                                    .memory_bytes = p->address.memory_bytes};
   static const bool whole[2] = {false, false};
   tsx_level level = {0};
   if (p->tile.given) TSX_TRY(find_tile(p, 0, whole, &request, error));

@@ -106,8 +106,7 @@ static int tile_axis_of_key(tsr_environment *environment, const tsx_grid_axis *k
 int tsx_tile_axes_of_grid(tsr_environment *environment, tsx_tile *tile, const tsx_grid *grid, tsr_error *error) {
   if (tile->words.count)
     return tsx_fail(error, TSR_ERROR, "'axes' is for arrays: the keys of a query are degrees, first latitudes");
-  for (int i = 0; i < 2; i++)
-    TSX_TRY(tile_axis_of_key(environment, &grid->axes[i], &tile->plane.axes[i], error));
+  for (int i = 0; i < 2; i++) TSX_TRY(tile_axis_of_key(environment, &grid->axes[i], &tile->plane.axes[i], error));
   return TSR_OK;
 }
 
@@ -130,7 +129,8 @@ static void tile_add(const tsx_grid *grid, const tsr_downsample_run *y, const ts
   for (int64_t row = y->low; row <= y->high; row++)
     for (int64_t column = x->low; column <= x->high; column++) {
       const uint64_t at = (uint64_t)row * grid->axes[1].count + (uint64_t)column;
-      const double number = grid->whole ? (double)((const int64_t *)grid->places)[at] : ((const double *)grid->places)[at];
+      const double number =
+          grid->whole ? (double)((const int64_t *)grid->places)[at] : ((const double *)grid->places)[at];
       if (isnan(number)) continue;
       all->sum += number;
       all->count++;

@@ -89,5 +89,4 @@ typedef struct tsx_json_number { /* a member of an object of numbers */
  * there are; -1 for any other text, of which tsx_options_each knows more. `text` is NUL-terminated. */
 int tsx_numbers_scan(const char *text, tsx_json_number numbers[TSX_JSON_NUMBERS_MAX]);
 
-
 #endif

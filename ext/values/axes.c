@@ -187,8 +187,7 @@ int tsx_plane_take_axes(tsx_plane_words *words, const tsx_option_value *value, t
   if (strcmp(value->json->type, "object") != 0)
     return tsx_fail(error, TSR_MISMATCH, "axes: an object is wanted, such as {\"y\":\"lat\",\"x\":\"lon\"}");
   TSX_TRY(tsx_options_each(words->db, value->json->value, "axes", axes_take_axis, words, error));
-  return words->count == 2 ? TSR_OK
-                           : tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+  return words->count == 2 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
 }
 
 static int axes_take(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
