@@ -3,15 +3,20 @@ and irregular latitudes, longitudes from 0 to 360, the date line, poles, gaps in
 
 usage: map_tiles.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import contextlib
 import json
 import math
+import os
 import random
 import struct
 import sys
+import threading
+import urllib.error
+import urllib.request
 
 import host
 from host import Database, check_contains, same
-from pictures import ERROR, MISMATCH, RANGE, decode
+from pictures import ERROR, MISMATCH, RANGE, ROOT, data, decode
 
 NOTHING = (9, 8, 7, 6)
 
@@ -279,6 +284,27 @@ def test_tiles_that_do_not_exist_are_refused():
     same({len(set(map(tuple, got))), len(set(got[0]))}, {1}, "one cell fills it")
     db.query("CREATE VIRTUAL TABLE s USING tessera(y INT32 DIMENSION(0, 9, 5), x INT32 DIMENSION(0, 9, 5), v FLOAT32)")
     check_contains(db.error("""SELECT tessera_png('db:s', 'v', NULL, '{"tile":[0,0,0],"min":0,"max":1}')""").text, "the grid is a dense array")
+
+
+def test_the_server_of_the_manual():
+    with open(os.path.join(ROOT, "docs", "guides", "plots-and-maps.md"), encoding="utf-8") as f:
+        code = f.read().split("```python\n")[1].split("```")[0]
+    code = code.replace('"./tessera"', repr(host.EXTENSION)).replace("demo/relief", data("relief")).replace("8000", "0").replace("server.serve_forever()\n", "")
+    scope = {"__name__": "server"}
+    exec(code, scope)
+    scope["Tiles"].log_message = lambda *_: None
+    server, answers = scope["server"], []
+    def ask():
+        for path in ("/2/2/1.png", "/2/4/1.png", "/favicon.ico"):
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}", timeout=60) as answer:
+                answers.append((path, answer.headers["Content-Type"], len(decode(answer.read()))))
+    client = threading.Thread(target=ask)
+    client.start()
+    for _ in range(3):
+        server.handle_request()
+    client.join()
+    server.server_close()
+    same(answers, [("/2/2/1.png", "image/png", 256)], "tiles, and what is none")
 
 
 if __name__ == "__main__":
