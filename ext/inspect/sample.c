@@ -89,8 +89,12 @@ static sqlite3_value *sample_key(int count, sqlite3_value **values, int key) {
 static bool sampler_fits(const sampler *s, int count, sqlite3_value **values) {
   for (int i = 0; i < SAMPLE_KEYS; i++) {
     sqlite3_value *key = sample_key(count, values, i);
-    const char *text = key ? (const char *)sqlite3_value_text(key) : NULL;
-    if (text && s->keys[i] ? strcmp(text, s->keys[i]) != 0 : text || s->keys[i]) return false;
+    if (!key != !s->keys[i]) return false;
+    if (!key) continue;
+    if (sqlite3_value_type(key) != SQLITE_TEXT) return false; /* which tsx_arguments_check may refuse */
+    const char *text = (const char *)sqlite3_value_text(key);
+    const size_t size = strlen(s->keys[i]);
+    if (!text || (size_t)sqlite3_value_bytes(key) != size || memcmp(text, s->keys[i], size) != 0) return false;
   }
   return true;
 }
@@ -443,8 +447,8 @@ void tsx_sample(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   sampler *s = sqlite3_get_auxdata(context, 1); /* NULL unless the attribute's name is constant */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  const bool kept = code >= 0 && s && sampler_fits(s, count, values);
+  const bool kept = s && count >= 2 && sampler_fits(s, count, values);
+  int code = kept ? TSR_OK : tsx_arguments_check(count, values, 2, &error);
   if (!kept) s = NULL; /* SQLite owns a cached one for other arguments */
   if (code >= 0 && !kept) code = sampler_make(connection, count, values, &s, &error);
   if (code >= 0) code = sample_answer(context, s, count, values, &error);
