@@ -189,6 +189,16 @@ def test_third_dimensions_sizes_and_empty_tiles():
     same(tile(db, "db:e", (0, 0, 0), axes={"y": [50, -10], "x": [0, 10]}), nothing, "an array without cells")
 
 
+def test_long_axes():
+    """Above 65,536 coordinates, the place of a cell is searched for among the runs of its side."""
+    db = Database()
+    value, _, _ = make(db, "t", range(70000), range(3), random.Random(4), (-9, 0), labels=False, large=True)
+    y, x = affine(70, -.002, 70000), affine(-60, 40, 3)
+    for tile_ in ((0, 0, 0), (1, 0, 0)):
+        wanted = expected(value, side_of(y, tile_[0], tile_[2], 16, True), side_of(x, tile_[0], tile_[1], 16, False))
+        check(tile(db, "db:t", tile_, side=16, axes={"y": [70, -.002], "x": [-60, 40]}), wanted, f"{tile_}")
+
+
 def level_cells(cells, shift):
     """The cells of a level: blocks of 2^shift coordinates from the first."""
     blocks = {}
