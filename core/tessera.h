@@ -554,6 +554,7 @@ typedef struct tsr_downsample_request {
   uint32_t field; /* an attribute with one number, BOOL, datetime or time per cell */
   uint32_t row, column; /* two dimensions that are not strings */
   uint64_t height, width; /* places, at least 1; dimensions of integers get no more places than the box has values */
+  const struct tsr_downsample_side *rows, *columns; /* tessera_host.h: places of another kind; both, or both NULL */
   bool skip_fill; /* ignore cells that have the attribute's fill value, as nulls are */
   uint64_t memory_bytes; /* limit of working memory and places; 0 = 1 GiB */
   unsigned threads; /* 0: the array's */

@@ -462,6 +462,45 @@ TSR_API int tsr_cover_open(tsr_environment *environment, const tsr_cover_request
 TSR_API int tsr_cover_next(tsr_cover *cover, tsr_cover_run *run, tsr_error *error);
 TSR_API void tsr_cover_close(tsr_cover *cover);
 
+/* ---- Web map tiles ----------------------------------------------------------------------------------------------- */
+
+/* What the pixels of one side of a picture show, for tsr_downsample_open. A place is a set of coordinates, and a pixel
+ * is the mean of the cells of one place or several. A cell may be in several pixels, and a pixel may have no cells. */
+typedef struct tsr_downsample_run { /* coordinates low to high are of the place; of UINT64 dimensions their bits */
+  int64_t low, high;
+  uint32_t place;
+} tsr_downsample_run;
+typedef struct tsr_downsample_side {
+  const tsr_downsample_run *runs; /* [run_count], in any order, of tsr_web_side_open by ascending places; no two overlap */
+  uint64_t run_count;
+  uint32_t places, pixels;
+  const uint32_t *shown; /* the places of pixel i are shown[ends[i - 1]] to shown[ends[i] - 1]; ends[-1] is 0 */
+  const uint64_t *ends; /* [pixels] */
+} tsr_downsample_side;
+
+#define TSR_WEB_ZOOM_MAX 30
+typedef struct tsr_web_request { /* one side of an XYZ tile of Web Mercator, in degrees */
+  const tsr_grid_axis *axis; /* longitudes of the columns, or latitudes of the rows */
+  bool rows; /* pixels go from north to south; else from west to east, and longitudes repeat every 360 degrees */
+  bool nearest; /* a pixel shows the cell around its centre, even if it has centres of others */
+  unsigned zoom; /* at most TSR_WEB_ZOOM_MAX */
+  uint64_t number; /* x or y of the tile, below 2^zoom */
+  uint32_t pixels; /* 1 to 4096 */
+  unsigned shift; /* of an overview: its cell k has the coordinates from `low` + k * 2^shift on; its coordinates begin at 0 */
+  int64_t low; /* the lowest coordinate of the dimension that an overview halves */
+} tsr_web_request;
+typedef struct tsr_web_side {
+  tsr_downsample_side side;
+  uint64_t cells; /* how many cells have their centres within the tile */
+  uint32_t filled; /* how many pixels show a cell */
+} tsr_web_side;
+/* Finds the cells of each pixel: those whose centres it has, from its southern or western edge on; if it has none, the
+ * cell around its own centre. TSR_MISMATCH: longitudes that span more than 540 degrees. The caller closes the side
+ * before the environment; it does not need the axis any more. */
+TSR_API int tsr_web_side_open(tsr_environment *environment, const tsr_web_request *request, tsr_web_side **side,
+                              tsr_error *error);
+TSR_API void tsr_web_side_close(tsr_web_side *side);
+
 /* ---- Numbers and instants as text -------------------------------------------------------------------------------- */
 
 #define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */

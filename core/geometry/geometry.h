@@ -2,7 +2,7 @@
  *
  * The order of the files: geometry.c keeps points and finds out which form a text or blob has; geojson.c, wkt.c and
  * binary.c read it; axis.c places values among the cells of a dimension; cover.c cuts polygons into runs of cells;
- * weigh.c weighs the cells around a point. */
+ * weigh.c weighs the cells around a point; web.c finds the cells of a map tile's pixels. */
 #ifndef TSR_GEOMETRY_GEOMETRY_H
 #define TSR_GEOMETRY_GEOMETRY_H
 

@@ -101,7 +101,8 @@ typedef struct query_key {
   const tsr_value_list *column;
   uint32_t *row_numbers; /* [column->count]: the numbers of the rows' values; UINT32_MAX: null */
   uint32_t *row_of; /* [extent]: a row that has the value of that number */
-  uint32_t field; /* of a numbered or plain key */
+  bool rising; /* the key is an expression that rises with the dimension `field` (rising.c) */
+  uint32_t field; /* of a numbered, plain or rising key */
   uint64_t low; /* plain key in a grid: the value that has number 0 */
   tsr_value_type type;
 } query_key;
@@ -424,5 +425,13 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
 /* If the query can count some tiles by statistics or by the domain, lets the reader offer whole tiles. Call it before
  * the keys are made and the reader is started. */
 void tsr__query_tiles_take(tsr_query_run *run);
+
+/* ---- rising.c: keys that rise with a dimension ------------------------------------------------------------------- */
+
+/* Returns true if an expression depends on one integer dimension, which *field becomes, and never falls as it rises. */
+bool tsr__query_rises(const tsr_schema *schema, const tsr_expression *expression, uint32_t *field);
+
+/* Sets the word of such a key of this type at a coordinate. Returns false if it is not certain. */
+bool tsr__query_rising_word(const tsr_expression *expression, tsr_value_type type, int64_t coordinate, uint64_t *word);
 
 #endif

@@ -291,10 +291,14 @@ static const uint64_t *ends_of_tile(const tsr_query_run *run, const tsr_whole_ti
 static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, uint64_t high, uint64_t *word) {
   const query_key *key = &run->grouping.keys[k];
   const tsr_query_key *given = &run->query.keys[k];
+  uint64_t other;
   if (key->plain) {
     *word = low;
     return low == high;
   }
+  if (key->rising)
+    return tsr__query_rising_word(&given->expression, key->type, (int64_t)low, word) &&
+           tsr__query_rising_word(&given->expression, key->type, (int64_t)high, &other) && *word == other;
   const uint64_t first = low - (uint64_t)given->low, last = high - (uint64_t)given->low;
   if (first > last || last >= given->count || last - first >= QUERY_TILE_STEPS) return false;
   for (uint64_t i = first + 1; i <= last; i++)
@@ -527,7 +531,12 @@ static bool measure_can_be_known(const tsr_query_run *run, const query_measure *
 }
 
 /* Returns true if the coordinates of a tile determine the values of a key. */
-static bool key_can_be_known(const tsr_query_run *run, const query_key *key, const tsr_query_key *given) {
+static bool key_can_be_known(const tsr_query_run *run, query_key *key, const tsr_query_key *given) {
+  uint32_t field;
+  key->rising = key->value != QUERY_NONE && (key->type == TSR_VALUE_INTEGER || key->type == TSR_VALUE_REAL) &&
+                tsr__query_rises(run->schema, &given->expression, &field);
+  if (key->rising) key->field = field;
+  if (key->rising) return true;
   if (key->field >= run->schema->dimension_count) return false;
   if (key->value == QUERY_NONE) return tsr_datatype_kind(run->schema->fields[key->field].datatype) != TSR_KIND_FLOAT;
   return key->type == TSR_VALUE_TEXT && run->schema->fields[key->field].values_per_cell == TSR_VARIABLE &&

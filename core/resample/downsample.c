@@ -4,12 +4,17 @@
  * its value is added to the sum of that place. Threads share large batches; each has its own table of sums, if the
  * budget has room for several. Memory depends only on the number of places, not on the size of the array.
  *
- * Sections: places; cells of a batch; the request.
+ * If the request has sides, their runs say which place a coordinate has, and pixels are made of places at the end. A
+ * side has one place more, for coordinates between its runs, which no pixel shows.
+ *
+ * Sections: places; sides; cells of a batch; the request.
  */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/datatype.h"
 #include "array/array.h"
 #include "environment/environment.h"
@@ -24,6 +29,12 @@
 #define PLACES_MAX                ((uint64_t)NO_PLACE) /* on an axis */
 #define DOWNSAMPLE_DEFAULT_MEMORY (UINT64_C(1) << 30)
 
+typedef struct side_run { /* a run of a side, cut with the box */
+  uint64_t low, high; /* keys */
+  uint64_t coordinates[2]; /* of both; little-endian: their first bytes */
+  uint32_t place;
+} side_run;
+
 typedef struct downsample_axis {
   uint32_t dimension;
   const tsr_field *field;
@@ -32,6 +43,9 @@ typedef struct downsample_axis {
   uint64_t low, last; /* the lowest key, and the distance of the highest from it */
   unsigned shift; /* makes (last >> shift) * places fit into 64 bits */
   uint32_t *map; /* [distance from low]: the place; or NULL */
+  const tsr_downsample_side *side; /* NULL: places are equal parts */
+  side_run *runs; /* [run_count], by rising keys; of a side */
+  uint64_t run_count;
   /* floats */
   bool real;
   double from, reach; /* half of the low end, and half of the length: halves, so that the length is finite */
@@ -83,9 +97,21 @@ typedef struct painter {
 
 /* ---- Places ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the place of a key among the runs of a side. */
+static uint32_t place_in_runs(const downsample_axis *a, uint64_t key) {
+  uint64_t low = 0, high = a->run_count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (a->runs[middle].high < key) low = middle + 1;
+    else high = middle;
+  }
+  return low < a->run_count && a->runs[low].low <= key ? a->runs[low].place : a->side->places;
+}
+
 static uint32_t place_of(const downsample_axis *a, uint64_t key) {
   const uint64_t distance = key - a->low;
   if (distance > a->last) return NO_PLACE;
+  if (a->side && !a->map) return place_in_runs(a, key);
   return a->map ? a->map[distance] : (uint32_t)((distance >> a->shift) * a->places / ((a->last >> a->shift) + 1));
 }
 
@@ -105,6 +131,16 @@ static double real_of(const downsample_axis *a, const void *value) {
   }
   memcpy(&wide, value, sizeof wide);
   return wide;
+}
+
+/* Makes the map of an axis, if it is short. */
+static int map_axis(painter *p, downsample_axis *a, tsr_error *error) {
+  uint32_t *map;
+  if (a->last >= MAPPED_MAX) return TSR_OK;
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, a->last + 1, &map, error));
+  for (uint64_t i = 0; i <= a->last; i++) map[i] = place_of(a, a->low + i);
+  a->map = map;
+  return TSR_OK;
 }
 
 static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, uint64_t places, downsample_axis *a,
@@ -133,12 +169,7 @@ static int open_axis(painter *p, uint32_t dimension, const tsr_interval *box, ui
   if (a->last < places) a->places = a->last + 1;
   uint64_t product;
   while ((a->last >> a->shift) == UINT64_MAX || !tsr__mul((a->last >> a->shift) + 1, a->places, &product)) a->shift++;
-  if (a->last >= MAPPED_MAX) return TSR_OK;
-  uint32_t *map;
-  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, a->last + 1, &map, error));
-  for (uint64_t i = 0; i <= a->last; i++) map[i] = place_of(a, low + i);
-  a->map = map;
-  return TSR_OK;
+  return map_axis(p, a, error);
 }
 
 /* Finds the places on an axis of the rows from..from+count-1. */
@@ -215,6 +246,106 @@ static void find_places_of_cells(const painter *p, uint64_t from, uint64_t count
   find_places(p, &p->column, &p->now.columns, from, count, columns);
   for (uint64_t r = 0; r < count; r++)
     places[r] = rows[r] == NO_PLACE || columns[r] == NO_PLACE ? NOWHERE : rows[r] * p->column.places + columns[r];
+}
+
+/* ---- Sides ------------------------------------------------------------------------------------------------------- */
+
+static int compare_runs(const void *a, const void *b) {
+  const uint64_t x = ((const side_run *)a)->low, y = ((const side_run *)b)->low;
+  return x < y ? -1 : x > y;
+}
+
+/* Keeps the runs of a side that the box has, in the order of their keys. */
+static int cut_runs(painter *p, downsample_axis *a, const tsr_interval *box, tsr_error *error) {
+  const tsr_downsample_side *side = a->side;
+  const uint64_t low = tsr__key(a->field->datatype, box->low), high = tsr__key(a->field->datatype, box->high);
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, side->run_count, &a->runs, error));
+  for (uint64_t i = 0; i < side->run_count; i++) {
+    side_run run = {.place = side->runs[i].place};
+    memcpy(&run.coordinates[0], &side->runs[i].low, 8);
+    memcpy(&run.coordinates[1], &side->runs[i].high, 8);
+    run.low = tsr__key(a->field->datatype, &run.coordinates[0]);
+    run.high = tsr__key(a->field->datatype, &run.coordinates[1]);
+    if (run.place >= side->places || run.low > run.high)
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': a side has wrong runs", a->field->name);
+    if (run.low > high || run.high < low) continue;
+    if (run.low < low) {
+      run.low = low;
+      memcpy(&run.coordinates[0], box->low, a->field->cell_size);
+    }
+    if (run.high > high) {
+      run.high = high;
+      memcpy(&run.coordinates[1], box->high, a->field->cell_size);
+    }
+    a->runs[a->run_count++] = run;
+  }
+  qsort(a->runs, a->run_count, sizeof *a->runs, compare_runs);
+  for (uint64_t i = 1; i < a->run_count; i++)
+    if (a->runs[i].low <= a->runs[i - 1].high)
+      return tsr__fail(error, TSR_RANGE, "dimension '%s': runs of a side overlap", a->field->name);
+  return TSR_OK;
+}
+
+/* Opens the axis of a side. */
+static int open_side(painter *p, uint32_t dimension, const tsr_interval *box, const tsr_downsample_side *side,
+                     downsample_axis *a, tsr_error *error) {
+  const tsr_schema *schema = p->reader->snapshot->schema;
+  if (dimension >= schema->dimension_count || !schema->fields[dimension].cell_size ||
+      tsr_datatype_kind(schema->fields[dimension].datatype) == TSR_KIND_FLOAT)
+    return tsr__fail(error, TSR_ERROR, "field %u is not a dimension of integers", dimension);
+  *a = (downsample_axis){.dimension = dimension, .field = &schema->fields[dimension], .side = side};
+  a->places = (uint64_t)side->places + 1;
+  TSR_TRY(cut_runs(p, a, &box[dimension], error));
+  if (!a->run_count) return TSR_OK;
+  a->low = a->runs[0].low;
+  a->last = a->runs[a->run_count - 1].high - a->low;
+  return map_axis(p, a, error);
+}
+
+/* Reads the ranges of coordinates that the runs of a side have, neighbours together. */
+static int read_runs(painter *p, const downsample_axis *a, tsr_ranges *ranges, tsr_error *error) {
+  uint64_t count = 0;
+  tsr_range *list;
+  TSR_TRY(TSR_ARENA_ARRAY(&p->arena, a->run_count, &list, error));
+  for (uint64_t i = 0; i < a->run_count; i++) {
+    if (i > 0 && a->runs[i].low == a->runs[i - 1].high + 1) count--;
+    else list[count].low = &a->runs[i].coordinates[0];
+    list[count++].high = &a->runs[i].coordinates[1];
+  }
+  *ranges = (tsr_ranges){.ranges = list, .count = count};
+  return TSR_OK;
+}
+
+static uint64_t side_from(const tsr_downsample_side *side, uint64_t pixel) { return pixel ? side->ends[pixel - 1] : 0; }
+
+/* Makes the mean of a pixel from the places that it shows. Returns how many cells they have. */
+static uint64_t make_pixel(const painter *p, uint64_t y, uint64_t x, double *mean) {
+  const tsr_downsample_side *rows = p->row.side, *columns = p->column.side;
+  const downsample_place *places = p->tables[0].places;
+  downsample_place all = {0};
+  for (uint64_t i = side_from(rows, y); i < rows->ends[y]; i++)
+    for (uint64_t k = side_from(columns, x); k < columns->ends[x]; k++) {
+      const downsample_place *place = &places[rows->shown[i] * p->column.places + columns->shown[k]];
+      all.sum += place->sum;
+      all.count += place->count;
+    }
+  *mean = all.sum / (double)(int64_t)all.count; /* 0 / 0 is NaN */
+  return all.count;
+}
+
+/* Makes the means of the pixels, behind the places. */
+static void make_pixels(painter *p) {
+  tsr_downsample *downsample = &p->drawing->downsample;
+  double *means = (double *)(void *)(p->drawing->places + p->place_count);
+  downsample->height = p->row.side->pixels;
+  downsample->width = p->column.side->pixels;
+  downsample->means = means;
+  for (uint64_t y = 0; y < downsample->height; y++)
+    for (uint64_t x = 0; x < downsample->width; x++) {
+      const uint64_t cells = make_pixel(p, y, x, means++);
+      downsample->cells += cells;
+      downsample->most = TSR_MAX(downsample->most, cells);
+    }
 }
 
 /* ---- Cells of a batch -------------------------------------------------------------------------------------------- */
@@ -342,7 +473,10 @@ static int add_part(void *argument, uint64_t part, tsr_error *error) {
 
 /* Makes the result with the first table, whose places the means later overwrite. */
 static int make_drawing(painter *p, tsr_error *error) {
-  const uint64_t size = tsr__add_sat(sizeof(drawing), tsr__mul_sat(p->place_count, sizeof(downsample_place)));
+  const uint64_t pixels = p->row.side ? (uint64_t)p->row.side->pixels * p->column.side->pixels : 0;
+  const uint64_t size =
+      tsr__add_sat(sizeof(drawing), tsr__add_sat(tsr__mul_sat(p->place_count, sizeof(downsample_place)),
+                                                 tsr__mul_sat(pixels, sizeof(double))));
   TSR_TRY(tsr__memory_charge(&p->memory, size, error));
   p->charged = size;
   TSR_TRY(TSR_ALLOC_BYTES(&p->reader->snapshot->array->environment->memory, size, &p->drawing, error));
@@ -399,14 +533,20 @@ static int choose_field(painter *p, const tsr_downsample_request *request, tsr_e
   return TSR_OK;
 }
 
+/* Starts to read. Returns 1; 0 if there is nothing to read. */
 static int downsample_start(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_schema *schema = p->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
   tsr_range *range;
   tsr_ranges *ranges;
   TSR_TRY(choose_field(p, request, error));
-  TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
-  TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
+  if (request->rows) {
+    TSR_TRY(open_side(p, request->row, request->box, request->rows, &p->row, error));
+    TSR_TRY(open_side(p, request->column, request->box, request->columns, &p->column, error));
+  } else {
+    TSR_TRY(open_axis(p, request->row, request->box, request->height, &p->row, error));
+    TSR_TRY(open_axis(p, request->column, request->box, request->width, &p->column, error));
+  }
   p->place_count = tsr__mul_sat(p->row.places, p->column.places);
   TSR_TRY(make_drawing(p, error));
   const uint64_t left = p->memory.limit - TSR_MIN(p->memory.limit, p->memory.used);
@@ -422,18 +562,24 @@ static int downsample_start(painter *p, const tsr_downsample_request *request, t
                            .high_size = box->high_size};
     ranges[d] = (tsr_ranges){.ranges = &range[d], .count = 1};
   }
+  if (request->rows) {
+    TSR_TRY(read_runs(p, &p->row, &ranges[request->row], error));
+    TSR_TRY(read_runs(p, &p->column, &ranges[request->column], error));
+    if (!p->row.run_count || !p->column.run_count) return TSR_OK; /* no cell is to be read */
+  }
   bool *fields;
   TSR_TRY(TSR_ARENA_ARRAY(&p->arena, n + schema->attribute_count, &fields, error));
   fields[request->field] = fields[request->row] = fields[request->column] = true;
   const tsr_request reading = {
       .dimensions = ranges, .fields = fields, .memory_bytes = p->memory.limit, .threads = request->threads};
-  return tsr_reader_start(p->reader, &reading, error);
+  TSR_TRY(tsr_reader_start(p->reader, &reading, error));
+  return 1;
 }
 
 static int paint(painter *p, const tsr_downsample_request *request, tsr_error *error) {
   const tsr_batch *batch;
   int rc;
-  TSR_TRY(downsample_start(p, request, error));
+  if ((rc = downsample_start(p, request, error)) <= 0) return rc;
   const uint64_t cells = tsr__reader_cells(p->reader);
   p->table_max = (unsigned)TSR_MIN(p->table_max, 1 + cells / CELLS_PER_PLACE / p->place_count);
   tsr__work_more(p->reader->snapshot->array->environment, cells);
@@ -459,6 +605,10 @@ static void downsample_finish(painter *p) {
       first->places[k].sum += p->tables[i].places[k].sum;
       first->places[k].count += p->tables[i].places[k].count;
     }
+  }
+  if (p->row.side) {
+    make_pixels(p);
+    return;
   }
   for (uint64_t k = 0; k < p->place_count; k++) {
     const downsample_place from = first->places[k];

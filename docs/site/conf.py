@@ -53,7 +53,7 @@ html_favicon = "static/tessera.svg"
 NAVIGATION = [
     ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
                "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Cheat sheet <docs/cheat-sheet>"]),
-    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
+    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
                 "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
                 "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),

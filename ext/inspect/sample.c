@@ -49,6 +49,11 @@ typedef struct sampler { /* cached with the statement; it counts as a cursor */
   tsr_ranges *dimensions;
 } sampler;
 
+static bool sample_is_time(tsr_datatype datatype) {
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  return kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME;
+}
+
 /* ---- What is cached ---------------------------------------------------------------------------------------------- */
 
 static void sampler_free(void *kept) {
@@ -84,8 +89,12 @@ static sqlite3_value *sample_key(int count, sqlite3_value **values, int key) {
 static bool sampler_fits(const sampler *s, int count, sqlite3_value **values) {
   for (int i = 0; i < SAMPLE_KEYS; i++) {
     sqlite3_value *key = sample_key(count, values, i);
-    const char *text = key ? (const char *)sqlite3_value_text(key) : NULL;
-    if (text && s->keys[i] ? strcmp(text, s->keys[i]) != 0 : text || s->keys[i]) return false;
+    if (!key != !s->keys[i]) return false;
+    if (!key) continue;
+    if (sqlite3_value_type(key) != SQLITE_TEXT) return false; /* which tsx_arguments_check may refuse */
+    const char *text = (const char *)sqlite3_value_text(key);
+    const size_t size = strlen(s->keys[i]);
+    if (!text || (size_t)sqlite3_value_bytes(key) != size || memcmp(text, s->keys[i], size) != 0) return false;
   }
   return true;
 }
@@ -157,6 +166,13 @@ typedef struct sample_point {
   bool outside; /* it has no value: beyond the cells, or a coordinate is null */
 } sample_point;
 
+typedef struct sample_coordinate { /* a member of the point */
+  const char *key, *text; /* the value as JSON */
+  bool is_null, is_number;
+  double number;
+  sqlite3_value *value; /* NULL: of a number, which `text` has */
+} sample_coordinate;
+
 static int sample_take_axis(sample_point *point, uint32_t dimension, const tsr_grid_axis *axis, const char *key,
                             double value, tsr_error *error) {
   sampler *s = point->sampler;
@@ -168,21 +184,19 @@ static int sample_take_axis(sample_point *point, uint32_t dimension, const tsr_g
   return TSR_OK;
 }
 
-static int sample_fail_number(const tsx_json_option *option, tsr_error *error) {
-  return tsx_fail(error, TSR_MISMATCH, "point: %.100s: a number is wanted, not %.40s", option->key, option->text);
-}
-
-static bool sample_is_number(const tsx_json_option *option) {
-  return !strcmp(option->type, "integer") || !strcmp(option->type, "real");
+static int sample_fail_number(const sample_coordinate *given, tsr_error *error) {
+  return tsx_fail(error, TSR_MISMATCH, "point: %.100s: a number is wanted, not %.40s", given->key, given->text);
 }
 
 /* Takes a coordinate of the dimension itself. */
-static int sample_take_cells(sample_point *point, uint32_t dimension, const tsx_json_option *option, tsr_error *error) {
+static int sample_take_cells(sample_point *point, uint32_t dimension, const sample_coordinate *given,
+                             tsr_error *error) {
   const tsr_field *field = &point->sampler->schema->fields[dimension];
   const uint64_t size = field->cell_size;
   const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
   tsx_place place;
-  TSX_TRY(tsx_value_place(option->value, field->datatype, &place, error));
+  if (given->value) TSX_TRY(tsx_value_place(given->value, field->datatype, &place, error));
+  else TSX_TRY(tsx_given_place(field->datatype, given->text, false, &place, error));
   const uint64_t low = is_unsigned ? tsx_load_unsigned(field->low, size) : (uint64_t)tsx_load_signed(field->low, size);
   const uint64_t high =
       is_unsigned ? tsx_load_unsigned(field->high, size) : (uint64_t)tsx_load_signed(field->high, size);
@@ -234,16 +248,14 @@ static int sample_label_find(sampler *s, const char *name, sample_label **found,
   return TSR_OK;
 }
 
-static int sample_take_label(sample_point *point, const sample_label *label, const tsx_json_option *option,
+static int sample_take_label(sample_point *point, const sample_label *label, const sample_coordinate *given,
                              tsr_error *error) {
-  const tsr_kind kind = tsr_datatype_kind(label->datatype);
   tsx_place place;
-  if (kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
-    if (!sample_is_number(option)) return sample_fail_number(option, error);
-    return sample_take_axis(point, label->dimension, label->axis, label->name, sqlite3_value_double(option->value),
-                            error);
+  if (!sample_is_time(label->datatype)) {
+    if (!given->is_number) return sample_fail_number(given, error);
+    return sample_take_axis(point, label->dimension, label->axis, label->name, given->number, error);
   }
-  TSX_TRY(tsx_value_place(option->value, label->datatype, &place, error));
+  TSX_TRY(tsx_value_place(given->value, label->datatype, &place, error));
   if (!place.has_low) {
     point->outside = true;
     return TSR_OK;
@@ -253,36 +265,78 @@ static int sample_take_label(sample_point *point, const sample_label *label, con
                           tsx_axis_place(at, place.above_low, label->base), error);
 }
 
-static int sample_take(void *argument, const tsx_json_option *option, tsr_error *error) {
-  sample_point *point = argument;
+/* Finds what a member of the point is of: a dimension, or a label. */
+static int sample_find(sampler *s, const char *key, uint32_t *dimension, sample_label **label, tsr_error *error) {
+  *label = NULL;
+  for (*dimension = 0; *dimension < s->schema->dimension_count; (*dimension)++)
+    if (sqlite3_stricmp(s->names[*dimension], key) == 0) return TSR_OK;
+  TSX_TRY(sample_label_find(s, key, label, error));
+  *dimension = (*label)->dimension;
+  return TSR_OK;
+}
+
+static int sample_take(sample_point *point, const sample_coordinate *given, uint32_t d, const sample_label *label,
+                       tsr_error *error) {
   sampler *s = point->sampler;
-  sample_label *label = NULL;
   const tsr_grid_axis *axis = NULL;
-  uint32_t d = 0;
-  while (d < s->schema->dimension_count && sqlite3_stricmp(s->names[d], option->key) != 0) d++;
-  if (d == s->schema->dimension_count) {
-    TSX_TRY(sample_label_find(s, option->key, &label, error));
-    d = label->dimension;
-  }
   if (s->given[d])
-    return tsx_fail(error, TSR_MISMATCH, "point: '%.100s' is a second coordinate of %.100s", option->key, s->names[d]);
+    return tsx_fail(error, TSR_MISMATCH, "point: '%.100s' is a second coordinate of %.100s", given->key, s->names[d]);
   s->given[d] = true;
-  if (!strcmp(option->type, "null")) {
+  if (given->is_null) {
     point->outside = true;
     return TSR_OK;
   }
-  if (label) return sample_take_label(point, label, option, error);
+  if (label) return sample_take_label(point, label, given, error);
   for (int i = 0; i < 2; i++)
     if (s->grid.dimensions[i] == d && s->grid.axes[i]) axis = s->grid.axes[i];
-  if (!axis) return sample_take_cells(point, d, option, error);
-  if (!sample_is_number(option)) return sample_fail_number(option, error);
-  return sample_take_axis(point, d, axis, s->names[d], sqlite3_value_double(option->value), error);
+  if (!axis) return sample_take_cells(point, d, given, error);
+  if (!given->is_number) return sample_fail_number(given, error);
+  return sample_take_axis(point, d, axis, s->names[d], given->number, error);
+}
+
+static int sample_take_option(void *argument, const tsx_json_option *option, tsr_error *error) {
+  sample_point *point = argument;
+  const sample_coordinate given = {.key = option->key,
+                                   .text = option->text,
+                                   .is_null = !strcmp(option->type, "null"),
+                                   .is_number = !strcmp(option->type, "integer") || !strcmp(option->type, "real"),
+                                   .number = sqlite3_value_double(option->value),
+                                   .value = option->value};
+  sample_label *label;
+  uint32_t d;
+  TSX_TRY(sample_find(point->sampler, option->key, &d, &label, error));
+  return sample_take(point, &given, d, label, error);
+}
+
+/* Takes a point that has only numbers. Returns 1; 0 if a datetime or time is among them, whose numbers have rules of
+ * their own. */
+static int sample_take_numbers(sample_point *point, const tsx_json_number *numbers, int count, tsr_error *error) {
+  sampler *s = point->sampler;
+  for (int i = 0; i < count; i++) {
+    const sample_coordinate given = {
+        .key = numbers[i].key, .text = numbers[i].text, .is_number = true, .number = numbers[i].value};
+    sample_label *label;
+    uint32_t d;
+    TSX_TRY(sample_find(s, given.key, &d, &label, error));
+    if (sample_is_time(label ? label->datatype : s->schema->fields[d].datatype)) return 0;
+    TSX_TRY(sample_take(point, &given, d, label, error));
+  }
+  return 1;
 }
 
 static int sample_point_read(sample_point *point, sqlite3_value *json, tsr_error *error) {
   sampler *s = point->sampler;
+  const char *text = (const char *)sqlite3_value_text(json);
+  tsx_json_number numbers[TSX_JSON_NUMBERS_MAX];
   memset(s->given, 0, s->schema->dimension_count * sizeof *s->given);
-  TSX_TRY(tsx_options_each(s->connection->db, json, "point", sample_take, point, error));
+  const int count = text ? tsx_numbers_scan(text, numbers) : -1;
+  const int taken = count < 0 ? 0 : sample_take_numbers(point, numbers, count, error);
+  if (taken < 0) return taken;
+  if (!taken) {
+    memset(s->given, 0, s->schema->dimension_count * sizeof *s->given);
+    point->outside = false;
+    TSX_TRY(tsx_options_each(s->connection->db, json, "point", sample_take_option, point, error));
+  }
   for (uint32_t d = 0; d < s->schema->dimension_count; d++)
     if (!s->given[d])
       return tsx_fail(error, TSR_MISMATCH, "point: a coordinate of %.100s is wanted, by its name or that of a label",
@@ -393,8 +447,8 @@ void tsx_sample(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   sampler *s = sqlite3_get_auxdata(context, 1); /* NULL unless the attribute's name is constant */
-  int code = tsx_arguments_check(count, values, 2, &error);
-  const bool kept = code >= 0 && s && sampler_fits(s, count, values);
+  const bool kept = s && count >= 2 && sampler_fits(s, count, values);
+  int code = kept ? TSR_OK : tsx_arguments_check(count, values, 2, &error);
   if (!kept) s = NULL; /* SQLite owns a cached one for other arguments */
   if (code >= 0 && !kept) code = sampler_make(connection, count, values, &s, &error);
   if (code >= 0) code = sample_answer(context, s, count, values, &error);

@@ -3,7 +3,8 @@
  *
  * The slice determines the two dimensions, and the size is chosen unless it is given. The core averages the cells into
  * the places of a grid (tsr_downsample_open), from a level of the array's overviews if one suits; the grid of a query
- * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into.
+ * is averaged here. If the picture is larger than the grid, each pixel shows the place that it falls into. The pixels of
+ * a map tile have cells of their own (tile.c).
  *
  * Sections: options, the attribute and the two dimensions, sizes, reading, PNG, text, the calls. */
 #include "picture/picture.h"
@@ -51,6 +52,8 @@ typedef struct picture {
   tsx_slice slice;
   uint32_t row, column; /* the dimensions that run down and right */
   bool is_text;
+  bool empty; /* a tile, and no cell is there */
+  tsx_tile tile;
   picture_options options;
   tsx_colours colours;
   tsr_downsample *downsample;
@@ -125,7 +128,10 @@ enum {
   PICTURE_OPTION_flip,
   PICTURE_OPTION_overviews,
   PICTURE_OPTION_colormap, /* this and the following are not for tessera_preview */
-  PICTURE_OPTION_nodata
+  PICTURE_OPTION_nodata,
+  PICTURE_OPTION_tile,
+  PICTURE_OPTION_axes,
+  PICTURE_OPTION_wrap
 };
 
 static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
@@ -137,12 +143,34 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
   case PICTURE_OPTION_max: return read_end(p, value->json, &p->options.max, &p->options.has_max, error);
   case PICTURE_OPTION_flip: p->options.flip = value->whole; break;
   case PICTURE_OPTION_overviews: p->options.no_overviews = !value->whole; break;
+  case PICTURE_OPTION_tile: return tsx_tile_take(&p->tile, p->connection->db, value, error);
+  case PICTURE_OPTION_axes: return tsx_plane_take_axes(&p->tile.words, value, error);
+  case PICTURE_OPTION_wrap: p->tile.words.wrap = value->number; break;
   case PICTURE_OPTION_nodata: return tsx_colour_parse(value->text, p->colours.nodata, error);
   default:
     p->options.colormap = sqlite3_mprintf("%s", value->text);
     if (!p->options.colormap) return tsx_out_of_memory(error);
     return tsx_colours_make(p->options.colormap, 0, 1, &p->colours, error);
   }
+  return TSR_OK;
+}
+
+/* Checks the options of a tile, and sets its size. */
+static int check_tile(picture *p, tsr_error *error) {
+  picture_options *o = &p->options;
+  if (!p->tile.given && (p->tile.words.count || p->tile.words.wrap > 0))
+    return tsx_fail(error, TSR_ERROR, "'axes' and 'wrap' are for a tile");
+  if (!p->tile.given) return TSR_OK;
+  if (!o->has_min || !o->has_max)
+    return tsx_fail(error, TSR_ERROR, "'tile': give min and max, so that all tiles have one scale");
+  if (o->flip) return tsx_fail(error, TSR_ERROR, "'flip': a tile has north at its top");
+  if (p->tile.words.wrap > 0 && p->tile.words.wrap != 360)
+    return tsx_fail(error, TSR_RANGE, "'wrap': the longitudes of a tile repeat every 360 degrees");
+  if (!o->width) o->width = o->height ? o->height : TSX_TILE_SIDE;
+  if (!o->height) o->height = o->width;
+  if (o->width != o->height || o->width > TSX_TILE_SIDE_MAX)
+    return tsx_fail(error, TSR_RANGE, "a tile of %llu x %llu pixels: width and height are equal, and at most %d",
+                    (unsigned long long)o->width, (unsigned long long)o->height, TSX_TILE_SIDE_MAX);
   return TSR_OK;
 }
 
@@ -154,13 +182,18 @@ static int read_options(picture *p, sqlite3_value *json, tsr_error *error) {
                                           [PICTURE_OPTION_flip] = {"flip", TSX_TAKES_FLAG, 0, 0, NULL},
                                           [PICTURE_OPTION_overviews] = {"overviews", TSX_TAKES_FLAG, 0, 0, NULL},
                                           [PICTURE_OPTION_colormap] = {"colormap", TSX_TAKES_TEXT, 0, 0, NULL},
-                                          [PICTURE_OPTION_nodata] = {"nodata", TSX_TAKES_TEXT, 0, 0, NULL}};
+                                          [PICTURE_OPTION_nodata] = {"nodata", TSX_TAKES_TEXT, 0, 0, NULL},
+                                          [PICTURE_OPTION_tile] = {.name = "tile"},
+                                          [PICTURE_OPTION_axes] = {.name = "axes"},
+                                          [PICTURE_OPTION_wrap] = {"wrap", TSX_TAKES_ABOVE, 0, INT64_C(1) << 40, NULL}};
   tsx_option_list list = TSX_OPTION_LIST(specs);
-  if (p->is_text) list.without = UINT64_C(1) << PICTURE_OPTION_colormap | UINT64_C(1) << PICTURE_OPTION_nodata;
+  for (unsigned i = PICTURE_OPTION_colormap; p->is_text && i <= PICTURE_OPTION_wrap; i++)
+    list.without |= UINT64_C(1) << i;
+  p->tile.words.db = p->connection->db;
   TSX_TRY(tsx_options_read(p->connection->db, json, &list, take_option, p, error));
   if (p->options.has_min && p->options.has_max && p->options.min >= p->options.max)
     return tsx_fail(error, TSR_RANGE, "'min' is not below 'max'");
-  return TSR_OK;
+  return check_tile(p, error);
 }
 
 /* ---- The attribute and the two dimensions ------------------------------------------------------------------------ */
@@ -219,6 +252,26 @@ static int choose_axes(picture *p, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Fails because the slice has several values on dimensions that a tile does not draw. */
+static int check_rest(const picture *p, tsr_error *error) {
+  for (uint32_t d = 0; d < p->schema->dimension_count; d++)
+    if (d != p->row && d != p->column && !is_single(p, d))
+      return tsx_fail(error, TSR_ERROR, "the slice has several values of '%s': give one", p->names[d]);
+  return TSR_OK;
+}
+
+/* Finds the axes of a tile, which the option "axes" names, or those that the slice leaves. */
+static int choose_tile_axes(picture *p, const tsx_label_source *labels, tsr_error *error) {
+  const bool chosen = !p->tile.words.count && !p->empty && p->schema->dense;
+  if (chosen) TSX_TRY(choose_axes(p, error));
+  const uint32_t dimensions[2] = {p->row, p->column};
+  TSX_TRY(tsx_plane_make(p->connection->environment, &p->tile.words, chosen ? dimensions : NULL, p->schema, p->names,
+                         labels, &p->tile.plane, error));
+  p->row = p->tile.plane.dimensions[0];
+  p->column = p->tile.plane.dimensions[1];
+  return p->empty ? TSR_OK : check_rest(p, error);
+}
+
 static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sqlite3_value *slice,
                         sqlite3_value *options, tsr_error *error) {
   tsx_address *address = &p->address;
@@ -235,6 +288,8 @@ static int open_picture(picture *p, sqlite3_value *path, sqlite3_value *name, sq
   TSX_TRY(tsx_array_snapshot(p->connection, address->array, p->schema, address->since, address->as_of, false,
                              &p->snapshot, error));
   TSX_TRY(tsx_slice_complete(p->snapshot->core, &p->slice, &empty, error));
+  p->empty = empty && p->tile.given;
+  if (p->tile.given) return choose_tile_axes(p, &labels, error);
   if (empty)
     return tsx_fail(error, TSR_ERROR,
                     "array %s has no cells there, and the slice does not give both ends of all dimensions",
@@ -259,13 +314,16 @@ static int open_query(picture *p, int count, sqlite3_value **values, tsr_error *
   TSX_TRY(tsx_grid_make(p->connection, (const char *)sqlite3_value_text(values[0]), column, limit, p->grid, error));
   if (p->grid->axis_count != 2)
     return tsx_fail(error, TSR_ERROR, "a picture has two keys, the query %u", p->grid->axis_count);
-  if (!p->grid->count) return tsx_fail(error, TSR_ERROR, "the query has no rows");
   p->row = 0;
   p->column = 1;
-  return TSR_OK;
+  p->empty = !p->grid->count && p->tile.given;
+  if (p->empty) return TSR_OK;
+  if (!p->grid->count) return tsx_fail(error, TSR_ERROR, "the query has no rows");
+  return p->tile.given ? tsx_tile_axes_of_grid(p->connection->environment, &p->tile, p->grid, error) : TSR_OK;
 }
 
 static void close_picture(picture *p) {
+  tsx_tile_close(&p->tile);
   if (p->grid) {
     sqlite3_free(p->downsample);
     tsx_grid_release(p->grid);
@@ -335,10 +393,41 @@ static bool skips_fill(const tsr_field *field) {
   return *field->fill != *standard;
 }
 
+/* Finds the cells of a tile's pixels: of the array, or of a level. `halved` are the marks of y and x. Enumerated values
+ * have no mean. */
+static int find_tile(picture *p, unsigned shift, const bool halved[2], tsr_downsample_request *request,
+                     tsr_error *error) {
+  unsigned shifts[2];
+  int64_t lows[2];
+  for (int i = 0; i < 2; i++) {
+    const tsr_field *field = &p->schema->fields[p->tile.plane.dimensions[i]];
+    const bool is_unsigned = tsr_datatype_kind(field->datatype) == TSR_KIND_UNSIGNED;
+    shifts[i] = halved[i] ? shift : 0;
+    lows[i] = is_unsigned ? (int64_t)tsx_load_unsigned(field->low, field->cell_size)
+                          : tsx_load_signed(field->low, field->cell_size);
+  }
+  TSX_TRY(tsx_tile_find(p->connection->environment, &p->tile, p->options.width, field_of(p)->enumeration != NULL,
+                        shifts, lows, error));
+  request->rows = &p->tile.rows->side;
+  request->columns = &p->tile.columns->side;
+  return TSR_OK;
+}
+
+/* Returns true if a level has halved the dimension: its domain is another. */
+static bool is_halved(const tsr_field *field, const tsr_field *of_level) {
+  return memcmp(field->low, of_level->low, sizeof field->low) != 0 ||
+         memcmp(field->high, of_level->high, sizeof field->high) != 0;
+}
+
 /* Draws the grid from a level of the array's overviews. Returns 0 if no level suits. */
 static int read_level(picture *p, const tsr_downsample_request *request, tsx_level *level, tsr_error *error) {
-  int code = tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, length_of(p, p->row),
-                            length_of(p, p->column), request->height, request->width, level, error);
+  const tsx_tile *tile = &p->tile;
+  int code =
+      tile->given
+          ? tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, (double)tile->rows->cells,
+                           (double)tile->columns->cells, tile->rows->filled, tile->columns->filled, level, error)
+          : tsx_level_open(&p->address, p->snapshot->core, p->names, p->row, p->column, length_of(p, p->row),
+                           length_of(p, p->column), request->height, request->width, level, error);
   if (code <= 0) return code;
   const tsr_schema *schema = tsr_snapshot_schema(level->snapshot);
   tsr_downsample_request from_level = *request;
@@ -355,9 +444,7 @@ static int read_level(picture *p, const tsr_downsample_request *request, tsx_lev
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &p->schema->fields[d];
     uint64_t low = 0, ends[2] = {0, 0};
-    if (!memcmp(field->low, schema->fields[d].low, sizeof field->low) &&
-        !memcmp(field->high, schema->fields[d].high, sizeof field->high))
-      continue; /* not halved */
+    if (!is_halved(field, &schema->fields[d])) continue;
     memcpy(&low, field->low, field->cell_size);
     memcpy(&ends[0], box[d].low, field->cell_size);
     memcpy(&ends[1], box[d].high, field->cell_size);
@@ -367,23 +454,39 @@ static int read_level(picture *p, const tsr_downsample_request *request, tsx_lev
   }
   from_level.box = box;
   from_level.skip_fill = false;
-  code = tsr_downsample_open(level->snapshot, &from_level, &p->downsample, error);
+  const bool halved[2] = {is_halved(&p->schema->fields[p->row], &schema->fields[p->row]),
+                          is_halved(&p->schema->fields[p->column], &schema->fields[p->column])};
+  if (tile->given) code = find_tile(p, level->shift, halved, &from_level, error);
+  if (code >= 0) code = tsr_downsample_open(level->snapshot, &from_level, &p->downsample, error);
   sqlite3_free(box);
   return code < 0 ? code : 1;
 }
 
+/* Draws a tile where the array has no cells. */
+static int read_nothing(picture *p, tsr_downsample_request *request, tsr_error *error) {
+  tsr_downsample_side rows = *request->rows, columns = *request->columns;
+  rows.run_count = columns.run_count = 0;
+  request->rows = &rows;
+  request->columns = &columns;
+  return tsr_downsample_open(p->snapshot->core, request, &p->downsample, error);
+}
+
 static int read_array(picture *p, tsr_error *error) {
-  const tsr_downsample_request request = {.box = p->slice.box,
-                                          .field = p->field,
-                                          .row = p->row,
-                                          .column = p->column,
-                                          .height = p->options.height,
-                                          .width = p->options.width,
-                                          .skip_fill = skips_fill(field_of(p)),
-                                          .memory_bytes = p->address.memory_bytes};
+  tsr_downsample_request request = {.box = p->slice.box,
+                                    .field = p->field,
+                                    .row = p->row,
+                                    .column = p->column,
+                                    .height = p->options.height,
+                                    .width = p->options.width,
+                                    .skip_fill = skips_fill(field_of(p)),
+                                    .memory_bytes = p->address.memory_bytes};
+  static const bool whole[2] = {false, false};
   tsx_level level = {0};
+  if (p->tile.given) TSX_TRY(find_tile(p, 0, whole, &request, error));
+  if (p->empty) return read_nothing(p, &request, error);
   int code = p->options.no_overviews ? 0 : read_level(p, &request, &level, error);
   tsx_level_close(&level);
+  if (code == 0 && p->tile.given) code = find_tile(p, 0, whole, &request, error); /* not those of a level */
   if (code == 0) code = tsr_downsample_open(p->snapshot->core, &request, &p->downsample, error);
   if (code < 0) return code;
   if (field_of(p)->enumeration && p->downsample->most > 1)
@@ -429,6 +532,19 @@ static int read_grid(picture *p, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Draws the tile of a query. */
+static int read_grid_tile(picture *p, tsr_error *error) {
+  const uint64_t side = p->options.width;
+  if (!(p->downsample = sqlite3_malloc64(sizeof *p->downsample))) return tsx_out_of_memory(error);
+  double *means = tsx_arena_take(&p->grid->arena, side * side * sizeof *means);
+  if (!means) return tsx_out_of_memory(error);
+  *p->downsample = (tsr_downsample){.height = side, .width = side, .means = means};
+  for (uint64_t i = 0; i < side * side; i++) means[i] = NAN;
+  if (p->empty) return TSR_OK;
+  TSX_TRY(tsx_tile_find(p->connection->environment, &p->tile, side, false, NULL, NULL, error));
+  return tsx_tile_draw_grid(&p->tile, p->grid, means, p->downsample, error);
+}
+
 static int read_downsample(picture *p, sqlite3_context *context, tsr_error *error) {
   const uint64_t limit = (uint64_t)sqlite3_limit(sqlite3_context_db_handle(context), SQLITE_LIMIT_LENGTH, -1);
   const uint64_t pixel_size = p->is_text ? 1 : 4;
@@ -441,7 +557,7 @@ static int read_downsample(picture *p, sqlite3_context *context, tsr_error *erro
     return tsx_fail(error, TSR_BUDGET, "%llu x %llu characters are more than memory_mb allows (%llu MiB)",
                     (unsigned long long)p->options.width, (unsigned long long)p->options.height,
                     (unsigned long long)(p->address.memory_bytes >> 20));
-  TSX_TRY(p->grid ? read_grid(p, error) : read_array(p, error));
+  TSX_TRY(!p->grid ? read_array(p, error) : p->tile.given ? read_grid_tile(p, error) : read_grid(p, error));
   if (!p->options.has_min) p->options.min = p->downsample->min <= p->downsample->max ? p->downsample->min : 0;
   if (!p->options.has_max) p->options.max = p->downsample->min <= p->downsample->max ? p->downsample->max : 0;
   if (p->options.min > p->options.max && p->options.has_min) p->options.max = p->options.min;

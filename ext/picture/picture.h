@@ -4,7 +4,10 @@
 #define TSX_PICTURE_PICTURE_H
 
 #include "tessera.h"
+#include "tessera_host.h"
 #include "connection/sqlite_api.h"
+#include "data/data.h"
+#include "values/axes.h"
 
 /* ---- png.c: colour maps and PNG files ---------------------------------------------------------------------------- */
 
@@ -44,6 +47,36 @@ typedef struct tsx_png_picture {
  * for some sample rows, then for each row from the top down. The caller frees *file with sqlite3_free. TSR_TOOBIG if
  * the file would be larger than `limit` bytes. */
 int tsx_png_encode(const tsx_png_picture *picture, uint64_t limit, uint8_t **file, uint64_t *size, tsr_error *error);
+
+/* ---- tile.c: XYZ tiles of Web Mercator --------------------------------------------------------------------------- */
+
+#define TSX_TILE_SIDE     256 /* pixels, if no size is given */
+#define TSX_TILE_SIDE_MAX 4096
+
+typedef struct tsx_tile { /* `= {0}` may be closed */
+  bool given;
+  uint64_t zoom, x, y;
+  tsx_plane_words words; /* the option "axes" */
+  tsx_plane plane;
+  tsr_web_side *rows, *columns;
+} tsx_tile;
+
+/* Reads the option "tile": [z, x, y]. TSR_MISMATCH: not three integers; TSR_RANGE: no such tile. */
+int tsx_tile_take(tsx_tile *tile, sqlite3 *db, const tsx_option_value *value, tsr_error *error);
+
+/* Finds the cells of the pixels of both sides, `side` pixels long, instead of those found before. `shifts` and `lows`,
+ * of y and x, are those of tsr_web_request; NULL: no overview. */
+int tsx_tile_find(tsr_environment *environment, tsx_tile *tile, uint64_t side, bool nearest, const unsigned *shifts,
+                  const int64_t *lows, tsr_error *error);
+
+/* Makes the axes of a query's two keys, which are degrees: first latitudes, then longitudes. */
+int tsx_tile_axes_of_grid(tsr_environment *environment, tsx_tile *tile, const tsx_grid *grid, tsr_error *error);
+
+/* Draws the numbers of a query's grid: means[side * side], and the other results, of which `means` is set. */
+int tsx_tile_draw_grid(const tsx_tile *tile, const tsx_grid *grid, double *means, tsr_downsample *drawn,
+                       tsr_error *error);
+
+void tsx_tile_close(tsx_tile *tile);
 
 /* ---- picture.c: tessera_png and tessera_preview ------------------------------------------------------------------ */
 

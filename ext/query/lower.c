@@ -156,6 +156,7 @@ typedef struct lowering {
   const tsx_expr **trees;
   uint32_t count, room;
   bool alone; /* a trial: do not use the value tables of listed axes (lower_is_engines) */
+  bool arithmetic; /* do not use value tables of axes */
   tsr_error *error;
 } lowering;
 
@@ -679,7 +680,9 @@ static int lower_tree(lowering *l, const tsx_expr *tree) {
                          "misuse of aggregate: ", "it has no value for a cell", l->error);
   if (tree->field == TSX_FIELD_NONE) return lower_constant(l, tree, APPLY_NONE);
   const int axis = tree->field >= 0 ? tsx_axis_of(l->query, tree) : -1;
-  if (axis >= 0 && l->query->axes[axis].listed) {
+  if (axis >= 0 && l->arithmetic) {
+    /* the engine computes it */
+  } else if (axis >= 0 && l->query->axes[axis].listed) {
     if (!l->alone && !lower_is_engines(l, tree)) return lower_axis(l, tree, (uint32_t)axis);
   } else if (axis >= 0) {
     const tsx_column *shows = &l->query->table->columns[tree->field];
@@ -718,6 +721,14 @@ int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, ts
   int node = lower_tree(&l, trees[0]);
   for (uint32_t i = 1; i < count && node >= 0; i++)
     node = lower_2(&l, TSR_OP_AND, trees[i], node, lower_tree(&l, trees[i]));
+  if (node < 0) return node;
+  lower_finish(&l, lowered);
+  return TSR_OK;
+}
+
+int tsx_lower_arithmetic(tsx_query *query, const tsx_expr *tree, tsx_lowered *lowered, tsr_error *error) {
+  lowering l = {.query = query, .arithmetic = true, .error = error};
+  const int node = lower_tree(&l, tree);
   if (node < 0) return node;
   lower_finish(&l, lowered);
   return TSR_OK;

@@ -18,6 +18,10 @@
 
 #include "connection/errors.h"
 
+#define COMPUTED_MIN    4096u /* coordinates of an axis, before the engine computes keys for SQLite */
+#define COMPUTED_OTHERS 16u /* cells that share a coordinate, at most */
+#define COMPUTED_DEPTH  16u /* of a key's tree */
+
 /* ---- WHERE ------------------------------------------------------------------------------------------------------- */
 
 /* A constant term: if it is false or null, no cell satisfies WHERE. */
@@ -116,12 +120,56 @@ static bool plan_is_sparse_time(const tsx_plan *a, const tsx_expr *tree) {
   return !a->query->table->schema->dense && plan_is_time(a, tree);
 }
 
+/* Returns true if a tree is a dimension whose coordinates SQL shows unchanged. */
+static bool plan_is_shown(const tsx_plan *a, const tsx_expr *tree) {
+  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
+  return shows && shows->form <= TSX_UINT32;
+}
+
+static bool plan_is_literal(const tsx_expr *tree) { /* of a number */
+  return tree->kind == TSX_EXPR_LITERAL && tree->begin < tree->end && *tree->begin >= '0' && *tree->begin <= '9';
+}
+
+/* Returns true if a tree is an integer dimension, or sums, products, quotients and roundings of one with literals. */
+static bool plan_is_arithmetic(const tsx_plan *a, const tsx_expr *tree, uint32_t depth) {
+  tree = tsx_expr_meaning(tree);
+  if (depth == 0) return false;
+  if (tree->kind == TSX_EXPR_NAME)
+    return plan_is_shown(a, tree) && a->query->table->columns[tree->column].description->is_dimension;
+  if (tree->kind == TSX_EXPR_CAST || tree->kind == TSX_EXPR_FUNCTION)
+    return tree->count == 1 && !sqlite3_stricmp(tree->name, tree->kind == TSX_EXPR_CAST ? "integer" : "floor") &&
+           plan_is_arithmetic(a, tree->operands[0], depth - 1);
+  if (tree->kind != TSX_EXPR_BINARY || !plan_is_literal(tsx_expr_meaning(tree->operands[1]))) return false;
+  return (tree->operation == TSR_OP_ADD || tree->operation == TSR_OP_SUBTRACT || tree->operation == TSR_OP_MULTIPLY ||
+          tree->operation == TSR_OP_DIVIDE) &&
+         plan_is_arithmetic(a, tree->operands[0], depth - 1);
+}
+
+/* Returns true if the engine should compute a key for each cell that it reads, rather than SQLite once for each
+ * coordinate of the axis: if the key is arithmetic, and few cells share a coordinate. Then most cells are in tiles that
+ * statistics answer. */
+static bool plan_is_computed(const tsx_plan *a, const tsx_expr *tree, uint32_t axis) {
+  const tsx_query *query = a->query;
+  const tsr_schema *schema = query->table->schema;
+  if (query->axes[axis].count < COMPUTED_MIN || query->axes[axis].listed || tree->kind == TSX_EXPR_NAME) return false;
+  if (!schema->dense && schema->dimension_count > 1) return false; /* it is not known how many cells share one */
+  uint64_t others = 1;
+  for (uint32_t i = 0; i < query->axis_count && others <= COMPUTED_OTHERS; i++)
+    if (i != axis && query->table->columns[query->axes[i].column].description->is_dimension)
+      others *= query->axes[i].count;
+  return others <= COMPUTED_OTHERS && plan_is_arithmetic(a, tree, COMPUTED_DEPTH);
+}
+
 static int plan_key(tsx_plan *a, uint32_t k, tsr_error *error) {
   const tsx_expr *tree = tsx_expr_meaning(a->query->select.group[k]);
   tsx_key_part *key = &a->keys[k];
   const bool time = plan_is_sparse_time(a, tree);
   key->axis = time ? -1 : tsx_axis_of_dimension(a->query, tree);
   if (time) return tsx_lower_field(a->query, tree, tree->field, &key->lowered, error);
+  if (key->axis >= 0 && plan_is_computed(a, tree, (uint32_t)key->axis)) {
+    key->axis = -1;
+    return tsx_lower_arithmetic(a->query, tree, &key->lowered, error);
+  }
   if (key->axis < 0) return tsx_lower(a->query, &tree, 1, &key->lowered, error);
   const int number = tsx_axis_request(a->query, (uint32_t)key->axis, tree, false, error);
   if (number < 0) return number;
@@ -162,12 +210,6 @@ uint32_t tsx_plan_aggregate(const tsx_plan *a, const tsx_expr *tree) {
   uint32_t i = 0;
   while (i < a->aggregate_count && !tsx_expr_equal(a->aggregates[i].tree, tree)) i++;
   return i;
-}
-
-/* Returns true if a tree is a dimension whose coordinates SQL shows unchanged. */
-static bool plan_is_shown(const tsx_plan *a, const tsx_expr *tree) {
-  const tsx_column *shows = tree->kind == TSX_EXPR_NAME ? &a->query->table->columns[tree->column] : NULL;
-  return shows && shows->form <= TSX_UINT32;
 }
 
 static int plan_column(tsx_plan *a, const tsx_expr *tree, tsr_error *error) {

@@ -296,6 +296,17 @@ static void comparison_release(comparison *c) {
   sqlite3_free(c->values);
 }
 
+/* Returns true if the ranges of an integer dimension are exactly what the comparison says. Lists are left out: between
+ * their values an axis has coordinates that no cell needs. So are queries with windows, which ask an axis for the
+ * coordinates that WHERE leaves. */
+static bool comparison_is_exact(const tsx_query *query, const comparison *c) {
+  const tsx_column *column = compared_column(query, c);
+  if (c->left->kind != TSX_EXPR_NAME || !column->description->is_dimension || column->form > TSX_UINT32) return false;
+  if (query->select.windows.count) return false;
+  if (c->op != TSX_EQ && c->op != TSX_LT && c->op != TSX_LE && c->op != TSX_GT && c->op != TSX_GE) return false;
+  return c->count == 1 && sqlite3_value_type(c->values[0]) == SQLITE_INTEGER;
+}
+
 /* Returns true if the table would decide the comparison, as instants. best_index.c has the same rules. */
 static bool comparison_decides(const tsx_query *query, const comparison *c) {
   const tsx_column *column = compared_column(query, c);
@@ -363,12 +374,13 @@ bool tsx_bounds_decide(const tsx_query *query, const tsx_expr *term) {
 
 /* Adds the comparisons of one term; BETWEEN has two. The table decides both or neither. */
 static int term_add(tsx_query *query, comparison *parts, uint32_t count, tsr_error *error) {
-  bool decides = true;
+  bool decides = true, exact = true;
   if (!comparison_matters(query, &parts[0])) return TSR_OK;
   for (uint32_t i = 0; i < count; i++) TSX_TRY(comparison_evaluate(query, &parts[i], error));
   for (uint32_t i = 0; i < count; i++) decides = decides && comparison_decides(query, &parts[i]);
+  for (uint32_t i = 0; i < count; i++) exact = exact && !parts[i].partial && comparison_is_exact(query, &parts[i]);
   for (uint32_t i = 0; i < count; i++) TSX_TRY(comparison_add(query, &parts[i], decides ? 0 : TSX_SQLITE_RULES, error));
-  return decides ? comparison_decided(query, parts[0].term, error) : TSR_OK;
+  return decides || exact ? comparison_decided(query, parts[0].term, error) : TSR_OK;
 }
 
 /* Finds the comparisons of a term with constants. Returns their number, 0 to 2. */

@@ -699,6 +699,9 @@ typedef struct tsx_lowered { /* an expression for the engine */
 /* Lowers trees to an expression for the engine; several trees are ANDed. */
 int tsx_lower(tsx_query *query, const tsx_expr *const *trees, uint32_t count, tsx_lowered *lowered, tsr_error *error);
 
+/* Lowers a tree of one dimension that the engine computes for each cell even if the dimension has an axis. */
+int tsx_lower_arithmetic(tsx_query *query, const tsx_expr *tree, tsx_lowered *lowered, tsr_error *error);
+
 /* ANDs to *lowered, a condition or empty: the enumeration code is one that the axis keeps. */
 int tsx_lower_kept(tsx_query *query, const tsx_expr *tree, uint32_t axis, tsx_lowered *lowered, tsr_error *error);
 

@@ -1,7 +1,7 @@
 /* json.c: reads JSON: flat objects that may hold secrets, in place; arrays as the values of a cell; objects and arrays
  * as the options of functions.
  *
- * Sections: flat objects; arrays as values; the text of members; options. */
+ * Sections: flat objects; arrays as values; the text of members; options; objects of numbers. */
 #include "sql/json.h"
 
 #include <string.h>
@@ -357,4 +357,57 @@ int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_opt
 int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_reader read, void *argument,
                       tsr_error *error) {
   return read_each(db, json, true, what, read, argument, error);
+}
+
+/* ---- Objects of numbers ------------------------------------------------------------------------------------------ */
+
+/* Returns the length of the JSON number at `p`; 0 if there is none. */
+static size_t number_length(const char *p) {
+  static const char digits[] = "0123456789";
+  const char *at = p + (*p == '-');
+  size_t n = strspn(at, digits);
+  if (!n || (*at == '0' && n > 1)) return 0;
+  at += n;
+  if (*at == '.') {
+    if (!(n = strspn(++at, digits))) return 0;
+    at += n;
+  }
+  if (*at == 'e' || *at == 'E') {
+    at++;
+    at += *at == '+' || *at == '-';
+    if (!(n = strspn(at, digits))) return 0;
+    at += n;
+  }
+  return (size_t)(at - p);
+}
+
+/* Reads a member without escapes. Returns the text after it, or NULL. */
+static const char *number_member(const char *p, tsx_json_number *number) {
+  if (*p++ != '"') return NULL;
+  const size_t key = strcspn(p, "\"\\");
+  if (key >= sizeof number->key || p[key] != '"') return NULL;
+  for (size_t i = 0; i < key; i++)
+    if ((unsigned char)p[i] < 0x20) return NULL;
+  memcpy(number->key, p, key);
+  number->key[key] = 0;
+  p = json_in_skip_blanks(p + key + 1);
+  if (*p != ':') return NULL;
+  p = json_in_skip_blanks(p + 1);
+  const size_t size = number_length(p);
+  if (!size || size >= sizeof number->text) return NULL;
+  memcpy(number->text, p, size);
+  number->text[size] = 0;
+  return tsx_number_parse(TSR_FLOAT64, number->text, false, &number->value, NULL) == TSR_OK ? p + size : NULL;
+}
+
+int tsx_numbers_scan(const char *text, tsx_json_number numbers[TSX_JSON_NUMBERS_MAX]) {
+  int count = 0;
+  const char *p = json_in_skip_blanks(text);
+  if (*p != '{') return -1;
+  do {
+    if (count == TSX_JSON_NUMBERS_MAX || !(p = number_member(json_in_skip_blanks(p + 1), &numbers[count]))) return -1;
+    count++;
+    p = json_in_skip_blanks(p);
+  } while (*p == ',');
+  return *p == '}' && !*json_in_skip_blanks(p + 1) ? count : -1;
 }

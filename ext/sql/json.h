@@ -76,4 +76,17 @@ int tsx_options_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_opt
 int tsx_elements_each(sqlite3 *db, sqlite3_value *json, const char *what, tsx_option_reader read, void *argument,
                       tsr_error *error);
 
+/* ---- Objects of numbers ------------------------------------------------------------------------------------------ */
+
+#define TSX_JSON_NUMBERS_MAX 8
+typedef struct tsx_json_number { /* a member of an object of numbers */
+  char key[64];
+  char text[40]; /* as written */
+  double value;
+} tsx_json_number;
+
+/* Reads an object of few numbers without SQL, which takes a fraction of the time of tsx_options_each. Returns how many
+ * there are; -1 for any other text, of which tsx_options_each knows more. `text` is NUL-terminated. */
+int tsx_numbers_scan(const char *text, tsx_json_number numbers[TSX_JSON_NUMBERS_MAX]);
+
 #endif

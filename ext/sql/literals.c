@@ -36,7 +36,7 @@ static bool looks_like_number(const char *text) {
 /* Returns the text with the locale's decimal point, which strtod() expects. `out` has room for a copy. */
 static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16]) {
   const char *point = strchr(text, '.');
-  if (!point) return text;
+  if (!point || !strcmp(localeconv()->decimal_point, ".")) return text;
   sqlite3_snprintf(LITERALS_NUMBER_MAX + 16, out, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point,
                    point + 1);
   return out;

@@ -8,21 +8,7 @@
 
 #include "connection/errors.h"
 #include "sql/names.h"
-#include "sql/options.h"
 #include "values/value.h"
-
-typedef struct axis_words { /* what the options say about one axis */
-  char *dimension, *label; /* owned; NULL: not given */
-  double ends[2]; /* origin and step */
-  int numbers; /* how many of them were read; 0: it is not affine */
-} axis_words;
-
-typedef struct axes_words {
-  sqlite3 *db;
-  axis_words axes[2];
-  int count; /* of the keys of `axes` */
-  double wrap;
-} axes_words;
 
 /* ---- Labels ------------------------------------------------------------------------------------------------------ */
 
@@ -151,7 +137,7 @@ int tsx_axis_of_label(tsr_environment *environment, const tsr_schema *schema, ui
   return code;
 }
 
-static int axis_of_label(tsr_environment *environment, const axis_words *words, const tsr_schema *schema,
+static int axis_of_label(tsr_environment *environment, const tsx_axis_words *words, const tsr_schema *schema,
                          uint32_t dimension, char *const *names, const tsx_label_source *labels, tsr_grid_axis **axis,
                          tsr_error *error) {
   uint32_t number = 0;
@@ -174,7 +160,7 @@ static int axes_fail_form(const char *name, tsr_error *error) {
 }
 
 static int axes_take_number(void *argument, const tsx_json_option *option, tsr_error *error) {
-  axis_words *words = argument;
+  tsx_axis_words *words = argument;
   if (words->numbers == 2 || (strcmp(option->type, "integer") != 0 && strcmp(option->type, "real") != 0))
     return axes_fail_form(words->dimension, error);
   words->ends[words->numbers++] = sqlite3_value_double(option->value);
@@ -182,9 +168,9 @@ static int axes_take_number(void *argument, const tsx_json_option *option, tsr_e
 }
 
 static int axes_take_axis(void *argument, const tsx_json_option *option, tsr_error *error) {
-  axes_words *all = argument;
+  tsx_plane_words *all = argument;
   if (all->count == 2) return tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
-  axis_words *words = &all->axes[all->count++];
+  tsx_axis_words *words = &all->axes[all->count++];
   words->dimension = sqlite3_mprintf("%s", option->key);
   if (!words->dimension) return tsx_out_of_memory(error);
   if (!strcmp(option->type, "null")) return TSR_OK;
@@ -197,16 +183,18 @@ static int axes_take_axis(void *argument, const tsx_json_option *option, tsr_err
   return words->numbers == 2 ? TSR_OK : axes_fail_form(option->key, error);
 }
 
-static int axes_take(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
-  axes_words *all = argument;
-  if (option == AXES_WRAP) {
-    all->wrap = value->number;
-    return TSR_OK;
-  }
+int tsx_plane_take_axes(tsx_plane_words *words, const tsx_option_value *value, tsr_error *error) {
   if (strcmp(value->json->type, "object") != 0)
     return tsx_fail(error, TSR_MISMATCH, "axes: an object is wanted, such as {\"y\":\"lat\",\"x\":\"lon\"}");
-  TSX_TRY(tsx_options_each(all->db, value->json->value, "axes", axes_take_axis, all, error));
-  return all->count == 2 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+  TSX_TRY(tsx_options_each(words->db, value->json->value, "axes", axes_take_axis, words, error));
+  return words->count == 2 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+}
+
+static int axes_take(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
+  tsx_plane_words *words = argument;
+  if (option == AXES_AXES) return tsx_plane_take_axes(words, value, error);
+  words->wrap = value->number;
+  return TSR_OK;
 }
 
 /* ---- Grids ------------------------------------------------------------------------------------------------------- */
@@ -218,7 +206,7 @@ static int axis_dimension(const tsr_schema *schema, char *const *names, const ch
   return tsx_names_fail(names, 0, schema->dimension_count, error, "axes: the array has no dimension '%.100s'", name);
 }
 
-static int axis_affine(tsr_environment *environment, const axis_words *words, const tsr_field *dimension,
+static int axis_affine(tsr_environment *environment, const tsx_axis_words *words, const tsr_field *dimension,
                        const char *name, tsr_grid_axis **axis, tsr_error *error) {
   const uint64_t size = dimension->cell_size;
   const bool is_signed = tsr_datatype_kind(dimension->datatype) != TSR_KIND_UNSIGNED;
@@ -230,20 +218,21 @@ static int axis_affine(tsr_environment *environment, const axis_words *words, co
   return tsr_grid_axis_affine(environment, name, count, (int64_t)low, words->ends[0], words->ends[1], axis, error);
 }
 
-static int axis_open(tsr_environment *environment, const axis_words *words, const tsr_schema *schema,
+static int axis_open(tsr_environment *environment, const tsx_axis_words *words, const tsr_schema *schema,
                      char *const *names, const tsx_label_source *labels, uint32_t dimension, tsr_grid_axis **axis,
                      tsr_error *error) {
   if (words->numbers) return axis_affine(environment, words, &schema->fields[dimension], names[dimension], axis, error);
   return axis_of_label(environment, words, schema, dimension, names, labels, axis, error);
 }
 
-static int plane_make(tsr_environment *environment, const axes_words *words, const tsr_schema *schema,
-                      char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error) {
+int tsx_plane_make(tsr_environment *environment, const tsx_plane_words *words, const uint32_t *dimensions,
+                   const tsr_schema *schema, char *const *names, const tsx_label_source *labels, tsx_plane *plane,
+                   tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   if (!schema->dense || n < 2)
     return tsx_fail(error, TSR_MISMATCH, "the grid is a dense array of two dimensions or more");
   for (uint32_t i = 0; i < 2; i++) {
-    plane->dimensions[i] = n - 2 + i;
+    plane->dimensions[i] = dimensions ? dimensions[i] : n - 2 + i;
     if (words->count) TSX_TRY(axis_dimension(schema, names, words->axes[i].dimension, &plane->dimensions[i], error));
   }
   if (plane->dimensions[0] == plane->dimensions[1])
@@ -255,16 +244,20 @@ static int plane_make(tsr_environment *environment, const axes_words *words, con
   return TSR_OK;
 }
 
+void tsx_plane_words_release(tsx_plane_words *words) {
+  for (int i = 0; i < 2; i++) {
+    sqlite3_free(words->axes[i].dimension);
+    sqlite3_free(words->axes[i].label);
+  }
+}
+
 int tsx_plane_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
                    char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error) {
-  axes_words words = {.db = db};
+  tsx_plane_words words = {.db = db};
   *plane = (tsx_plane){.wrap = 0};
   int code = tsx_options_read(db, options, &axes_options, axes_take, &words, error);
-  if (code == TSR_OK) code = plane_make(environment, &words, schema, names, labels, plane, error);
-  for (int i = 0; i < 2; i++) {
-    sqlite3_free(words.axes[i].dimension);
-    sqlite3_free(words.axes[i].label);
-  }
+  if (code == TSR_OK) code = tsx_plane_make(environment, &words, NULL, schema, names, labels, plane, error);
+  tsx_plane_words_release(&words);
   return code;
 }
 

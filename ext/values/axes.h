@@ -5,6 +5,7 @@
 #include "connection/sqlite_api.h"
 #include "tessera.h"
 #include "tessera_host.h"
+#include "sql/options.h"
 #include "values/slice.h"
 
 typedef struct tsx_plane { /* where the cells of an array are in a plane; `= {0}` may be closed */
@@ -21,6 +22,25 @@ typedef struct tsx_plane { /* where the cells of an array are in a plane; `= {0}
 int tsx_plane_open(sqlite3 *db, tsr_environment *environment, sqlite3_value *options, const tsr_schema *schema,
                    char *const *names, const tsx_label_source *labels, tsx_plane *plane, tsr_error *error);
 void tsx_plane_close(tsx_plane *plane);
+
+/* The same in two steps, for a function with options of its own: tsx_plane_take_axes reads the option "axes", and
+ * tsx_plane_make makes the plane. `dimensions` are y and x if the option was not given; NULL: the last two. */
+typedef struct tsx_axis_words { /* what the options say about one axis */
+  char *dimension, *label; /* owned; NULL: not given */
+  double ends[2]; /* origin and step */
+  int numbers; /* how many of them were read; 0: it is not affine */
+} tsx_axis_words;
+typedef struct tsx_plane_words { /* `= {0}` may be released */
+  sqlite3 *db;
+  tsx_axis_words axes[2];
+  int count; /* of the keys of `axes` */
+  double wrap;
+} tsx_plane_words;
+int tsx_plane_take_axes(tsx_plane_words *words, const tsx_option_value *value, tsr_error *error);
+int tsx_plane_make(tsr_environment *environment, const tsx_plane_words *words, const uint32_t *dimensions,
+                   const tsr_schema *schema, char *const *names, const tsx_label_source *labels, tsx_plane *plane,
+                   tsr_error *error);
+void tsx_plane_words_release(tsx_plane_words *words);
 
 /* Makes the axis of a label of numbers, datetimes or times, by its number in the schema. Of datetimes and times, an axis
  * has distances from *base, which is 0 for numbers: tsx_axis_place gives that of another value, and `beyond`, what lies

@@ -53,8 +53,8 @@ def unpacked(png):
 def wrong_pictures(document, text, made, accept):
     """The number of pictures that a document shows and the session did not make."""
     wrong = 0
-    for name in re.findall(r"\]\(pictures/gallery/([\w-]+\.png)\)", text):
-        path = os.path.join(os.path.dirname(document), "pictures", "gallery", name)
+    for link in re.findall(r"\]\(((?:\.\./)*pictures/gallery/[\w-]+\.png)\)", text):
+        path, name = os.path.join(os.path.dirname(document), link), os.path.basename(link)
         if accept and name in made:
             with open(path, "wb") as f:
                 f.write(made[name])

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import sqlite3
 import sys
 from fractions import Fraction
 
@@ -214,6 +215,25 @@ def test_errors():
     names = [f"d{i}" for i in range(13)]
     db.query("CREATE VIRTUAL TABLE many USING tessera(kind=dense, " + ", ".join(f"{name} INT32 DIMENSION(0, 1, 2)" for name in names) + ", v INT8)")
     check_contains(db.error("SELECT tessera_sample('db:many', 'v', ?)", (json.dumps(dict.fromkeys(names, .5)),)).text, "among more than 4096 cells")
+
+
+def test_points_of_numbers_are_what_sqlites_json_makes_of_them():
+    """A point of plain numbers is read in C. With an escape in a name SQLite reads the same point."""
+    chance = random.Random(11)
+    db = make({"y": (-3, 5), "x": (0, 6)}, {"y": ("lat", "FLOAT64", [-40, -30.5, -10, 0, 3, 20, 50, 70.25, 80])},
+              {(y, x): float(y * y - 3 * x) for y in range(-3, 6) for x in range(7)})
+    forms = ["{}", " {} ", "{}e0", "{}E+00"]
+    for _ in range(300):
+        lat = chance.choice((str(chance.uniform(-40, 80)), str(chance.randint(-39, 79)), f"{chance.uniform(1, 8):.3f}e1", "-0", "0.0", "1e-400", "2.5E0"))
+        x = chance.choice((str(chance.uniform(0, 6)), str(chance.randint(-1, 7)), "6", "3.0", "6.0000000000000001", "1e400", "-1e400", "99999999999999999999", "9223372036854775808"))
+        lat, x = chance.choice(forms).format(lat) if "e" not in lat.lower() else lat, chance.choice(forms[:2]).format(x)
+        for method in ("linear", "nearest"):
+            quick, slow = [db.value("SELECT tessera_sample('db:g', 'v', ?, ?)", (f'{{"{name}":{lat},"x":{x}}}', method)) for name in ("lat", r"l\u0061t")]
+            same(quick == slow or abs(quick - slow) < 1e-9, True, f"{lat}, {x}, {method}: {quick}, {slow}")
+    for wrong in ('{"lat":01,"x":1}', '{"lat":1.,"x":1}' if sqlite3.sqlite_version_info < (3, 42) else '{"lat":,"x":1}', '{"lat":1,"x":1}}', '{"lat":1 "x":1}', '{"lat":1,"x":1', '{"lat":1e,"x":1}', '{"lat":--1,"x":1}'):
+        check_contains(db.error("SELECT tessera_sample('db:g', 'v', ?)", (wrong,)).text, "malformed JSON")
+    many = "{" + ",".join(f'"lat":{k}' for k in range(20)) + "}"
+    check_contains(db.error("SELECT tessera_sample('db:g', 'v', ?)", (many,)).text, "'lat' is a second coordinate of y")
 
 
 def test_beyond_all_numbers():
