@@ -204,7 +204,7 @@ int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow
                      struct ArrowSchema *out, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_arrow_options own;
-  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, label_count, options, &own, error));
   options = &own;
   tsr_memory *memory = array ? &array->memory : tsr__memory_process();
   uint32_t *fields = NULL, count = 0;
@@ -364,7 +364,7 @@ static int arrow_cells_stream(arrow_cells *s, const tsr_arrow_options *options, 
                               tsr_error *error) {
   tsr_arrow_options own;
   const tsr_arrow_source source = {.argument = s, .collect = arrow_cells_collect, .close = arrow_cells_close};
-  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, label_count, options, &own, error));
   options = &own;
   TSR_TRY(arrow_cells_begin(s, options, error));
   TSR_TRY(tsr__arrow_stream_make(&source, s->types, s->count, options, out, error));

@@ -601,7 +601,6 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->request.order = r->order;
   r->request.predicates = r->predicates;
   r->options.request = &r->request;
-  r->options.size = sizeof r->options; /* with labels, which size 0 leaves out */
   r->options.labels = r->labels.list;
   return tsx_options_read(r->db, json, &stream_list_of_options, take_option, r, error);
 }
