@@ -7,6 +7,7 @@
 #include "front/front.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -154,15 +155,18 @@ static void bind_all(binder *b, const char *text) {
   bind_text(b, text + strlen(text));
 }
 
-/* Adds the items of a SELECT that have parameters, and no alias, in order of the text. */
+static int compare_aliases(const void *a, const void *b) {
+  const bind_alias *x = a, *y = b;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Adds the items of a SELECT that have parameters, and no alias. */
 static void bind_items(const tsx_script *s, const tsx_script_select *select, bind_alias *aliases, uint32_t *count) {
   for (tsx_script_item item = {0}; tsx_script_item_next(s, select, &item);) {
     if (!tsx_script_has_parameters(s, item.first, item.end) || tsx_script_has_alias(s, item.first, item.end)) continue;
     bind_alias alias = {.at = tsx_script_end(s, item.end)};
     alias.words = tsx_script_words(s, item.first, item.end, &alias.size);
-    uint32_t i = (*count)++;
-    for (; i > 0 && aliases[i - 1].at > alias.at; i--) aliases[i] = aliases[i - 1];
-    aliases[i] = alias;
+    aliases[(*count)++] = alias;
   }
 }
 
@@ -176,6 +180,7 @@ static int bind_names(binder *b, const char *text, tsx_arena *arena, tsr_error *
   bind_alias *aliases = tsx_arena_take(arena, (script.token_count + UINT64_C(1)) * sizeof *aliases);
   if (!aliases) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < script.select_count; i++) bind_items(&script, &script.selects[i], aliases, &b->alias_count);
+  if (b->alias_count > 1) qsort(aliases, b->alias_count, sizeof *aliases, compare_aliases); /* inner SELECTs come last */
   b->aliases = aliases;
   return TSR_OK;
 }
