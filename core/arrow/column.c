@@ -409,7 +409,8 @@ int tsr__arrow_column_append_label(tsr_arrow_column *column, const tsr_arrow_lab
                                    const tsr_column *coordinates, const tsr_arrow_rows *rows, tsr_error *error) {
   arrow_found found = {.column = column, .cells = *label->cells};
   for (uint64_t r = 0; r < rows->count; r++) {
-    const uint8_t *at = (const uint8_t *)coordinates->values + arrow_index(coordinates, rows, r) * coordinates->cell_size;
+    const uint64_t i = arrow_index(coordinates, rows, r);
+    const uint8_t *at = (const uint8_t *)coordinates->values + i * coordinates->cell_size;
     uint64_t cell;
     TSR_TRY(arrow_found_add(&found, label->find(label->argument, at, &cell) ? cell : UINT64_MAX, error));
   }

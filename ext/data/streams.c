@@ -231,7 +231,8 @@ static int stream_add_label(tsx_stream_request *r, uint32_t number, tsr_error *e
   const tsr_label *label = &r->schema->labels[number];
   tsr_label_index *index;
   for (uint32_t i = 0; i < labels->count; i++)
-    if (labels->list[i].name == label->name) return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", label->name);
+    if (labels->list[i].name == label->name)
+      return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", label->name);
   TSX_TRY(tsr_label_open(r->source.array, r->schema, number, r->source.memory_bytes, &index, error));
   const int code = tsr_label_read(index, r->source.since, r->source.as_of, error);
   if (code < 0) {
@@ -594,7 +595,8 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->predicates = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->predicates);
   r->conditions = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->conditions);
   if (r->conditions) memset(r->conditions, 0, TSX_STREAM_CONDITIONS * sizeof *r->conditions);
-  if (!r->names || !r->ranges || !r->dimensions || !r->order || !r->fields || !r->labels.list || !r->predicates || !r->conditions)
+  if (!r->names || !r->ranges || !r->dimensions || !r->order || !r->fields || !r->labels.list || !r->predicates ||
+      !r->conditions)
     return tsx_out_of_memory(error);
   tsx_slice_ranges(&r->slice, schema, r->ranges, r->dimensions);
   r->request.dimensions = r->dimensions;

@@ -180,7 +180,8 @@ static int bind_names(binder *b, const char *text, tsx_arena *arena, tsr_error *
   bind_alias *aliases = tsx_arena_take(arena, (script.token_count + UINT64_C(1)) * sizeof *aliases);
   if (!aliases) return tsx_out_of_memory(error);
   for (uint32_t i = 0; i < script.select_count; i++) bind_items(&script, &script.selects[i], aliases, &b->alias_count);
-  if (b->alias_count > 1) qsort(aliases, b->alias_count, sizeof *aliases, compare_aliases); /* inner SELECTs come last */
+  /* a SELECT comes before those inside it */
+  if (b->alias_count > 1) qsort(aliases, b->alias_count, sizeof *aliases, compare_aliases);
   b->aliases = aliases;
   return TSR_OK;
 }

@@ -177,14 +177,17 @@ static int has_memory(tsx_connection *connection, const char *schema, tsr_error 
   sqlite3_stmt *statement = NULL;
   const int found = has_object(connection, schema, MEMORY, error);
   if (found <= 0) return found;
-  char *sql = sqlite3_mprintf("SELECT name, kind, path, member, root, semantics, declaration FROM \"%w\"." MEMORY, schema);
-  const int code = sql ? sqlite3_prepare_v3(connection->db, sql, -1, SQLITE_PREPARE_NO_VTAB, &statement, NULL) : SQLITE_NOMEM;
+  char *sql =
+      sqlite3_mprintf("SELECT name, kind, path, member, root, semantics, declaration FROM \"%w\"." MEMORY, schema);
+  const int code =
+      sql ? sqlite3_prepare_v3(connection->db, sql, -1, SQLITE_PREPARE_NO_VTAB, &statement, NULL) : SQLITE_NOMEM;
   sqlite3_free(sql);
   sqlite3_finalize(statement);
   if (code == SQLITE_OK) return 1;
   if (code != SQLITE_ERROR) return fail_sql(connection, code, error);
   return tsx_fail(error, TSR_ERROR,
-                  "%s." MEMORY " is not the table that tessera makes, in which it remembers what is attached: rename it",
+                  "%s." MEMORY
+                  " is not the table that tessera makes, in which it remembers what is attached: rename it",
                   schema);
 }
 
@@ -325,7 +328,7 @@ static int create_table(const tsx_attachment *all, tsx_attach_table *table, cons
   TSX_TRY(check_name(all->connection, table->name, error));
   char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", all->options->schema, table->name, text);
   if (run(all->connection, sql, &why) >= 0) return TSR_OK;
-  const int code = tsx_members_fail(table, &why);
+  const int code = *table->member ? tsx_members_fail(table, &why) : why.code; /* a single array has no others */
   if (code < 0) *error = why;
   return code;
 }
@@ -456,8 +459,8 @@ static int attach_with(tsx_connection *connection, const char *path, sqlite3_val
   return keep(connection, all->root, (const char *)sqlite3_value_text(json), error);
 }
 
-/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. *failed, from
- * sqlite3_malloc or NULL, names the members that are not attached. */
+/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. *failed,
+ * from sqlite3_malloc or NULL, names the members that are not attached. */
 static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
                        char **failed, tsr_error *error) {
   tsx_attach_options options = {0};

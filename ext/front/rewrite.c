@@ -457,7 +457,8 @@ static int rewrite_try(rewriter *r, uint32_t number) {
   if (code > 0) code = rewrite_replace(r, number, &query, &windows);
   tsx_query_release(&query);
   const bool counts = part->detail && strstr(part->detail, "(character ");
-  if (code == 0 && r->options->explains && !compiled && counts) code = rewrite_reason(r, part, select->place, &part->detail);
+  if (code == 0 && r->options->explains && !compiled && counts)
+    code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
 }
 

@@ -30,7 +30,8 @@ static int rewrite_call(tsx_connection *connection, int within, int count, sqlit
                         tsx_rewritten *rewritten, tsr_error *error) {
   tsx_front_options options = {0};
   if (count <= within)
-    return tsx_fail(error, TSR_MISMATCH, within ? "expected options and a text: a SELECT" : "expected a text: a SELECT");
+    return tsx_fail(error, TSR_MISMATCH,
+                    within ? "expected options and a text: a SELECT" : "expected a text: a SELECT");
   if (within) TSX_TRY(read_options(connection, values[0], &options, error));
   values += within;
   return tsx_rewrite(connection, &options, values[0], count - within - 1, values + 1, rewritten, error);

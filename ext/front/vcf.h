@@ -89,8 +89,8 @@ bool tsx_vcf_genotype(sqlite3_str *out, const tsx_vcf_value *value);
 
 int tsx_register_vcf(tsx_connection *connection); /* returns SQLite's code */
 
-/* Reads the headers of the dataset that the arguments of CREATE VIRTUAL TABLE name. *headers is empty but for keeps_texts.
- * The caller frees them, also after an error. */
+/* Reads the headers of the dataset that the arguments of CREATE VIRTUAL TABLE name. *headers is empty but for
+ * keeps_texts. The caller frees them, also after an error. */
 int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
                          tsr_error *error);
 

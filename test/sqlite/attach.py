@@ -282,6 +282,15 @@ def test_members_that_fail():
     same(("the others" in text, db.query("SELECT * FROM tessera_attached"), db.query("SELECT * FROM temp.sqlite_schema")), (False, [], []))
 
 
+def test_a_single_array_that_fails():
+    db, root = made()
+    db.close()
+    break_schema(root + "/a")
+    db = Database()
+    text = db.error("SELECT tessera_attach(?)", (root + "/a",)).text
+    same(("member" in text, text.startswith("tessera_attach: array ")), (False, True), text)
+
+
 def test_tables_of_other_people():
     """A table of the user's that has the name of one in which attach remembers is not taken for it, and the error says what to do."""
     for make in ("CREATE TABLE tessera_kept(a)", "CREATE TABLE tessera_kept(path TEXT)", "CREATE VIRTUAL TABLE tessera_kept USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32)", "CREATE VIEW tessera_kept AS SELECT 1 AS path, 2 AS options"):
