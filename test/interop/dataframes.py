@@ -366,6 +366,9 @@ def odd(db):
                                    ("complex", pd.DataFrame({"v": [1j]}), TypeError, "'v' is complex128"), ("complex block", numpy.array([[1j]]), TypeError, "complex128"), ("a scalar", numpy.array(3.0), ValueError, "an axis at least")):
         fails(kind, says, lambda: tessera.create(f"odd {what}", data, connection=db))
         assert not os.path.exists(f"odd {what}"), what
+    xarray = installed("xarray")
+    if xarray:
+        fails(ValueError, "two columns are called '1'", lambda: tessera.create("odd dataset", xarray.Dataset({1: ("x", [1]), "1": ("x", [2])})))
     for what, data, expected in (("gaps", {"v": [big, None, float("nan")]}, [big, None, None]), ("unsigned", pd.DataFrame({"v": series(2**64 - 1, 0)}), [2**64 - 1, 0]), ("another byte order", pd.DataFrame({"v": numpy.arange(3, dtype=">i4")}), [0, 1, 2]),
                                  ("sparse", pd.DataFrame({"v": pd.arrays.SparseArray([0, 0, 1])}), [0, 0, 1]), ("bytes", pd.DataFrame({"v": [b"a\0", None]}), [b"a\0", None]), ("UTC", pd.DataFrame({"v": series(aware, None)}), [noon, None]),
                                  ("days", {"v": [day, None]}, [day, None]), ("small", {"v": [2**53, 0.5]}, [2.0**53, 0.5])):

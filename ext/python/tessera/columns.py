@@ -228,7 +228,8 @@ def _listed(values):
             return numpy.ma.array(numpy.asarray(values.fill_null(0)), mask=numpy.asarray(values.is_null()))
         return numpy.asarray(values)
     made = numpy.asarray(values)
-    rounded = made.dtype.kind == "f" and any(isinstance(v, int) and not _is_exact(v) for v in values)   # object_type() says what becomes of them
+    whole = [isinstance(v, int) for v in values] if made.dtype.kind == "f" else []
+    rounded = whole and (all(whole) or any(integer and not _is_exact(v) for v, integer in zip(values, whole)))   # object_type() says what becomes of them
     return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
