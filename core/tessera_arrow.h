@@ -79,6 +79,16 @@ typedef enum tsr_arrow_datetimes {
   TSR_ARROW_DATETIMES_DURATION /* dates and timestamps; times as durations of any length */
 } tsr_arrow_datetimes;
 
+typedef struct tsr_arrow_label { /* a column that depends on one dimension alone: the values of one of its labels */
+  const char *name;
+  uint32_t dimension; /* its number in the schema */
+  const tsr_field *field; /* the type of the values, as of tsr_label_field */
+  const tsr_column *cells; /* the values, as of tsr_label_cells */
+  /* Gives the cell of a coordinate, as tsr_label_cell; false: it has no value. Called on several threads at once. */
+  bool (*find)(const void *argument, const void *coordinate, uint64_t *cell);
+  const void *argument;
+} tsr_arrow_label;
+
 typedef struct tsr_arrow_options { /* `= {0}` is the default */
   size_t size; /* sizeof the structure, or 0: see "Options" in tessera.h */
   const uint32_t *fields; /* fields of the schema, in the order of the columns; NULL: all of them */
@@ -89,6 +99,8 @@ typedef struct tsr_arrow_options { /* `= {0}` is the default */
   tsr_arrow_enums enums;
   tsr_arrow_datetimes datetimes;
   bool fill; /* unwritten cells read as the fill value; false: as null */
+  const tsr_arrow_label *labels; /* further columns, as fields behind those of the schema. Borrowed until the release */
+  uint32_t label_count;
 } tsr_arrow_options;
 
 /* Makes *out a stream of the cells of a snapshot. The plan is made now; get_next reads the tiles. The stream holds the

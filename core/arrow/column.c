@@ -362,15 +362,37 @@ static tsr_column arrow_labels(const tsr_enumeration *labels) {
                       .cell_size = text ? 0 : labels->values_per_label * tsr_datatype_size(labels->datatype)};
 }
 
-#define ARROW_CODES 1024u /* codes whose labels are appended at a time */
+#define ARROW_FOUND 1024u /* values that are looked up and appended at a time */
 
-/* Appends the labels of codes. Runs of rows without a label are appended as nulls. */
+typedef struct arrow_found { /* cells that are appended in the place of others; runs of rows without one as nulls */
+  tsr_arrow_column *column;
+  tsr_column cells;
+  tsr_arrow_rows part;
+  uint32_t selection[ARROW_FOUND];
+} arrow_found;
+
+static int arrow_found_flush(arrow_found *f, tsr_error *error) {
+  if (f->part.count == 0) return TSR_OK;
+  f->part.selection = f->selection;
+  const int rc = arrow_append(f->column, &f->cells, &f->part, error);
+  f->part.count = 0;
+  return rc;
+}
+
+/* Adds a row that has this cell; past UINT32_MAX: it has none. */
+static int arrow_found_add(arrow_found *f, uint64_t cell, tsr_error *error) {
+  const bool null = cell > UINT32_MAX;
+  if (f->part.count == ARROW_FOUND || (f->part.count > 0 && null != f->part.null)) TSR_TRY(arrow_found_flush(f, error));
+  f->part.null = null;
+  f->selection[f->part.count++] = null ? 0 : (uint32_t)cell;
+  return TSR_OK;
+}
+
+/* Appends the labels of codes. */
 static int arrow_append_labels(tsr_arrow_column *column, const tsr_column *codes, const tsr_arrow_rows *rows,
                                tsr_error *error) {
   const tsr_enumeration *labels = column->type->labels;
-  const tsr_column cells = arrow_labels(labels);
-  uint32_t selection[ARROW_CODES];
-  tsr_arrow_rows part = {.selection = selection};
+  arrow_found found = {.column = column, .cells = arrow_labels(labels)};
   for (uint64_t r = 0; r < rows->count; r++) {
     const uint64_t i = arrow_index(codes, rows, r);
     uint64_t code = UINT64_MAX;
@@ -378,15 +400,21 @@ static int arrow_append_labels(tsr_arrow_column *column, const tsr_column *codes
       code = 0;
       memcpy(&code, (const uint8_t *)codes->values + i * codes->cell_size, codes->cell_size);
     }
-    const bool null = code >= labels->count || code > UINT32_MAX;
-    if (part.count == ARROW_CODES || (part.count > 0 && null != part.null)) {
-      TSR_TRY(arrow_append(column, &cells, &part, error));
-      part.count = 0;
-    }
-    part.null = null;
-    selection[part.count++] = null ? 0 : (uint32_t)code;
+    TSR_TRY(arrow_found_add(&found, code < labels->count ? code : UINT64_MAX, error));
   }
-  return part.count ? arrow_append(column, &cells, &part, error) : TSR_OK;
+  return arrow_found_flush(&found, error);
+}
+
+int tsr__arrow_column_append_label(tsr_arrow_column *column, const tsr_arrow_label *label,
+                                   const tsr_column *coordinates, const tsr_arrow_rows *rows, tsr_error *error) {
+  arrow_found found = {.column = column, .cells = *label->cells};
+  for (uint64_t r = 0; r < rows->count; r++) {
+    const uint64_t i = arrow_index(coordinates, rows, r);
+    const uint8_t *at = (const uint8_t *)coordinates->values + i * coordinates->cell_size;
+    uint64_t cell;
+    TSR_TRY(arrow_found_add(&found, label->find(label->argument, at, &cell) ? cell : UINT64_MAX, error));
+  }
+  return arrow_found_flush(&found, error);
 }
 
 int tsr__arrow_column_append(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,

@@ -3,6 +3,7 @@
 #define TSR_ARROW_COLUMN_H
 
 #include "arrow/type.h"
+#include "tessera_arrow.h"
 
 typedef struct tsr_arrow_column {
   const tsr_arrow_type *type; /* borrowed */
@@ -31,6 +32,10 @@ int tsr__arrow_column_reserve(tsr_arrow_column *column, uint64_t rows, tsr_error
  * dropped. */
 int tsr__arrow_column_append(tsr_arrow_column *column, const tsr_column *cells, const tsr_arrow_rows *rows,
                              tsr_error *error);
+
+/* The same for a column of a label: `coordinates` are cells of its dimension. A coordinate without a value is null. */
+int tsr__arrow_column_append_label(tsr_arrow_column *column, const tsr_arrow_label *label,
+                                   const tsr_column *coordinates, const tsr_arrow_rows *rows, tsr_error *error);
 
 /* Appends rows without nulls to a column of plain numbers, one per row (TSR_ARROW_COPY). The caller writes the values
  * to *values. */

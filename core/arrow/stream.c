@@ -151,6 +151,7 @@ typedef struct arrow_cells {
   bool fill;
   uint32_t count; /* columns */
   uint32_t *fields;
+  const tsr_arrow_label *labels; /* of the fields behind those of the schema; borrowed */
   tsr_arrow_type *types; /* owned until the stream takes them */
   tsr_arrow_column *columns; /* borrowed while a batch is collected */
   const tsr_column **cells; /* of the reader's batch, by column */
@@ -160,6 +161,12 @@ typedef struct arrow_cells {
 
 /* ---- The cells of a snapshot: opening --------------------------------------------------------------------------- */
 
+/* Returns the label that a field number stands for; NULL if it is a field of the schema. */
+static const tsr_arrow_label *arrow_label_of(const tsr_schema *schema, const tsr_arrow_label *labels, uint32_t field) {
+  const uint32_t all = schema->dimension_count + schema->attribute_count;
+  return field < all ? NULL : &labels[field - all];
+}
+
 /* Lists the fields that become columns. */
 static int arrow_choose_fields(const tsr_schema *schema, const tsr_arrow_options *options, tsr_memory *memory,
                                uint32_t **fields, uint32_t *count, tsr_error *error) {
@@ -168,7 +175,7 @@ static int arrow_choose_fields(const tsr_schema *schema, const tsr_arrow_options
   TSR_TRY(TSR_ALLOC_ARRAY(memory, *count, fields, error));
   for (uint32_t i = 0; i < *count; i++) {
     (*fields)[i] = options->fields ? options->fields[i] : i;
-    if ((*fields)[i] >= all)
+    if ((*fields)[i] >= all && (*fields)[i] - all >= options->label_count)
       return tsr__fail(error, TSR_ERROR, "there is no field %u, the schema has %u", (*fields)[i], all);
   }
   return TSR_OK;
@@ -177,6 +184,13 @@ static int arrow_choose_fields(const tsr_schema *schema, const tsr_arrow_options
 static int arrow_choose_types(tsr_array *array, const tsr_schema *schema, const tsr_arrow_options *options,
                               const uint32_t *fields, uint32_t count, tsr_arrow_type *types, tsr_error *error) {
   for (uint32_t i = 0; i < count; i++) {
+    const tsr_arrow_label *label = arrow_label_of(schema, options->labels, fields[i]);
+    if (label) {
+      tsr__arrow_type_choose(label->field, NULL, schema->dense, options, &types[i]);
+      types[i].name = label->name;
+      types[i].nullable = true;
+      continue;
+    }
     const tsr_field *field = &schema->fields[fields[i]];
     const tsr_enumeration *labels = NULL;
     if (field->enumeration && options->enums != TSR_ARROW_ENUMS_CODE)
@@ -190,7 +204,7 @@ int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow
                      struct ArrowSchema *out, tsr_error *error) {
   TSR_OWN_ERROR(error);
   tsr_arrow_options own;
-  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, label_count, options, &own, error));
   options = &own;
   tsr_memory *memory = array ? &array->memory : tsr__memory_process();
   uint32_t *fields = NULL, count = 0;
@@ -204,13 +218,19 @@ int tsr_arrow_schema(tsr_array *array, const tsr_schema *schema, const tsr_arrow
   return rc;
 }
 
+/* Returns the field that is read for a column. */
+static uint32_t arrow_read_field(const arrow_cells *s, uint32_t index) {
+  const tsr_arrow_label *label = arrow_label_of(s->snapshot->schema, s->labels, s->fields[index]);
+  return label ? label->dimension : s->fields[index];
+}
+
 static int arrow_start_reader(arrow_cells *s, const tsr_request *given, tsr_error *error) {
   const tsr_schema *schema = s->snapshot->schema;
   tsr_request request = given ? *given : (tsr_request){0};
   bool *wanted;
   TSR_TRY(
       TSR_ALLOC_ARRAY(&s->snapshot->array->memory, schema->dimension_count + schema->attribute_count, &wanted, error));
-  for (uint32_t i = 0; i < s->count; i++) wanted[s->fields[i]] = true;
+  for (uint32_t i = 0; i < s->count; i++) wanted[arrow_read_field(s, i)] = true;
   request.fields = wanted;
   request.fill_unwritten = request.fill_unwritten || s->fill;
   int rc = tsr_reader_open(s->snapshot, &s->reader, error);
@@ -224,6 +244,7 @@ static int arrow_cells_begin(arrow_cells *s, const tsr_arrow_options *options, t
   const tsr_schema *schema = s->snapshot->schema;
   s->batch_rows = options->batch_rows ? options->batch_rows : TSR_ARROW_BATCH_ROWS;
   s->fill = options->fill;
+  s->labels = options->labels;
   TSR_TRY(arrow_choose_fields(schema, options, memory, &s->fields, &s->count, error));
   TSR_TRY(TSR_ALLOC_ARRAY(memory, s->count, &s->types, error));
   TSR_TRY(TSR_ALLOC_ARRAY(memory, s->count, &s->cells, error));
@@ -266,7 +287,10 @@ static int arrow_compute(arrow_cells *s, uint32_t index, tsr_error *error) {
 
 static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
   arrow_cells *s = argument;
+  const tsr_arrow_label *label = arrow_label_of(s->snapshot->schema, s->labels, s->fields[index]);
   if (!s->cells[index]) return arrow_compute(s, (uint32_t)index, error);
+  if (label)
+    return tsr__arrow_column_append_label(&s->columns[index], label, s->cells[index], &s->rows[index], error);
   return tsr__arrow_column_append(&s->columns[index], s->cells[index], &s->rows[index], error);
 }
 
@@ -283,7 +307,7 @@ static int arrow_append_batch(arrow_cells *s, const tsr_batch *batch, tsr_error 
   for (uint32_t i = 0; i < s->count; i++) {
     s->cells[i] = NULL;
     if (arrow_is_computed(s, i)) continue;
-    TSR_TRY(tsr_reader_column(s->reader, s->fields[i], &s->cells[i], error));
+    TSR_TRY(tsr_reader_column(s->reader, arrow_read_field(s, i), &s->cells[i], error));
     s->rows[i] = (tsr_arrow_rows){.count = batch->count, .first = batch->first, .selection = batch->selection};
     s->rows[i].null = s->cells[i]->unwritten && !s->fill;
   }
@@ -340,7 +364,7 @@ static int arrow_cells_stream(arrow_cells *s, const tsr_arrow_options *options, 
                               tsr_error *error) {
   tsr_arrow_options own;
   const tsr_arrow_source source = {.argument = s, .collect = arrow_cells_collect, .close = arrow_cells_close};
-  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, fill, options, &own, error));
+  TSR_TRY(TSR_TAKE_OPTIONS(tsr_arrow_options, label_count, options, &own, error));
   options = &own;
   TSR_TRY(arrow_cells_begin(s, options, error));
   TSR_TRY(tsr__arrow_stream_make(&source, s->types, s->count, options, out, error));

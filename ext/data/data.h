@@ -118,6 +118,11 @@ typedef struct tsx_stream_condition { /* the values of an attribute that a condi
   uint8_t **values; /* owned, as is each element: the memory that the range points to */
 } tsx_stream_condition;
 
+typedef struct tsx_stream_labels { /* dimension labels that are columns; `= {0}` may be freed */
+  tsr_arrow_label *list; /* owned, as are the indexes that `argument` points to */
+  uint32_t count;
+} tsx_stream_labels;
+
 typedef struct tsx_stream_request { /* the arguments of tessera_stream; `= {0}` may be released */
   sqlite3 *db;
   const char *array; /* as the user gave it, for messages; borrowed */
@@ -135,7 +140,9 @@ typedef struct tsx_stream_request { /* the arguments of tessera_stream; `= {0}` 
   sqlite3_value *key, *since, *as_of, *seen; /* owned; NULL: not given. `seen` is the option "array_schema" */
   tsx_read_limits limits;
   tsr_request request; /* points into the members above */
-  tsr_arrow_options options; /* points to `request` and `fields` */
+  tsr_arrow_options options; /* points to `request`, `fields` and `labels` */
+  tsx_label_source source; /* of the labels */
+  tsx_stream_labels labels;
 } tsx_stream_request;
 
 /* Registers tessera_stream, tessera_rows and tessera_library for a connection; returns SQLite's code. Closing the

@@ -215,7 +215,7 @@ static int fill_creation(tsx_ingest_call *call, const char *path, tsr_creation *
 static int ingest_make_at(tsx_ingest_call *call, const char *path, const tsr_schema *schema, tsr_error *error) {
   tsr_creation *creation = NULL;
   const tsr_create_options create = {.key = ingest_key(call)};
-  TSX_TRY(tsr_creation_prepare(call->connection->environment, path, schema, &create, &creation, error));
+  TSX_TRY(tsx_creation_begin(call->connection, path, schema, &create, &creation, error));
   const int code = fill_creation(call, path, creation, error);
   if (code < 0) (void)tsr_creation_abandon(creation, NULL);
   tsr_creation_close(creation);

@@ -215,12 +215,60 @@ static int stream_find(const tsx_stream_request *r, uint32_t first, uint32_t end
 
 /* ---- Columns and order ------------------------------------------------------------------------------------------- */
 
+static void stream_labels_free(tsx_stream_labels *labels) {
+  for (uint32_t i = 0; i < labels->count; i++) tsr_label_close((tsr_label_index *)(uintptr_t)labels->list[i].argument);
+  sqlite3_free(labels->list);
+  *labels = (tsx_stream_labels){0};
+}
+
+static bool find_label_cell(const void *index, const void *coordinate, uint64_t *cell) {
+  return tsr_label_cell(index, coordinate, cell);
+}
+
+/* Reads label `number` of the schema, and adds it to the columns. */
+static int stream_add_label(tsx_stream_request *r, uint32_t number, tsr_error *error) {
+  tsx_stream_labels *labels = &r->labels;
+  const tsr_label *label = &r->schema->labels[number];
+  tsr_label_index *index;
+  for (uint32_t i = 0; i < labels->count; i++)
+    if (labels->list[i].name == label->name)
+      return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", label->name);
+  TSX_TRY(tsr_label_open(r->source.array, r->schema, number, r->source.memory_bytes, &index, error));
+  const int code = tsr_label_read(index, r->source.since, r->source.as_of, error);
+  if (code < 0) {
+    tsr_label_close(index);
+    return code;
+  }
+  labels->list[labels->count++] = (tsr_arrow_label){.name = label->name,
+                                                    .dimension = label->dimension,
+                                                    .field = tsr_label_field(index),
+                                                    .cells = tsr_label_cells(index),
+                                                    .find = find_label_cell,
+                                                    .argument = index};
+  return TSR_OK;
+}
+
+/* Finds a label by name. */
+static bool stream_find_label(const tsx_stream_request *r, sqlite3_value *name, uint32_t *number) {
+  const char *text = (const char *)sqlite3_value_text(name);
+  for (*number = 0; text && *number < r->schema->label_count; ++*number)
+    if (sqlite3_stricmp(r->schema->labels[*number].name, text) == 0) return true;
+  return false;
+}
+
 static int read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
   tsx_stream_request *r = argument;
-  uint32_t field;
-  if (r->options.field_count == stream_field_count(r))
-    return tsx_fail(error, TSR_ERROR, "'columns' names a column twice: the array has %u", stream_field_count(r));
-  TSX_TRY(stream_find(r, 0, stream_field_count(r), o->value, "column", &field, error));
+  const uint32_t all = stream_field_count(r);
+  uint32_t field, label;
+  tsr_error unknown = {0};
+  if (r->options.field_count == all + r->schema->label_count)
+    return tsx_fail(error, TSR_ERROR, "'columns' names a column twice: the array has %u", r->options.field_count);
+  if (stream_find(r, 0, all, o->value, "column", &field, &unknown) < 0) {
+    if (!stream_find_label(r, o->value, &label)) return *error = unknown, unknown.code;
+    TSX_TRY(stream_add_label(r, label, error));
+    field = all + r->labels.count - 1;
+    r->options.label_count = r->labels.count;
+  }
   for (uint32_t i = 0; i < r->options.field_count; i++)
     if (r->fields[i] == field) return tsx_fail(error, TSR_ERROR, "'columns' names '%.64s' twice", r->names[field]);
   r->fields[r->options.field_count++] = field;
@@ -541,17 +589,21 @@ static int stream_request_read(sqlite3_value *slice, sqlite3_value *json, const 
   r->ranges = sqlite3_malloc64(d * sizeof *r->ranges);
   r->dimensions = sqlite3_malloc64(d * sizeof *r->dimensions);
   r->order = sqlite3_malloc64(d * sizeof *r->order);
-  r->fields = sqlite3_malloc64(n * sizeof *r->fields);
+  r->fields = sqlite3_malloc64((n + schema->label_count) * sizeof *r->fields);
+  r->labels.list = sqlite3_malloc64((schema->label_count + UINT64_C(1)) * sizeof *r->labels.list);
+  r->source = labels;
   r->predicates = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->predicates);
   r->conditions = sqlite3_malloc64(TSX_STREAM_CONDITIONS * sizeof *r->conditions);
   if (r->conditions) memset(r->conditions, 0, TSX_STREAM_CONDITIONS * sizeof *r->conditions);
-  if (!r->names || !r->ranges || !r->dimensions || !r->order || !r->fields || !r->predicates || !r->conditions)
+  if (!r->names || !r->ranges || !r->dimensions || !r->order || !r->fields || !r->labels.list || !r->predicates ||
+      !r->conditions)
     return tsx_out_of_memory(error);
   tsx_slice_ranges(&r->slice, schema, r->ranges, r->dimensions);
   r->request.dimensions = r->dimensions;
   r->request.order = r->order;
   r->request.predicates = r->predicates;
   r->options.request = &r->request;
+  r->options.labels = r->labels.list;
   return tsx_options_read(r->db, json, &stream_list_of_options, take_option, r, error);
 }
 
@@ -574,6 +626,7 @@ static void stream_request_release(tsx_stream_request *r) {
   sqlite3_value_free(r->since);
   sqlite3_value_free(r->as_of);
   sqlite3_value_free(r->seen);
+  stream_labels_free(&r->labels);
   *r = (tsx_stream_request){0};
 }
 
@@ -598,6 +651,7 @@ typedef struct lent_stream { /* private_data of a lent ArrowArrayStream */
   tsx_stream_link *link; /* owns a reference */
   struct ArrowArrayStream core; /* guarded by the connection's mutex; `release` is NULL once the connection is closed */
   tsx_address address;
+  tsx_stream_labels labels; /* that `core` reads */
   _Atomic bool released; /* no longer in use: whoever holds the connection next closes and frees it */
   char message[TSR_MESSAGE_SIZE]; /* for get_last_error; "": none */
 } lent_stream;
@@ -606,6 +660,7 @@ typedef struct lent_stream { /* private_data of a lent ArrowArrayStream */
 static void stream_end(lent_stream *s) {
   if (s->core.release) s->core.release(&s->core);
   s->core.release = NULL;
+  stream_labels_free(&s->labels);
   tsx_address_close(&s->address);
 }
 
@@ -814,6 +869,10 @@ static int stream_open(lent_stream *s, int count, sqlite3_value **values, tsr_er
   tsx_snapshot *snapshot = NULL;
   int code = stream_plan(s, count, values, &request, &snapshot, error);
   if (code >= 0) code = tsr_arrow_open(snapshot->core, &request.options, &s->core, error);
+  if (code >= 0) {
+    s->labels = request.labels;
+    request.labels = (tsx_stream_labels){0};
+  }
   tsx_snapshot_release(snapshot);
   stream_request_release(&request);
   return code;

@@ -1,10 +1,13 @@
 /* arguments.c: the text and the values of a call of tessera_sql and its kin.
  *
  * A part that runs over columns has no parameters, so values are written into the text as literals that mean the same.
- * An integer behind BY or a comma is written as an expression: in ORDER BY a literal would be the number of a column. */
+ * An integer behind BY or a comma is written as an expression: in ORDER BY a literal would be the number of a column.
+ * SQLite names a column without an alias after the words of its expression, so these are found before values replace
+ * the parameters in them. */
 #include "front/front.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -64,8 +67,16 @@ static void literal_append(sqlite3_str *out, sqlite3_value *value, bool listed) 
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
+typedef struct bind_alias { /* goes into the text at `at` */
+  const char *at, *words;
+  int size; /* of the words */
+} bind_alias;
+
 typedef struct binder {
   sqlite3_str *out;
+  const char *from; /* the text from here on is not yet written */
+  const bind_alias *aliases; /* those that are not yet written, in order of the text */
+  uint32_t alias_count;
   int count; /* values */
   sqlite3_value *const *values;
   int most; /* the greatest number of a parameter so far */
@@ -107,24 +118,72 @@ static int bind_number(binder *b, const char *p, const char **end) {
   return (int)number;
 }
 
+/* Writes the text up to `to`, with the aliases in it. */
+static void bind_text(binder *b, const char *to) {
+  for (; b->alias_count > 0 && b->aliases->at <= to; b->aliases++, b->alias_count--) {
+    if (b->aliases->at > b->from) {
+      sqlite3_str_append(b->out, b->from, (int)(b->aliases->at - b->from));
+      b->from = b->aliases->at;
+    }
+    sqlite3_str_appendall(b->out, " AS \"");
+    for (int i = 0; i < b->aliases->size; i++)
+      sqlite3_str_appendchar(b->out, b->aliases->words[i] == '"' ? 2 : 1, b->aliases->words[i]);
+    sqlite3_str_appendchar(b->out, 1, '"');
+  }
+  if (to > b->from) sqlite3_str_append(b->out, b->from, (int)(to - b->from));
+  b->from = to;
+}
+
 /* Writes the text with the values. */
 static void bind_all(binder *b, const char *text) {
-  const char *from = text, *end;
+  const char *end;
   bool listed = false;
   tsx_tokens tokens = tsx_tokens_of(text);
+  b->from = text;
   while (tokens.token.kind != TSX_TOKEN_END) {
     const char *at = tokens.token.text;
     const int number = tokens.token.kind == TSX_TOKEN_MARK ? bind_number(b, at, &end) : 0;
     if (number > 0) {
-      sqlite3_str_append(b->out, from, (int)(at - from));
+      bind_text(b, at);
       if (number <= b->count) literal_append(b->out, b->values[number - 1], listed);
       if (is_name_char(*end)) sqlite3_str_appendchar(b->out, 1, ' ');
-      from = tokens.at = end;
+      b->from = tokens.at = end;
     }
     listed = tsx_token_is(&tokens.token, "BY") || tsx_token_is(&tokens.token, ",");
     tsx_tokens_next(&tokens);
   }
-  sqlite3_str_appendall(b->out, from);
+  bind_text(b, text + strlen(text));
+}
+
+static int compare_aliases(const void *a, const void *b) {
+  const bind_alias *x = a, *y = b;
+  return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Adds the items of a SELECT that have parameters, and no alias. */
+static void bind_items(const tsx_script *s, const tsx_script_select *select, bind_alias *aliases, uint32_t *count) {
+  for (tsx_script_item item = {0}; tsx_script_item_next(s, select, &item);) {
+    if (!tsx_script_has_parameters(s, item.first, item.end) || tsx_script_has_alias(s, item.first, item.end)) continue;
+    bind_alias alias = {.at = tsx_script_end(s, item.end)};
+    alias.words = tsx_script_words(s, item.first, item.end, &alias.size);
+    aliases[(*count)++] = alias;
+  }
+}
+
+/* Finds the items whose columns SQLite names after words that have parameters. A text that has no SELECTs is not
+ * refused here. */
+static int bind_names(binder *b, const char *text, tsx_arena *arena, tsr_error *error) {
+  tsx_script script;
+  tsr_error refused = {0};
+  const int code = tsx_script_read(text, arena, &script, &refused);
+  if (code < 0) return code == TSR_NOMEM ? tsx_out_of_memory(error) : TSR_OK;
+  bind_alias *aliases = tsx_arena_take(arena, (script.token_count + UINT64_C(1)) * sizeof *aliases);
+  if (!aliases) return tsx_out_of_memory(error);
+  for (uint32_t i = 0; i < script.select_count; i++) bind_items(&script, &script.selects[i], aliases, &b->alias_count);
+  /* a SELECT comes before those inside it */
+  if (b->alias_count > 1) qsort(aliases, b->alias_count, sizeof *aliases, compare_aliases);
+  b->aliases = aliases;
+  return TSR_OK;
 }
 
 int tsx_front_bind(sqlite3_value *value, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
@@ -144,12 +203,14 @@ int tsx_front_bind(sqlite3_value *value, int count, sqlite3_value *const *values
   b->out = sqlite3_str_new(NULL);
   b->count = count;
   b->values = values;
-  bind_all(b, text);
+  const int code = bind_names(b, text, arena, error);
+  if (code >= 0) bind_all(b, text);
   const int most = b->most;
   char *written = sqlite3_str_finish(b->out);
   sqlite3_free(b);
   *bound = written ? tsx_arena_copy(arena, written, strlen(written)) : NULL;
   sqlite3_free(written);
+  if (code < 0) return code;
   if (!*bound) return tsx_out_of_memory(error);
   if (most == count) return TSR_OK;
   return tsx_fail(error, TSR_ERROR, "%d parameter%s, %d value%s", most, most == 1 ? "" : "s", count,

@@ -172,6 +172,25 @@ static int has_object(tsx_connection *connection, const char *schema, const char
   return code;
 }
 
+/* Returns 1 if a database has the table tessera_attachments, 0 if not; an error if another one has its name. */
+static int has_memory(tsx_connection *connection, const char *schema, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  const int found = has_object(connection, schema, MEMORY, error);
+  if (found <= 0) return found;
+  char *sql =
+      sqlite3_mprintf("SELECT name, kind, path, member, root, semantics, declaration FROM \"%w\"." MEMORY, schema);
+  const int code =
+      sql ? sqlite3_prepare_v3(connection->db, sql, -1, SQLITE_PREPARE_NO_VTAB, &statement, NULL) : SQLITE_NOMEM;
+  sqlite3_free(sql);
+  sqlite3_finalize(statement);
+  if (code == SQLITE_OK) return 1;
+  if (code != SQLITE_ERROR) return fail_sql(connection, code, error);
+  return tsx_fail(error, TSR_ERROR,
+                  "%s." MEMORY
+                  " is not the table that tessera makes, in which it remembers what is attached: rename it",
+                  schema);
+}
+
 /* Makes one SELECT over what is attached in all databases; `columns` are of tessera_attachments and of sqlite_schema,
  * whose columns are NULL for tables that are missing. Returns NULL in *sql if nothing was ever attached. */
 static int select_attached(tsx_connection *connection, const char *columns, const char *where, char **sql,
@@ -181,7 +200,7 @@ static int select_attached(tsx_connection *connection, const char *columns, cons
   const char *schema;
   int result = tsx_schemas_prepare(connection->db, &names), code = TSR_OK;
   while (code >= 0 && (schema = tsx_schemas_next(names, &result))) {
-    if ((code = has_object(connection, schema, MEMORY, error)) <= 0) continue;
+    if ((code = has_memory(connection, schema, error)) <= 0) continue;
     sqlite3_str_appendf(out,
                         "%sSELECT %s, %Q AS of FROM \"%w\"." MEMORY " AS a LEFT JOIN \"%w\".sqlite_schema AS s "
                         "ON s.name = a.name COLLATE NOCASE AND s.type = 'table' WHERE %s",
@@ -303,22 +322,32 @@ static int check_name(tsx_connection *connection, const char *name, tsr_error *e
   return code;
 }
 
-static int declare_table(const tsx_attachment *all, const tsx_attach_table *table, const char *text, tsr_error *error) {
-  tsx_connection *connection = all->connection;
-  const char *schema = all->options->schema;
-  if (!table->missing) {
-    TSX_TRY(check_name(connection, table->name, error));
-    TSX_TRY(run(connection, sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", schema, table->name, text),
-                error));
-  }
-  return run(connection,
-             sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", schema, table->name,
-                             table->missing ? "missing" : "array", table->path, table->member, all->root,
-                             table->semantics, text),
+/* Makes the table, or notes why it cannot be made. */
+static int create_table(const tsx_attachment *all, tsx_attach_table *table, const char *text, tsr_error *error) {
+  tsr_error why = {0};
+  TSX_TRY(check_name(all->connection, table->name, error));
+  char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE \"%w\".\"%w\" USING %s", all->options->schema, table->name, text);
+  if (run(all->connection, sql, &why) >= 0) return TSR_OK;
+  const int code = *table->member ? tsx_members_fail(table, &why) : why.code; /* a single array has no others */
+  if (code < 0) *error = why;
+  return code;
+}
+
+/* A member with a problem is remembered by it, in the place of a declaration. */
+static int declare_table(const tsx_attachment *all, tsx_attach_table *table, const char *text, tsr_error *error) {
+  if (!table->missing) TSX_TRY(create_table(all, table, text, error));
+  return run(all->connection,
+             sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", all->options->schema,
+                             table->name,
+                             table->problem   ? "failed"
+                             : table->missing ? "missing"
+                                              : "array",
+                             table->path, table->member, all->root, table->semantics,
+                             table->problem ? table->problem : text),
              error);
 }
 
-static int make_table(const tsx_attachment *all, const tsx_attach_table *table, tsr_error *error) {
+static int make_table(const tsx_attachment *all, tsx_attach_table *table, tsr_error *error) {
   char *text = declaration(all, table);
   if (!text) return tsx_out_of_memory(error);
   const int code = declare_table(all, table, text, error);
@@ -338,8 +367,8 @@ static int replace_tables(const tsx_attachment *all, const attached *old, const 
   TSX_TRY(tsx_savepoint_stand_by(connection, error));
   TSX_TRY(make_memory(connection, all->options->schema, error));
   for (uint32_t i = 0; i < all->count; i++) {
-    *count += !all->tables[i].missing;
     if (!keeps[i]) TSX_TRY(make_table(all, &all->tables[i], error));
+    *count += !all->tables[i].missing;
   }
   return TSR_OK;
 }
@@ -397,22 +426,49 @@ static int keep(tsx_connection *connection, const char *path, const char *option
   return code < 0 || search.found ? code : tsx_kept_remember(connection->db, path, options, error);
 }
 
+#define PROBLEMS_NAMED 100
+
+/* Names the members that cannot be opened, each with the reason: *failed is from sqlite3_malloc, or NULL. If no member
+ * can, that is an error. */
+static int name_problems(const tsx_attachment *all, uint64_t made, char **failed, tsr_error *error) {
+  sqlite3_str *list = sqlite3_str_new(NULL);
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < all->count; i++) {
+    const tsx_attach_table *table = &all->tables[i];
+    if (!table->problem || count++ >= PROBLEMS_NAMED) continue;
+    sqlite3_str_appendf(list, "%s%s: %s", count > 1 ? "; " : "", *table->member ? table->member : table->path,
+                        table->problem);
+  }
+  const int built = sqlite3_str_errcode(list);
+  char *text = sqlite3_str_finish(list);
+  *failed = count ? sqlite3_mprintf("%llu member%s of %s cannot be opened%s: %s%s", (sqlite3_uint64)count,
+                                    count == 1 ? "" : "s", all->root, made ? ", the others are attached" : "", text,
+                                    count > PROBLEMS_NAMED ? "; ..." : "")
+                  : NULL;
+  sqlite3_free(text);
+  if (built != SQLITE_OK || (count && !*failed)) return tsx_out_of_memory(error);
+  return count && !made ? tsx_fail(error, TSR_ERROR, "%s", *failed) : TSR_OK;
+}
+
 static int attach_with(tsx_connection *connection, const char *path, sqlite3_value *json, bool again,
-                       tsx_attachment *all, uint64_t *count, tsr_error *error) {
+                       tsx_attachment *all, uint64_t *count, char **failed, tsr_error *error) {
   TSX_TRY(find_root(connection, path, all, error));
   TSX_TRY(attach(all, count, error));
+  TSX_TRY(name_problems(all, *count, failed, error));
   if (!all->options->keep || again) return TSR_OK;
   return keep(connection, all->root, (const char *)sqlite3_value_text(json), error);
 }
 
-/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. */
+/* Attaches one path. With `again`, the path is remembered already. Adds the number of its tables to *tables. *failed,
+ * from sqlite3_malloc or NULL, names the members that are not attached. */
 static int attach_path(tsx_connection *connection, const char *path, sqlite3_value *json, bool again, uint64_t *tables,
-                       tsr_error *error) {
+                       char **failed, tsr_error *error) {
   tsx_attach_options options = {0};
   tsx_attachment all = {.options = &options};
   uint64_t count = 0;
+  *failed = NULL;
   int code = read_options(connection, json, &options, error);
-  if (code >= 0) code = attach_with(connection, path, json, again, &all, &count, error);
+  if (code >= 0) code = attach_with(connection, path, json, again, &all, &count, failed, error);
   *tables += count;
   tsx_attachment_free(&all);
   free_options(&options);
@@ -433,30 +489,45 @@ static int options_value(tsx_connection *connection, const char *options, sqlite
 int tsx_attach_again(tsx_connection *connection, const char *path, const char *options, uint64_t *tables,
                      tsr_error *error) {
   sqlite3_value *json = NULL;
+  char *failed = NULL;
   int code = options_value(connection, options, &json, error);
-  if (code >= 0) code = attach_path(connection, path, json, true, tables, error);
+  if (code >= 0) code = attach_path(connection, path, json, true, tables, &failed, error);
+  if (code >= 0 && failed) code = tsx_fail(error, TSR_ERROR, "%s", failed);
+  sqlite3_free(failed);
   sqlite3_value_free(json);
   if (code >= 0) return code;
   const tsr_error why = *error;
   return tsx_fail(error, code, "%s, which this database remembers: %s (tessera_detach forgets it)", path, why.message);
 }
 
-static int attach_call(tsx_connection *connection, int count, sqlite3_value **values, uint64_t *tables,
+static int attach_call(tsx_connection *connection, int count, sqlite3_value **values, uint64_t *tables, char **failed,
                        tsr_error *error) {
   TSX_TRY(tsx_arguments_check(count, values, 1, error));
   const char *path = (const char *)sqlite3_value_text(values[0]);
   if (!path) return tsx_out_of_memory(error);
-  return attach_path(connection, path, count > 1 ? values[1] : NULL, false, tables, error);
+  return attach_path(connection, path, count > 1 ? values[1] : NULL, false, tables, failed, error);
+}
+
+/* Gives the error that names members. The others are attached, and stay so. */
+static void attach_failed(sqlite3_context *context, const char *failed) {
+  char *text = sqlite3_mprintf("tessera_attach: %s", failed);
+  if (text) sqlite3_result_error(context, text, -1);
+  else sqlite3_result_error_nomem(context);
+  sqlite3_free(text);
 }
 
 void tsx_attach(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection *connection = sqlite3_user_data(context);
   tsr_error error = {0};
   uint64_t tables = 0;
+  char *failed = NULL;
   tsx_connection_add_table(connection); /* cancellation works only while a table is counted */
-  const int code = attach_call(connection, count, values, &tables, &error);
-  if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)tables);
-  tsx_function_end(context, "tessera_attach", code, &error);
+  int code = attach_call(connection, count, values, &tables, &failed, &error);
+  code = error.code = tsx_savepoint_end(connection, code, &error);
+  if (code < 0) tsx_result_error_of(context, "tessera_attach", &error);
+  else if (failed) attach_failed(context, failed);
+  else sqlite3_result_int64(context, (sqlite3_int64)tables);
+  sqlite3_free(failed);
   tsx_connection_remove_table(connection);
 }
 
@@ -505,8 +576,9 @@ typedef struct attached_scan {
 static int attached_open(tsx_scan *scan, tsr_error *error) {
   attached_scan *state = scan->state;
   char *sql;
-  const int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics",
-                                   "(s.name IS NOT NULL OR a.kind = 'missing')", &sql, error);
+  const int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics, "
+                                   "CASE a.kind WHEN 'failed' THEN a.declaration END",
+                                   "(s.name IS NOT NULL OR a.kind IN ('missing', 'failed'))", &sql, error);
   if (code >= 0 && sql) return prepare(scan->connection, sql, &state->statement, error);
   sqlite3_free(sql);
   return code;
@@ -518,7 +590,7 @@ static int attached_next(tsx_scan *scan, tsr_error *error) {
 }
 
 static int attached_column(tsx_scan *scan, sqlite3_context *context, int column, tsr_error *error) {
-  static const int places[] = {0, 6, 1, 2, 3, 4, 5}; /* in the SELECT */
+  static const int places[] = {0, 7, 1, 2, 3, 4, 5, 6}; /* in the SELECT */
   const attached_scan *state = scan->state;
   (void)error;
   sqlite3_result_value(context, sqlite3_column_value(state->statement, places[column]));
@@ -531,7 +603,8 @@ const tsx_about tsx_about_attached = {.name = "tessera_attached",
                                       .usage = "tessera_attached",
                                       .columns =
                                           (const char *const[]){"name TEXT", "schema TEXT", "kind TEXT", "path TEXT",
-                                                                "member TEXT", "root TEXT", "semantics TEXT", NULL},
+                                                                "member TEXT", "root TEXT", "semantics TEXT", "problem TEXT",
+                                                                NULL},
                                       .same = -1,
                                       .rows = 20,
                                       .state_size = sizeof(attached_scan),

@@ -37,7 +37,8 @@ typedef struct tsx_attach_table { /* one table; its texts are from sqlite3_mallo
   char *options; /* more options of its declaration, each after ", "; NULL: none */
   const char *module; /* NULL: tessera */
   const char *semantics; /* what the layout takes it for */
-  bool missing; /* no table is made: nothing is there, or it may not be reached */
+  bool missing; /* no table is made: nothing is there, it may not be reached, or there is a problem */
+  char *problem; /* why it cannot be opened; or NULL */
   tsx_array *array; /* one reference, or NULL */
 } tsx_attach_table;
 
@@ -63,6 +64,10 @@ int tsx_members_find(tsx_attachment *all, tsr_error *error);
 /* Adds a table, and takes over `member`. `path` is copied. */
 int tsx_members_add(tsx_attachment *all, char *member, const char *path, bool missing, tsr_error *error);
 
+/* Notes that a member cannot be opened, because of *error, and makes no table of it: the others are attached all the
+ * same. Returns TSR_OK; an error that may pass, or that does not concern this member alone, is returned as it is. */
+int tsx_members_fail(tsx_attach_table *table, tsr_error *error);
+
 /* Gives each table without a name the one of its member, and then tells equal names apart. */
 int tsx_members_name(tsx_attachment *all, tsr_error *error);
 
@@ -77,7 +82,7 @@ int tsx_layout_open(tsx_attachment *all, tsx_attach_table *table, tsr_error *err
 /* ---- attach.c ---------------------------------------------------------------------------------------------------- */
 
 /* Attaches a path that the database remembers, with its options as it remembers them; NULL: none. Adds the number of the
- * path's tables to *tables. The error names the path. */
+ * path's tables to *tables. The error names the path, and each member that cannot be opened; the others are attached. */
 int tsx_attach_again(tsx_connection *connection, const char *path, const char *options, uint64_t *tables,
                      tsr_error *error);
 

@@ -43,7 +43,8 @@ static int explain_close(sqlite3_vtab_cursor *cursor) {
 static int explain_rewrite(explain_cursor *c, int count, sqlite3_value **values, tsr_error *error) {
   const tsx_front_table *table = (const tsx_front_table *)c->base.pVtab;
   if (count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: tessera_explain(text[, value ...])");
-  return tsx_rewrite(table->connection, values[0], count - 1, values + 1, true, &c->rewritten, error);
+  const tsx_front_options options = {.explains = true};
+  return tsx_rewrite(table->connection, &options, values[0], count - 1, values + 1, &c->rewritten, error);
 }
 
 static int explain_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count,

@@ -1,11 +1,11 @@
-/* front.h: plain SQL that runs over columns: tessera_sql, tessera_select, tessera_explain.
+/* front.h: plain SQL that runs over columns: tessera_sql, tessera_sql_within, tessera_select, tessera_explain.
  *
  *   arguments.c   the text and the values of a call: writes the values into the text as literals
  *   script.c      finds the SELECTs of a statement, from its tokens
  *   suit.c        which compiled SELECTs are worth taking, and surely give SQLite's rows
  *   windows.c     takes the window functions off a grouped SELECT
  *   rewrite.c     replaces these SELECTs by tables that evaluate them over columns
- *   sql.c         tessera_sql: returns the statement
+ *   sql.c         tessera_sql, tessera_sql_within: return the statement
  *   select.c      tessera_select: runs it
  *   explain.c     tessera_explain: says of each SELECT how it is evaluated */
 #ifndef TSX_FRONT_FRONT_H
@@ -20,7 +20,8 @@
 #define TSX_FRONT_VALUES 64 /* values after the text */
 
 /* Writes values in the place of the parameters of a text, as literals: of `?`, `?2`, `:a`, `@a` and `$a`, with SQLite's
- * numbers. Without values the parameters stay. *bound is in the arena. TSR_MISMATCH: the text is not TEXT, or has a
+ * numbers. An item of a SELECT that has parameters, and no alias, gets its words as an alias, so that its column keeps its
+ * name. Without values the parameters stay. *bound is in the arena. TSR_MISMATCH: the text is not TEXT, or has a
  * NUL; TSR_ERROR: another number of parameters than of values. */
 int tsx_front_bind(sqlite3_value *text, int count, sqlite3_value *const *values, tsx_arena *arena, char **bound,
                    tsr_error *error);
@@ -99,6 +100,20 @@ bool tsx_script_names(const tsx_script *script, uint32_t token, const char *name
 /* Returns true if the tokens [first, end) of an item of a SELECT end with an alias. */
 bool tsx_script_has_alias(const tsx_script *script, uint32_t first, uint32_t end);
 
+/* Returns true if a parameter is among the tokens [first, end). */
+bool tsx_script_has_parameters(const tsx_script *script, uint32_t first, uint32_t end);
+
+typedef struct tsx_script_item { /* an item of a SELECT: its tokens [first, end), without DISTINCT */
+  uint32_t first, end;
+} tsx_script_item;
+
+/* Moves to the first item, if *item is {0}, or to the next one. */
+bool tsx_script_item_next(const tsx_script *script, const tsx_script_select *select, tsx_script_item *item);
+
+/* Returns the name that SQLite gives to the column of an item without an alias: its words, with the comments behind them.
+ * The token `end` is the one behind the item. */
+const char *tsx_script_words(const tsx_script *script, uint32_t first, uint32_t end, int *size);
+
 static inline const char *tsx_script_begin(const tsx_script *script, uint32_t token) {
   return script->tokens[token].token.text;
 }
@@ -169,10 +184,15 @@ typedef struct tsx_rewritten { /* `= {0}` may be released */
   tsx_front_part *parts; /* [script.select_count] */
 } tsx_rewritten;
 
-/* Rewrites a statement. With `explains`, the reasons in `parts` count the characters of the whole text. The caller
- * releases *out, also after a failure. Errors of the text are SQLite's. */
-int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqlite3_value *const *values, bool explains,
-                tsx_rewritten *out, tsr_error *error);
+typedef struct tsx_front_options {
+  bool explains; /* the reasons in `parts` count the characters of the whole text */
+  uint64_t memory_bytes; /* that a part may use; 0: those of its array's table */
+  unsigned threads; /* of a part; 0: those of its array's table */
+} tsx_front_options;
+
+/* Rewrites a statement. The caller releases *out, also after a failure. Errors of the text are SQLite's. */
+int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sqlite3_value *text, int count,
+                sqlite3_value *const *values, tsx_rewritten *out, tsr_error *error);
 void tsx_rewritten_release(tsx_rewritten *rewritten);
 
 /* ---- sql.c, select.c, explain.c ---------------------------------------------------------------------------------- */

@@ -24,6 +24,21 @@ static int kept_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **statement) 
   return sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_NO_VTAB, statement, NULL);
 }
 
+static int kept_refuse(tsr_error *error) {
+  return tsx_fail(error, TSR_ERROR,
+                  "main.tessera_kept is not the table that tessera makes, tessera_kept(path TEXT PRIMARY KEY, options "
+                  "TEXT), in which it remembers what is attached: rename it");
+}
+
+/* Returns 1 if the table has the columns of tessera_kept, and is no virtual table. */
+static int kept_is_own(sqlite3 *db, tsr_error *error) {
+  sqlite3_stmt *statement = NULL;
+  const int code = kept_prepare(db, "SELECT path, options FROM main.tessera_kept", &statement);
+  sqlite3_finalize(statement);
+  if (code == SQLITE_OK) return 1;
+  return code == SQLITE_ERROR ? kept_refuse(error) : kept_fail(db, code, error);
+}
+
 /* Returns 1 if the table exists, 0 if it does not. */
 static int kept_exists(sqlite3 *db, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
@@ -33,9 +48,7 @@ static int kept_exists(sqlite3 *db, tsr_error *error) {
   if (code == SQLITE_OK) code = sqlite3_step(statement);
   if (code == SQLITE_ROW) {
     const char *type = (const char *)sqlite3_column_text(statement, 0);
-    found = type && !sqlite3_stricmp(type, "table")
-                ? 1
-                : tsx_fail(error, TSR_ERROR, "main.tessera_kept is not the table that tessera makes: rename it");
+    found = type && !sqlite3_stricmp(type, "table") ? kept_is_own(db, error) : kept_refuse(error);
   } else if (code != SQLITE_DONE) found = kept_fail(db, code, error);
   sqlite3_finalize(statement);
   return found;

@@ -133,6 +133,7 @@ static int soma_choose(tsx_attachment *all, tsr_error *error) {
     }
     sqlite3_free(table->member);
     sqlite3_free(table->path);
+    sqlite3_free(table->problem);
     tsx_array_release(all->connection, table->array);
   }
   all->count = kept;
@@ -378,6 +379,23 @@ static int vcf_add_fields(tsx_attachment *all, const char *path, tsr_error *erro
   return fields->name ? TSR_OK : tsx_out_of_memory(error);
 }
 
+/* Shows the headers as the table of samples. In version 3 their array has numbers of samples: the metadata of the data
+ * have the names. */
+static int vcf_take_headers(tsx_attachment *all, tsx_attach_table *headers, const char *data, tsr_error *error) {
+  const tsr_schema *schema;
+  TSX_TRY(schema_of(all, headers, &schema, error));
+  headers->semantics = "vcf";
+  headers->name = sqlite3_mprintf("samples");
+  if (!headers->name) return tsx_out_of_memory(error);
+  if (schema->dimension_count != 1 || schema->fields[0].datatype != TSR_UINT32) return TSR_OK;
+  char *path = sqlite3_mprintf("%s", data);
+  if (!path) return tsx_out_of_memory(error);
+  sqlite3_free(headers->path);
+  headers->path = path;
+  headers->module = "tessera_vcf_samples";
+  return TSR_OK;
+}
+
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   if (!find_table(all, "data"))
     return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
@@ -386,11 +404,8 @@ static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   data->module = "tessera_vcf";
   data->semantics = "vcf";
   data->name = sqlite3_mprintf("variants");
-  if (headers) {
-    headers->semantics = "vcf";
-    headers->name = sqlite3_mprintf("samples");
-  }
-  if (!data->name || (headers && !headers->name)) return tsx_out_of_memory(error);
+  if (!data->name) return tsx_out_of_memory(error);
+  if (headers && !headers->missing) TSX_TRY(vcf_take_headers(all, headers, data->path, error));
   for (uint32_t i = 0; i < all->count; i++)
     if (!all->tables[i].missing && !all->tables[i].module && &all->tables[i] != headers)
       TSX_TRY(vcf_rename(all, &all->tables[i], error));
@@ -412,9 +427,22 @@ static int soma_is(tsx_attachment *all, tsr_error *error) {
   return code < 0 ? code : found;
 }
 
+/* Opens all arrays: a layout is found among those that can be opened. */
+static int open_all(tsx_attachment *all, tsr_error *error) {
+  for (uint32_t i = 0; i < all->count; i++) {
+    const tsr_schema *schema;
+    tsr_error why = {0};
+    if (all->tables[i].missing || schema_of(all, &all->tables[i], &schema, &why) >= 0) continue;
+    const int code = tsx_members_fail(&all->tables[i], &why);
+    if (code < 0) return *error = why, code;
+  }
+  return TSR_OK;
+}
+
 int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {
   const bool alone = all->count == 1 && !*all->tables[0].member;
   all->layout = all->options->as;
+  if (!alone && all->layout != TSX_LAYOUT_PLAIN) TSX_TRY(open_all(all, error));
   if (all->layout == TSX_LAYOUT_AUTO) {
     int code = alone ? 0 : soma_is(all, error);
     if (code > 0) all->layout = TSX_LAYOUT_SOMA;

@@ -20,6 +20,7 @@ void tsx_attachment_free(tsx_attachment *all) {
     sqlite3_free(table->path);
     sqlite3_free(table->name);
     sqlite3_free(table->options);
+    sqlite3_free(table->problem);
     tsx_array_release(all->connection, table->array);
   }
   sqlite3_free(all->tables);
@@ -54,6 +55,24 @@ int tsx_members_add(tsx_attachment *all, char *member, const char *path, bool mi
   all->tables = tables;
   tables[all->count++] =
       (tsx_attach_table){.member = member, .path = copy, .missing = missing, .semantics = missing ? NULL : "plain"};
+  return TSR_OK;
+}
+
+/* Returns true if an error would not be the same at the next attempt, or is not about one array or group. */
+static bool members_may_pass(int code) {
+  return code == TSR_NOMEM || code == TSR_IO || code == TSR_INTERRUPT || code == TSR_UNREACHABLE || code == TSR_BUDGET ||
+         code == TSR_BUSY;
+}
+
+int tsx_members_fail(tsx_attach_table *table, tsr_error *error) {
+  if (members_may_pass(error->code)) return error->code;
+  char *problem = sqlite3_mprintf("%s", error->message);
+  if (!problem) return tsx_out_of_memory(error);
+  sqlite3_free(table->problem);
+  table->problem = problem;
+  table->missing = true;
+  table->semantics = NULL;
+  *error = (tsr_error){0};
   return TSR_OK;
 }
 
@@ -102,8 +121,7 @@ static int kind_of(const walk *w, const tsr_group_member *member, tsr_object_kin
   if (code >= 0) code = tsr_object_find(environment, member->path, kind, &fault);
   if (code >= 0) return TSR_OK;
   *kind = TSR_OBJECT_NONE;
-  if (code != TSR_NOMEM && code != TSR_IO && code != TSR_INTERRUPT && code != TSR_UNREACHABLE && code != TSR_BUDGET)
-    return TSR_OK;
+  if (!members_may_pass(code)) return TSR_OK;
   *error = fault;
   return code;
 }
@@ -136,6 +154,21 @@ static int walk_directories(walk *w, const char *path, const char *around, tsr_e
 
 static int walk_group(walk *w, const char *path, const char *around, uint64_t depth, tsr_error *error);
 
+/* Walks a group that is a member, and takes over its name. A group that cannot be opened is a member with a problem. */
+static int walk_inner(walk *w, const char *path, char *name, uint64_t depth, tsr_error *error) {
+  tsr_error why = {0};
+  const int code = walk_group(w, path, name, depth, &why);
+  if (code >= 0 || code == TSR_TOOBIG) {
+    sqlite3_free(name);
+    if (code < 0) *error = why;
+    return code;
+  }
+  TSX_TRY(tsx_members_add(w->all, name, path, true, error));
+  const int noted = tsx_members_fail(&w->all->tables[w->all->count - 1], &why);
+  if (noted < 0) *error = why;
+  return noted;
+}
+
 static int walk_member(walk *w, const tsr_group_member *member, const char *around, uint64_t depth, tsr_error *error) {
   tsr_object_kind kind;
   TSX_TRY(kind_of(w, member, &kind, error));
@@ -144,9 +177,9 @@ static int walk_member(walk *w, const tsr_group_member *member, const char *arou
   const int first = kind == TSR_OBJECT_NONE ? 1 : visit(w, member->path, error);
   if (first > 0 && kind != TSR_OBJECT_GROUP)
     return tsx_members_add(w->all, name, member->path, kind == TSR_OBJECT_NONE, error);
-  const int code = first > 0 ? walk_group(w, member->path, name, depth + 1, error) : first;
+  if (first > 0) return walk_inner(w, member->path, name, depth + 1, error);
   sqlite3_free(name);
-  return code;
+  return first;
 }
 
 static int walk_members(walk *w, const tsr_group_members *members, const char *path, const char *around, uint64_t depth,

@@ -29,6 +29,7 @@ typedef struct rewrite_edit {
 
 typedef struct rewriter {
   tsx_connection *connection;
+  const tsx_front_options *options;
   tsx_rewritten *out;
   sqlite3_stmt *plain; /* the statement as it was given; NULL if SQLite cannot prepare it */
   rewrite_edit *edits; /* in order of the text */
@@ -137,8 +138,9 @@ static char *rewrite_windows_name(rewriter *r, uint32_t number, const tsx_window
     return rewrite_keep(r, sqlite3_mprintf("%s", sqlite3_column_name(r->plain, (int)i)));
   const tsx_token *token = item->end > item->stop ? &s->tokens[item->end - 1].token : item->windows ? NULL : declared;
   if (!token) {
-    const char *begin = tsx_script_begin(s, item->first), *end = tsx_script_end(s, item->stop);
-    return rewrite_keep(r, sqlite3_mprintf("%.*s", (int)(end - begin), begin));
+    int size;
+    const char *begin = tsx_script_words(s, item->first, item->stop, &size);
+    return rewrite_keep(r, sqlite3_mprintf("%.*s", size, begin));
   }
   char *name = tsx_arena_take(&r->out->arena, token->size + 1);
   if (name) tsx_token_copy(token, name);
@@ -187,6 +189,8 @@ static bool rewrite_reads_with(const rewriter *r, const tsx_query *query) {
 static int rewrite_compile(rewriter *r, const char *text, tsx_script_place place, tsx_query *query, const char **why) {
   tsr_error error = {0};
   int code = tsx_query_compile(r->connection, "temp", text, query, &error);
+  query->memory_bytes = r->options->memory_bytes;
+  query->threads = r->options->threads;
   *why = NULL;
   if (code != TSR_NOMEM && code != TSR_INTERRUPT && rewrite_reads_with(r, query)) {
     *why = "a name in FROM is that of a CTE";
@@ -255,14 +259,6 @@ static int rewrite_reason(rewriter *r, const tsx_front_part *part, tsx_script_pl
   tsx_query_release(&query);
   sqlite3_free(text);
   return code < 0 ? code : TSR_OK;
-}
-
-static bool rewrite_has_parameters(const tsx_script *s, const tsx_script_select *select) {
-  static const char *const marks[] = {"?", ":", "@", "$"};
-  for (uint32_t i = select->first; i < select->end; i++)
-    for (int m = 0; m < 4; m++)
-      if (tsx_token_is(&s->tokens[i].token, marks[m])) return true;
-  return false;
 }
 
 /* Returns true if a source of the SELECT is the path of an array. */
@@ -442,14 +438,14 @@ static int rewrite_spellings(rewriter *r, uint32_t number, tsx_query *query, tsx
 }
 
 /* Tries to take a SELECT. Returns 1 if it is taken, else 0. */
-static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
+static int rewrite_try(rewriter *r, uint32_t number) {
   const tsx_script_select *select = &r->out->script.selects[number];
   tsx_front_part *part = &r->out->parts[number];
   if (r->only_paths) {
     part->detail = "the statement around it names its words";
     return 0;
   }
-  if (rewrite_has_parameters(&r->out->script, select)) {
+  if (tsx_script_has_parameters(&r->out->script, select->first, select->end)) {
     part->detail = "has parameters, and no values were given";
     return 0;
   }
@@ -461,7 +457,8 @@ static int rewrite_try(rewriter *r, uint32_t number, bool explains) {
   if (code > 0) code = rewrite_replace(r, number, &query, &windows);
   tsx_query_release(&query);
   const bool counts = part->detail && strstr(part->detail, "(character ");
-  if (code == 0 && explains && !compiled && counts) code = rewrite_reason(r, part, select->place, &part->detail);
+  if (code == 0 && r->options->explains && !compiled && counts)
+    code = rewrite_reason(r, part, select->place, &part->detail);
   return code;
 }
 
@@ -522,22 +519,16 @@ static int rewrite_paths(rewriter *r, const tsx_script_select *select) {
 /* Gives the item of `select` that has the token `inside` its words as an alias, unless it has an alias. */
 static int rewrite_name_item(rewriter *r, const tsx_script_select *select, uint32_t inside) {
   const tsx_script *s = &r->out->script;
-  uint32_t first = select->first + 1, end = first;
-  if (inside >= select->from) return TSR_OK;
-  for (uint32_t i = first; i < select->from; i++) {
-    if (tsx_token_is(&s->tokens[i].token, "(")) i = s->tokens[i].match;
-    else if (tsx_token_is(&s->tokens[i].token, ",") && i < inside) first = i + 1;
-    else if (tsx_token_is(&s->tokens[i].token, ",") && end <= first) end = i;
-  }
-  if (end <= first) end = select->from;
-  if (first == select->first + 1 &&
-      (tsx_token_is(&s->tokens[first].token, "DISTINCT") || tsx_token_is(&s->tokens[first].token, "ALL")))
-    first++;
-  if (tsx_script_has_alias(s, first, end)) return TSR_OK;
-  const char *begin = tsx_script_begin(s, first), *stop = tsx_script_end(s, end);
+  tsx_script_item item = {0};
+  bool found = false;
+  while (!found && tsx_script_item_next(s, select, &item)) found = inside >= item.first && inside < item.end;
+  if (!found || tsx_script_has_alias(s, item.first, item.end)) return TSR_OK;
+  const char *stop = tsx_script_end(s, item.end);
   for (uint32_t i = 0; i < r->edit_count; i++)
     if (r->edits[i].begin == stop && r->edits[i].end == stop) return TSR_OK; /* it was named before */
-  char *words = sqlite3_mprintf("%.*s", (int)(stop - begin), begin);
+  int size;
+  const char *begin = tsx_script_words(s, item.first, item.end, &size);
+  char *words = sqlite3_mprintf("%.*s", size, begin);
   const char *alias = words ? rewrite_keep(r, sqlite3_mprintf(" AS \"%w\"", words)) : NULL;
   sqlite3_free(words);
   return alias ? rewrite_edit_add(r, stop, stop, alias) : tsx_out_of_memory(r->error);
@@ -638,7 +629,7 @@ static int rewrite_target(const rewriter *r) {
 }
 
 /* Tries all SELECTs. */
-static int rewrite_all(rewriter *r, bool explains) {
+static int rewrite_all(rewriter *r) {
   const tsx_script *s = &r->out->script;
   r->out->parts = tsx_arena_take(&r->out->arena, (s->select_count + 1) * sizeof *r->out->parts);
   if (!r->out->parts) return tsx_out_of_memory(r->error);
@@ -648,7 +639,7 @@ static int rewrite_all(rewriter *r, bool explains) {
     r->out->parts[i].detail = "";
   }
   for (uint32_t i = 0; i < s->select_count;) {
-    int code = rewrite_try(r, i, explains);
+    int code = rewrite_try(r, i);
     if (code > 0) code = rewrite_name_around(r, i) < 0 ? r->error->code : 1;
     else if (code == 0) code = rewrite_paths(r, &s->selects[i]);
     if (code < 0) return code;
@@ -661,14 +652,14 @@ static int rewrite_all(rewriter *r, bool explains) {
 }
 
 /* Rewrites the text that was read. `plain`: what SQLite says of it as it is. */
-static int rewrite_text(rewriter *r, bool explains, const tsr_error *plain) {
-  TSX_TRY(rewrite_all(r, explains));
+static int rewrite_text(rewriter *r, const tsr_error *plain) {
+  TSX_TRY(rewrite_all(r));
   return rewrite_finish(r, plain);
 }
 
-int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqlite3_value *const *values, bool explains,
-                tsx_rewritten *out, tsr_error *error) {
-  rewriter r = {.connection = connection, .out = out, .error = error};
+int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sqlite3_value *text, int count,
+                sqlite3_value *const *values, tsx_rewritten *out, tsr_error *error) {
+  rewriter r = {.connection = connection, .options = options, .out = out, .error = error};
   tsr_error plain = {0};
   TSX_TRY(tsx_front_bind(text, count, values, &out->arena, &out->text, error));
   TSX_TRY(tsx_script_read(out->text, &out->arena, &out->script, error));
@@ -678,13 +669,13 @@ int tsx_rewrite(tsx_connection *connection, sqlite3_value *text, int count, sqli
     return prepared;
   }
   int code = rewrite_target(&r);
-  if (code >= 0) code = rewrite_text(&r, explains, &plain);
+  if (code >= 0) code = rewrite_text(&r, &plain);
   if (code == TSR_ERROR && r.paths) { /* SQLite cannot prepare the text that was given */
     const tsr_error taken = *error;
     r.only_paths = true;
     r.edit_count = 0;
     *error = (tsr_error){0};
-    code = rewrite_text(&r, explains, &taken);
+    code = rewrite_text(&r, &taken);
   }
   sqlite3_finalize(r.plain);
   return code;

@@ -289,3 +289,29 @@ bool tsx_script_has_alias(const tsx_script *s, uint32_t first, uint32_t end) {
   return tsx_token_is(before, ")") || before->kind == TSX_TOKEN_NUMBER || before->kind == TSX_TOKEN_STRING ||
          before->kind == TSX_TOKEN_NAME || tsx_token_is(before, "END");
 }
+
+bool tsx_script_has_parameters(const tsx_script *s, uint32_t first, uint32_t end) {
+  static const char *const marks[] = {"?", ":", "@", "$", NULL};
+  for (uint32_t i = first; i < end; i++)
+    if (script_is_any(s, i, marks)) return true;
+  return false;
+}
+
+bool tsx_script_item_next(const tsx_script *s, const tsx_script_select *select, tsx_script_item *item) {
+  static const char *const comma[] = {",", NULL};
+  static const char *const behind[] = {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", NULL};
+  static const char *const duplicates[] = {"DISTINCT", "ALL", NULL};
+  const uint32_t stop = script_find(s, select->first + 1, select->from, behind);
+  const uint32_t first = item->end ? item->end + 1 : select->first + 1;
+  if (first >= stop) return false;
+  item->first = !item->end && script_is_any(s, first, duplicates) ? first + 1 : first;
+  item->end = script_find(s, first, stop, comma);
+  return item->first < item->end;
+}
+
+const char *tsx_script_words(const tsx_script *s, uint32_t first, uint32_t end, int *size) {
+  const char *begin = tsx_script_begin(s, first), *stop = tsx_script_begin(s, end);
+  while (stop > begin && strchr(" \t\n\f\r", stop[-1])) stop--;
+  *size = (int)(stop - begin);
+  return begin;
+}

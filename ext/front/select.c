@@ -94,11 +94,12 @@ static int select_prepare_rewritten(select_cursor *c, const tsx_rewritten *rewri
 /* Rewrites and prepares the text. */
 static int select_prepare(select_cursor *c, tsr_error *error) {
   tsx_connection *connection = select_connection(c);
+  const tsx_front_options options = {0};
   tsx_rewritten rewritten = {0};
   if (c->count == 0) return tsx_fail(error, TSR_MISMATCH, "expected a text: tessera_select(text[, value ...])");
   if (connection->selecting == SELECT_DEPTH_MAX) return tsx_fail(error, TSR_ERROR, "tessera_select calls itself");
   connection->selecting++;
-  int code = tsx_rewrite(connection, c->arguments[0], c->count - 1, c->arguments + 1, false, &rewritten, error);
+  int code = tsx_rewrite(connection, &options, c->arguments[0], c->count - 1, c->arguments + 1, &rewritten, error);
   if (code >= 0) code = select_prepare_rewritten(c, &rewritten, error);
   tsx_rewritten_release(&rewritten);
   connection->selecting--;

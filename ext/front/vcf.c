@@ -411,7 +411,7 @@ static int open_dataset(vcf_table *t, const char *schema_name, tsr_error *error)
 
 int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
                          tsr_error *error) {
-  vcf_table t = {.connection = connection};
+  vcf_table t = {.connection = connection, .headers.keeps_texts = headers->keeps_texts};
   int code = tsx_options_parse(count - 3, arguments + 3, &t.options, error);
   if (code >= 0) code = open_dataset(&t, arguments[1], error);
   *headers = t.headers;

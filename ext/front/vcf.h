@@ -1,6 +1,6 @@
 /* vcf.h: the module tessera_vcf: the records of a TileDB-VCF dataset as rows.
  *
- *   vcf_fields.c   the table of the headers' fields
+ *   vcf_fields.c   the tables of the headers' fields, and of samples
  *   vcf_header.c   the headers of a dataset: fields, contigs, filters, samples
  *   vcf_value.c    values of INFO and FORMAT, as TileDB-VCF stores them
  *   vcf.c          the table */
@@ -28,11 +28,13 @@ typedef struct tsx_vcf_names { /* the names of one header, by the numbers that f
 } tsx_vcf_names;
 
 typedef struct tsx_vcf_sample {
-  char *name;
+  char *name; /* "": version 3, and the dataset has removed the sample */
+  char *header; /* its text, or NULL */
   uint32_t names; /* number of its header's names */
 } tsx_vcf_sample;
 
 typedef struct tsx_vcf_headers { /* `= {0}` is empty; all memory is from sqlite3_malloc */
+  bool keeps_texts; /* set before the first header is added: samples get their headers' texts */
   tsx_vcf_field *fields; /* of all headers, each once */
   uint32_t field_count;
   char **contigs; /* each once, in the order of the headers */
@@ -87,13 +89,13 @@ bool tsx_vcf_genotype(sqlite3_str *out, const tsx_vcf_value *value);
 
 int tsx_register_vcf(tsx_connection *connection); /* returns SQLite's code */
 
-/* Reads the headers of the dataset that the arguments of CREATE VIRTUAL TABLE name. The caller frees them, also after an
- * error. */
+/* Reads the headers of the dataset that the arguments of CREATE VIRTUAL TABLE name. *headers is empty but for
+ * keeps_texts. The caller frees them, also after an error. */
 int tsx_vcf_headers_read(tsx_connection *connection, int count, const char *const *arguments, tsx_vcf_headers *headers,
                          tsr_error *error);
 
 /* ---- vcf_fields.c ------------------------------------------------------------------------------------------------ */
 
-int tsx_register_vcf_fields(tsx_connection *connection); /* returns SQLite's code */
+int tsx_register_vcf_fields(tsx_connection *connection); /* both modules; returns SQLite's code */
 
 #endif

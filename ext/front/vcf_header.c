@@ -173,10 +173,10 @@ int tsx_vcf_headers_add(tsx_vcf_headers *headers, const char *sample, uint64_t s
   if (code < 0) return code;
   TSX_TRY(grow((void **)&headers->samples, headers->sample_count, sizeof *headers->samples, error));
   tsx_vcf_sample *added = &headers->samples[headers->sample_count];
-  added->names = number;
+  *added = (tsx_vcf_sample){.names = number};
   TSX_TRY(copy((part){sample, sample_size}, &added->name, error));
   headers->sample_count++;
-  return TSR_OK;
+  return headers->keeps_texts ? copy((part){text, size}, &added->header, error) : TSR_OK;
 }
 
 static int compare_samples(const void *a, const void *b) {
@@ -195,7 +195,10 @@ void tsx_vcf_headers_free(tsx_vcf_headers *headers) {
     sqlite3_free(headers->fields[i].description);
   }
   for (uint32_t i = 0; i < headers->names_count; i++) free_texts(headers->names[i].names, headers->names[i].count);
-  for (uint32_t i = 0; i < headers->sample_count; i++) sqlite3_free(headers->samples[i].name);
+  for (uint32_t i = 0; i < headers->sample_count; i++) {
+    sqlite3_free(headers->samples[i].name);
+    sqlite3_free(headers->samples[i].header);
+  }
   free_texts(headers->contigs, headers->contig_count);
   sqlite3_free(headers->fields);
   sqlite3_free(headers->names);

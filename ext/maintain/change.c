@@ -405,6 +405,7 @@ static int refuse_table(const tsx_address *address, const char *advice, tsr_erro
 static int create_group(sqlite3_context *context, sqlite3_value *path, tsx_address *address, tsr_error *error) {
   TSX_TRY(tsx_address_open_to_write(sqlite3_user_data(context), path, address, error));
   TSX_TRY(refuse_table(address, "expected the path of a directory", error));
+  TSX_TRY(tsx_place_check(address->connection, address->path, error));
   return tsr_group_create(address->connection->environment, address->path, error);
 }
 

@@ -680,11 +680,11 @@ static int open_in_database(tsx_copying *c, const char *to, const uint8_t *key, 
 static int open_target(tsx_copying *c, const char *to, tsr_error *error) {
   const uint8_t *key = c->from.array->has_key ? c->from.array->key : NULL;
   if (!sqlite3_strnicmp(to, "db:", 3)) return open_in_database(c, to, key, error);
-  tsr_environment *environment = c->connection->environment;
   const tsr_create_options create = {.key = key};
-  TSX_TRY(tsr_creation_prepare(environment, to, &c->definition.schema, &create, &c->creation, error));
+  TSX_TRY(tsx_places_apart(c->from.path, to, error));
+  TSX_TRY(tsx_creation_begin(c->connection, to, &c->definition.schema, &create, &c->creation, error));
   const tsr_array_options options = {.key = key, .creation = c->creation};
-  return tsr_array_open(environment, to, &options, &c->target, error);
+  return tsr_array_open(c->connection->environment, to, &options, &c->target, error);
 }
 
 int tsx_labels_write(tsr_array *target, tsr_label_index *const *labels, uint32_t count, uint64_t memory_bytes,
@@ -822,6 +822,8 @@ static int sync_to(tsx_address *from, const char *to, const char *path, const ts
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", from->path);
   if (options->to_identity && options->from_identity && !strcmp(options->from_identity, options->to_identity))
     return tsx_fail(error, TSR_ERROR, "%s and %s are the same array", from->path, to);
+  TSX_TRY(tsx_places_apart(from->path, path, error));
+  TSX_TRY(tsx_place_check(connection, path, error));
   if (!tsx_store_is(path)) return sync_files(from, path, options, done, error);
   if (options->to_identity) TSX_TRY(tsr_object_find(connection->environment, path, &kind, error));
   if (kind == TSR_OBJECT_NONE) return sync_into_table(from, to, options, done, error);

@@ -78,7 +78,7 @@ static int open_target(regrid_making *m, const char *to, tsr_error *error) {
     return code;
   }
   const tsr_create_options create = {.key = key};
-  TSX_TRY(tsr_creation_prepare(environment, to, &m->definition.schema, &create, &m->creation, error));
+  TSX_TRY(tsx_creation_begin(connection, to, &m->definition.schema, &create, &m->creation, error));
   options.creation = m->creation;
   return tsr_array_open(environment, to, &options, &m->target, error);
 }

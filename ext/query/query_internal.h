@@ -943,7 +943,8 @@ int tsx_subqueries_evaluate(tsx_query *query, tsr_error *error);
 /* ---- query_table.c: parts of statements -------------------------------------------------------------------------- */
 
 /* Registers a compiled query as a table of its connection (connection/registry.h), whose rows are those that SQLite
- * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare.
+ * gives for the text: what fails before its first row is evaluated by rows. `declaration` is from tsx_query_declare. The
+ * table keeps to the query's memory_bytes and threads.
  * *name is valid until the next call. */
 int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error);
 

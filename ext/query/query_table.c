@@ -19,6 +19,7 @@
 #include "query/query_table.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
@@ -471,14 +472,37 @@ static bool rows_may_do(int code) {
   return false;
 }
 
+/* Appends the text up to a source that is a path, and the table of the path in its place. */
+static void rows_source(sqlite3_str *out, const char **from, const tsx_source *source) {
+  if (!source->path || source->begin < *from) return;
+  sqlite3_str_appendf(out, "%.*s\"%w\"", (int)(source->begin - *from), *from, source->table);
+  *from = source->end;
+  if (source->alias != source->path) return; /* it has an alias of its own */
+  const char *end = source->times_end ? source->times_end : source->end;
+  sqlite3_str_appendf(out, "%.*s AS \"%w\"", (int)(end - *from), *from, source->path);
+  *from = end;
+}
+
+/* Returns the text of a query as SQLite can prepare it: paths in FROM are tables. */
+static char *rows_text(const tsx_query *query, const char *text) {
+  const tsx_select *s = &query->select;
+  const char *from = s->text;
+  if (!from) return sqlite3_mprintf("%s", text);
+  sqlite3_str *out = sqlite3_str_new(NULL);
+  rows_source(out, &from, &s->source);
+  for (uint32_t j = 0; j < s->join_count; j++) rows_source(out, &from, &s->joins[j].source);
+  sqlite3_str_appendall(out, from);
+  return sqlite3_str_finish(out);
+}
+
 /* Lets SQLite evaluate the text of a part that has failed with error->code before its first row. Returns that code if
  * the columns may have changed, or if the part has promised to decide a constraint; else TSR_OK. */
-static int rows_begin(const tsx_query_table *table, query_cursor *c, const tsx_outer_constraint *outer, uint32_t count,
-                      const tsr_error *error) {
-  bool may = table->part && c->checked && rows_may_do(error->code);
+static int rows_begin(const tsx_query_table *table, query_cursor *c, const char *text,
+                      const tsx_outer_constraint *outer, uint32_t count, const tsr_error *error) {
+  bool may = text && c->checked && rows_may_do(error->code);
   for (uint32_t i = 0; i < count; i++) may &= !outer[i].decides;
   sqlite3_stmt *rows = NULL;
-  if (!may || sqlite3_prepare_v2(table->connection->db, table->text, -1, &rows, NULL) != SQLITE_OK) return error->code;
+  if (!may || sqlite3_prepare_v2(table->connection->db, text, -1, &rows, NULL) != SQLITE_OK) return error->code;
   c->by_rows = rows;
   c->row = 0;
   tsr_environment_count_part(table->connection->environment, false);
@@ -658,8 +682,10 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
   const uint32_t used = plan ? (uint32_t)count : 0;
   if (code >= 0) code = query_begin(table, c, outer, used, &error);
   if (code < 0) {
+    char *select = table->part ? rows_text(&c->query, table->text) : NULL;
     query_clear(c);
-    code = rows_begin(table, c, outer, used, &error);
+    code = rows_begin(table, c, select, outer, used, &error);
+    sqlite3_free(select);
     if (code >= 0) code = query_step(c, &error);
   }
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
@@ -713,6 +739,18 @@ static const sqlite3_module query_module = {.iVersion = 3,
 
 /* ---- Parts of statements ----------------------------------------------------------------------------------------- */
 
+/* The shape of a part is its limits and its declaration: "BYTES THREADS CREATE TABLE ...". */
+static char *part_shape(const tsx_query *query, const char *declaration) {
+  return sqlite3_mprintf("%llu %u %s", (unsigned long long)query->memory_bytes, query->threads, declaration);
+}
+
+static const char *part_limits(const char *shape, uint64_t *memory_bytes, unsigned *threads) {
+  char *end;
+  *memory_bytes = strtoull(shape, &end, 10);
+  *threads = (unsigned)strtoul(end, &end, 10);
+  return end + 1;
+}
+
 static int part_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                         char **message) {
   tsx_registered *part = argument;
@@ -726,7 +764,7 @@ static int part_connect(sqlite3 *db, void *argument, int count, const char *cons
   table->schema_name = sqlite3_mprintf("temp"); /* its names are looked for in all databases */
   table->name = sqlite3_mprintf("tessera_sql");
   table->text = sqlite3_mprintf("%s", part->text);
-  table->declaration = sqlite3_mprintf("%s", part->shape);
+  table->declaration = sqlite3_mprintf("%s", part_limits(part->shape, &table->memory_bytes, &table->threads));
   const bool made = table->schema_name && table->name && table->text && table->declaration;
   const int code = made ? query_declare(table, message) : SQLITE_NOMEM;
   if (code != SQLITE_OK) {
@@ -754,9 +792,12 @@ static const sqlite3_module part_module = {.iVersion = 1,
 
 int tsx_query_part(const tsx_query *query, const char *declaration, const char **name, tsr_error *error) {
   const tsx_registered *part;
-  TSX_TRY(tsx_registry_take(query->connection, &part_module, query->select.text, declaration, &part, error));
-  *name = part->name;
-  return TSR_OK;
+  char *shape = part_shape(query, declaration);
+  if (!shape) return tsx_out_of_memory(error);
+  const int code = tsx_registry_take(query->connection, &part_module, query->select.text, shape, &part, error);
+  sqlite3_free(shape);
+  if (code >= 0) *name = part->name;
+  return code;
 }
 
 char *tsx_query_explain(const tsx_query *query) {

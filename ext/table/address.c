@@ -80,6 +80,58 @@ char *tsx_path_canonical(const char *path) {
   return sqlite3_str_finish(out);
 }
 
+/* Gives what is at an ancestor of a place. One that may not be looked at is nothing. */
+static int ancestor_kind(tsx_connection *connection, const char *path, tsr_object_kind *kind, tsr_error *error) {
+  tsr_error fault = {0};
+  *kind = TSR_OBJECT_NONE;
+  const int code = tsr_object_find(connection->environment, path, kind, &fault);
+  if (code >= 0) return TSR_OK;
+  *kind = TSR_OBJECT_NONE;
+  if (code != TSR_NOMEM && code != TSR_INTERRUPT) return TSR_OK;
+  *error = fault;
+  return code;
+}
+
+int tsx_place_check(tsx_connection *connection, const char *path, tsr_error *error) {
+  tsr_object_kind kind = TSR_OBJECT_NONE;
+  if (tsx_store_is(path) || tsr_path_scheme(path, NULL)) return TSR_OK;
+  TSX_TRY(tsr_path_permitted(connection->environment, path, error));
+  char *canonical = tsx_path_canonical(path);
+  if (!canonical) return tsx_out_of_memory(error);
+  int code = TSR_OK;
+  for (char *end; code >= 0 && kind != TSR_OBJECT_ARRAY && (end = strrchr(canonical, '/')) && end > canonical;) {
+    *end = 0;
+    code = ancestor_kind(connection, canonical, &kind, error);
+  }
+  if (code >= 0 && kind == TSR_OBJECT_ARRAY)
+    code = tsx_fail(error, TSR_ERROR,
+                    "%s lies within the array %s, whose directory holds nothing else: choose a place outside", path,
+                    canonical);
+  sqlite3_free(canonical);
+  return code;
+}
+
+int tsx_places_apart(const char *from, const char *to, tsr_error *error) {
+  if (tsx_store_is(from) || tsx_store_is(to)) return TSR_OK;
+  char *a = tsx_path_canonical(from), *b = tsx_path_canonical(to);
+  const size_t m = a ? strlen(a) : 0, n = b ? strlen(b) : 0;
+  int code = TSR_OK;
+  if (!a || !b) code = tsx_out_of_memory(error);
+  else if (n > m && !strncmp(a, b, m) && b[m] == '/')
+    code = tsx_fail(error, TSR_ERROR, "%s lies within %s, which is copied: choose a place outside", to, from);
+  else if (m > n && !strncmp(a, b, n) && a[n] == '/')
+    code = tsx_fail(error, TSR_ERROR, "%s, which is copied, lies within %s: choose another place", from, to);
+  sqlite3_free(a);
+  sqlite3_free(b);
+  return code;
+}
+
+int tsx_creation_begin(tsx_connection *connection, const char *path, const tsr_schema *schema,
+                       const tsr_create_options *options, tsr_creation **creation, tsr_error *error) {
+  TSX_TRY(tsx_place_check(connection, path, error));
+  return tsr_creation_prepare(connection->environment, path, schema, options, creation, error);
+}
+
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]) {
   const bool looks = connection->permissions.keys && tsr_path_permitted(connection->environment, path, NULL) >= 0;
   char *canonical = looks ? tsx_path_canonical(path) : NULL;

@@ -279,6 +279,17 @@ void tsx_address_close(tsx_address *address);
  * yet. From sqlite3_malloc; NULL if memory is lacking. */
 char *tsx_path_canonical(const char *path);
 
+/* Fails if what is made at a path would lie within an array: readers and checks take it for debris. Symbolic links are
+ * followed. In buckets nothing is looked at: it would be a request for each directory. */
+int tsx_place_check(tsx_connection *connection, const char *path, tsr_error *error);
+
+/* Fails if one place of a copy lies within the other. */
+int tsx_places_apart(const char *from, const char *to, tsr_error *error);
+
+/* tsr_creation_prepare, for a path that the user has given: with tsx_place_check. */
+int tsx_creation_begin(tsx_connection *connection, const char *path, const tsr_schema *schema,
+                       const tsr_create_options *options, tsr_creation **creation, tsr_error *error);
+
 /* Copies the key that tsx_key_set has stored for a path. Returns false if there is none. */
 bool tsx_key_find(const tsx_connection *connection, const char *path, uint8_t key[32]);
 

@@ -340,7 +340,7 @@ static int creation_prepare(const tsx_table *table, const tsr_schema *schema, co
   const char *file = sqlite3_db_filename(table->connection->db, table->schema_name);
   tsr_create_options options = {.key = key, .owner_file = file && *file ? file : NULL};
   tsr_environment *environment = table->connection->environment;
-  int code = tsr_creation_prepare(environment, table->path, schema, &options, creation, error);
+  int code = tsx_creation_begin(table->connection, table->path, schema, &options, creation, error);
   if (code != TSR_EXISTS) return code;
   tsr_error why = *error;
   int orphans = forget_orphans(table->connection, &why);

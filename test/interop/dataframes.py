@@ -345,9 +345,47 @@ def databases(db):
         fails(TypeError, "column 'm' has periods", lambda: tessera.create("periods", pd.DataFrame({"m": pd.period_range("2024-05", periods=2, freq="M")})))
 
 
+def odd(db):
+    """What newcomers bring: nothing of it is lost, rounded or renamed in silence."""
+    numpy, pd = installed("numpy"), installed("pandas")
+    if not numpy or not pd:
+        return
+    big, day, noon = 2**60 + 1, datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 12)
+    aware = noon.replace(tzinfo=datetime.timezone.utc)
+
+    def series(*values):
+        return pd.Series(values, dtype=object)
+    for what, data, kind, says in (("twice", {1: [1], "1": [2]}, ValueError, "two columns are called '1'"), ("frame twice", pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "two columns are called '1'"),
+                                   ("blocks twice", {1: numpy.zeros((2, 2)), "1": numpy.ones((2, 2))}, ValueError, "two columns are called '1'"), ("table twice", pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), ValueError, "two columns are called 'a'"),
+                                   ("NUL", {"a\0b": [1]}, ValueError, "NUL in its name"), ("NUL in a frame", pd.DataFrame({"a\0b": [1]}), ValueError, "NUL in its name"), ("NUL in a table", pa.table({"a\0b": [1]}), ValueError, "NUL in its name"),
+                                   ("rounded", {"v": [big, 0.5]}, ValueError, f"'v' has fractions, and the integer {big}"), ("rounded frame", pd.DataFrame({"v": series(big, 0.5)}), ValueError, f"the integer {big}"),
+                                   ("rounded block", numpy.array([[big, 0.5]], object), ValueError, f"the integer {big}"), ("past 64 bits", pd.DataFrame({"v": series(2**64, 0)}), ValueError, "neither INT64 nor UINT64"),
+                                   ("days and instants", {"v": [day, noon]}, TypeError, "objects of date, datetime"), ("the same in a frame", pd.DataFrame({"v": series(day, noon)}), TypeError, "objects of date, datetime"),
+                                   ("zones", pd.DataFrame({"v": series(aware, noon)}), TypeError, "with and without a time zone"), ("zones in a list", {"v": [aware, noon]}, TypeError, "with and without a time zone"),
+                                   ("mixed", pd.DataFrame({"v": [1, "a"]}), TypeError, "column 'v' has objects of int, str"), ("mixed categories", pd.DataFrame({"v": pd.Categorical([1, "a"])}), TypeError, "column 'v' has objects of int, str"),
+                                   ("complex", pd.DataFrame({"v": [1j]}), TypeError, "'v' is complex128"), ("complex block", numpy.array([[1j]]), TypeError, "complex128"), ("a scalar", numpy.array(3.0), ValueError, "an axis at least")):
+        fails(kind, says, lambda: tessera.create(f"odd {what}", data, connection=db))
+        assert not os.path.exists(f"odd {what}"), what
+    xarray = installed("xarray")
+    if xarray:
+        fails(ValueError, "two columns are called '1'", lambda: tessera.create("odd dataset", xarray.Dataset({1: ("x", [1]), "1": ("x", [2])})))
+    for what, data, expected in (("gaps", {"v": [big, None, float("nan")]}, [big, None, None]), ("unsigned", pd.DataFrame({"v": series(2**64 - 1, 0)}), [2**64 - 1, 0]), ("another byte order", pd.DataFrame({"v": numpy.arange(3, dtype=">i4")}), [0, 1, 2]),
+                                 ("sparse", pd.DataFrame({"v": pd.arrays.SparseArray([0, 0, 1])}), [0, 0, 1]), ("bytes", pd.DataFrame({"v": [b"a\0", None]}), [b"a\0", None]), ("UTC", pd.DataFrame({"v": series(aware, None)}), [noon, None]),
+                                 ("days", {"v": [day, None]}, [day, None]), ("small", {"v": [2**53, 0.5]}, [2.0**53, 0.5])):
+        same(pa.table(tessera.create(f"odd {what}", data, connection=db))["v"].to_pylist(), expected, what)
+    for shape in ((3, 0), (0, 3), (0,)):
+        made = tessera.create(f"odd {shape}", numpy.zeros(shape), connection=db)
+        same((made.numpy().size, len(made), made.dims), (0, 0, tuple(f"dim_{i}" for i in range(len(shape)))), shape)
+    block = numpy.asfortranarray(numpy.arange(6, dtype=">f8").reshape(2, 3))
+    array = tessera.create("odd block", block, connection=db)
+    same((array.numpy().tolist(), array.numpy(out=numpy.empty((2, 3))).tolist()), (block.tolist(), block.tolist()), "Fortran's order, another byte order")
+    for out in ([], [[0.0] * 3] * 2, "x", object()):
+        fails(TypeError, "the memory of an ndarray", lambda: array.numpy(out=out))
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for test in (arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
+    for test in (odd, arrow, pandas, indexes, days, appends, durations, polars, duckdb, lazy, damaged, refused, nulls, conditions, changes, databases):
         test(database())
     os.chdir("/")
 print("tables and DataFrames come back as they were")

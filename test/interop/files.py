@@ -203,9 +203,11 @@ def test_sparse_matrices():
         matrix = sparse.random(50, 40, 0.1, format=kind, random_state=1)
         with _Patched(importlib.import_module("tessera.annotated"), "_CELLS", 300):
             made = tessera.create(f"matrix_{kind}", matrix)
-        same((made.dims, made.attributes, made.scipy().shape), (("row", "col"), ("value",), (50, 40)), "names and shape")
+        same((made.kind, made.dims, made.attributes, made.scipy().shape), ("sparse", ("row", "col"), ("value",), (50, 40)), "names and shape")
         same((made.scipy().tocsr() != matrix.tocsr()).nnz, 0, "cells")
         same((made.sel(row=(10, 19)).scipy().tocsr() != matrix.tocsr()[10:20]).nnz, 0, "a part")
+    same(tessera.create("full", sparse.csr_matrix(np.ones((2, 3), "f4"))).kind, "sparse", "however full it is")
+    fails(TypeError, "a matrix of complex128", lambda: tessera.create("complex", sparse.csr_matrix([[1j]])))
     same(tessera.create("nothing", sparse.csr_matrix((3, 4))).scipy().toarray().tolist(), np.zeros((3, 4)).tolist(), "no cells")
 
 
@@ -235,6 +237,24 @@ def test_anndata():
         warnings.simplefilter("always")
         tessera.create("odd", data)
     assert any("'odd' is not kept" in str(w.message) for w in warned), [str(w.message) for w in warned]
+    data.uns = {"numbers as keys": {1: 2, "1": 3}, "mixed": np.array([1, "a", None], object), "texts": np.array(["a", "b"], object), "kept": {"a": [1, None]}}
+    data.obs.index.name, data.obs["nothing"] = "barcode", pd.Series([None] * 100, dtype=object, index=data.obs.index)
+    data.obsm["frame"] = pd.DataFrame({"one": np.arange(100.0)}, index=data.obs.index)
+    data.layers["full"] = np.ones((100, 30), "f4")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        arrays = tessera.create("odder", data)
+    said = " ".join(str(w.message) for w in warned)
+    assert "'numbers as keys', 'mixed' is not kept" in said and "obsm['frame']: the names of its columns are not kept: one" in said, said
+    same({array.kind for name, array in arrays.items() if "obsm" not in name and "varm" not in name}, {"sparse"}, "SOMA's tables and matrices are sparse, however full")
+    back = tessera.to_anndata("odder")
+    same((back.obs.index.name, back.obs["nothing"].isna().all(), list(back.uns["texts"]), back.uns["kept"], float(back.layers["full"].sum())), ("barcode", True, ["a", "b"], {"a": [1, None]}, 3000.0), "what is kept")
+    empty = anndata.AnnData(np.zeros((0, 3), "f4"), var=pd.DataFrame(index=["a", "b", "c"]))
+    tessera.create("empty", empty)
+    same(tessera.to_anndata("empty").shape, (0, 3), "no cells")
+    data.obsm["frame"] = pd.DataFrame({"one": ["x"] * 100}, index=data.obs.index)
+    fails(TypeError, "obsm['frame']", lambda: tessera.create("texts", data))
+    del data.obsm["frame"]
     data.obsm["a/b"] = data.obsm["X_pca"]
     fails(tessera.Constraint, "'a/b'", lambda: tessera.create("slash", data))
     assert not os.path.exists("slash"), "all of it or nothing"

@@ -166,7 +166,7 @@ def test_names():
     tessera.create("lone", k)
     fails(tessera.Error, "FROM './lone'", lambda: tessera.sql("SELECT * FROM lone"))
     fails(tessera.Error, "say k=k", lambda: tessera.sql("SELECT * FROM k"))
-    fails(TypeError, "unexpected keyword argument 'memory_mb'", lambda: tessera.sql("SELECT 1", memory_mb=3))
+    fails(TypeError, "unexpected keyword argument 'memory'", lambda: tessera.sql("SELECT 1", memory=3))
     fails(TypeError, "make a DataFrame of it", lambda: tessera.sql("SELECT * FROM t", t=[1, 2]))
     fails(TypeError, "t=t.collect()", lambda: tessera.sql("SELECT * FROM t", t=pl.DataFrame({"a": [1]}).lazy()))
     db = sqlite3.connect(":memory:")
@@ -194,6 +194,22 @@ def test_parameters():
     fails(tessera.Error, "2 parameters, 1 value", lambda: tessera.sql("SELECT ?, ?", [1]))
     days = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"]), "v": [1, 2]})
     same(tessera.sql("SELECT v FROM days WHERE day > ?", [pd.Timestamp("2024-01-01")]).fetchall(), [(2,)], "a date beside a column of dates")
+
+
+def test_limits():
+    """memory_mb bounds a part, which then runs by rows; threads is that of the part."""
+    grid = tessera.create("grid", np.arange(400_000, dtype="i4").reshape(400, 1000), dimensions=["y", "x"])
+    db = sqlite3.connect(":memory:")
+    tessera.load(db)
+
+    def counted(**limits):
+        db.execute("SELECT tessera_reset_stats()")
+        same(tessera.sql("SELECT value, count(*) FROM './grid' WHERE value % 10 < 5 GROUP BY value", connection=db, **limits).fetchall()[:2], [(0, 1), (1, 1)], str(limits))
+        return dict(db.execute("SELECT name, value FROM tessera_stats WHERE name LIKE 'parts_by%'"))
+    same([counted(), counted(memory_mb=1, threads=1), counted(memory_mb=1000)], [{"parts_by_columns": 1, "parts_by_rows": 0}, {"parts_by_columns": 0, "parts_by_rows": 1}, {"parts_by_columns": 1, "parts_by_rows": 0}], "parts")
+    for limits, kind, says in (({"memory_mb": 0}, tessera.Range, "'memory_mb'"), ({"threads": -1}, tessera.Range, "'threads'"), ({"threads": 1.5}, TypeError, "float")):
+        fails(kind, says, lambda: tessera.sql("SELECT 1", **limits))
+    same(grid.max("value"), 399_999, "max")
 
 
 ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c"
@@ -318,6 +334,10 @@ def command(*words, status=0, **options):
     return done.stdout if status != 2 else done.stderr
 
 
+def no_room():
+    raise OSError("no room")
+
+
 def test_command():
     cube()
     tessera.create("below/deep", whole, dimensions=["t", "y", "x"])
@@ -339,6 +359,13 @@ def test_command():
     command("demo", "here")
     same((sorted(os.listdir("here")), tessera.open("here/climate").shape), (["airports", "airports.csv", "climate", "relief"], (12, 90, 180)), "demo, twice")
     shutil.rmtree("here/relief")
+    os.remove("here/airports.csv")
+    copied, shutil.copyfile = shutil.copyfile, lambda source, target: (copied(source, target), no_room())
+    try:
+        fails(OSError, "no room", lambda: tessera.demo("here"))
+    finally:
+        shutil.copyfile = copied
+    same(sorted(os.listdir("here")), ["airports", "climate"], "a copy that failed leaves nothing")
     same((tessera.demo("here"), tessera.open("here/relief").shape), ("here", (540, 1080)), "what was removed comes back")
     if shutil.which("sqlite3"):
         command("shell", "shell.db", input="CREATE TABLE t AS SELECT tessera_version() AS v;")
@@ -359,6 +386,42 @@ def test_command():
     same(command("sql", "SELECT :a", "-p", "b=1", status=2), "tessera: there is no value for :a\n", "a value that is missing")
     assert "usage" in command("cube", status=2), "a path before a verb is an error with the list"
     assert tessera.sql("SELECT 1", connection=sqlite3.connect(":memory:")) is not None
+
+
+def test_command_with_odd_input():
+    """Names of strangers, values that only look like numbers, closed pipes, Ctrl-C: nothing is lost or renamed in silence, and no traceback is shown."""
+    cube()
+    same(command("--json", "sql", "SELECT 1 AS a, 2 AS a, 3 AS a_2, 9e999 AS b, -9e999 AS c, x'00ff' AS d, 2 AS a"), '[{"a": 1, "a_3": 2, "a_2": 3, "b": 9e999, "c": -9e999, "d": "00ff", "a_4": 2}]\n', "json")
+    same(command("--markdown", "sql", "SELECT 1 AS \"a|b\", 'c' || char(10) || '|' || char(27) AS e"), "| a\\|b | e |\n|---|---|\n| 1 | c \\|\\x1b |\n", "markdown")
+    assert "\x1b" not in command("--box", "sql", "SELECT char(27) || '[31m' AS \"a\x1b\""), "control characters reach no terminal"
+    for given, kind, value in (("007", "text", "007"), ("nan", "text", "nan"), ("1_000", "text", "1_000"), ("-0.5", "real", "-0.5"), ("1e3", "real", "1000.0"), ("9223372036854775807", "integer", "9223372036854775807"), ("9223372036854775808", "text", "9223372036854775808"), ("", "text", "")):
+        same(command("sql", "SELECT typeof(:v), :v", "-p", f"v={given}").splitlines()[1], f"{kind},{value}", given)
+    same(command("sql", "-d", "typo.db", "SELECT 1", status=2), "tessera: typo.db: there is no such database\n", "a database that is missing is not made")
+    assert not os.path.exists("typo.db")
+    same(len(command("head", "cube", "--where", "n > 7 -- all", "-n", "2").splitlines()), 3, "a comment does not hide the limit")
+    for words, says in ((("head", "cube", "-n", "-3"), "no number of rows"), (("--limit", "x", "head", "cube"), "no number of rows"), (("sql", "--arrow", "a.arrow", "--limit", "3", "SELECT 1"), "--arrow writes all rows"), (("sql", "SELECT 1; SELECT 2"), "one statement only"),
+                        (("head", "."), "tessera ls"), (("copy", "cube", "cube/inside"), "lies within"), (("sql", ""), "a SELECT"), ((), "VERB")):
+        assert says in command(*words, status=2), (words, command(*words, status=2))
+    command("sql", "--arrow", "failed.arrow", "SELECT abs(-9223372036854775808)", status=2)
+    same([name for name in os.listdir(".") if "failed" in name], [], "a file that failed leaves nothing")
+    assert command("ls", "cube").startswith("path,kind,cells,bytes\ncube,dense array,60,"), "of an array, the array"
+    for verb in ("ls", "info", "sql", "head", "upkeep", "check", "copy", "demo", "shell"):
+        assert f"usage: tessera {verb}" in command(verb, "--help"), verb
+    os.makedirs("it's \"x\n")
+    command("copy", "cube", "it's \"x\n/arr")
+    assert '"it\'s ""x\n/arr",dense array,60,' in command("ls", "it's \"x\n") and command("head", "it's \"x\n/arr", "-n", "1").count("\n") == 2, command("ls", "it's \"x\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    start = [sys.executable, "-m", "tessera"]
+    if os.name == "posix":
+        done = subprocess.run([*start, "info", b"b\xff"], capture_output=True, env=env)
+        same((done.returncode, done.stderr.count(b"\n"), b"is no UTF-8" in done.stderr), (2, 1, True), done.stderr)
+        done = subprocess.run(["sh", "-c", '"$0" -m tessera sql "$1" | head -n 1; "$0" -m tessera sql "SELECT 1" >&-', sys.executable, "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 300000) SELECT i FROM c"], capture_output=True, text=True, env=env)
+        same((done.stdout, done.stderr, done.returncode), ("i\n", "", 0), "a pipe that closes, and one that is closed")
+        long = subprocess.Popen([*start, "--csv", "sql", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**env, "PYTHONUNBUFFERED": "1"})
+        same(long.stdout.readline(), b"count(*)\n", "the statement runs")
+        long.send_signal(signal.SIGINT)
+        told = long.communicate(timeout=60)
+        same((long.returncode, told), (130, (b"", b"")), "Ctrl-C")
 
 
 run(globals(), "SELECTs over arrays and DataFrames give SQLite's rows")

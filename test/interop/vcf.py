@@ -189,6 +189,9 @@ def check(folder, shell, extension, version, extracted):
     equal("all", shown(s, "1"), expected(rows, lambda r: True))
     fields = s(f"CREATE VIRTUAL TABLE f USING tessera_vcf_fields('{place}/data')", "SELECT group_concat(kind || ' ' || id || ' ' || number || ' ' || type || ' ' || description, '; ') AS f FROM f")
     equal("fields", fields, [{"f": "INFO DP 1 Integer Depth, ID=no; INFO AF A Float x; INFO DB 0 Flag x; INFO GENE 1 String the \"gene\">; INFO TAGS . String x; FORMAT GT 1 String x; FORMAT AD R Integer x; FORMAT GQ 1 Float x"}])
+    samples = s(f"CREATE VIRTUAL TABLE samples USING tessera_vcf_samples('{place}/data')", "SELECT sample, header FROM samples")
+    equal("samples", sorted((r["sample"], r["header"]) for r in samples), sorted((n, header(n)) for n in SAMPLES))
+    equal("samples of the group", s(f"SELECT tessera_attach('{place}')", "SELECT sample FROM samples ORDER BY 1"), [{"sample": n} for n in sorted(SAMPLES)])
     for _ in range(25):
         contig, low = chance.choice(CONTIGS), chance.randrange(1, LENGTH - 5000)
         high = low + chance.choice((0, 10, 999, 1000, 4000))

@@ -222,6 +222,95 @@ def test_odd_groups():
 
 
 @not_on_windows("groups with absolute paths")
+def break_schema(path):
+    """Damages an array so that it cannot be opened."""
+    for name in os.listdir(path + "/__schema"):
+        if os.path.isfile(f"{path}/__schema/{name}"):
+            with open(f"{path}/__schema/{name}", "r+b") as file:
+                file.truncate(3)
+            os.utime(f"{path}/__schema/{name}", (1, 1))   # nobody is writing it
+
+
+def test_members_that_fail():
+    """The error names each member that cannot be opened, with the reason; the others are attached, also by what the file remembers, and tessera_attached tells."""
+    db, root = made()
+    array(db, root + "/bad one")
+    db.query(f"SELECT tessera_add_member({literal(root)}, {literal(root + '/bad one')}, 'bad one')")
+    group(db, root + "/torn")
+    db.query(f"SELECT tessera_add_member({literal(root)}, {literal(root + '/torn')}, 'torn')")
+    other = root + "-other"
+    group(db, other, [("z", root + "/a"), ("lost", root + "/sub/b")])
+    db.close()
+    broken = [root + "/bad one", root + "/sub/b"]
+    for path in broken:
+        break_schema(path)
+    torn = root + "/torn/__group/__1_1_0123456789abcdef0123456789abcdef_2"
+    with open(torn, "wb") as file:
+        file.write(b"torn")
+    os.utime(torn, (1, 1))   # nobody is writing it
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "failing.db")
+    for layout in ("auto", "plain"):
+        db = Database(path)
+        for _ in range(2):   # the second call finds the same
+            text = db.error("SELECT tessera_attach(?, ?)", (root, json.dumps({"keep": True, "as": layout}))).text
+            for part in ("tessera_attach: 3 members of ", " cannot be opened, the others are attached: ", "bad one: array ", "; sub/b: array ", "; torn: "):
+                check_contains(text, part)
+            same((names(db), db.value("SELECT v FROM a"), autocommit(db)), (["a", "sub_c d"], 0, True))
+            same([(row[0], row[1], row[2] is not None) for row in db.query("SELECT name, kind, problem FROM tessera_attached ORDER BY 1")],
+                 [("a", "array", False), ("bad one", "failed", True), ("sub_b", "failed", True), ("sub_c d", "array", False), ("torn", "failed", True)])
+        db.close()
+    db = Database(path)
+    check_contains(db.error("SELECT tessera_attach(?, '{\"keep\":true,\"prefix\":\"o_\"}')", (other,)).text, "1 member of ")
+    db.close()
+    db = Database(path)
+    text = db.error("SELECT tessera_attach()").text
+    for part in ("2 rows of tessera_kept failed, the others are attached", "bad one: ", "sub/b: ", "torn: ", "lost: "):
+        check_contains(text, part)
+    same(names(db), ["a", "o_z", "sub_c d"])
+    for way in broken:   # what is mended comes in at the next call
+        shutil.rmtree(way)
+        array(db, way, 9)
+    shutil.rmtree(root + "/torn")
+    same((attach(db, root), attach(db, other, prefix="o_"), db.value("SELECT v FROM sub_b"), db.value("SELECT count(*) FROM tessera_attached WHERE kind = 'failed'")), (4, 2, 9, 0))
+    db.query("SELECT tessera_detach(?)", (root,))
+    for way in (root + "/a", root + "/sub/b"):   # none is left of this group
+        break_schema(way)
+    db.close()
+    db = Database()
+    text = db.error("SELECT tessera_attach(?)", (other,)).text
+    check_contains(text, "2 members of ")
+    same(("the others" in text, db.query("SELECT * FROM tessera_attached"), db.query("SELECT * FROM temp.sqlite_schema")), (False, [], []))
+
+
+def test_a_single_array_that_fails():
+    db, root = made()
+    db.close()
+    break_schema(root + "/a")
+    db = Database()
+    text = db.error("SELECT tessera_attach(?)", (root + "/a",)).text
+    same(("member" in text, text.startswith("tessera_attach: array ")), (False, True), text)
+
+
+def test_tables_of_other_people():
+    """A table of the user's that has the name of one in which attach remembers is not taken for it, and the error says what to do."""
+    for make in ("CREATE TABLE tessera_kept(a)", "CREATE TABLE tessera_kept(path TEXT)", "CREATE VIRTUAL TABLE tessera_kept USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32)", "CREATE VIEW tessera_kept AS SELECT 1 AS path, 2 AS options"):
+        db, root = made()
+        db.query(make)
+        before = db.query("SELECT * FROM main.sqlite_schema")
+        for call in ("SELECT tessera_attach()", f"SELECT tessera_attach({literal(root)}, '{{\"keep\":true}}')", f"SELECT tessera_detach({literal(root)})"):
+            text = db.error(call).text
+            check_contains(text, "main.tessera_kept is not the table that tessera makes")
+            check_contains(text, "rename it")
+        same((attach(db, root), db.query("SELECT * FROM main.sqlite_schema")), (3, before))
+        db.close()
+    for make in ("CREATE TABLE temp.tessera_attachments(a)", "CREATE VIEW temp.tessera_attachments AS SELECT 1"):
+        db, root = made()
+        db.query(make)
+        for call in (f"SELECT tessera_attach({literal(root)})", "SELECT * FROM tessera_attached"):
+            check_contains(db.error(call).text, "temp.tessera_attachments is not the table that tessera makes")
+        db.close()
+
+
 def test_restrict():
     """What tessera_restrict keeps out is missing."""
     db, root = made()

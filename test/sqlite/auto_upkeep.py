@@ -146,6 +146,27 @@ def test_what_was_replaced_goes():
         db.close()
 
 
+def test_commits_stay_cheap():
+    """With auto_vacuum_s a commit that merges nothing does no work that grows with the number of commits: the median opens as many files, lists as many names and reads as many
+    bytes as in the first hundred, and all commits together, merges included, little more. Without it, only the names in __commits become more."""
+    for option, grows in (("auto_vacuum_s=0", False), ("threads=1", True)):
+        db, _ = database("'a', auto_consolidate=4", option, "x INTEGER DIMENSION", "a INTEGER")
+        before, costs = {}, []
+        for i in range(320):
+            db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+            now = dict(db.query("SELECT name, value FROM tessera_stats"))
+            costs.append({name: now[name] - before.get(name, 0) for name in ("files_opened", "directories_listed", "fragments_listed", "commits_listed", "bytes_read", "auto_merges")})
+            before = now
+        for name in costs[0]:
+            parts = [[cost[name] for cost in part if not cost["auto_merges"]] for part in (costs[64:192], costs[-128:])]
+            (early, late), together = (sorted(part)[len(part) // 2] for part in parts), [sum(cost[name] for cost in part) for part in (costs[64:192], costs[-128:])]
+            if grows and name == "commits_listed":
+                assert late >= early + 100, (name, early, late)   # each file of a commit stays, and is listed
+            else:
+                assert late <= early * 1.2 and (grows or together[1] <= together[0] * 1.5), (option, name, early, late, together)
+        db.close()
+
+
 def test_a_commit_that_is_repeated_in_the_database():
     """The merge is part of the transaction: it is taken back with it; and a COMMIT that fails after it and is repeated commits its own rows once."""
     for repeat in True, False:

@@ -208,6 +208,36 @@ def test_extents_and_chunks_are_kept():
         db.close()
 
 
+def test_nothing_is_made_within_an_array():
+    """A copy, a new array or a group within an array is refused, however its place is spelled, and so is a copy to where the source lies."""
+    db, root = Database(), fresh()
+    os.makedirs(root + "/g")
+    db.table("s", root + "/g/src", ", x INT32 DIMENSION(0, 9, 5), v INT32")
+    db.query("INSERT INTO s VALUES(1, 7)")
+    db.query("CREATE VIRTUAL TABLE t USING tessera(x INT32 DIMENSION(0, 9, 5), v INT32)")
+    before, links = sorted(os.listdir(root + "/g/src")), os.name == "posix"
+    if links:
+        for target, name in (("g/src", "link"), ("g", "above"), ("g/src/__fragments", "inner")):
+            os.symlink(target, f"{root}/{name}")
+    inside = ["g/src/new", "g/./src/../src/__fragments/new", "g/src/__labels/new"] + (["link/new", "inner/new", "above/src/deep/new"] if links else [])
+    for place in [f"{root}/{name}" for name in inside] + [f"file://{os.path.realpath(root)}/g/src/new"] * links:
+        for text in ("SELECT tessera_copy({}, {})", "SELECT tessera_sync({}, {})"):
+            for source in (root + "/g/src", "db:s", f"{root}/link" if links else "db:main.S"):
+                assert "lies within" in db.error(text.format(literal(source), literal(place))).text, (text, source, place)
+        for text in ("CREATE VIRTUAL TABLE n USING tessera({}, x INT32 DIMENSION(0, 9, 5), v INT32)", "SELECT tessera_create_group({})", "SELECT tessera_copy('db:t', {})", "SELECT tessera_sync('db:t', {})",
+                     "SELECT tessera_create_as({}, 'SELECT 1 AS x, 2 AS v')"):
+            error = db.error(text.format(literal(place))).text
+            assert "lies within the array" in error and "choose a place outside" in error, (text, place, error)
+    for place in [root, root + "/g", root + "/g/"] + ([root + "/above"] if links else []):
+        for function in ("tessera_copy", "tessera_sync"):
+            assert "which is copied, lies within" in db.error(f"SELECT {function}('db:s', {literal(place)})").text, (function, place)
+    same(sorted(os.listdir(root + "/g/src")), before, "nothing was left")
+    same(db.query("SELECT * FROM tessera_check('db:s')"), [], "the check")
+    for function in ("tessera_copy", "tessera_sync"):   # beside it all is well, also with a name that begins like its own
+        db.value(f"SELECT {function}('db:s', {literal(root + '/g/src2' + function)})")
+    db.close()
+
+
 def test_uncut_tiles_are_read_cell_by_cell():
     path, db = fresh(), Database()
     db.table("t", path, ", d INT DIMENSION(0, 99999, 100000), v INT FILTERS(chunk(0), zstd), kind=dense")

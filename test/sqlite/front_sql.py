@@ -342,6 +342,28 @@ def test_names_of_columns_stay():
         same("tessera:" in sql(db, text), True, sql(db, text))
 
 
+def described(db, text, values=()):
+    """The names of the columns of a statement that has rows, and its first row."""
+    cursor = db.raw.cursor()
+    found = cursor.execute(text, values)
+    names = [column[0] for column in cursor.description]
+    return names, next(iter(found), None)
+
+
+def test_names_of_columns_with_parameters_stay():
+    db = Database()
+    cube(db)
+    for text, count in [("SELECT ?", 1), ("SELECT ? /* \"c\" */ , ?2 + 1 -- x\n FROM cube", 2), ("SELECT ALL :a||'\"', 1, :b AS b, :a c, :a 'd'", 2), ("SELECT DISTINCT ? COLLATE nocase, ?2 -- e", 2), ("SELECT ? WHERE ? ORDER BY 1 LIMIT 1", 2),
+                        ("SELECT * FROM (SELECT ?, ?, day FROM cube)", 2), ("WITH c AS (SELECT ? AS b, ?+1) SELECT * FROM c", 2), ("WITH c(x, y) AS (SELECT ?, ?) SELECT *, (SELECT ?1) FROM c", 2), ("SELECT ? FROM cube UNION SELECT ? ORDER BY 1", 2),
+                        ("SELECT sum(n - ?), max(n - ?), day FROM cube GROUP BY day ORDER BY sum(n - ?1)", 2), ("SELECT n + ? FROM cube GROUP BY n + ?1 HAVING ?2 IS NOT NULL", 2), ("SELECT rank() OVER (ORDER BY count(*) + ?), ? FROM cube GROUP BY day", 2),
+                        ("SELECT (SELECT max(n) - ? FROM cube), (SELECT max(n)\n- ?2 FROM cube /* c */ ) /* d */ FROM towns", 2), ("VALUES(?, ?)", 2), ("SELECT 1 IN (SELECT ?), EXISTS (SELECT ?)", 2)]:
+        for values in ((2, 3), ("it's", "b"), (None, b"x")):
+            same(described(db, sql(db, text, *values[:count])), described(db, text, values[:count]), sql(db, text, *values[:count]))
+    same(db.query("SELECT row FROM tessera_select('SELECT ?, ?2+1, count(*) AS n FROM cube', 'x', 2)"), [('{"?":"x","?2+1":3,"n":%d}' % db.value("SELECT count(*) FROM cube"),)])
+    db.query(sql(db, "CREATE TABLE made AS SELECT ?, day + ? FROM cube", 1, 2))
+    same([row[0] for row in db.query("SELECT name FROM pragma_table_info('made')")], ["?", "day + ?"])
+
+
 def test_affinities_stay():
     """A column that is an expression has no affinity; a column of the part would have that of a BLOB."""
     db = Database()
@@ -669,6 +691,30 @@ def test_parameters():
     text = "SELECT (SELECT max(n) FROM cube), count(*) FROM towns WHERE x > ?"
     same(db.query(sql(db, text), (1,)), db.query(text, (1,)))
     check_contains(sql(db, text), "tessera:")
+
+
+def test_parts_within_limits():
+    """tessera_sql_within bounds a part: one that needs more memory is evaluated by rows, also over a path. Limits tell parts of one text apart."""
+    db = Database()
+    path = os.path.join(host.FOLDER, "wide")
+    db.query(f"CREATE VIRTUAL TABLE wide USING tessera({host.literal(path)}, x INT32 DIMENSION(0, 99999, 100000), kind=dense, n INT64)")
+    db.query("INSERT INTO wide WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 99999) SELECT x, x FROM x")
+    for source in ("wide", f"'{path}'", f"'{path}' AS w", f"'{path}'('2100-01-01')", f"'{path}'('2100-01-01') w JOIN towns ON w.x = towns.x"):
+        db.query("CREATE TABLE IF NOT EXISTS towns(x INTEGER PRIMARY KEY, label)")
+        db.query("REPLACE INTO towns VALUES(7, 'seven'), (8, 'eight')")
+        text = f"SELECT n, count(*) AS k FROM {source} WHERE n % 10 > ? GROUP BY n"
+        made = [db.value("SELECT tessera_sql_within(?, ?, 5)", (options, text)) for options in (None, "{}", '{"threads":1}', '{"memory_mb":1}', '{"memory_mb":1000}')]
+        same((made[0] == made[1], len(set(made))), (True, 4))
+        same(made[0], sql(db, text, 5))
+        parts(db)
+        rows, found = [], []
+        for statement in made:
+            rows.append(sorted(db.query(statement)))
+            found.append(parts(db))
+        same((found, all(given == rows[0] for given in rows), len(rows[0])), ([(1, 0)] * 3 + [(0, 1), (1, 0)], True, 2 if "towns" in source else 40000), source)
+    for arguments, says in (("'{\"memory\":1}', 'SELECT 1'", "'memory'"), ("'{\"threads\":0}', 'SELECT 1'", "'threads'"), ("7, 'SELECT 1'", "tessera_sql_within: "), ("'{}'", "expected options and a text"), ("", "expected options and a text"),
+                            ("'{}', 'DELETE FROM wide'", "tessera_sql_within: expected a SELECT, not 'DELETE'"), ("'{}', 'SELECT ?', 1, 2", "1 parameter, 2 values")):
+        check_contains(db.error(f"SELECT tessera_sql_within({arguments})").text, says)
 
 
 # ---- Fallback, and the life of the tables ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import pickle
 import struct
 import sys
+import tempfile
 import threading
 
 import host
@@ -125,6 +126,39 @@ def test_rows_are_those_of_sql():
     options = '{"columns":["s","y"],"where":[["v",">",100],["v","<=",300.5],["s","is not",null]],"order":[["y","desc"],"x"],"batch_rows":10}'
     same(Reader(db, "db:d", None, options).rows(), db.query("SELECT s, y FROM d WHERE v > 100 AND v <= 300.5 AND s IS NOT NULL ORDER BY y DESC, x"), "where, order, columns")
     same(Reader(db, "db:d", '{"y":[70,80]}').rows(), [], "nothing")
+    db.close()
+
+
+def test_labels_are_columns():
+    """Labels that 'columns' names are those of SQL: of dense and sparse arrays, numbers, texts and days, with coordinates that have none, in any order."""
+    db = Database()
+    for kind in ("kind=dense", "capacity=7"):
+        path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "labelled")
+        db.query(f"CREATE VIRTUAL TABLE l USING tessera({host.literal(path)}, {kind}, y INT32 DIMENSION(-5, 44, 10) LABEL lat FLOAT64 LABEL name TEXT, x INT32 DIMENSION(0, 29, 10) LABEL day DATE DECREASING, v INT32)")
+        db.query("INSERT INTO l WITH RECURSIVE y(y) AS (VALUES(-5) UNION ALL SELECT y + 1 FROM y WHERE y < 44), x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 29) SELECT y, x, y * 100 + x FROM y, x WHERE (y + x) % 3 <> 1")
+        db.query("SELECT tessera_write_label(?, 'lat', ?, -3)", (path, json.dumps([i / 2 for i in range(40)])))   # some have none
+        db.query("SELECT tessera_write_label(?, 'name', ?)", (path, json.dumps([f"n{i:02}" for i in range(50)])))
+        db.query("SELECT tessera_write_label(?, 'day', ?)", (path, json.dumps([f"2024-03-{31 - i:02}" for i in range(30)])))
+        written = "" if kind.startswith("capacity") else " WHERE written_at IS NOT NULL"
+        days = {text: number for number, text in db.query("WITH RECURSIVE d(n) AS (VALUES(0) UNION ALL SELECT n + 1 FROM d WHERE n < 29) SELECT julianday('2024-03-31') - 2440587.5 - n, date('2024-03-31', '-' || n || ' days') FROM d")}
+
+        def plain(rows):
+            return sorted([tuple(int(days[v]) if isinstance(v, str) and v in days else v for v in row) for row in rows], key=repr)
+        for box, where in ((None, ""), ('{"y":[-4,3],"x":7}', "y BETWEEN -4 AND 3 AND x = 7"), ('{"lat":[1,4.5]}', "lat BETWEEN 1 AND 4.5")):
+            for columns in (["lat", "v"], ["v", "NAME", "lat", "day", "y", "x"], ["day"]):
+                reader = Reader(db, path, box, json.dumps({"columns": columns, "batch_rows": 100, **({"where": [["v", "is not", None]]} if written else {})}))
+                same(reader.names, [name.lower() for name in columns], "names")
+                said = " AND ".join(filter(None, [where, written.partition("WHERE ")[2]]))
+                same(plain(reader.rows()), plain(db.query(f"SELECT {', '.join(columns)} FROM l" + (f" WHERE {said}" if said else ""))), (kind, box, columns))
+        for columns, says in ((["lat", "v", "lat"], "'columns' names 'lat' twice"), (["lot"], "has no column 'lot'"), (["lat", "name", "day", "v", "y", "x", "v"], "names a column twice")):
+            check_contains(db.error("SELECT tessera_stream(?, NULL, ?)", (path, json.dumps({"columns": columns}))).text, says)
+        a = tessera.open(path, connection=db.raw)
+        reader = Reader(db, path, None, '{"columns":["lat","v"]}')
+        db.query("DROP TABLE l")
+        db.query("SELECT tessera_drop(?)", (path,))   # the stream has read its labels
+        reader.close()
+        same(a.select("lat", "v").path, path, "an Array")
+    same(db.value("SELECT tessera_stream()"), 0, "no stream is left")
     db.close()
 
 

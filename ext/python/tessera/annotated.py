@@ -21,6 +21,7 @@ __all__ = ["create_anndata", "create_matrix", "read_anndata", "read_matrix"]
 _CELLS = 4 << 20   # of a matrix that are read at once
 _OPTIONS = {"measurement", "filters", "capacity", "format_version", "key_file", "memory_mb"}
 _DIMS, _VALUE, _ID = ("soma_dim_0", "soma_dim_1"), "soma_data", "soma_joinid"
+_INDEX = "index_name"   # a key of the metadata: what the DataFrame called its index
 
 
 # ---- Matrices ------------------------------------------------------------------------------------------------------------
@@ -54,8 +55,11 @@ def create_matrix(path, matrix, connection, if_exists, options):
     names = [*options.pop("dimensions", ("row", "col")), options.pop("attribute", "value")]
     if len(matrix.shape) != 2 or len(names) != 3:
         raise Constraint(f"a sparse array with two dimensions is made of a matrix, not of one with the shape {matrix.shape}")
-    types = (pyarrow.int64(), pyarrow.int64(), pyarrow.from_numpy_dtype(matrix.dtype))
-    made = {"dimensions": names[:2], "not_null": [names[2]], "domains": {name: [0, max(length, 1) - 1] for name, length in zip(names, matrix.shape)}}
+    try:
+        types = (pyarrow.int64(), pyarrow.int64(), pyarrow.from_numpy_dtype(matrix.dtype))
+    except pyarrow.ArrowException:
+        raise TypeError(f"a matrix of {matrix.dtype}, for which there is no type of cells: convert it") from None
+    made = {"kind": "sparse", "dimensions": names[:2], "not_null": [names[2]], "domains": {name: [0, max(length, 1) - 1] for name, length in zip(names, matrix.shape)}}
     batches = pyarrow.RecordBatchReader.from_batches(pyarrow.schema(list(zip(names, types))), _coordinates(matrix, names))
     return create(path, batches, connection=connection, if_exists=if_exists, **{**(made if if_exists != "append" else {}), **options})
 
@@ -93,13 +97,13 @@ class _Group:
         for key, value in (("soma_object_type", kind), ("soma_encoding_version", "1.1.0")):
             set_metadata(Array(self.connection, path, state=secret(self.options)), key, value)
 
-    def array(self, name, data, kind, **options):
+    def array(self, name, data, soma_type, **options):
         from .making import create
         path = f"{self.place}/{name}"
         os.makedirs(os.path.dirname(path), exist_ok=True) if "://" not in path else None
         self.arrays.append(path)
         create(path, data, connection=self.connection, **{**self.options, **options})
-        self._mark(path, kind)
+        self._mark(path, soma_type)
 
     def group(self, name, kind, members):
         path = f"{self.place}/{name}" if name else self.place
@@ -110,14 +114,17 @@ class _Group:
         self._mark(path, kind)
 
     def frame(self, name, frame, index):
-        frame = frame.copy()
+        frame, named = frame.copy(), frame.index.name
         ids = frame.index.astype(str)
         if index in frame.columns or _ID in frame.columns:
             raise Constraint(f"{name}: a column is called {index!r} or {_ID!r}, as the layout calls its own: rename it")
         frame.index = numpy.arange(len(frame), dtype="i8")
         frame.index.name = _ID
         frame.insert(0, index, numpy.asarray(ids, object))
-        self.array(name, frame, "SOMADataFrame", dimensions=[_ID], domains={_ID: [0, max(len(frame), 1) - 1]})
+        untyped = {str(column): "TEXT" for column in frame.columns if frame[column].dtype.kind == "O" and not hasattr(frame[column].dtype, "categories") and frame[column].isna().all()}
+        self.array(name, frame, "SOMADataFrame", kind="sparse", dimensions=[_ID], domains={_ID: [0, max(len(frame), 1) - 1]}, types=untyped)
+        if named is not None:
+            set_metadata(Array(self.connection, f"{self.place}/{name}", state=secret(self.options)), _INDEX, str(named))
 
     def matrix(self, name, matrix):
         """A sparse or dense matrix, as coordinates of what it stores."""
@@ -178,6 +185,9 @@ def _fill(made, data, measurement):
         for name in names:
             matrix = matrices[name]
             if hasattr(matrix, "columns"):   # a DataFrame in obsm
+                if matrix.to_numpy().dtype.kind not in "biuf":
+                    raise TypeError(f"{kind}[{name!r}]: a DataFrame with columns that are not all numbers: put them into {'obs' if kind == 'obsm' else 'var'}")
+                warnings.warn(f"AnnData.{kind}[{name!r}]: the names of its columns are not kept: {', '.join(map(str, matrix.columns))}", stacklevel=5)
                 matrix = matrix.to_numpy()
             (made.block if kind in ("obsm", "varm") and isinstance(matrix, numpy.ndarray) else made.matrix)(f"{ms}/{kind}/{name}", matrix)
         if names:
@@ -205,16 +215,17 @@ def _unstructured(group, entries):
         except TypeError:
             lost.append(key)
     if lost:
-        warnings.warn(f"AnnData.uns: {', '.join(map(repr, lost))} is not kept: only numbers, texts, ndarrays, lists and dicts of them are", stacklevel=6)
+        warnings.warn(f"AnnData.uns: {', '.join(map(repr, lost))} is not kept: only numbers, texts, ndarrays of one of them, lists, and dicts whose keys are texts are", stacklevel=6)
 
 
 def _jsonable(value):
-    if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufUSO" and value.dtype.names is None:
+    texts = isinstance(value, numpy.ndarray) and (value.dtype.kind in "US" or value.dtype.kind == "O" and all(isinstance(each, str) for each in value.ravel()))
+    if texts or isinstance(value, numpy.ndarray) and value.dtype.kind in "biuf":
         return {"__ndarray__": value.astype(str).tolist() if value.dtype.kind in "SO" else value.tolist(), "dtype": "str" if value.dtype.kind in "SUO" else value.dtype.str}
     if isinstance(value, numpy.generic):
         return value.item()
-    if isinstance(value, dict):
-        return {str(key): _jsonable(each) for key, each in value.items()}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):   # of 1 and "1" JSON would make one key
+        return {key: _jsonable(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_jsonable(each) for each in value]
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -237,9 +248,10 @@ def read_anndata(path, connection, measurement, layer):
         return {name: uri for name, uri in root._rows("SELECT name, path FROM tessera_members(?)", path)} if exists(connection, path) == "a group" else {}
 
     def frame(path, index):
-        columns = pyarrow.table(open_array(path, connection=connection)).to_pandas().sort_values(_ID).drop(columns=_ID).reset_index(drop=True)
+        array = open_array(path, connection=connection)
+        columns = pyarrow.table(array).to_pandas().sort_values(_ID).drop(columns=_ID).reset_index(drop=True)
         names = columns.pop(index).astype(str) if index in columns else pandas.RangeIndex(len(columns)).astype(str)
-        columns.index = pandas.Index(names, name=None)
+        columns.index = pandas.Index(numpy.asarray(names, object), name=array.metadata.get(_INDEX))
         return columns
 
     top = members(root.path)

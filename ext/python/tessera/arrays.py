@@ -780,6 +780,8 @@ class Array(Stream):
         if self.kind != "dense":
             raise TypeError(f"array {self.path} is sparse and has no blocks: use the stream, as pandas, polars and pyarrow do")
         attribute = self._only(attribute)
+        if out is not None and not isinstance(out, numpy.ndarray):
+            raise TypeError(f"out is a {type(out).__name__}, and values are decoded into the memory of an ndarray: numpy() without out makes one")
         if self._has_lists():
             axis, parts = self._along()
             block = (numpy.ma if masked else numpy).concatenate([part.numpy(attribute, masked=masked) for part in parts], axis)

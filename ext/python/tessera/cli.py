@@ -5,16 +5,33 @@ Results go to stdout: a box on a terminal, CSV elsewhere, unless an option says 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
+import itertools
 import json
 import os
+import re
 import sys
 
 __all__ = ["main"]
 
 
 def _connect(file=None):
-    """Returns a connection with tessera: of sqlite3, or apsw where it cannot load extensions."""
+    """Returns a connection with tessera, whose statements Ctrl-C ends: of sqlite3, or apsw where it cannot load extensions. SQLite would make a file that
+    is missing."""
+    if file and not os.path.exists(file):
+        raise FileNotFoundError(f"{file}: there is no such database")
+    connection = _open(file)
+    connection.set_progress_handler(_go_on, 1000)
+    return connection
+
+
+def _go_on():
+    """SQLite calls it during long work, so that Python runs the handlers of signals."""
+    return 0
+
+
+def _open(file):
     from .loading import load
     try:
         import sqlite3
@@ -45,8 +62,31 @@ def _shown(value):
     return f"x'{value.hex()}'" if isinstance(value, bytes) else str(value)
 
 
+def _line(text):
+    """Returns a text that a terminal shows in one line: names and metadata of strangers may have control characters in them."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: " " if found[0] == "\n" else repr(found[0])[1:-1], str(text))
+
+
+def _unique(columns):
+    """Returns the names of columns as keys, none twice: the second of one name gets the suffix _2, as in tessera_select."""
+    keys = []
+    for name in columns:
+        key, number = name, 1
+        while key in keys or number > 1 and key in columns:
+            number += 1
+            key = f"{name}_{number}"
+        keys.append(key)
+    return keys
+
+
+def _json(value):
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "9e999" if value > 0 else "-9e999"   # JSON has no infinity, and everybody reads this as one
+    return json.dumps(value.hex() if isinstance(value, bytes) else value, ensure_ascii=False)
+
+
 def _box(columns, rows):
-    cells = [[_shown(value).replace("\n", " ") for value in row] for row in rows]
+    columns, cells = list(map(_line, columns)), [[_line(_shown(value)) for value in row] for row in rows]
     widths = [max([len(name)] + [len(row[i]) for row in cells]) for i, name in enumerate(columns)]
     right = [bool(rows) and all(isinstance(row[i], (int, float, type(None))) for row in rows) for i in range(len(columns))]
 
@@ -68,15 +108,13 @@ def _print(form, columns, rows):
         out.writerow(columns)
         out.writerows(["" if v is None else _shown(v) if isinstance(v, bytes) else v for v in row] for row in rows)
     elif form == "json":
+        keys, number = [json.dumps(name, ensure_ascii=False) for name in _unique(columns)], -1
         for number, row in enumerate(rows):
-            cells = [v.hex() if isinstance(v, bytes) else v for v in row]
-            print(("[" if number == 0 else ",\n ") + json.dumps(dict(zip(columns, cells)), ensure_ascii=False), end="")
-            last = number
-        print("]" if "last" in locals() else "[]")
+            print(("[" if number == 0 else ",\n ") + "{" + ", ".join(f"{key}: {_json(value)}" for key, value in zip(keys, row)) + "}", end="")
+        print("]" if number >= 0 else "[]")
     elif form == "markdown":
-        print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-        for row in rows:
-            print("| " + " | ".join(_shown(v).replace("|", "\\|").replace("\n", " ") for v in row) + " |")
+        for number, row in enumerate(itertools.chain([columns], rows)):
+            print("| " + " | ".join(_line(_shown(v)).replace("|", "\\|") for v in row) + " |" + ("\n|" + "---|" * len(columns) if number == 0 else ""))
     else:
         _box(columns, list(rows))
 
@@ -89,8 +127,11 @@ def _limited(rows, limit):
 
 def _ls(args):
     connection = _connect()
-    depth = "" if args.recursive else " AND instr(rtrim(substr(o.path, length(?1) + 2), '/'), '/') = 0"
-    found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (args.path.rstrip("/"),))
+    depth = "" if args.recursive else " AND instr(trim(substr(o.path, length(?1) + 1), '/'), '/') = 0"
+    found = _rows(connection, f"SELECT o.path, o.kind FROM tessera_objects(?1) o WHERE 1{depth} ORDER BY o.path", (args.path.rstrip("/") or "/",))
+    from .arrays import exists
+    if not found and exists(connection, args.path) == "an array":
+        found = [(args.path, "array")]
     rows = []
     for path, kind in found:
         facts = (None, None, None)
@@ -119,14 +160,14 @@ def _info(args):
             raise
         args.recursive = True   # of a group, the arrays in it
         return _ls(args)
-    print(card(array).rpartition("\n")[0])   # its last line is for Python
+    print("\n".join(map(_line, card(array).split("\n")[:-1])))   # the last line is for Python
     facts = array._about("format_version, capacity, cell_order, tile_order, duplicates", "tessera_array")[0]
     print(f"  format {facts[0]}, {facts[2]}-major cells, {facts[3]}-major tiles" + (f", capacity {facts[1]}" if array.kind == "sparse" else "") + (", duplicates" if facts[4] else ""))
     for key, value in array.metadata.items():
         text = " ".join(str(value).split())
-        print(f"  metadata  {key}: {text if len(text) <= 100 else text[:97] + '...'}")
+        print(f"  metadata  {_line(key)}: {_line(text if len(text) <= 100 else text[:97] + '...')}")
     for finding, detail in _rows(connection, "SELECT finding, detail FROM tessera_advise(?)", (args.path,)):
-        print(f"  advice    {finding}: {detail}")
+        print(f"  advice    {finding}: {_line(detail)}")
     return 0
 
 
@@ -141,6 +182,10 @@ def _sql(args):
         if not equals:
             raise ValueError(f"-p {given!r}: expected NAME=VALUE")
         params[name] = _literal(value)
+    if args.arrow and args.limit is not None:
+        raise ValueError("--arrow writes all rows: say LIMIT in the SELECT")
+    if args.text == "-" and sys.stdin is None:
+        raise ValueError("there is no standard input")
     result = sql(sys.stdin.read() if args.text == "-" else args.text, params, connection=connection)
     if args.explain:
         result.explain()
@@ -151,29 +196,33 @@ def _sql(args):
         except ModuleNotFoundError:
             raise ModuleNotFoundError("--arrow needs pyarrow: pip install pyarrow") from None
         reader = pyarrow.RecordBatchReader.from_stream(result)
-        with pyarrow.OSFile(args.arrow, "wb") as file, pyarrow.ipc.new_file(file, reader.schema) as out:
-            for batch in reader:
-                out.write_batch(batch)
+        part = f"{args.arrow}.{os.getpid()}"   # renamed when it is whole
+        try:
+            with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, reader.schema) as out:
+                for batch in reader:
+                    out.write_batch(batch)
+            os.replace(part, args.arrow)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(part)
     else:
         _print(args.form, result.columns, _limited(result, args.limit))
     return 0
 
 
 def _literal(text):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    """Returns the value of a parameter: a number if SQL would write it so. 007, nan and 1_000 are texts."""
+    if re.fullmatch(r"-?(0|[1-9][0-9]*)", text) and -2**63 <= int(text) < 2**63:
+        return int(text)
+    return float(text) if re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?", text) and not text.lstrip("-").isdigit() else text
 
 
 def _head(args):
     from . import statements
     from .results import sql
     limit = args.n if args.limit is None else args.limit
-    where = f" WHERE {args.where}" if args.where else ""
-    result = sql(f"SELECT * FROM {statements.text(args.path if '/' in args.path else './' + args.path)}{where} LIMIT {int(limit)}", connection=_connect())
+    where = f" WHERE ({args.where}\n)" if args.where else ""
+    result = sql(f"SELECT * FROM {statements.text(args.path if '/' in args.path else './' + args.path)}{where} LIMIT {limit}", connection=_connect())
     _print(args.form, result.columns, result)
     return 0
 
@@ -233,7 +282,13 @@ def _add_output(parser, default):
     forms = parser.add_mutually_exclusive_group()
     for form in ("json", "csv", "box", "markdown"):
         forms.add_argument(f"--{form}", dest="form", action="store_const", const=form, default=default, help=f"print rows as {form}")
-    parser.add_argument("--limit", type=int, metavar="N", default=default, help="print at most N rows")
+    parser.add_argument("--limit", type=_count, metavar="N", default=default, help="print at most N rows")
+
+
+def _count(text):
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
 
 
 def _parser():
@@ -258,7 +313,8 @@ def _parser():
     verb("sql", _sql, "run a SELECT; paths in quotes are tables", (("text",), {"help": "the SELECT, or - for standard input"}), database, attach,
          (("-p", "--parameter"), {"metavar": "NAME=VALUE", "action": "append", "help": "the value of :NAME"}),
          (("--explain",), {"action": "store_true", "help": "say how it is evaluated"}), (("--arrow",), {"metavar": "FILE", "help": "write an Arrow file"}))
-    verb("head", _head, "show the first rows", path, (("-n",), {"type": int, "default": 10}), (("--where",), {"metavar": "CONDITION"}))
+    verb("head", _head, "show the first rows", path, (("-n",), {"type": _count, "metavar": "N", "default": 10, "help": "so many; 10 by default"}),
+         (("--where",), {"metavar": "CONDITION", "help": "those that satisfy it, as behind WHERE"}))
     verb("upkeep", _upkeep, "merge small fragments and remove what was merged", path, (("--seconds",), {"type": float, "help": "stop after so many"}))
     verb("check", _check, "check all that is stored; the exit status is 1 if there are errors", path)
     verb("copy", _copy, "copy an array, or change its schema", (("source",), {"metavar": "FROM"}), (("target",), {"metavar": "TO"}),
@@ -270,7 +326,12 @@ def _parser():
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command, and returns its exit status."""
-    from .errors import Error
+    from .errors import Error, Interrupted
+    if sys.stdout is None:   # it was closed: `tessera ... >&-`
+        sys.stdout = open(os.devnull, "w")
+    for stream in (sys.stdout, sys.stderr):   # a name that is no UTF-8 is printed as the bytes that it has
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="surrogateescape" if (stream.encoding or "").lower().replace("-", "") == "utf8" else "backslashreplace")
     args = _parser().parse_args(arguments)
     try:
         status = args.run(args)
@@ -279,11 +340,17 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:   # `tessera sql ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Interrupted:   # Ctrl-C: what the handler of the signal raises is lost in SQLite
+        return 130
     except Exception as e:
-        if not isinstance(e, (Error, OSError, ValueError, TypeError, KeyError, ImportError)) and type(e).__module__ not in ("sqlite3", "apsw"):
+        if "interrupted" in str(e) and type(e).__module__ in ("sqlite3", "apsw"):
+            return 130
+        if not isinstance(e, (Error, OSError, ValueError, TypeError, KeyError, ImportError, ArithmeticError, NotImplementedError)) and type(e).__module__ not in ("sqlite3", "apsw"):
             raise
         text = e.args[0] if isinstance(e, KeyError) and e.args else str(e)   # a KeyError quotes its message
-        print(f"tessera: {' '.join(str(text).split())}", file=sys.stderr)
+        if isinstance(e, UnicodeEncodeError):
+            text = f"{e.object!r} is no UTF-8, in which SQL has texts and paths"
+        print(f"tessera: {_line(' '.join(str(text).split()))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

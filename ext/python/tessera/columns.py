@@ -14,7 +14,7 @@ from .structures import ArrowArray as _Array
 from .structures import ArrowSchema as _Schema
 from .structures import ArrowStream as _Stream
 
-__all__ = ["given_stream", "object_type", "of_frame"]
+__all__ = ["check_names", "given_stream", "object_type", "of_frame"]
 
 
 _numbers = itertools.count(1)
@@ -98,6 +98,29 @@ def _integer_type(name, values):
     return "u8" if high >= 2**63 else "i8"
 
 
+def _is_exact(value):
+    """Whether an integer keeps its digits as a FLOAT64."""
+    return -2**53 <= value <= 2**53 or -2**1023 < value < 2**1023 and int(float(value)) == value
+
+
+def _one_clock(name, values):
+    """Fails if some instants have a time zone and others do not: those would be taken for UTC in silence."""
+    zones = {v.tzinfo is None for v in values}
+    if len(zones) > 1:
+        raise TypeError(f"column {name!r} has instants with and without a time zone: give all of them one, or none")
+
+
+def check_names(names):
+    """Fails if two columns become one, or if a name would be cut: Arrow ends it at a NUL."""
+    seen = set()
+    for name in map(str, names):
+        if "\0" in name:
+            raise ValueError(f"column {name!r} has a NUL in its name: rename it")
+        if name in seen:
+            raise ValueError(f"two columns are called {name!r}: rename one")
+        seen.add(name)
+
+
 def object_type(name, values):
     """Returns the dtype that a column of Python's objects has, with None and NaN between them: "U" for texts, "S" for bytes; and which are there."""
     valid = numpy.fromiter((v is not None and v == v for v in values), bool, len(values))
@@ -108,9 +131,17 @@ def object_type(name, values):
         return "S", valid
     types = [(bool, "?"), (int, "i8"), ((int, float), "f8"), (datetime.datetime, "M8[us]"), (datetime.date, "M8[D]"), (datetime.timedelta, "m8[us]")]
     for kind, dtype in types:
+        if kind is datetime.date and any(issubclass(k, datetime.datetime) for k in kinds):
+            break   # beside days, instants would lose their time of day
         if all(issubclass(k, kind) and (kind is int or k is not bool or kind is bool) for k in kinds):
-            return _integer_type(name, [v for v, good in zip(values, valid) if good]) if kind is int else dtype, valid
-    raise TypeError(f"column {name!r} has objects of {', '.join(sorted(k.__name__ for k in kinds))}: make them numbers, texts or dates first")
+            given = [v for v, good in zip(values, valid) if good]
+            rounded = next((v for v in given if isinstance(v, int) and not _is_exact(v)), None) if dtype == "f8" else None
+            if rounded is not None:
+                raise ValueError(f"column {name!r} has fractions, and the integer {rounded}, which FLOAT64 would round: make it one or the other")
+            if kind is datetime.datetime:
+                _one_clock(name, given)
+            return _integer_type(name, given) if kind is int else dtype, valid
+    raise TypeError(f"column {name!r} has objects of {', '.join(sorted(k.__name__ for k in kinds))}: make them numbers, texts, days or instants first")
 
 
 def _objects(name, values):
@@ -127,7 +158,7 @@ def _column(name, values):
     """Returns the nodes of one column: of an ndarray, a masked one, or of (codes, labels, ordered)."""
     if isinstance(values, tuple):
         codes, labels, ordered = values
-        labels = _column("", numpy.asarray(labels, object))
+        labels = _column(name, numpy.asarray(labels, object))
         schema, array, held = _column(name, numpy.ma.array(codes, mask=codes < 0))
         joined = _nodes(name, schema.format.decode(), array.length, held[0], nulls=array.null_count, flags=2 | bool(ordered), dictionary=labels)
         return joined
@@ -173,6 +204,7 @@ def _has_codes(values):
 
 def given_stream(columns):
     """Returns an ArrowArrayStream over columns of one length, for tessera_functions.put. What it borrows stays until the stream is released."""
+    check_names(columns)
     columns = {str(name): values if isinstance(values, numpy.ndarray) or _has_codes(values) else _listed(values) for name, values in columns.items()}
     lengths = {len(values[0]) if _has_codes(values) else len(values) for values in columns.values()}
     if len(lengths) != 1:
@@ -196,7 +228,8 @@ def _listed(values):
             return numpy.ma.array(numpy.asarray(values.fill_null(0)), mask=numpy.asarray(values.is_null()))
         return numpy.asarray(values)
     made = numpy.asarray(values)
-    rounded = made.dtype.kind == "f" and all(isinstance(v, int) for v in values)   # some are past INT64
+    whole = [isinstance(v, int) for v in values] if made.dtype.kind == "f" else []
+    rounded = whole and (all(whole) or any(integer and not _is_exact(v) for v, integer in zip(values, whole)))   # object_type() says what becomes of them
     return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
@@ -211,8 +244,9 @@ def whole_days(series):
 
 
 def of_frame(frame):
-    """Returns the columns of a pandas DataFrame, for machines without pyarrow."""
+    """Returns the columns of a pandas DataFrame, or of a dict of Series, for machines without pyarrow, and for what pyarrow does not take."""
     columns = {}
+    check_names(frame)
     for name, series in frame.items():
         dtype = series.dtype
         if hasattr(dtype, "categories"):

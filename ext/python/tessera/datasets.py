@@ -13,6 +13,7 @@ import numpy
 import xarray
 
 from .arrays import Array, _connect, exists, need_connection, secret
+from .columns import check_names
 from .errors import Constraint, Exists, NotFound, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     take_place, write_placed)
@@ -103,6 +104,7 @@ def create_dataset(path, data, connection, if_exists, options):
     if unknown:
         raise TypeError(f"a Dataset has no option {', '.join(sorted(unknown))}")
     data = data.to_dataset(name=data.name or "value") if isinstance(data, xarray.DataArray) else data
+    check_names(data.variables)
     need_connection(connection, path)
     for option in ("domains", "extents", "grow"):
         unknown = set(options.get(option, ())) - set(data.dims) - set(options["labels"].values() if isinstance(options.get("labels"), dict) else ())

@@ -19,7 +19,7 @@ import numpy
 
 from . import statements as sql
 from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
-from .columns import object_type
+from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
 __all__ = ["POSITIONS", "append_grid", "check_types", "create_at", "create_grid", "label_values", "make_grid", "new_place", "place_grid", "remove_place", "rises_or_falls", "set_metadata", "take_place",
@@ -345,6 +345,7 @@ def _typed(kind, num, value):
 
 def create_grid(path, blocks, connection, if_exists, options):
     """Makes a dense array of ndarrays of one shape."""
+    check_names(blocks)
     blocks = {str(name): block if hasattr(block, "dims") else numpy.asanyarray(block) for name, block in blocks.items()}   # what has dims is read part by part
     shapes = {block.shape for block in blocks.values()}
     if len(shapes) != 1 or not next(iter(shapes)):

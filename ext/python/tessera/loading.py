@@ -1,5 +1,6 @@
 """Where the files of the package are: the extension, and how it is loaded into a connection; the demo arrays."""
 import atexit
+import contextlib
 import os
 import shutil
 import sys
@@ -68,6 +69,12 @@ def load(connection):
         connection.enable_load_extension(False)
 
 
+def _remove(path):
+    """Removes a file or a directory, if it is there."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+
+
 def demo(folder="demo"):
     """Copies the arrays of the manual into a folder, and returns its path: `relief` (elevations of the Earth), `climate` (the sea, month by month)
     and `airports` (points), with `airports.csv`. What the folder has already stays as it is."""
@@ -88,7 +95,8 @@ def demo(folder="demo"):
                 shutil.copyfile(os.path.join(source, name), part)
             os.rename(part, target)
         except OSError:
-            shutil.rmtree(part, ignore_errors=True)
             if not os.path.exists(target):   # else another process was faster
                 raise
+        finally:
+            _remove(part)
     return folder

@@ -141,23 +141,42 @@ def _without_index(frame, options):
     return frame, [] if numbered else [str(name) for _, name in names]
 
 
+def _check_times(frame, table, pyarrow):
+    """Fails if a column of objects has instants beside days, of which pyarrow makes days, or some with a time zone beside others without one, which
+    pyarrow takes for UTC."""
+    from .columns import object_type
+    for place, name in enumerate(table.column_names):
+        if frame.dtypes.iloc[place].kind == "O" and (pyarrow.types.is_timestamp(table.column(place).type) or pyarrow.types.is_date(table.column(place).type)):
+            object_type(name, [None if v is None or v != v else v for v in frame.iloc[:, place]])
+
+
 def _taken(data, module):
     """Returns the Arrow stream of data: a structure of ctypes, or a capsule and the pointer in it."""
     if isinstance(data, dict):
         from .columns import given_stream
         return given_stream(data)
     if module == "pandas" and hasattr(data, "columns"):
-        from .columns import given_stream, of_frame, whole_days
+        from .columns import check_names, given_stream, of_frame, whole_days
+        check_names(data.columns)
         try:
             import pyarrow
         except ImportError:
             return given_stream(of_frame(data))
         days = [place for place in range(data.shape[1]) if whole_days(data.iloc[:, place]) is not None]
-        data = pyarrow.Table.from_pandas(data, preserve_index=False)
+        try:
+            table = pyarrow.Table.from_pandas(data, preserve_index=False)
+        except (pyarrow.ArrowException, OverflowError, TypeError):   # another byte order, integers past INT64, mixed objects: they are taken, or the error says why not
+            return given_stream(of_frame(data))
+        _check_times(data, table, pyarrow)
+        data = table
         for place in days:
             data = data.set_column(place, data.column_names[place], data.column(place).cast(pyarrow.date32()))
     if module == "polars" and hasattr(data, "collect"):
         data = data.collect()
+    names = getattr(data, "column_names", getattr(data, "columns", None))
+    if isinstance(names, list):   # of pyarrow, polars and DuckDB
+        from .columns import check_names
+        check_names(names)
     if not hasattr(data, "__arrow_c_stream__"):
         raise TypeError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__): create() takes DataFrames, tables, ndarrays, Datasets and dicts "
                         "of columns; create_csv() a CSV file, create_as() a SELECT")

@@ -10,7 +10,9 @@ import contextlib
 import html
 import importlib
 import itertools
+import json
 import numbers
+import operator
 import os
 import re
 import sys
@@ -130,8 +132,9 @@ class Result(Stream):
         tessera.sql("SELECT month, avg(temp) FROM 'cube' GROUP BY 1").df()
     """
 
-    def __init__(self, connection, own, text, params, columnar):
+    def __init__(self, connection, own, text, params, columnar, limits=None):
         self._connection, self._own, self._text, self._params, self._columnar, self._arrow = connection, own, text, params, columnar, None
+        self._limits = limits or {}   # memory_mb and threads of the parts that run over columns
         self._values = _in_order(text, params)   # as tessera_sql wants them, which writes them into the text
         self.columns = []
         for name in self._described(self.sql):   # inside a subquery SQLite calls a second column `v` `v:1`
@@ -168,12 +171,15 @@ class Result(Stream):
         """Returns the rows of a statement about the text and its values, which stand for the marks."""
         marks = ", ".join("?" * (1 + len(self._values)))
         with self._working():
-            return statements.rows(self._connection, statement.replace("(?)", f"({marks})"), (self._text, *self._values))
+            return statements.rows(self._connection, statement.replace("?)", f"{marks})"), (self._text, *self._values))
 
     @property
     def sql(self) -> str:
         """The statement that runs: the text, in which parts over arrays are tables of their own."""
-        return self._text if self._columnar == "never" else self._ask("SELECT tessera_sql(?)")[0][0]
+        if self._columnar == "never":
+            return self._text
+        within = f"tessera_sql_within({statements.text(json.dumps(self._limits))}, " if self._limits else "tessera_sql("
+        return self._ask(f"SELECT {within}?)")[0][0]
 
     def _chunks(self, sizes):
         """Runs the statement, and yields lists of so many rows, until there are no more."""
@@ -441,7 +447,7 @@ def _with_sources(query, sources):
     return f"{text[:found.start(1)]}{found[1]} {', '.join(ctes)}, {text[found.end(1):]}"
 
 
-def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str = "auto", **tables: Any) -> Result:
+def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str = "auto", memory_mb: int | None = None, threads: int | None = None, **tables: Any) -> Result:
     """Returns the rows of a SELECT, WITH or VALUES as a Result. What reads arrays and aggregates runs over columns, the rest in SQLite; the rows are SQLite's.
 
         tessera.sql("SELECT station, max(temp) FROM 'data/cube' JOIN towns USING (station) GROUP BY 1", towns=frame).df()
@@ -450,10 +456,13 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     Dataset, a Result, anything with Arrow streams; or a path of an array, in quotes. What is no Array is copied when sql() is called.
     params: a sequence, or a dict for names. connection: of sqlite3, apsw or pysqlite3; without one, this thread's own.
     columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
+    memory_mb, threads: what each part that runs over columns may use: 1024 MiB and all cores, unless they or the table of its array say otherwise. A part that
+    needs more memory is evaluated by rows, as tessera_stats counts.
     """
     if columnar not in ("auto", "never", "require"):
         raise ValueError(f"columnar {columnar!r} is none of auto, never, require")
     query = _checked(query)
+    limits = {name: operator.index(value) for name, value in (("memory_mb", memory_mb), ("threads", threads)) if value is not None}
     frame = sys._getframe(1)
     own = connection is None
     connection = _connect() if own else connection
@@ -465,11 +474,11 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
             if name.lower() in named:
                 _add(sources, life, name, value, connection)
             elif not isinstance(value, Array) and not _is_source(value):
-                raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, and tables that the text names")
+                raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, memory_mb, threads, and tables that the text names")
         while True:
             text = _with_sources(query, sources)
             try:
-                result = Result(connection, own, text, params, columnar)
+                result = Result(connection, own, text, params, columnar, limits)
                 break
             except Exception as e:   # before Python 3.11 an error of sqlite3 has no code, and is no Error
                 found = _MISSING.search(str(e))
@@ -496,6 +505,9 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
 
 def _say_where(error, name, frame):
     """Adds to an error what else has that name: a path, or a variable of a function further out. Python hands an inner function only what its own code uses."""
+    if os.path.isdir(name) and "/" in name:
+        error.args = (f"{error.args[0]}: the directory is no array; `tessera ls {name}` lists those in it", *error.args[1:])
+        return
     if os.path.isdir(name):
         error.args = (f"{error.args[0]}; a path is in quotes and has a slash: FROM {statements.text('./' + name)}", *error.args[1:])
         return

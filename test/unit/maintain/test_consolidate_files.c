@@ -77,6 +77,23 @@ static tsr_array *make_three(void) {
 }
 #define THREE "1=1001 2=2002 3=3003 "
 
+/* Each COMMIT lists the files of commits. So an upkeep that is asked to join them does so after its last merge, too. */
+static void test_upkeep_joins_files_past_its_limits(void **state) {
+  const tsr_upkeep_options limits[] = {{.fanout = 4, .most_merges = 1, .files = true, .automatic = true},
+                                       {.fanout = 4, .milliseconds = 1, .files = true, .automatic = true},
+                                       {.fanout = 4, .most_merges = 1, .automatic = true}};
+  for (int i = 0; i < 3; i++) {
+    tsr_array *array = make_small(22, false, false);
+    tsr_upkeep done;
+    for (int t = 1; t <= 9; t++) write_small(array, (uint64_t)t * 10, t, t, NULL);
+    ok(tsr_array_upkeep(array, &limits[i], &done, &error));
+    assert_true(done.merges > 0);
+    assert_int_equal(*file_of(array, "__commits", ".con", 0).text != 0, limits[i].files);
+    tsr_array_close(array);
+    remove_tree(path);
+  }
+}
+
 static void test_pair_is_made_in_either_order(void **state) {
   static const tsr_maintenance order[2][2] = {{TSR_MAINTAIN_COMMITS, TSR_MAINTAIN_FRAGMENT_META},
                                               {TSR_MAINTAIN_FRAGMENT_META, TSR_MAINTAIN_COMMITS}};
@@ -306,7 +323,8 @@ static void test_vacuum_during_consolidation_of_commits_loses_nothing(void **sta
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pair_is_made_in_either_order),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_upkeep_joins_files_past_its_limits),
+                                     cmocka_unit_test(test_pair_is_made_in_either_order),
                                      cmocka_unit_test(test_pair_after_merge_and_vacuum),
                                      cmocka_unit_test(test_different_fragments_are_no_pair),
                                      cmocka_unit_test(test_array_survives_loss_of_half_a_pair),
