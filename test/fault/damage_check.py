@@ -294,7 +294,7 @@ def condition_damaged(c):
     flip(path, len(contents(path)) - 12)
 
 
-@case("new/deletes/lt", ("error", ".del", "asks for 'zz', which no schema has"))
+@case("new/deletes/lt", ("error", ".del", "names 'zz', which no schema has"))
 def condition_of_no_field(c):
     path = c.only("__commits", ".del")
     content = stored.decode_generic(contents(path))[0]

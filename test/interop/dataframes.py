@@ -167,7 +167,7 @@ def durations(db):
     for name in days:
         same((back[name].type, back[name].to_pylist()), (given[name].type, given[name].to_pylist()), name)
     same(back["t"].to_pylist()[1:3], [datetime.timedelta(seconds=1), None], "a time of day as a duration")
-    fails(Exception, "is no time of day: take durations (datetimes: duration)", lambda: pa.table(array))
+    fails(Exception, "is not a time of day: take durations (datetimes: duration)", lambda: pa.table(array))
     same(pa.table(array.select("k", "t"))["t"].to_pylist()[3], datetime.time(23, 59, 59), "a time of day")
     asked = pa.schema([("k", pa.int64()), ("us", pa.duration("us"))])
     same(pa.RecordBatchReader.from_stream(array.select("k", "us"), schema=asked).read_all()["us"].to_pylist(), given["us"].to_pylist(), "durations that are asked for")
@@ -320,7 +320,7 @@ def changes(db):
     same(pa.table(own).select(["old_temp", "new_temp", "changed_at"]).to_pylist(), [{"old_temp": 9, "new_temp": 0, "changed_at": None}], "the transaction's own")
     db.rollback()
     fails(pa.ArrowInvalid, "before is missing", lambda: pa.table(tessera.changes(db, "weather", None)))
-    fails(tessera.Error, "is no table of tessera", lambda: tessera.changes(db, "nowhere", 1))
+    fails(tessera.Error, "is not a table of tessera", lambda: tessera.changes(db, "nowhere", 1))
     fails(ValueError, "names no table", lambda: tessera.changes(db, "a b", 1))
     pd = installed("pandas")
     if pd and hasattr(pd.DataFrame, "from_arrow"):
@@ -337,7 +337,7 @@ def databases(db):
     with open("some.csv", "w", encoding="utf-8") as f:
         f.write("k\n1\n")
     for call in (lambda: tessera.create("db:t", table), lambda: tessera.create_csv("db:t", "some.csv"), lambda: tessera.open("db:t"), lambda: tessera.create("db:t", {"k": [1]})):
-        fails(ValueError, "lies in a database: say connection=", call)
+        fails(ValueError, "is in a database: pass connection=", call)
     numpy, pd = installed("numpy"), installed("pandas")
     if numpy:
         fails(ValueError, "say connection=", lambda: tessera.create("db:t", numpy.zeros((2, 2))))

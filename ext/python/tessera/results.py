@@ -317,7 +317,7 @@ def _checked(query):
     if words and words[0][2] in _OTHERS:
         raise Denied(f"tessera.sql reads: run this with connection.execute: {shown}")
     if not _READS.match(query):
-        raise ValueError(f"a SELECT, WITH or VALUES is wanted, not {shown}")
+        raise ValueError(f"expected a SELECT, WITH or VALUES, not {shown}")
     last = next((place for place in range(len(words), 0, -1) if words[place - 1][2] != ";"), 0)
     return query[:words[last][0]] if last < len(words) else query
 
@@ -452,7 +452,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
     """
     if columnar not in ("auto", "never", "require"):
-        raise ValueError(f"columnar {columnar!r} is none of auto, never, require")
+        raise ValueError(f"columnar {columnar!r}: expected auto, never or require")
     query = _checked(query)
     frame = sys._getframe(1)
     own = connection is None
@@ -520,7 +520,7 @@ def _add(sources, life, name, value, connection):
         stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
         hint = {"Dataset": f"name one of its variables, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
-        raise TypeError(f"{name} is a {type(value).__name__}, which is no table: {hint}")
+        raise TypeError(f"{name} is a {type(value).__name__}, not a table: {hint}")
     sources[name] = made, stars, False
 
 
