@@ -116,7 +116,7 @@ def test_sources():
         quoted = '"' + name.replace('"', '""') + '"'
         same(tessera.sql(f"SELECT count(*) FROM {quoted}", **{name: towns}).fetchone(), (2,), name)
     number = 3
-    fails(TypeError, "number is a int, which is no table", lambda: tessera.sql("SELECT * FROM number", number=number))
+    fails(TypeError, "number is a int, not a table", lambda: tessera.sql("SELECT * FROM number", number=number))
     fails(tessera.Error, "nothing_here", lambda: tessera.sql("SELECT * FROM nothing_here"))
     db = sqlite3.connect(":memory:", isolation_level=None)
     tessera.load(db)

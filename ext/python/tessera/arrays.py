@@ -318,7 +318,7 @@ def _bounds(name, value):
 
 def _number(end):
     if is_missing(end):
-        raise ValueError(f"{end} cannot be the end of a range: None leaves it open")
+        raise ValueError(f"{end} is not a coordinate: None leaves the end of a range open")
     return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
 
 
