@@ -1,7 +1,7 @@
 /* error.c: the version, the names of the codes, and the functions that fill a tsr_error.
  *
  * A message is always NUL-terminated, valid UTF-8 and one line. Messages quote bytes of files, so each byte of a
- * control character or of invalid UTF-8 becomes '?'. A message that is too long, usually because of its paths, loses
+ * control character or of invalid UTF-8 becomes '?', but tabs and line ends become spaces. A message that is too long, usually because of its paths, loses
  * whole characters in its middle: the beginning says where the error happened, the end says what is wrong. Texts that
  * `%.64s` shortens lose whole characters, too: the C library cuts at a byte, so each such text is marked while it is
  * printed, and what is left of a character before a mark goes.
@@ -68,7 +68,7 @@ static void make_printable(char *text) {
     } else if (cut > 0) {
       from += cut;
     } else {
-      *to++ = '?';
+      *to++ = strchr("\t\n\r", *from) ? ' ' : '?'; /* SQL that a message quotes may have several lines */
       from++;
     }
   }

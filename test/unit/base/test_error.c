@@ -79,7 +79,7 @@ static void test_messages_are_printable_utf8(void **state) {
   static const struct {
     const char *in, *out;
   } cases[] = {
-      {"tab\tline\nescape\x1b[2J\x7f", "tab?line?escape?[2J?"},
+      {"tab\tline\r\nescape\x1b[2J\x7f", "tab line  escape?[2J?"},
       {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x9a\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x9a\x80"},
       {"\xc3", "?"},
       {"\xc3(", "?("},
