@@ -386,7 +386,7 @@ def metadata_offset_into_a_tile(c):
     m.write()
 
 
-@case(SPARSE, ("error", META, "footer: metadata of 'a' should stand at byte"))
+@case(SPARSE, ("error", META, "footer: metadata of 'a' should be at byte"))
 def metadata_offset_beyond(c):
     m = c.metadata()
     m.move["sum", c.slot("a")] = 1 << 40
