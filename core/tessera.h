@@ -66,7 +66,7 @@ TSR_API const char *tsr_version(void);
   X(BUSY, -18, "somebody else holds a lock")                                                                           \
   X(BUDGET, -19, "past the memory budget that was set (memory_mb); there may be more memory")                          \
   X(DENIED, -20, "a server refuses: keys, rights or clock are wrong")                                                  \
-  X(UNREACHABLE, -21, "a server gives no answer, or none that can be used; it may later")                              \
+  X(UNREACHABLE, -21, "a server does not answer, or with nothing that can be used; it may later")                      \
   X(CHECK, -22, "a cell breaks a CHECK constraint")
 
 typedef enum tsr_code {
@@ -985,7 +985,7 @@ TSR_API void tsr_constraints_close(tsr_constraints *constraints);
  * it; TSR_EXISTS: the array has one of this name; TSR_ERROR: the text is no such condition. */
 TSR_API int tsr_array_add_constraint(tsr_array *array, const char *name, const char *text, bool untested,
                                      tsr_error *error);
-/* Drops a constraint. TSR_ERROR: there is none of this name. */
+/* Drops a constraint. TSR_ERROR: none has this name. */
 TSR_API int tsr_array_drop_constraint(tsr_array *array, const char *name, tsr_error *error);
 
 /* Turns a directory into a group. Creates the directory and its parents if they are missing. TSR_EXISTS: it is a group

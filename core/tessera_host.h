@@ -7,6 +7,8 @@
 #ifndef TESSERA_HOST_H
 #define TESSERA_HOST_H
 
+#include <stdarg.h>
+
 #include "tessera.h"
 
 #ifdef __cplusplus
@@ -203,7 +205,8 @@ typedef struct tsr_token tsr_token;
 /* Makes a token of the commits in view at present; lists the array first. Commits that are prepared and not published
  * are left out. The caller closes the token, at any time. */
 TSR_API int tsr_token_make(tsr_array *array, tsr_token **token, tsr_error *error);
-/* Reads a token's text of `size` bytes. TSR_MISMATCH: it is none. The caller closes the token before the environment. */
+/* Reads a token's text of `size` bytes. TSR_MISMATCH: it is not a token. The caller closes the token before the
+ * environment. */
 TSR_API int tsr_token_read(tsr_environment *environment, const char *text, uint64_t size, tsr_token **token,
                            tsr_error *error);
 TSR_API void tsr_token_close(tsr_token *token);
@@ -241,7 +244,7 @@ TSR_API int tsr_array_freeze(tsr_array *array, bool frozen, tsr_error *error);
  * replaced the schema's array at the same path. */
 TSR_API int tsr_array_has_schema(const tsr_array *array, const tsr_schema *schema, tsr_error *error);
 /* Returns true if tsr_array_recover may have something to do, as far as the last listing of the array shows: prepared
- * commits, merges that died before they took effect, vacuum files of which it is not known yet whether they have cells
+ * commits, merges that died before they took effect, vacuum files that were not checked yet for cells that exist
  * twice. Reads no file, except a schema that is not loaded yet. */
 TSR_API bool tsr_array_needs_recovery(tsr_array *array);
 
@@ -501,13 +504,57 @@ TSR_API int tsr_web_side_open(tsr_environment *environment, const tsr_web_reques
                               tsr_error *error);
 TSR_API void tsr_web_side_close(tsr_web_side *side);
 
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+/* Sets an error's code and message, with the subject 0, and returns the code. The message becomes valid UTF-8 without
+ * control characters; texts that `%.64s` shortens lose whole characters. An argument may be the error's own message. With
+ * a NULL error it only returns the code. A code that is not negative counts as TSR_ERROR. */
+TSR_API int tsr_error_set(tsr_error *error, int code, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+
+/* ---- Bytes as text ----------------------------------------------------------------------------------------------- */
+
+TSR_API int tsr_hex_digit(char c); /* the digit's value, or -1 */
+/* Writes two lowercase digits for each byte, and a NUL. */
+TSR_API void tsr_hex_write(const void *bytes, uint64_t size, char *text);
+/* Reads `size` bytes of two digits each. Returns false at the first character that is not a digit, and reads none behind
+ * it: so `text` may be a shorter one that ends with a NUL. */
+TSR_API bool tsr_hex_read(const char *text, uint64_t size, void *bytes);
+
+/* Returns the size in bytes of the UTF-8 character at p, or 0 if the bytes there are not valid UTF-8. Reads at most `left`
+ * bytes; `left` is at least 1. */
+TSR_API unsigned tsr_utf8_size(const uint8_t *p, uint64_t left);
+/* Returns how many bytes of a text, at most `most`, to show, so that no character is cut. */
+TSR_API uint64_t tsr_utf8_cut(const void *text, uint64_t size, uint64_t most);
+
+/* Base64 (RFC 4648). */
+typedef enum tsr_base64 {
+  TSR_BASE64, /* with '+' and '/', and '=' up to a multiple of 4 characters */
+  TSR_BASE64_URL /* with '-' and '_', and without '=' */
+} tsr_base64;
+/* Writes 4 characters for each 3 bytes or part of them, and a NUL. Returns the number of characters, without the NUL. */
+TSR_API uint64_t tsr_base64_write(tsr_base64 form, const void *bytes, uint64_t size, char *text);
+/* Reads base64, with or without the '=' at its end. `bytes` has room for 3 bytes for each 4 characters or part of them.
+ * Returns false if the text is not base64. */
+TSR_API bool tsr_base64_read(tsr_base64 form, const char *text, uint64_t size, void *bytes, uint64_t *count);
+
+/* Decodes a JSON string in place, from its first quote on; a string without its escapes is never longer than with them.
+ * *text is the string, *size its bytes, some of which may be NUL, and a NUL follows. Returns the character after the last
+ * quote. If it is not a valid string, returns NULL, and *text is where reading ended. `json` is NUL-terminated. */
+TSR_API char *tsr_json_unescape(char *json, char **text, uint64_t *size);
+
 /* ---- Numbers and instants as text -------------------------------------------------------------------------------- */
 
 #define TSR_REAL_SIZE 40 /* bytes for a number of tsr_real_print, with its NUL */
 /* Writes a finite number with `digits` significant digits, at most 17, like printf's %.*g, but with a point in every
  * locale. Returns the number of bytes written, without the NUL. */
 TSR_API int tsr_real_print(double value, int digits, char text[TSR_REAL_SIZE]);
-/* Where an instant lies among the values of a datatype. */
+#define TSR_REAL_TEXT 4096 /* most bytes of a number that tsr_real_parse reads */
+/* Reads a number as strtod does, but with a point in every locale. The text need not be NUL-terminated. Sets *value, and
+ * *single unless it is NULL: each is rounded once. Returns false if the text is not a number, or too long. */
+TSR_API bool tsr_real_parse(const char *text, uint64_t size, double *value, float *single);
+
+/* Where an instant is among the values of a datatype. */
 typedef enum tsr_instant_place {
   TSR_INSTANT_NONE, /* the text is not ISO-8601 */
   TSR_INSTANT_AT, /* it is *value */

@@ -442,7 +442,7 @@ static int place_box(tsr_fragment *fragment, tsr_error *error) {
     tsr_datatype datatype = m->schema->fields[d].datatype;
     uint64_t from = tsr__key(datatype, box->low), to = tsr__key(datatype, box->high), zero = grid->low_key[d];
     if (from > to || from < zero || from - zero > grid->last[d])
-      return tsr__fail(error, TSR_CORRUPT, "its non-empty domain does not lie within dimension %u's domain", d);
+      return tsr__fail(error, TSR_CORRUPT, "its non-empty domain exceeds the domain of dimension %u", d);
     low[d] = from - zero;
     high[d] = TSR_MIN(to - zero, grid->last[d]);
     tile_low[d] = low[d] / grid->extent[d];

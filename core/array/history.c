@@ -18,6 +18,7 @@
 #include "format/schema.h"
 #include "log/log.h"
 #include "environment/environment.h"
+#include "tessera_host.h"
 
 #define HISTORY_ATTEMPTS 8 /* since others may vacuum meanwhile */
 #define OURS_DIGITS      "00000000" /* the end of the UUID of the first fragment that a merge by tessera makes */
@@ -28,7 +29,7 @@ struct tsr_history {
   tsr_arena arena;
   tsr_buffer losses; /* tsr_loss: of all states */
   tsr_buffer held; /* tsr_fragment *: references, for boxes */
-  tsr_map missing; /* names of fragments of which a cut-off vacuum has removed some files, but not their commits */
+  tsr_map missing; /* names of fragments whose files, but not commits, a cut-off vacuum has removed in part */
   tsr_history_entry *entries;
   uint64_t count;
 };
@@ -114,8 +115,7 @@ static int condition_text(tsr_history *h, const tsr_committed *item, const char 
   char *copy = NULL;
   int rc = tsr__array_condition(h->array, item, &condition, error);
   if (rc >= 0) rc = print_node(h->schema, &condition->root, &out, error);
-  uint64_t size = TSR_MIN(out.size, CONDITION_MAX);
-  while (size > 0 && size < out.size && (out.data[size] & 0xc0) == 0x80) size--;
+  const uint64_t size = tsr_utf8_cut(out.data, out.size, CONDITION_MAX);
   if (rc >= 0) rc = TSR_ARENA_COPY(&h->arena, (const char *)out.data, size, &copy, error);
   tsr__buffer_release(&out);
   *text = copy;
@@ -207,7 +207,7 @@ static int add_cells(tsr_history *h, tsr_history_entry *entry, const tsr_committ
   return TSR_OK;
 }
 
-/* Sets entry->whole: 0 if a state from its first to its last time lacks cells; -1 if nobody can tell, because TileDB
+/* Sets entry->whole: 0 if a state from its first to its last time lacks cells; -1 if it is unknown, because TileDB
  * has merged over a delete: it may have purged before. */
 static int judge(const tsr_history *h, tsr_history_entry *entry, const tsr_committed *item, tsr_error *error) {
   const tsr_loss *losses = (const tsr_loss *)(const void *)h->losses.data;

@@ -28,6 +28,7 @@
 #include "format/schema.h"
 #include "log/log.h"
 #include "environment/environment.h"
+#include "tessera_host.h"
 
 /* ---- Losses ------------------------------------------------------------------------------------------------------ */
 
@@ -192,9 +193,10 @@ static int print_box(const tsr_schema *schema, const tsr_fragment *fragment, tsr
     char low[64], high[64];
     TSR_TRY(tsr__buffer_printf(out, error, "%s\"%.64s\":[", d ? "," : "{", dimension->name));
     if (dimension->values_per_cell == TSR_VARIABLE) {
-      TSR_TRY(tsr__buffer_printf(out, error, "\"%.*s\",\"%.*s\"]", (int)TSR_MIN(interval->low_size, 40),
-                                 (const char *)interval->low_text, (int)TSR_MIN(interval->high_size, 40),
-                                 (const char *)interval->high_text));
+      TSR_TRY(tsr__buffer_printf(
+          out, error, "\"%.*s\",\"%.*s\"]", (int)tsr_utf8_cut(interval->low_text, interval->low_size, 40),
+          (const char *)interval->low_text, (int)tsr_utf8_cut(interval->high_text, interval->high_size, 40),
+          (const char *)interval->high_text));
       continue;
     }
     tsr__value_print(dimension->datatype, interval->low, low, sizeof low);

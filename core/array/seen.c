@@ -33,6 +33,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/encoding.h"
 #include "base/input.h"
 #include "format/fragment_metadata.h"
 #include "format/layout.h"
@@ -115,41 +116,19 @@ static const token_entry *find_entry(const tsr_buffer *entries, uint64_t digest)
 
 /* ---- Text -------------------------------------------------------------------------------------------------------- */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-static int write_text(const tsr_buffer *bytes, tsr_buffer *text, tsr_error *error) {
-  TSR_TRY(tsr__buffer_append(text, TOKEN_PREFIX, strlen(TOKEN_PREFIX), error));
-  for (uint64_t i = 0; i < bytes->size; i += 3) {
-    const uint64_t left = TSR_MIN(bytes->size - i, 3);
-    uint32_t word = 0;
-    char four[4];
-    for (uint64_t k = 0; k < 3; k++) word = word << 8 | (k < left ? bytes->data[i + k] : 0);
-    for (int k = 0; k < 4; k++) four[k] = digits[word >> (18 - 6 * k) & 63];
-    TSR_TRY(tsr__buffer_append(text, four, left + 1, error));
-  }
-  TSR_TRY(tsr__buffer_reserve(text, 1, error));
-  text->data[text->size] = 0;
-  return TSR_OK;
-}
-
 static int fail_text(const char *why, tsr_error *error) {
-  return tsr__fail(error, TSR_MISMATCH, "this is no token of tessera_token: %s", why);
+  return tsr__fail(error, TSR_MISMATCH, "not a token of tessera_token: %s", why);
 }
 
 static int read_text(const char *text, uint64_t size, tsr_buffer *bytes, tsr_error *error) {
   const uint64_t prefix = strlen(TOKEN_PREFIX);
-  uint32_t word = 0;
   if (size > TOKEN_MAX) return fail_text("it is too long", error);
   if (size < prefix || memcmp(text, TOKEN_PREFIX, prefix) != 0)
     return fail_text("it does not begin with " TOKEN_PREFIX, error);
   if ((size - prefix) % 4 == 1) return fail_text("it is cut off", error);
   TSR_TRY(tsr__buffer_reserve(bytes, size, error));
-  for (uint64_t i = 0; i < size - prefix; i++) {
-    const char *digit = text[prefix + i] ? strchr(digits, text[prefix + i]) : NULL;
-    if (!digit) return fail_text("it has a character that tokens lack", error);
-    word = word << 6 | (uint32_t)(digit - digits);
-    if (i % 4 > 0) bytes->data[bytes->size++] = (uint8_t)(word >> (6 - 2 * (i % 4)));
-  }
+  if (!tsr_base64_read(TSR_BASE64_URL, text + prefix, size - prefix, bytes->data, &bytes->size))
+    return fail_text("it has a character that tokens lack", error);
   return TSR_OK;
 }
 
@@ -204,7 +183,8 @@ static int encode(tsr_token *token, tsr_buffer *out, tsr_error *error) {
     TSR_TRY(tsr__buffer_append_u64(out, entries[i].digest, error));
   }
   TSR_TRY(put_digest(out, error));
-  TSR_TRY(write_text(out, &token->text, error));
+  TSR_TRY(tsr__buffer_append(&token->text, TOKEN_PREFIX, strlen(TOKEN_PREFIX), error));
+  TSR_TRY(tsr__base64_append(TSR_BASE64_URL, out->data, out->size, &token->text, error));
   return token->text.size <= TOKEN_MAX
              ? TSR_OK
              : tsr__fail(error, TSR_TOOBIG, "%" PRIu64 " commits of one time are too many for a token", count - first);
@@ -231,7 +211,7 @@ static int decode(tsr_token *token, const tsr_buffer *bytes, tsr_error *error) {
     time = entry.time;
     TSR_TRY(tsr__buffer_append(&token->entries, &entry, sizeof entry, error));
   }
-  if (in.failed || in.at < in.size) return fail_text("its entries make no sense", error);
+  if (in.failed || in.at < in.size) return fail_text("its entries are not valid", error);
   sort_entries(&token->entries, compare_digests);
   return TSR_OK;
 }
@@ -461,7 +441,7 @@ static int judge_merges(const seen_search *s, bool gone) {
 }
 
 /* Fails if a purge has dropped cells whose deletion the token does not know: the deletes are known by their times; what
- * a new merged fragment has lost, nobody can tell. */
+ * a new merged fragment has lost is not known. */
 static int check_purges(const seen_search *s, const tsr_buffer *losses) {
   const tsr_commit_listing *l = s->array->log.listing;
   const tsr_loss *all = (const tsr_loss *)(const void *)losses->data;

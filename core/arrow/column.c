@@ -141,7 +141,7 @@ static int arrow_datetimes(tsr_arrow_column *column, const tsr_column *cells, co
     if (null) memset(out, 0, type->width);
     else if (!arrow_convert(type, value, out))
       return tsr__fail(error, TSR_RANGE,
-                       type->day ? "'%s': %lld of %s is no time of day: take durations (datetimes: duration)"
+                       type->day ? "'%s': %lld of %s is not a time of day: take durations (datetimes: duration)"
                                  : "'%s': %lld of %s is past the ends of its Arrow type: take integers "
                                    "(datetimes: integer)",
                        type->name, (long long)value, tsr_datatype_name(type->datatype));

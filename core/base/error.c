@@ -1,14 +1,18 @@
 /* error.c: the version, the names of the codes, and the functions that fill a tsr_error.
  *
  * A message is always NUL-terminated, valid UTF-8 and one line. Messages quote bytes of files, so each byte of a
- * control character or of invalid UTF-8 becomes '?'. A message that is too long, usually because of its paths, loses
- * whole characters in its middle: the beginning says where the error happened, the end says what is wrong.
+ * control character or of invalid UTF-8 becomes '?', but tabs and line ends become spaces. A message that is too long, usually because of its paths, loses
+ * whole characters in its middle: the beginning says where the error happened, the end says what is wrong. Texts that
+ * `%.64s` shortens lose whole characters, too: the C library cuts at a byte, so each such text is marked while it is
+ * printed, and what is left of a character before a mark goes.
  */
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "tessera_host.h"
 
 const char *tsr_version(void) { return TSR_VERSION; }
 
@@ -27,33 +31,70 @@ const char *tsr_code_name(int rc) {
 _Static_assert(sizeof(tsr_error) == 1028, "the size of a tsr_error is part of the binary interface");
 
 #define LONGER_SIZE (8 * TSR_MESSAGE_SIZE) /* bytes of a message before it is shortened */
+#define FORMAT_SIZE 2048 /* bytes of a format with its marks */
+#define CUT_MARK    "\x01\x02\x01" /* after a text that a precision may have cut, perhaps within a character */
 
 /* Returns the size in bytes of the printable character at p, or 0 for a control character or invalid UTF-8. */
 static size_t printable_size(const uint8_t *p, size_t left) {
-  static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-  size_t size = p[0] < 0x80 ? 1 : (p[0] & 0xe0) == 0xc0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : (p[0] & 0xf8) == 0xf0 ? 4 : 0;
-  if (size == 0 || size > left) return 0;
+  const size_t size = tsr_utf8_size(p, left);
   if (size == 1) return p[0] >= 0x20 && p[0] != 0x7f;
-  uint32_t point = p[0] & (0x7fu >> size);
-  for (size_t i = 1; i < size; i++) {
-    if ((p[i] & 0xc0) != 0x80) return 0;
-    point = point << 6 | (p[i] & 0x3fu);
-  }
-  bool valid = point >= lowest[size] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
-  return valid && point >= 0xa0 ? size : 0; /* 0x80 to 0x9f are control characters */
-}
-
-static void make_printable(char *text) {
-  size_t size = strlen(text);
-  for (size_t at = 0; at < size;) {
-    size_t step = printable_size((const uint8_t *)text + at, size - at);
-    if (step == 0) text[at++] = '?';
-    else at += step;
-  }
+  return size == 2 && p[0] == 0xc2 && p[1] < 0xa0 ? 0 : size; /* U+0080 to U+009F are control characters */
 }
 
 /* Returns true for every byte of a UTF-8 character but its first. */
 static bool is_continuation(char c) { return ((uint8_t)c & 0xc0) == 0x80; }
+
+/* Returns how many bytes at p are the beginning of a character whose other bytes `%.64s` and the like have cut off; 0 if
+ * there is no such beginning. */
+static size_t cut_size(const char *p) {
+  const uint8_t first = (uint8_t)*p;
+  const size_t whole = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  size_t size = 1;
+  while (is_continuation(p[size])) size++;
+  return size < whole && strncmp(p + size, CUT_MARK, strlen(CUT_MARK)) == 0 ? size : 0;
+}
+
+/* Removes marks of cuts and what is left of cut characters, and replaces what is not printable. */
+static void make_printable(char *text) {
+  char *to = text;
+  for (const char *from = text, *end = text + strlen(text); from < end;) {
+    const size_t size = printable_size((const uint8_t *)from, (size_t)(end - from)), cut = cut_size(from);
+    if (size > 0) {
+      memmove(to, from, size);
+      to += size;
+      from += size;
+    } else if (strncmp(from, CUT_MARK, strlen(CUT_MARK)) == 0) {
+      from += strlen(CUT_MARK);
+    } else if (cut > 0) {
+      from += cut;
+    } else {
+      *to++ = strchr("\t\n\r", *from) ? ' ' : '?'; /* SQL that a message quotes may have several lines */
+      from++;
+    }
+  }
+  *to = 0;
+}
+
+/* Copies a format, with a mark after each text that has a precision. Returns false if it is too long. */
+static bool mark_cuts(const char *format, char marked[FORMAT_SIZE]) {
+  size_t size = 0;
+  while (*format) {
+    size_t length = 1;
+    bool cut = false;
+    if (*format == '%') {
+      length += strspn(format + 1, "0123456789.*-");
+      cut = memchr(format, '.', length) && format[length] == 's';
+      if (format[length]) length++;
+    }
+    if (size + length + strlen(CUT_MARK) >= FORMAT_SIZE) return false;
+    memcpy(marked + size, format, length);
+    size += length;
+    format += length;
+    if (cut) memcpy(marked + size, CUT_MARK, strlen(CUT_MARK)), size += strlen(CUT_MARK);
+  }
+  marked[size] = 0;
+  return true;
+}
 
 /* Shortens valid UTF-8 that is too long for a message, to "front...end". */
 static void error_shorten(char *text) {
@@ -67,22 +108,29 @@ static void error_shorten(char *text) {
 
 static void print(char text[LONGER_SIZE], const char *format, va_list arguments) TSR_PRINTF(2, 0);
 static void print(char text[LONGER_SIZE], const char *format, va_list arguments) {
-  if (vsnprintf(text, LONGER_SIZE, format, arguments) < 0) snprintf(text, LONGER_SIZE, "%s", format);
+  char marked[FORMAT_SIZE];
+  if (vsnprintf(text, LONGER_SIZE, mark_cuts(format, marked) ? marked : format, arguments) < 0)
+    snprintf(text, LONGER_SIZE, "%s", format);
   make_printable(text);
 }
 
-int tsr__fail(tsr_error *error, int rc, const char *format, ...) {
-  if (rc >= 0) rc = TSR_ERROR;
-  if (!error) return rc;
+int tsr_error_set(tsr_error *error, int code, const char *format, va_list arguments) {
   char text[LONGER_SIZE]; /* not error->message, because an argument may be the old message */
-  va_list arguments;
-  va_start(arguments, format);
+  if (code >= 0) code = TSR_ERROR;
+  if (!error) return code;
   print(text, format, arguments);
-  va_end(arguments);
   error_shorten(text);
-  error->code = rc;
+  error->code = code;
   error->subject = 0;
   memcpy(error->message, text, strlen(text) + 1);
+  return code;
+}
+
+int tsr__fail(tsr_error *error, int rc, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  rc = tsr_error_set(error, rc, format, arguments);
+  va_end(arguments);
   return rc;
 }
 

@@ -406,18 +406,16 @@ static int check_order(coordinates_check *k, const cell_block *b, const cell_blo
   for (uint64_t i = 1; i < b->cells; i++) check_pair(k, b, i - 1, b, i, &faults);
   if (faults.signed_order && !k->reported_signed) {
     k->reported_signed = true;
-    TSR_TRY(
-        tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
-                       "tile %llu: strings with bytes of 0x80 and more stand in the order of signed bytes, as TileDB "
-                       "writes them",
-                       (unsigned long long)b->number));
+    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
+                           "tile %llu: strings with bytes of 0x80 and more are in the order of signed bytes, as TileDB "
+                           "writes them",
+                           (unsigned long long)b->number));
   }
   if (faults.disorder > 0 && k->old_order && !k->reported_old_order) {
     k->reported_old_order = true;
-    TSR_TRY(
-        tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
-                       "tile %llu: cells stand in another order than today's, as libraries of version %u wrote them",
-                       (unsigned long long)b->number, f->metadata.version));
+    TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_NOTE, f->directory.text,
+                           "tile %llu: cells are in another order than today's, as libraries of version %u wrote them",
+                           (unsigned long long)b->number, f->metadata.version));
   }
   if (faults.disorder > 0 && !k->old_order)
     TSR_TRY(tsr__check_say(f->c, TSR_SEVERITY_ERROR, f->directory.text,

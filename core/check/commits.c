@@ -82,7 +82,7 @@ static int check_condition_fields(tsr_checker *c, const char *path, const tsr_co
     if (tsr__schema_field(c->newest, field) >= 0) continue;
     bool dropped = any_schema_has(c, field);
     TSR_TRY(tsr__check_say(c, dropped ? TSR_SEVERITY_WARNING : TSR_SEVERITY_ERROR, path,
-                           "delete condition %s asks for '%s', which %s: reads fail", condition->name, field,
+                           "delete condition %s names '%s', which %s: reads fail", condition->name, field,
                            dropped ? "the newest schema no longer has" : "no schema has"));
   }
   return TSR_OK;

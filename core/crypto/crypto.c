@@ -140,7 +140,7 @@ int tsr__random(void *bytes, uint64_t size, tsr_error *error) {
     const size_t piece = (size_t)TSR_MIN(size, RANDOM_PIECE);
     errno = 0;
     if (random_piece(at, piece) != 0)
-      return tsr__fail(error, TSR_IO, "random bytes: the system gives none: error %d", errno);
+      return tsr__fail(error, TSR_IO, "no random bytes from the system: error %d", errno);
     at += piece;
     size -= piece;
   }

@@ -89,7 +89,8 @@ static bool is_content(const char *directory, const char *name) {
 static int add_entries(copying *c, const char *directory, uint32_t depth) {
   tsr_listing entries = {0};
   if (depth > TREE_COPY_DEPTH_MAX)
-    return tsr__fail(c->error, TSR_CORRUPT, "%s: directories lie more than %d deep", directory, TREE_COPY_DEPTH_MAX);
+    return tsr__fail(c->error, TSR_CORRUPT, "%s: directories are nested more than %d deep", directory,
+                     TREE_COPY_DEPTH_MAX);
   TSR_TRY(tsr__cancelled(&c->environment->memory, c->error));
   TSR_TRY(tsr__store_list(c->from, directory, &entries, c->error));
   int rc = TSR_OK;

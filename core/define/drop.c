@@ -174,7 +174,7 @@ static int exchange_arrays(tsr_environment *environment, char *one, char *other,
   char *parent;
   const size_t above = parent_length(one);
   if (above != parent_length(other) || strncmp(one, other, above) != 0 || !one[above] || !other[above])
-    return tsr__fail(error, TSR_UNSUPPORTED, "%s does not lie beside it", other);
+    return tsr__fail(error, TSR_UNSUPPORTED, "%s is not in the same directory", other);
   if (tsr__path_is_link(one)) return tsr__fail(error, TSR_PERM, "it is a symbolic link: say where the link leads");
   const char first = one[above];
   one[above] = 0; /* the directory above */

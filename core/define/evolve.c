@@ -540,7 +540,7 @@ static bool lacks_attribute(const tsr_schema *schema, const evolve_change *chang
   return !attribute_of(schema, change->name);
 }
 
-/* Fails if a CHECK constraint reads the attribute. One that cannot be read stands in nobody's way. */
+/* Fails if a CHECK constraint reads the attribute. One that cannot be read prevents nothing. */
 static int check_constraints(const tsr_schema *schema, const tsr_metadata *all, const char *name, tsr_arena *arena,
                              tsr_error *error) {
   const tsr_field *field = attribute_of(schema, name);

@@ -125,7 +125,7 @@ static int confine_to_bucket(tsr_environment *environment, const char *uri, tsr_
   if (tsr__bounds_get(&environment->bounds))
     return tsr__fail(error, TSR_PERM, "%s: the connection is bound to a directory", uri);
   if (environment->bucket_bound && !uri_lies_below(uri, environment->bucket_bound))
-    return tsr__fail(error, TSR_PERM, "%s does not lie below %s", uri, environment->bucket_bound);
+    return tsr__fail(error, TSR_PERM, "%s is not below %s", uri, environment->bucket_bound);
   TSR_TRY(environment_scopes(environment, &scopes, error));
   TSR_TRY(tsr__uri_copy(&environment->memory, uri, &copy, error));
   const int rc = tsr__bucket_scopes_confine(scopes, uri, error);

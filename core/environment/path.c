@@ -8,18 +8,12 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "tessera_host.h"
 #include "base/system.h"
 #include "store/store.h"
 
 static int not_found(const char *noun, const char *path, const char *reason, tsr_error *error) {
   return tsr__fail(error, TSR_NOT_FOUND, "%s not found: %s: %s", noun, path, reason);
-}
-
-static int hex_value(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
 }
 
 /* Returns the path in a file: URI, after the host; NULL if the host is not localhost. */
@@ -57,7 +51,7 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
   for (; *from; from++) {
     *end = *from;
     if (uri && *from == '%') {
-      int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
+      int high = tsr_hex_digit(from[1]), low = high < 0 ? -1 : tsr_hex_digit(from[2]);
       if (low < 0 || high + low == 0) {
         tsr__free(out);
         return tsr__fail(error, TSR_ERROR, "%s %s: '%%' begins no character: write %%25 for a percent sign", noun,

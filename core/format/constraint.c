@@ -12,13 +12,13 @@
  */
 #include "format/constraint.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/datatype.h"
+#include "tessera_host.h"
 
 #define DEPTH_MAX 100u
 
@@ -381,14 +381,6 @@ static bool is_constant(const constraint_parser *p, int node, tsr_value_type typ
   return p->nodes[node].operation == TSR_OP_CONSTANT && p->nodes[node].value.type == type;
 }
 
-static double parse_real(const char *text) { /* with a point, in every locale */
-  char local[TSR_CONSTRAINT_TEXT + 16];
-  const char *point = strchr(text, '.');
-  if (!point) return strtod(text, NULL);
-  snprintf(local, sizeof local, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point, point + 1);
-  return strtod(local, NULL);
-}
-
 /* Converts digits, with a sign if `negative`. An integer outside of 64 bits becomes a REAL. */
 static tsr_value number_of(const char *text, bool negative) {
   uint64_t number = 0;
@@ -405,7 +397,8 @@ static tsr_value number_of(const char *text, bool negative) {
   }
   if (integer && number <= (uint64_t)INT64_MAX + negative)
     return (tsr_value){.type = TSR_VALUE_INTEGER, .as.unsigned_integer = negative ? 0 - number : number};
-  const double real = parse_real(text);
+  double real = 0;
+  (void)tsr_real_parse(text, strlen(text), &real, NULL); /* skip_number has found its end */
   return (tsr_value){.type = TSR_VALUE_REAL, .as.real = negative ? -real : real};
 }
 
@@ -762,7 +755,7 @@ static int parse_like(constraint_parser *p, int left, bool glob) {
   const int pattern = parse_level(p, 0);
   text_pattern *made;
   if (pattern < 0) return pattern;
-  if (!is_constant(p, pattern, TSR_VALUE_TEXT)) return fail_here(p, "the pattern before it is no text in quotes");
+  if (!is_constant(p, pattern, TSR_VALUE_TEXT)) return fail_here(p, "the pattern before it is not a text in quotes");
   TSR_TRY(TSR_ARENA_ARRAY(p->arena, 1, &made, p->error));
   *made = (text_pattern){.text = p->nodes[pattern].value.as.text.bytes, .glob = glob};
   const int rc = glob ? 0 : take(p, "ESCAPE");

@@ -250,7 +250,7 @@ static int skip_sections(tsr_input *in, tsr_error *error) {
 static int check_offset(const tsr_fragment_metadata *metadata, uint64_t at, const char *what, const char *name,
                         tsr_error *error) {
   if (metadata->at.file_size == 0 || at < metadata->at.footer) return TSR_OK;
-  return tsr__fail(error, TSR_CORRUPT, "%s%s%s%s should stand at byte %llu, but the footer begins at %llu", what,
+  return tsr__fail(error, TSR_CORRUPT, "%s%s%s%s should be at byte %llu, but the footer begins at %llu", what,
                    name ? " of '" : "", name ? name : "", name ? "'" : "", (unsigned long long)at,
                    (unsigned long long)metadata->at.footer);
 }

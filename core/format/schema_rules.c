@@ -405,7 +405,7 @@ static int check_label(const tsr_schema *schema, uint32_t number, tsr_error *err
   const tsr_label *label = &schema->labels[number];
   if (!*label->name) return tsr__fail(error, TSR_CONSTRAINT, "it has no name");
   if (label->dimension >= schema->dimension_count)
-    return tsr__fail(error, TSR_CONSTRAINT, "there is no dimension %u", label->dimension);
+    return tsr__fail(error, TSR_CONSTRAINT, "no dimension %u", label->dimension);
   for (uint32_t i = 0; i < schema->dimension_count + schema->attribute_count; i++)
     if (!strcmp(schema->fields[i].name, label->name))
       return tsr__fail(error, TSR_CONSTRAINT, "a dimension or attribute has this name, too");

@@ -7,6 +7,7 @@
 #define TSR_GEOMETRY_GEOMETRY_H
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "tessera_host.h"
 
 /* ---- Polygons ---------------------------------------------------------------------------------------------------- */
@@ -41,30 +42,10 @@ int tsr__geometry_none(tsr_error *error);
 /* Fails with TSR_MISMATCH: the type is neither POLYGON nor MULTIPOLYGON. The name is cut, and quoted safely. */
 int tsr__geometry_wrong_type(const char *name, uint64_t size, tsr_error *error);
 
-/* ---- Texts ------------------------------------------------------------------------------------------------------- */
+/* ---- Forms ------------------------------------------------------------------------------------------------------- */
 
-typedef struct tsr_geometry_text { /* what is left of a text; it needs no NUL at its end */
-  const char *begin, *at, *end;
-} tsr_geometry_text;
-
-static inline bool tsr__text_is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-static inline void tsr__text_skip(tsr_geometry_text *in) {
-  while (in->at < in->end && tsr__text_is_space(*in->at)) in->at++;
-}
-/* Skips spaces, and the character `c` if it is next. Returns whether it was. */
-static inline bool tsr__text_take(tsr_geometry_text *in, char c) {
-  tsr__text_skip(in);
-  if (in->at == in->end || *in->at != c) return false;
-  in->at++;
-  return true;
-}
-/* Fails at the place that was reached, or because the text ends early. */
-int tsr__text_fail(const tsr_geometry_text *in, const char *expected, tsr_error *error);
-/* Reads a number, rounded as C rounds it, with a point in every locale. */
-int tsr__text_number(tsr_geometry_text *in, double *value, tsr_error *error);
-
-int tsr__wkt_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error);
-int tsr__geojson_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error);
+int tsr__wkt_read(tsr_geometry *g, tsr_text *in, tsr_error *error);
+int tsr__geojson_read(tsr_geometry *g, tsr_text *in, tsr_error *error);
 int tsr__wkb_read(tsr_geometry *g, const uint8_t *bytes, uint64_t size, tsr_error *error);
 
 /* ---- Axes -------------------------------------------------------------------------------------------------------- */

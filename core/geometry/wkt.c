@@ -3,7 +3,7 @@
  *   [SRID=4326;] POLYGON [Z | M | ZM] ((x y [z [m]], ...), ...)
  *   [SRID=4326;] MULTIPOLYGON [Z | M | ZM] (((x y, ...), ...), ...)
  *
- * EMPTY may stand for a list. Words are in any case. The numbers after x and y are skipped, and the SRID, too. */
+ * EMPTY may replace a list. Words are in any case. The numbers after x and y are skipped, and so is the SRID. */
 #include <string.h>
 
 #include "geometry/geometry.h"
@@ -11,7 +11,7 @@
 static bool wkt_is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /* Returns the length of the word that is next, and skips the spaces before it. */
-static uint64_t wkt_word_size(tsr_geometry_text *in) {
+static uint64_t wkt_word_size(tsr_text *in) {
   const char *p;
   tsr__text_skip(in);
   for (p = in->at; p < in->end && wkt_is_letter(*p);) p++;
@@ -26,14 +26,14 @@ static bool wkt_word_is(const char *at, uint64_t size, const char *word) {
 }
 
 /* Skips a word if it is next. */
-static bool wkt_take_word(tsr_geometry_text *in, const char *word) {
+static bool wkt_take_word(tsr_text *in, const char *word) {
   const uint64_t size = wkt_word_size(in);
   const bool is = wkt_word_is(in->at, size, word);
   if (is) in->at += size;
   return is;
 }
 
-static int wkt_point(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
+static int wkt_point(tsr_geometry *g, tsr_text *in, tsr_error *error) {
   double at[4];
   int n = 0;
   for (;;) {
@@ -46,7 +46,7 @@ static int wkt_point(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
   return tsr__geometry_point(g, at[0], at[1], error);
 }
 
-static int wkt_ring(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
+static int wkt_ring(tsr_geometry *g, tsr_text *in, tsr_error *error) {
   if (wkt_take_word(in, "EMPTY")) return TSR_OK;
   if (!tsr__text_take(in, '(')) return tsr__text_fail(in, "'('", error);
   do TSR_TRY(wkt_point(g, in, error));
@@ -55,7 +55,7 @@ static int wkt_ring(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
   return tsr__geometry_ring(g, error);
 }
 
-static int wkt_polygon(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
+static int wkt_polygon(tsr_geometry *g, tsr_text *in, tsr_error *error) {
   if (wkt_take_word(in, "EMPTY")) return TSR_OK;
   if (!tsr__text_take(in, '(')) return tsr__text_fail(in, "'('", error);
   do TSR_TRY(wkt_ring(g, in, error));
@@ -64,7 +64,7 @@ static int wkt_polygon(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error)
   return tsr__text_take(in, ')') ? TSR_OK : tsr__text_fail(in, "')'", error);
 }
 
-static int wkt_polygons(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
+static int wkt_polygons(tsr_geometry *g, tsr_text *in, tsr_error *error) {
   if (wkt_take_word(in, "EMPTY")) return TSR_OK;
   if (!tsr__text_take(in, '(')) return tsr__text_fail(in, "'('", error);
   do TSR_TRY(wkt_polygon(g, in, error));
@@ -72,7 +72,7 @@ static int wkt_polygons(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error
   return tsr__text_take(in, ')') ? TSR_OK : tsr__text_fail(in, "')'", error);
 }
 
-static int wkt_srid(tsr_geometry_text *in, tsr_error *error) {
+static int wkt_srid(tsr_text *in, tsr_error *error) {
   if (!wkt_take_word(in, "SRID")) return TSR_OK;
   double srid;
   if (!tsr__text_take(in, '=')) return tsr__text_fail(in, "'='", error);
@@ -80,7 +80,7 @@ static int wkt_srid(tsr_geometry_text *in, tsr_error *error) {
   return tsr__text_take(in, ';') ? TSR_OK : tsr__text_fail(in, "';'", error);
 }
 
-int tsr__wkt_read(tsr_geometry *g, tsr_geometry_text *in, tsr_error *error) {
+int tsr__wkt_read(tsr_geometry *g, tsr_text *in, tsr_error *error) {
   TSR_TRY(wkt_srid(in, error));
   const uint64_t size = wkt_word_size(in);
   if (size == 0) return tsr__geometry_none(error);

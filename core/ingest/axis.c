@@ -320,9 +320,9 @@ static int check_domain(const ingest_axis *a, const tsr_field *field, tsr_error 
     return TSR_OK;
   if (a->column->label)
     return tsr__fail(error, TSR_RANGE,
-                     "dimension '%s': the labels of column '%s' take %llu to %llu, not all of which lie in its domain",
+                     "dimension '%s': the labels of column '%s' take %llu to %llu, not all of which are in its domain",
                      field->name, a->column->given->name, (unsigned long long)a->low, (unsigned long long)a->high);
-  return tsr__fail(error, TSR_RANGE, "column '%s': rows lie outside of the domain that was given", field->name);
+  return tsr__fail(error, TSR_RANGE, "column '%s': rows are outside of the domain that was given", field->name);
 }
 
 int tsr__ingest_dimension(const ingest_axis *a, bool dense, bool row_grows, tsr_field *field, tsr_interval *current,

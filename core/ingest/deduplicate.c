@@ -14,6 +14,7 @@
 #include "crypto/crypto.h"
 #include "model/datatype.h"
 #include "ingest/ingest.h"
+#include "tessera_host.h"
 
 #define DUPLICATE_PASSES_MAX (UINT64_C(1) << 32)
 
@@ -176,7 +177,7 @@ int tsr__ingest_find_duplicates(tsr_ingest *g, uint8_t **duplicates, uint64_t *c
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
 static int duplicate_print_text(const uint8_t *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
-  return tsr__buffer_printf(out, error, "'%.*s'", (int)TSR_MIN(size, 60), (const char *)bytes);
+  return tsr__buffer_printf(out, error, "'%.*s'", (int)tsr_utf8_cut(bytes, size, 60), (const char *)bytes);
 }
 
 static int duplicate_print_value(tsr_datatype datatype, const uint8_t *value, tsr_buffer *out, tsr_error *error) {

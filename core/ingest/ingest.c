@@ -187,7 +187,7 @@ int tsr_ingest_open(tsr_environment *environment, const tsr_ingest_options *opti
   tsr_ingest_options own;
   TSR_TRY(TSR_TAKE_OPTIONS(tsr_ingest_options, memory_bytes, options, &own, error));
   options = &own;
-  if (options->column_count == 0) return tsr__fail(error, TSR_CONSTRAINT, "there are no columns");
+  if (options->column_count == 0) return tsr__fail(error, TSR_CONSTRAINT, "no columns");
   TSR_TRY(TSR_ALLOC(&environment->memory, &g, error));
   g->environment = environment;
   g->options = *options;

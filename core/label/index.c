@@ -91,7 +91,7 @@ static void take_label_schema(tsr_label_index *index, const tsr_schema *own, uin
 static int open_label_array(tsr_label_index *index, const tsr_array *array, const tsr_schema *schema,
                             const tsr_label *label, tsr_error *error) {
   const tsr_schema *own;
-  if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array lies outside, in %s", label->uri);
+  if (!label->relative) return tsr__fail(error, TSR_UNSUPPORTED, "its array is outside of this one, in %s", label->uri);
   TSR_TRY(tsr__array_open_below(array, label->uri, &index->values, error));
   index->owned = true;
   TSR_TRY(tsr_array_schema(index->values, TSR_TIME_NOW, &own, error));

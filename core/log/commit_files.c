@@ -535,8 +535,8 @@ static int read_del_file(tsr_log *log, const char *path, tsr_buffer *stored, tsr
   }
 }
 
-/* Reads the .del file if its copy in the .con cannot be decoded. If there is no such file, the error of the copy
- * stands. */
+/* Reads the .del file if its copy in the .con cannot be decoded. If there is no such file, returns the error
+ * of the copy. */
 static int read_original(tsr_log *log, const tsr_committed *item, tsr_buffer *stored, tsr_buffer *content,
                          tsr_error *error) {
   const tsr_path path = tsr__path_of(TSR_DIR_COMMITS, item->name, TSR_SUFFIX_DELETE);

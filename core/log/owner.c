@@ -35,7 +35,7 @@
 #define BOOT_FILE "/proc/sys/kernel/random/boot_id"
 
 static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OWNER_SIZE]) {
-  for (int i = 0; i < (TSR_OWNER_SIZE - 1) / 2; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+  tsr_hex_write(digest, (TSR_OWNER_SIZE - 1) / 2, text);
 }
 
 /* Prints the properties that distinguish the file from its copies. Returns 1, or 0 if the file cannot be examined. */

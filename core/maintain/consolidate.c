@@ -626,7 +626,7 @@ static int check_named(const consolidation *c, const fragment_sequence *sequence
                      "by %llu of %llu",
                      (unsigned long long)sequence->count, (unsigned long long)candidates);
   return tsr__fail(error, TSR_CONSTRAINT,
-                   "the fragments named cannot be merged with each other: other fragments lie between them in time, "
+                   "the fragments named cannot be merged with each other: other fragments are between them in time, "
                    "their fields differ, or their boxes do not join");
 }
 

@@ -29,6 +29,7 @@
 #include "format/layout.h"
 #include "array/array.h"
 #include "environment/environment.h"
+#include "tessera_host.h"
 
 /* A store rounds times down to a second, and its clock is known to within a second. Nobody takes over a lease until it
  * has been expired for this many milliseconds. */
@@ -171,7 +172,7 @@ static int find_holder(tsr_environment *environment, tsr_error *error) {
   uint8_t random[(TSR_HOLDER_SIZE - 1) / 2];
   if (*environment->lease_holder) return TSR_OK;
   TSR_TRY(tsr__random(random, sizeof random, error));
-  for (unsigned i = 0; i < sizeof random; i++) snprintf(environment->lease_holder + 2 * i, 3, "%02x", random[i]);
+  tsr_hex_write(random, sizeof random, environment->lease_holder);
   return TSR_OK;
 }
 

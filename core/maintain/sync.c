@@ -222,8 +222,8 @@ static void time_text(uint64_t milliseconds, char text[48]) {
     snprintf(text, 48, "%llu ms", (unsigned long long)milliseconds);
 }
 
-/* Fails if a merged item of one side spans the time of an item that only the other side has: which cells are newer
- * could not be told any more, and sources that are vacuumed already would come again. */
+/* Fails if a merged item of one side spans the time of an item that only the other side has: it would no
+ * longer be known which cells are newer, and sources that are vacuumed already would come back. */
 static int refuse_merged(syncing *s, const tsr_buffer *merged, const char *path, const tsr_buffer *own,
                          const char *other) {
   uint64_t count, own_count;

@@ -13,6 +13,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "model/datatype.h"
+#include "tessera_host.h"
 
 #define SECONDS_PER_DAY INT64_C(86400)
 #define DAYS_TO_1970    INT64_C(719528) /* days from 0000-01-01 to 1970-01-01 */
@@ -229,9 +230,7 @@ static int count_calendar(tsr_datatype datatype, date d, moment m, int64_t *valu
 
 static int datetime_refuse(tsr_datatype datatype, const char *text, uint64_t size, int rc, const char *why,
                            tsr_error *error) {
-  uint64_t shown = TSR_MIN(size, 64);
-  while (shown < size && shown > 0 && ((uint8_t)text[shown] & 0xc0) == 0x80)
-    shown--; /* truncate to whole UTF-8 characters */
+  const uint64_t shown = tsr_utf8_cut(text, size, 64);
   return tsr__fail(error, rc, "'%.*s%s' is not a valid %s: %s", (int)shown, text, shown < size ? "..." : "",
                    tsr_datatype_name(datatype), why);
 }

@@ -5,28 +5,14 @@
 
 #include "tessera.h"
 #include "base/arithmetic.h"
-
-/* Returns the number of bytes of the character at p, where `size` bytes are left, or 0 if it is invalid. */
-static uint64_t utf8_length(const uint8_t *p, uint64_t size) {
-  const uint8_t lead = p[0];
-  if (lead < 0x80) return 1;
-  const uint64_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (length == 0 || length > size) return 0;
-  for (uint64_t i = 1; i < length; i++)
-    if ((p[i] & 0xC0) != 0x80) return 0;
-  if (lead == 0xE0 && p[1] < 0xA0) return 0; /* an overlong form */
-  if (lead == 0xED && p[1] >= 0xA0) return 0; /* a surrogate */
-  if (lead == 0xF0 && p[1] < 0x90) return 0;
-  if (lead == 0xF4 && p[1] >= 0x90) return 0; /* past U+10FFFF */
-  return length;
-}
+#include "tessera_host.h"
 
 bool tsr__is_utf8(const uint8_t *bytes, uint64_t size) {
   uint64_t i = 0;
   while (i < size) {
     for (; size - i >= 8 && !(tsr__load64(bytes + i) & UINT64_C(0x8080808080808080));) i += 8;
     if (i == size) return true;
-    const uint64_t length = utf8_length(bytes + i, size - i);
+    const unsigned length = tsr_utf8_size(bytes + i, size - i);
     if (length == 0) return false;
     i += length;
   }

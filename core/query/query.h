@@ -97,7 +97,7 @@ typedef struct query_key {
   uint32_t value; /* number of its expression; QUERY_NONE: a numbered or plain key, or a column of rows */
   bool plain; /* the key is an integer dimension; the axis numbers its values, or has no numbers without a grid */
   /* The key is a column of the rows that cells are paired with: its values are numbered in their order, and the axis
-   * has the rows. NULL: it is none */
+   * has the rows. NULL for any other key */
   const tsr_value_list *column;
   uint32_t *row_numbers; /* [column->count]: the numbers of the rows' values; UINT32_MAX: null */
   uint32_t *row_of; /* [extent]: a row that has the value of that number */

@@ -577,7 +577,7 @@ static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr
 }
 
 /* After a rollback to a savepoint, cells of an uncommitted fragment with numbers of at least *end no longer exist.
- * Returns the numbers of the tile's cells; NULL for all other fragments, of which no cell was rolled back. */
+ * Returns the numbers of the tile's cells; NULL for all other fragments, which lose no cells to a rollback. */
 static const uint64_t *rewound_numbers(const dense_iterator *it, const sparse_tile *tile, uint64_t *end) {
   const tsr_snapshot_fragment *item = &it->reader->snapshot->fragments[tile->pinned->fragment];
   if (!item->fragment->run.uncommitted || !item->cut) return NULL;

@@ -96,8 +96,8 @@ static dropped_tile tile_of(const tsr_snapshot *snapshot, uint32_t fragment, uin
   return (dropped_tile){snapshot->schema, snapshot->fragments[fragment].fragment->metadata.rtree, tile};
 }
 
-/* Deletes of single cells give an AND of many children, of which few meet a tile. The root that is left has no index of
- * its children (condition.c, "Guards"), so it is made only if it has few. */
+/* Deletes of single cells become an AND of many children, few of which meet a tile. The narrowed root has no index of
+ * its children (condition.c, "Guards"), so it is made only if it has few of them. */
 int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
                   tsr_condition *narrowed, tsr_error *error) {
   const dropped_tile t = tile_of(snapshot, fragment, tile);

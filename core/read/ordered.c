@@ -464,7 +464,8 @@ static bool lies_in_key_range(const ordered_iterator *it, uint32_t k, uint64_t r
  * would start over before itself, or shrink by one value at a time. */
 static int check_row(const ordered_iterator *it, uint32_t k, uint64_t row, tsr_error *error) {
   if (lies_in_key_range(it, k, row)) return TSR_OK;
-  return tsr__fail(error, TSR_CORRUPT, "cells lie outside the boxes that R-trees have of their tiles on dimension %s",
+  return tsr__fail(error, TSR_CORRUPT,
+                   "cells are outside of the boxes that R-trees have of their tiles on dimension %s",
                    field_of(it, &it->ranges.levels[k])->name);
 }
 

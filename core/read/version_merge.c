@@ -431,7 +431,7 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
         t->first[i] |= (keys[i] - merge->key.low[k]) << merge->key.shift[k];
     }
     if (outside > 0 && !merge->reader->plan.lossy)
-      return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: %llu cells lie outside its box on dimension %s",
+      return tsr__fail(error, TSR_CORRUPT, "fragment %s, tile %llu: %llu cells are outside of its box on dimension %s",
                        merge->reader->snapshot->fragments[t->tile.plan.fragment].fragment->name,
                        (unsigned long long)t->tile.plan.tile, (unsigned long long)outside, field->name);
   }

@@ -9,16 +9,11 @@
 
 #include <string.h>
 
+#include "tessera_host.h"
+
 typedef struct azure_blob {
   const char *name, *size, *etag, *modified;
 } azure_blob;
-
-static int hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
 
 /* A name that XML cannot represent is percent-encoded, and its element says Encoded="true". */
 static int read_name(tsr_xml *xml, void *into, tsr_error *error) {
@@ -32,7 +27,7 @@ static int read_name(tsr_xml *xml, void *into, tsr_error *error) {
   char *to = (char *)text; /* in the arena, and never longer than before */
   for (const char *from = text; *from; from++) {
     const bool escape = *from == '%';
-    const int high = escape ? hex_digit(from[1]) : -1, low = high < 0 ? -1 : hex_digit(from[2]);
+    const int high = escape ? tsr_hex_digit(from[1]) : -1, low = high < 0 ? -1 : tsr_hex_digit(from[2]);
     if (escape && (low < 0 || high + low == 0)) return tsr__xml_fail(xml, "a name is not encoded", error);
     *to++ = escape ? (char)(high << 4 | low) : *from;
     if (escape) from += 2;

@@ -17,6 +17,7 @@
 #include "base/arithmetic.h"
 #include "base/pool.h"
 #include "remote/curl.h"
+#include "tessera_host.h"
 
 #define KEY_BYTES_MAX 1024u
 #define POLL_MS       20u /* between two polls of the host for cancellation, while nothing flies */
@@ -166,7 +167,7 @@ static void end_call(tsr_bucket_call *call, int rc) {
 static int make_upload_id(tsr_bucket_call *call, tsr_error *error) {
   uint8_t bytes[TSR_BUCKET_UPLOAD_MARK / 2];
   TSR_TRY(tsr__random(bytes, sizeof bytes, error));
-  for (size_t i = 0; i < sizeof bytes; i++) (void)snprintf(call->result.id + 2 * i, 3, "%02x", bytes[i]);
+  tsr_hex_write(bytes, sizeof bytes, call->result.id);
   return TSR_OK;
 }
 

@@ -322,7 +322,7 @@ typedef struct tsr_bucket_signed {
 } tsr_bucket_signed;
 
 /* Splits an endpoint into the scope's scheme, host and path. Drops the scheme's default port, which clients do not send
- * either. Errors: TSR_ERROR if it is none, or would send everything in the clear. */
+ * either. Errors: TSR_ERROR if it is not an endpoint, or would send everything in the clear. */
 int tsr__bucket_scope_endpoint(tsr_bucket_scope *scope, const char *endpoint, tsr_error *error);
 
 /* Returns true if nobody else can read the requests: TLS, or this machine. */
@@ -374,7 +374,7 @@ typedef struct tsr_bucket_got {
   uint64_t base; /* initial size of the caller's buffer */
   uint64_t have, first, end, total; /* valid if `placed`; UINT64_MAX: not known */
   bool placed, unranged; /* unranged: request the whole object instead of a suffix that is longer than it */
-  bool led; /* a suffix of a server that has none: the first request has told the size, and where the suffix begins */
+  bool led; /* a suffix of a server that has none: a first request has found the size, and so where the suffix begins */
   uint64_t tail; /* that byte */
   tsr_etag etag;
 } tsr_bucket_got;
@@ -481,9 +481,6 @@ const char *tsr__bucket_mark(tsr_bucket_state *state);
 
 /* The id of an upload begins with so many characters that mark its object, if the dialect marks uploads. */
 #define TSR_BUCKET_UPLOAD_MARK 32u
-
-/* Writes bytes as base64, and a NUL byte: 4 characters for each 3 bytes. */
-void tsr__base64_write(const uint8_t *bytes, size_t size, char *text);
 
 /* Appends a text to an XML body, with entities. */
 int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error);

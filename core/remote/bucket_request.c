@@ -26,6 +26,7 @@
 #include "remote/bucket.h"
 #include "base/always.h"
 #include "base/arithmetic.h"
+#include "tessera_host.h"
 
 #define PAUSE_MIN   50u /* milliseconds; doubles with each try */
 #define PAUSE_MAX   5000u
@@ -531,23 +532,18 @@ static tsr_bucket_outcome take_listing_page(tsr_bucket_state *state) {
 static bool is_etag_of_parts(const tsr_bucket_call *call, const char *etag, tsr_memory *memory) {
   tsr_buffer digests = {.memory = memory};
   uint8_t digest[TSR_MD5_SIZE];
-  char expected[64];
+  char digits[2 * TSR_MD5_SIZE + 1], expected[64];
   int rc = TSR_OK;
   for (uint32_t i = 0; i < call->upload.part_count && rc >= 0; i++) {
     const char *text = call->upload.etags[i].text + (call->upload.etags[i].text[0] == '"');
-    for (int j = 0; j < TSR_MD5_SIZE && rc >= 0; j++) {
-      unsigned value;
-      if (sscanf(text + 2 * j, "%2x", &value) != 1) rc = TSR_ERROR;
-      else rc = tsr__buffer_append_u8(&digests, (uint8_t)value, NULL);
-      if (rc >= 0 && (!text[2 * j] || !text[2 * j + 1])) rc = TSR_ERROR;
-    }
+    if (!tsr_hex_read(text, sizeof digest, digest)) rc = TSR_ERROR;
+    else rc = tsr__buffer_append(&digests, digest, sizeof digest, NULL);
   }
   if (rc >= 0) rc = tsr__md5(digests.data, digests.size, digest, NULL);
   tsr__buffer_release(&digests);
   if (rc < 0) return false;
-  int at = snprintf(expected, sizeof expected, "\"");
-  for (int i = 0; i < TSR_MD5_SIZE; i++) at += snprintf(expected + at, sizeof expected - (size_t)at, "%02x", digest[i]);
-  (void)snprintf(expected + at, sizeof expected - (size_t)at, "-%" PRIu32 "\"", call->upload.part_count);
+  tsr_hex_write(digest, sizeof digest, digits);
+  (void)snprintf(expected, sizeof expected, "\"%s-%" PRIu32 "\"", digits, call->upload.part_count);
   return strcmp(expected, etag) == 0;
 }
 
@@ -660,7 +656,7 @@ static tsr_bucket_outcome take_success(tsr_bucket_state *state) {
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
-/* The suffix of an empty object: the server says that no range lies in it. */
+/* The suffix of an empty object: the server answers that the range cannot be satisfied. */
 static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
   const tsr_http_response *response = &state->http.response;
   state->got.have = state->got.total = 0;
@@ -766,8 +762,7 @@ const char *tsr__bucket_mark(tsr_bucket_state *state) {
     return mark;
   }
   if (tsr__random(chance, sizeof chance, NULL) < 0) *mark = 0; /* the bytes decide then whose object it is */
-  for (size_t i = 0; *mark && i < sizeof chance; i++)
-    at += snprintf(mark + at, TSR_BUCKET_MARK_SIZE - (size_t)at, "%02x", chance[i]);
+  else tsr_hex_write(chance, sizeof chance, mark + at);
   return mark;
 }
 
@@ -793,17 +788,6 @@ int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *erro
     TSR_TRY(escape ? tsr__bucket_body_text(body, escape, error) : tsr__buffer_append(body, text, 1, error));
   }
   return TSR_OK;
-}
-
-void tsr__base64_write(const uint8_t *bytes, size_t size, char *text) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  for (size_t i = 0; i < size; i += 3) {
-    const uint32_t left = (uint32_t)(size - i), word = (uint32_t)bytes[i] << 16 |
-                                                       (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
-                                                       (left > 2 ? bytes[i + 2] : 0);
-    for (uint32_t j = 0; j < 4; j++) *text++ = j <= left ? digits[word >> (18 - 6 * j) & 63] : '=';
-  }
-  *text = 0;
 }
 
 /* Directs the body of the response to its destination. */
@@ -835,7 +819,7 @@ static int sign_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
   tsr__credentials_release(&credentials);
   TSR_TRY(rc);
   if (state->tries.refused && state->tries.refused == state->made.key_number) {
-    if (error) *error = state->call->error; /* the provider has no newer keys: what the server said of them stands */
+    if (error) *error = state->call->error; /* the provider has no newer keys: report the server's refusal */
     return TSR_ALWAYS(state->call->error.code < 0) ? state->call->error.code : TSR_DENIED;
   }
   state->tries.refused = 0;

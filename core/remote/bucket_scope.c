@@ -376,8 +376,7 @@ static bool is_same_endpoint(const tsr_bucket_scope *a, const tsr_bucket_scope *
 static int permit_scope(const tsr_bucket_scopes *scopes, tsr_bucket_scope *scope, tsr_error *error) {
   if (!scopes->confined) return TSR_OK;
   if (!uri_is_below(scope->name, scopes->confined))
-    return tsr__fail(error, TSR_PERM, "it does not lie below %s, to which this connection is restricted",
-                     scopes->confined);
+    return tsr__fail(error, TSR_PERM, "it is not below %s, to which this connection is restricted", scopes->confined);
   for (const tsr_bucket_scope *other = scopes->first; other; other = other->next)
     if (is_same_endpoint(scope, other)) {
       atomic_store(&scope->provider.no_metadata, true);
@@ -429,7 +428,7 @@ int tsr__bucket_scopes_confine(tsr_bucket_scopes *scopes, const char *uri, tsr_e
   if (rc < 0) return rc;
   pthread_mutex_lock(&scopes->mutex);
   if (scopes->confined && !uri_is_below(name, scopes->confined))
-    rc = tsr__fail(error, TSR_PERM, "%.200s does not lie below %s, to which this connection is restricted", uri,
+    rc = tsr__fail(error, TSR_PERM, "%.200s is not below %s, to which this connection is restricted", uri,
                    scopes->confined);
   if (rc >= 0) {
     char *old = scopes->confined;

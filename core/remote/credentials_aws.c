@@ -174,8 +174,9 @@ static int keys_from_json(tsr_provider *provider, tsr_buffer *response, tsr_cred
       {.name = "AccessKeyId"}, {.name = "SecretAccessKey"}, {.name = "Token"}, {.name = "Expiration"}};
   int64_t expires = INT64_MAX;
   char time[64];
-  if (!tsr__json_members((char *)response->data, members, sizeof members / sizeof *members))
-    return tsr__fail(error, TSR_DENIED, "the answer is not a JSON object");
+  tsr_error damage = {0};
+  if (tsr__json_members((char *)response->data, members, sizeof members / sizeof *members, &damage) < 0)
+    return tsr__fail(error, TSR_DENIED, "the answer: %s", damage.message);
   const tsr_text_part when = members[3].text;
   if (when.size > 0) {
     if (when.size >= sizeof time) return tsr__fail(error, TSR_DENIED, "the answer has no valid Expiration");

@@ -62,7 +62,7 @@ static int ask_authority(tsr_provider *provider, const char *authority, const ch
       snprintf(url, sizeof url, "%.*s/%s/oauth2/v2.0/token", (int)TSR_MIN(length, 1000), authority, tenant);
   if (size < 0 || (size_t)size >= sizeof url || !tsr__service_is_safe(url) ||
       strspn(tenant, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") != strlen(tenant))
-    return tsr__fail(error, TSR_DENIED, "the authority is not https, or the tenant is no tenant");
+    return tsr__fail(error, TSR_DENIED, "the authority is not https, or the tenant's name is not valid");
   tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};
   int rc =
       tsr__buffer_reserve_exactly(&form, 3 * (strlen(value) + strlen(client)) + 1024, error); /* it must not grow */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/arithmetic.h"
+#include "base/encoding.h"
 #include "base/system.h"
 #include "crypto/crypto.h"
 
@@ -25,19 +25,6 @@ typedef enum google_member { TYPE, EMAIL, KEY, KEY_ID, URI, CLIENT, SECRET, REFR
 
 static const char *text_of(const tsr_json_member *member) { return member->text.size > 0 ? member->text.at : ""; }
 
-/* Appends base64url without padding. */
-static int append_base64url(const uint8_t *bytes, uint64_t size, tsr_buffer *out, tsr_error *error) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  for (uint64_t i = 0; i < size; i += 3) {
-    const uint64_t left = size - i;
-    const uint32_t word =
-        (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
-    for (unsigned j = 0; j < TSR_MIN(4, left + 1); j++)
-      TSR_TRY(tsr__buffer_append_u8(out, (uint8_t)digits[word >> (18 - 6 * j) & 63], error));
-  }
-  return TSR_OK;
-}
-
 /* Returns true for a text that needs no escape in JSON. */
 static bool is_plain(const char *text) {
   for (; *text; text++)
@@ -54,7 +41,7 @@ int tsr__google_jwt(const char *email, const char *key_id, const char *uri, cons
     return tsr__fail(error, TSR_DENIED, "a name in the service account has characters that no name has");
   int rc = tsr__buffer_printf(&part, error, "{\"alg\":\"RS256\",\"typ\":\"JWT\"%s%s%s}", *key_id ? ",\"kid\":\"" : "",
                               key_id, *key_id ? "\"" : "");
-  if (rc >= 0) rc = append_base64url(part.data, part.size, jwt, error);
+  if (rc >= 0) rc = tsr__base64_append(TSR_BASE64_URL, part.data, part.size, jwt, error);
   part.size = 0;
   if (rc >= 0)
     rc = tsr__buffer_printf(&part, error,
@@ -62,11 +49,10 @@ int tsr__google_jwt(const char *email, const char *key_id, const char *uri, cons
                             ",\"exp\":%" PRId64 "}",
                             email, uri, now, now + JWT_SECONDS);
   if (rc >= 0) rc = tsr__buffer_append_u8(jwt, '.', error);
-  if (rc >= 0) rc = append_base64url(part.data, part.size, jwt, error);
+  if (rc >= 0) rc = tsr__base64_append(TSR_BASE64_URL, part.data, part.size, jwt, error);
   if (rc >= 0) rc = tsr__rs256(pem, jwt->data, jwt->size, signature, &size, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(jwt, '.', error);
-  if (rc >= 0) rc = append_base64url(signature, size, jwt, error);
-  if (rc >= 0) rc = tsr__buffer_append_u8(jwt, 0, error);
+  if (rc >= 0) rc = tsr__base64_append(TSR_BASE64_URL, signature, size, jwt, error);
   tsr__buffer_release(&part);
   return rc;
 }
@@ -104,10 +90,9 @@ static int keys_from_text(tsr_provider *provider, char *json, tsr_credentials *c
                                 [CLIENT] = {.name = "client_id"},
                                 [SECRET] = {.name = "client_secret"},
                                 [REFRESH] = {.name = "refresh_token"}};
-  if (!tsr__json_members(json, m, MEMBERS))
-    return tsr__fail(error, TSR_DENIED, "the credentials are not a JSON object");
-  for (int i = 0; i < MEMBERS; i++)
-    if (m[i].text.size > 0) ((char *)m[i].text.at)[m[i].text.size] = 0; /* the quote after it, or before that */
+  tsr_error damage = {0};
+  if (tsr__json_members(json, m, MEMBERS, &damage) < 0)
+    return tsr__fail(error, TSR_DENIED, "the credentials: %s", damage.message);
   const char *uri = m[URI].text.size > 0 ? m[URI].text.at : TOKEN_URI;
   if (!tsr__service_is_safe(uri)) return tsr__fail(error, TSR_DENIED, "token_uri is not https");
   tsr_buffer form = {.memory = provider->memory}, response = {.memory = provider->memory};

@@ -13,6 +13,7 @@
 
 #include "remote/bucket.h"
 #include "base/arithmetic.h"
+#include "tessera_host.h"
 #include "crypto/crypto.h"
 #include "remote/azure_response.h"
 
@@ -79,14 +80,10 @@ static void add_new_blob(tsr_draft *d, tsr_bucket_state *state, const char *mark
 
 static int block_id(const tsr_bucket_call *call, uint32_t part, char id[64], tsr_error *error) {
   uint8_t bytes[TSR_BUCKET_UPLOAD_MARK / 2 + 4];
-  for (size_t i = 0; i < TSR_BUCKET_UPLOAD_MARK / 2; i++) {
-    unsigned value;
-    if (!call->upload.id[2 * i] || sscanf(call->upload.id + 2 * i, "%2x", &value) != 1)
-      return tsr__fail(error, TSR_NOT_FOUND, "no such upload");
-    bytes[i] = (uint8_t)value;
-  }
+  if (!tsr_hex_read(call->upload.id, TSR_BUCKET_UPLOAD_MARK / 2, bytes))
+    return tsr__fail(error, TSR_NOT_FOUND, "no such upload");
   for (size_t i = 0; i < 4; i++) bytes[TSR_BUCKET_UPLOAD_MARK / 2 + i] = (uint8_t)(part >> (24 - 8 * i));
-  tsr__base64_write(bytes, sizeof bytes, id);
+  (void)tsr_base64_write(TSR_BASE64, bytes, sizeof bytes, id);
   return TSR_OK;
 }
 
@@ -216,26 +213,11 @@ int tsr__azure_string_to_sign(tsr_draft *d, const char *account, const char *pat
   return TSR_OK;
 }
 
-static int base64_digit(char c) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const char *found = c ? strchr(digits, c) : NULL;
-  return found ? (int)(found - digits) : -1;
-}
-
 /* Decodes an account's key. Returns its size; 0 if it is not base64. */
-static size_t decode_key(const char *text, uint8_t key[AZURE_KEY_MAX]) {
-  uint32_t bits = 0, held = 0;
-  size_t size = 0, length = strlen(text);
-  while (length > 0 && text[length - 1] == '=') length--;
-  for (size_t i = 0; i < length; i++) {
-    const int digit = base64_digit(text[i]);
-    if (digit < 0 || size == AZURE_KEY_MAX) return 0;
-    bits = bits << 6 | (uint32_t)digit;
-    if ((held += 6) < 8) continue;
-    held -= 8;
-    key[size++] = (uint8_t)(bits >> held);
-  }
-  return size;
+static uint64_t decode_key(const char *text, uint8_t key[AZURE_KEY_MAX]) {
+  const uint64_t length = strlen(text);
+  uint64_t size;
+  return length <= AZURE_KEY_MAX / 3 * 4 && tsr_base64_read(TSR_BASE64, text, length, key, &size) ? size : 0;
 }
 
 /* Writes "SharedKey ACCOUNT:SIGNATURE". `path` is that of the URL. */
@@ -245,12 +227,12 @@ static int shared_key(const tsr_bucket_scope *scope, tsr_draft *d, const char *s
   char signature[48];
   tsr_buffer text = {.memory = authorization->memory};
   if (!scope->account) return tsr__fail(error, TSR_DENIED, "%s: whose key is it? Set the option account", scope->name);
-  const size_t size = decode_key(secret, key);
+  const uint64_t size = decode_key(secret, key);
   int rc = size > 0 ? TSR_OK : tsr__fail(error, TSR_DENIED, "the key of the account is not base64");
   if (rc >= 0) rc = tsr__azure_string_to_sign(d, scope->account, path, &text, error);
   if (rc >= 0) rc = tsr__hmac_sha256(key, size, text.data, text.size, mac, error);
   if (rc >= 0) {
-    tsr__base64_write(mac, sizeof mac, signature);
+    (void)tsr_base64_write(TSR_BASE64, mac, sizeof mac, signature);
     rc = tsr__buffer_printf(authorization, error, "SharedKey %s:%s", scope->account, signature);
   }
   tsr__wipe(key, sizeof key);
@@ -292,7 +274,7 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
   tsr__draft_header(d, "x-ms-version", AZURE_VERSION);
   if (d->body_size > 0 && strcmp(scope->endpoint.scheme, "https") != 0) { /* bodies are not signed */
     TSR_TRY(tsr__md5(d->body, d->body_size, md5, error));
-    tsr__base64_write(md5, sizeof md5, d->digest);
+    (void)tsr_base64_write(TSR_BASE64, md5, sizeof md5, d->digest);
     tsr__draft_header(d, "content-md5", d->digest);
   }
   if (url->data) tsr__wipe(url->data, url->capacity);
@@ -379,7 +361,7 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
     return tsr__fail(error, TSR_ERROR, "tenant_id, client_id and client_secret are needed together");
   if (is_set(given->key)) {
     uint8_t key[AZURE_KEY_MAX];
-    const size_t size = decode_key(given->key, key);
+    const uint64_t size = decode_key(given->key, key);
     tsr__wipe(key, sizeof key);
     if (size == 0) return tsr__fail(error, TSR_ERROR, "key: the key of a storage account is base64");
     options->key_id = scope->account;

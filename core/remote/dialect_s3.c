@@ -6,6 +6,7 @@
 
 #include "remote/bucket.h"
 #include "base/arithmetic.h"
+#include "tessera_host.h"
 #include "crypto/crypto.h"
 #include "remote/s3_response.h"
 
@@ -126,7 +127,7 @@ static int make_deletion(tsr_bucket_state *state, tsr_draft *d, tsr_error *error
   }
   TSR_TRY(tsr__bucket_body_text(body, "</Delete>", error));
   TSR_TRY(tsr__md5(body->data, body->size, md5, error));
-  tsr__base64_write(md5, sizeof md5, d->digest);
+  (void)tsr_base64_write(TSR_BASE64, md5, sizeof md5, d->digest);
   d->method = "POST";
   d->key = "";
   tsr__draft_query(d, "delete", "");
@@ -213,7 +214,11 @@ int tsr__s3_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
   case TSR_BUCKET_UPLOAD_CREATE:
     d->method = "POST";
     tsr__draft_query(d, "uploads", "");
-    if (state->scope->dialect->marks_uploads) tsr__draft_header(d, "content-type", tsr__bucket_mark(state));
+    if (state->scope->dialect->marks_uploads) {
+      tsr__draft_header(d, "content-type", tsr__bucket_mark(state));
+      if (!*state->owner.mark) /* take_created makes it a part of the id */
+        return tsr__fail(error, TSR_IO, "no random bytes for the mark of an upload");
+    }
     add_new_object(d, state->scope);
     return TSR_OK;
   case TSR_BUCKET_UPLOAD_PART:

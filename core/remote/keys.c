@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #include "base/arithmetic.h"
+#include "base/json.h"
 #include "base/pool.h"
 #include "base/system.h"
 #include "remote/http.h"
 #include "remote/sigv4.h"
+#include "tessera_host.h"
 #include "tessera_path.h"
 
-#define JSON_DEPTH 8u
-#define KEY_MAX    16384u /* characters of one key; session tokens are the longest */
+#define KEY_MAX 16384u /* characters of one key; session tokens are the longest */
 
 tsr_text_part tsr__text_of(const char *text) { return (tsr_text_part){text, text ? strlen(text) : 0}; }
 
@@ -120,94 +121,44 @@ bool tsr__service_is_safe(const char *url) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static const char *skip_space(const char *p) {
-  while (*p && strchr(" \t\r\n", *p)) p++;
-  return p;
-}
-
-/* Reads the character after a '\\' of a JSON string; *used: how many bytes. Characters that no key has become '?'. */
-static char unescape(const char *p, unsigned *used) {
-  static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-  const char *found = strchr(letters, *p);
-  unsigned value;
-  *used = 1;
-  if (*p != 'u') return found ? meanings[found - letters] : '?';
-  if (strspn(p + 1, "0123456789abcdefABCDEF") < 4 || sscanf(p + 1, "%4x", &value) != 1) return '?';
-  *used = 5;
-  return value > 0 && value < 128 ? (char)value : '?';
-}
-
-/* Returns the position after a JSON string that begins at p, or NULL. Unescapes in place. */
-static char *read_json_text(char *p, tsr_text_part *text) {
-  if (*p++ != '"') return NULL;
-  char *to = p;
-  text->at = p;
-  while (*p != '"') {
-    unsigned used;
-    if ((unsigned char)*p < ' ') return NULL; /* including the NUL byte at the end */
-    if (*p == '\\' && p[1] != 0) {
-      *to++ = unescape(p + 1, &used);
-      p += 1 + used;
-    } else {
-      *to++ = *p++;
-    }
+/* Reads the value of a member: decodes a string, and takes the text of a number. Anything else is skipped: *value is
+ * empty then. `text` is where `in` begins. */
+static int read_value(char *text, tsr_text *in, tsr_text_part *value, tsr_error *error) {
+  tsr__text_skip(in);
+  char *first = text + (in->at - in->begin), *decoded;
+  *value = (tsr_text_part){NULL, 0};
+  if (*first != '"') {
+    TSR_TRY(tsr__json_skip(in, error));
+    if (strchr("-0123456789", *first)) *value = (tsr_text_part){first, (uint64_t)(in->at - first)};
+    return TSR_OK;
   }
-  text->size = (uint64_t)(to - text->at);
-  return p + 1;
+  const char *end = tsr_json_unescape(first, &decoded, &value->size);
+  if (!end) return tsr__text_fail(in, "a string", error);
+  if (strlen(decoded) != value->size) return tsr__text_fail(in, "a string without NUL characters", error);
+  value->at = decoded;
+  in->at = end;
+  return TSR_OK;
 }
 
-/* Returns the position after any JSON value, or NULL. */
-static char *skip_json(char *p) {
-  unsigned depth = 0;
-  tsr_text_part text;
-  do {
-    p = (char *)skip_space(p);
-    if (*p == '"') {
-      p = read_json_text(p, &text);
-      if (!p) return NULL;
-    } else if (*p == '{' || *p == '[') {
-      if (++depth > JSON_DEPTH) return NULL;
-      p++;
-    } else if (*p == '}' || *p == ']') {
-      if (depth-- == 0) return NULL;
-      p++;
-    } else if (*p == 0) {
-      return NULL;
-    } else if (depth > 0 && strchr(",:", *p)) {
-      p++;
-    } else {
-      const size_t size = strspn(p, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
-      if (size == 0) return NULL;
-      p += size;
-    }
-  } while (depth > 0);
-  return p;
-}
-
-bool tsr__json_members(char *p, tsr_json_member *members, size_t count) {
-  p = (char *)skip_space(p);
-  if (*p++ != '{') return false;
-  for (p = (char *)skip_space(p); *p != '}'; p = (char *)skip_space(p)) {
-    tsr_text_part name, text = {NULL, 0};
-    p = read_json_text(p, &name);
-    if (!p) return false;
-    p = (char *)skip_space(p);
-    if (*p++ != ':') return false;
-    p = (char *)skip_space(p);
-    const bool is_text = *p == '"';
-    char *first = p;
-    p = is_text ? read_json_text(p, &text) : skip_json(p);
-    if (!p) return false;
-    const bool is_number = !is_text && strchr("-0123456789", *first);
-    if (is_number) text = (tsr_text_part){first, (uint64_t)(p - first)};
-    for (size_t i = 0; i < count && (is_text || is_number); i++)
-      if (name.size == strlen(members[i].name) && memcmp(name.at, members[i].name, name.size) == 0)
-        members[i].text = text;
-    p = (char *)skip_space(p);
-    if (*p == ',') p++;
-    else if (*p != '}') return false;
+int tsr__json_members(char *text, tsr_json_member *members, size_t count, tsr_error *error) {
+  tsr_text in = {"JSON", text, text, text + strlen(text)};
+  tsr_text_part value;
+  const char *name;
+  uint64_t size;
+  if (!tsr__text_take(&in, '{')) return tsr__text_fail(&in, "an object", error);
+  for (bool more = !tsr__text_take(&in, '}'); more;) {
+    TSR_TRY(tsr__json_name(&in, &name, &size, error));
+    TSR_TRY(read_value(text, &in, &value, error));
+    for (size_t i = 0; i < count && value.at; i++)
+      if (tsr__json_is(name, size, members[i].name)) members[i].text = value;
+    more = tsr__text_take(&in, ',');
+    if (!more && !tsr__text_take(&in, '}')) return tsr__text_fail(&in, "',' or '}'", error);
   }
-  return true;
+  tsr__text_skip(&in);
+  if (in.at < in.end) return tsr__text_fail(&in, "its end", error);
+  for (size_t i = 0; i < count; i++) /* what follows a number was read before */
+    if (members[i].text.at) ((char *)members[i].text.at)[members[i].text.size] = 0;
+  return TSR_OK;
 }
 
 /* Appends "&name=value" to a form. */
@@ -324,8 +275,9 @@ static bool seconds_of(tsr_text_part text, int64_t *seconds) {
 int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error) {
   tsr_json_member members[] = {{.name = "access_token"}, {.name = "expires_in"}, {.name = "expires_on"}};
   int64_t seconds, expires = INT64_MAX;
-  if (!tsr__json_members((char *)response->data, members, sizeof members / sizeof *members))
-    return tsr__fail(error, TSR_DENIED, "the answer is not a JSON object");
+  tsr_error damage = {0};
+  if (tsr__json_members((char *)response->data, members, sizeof members / sizeof *members, &damage) < 0)
+    return tsr__fail(error, TSR_DENIED, "the answer: %s", damage.message);
   if (members[0].text.size == 0) return tsr__fail(error, TSR_DENIED, "the answer has no token");
   if (seconds_of(members[2].text, &seconds)) expires = seconds * 1000;
   else if (seconds_of(members[1].text, &seconds)) expires = tsr__keys_clock() + seconds * 1000;

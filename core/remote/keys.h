@@ -151,12 +151,13 @@ int tsr__form_field(tsr_buffer *form, const char *name, const char *value, tsr_e
 
 typedef struct tsr_json_member {
   const char *name;
-  tsr_text_part text; /* set if the member is a string or a number */
+  tsr_text_part text; /* set if the member is a string or a number; without NUL characters */
 } tsr_json_member;
 
-/* Reads the wanted members of a JSON object, as far as they are strings or numbers. The text must end with a NUL byte;
- * strings are unescaped in it. Returns false if it is not an object. */
-bool tsr__json_members(char *p, tsr_json_member *members, size_t count);
+/* Reads members of a JSON object, as far as they are strings or numbers. The text ends with a NUL byte, and is decoded in
+ * place: each member that was found ends with a NUL byte, too. TSR_MISMATCH if the text is not an object; no message has
+ * any of it. */
+int tsr__json_members(char *text, tsr_json_member *members, size_t count, tsr_error *error);
 
 /* Takes the answer of a service of tokens: access_token, and expires_in or expires_on in seconds. */
 int tsr__keys_from_token(tsr_provider *provider, tsr_buffer *response, tsr_credentials *credentials, tsr_error *error);

@@ -16,6 +16,7 @@
 #include "crypto/crypto.h"
 #include "store/store_bounds.h"
 #include "base/system.h"
+#include "tessera_host.h"
 
 #define MANY_ENTRIES      64u /* of a directory: from here on sorting by keys is faster than comparing names */
 #define SYNCED_MAX        16u /* files and directories that are synced concurrently */
@@ -477,7 +478,7 @@ int tsr__store_sync(tsr_file *file, tsr_error *error) {
   return store_wrap(file->store, file->path, file->store->methods->sync(file, error), error);
 }
 
-static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "there are no locks here"); }
+static int no_locks(tsr_error *error) { return tsr__fail(error, TSR_UNSUPPORTED, "this store has no locks"); }
 
 bool tsr__store_has_locks(const tsr_store *store) { return store->methods->lock != NULL; }
 
@@ -641,7 +642,7 @@ static int choose_staged(char staged[STORE_STAGED_SIZE], tsr_error *error) {
   uint8_t random[16];
   TSR_TRY(tsr__random(random, sizeof random, error));
   *staged = '.';
-  for (unsigned i = 0; i < sizeof random; i++) snprintf(staged + 1 + i * 2, 3, "%02x", random[i]);
+  tsr_hex_write(random, sizeof random, staged + 1);
   return TSR_OK;
 }
 

@@ -32,6 +32,7 @@
 #include "store/prefetch.h"
 #include "store/upload.h"
 #include "store/staging.h"
+#include "tessera_host.h"
 
 #define TAIL         (UINT64_C(64) << 10) /* bytes of a file that opening it reads */
 #define S3_KEY_MAX   1024 /* bytes of a key, the protocol's limit */
@@ -596,7 +597,7 @@ static int bucket_make_directory(tsr_store *store, const char *path, tsr_error *
       rc = tsr__fail(error, TSR_EXISTS, "something already exists under this prefix");
   tsr__bucket_objects_release(&entries);
   if (rc >= 0) rc = tsr__random(random, sizeof random, error);
-  for (int i = 0; rc >= 0 && i < 16; i++) snprintf(text + 2 * i, 3, "%02x", random[i]);
+  if (rc >= 0) tsr_hex_write(random, sizeof random, text);
   return rc < 0 ? rc : put_object(s, TSR_BUCKET_CLAIM, text, 32, error);
 }
 

@@ -287,7 +287,7 @@ static int posix_open_file(tsr_store *store, const char *path, tsr_file **file, 
   if (descriptor < 0 && number == ENXIO) return tsr__fail(error, TSR_NOT_FOUND, "is a socket or a device, not a file");
   if (descriptor < 0 && number == EMLINK && p.bound)
     return tsr__fail(error, TSR_PERM,
-                     "the file has other names (hard links), which may lie outside of the directory to which "
+                     "the file has other names (hard links), which may be outside of the directory to which "
                      "tessera_restrict has bound this connection: copy it");
   if (descriptor < 0) return fail_place(&p, number, "opening", error);
   if (S_ISREG(status.st_mode)) rc = posix_file_new(store, path, descriptor, (uint64_t)status.st_size, file, error);

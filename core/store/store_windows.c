@@ -31,6 +31,7 @@
 #include "crypto/crypto.h"
 #include "store/store_bounds.h"
 #include "store/store.h"
+#include "tessera_host.h"
 
 #define WINDOWS_SHARES    (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
 #define WINDOWS_PIECE     (UINT64_C(1) << 30) /* most bytes per system call */
@@ -316,7 +317,7 @@ static int windows_open_file(tsr_store *store, const char *path, tsr_file **file
       rc = windows_fail(GetLastError(), "opening", error);
     else if (p.bound && about.NumberOfLinks > 1)
       rc = tsr__fail(error, TSR_PERM,
-                     "the file has other names (hard links), which may lie outside of the directory to which "
+                     "the file has other names (hard links), which may be outside of the directory to which "
                      "tessera_restrict has bound this connection: copy it");
     else rc = windows_file_new(store, path, handle, (uint64_t)about.EndOfFile.QuadPart, file, error);
     if (rc < 0) CloseHandle(handle);
@@ -568,7 +569,7 @@ static void windows_free_name(tsr_store *store, HANDLE handle) {
   char staged[WINDOWS_STAGED] = ".";
   windows_place p;
   if (tsr__random(random, sizeof random, NULL) < 0) return;
-  for (unsigned i = 0; i < sizeof random; i++) snprintf(staged + 1 + i * 2, 3, "%02x", random[i]);
+  tsr_hex_write(random, sizeof random, staged + 1);
   if (windows_find_and_enter(store, staged, &p, "renaming", NULL) >= 0) (void)windows_rename_handle(handle, &p, false);
   windows_leave(&p);
 }

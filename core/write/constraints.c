@@ -15,6 +15,7 @@
 #include "array/array.h"
 #include "model/datatype.h"
 #include "read/reader.h"
+#include "tessera_host.h"
 
 /* ---- Making items ------------------------------------------------------------------------------------------------ */
 
@@ -39,7 +40,7 @@ static int check_types(const tsr_constraint_set *set, const tsr_expression *expr
   uint32_t node;
   const int rc = tsr_expression_types(set->schema, expression, types, &node, &fault, error);
   if (rc != TSR_MISMATCH) return rc;
-  if (node + 1 == expression->count) return tsr__fail(error, TSR_ERROR, "it is no condition: compare it");
+  if (node + 1 == expression->count) return tsr__fail(error, TSR_ERROR, "not a condition: compare it with something");
   switch (fault) {
   case TSR_FAULT_TEXT_NUMBER: return tsr__fail(error, TSR_ERROR, "it compares a number with a text");
   case TSR_FAULT_MIXED: return tsr__fail(error, TSR_ERROR, "its branches differ in type: CAST one of them");
@@ -72,7 +73,7 @@ static int add_item(tsr_constraint_set *set, const char *name, uint64_t name_siz
   const bool named = name_size <= TSR_CONSTRAINT_NAME && !memchr(name, 0, name_size);
   const int rc = named && tsr__is_utf8((const uint8_t *)name, name_size)
                      ? compile_item(set, item, text_size, error)
-                     : tsr__fail(error, TSR_ERROR, "its name is no text of at most %d bytes", TSR_CONSTRAINT_NAME);
+                     : tsr__fail(error, TSR_ERROR, "its name is not a text of at most %d bytes", TSR_CONSTRAINT_NAME);
   set->count++;
   if (rc >= 0) return rc;
   item->expression.count = 0;
@@ -253,7 +254,7 @@ static bool print_label(const tsr_constraint_item *item, uint32_t field, const u
     const tsr_node *node = &item->expression.nodes[n];
     if (node->operation != TSR_OP_TABLE || node->field != field || code >= node->table->count) continue;
     const tsr_text_value *text = &node->table->values[code].as.text;
-    (void)tsr__buffer_printf(out, NULL, "'%.*s'", (int)TSR_MIN(text->size, TEXT_SHOWN), text->bytes);
+    (void)tsr__buffer_printf(out, NULL, "'%.*s'", (int)tsr_utf8_cut(text->bytes, text->size, TEXT_SHOWN), text->bytes);
     return true;
   }
   return false;
@@ -292,7 +293,8 @@ static void print_value(const tsr_constraint_set *set, const tsr_constraint_item
   } else if (kind == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1) {
     const uint64_t begin = column->offsets ? column->offsets[at] : at * field->cell_size;
     const uint64_t size = column->offsets ? column->offsets[at + 1] - begin : field->cell_size;
-    (void)tsr__buffer_printf(out, NULL, "'%.*s'", (int)TSR_MIN(size, TEXT_SHOWN), (const char *)values + begin);
+    (void)tsr__buffer_printf(out, NULL, "'%.*s'", (int)tsr_utf8_cut(values + begin, size, TEXT_SHOWN),
+                             (const char *)values + begin);
   } else if (kind == TSR_KIND_TEXT || kind == TSR_KIND_BYTES || field->values_per_cell != 1) {
     (void)tsr__buffer_printf(out, NULL, "not NULL");
   } else {
@@ -445,6 +447,12 @@ void tsr_writer_trust(tsr_writer *writer, bool trust) { writer->constraints.trus
 
 /* ---- Finding ----------------------------------------------------------------------------------------------------- */
 
+static void copy_text(char out[TSR_FINDING_TEXT], const char *text) {
+  const uint64_t size = tsr_utf8_cut(text, strlen(text), TSR_FINDING_TEXT - 1);
+  memcpy(out, text, size);
+  out[size] = 0;
+}
+
 /* Counts the cells of a batch that break one constraint. */
 static int find_in_batch(tsr_constraint_set *set, const tsr_constraint_item *item, const tsr_constraint_cells *cells,
                          tsr_constraint_finding *found, tsr_error *error) {
@@ -453,11 +461,11 @@ static int find_in_batch(tsr_constraint_set *set, const tsr_constraint_item *ite
     uint32_t broken = 0;
     const int rc = select_broken(set, item, cells, at, count, &broken, error);
     if (rc < 0 && rc != TSR_ERROR && rc != TSR_RANGE) return rc;
-    if (rc < 0) snprintf(found->fault, sizeof found->fault, "%.399s", error->message);
+    if (rc < 0) copy_text(found->fault, error->message);
     if (rc >= 0 && broken && !found->cells) {
       tsr_buffer out = {.memory = set->arena.memory};
       print_cell(set, item, cells, at, count, set->broken[0], &out);
-      snprintf(found->first, sizeof found->first, "%.399s", out.size ? (const char *)out.data : "");
+      copy_text(found->first, out.size ? (const char *)out.data : "");
       tsr__buffer_release(&out);
     }
     if (rc >= 0) found->cells += broken;
@@ -513,7 +521,7 @@ static int check_name(const tsr_constraint_set *set, const char *name, tsr_error
     return tsr__fail(error, TSR_ERROR, "the name of a CHECK has 1 to %d bytes of UTF-8", TSR_CONSTRAINT_NAME);
   for (uint32_t i = 0; i < set->count; i++)
     if (!strcmp(set->items[i].shown.name, name))
-      return tsr__fail(error, TSR_EXISTS, "there is a CHECK '%s' already", name);
+      return tsr__fail(error, TSR_EXISTS, "a CHECK named '%s' exists already", name);
   if (set->count == TSR_CONSTRAINTS_MAX)
     return tsr__fail(error, TSR_ERROR, "an array has at most %d CHECK constraints", TSR_CONSTRAINTS_MAX);
   return TSR_OK;
@@ -527,7 +535,7 @@ static int check_existing(tsr_constraint_set *set, tsr_array *array, tsr_error *
   const int rc = tsr__constraints_find(set, set->count - 1, snapshot, 0, &found, error);
   tsr_snapshot_close(snapshot);
   TSR_TRY(rc);
-  if (*found.fault) return tsr__fail(error, TSR_ERROR, "of a cell it cannot be evaluated: %s", found.fault);
+  if (*found.fault) return tsr__fail(error, TSR_ERROR, "it cannot be evaluated for a cell: %s", found.fault);
   if (!found.cells) return TSR_OK;
   return tsr__fail(error, TSR_CHECK, "%llu cells break %.200s, one where %s", (unsigned long long)found.cells,
                    set->items[set->count - 1].shown.text, found.first);
@@ -582,7 +590,7 @@ int tsr_array_drop_constraint(tsr_array *array, const char *name, tsr_error *err
     found |= size == strlen(name) && !memcmp(all->entries[i].key + strlen(TSR_CONSTRAINT_KEY), name, size);
   }
   tsr_metadata_close(all);
-  if (!found) return tsr__fail(error, TSR_ERROR, "array %s: there is no CHECK '%.100s'", array->path, name);
+  if (!found) return tsr__fail(error, TSR_ERROR, "array %s has no CHECK '%.100s'", array->path, name);
   int rc = key_of(name, &key, error);
   if (rc >= 0)
     rc = tsr_array_delete_metadata(array, (const char *)key.data, strlen(TSR_CONSTRAINT_KEY) + strlen(name), error);

@@ -24,7 +24,7 @@
 #include "model/domain.h"
 #include "read/reader.h"
 
-typedef struct revert_side { /* one of the two states: a reader, and the cell at which it stands */
+typedef struct revert_side { /* one of the two states: a reader, and its present cell */
   tsr_reader *reader;
   const tsr_batch *batch;
   const tsr_column **columns; /* of the batch, by field */
@@ -234,7 +234,8 @@ static uint64_t run_hash(const revert *r, const revert_side *side, uint64_t at) 
   return hash;
 }
 
-/* Gathers all cells at the place of the present one, and steps behind them; none unless the side stands `here`. */
+/* Gathers all cells at the coordinates of the side's present cell, and moves past them; none unless the side is
+ * `here`. */
 static int run_gather(revert *r, revert_side *side, bool here, tsr_error *error) {
   tsr_pair *spare = NULL;
   side->rowids.size = 0;
@@ -329,7 +330,7 @@ static int add_region(const tsr_snapshot *snapshot, const tsr_snapshot_fragment 
   return tsr__box_set_add(regions, low, high, error);
 }
 
-/* Adds the boxes of the fragments of which `other` does not show the same. */
+/* Adds the boxes of the fragments that `other` does not show in the same way. */
 static int add_regions(const revert *r, const tsr_snapshot *snapshot, const tsr_snapshot *other, tsr_box_set *regions,
                        tsr_error *error) {
   tsr_map names = {.memory = &r->writer->array->memory};

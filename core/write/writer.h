@@ -464,10 +464,11 @@ void tsr__constraints_close(tsr_constraint_set *set); /* NULL is allowed */
 int tsr__constraints_test(tsr_constraint_set *set, const tsr_constraint_cells *cells, const bool *changed,
                           tsr_error *error);
 
+#define TSR_FINDING_TEXT 400
 typedef struct tsr_constraint_finding {
   uint64_t cells; /* that break the constraint */
-  char first[400]; /* the values and the coordinates of the first of them; "" if there is none */
-  char fault[400]; /* why it could not be evaluated; "": it was */
+  char first[TSR_FINDING_TEXT]; /* the values and the coordinates of the first of them; "" if there is none */
+  char fault[TSR_FINDING_TEXT]; /* why it could not be evaluated; "": it was */
 } tsr_constraint_finding;
 
 /* Looks for cells of a snapshot that break a constraint. `found` has an element for each item from `from` on. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 
 #define LOANS_MAX 256
 
@@ -22,7 +23,7 @@ static unsigned loan_count;
 void tsx_token_make(char token[TESSERA_TOKEN_SIZE]) {
   uint8_t random[(TESSERA_TOKEN_SIZE - 1) / 2];
   sqlite3_randomness(sizeof random, random);
-  for (size_t i = 0; i < sizeof random; i++) sqlite3_snprintf(3, token + 2 * i, "%02x", random[i]);
+  tsr_hex_write(random, sizeof random, token);
 }
 
 int tsx_lend(void *memory, uint64_t size, const char *header, char token[TESSERA_TOKEN_SIZE]) {

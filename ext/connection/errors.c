@@ -2,10 +2,10 @@
 #include "connection/errors.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 
 int tsx_sqlite_code(int code) {
   switch (code) {
@@ -71,11 +71,13 @@ int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error) {
 }
 
 int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...) {
+  tsr_error error;
   va_list arguments;
   va_start(arguments, format);
-  sqlite3_free(vtab->zErrMsg);
-  vtab->zErrMsg = sqlite3_vmprintf(format, arguments);
+  (void)tsr_error_set(&error, TSR_ERROR, format, arguments);
   va_end(arguments);
+  sqlite3_free(vtab->zErrMsg);
+  vtab->zErrMsg = sqlite3_mprintf("%s", error.message);
   return code;
 }
 
@@ -96,9 +98,9 @@ void tsx_result_error_of(sqlite3_context *context, const char *function, const t
 }
 
 int tsx_fail_in(const char *name, tsr_error *error) {
-  char message[sizeof error->message];
-  memcpy(message, error->message, sizeof message);
-  sqlite3_snprintf((int)sizeof error->message, error->message, "%s: %s", name, message);
+  const uint32_t subject = error->subject;
+  (void)tsx_fail(error, error->code, "%s: %s", name, error->message);
+  error->subject = subject;
   return error->code;
 }
 
@@ -108,11 +110,8 @@ int tsx_out_of_memory(tsr_error *error) { return tsx_fail(error, TSR_NOMEM, "out
 
 int tsx_fail(tsr_error *error, int code, const char *format, ...) {
   va_list arguments;
-  if (!error) return code;
   va_start(arguments, format);
-  error->code = code;
-  error->subject = 0;
-  vsnprintf(error->message, sizeof error->message, format, arguments);
+  code = tsr_error_set(error, code, format, arguments);
   va_end(arguments);
   return code;
 }

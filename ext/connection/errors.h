@@ -21,7 +21,7 @@ int tsx_input_code(int code);
 
 /* Set the virtual table's zErrMsg, and return the SQLite code. */
 int tsx_vtab_error(sqlite3_vtab *vtab, const tsr_error *error);
-int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...);
+int tsx_vtab_fail(sqlite3_vtab *vtab, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Calls sqlite3_declare_vtab, which returns SQLITE_ERROR for every failure; but returns SQLITE_INTERRUPT if it was
  * interrupted. The message is SQLite's. */
@@ -36,7 +36,7 @@ void tsx_result_error_of(sqlite3_context *context, const char *function, const t
 /* Prepends the name of a function or table to the error's message. Returns the error's code. */
 int tsx_fail_in(const char *name, tsr_error *error);
 
-/* Sets the error, which may be NULL, and returns its TSR code. */
+/* Sets the error, which may be NULL, as tsr_error_set does, and returns its TSR code. */
 int tsx_fail(tsr_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tsx_out_of_memory(tsr_error *error);
 int tsx_fail_cancelled(tsr_error *error); /* TSR_INTERRUPT: the one error of cancelled work */

@@ -414,7 +414,7 @@ static int csv_call_name_again(void *argument, const tsx_json_option *o, tsr_err
 static int check_utf8(const char *text, uint64_t size, tsr_error *error) {
   const uint8_t *bytes = (const uint8_t *)text;
   for (uint64_t i = 0; i < size;) {
-    const unsigned length = bytes[i] < 0x80 ? 1 : tsx_utf8_size(bytes + i, size - i);
+    const unsigned length = bytes[i] < 0x80 ? 1 : tsr_utf8_size(bytes + i, size - i);
     if (!length)
       return tsx_fail(error, TSR_MISMATCH, "byte %llu of the field, 0x%02X, is not UTF-8: convert the file to UTF-8",
                       (unsigned long long)i + 1, bytes[i]);

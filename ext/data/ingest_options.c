@@ -489,7 +489,7 @@ static int ingest_agree_member(void *argument, const tsx_json_option *o, tsr_err
   tsr_ingest_column *column = NULL;
   TSX_TRY(find_kept(&r, o->key, &column, error));
   if (a->option == INGEST_OPTION_labels)
-    return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is no label", error);
+    return column->label ? TSR_OK : ingest_disagree(a, column->name, "it is not a label", error);
   tsr_ingest_column said = *column;
   r.column = &said;
   if (a->option == INGEST_OPTION_domains) TSX_TRY(read_domain(&r, &said, o, error));

@@ -559,7 +559,8 @@ static int parse_npy(sqlite3_value *value, npy *n, tsr_error *error) {
     return tsx_fail(error, TSR_MISMATCH, "expected a BLOB, found TEXT; to read a file, use readfile('%.100s')",
                     (const char *)sqlite3_value_text(value));
   if (sqlite3_value_type(value) == SQLITE_NULL)
-    return tsx_fail(error, TSR_MISMATCH, "expected a BLOB, found NULL (readfile() returns NULL if there is no file)");
+    return tsx_fail(error, TSR_MISMATCH,
+                    "expected a BLOB, found NULL (readfile() returns NULL for a file that does not exist)");
   if (sqlite3_value_type(value) != SQLITE_BLOB || size < head + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
     return tsx_fail(error, TSR_MISMATCH, "not an NPY file: expected a BLOB that begins with \\x93NUMPY");
   if (bytes[MAGIC_SIZE] < 1 || bytes[MAGIC_SIZE] > 3)

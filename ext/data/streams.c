@@ -1002,7 +1002,7 @@ typedef struct stream_call {
 /* Fails with the stream's own message about its last error. */
 static int stream_call_fail(stream_call *c, int number, tsr_error *error) {
   const char *why = c->stream.get_last_error ? c->stream.get_last_error(&c->stream) : NULL;
-  return tsx_fail(error, TSR_ERROR, "the stream: %.400s (%d)", why ? why : "it gives no reason", number);
+  return tsx_fail(error, TSR_ERROR, "the stream: %.400s (%d)", why ? why : "without a reason", number);
 }
 
 static int stream_call_columns(stream_call *c, const char *path, tsr_error *error) {

@@ -150,7 +150,7 @@ static int find_parent(tsx_tree *tree, const char *path, tsx_entry *parent, cons
   int code = sqlite_find(tree, directory, parent, error);
   sqlite3_free(directory);
   if (code < 0) return code;
-  if (code == 0 || !parent->directory) return tsx_fail(error, TSR_NOT_FOUND, "there is no such directory");
+  if (code == 0 || !parent->directory) return tsx_fail(error, TSR_NOT_FOUND, "no such directory");
   *name = slash ? slash + 1 : path;
   return TSR_OK;
 }

@@ -30,6 +30,7 @@
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
 #include "sql/statement.h"
+#include "tessera_host.h"
 
 static const char files_body[] = "(id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, size INTEGER, "
                                  "modified INTEGER NOT NULL, stamp INTEGER NOT NULL, UNIQUE(parent, name))";
@@ -73,7 +74,7 @@ int tsx_tree_fail(const tsx_tree *tree, int code, tsr_error *error) {
   return tsx_fail(error, core, "%s", code == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(tree->db));
 }
 
-int tsx_tree_missing(tsr_error *error) { return tsx_fail(error, TSR_NOT_FOUND, "there is no such file"); }
+int tsx_tree_missing(tsr_error *error) { return tsx_fail(error, TSR_NOT_FOUND, "no such file"); }
 
 /* ---- The tables -------------------------------------------------------------------------------------------------- */
 
@@ -454,7 +455,7 @@ int tsx_store_create(sqlite3 *db, const char *schema, const char *name, tsr_erro
   unsigned char identity[16];
   char text[33];
   sqlite3_randomness(sizeof identity, identity);
-  for (int i = 0; i < 16; i++) sqlite3_snprintf(3, text + 2 * i, "%02x", identity[i]);
+  tsr_hex_write(identity, sizeof identity, text);
   const int code = create_tables(db, schema, name, text, error);
   sqlite3_set_last_insert_rowid(db, last);
   return code;

@@ -16,6 +16,7 @@
 #include "connection/sqlite_api.h"
 #include "sql/options.h"
 #include "sql/tokens.h"
+#include "tessera_host.h"
 
 /* ---- Words and literals ------------------------------------------------------------------------------------------ */
 
@@ -97,17 +98,13 @@ int tsx_path_resolve(sqlite3 *db, const char *schema, const char *path, char **r
 }
 
 int tsx_key_parse(const void *bytes, uint64_t size, uint8_t key[32], tsr_error *error) {
-  const uint8_t *p = bytes;
   if (size == 32) {
-    memcpy(key, p, 32);
+    memcpy(key, bytes, 32);
     return TSR_OK;
   }
-  bool hex = size == 64;
-  for (int i = 0; hex && i < 64; i++) hex = tsx_hex_digit(p[i]) >= 0;
-  if (!hex)
+  if (size != 64 || !tsr_hex_read(bytes, 32, key))
     return tsx_fail(error, TSR_AUTH, "a key is 32 bytes or 64 hex digits; this one has %llu bytes",
                     (unsigned long long)size);
-  for (int i = 0; i < 32; i++) key[i] = (uint8_t)(tsx_hex_digit(p[2 * i]) << 4 | tsx_hex_digit(p[2 * i + 1]));
   return TSR_OK;
 }
 

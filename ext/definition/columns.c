@@ -21,6 +21,7 @@
 #include "connection/sqlite_api.h"
 #include "sql/names.h"
 #include "sql/literals.h"
+#include "tessera_host.h"
 
 #define COLUMNS_CHUNK_DEFAULT 65536
 #define COLUMNS_FILTERS_MAX   64
@@ -29,20 +30,17 @@
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
 
 int tsx_parser_fail(tsx_parser *p, int code, const char *format, ...) {
+  tsr_error what;
   va_list arguments;
   va_start(arguments, format);
-  char *text = sqlite3_vmprintf(format, arguments);
+  (void)tsr_error_set(&what, code, format, arguments);
   va_end(arguments);
-  tsx_fail(p->error, code, "%s %.100s: %s", p->noun, p->name, text ? text : "");
-  sqlite3_free(text);
-  return code;
+  return tsx_fail(p->error, code, "%s %.100s: %s", p->noun, p->name, what.message);
 }
 
 int tsx_parser_wrap(tsx_parser *p, const char *what) {
   if (p->error->code == TSR_NOMEM) return TSR_NOMEM;
-  char text[TSR_MESSAGE_SIZE];
-  memcpy(text, p->error->message, sizeof text);
-  return tsx_parser_fail(p, p->error->code, "%s: %.800s", what, text);
+  return tsx_parser_fail(p, p->error->code, "%s: %.800s", what, p->error->message);
 }
 
 int tsx_parser_unexpected(tsx_parser *p, const char *expected) {

@@ -336,7 +336,7 @@ static int attach_named(attaching *a, const declaration *d, const char *path, co
 static int attach_hidden(attaching *a, const declaration *d, const char *path, tsr_error *error) {
   char *schema = NULL, *name = NULL;
   if (sqlite3_strnicmp(path, "db:", 3) != 0)
-    return tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' is no table", path);
+    return tsx_fail(error, TSR_CORRUPT, "tessera_kept: '%.200s' is not a table", path);
   TSX_TRY(tsx_table_name_parse(path + strlen("db:"), &schema, &name, error));
   const int code = attach_named(a, d, path, name, error);
   sqlite3_free(schema);
@@ -357,7 +357,7 @@ static int note_failure(attaching *a, const tsr_error *error) {
 static int attach_one(attaching *a, const char *path, const char *options, tsr_error *error) {
   declaration d = {0};
   int code = path ? declaration_read(a->connection->db, options, &d, error)
-                  : tsx_fail(error, TSR_CORRUPT, "a row whose path or options are no text");
+                  : tsx_fail(error, TSR_CORRUPT, "a row whose path or options are not text");
   if (code < 0) {
     declaration_free(&d);
     if (a->queries) return TSR_OK; /* the first walk has said so */

@@ -398,7 +398,7 @@ static int vcf_take_headers(tsx_attachment *all, tsx_attach_table *headers, cons
 
 static int vcf_apply(tsx_attachment *all, tsr_error *error) {
   if (!find_table(all, "data"))
-    return tsx_fail(error, TSR_ERROR, "%s is no dataset of TileDB-VCF: it has no array data", all->root);
+    return tsx_fail(error, TSR_ERROR, "%s is not a dataset of TileDB-VCF: it has no array named data", all->root);
   TSX_TRY(vcf_add_fields(all, find_table(all, "data")->path, error));
   tsx_attach_table *data = find_table(all, "data"), *headers = find_table(all, "metadata/vcf_headers");
   data->module = "tessera_vcf";
@@ -451,7 +451,7 @@ int tsx_layout_apply(tsx_attachment *all, tsr_error *error) {
     if (code < 0) return code;
   }
   if (all->options->measurement && all->layout != TSX_LAYOUT_SOMA)
-    return tsx_fail(error, TSR_ERROR, "'measurement' is an option of SOMA: %s is no experiment", all->root);
+    return tsx_fail(error, TSR_ERROR, "'measurement' is an option of SOMA: %s is not an experiment", all->root);
   if (all->layout == TSX_LAYOUT_SOMA) return soma_apply(all, error);
   if (all->layout == TSX_LAYOUT_VCF) return vcf_apply(all, error);
   return all->layout == TSX_LAYOUT_CF ? cf_apply(all, error) : TSR_OK;

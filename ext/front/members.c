@@ -214,8 +214,7 @@ static int compare_tables(const void *a, const void *b) {
 static int add_root(tsx_attachment *all, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   TSX_TRY(tsr_object_find(all->connection->environment, all->root, &kind, error));
-  if (kind != TSR_OBJECT_ARRAY)
-    return tsx_fail(error, TSR_NOT_FOUND, "there is no group and no array at %s", all->root);
+  if (kind != TSR_OBJECT_ARRAY) return tsx_fail(error, TSR_NOT_FOUND, "no group or array at %s", all->root);
   return tsx_members_add(all, sqlite3_mprintf(""), all->root, false, error);
 }
 

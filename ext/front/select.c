@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "connection/errors.h"
+#include "tessera_host.h"
 #include "values/value.h"
 
 #define SELECT_COLUMNS   64 /* c1 to c64 */
@@ -133,14 +134,11 @@ static void json_text(sqlite3_str *out, const char *text, uint64_t size) {
 }
 
 static void json_base64(sqlite3_str *out, const uint8_t *bytes, uint64_t size) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char text[1025];
   sqlite3_str_appendchar(out, 1, '"');
-  for (uint64_t i = 0; i < size; i += 3) {
-    const uint32_t left = (uint32_t)(size - i < 3 ? size - i : 3);
-    const uint32_t word =
-        (uint32_t)bytes[i] << 16 | (left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) | (left > 2 ? bytes[i + 2] : 0);
-    for (uint32_t d = 0; d < 4; d++)
-      sqlite3_str_appendchar(out, 1, d <= left ? digits[word >> (18 - 6 * d) & 63] : '=');
+  for (uint64_t i = 0; i < size; i += 768) { /* a multiple of 3, so that only the end is padded */
+    const uint64_t written = tsr_base64_write(TSR_BASE64, bytes + i, size - i < 768 ? size - i : 768, text);
+    sqlite3_str_append(out, text, (int)written);
   }
   sqlite3_str_appendchar(out, 1, '"');
 }

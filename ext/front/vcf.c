@@ -85,31 +85,6 @@ static uint32_t find_field(const tsr_schema *schema, const char *name) {
   return NONE;
 }
 
-static int base64_digit(char c) {
-  return c >= 'A' && c <= 'Z'   ? c - 'A'
-         : c >= 'a' && c <= 'z' ? c - 'a' + 26
-         : c >= '0' && c <= '9' ? c - '0' + 52
-         : c == '+'             ? 62
-         : c == '/'             ? 63
-                                : -1;
-}
-
-/* Decodes base64; `out` has room for as many bytes as the text has. Returns their number. */
-static uint64_t decode_base64(const char *text, uint64_t size, char *out) {
-  uint64_t count = 0;
-  uint32_t bits = 0, held = 0;
-  for (uint64_t i = 0; i < size; i++) {
-    const int digit = base64_digit(text[i]);
-    if (digit < 0) continue;
-    bits = bits << 6 | (uint32_t)digit;
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    out[count++] = (char)(bits >> held);
-  }
-  return count;
-}
-
 static int compare_places(const void *a, const void *b) {
   const vcf_place *x = a, *y = b;
   return (x->number > y->number) - (x->number < y->number);
@@ -117,9 +92,14 @@ static int compare_places(const void *a, const void *b) {
 
 /* Reads `name TAB number, ...` in base64. */
 static int read_places(const tsr_metadatum *entry, vcf_places *places, tsr_error *error) {
+  uint64_t size;
   char *text = sqlite3_malloc64(entry->value_size + 1);
   if (!text) return tsx_out_of_memory(error);
-  text[decode_base64(entry->value, entry->value_size, text)] = 0;
+  if (!tsr_base64_read(TSR_BASE64, entry->value, entry->value_size, text, &size)) {
+    sqlite3_free(text);
+    return tsx_fail(error, TSR_CORRUPT, "the metadata '%s' are not base64", entry->key);
+  }
+  text[size] = 0;
   for (char *at = text; *at;) {
     char *tab = strchr(at, '\t'), *comma = tab ? strchr(tab, ',') : NULL;
     if (!tab) break;
@@ -196,7 +176,8 @@ static int find_fields(vcf_table *t, tsr_error *error) {
   const uint32_t end = t->fields[END_POS], start = t->fields[START], sample = t->fields[SAMPLE],
                  contig = t->fields[CONTIG];
   if (end != NONE && schema->fields[end].is_dimension)
-    return tsx_fail(error, TSR_UNSUPPORTED, "%s is of TileDB-VCF's version 2: ingest it anew with TileDB-VCF", t->path);
+    return tsx_fail(error, TSR_UNSUPPORTED, "%s is of TileDB-VCF's version 2: ingest it again with TileDB-VCF",
+                    t->path);
   if (t->fields[REAL_START] == NONE)
     return tsx_fail(error, TSR_UNSUPPORTED, "%s is not a TileDB-VCF data array: it has no attribute real_start_pos",
                     t->path);
@@ -277,7 +258,7 @@ static int read_headers_of(vcf_table *t, const tsx_array *array, tsr_error *erro
   const bool numbered = t->global && sample->datatype == TSR_UINT32;
   if (schema->dimension_count != 1 || (!named && !numbered) || header == NONE ||
       schema->fields[header].values_per_cell != TSR_VARIABLE || tsr_datatype_size(schema->fields[header].datatype) != 1)
-    return tsx_fail(error, TSR_UNSUPPORTED, "%s is no array of headers of TileDB-VCF", array->path);
+    return tsx_fail(error, TSR_UNSUPPORTED, "%s is not TileDB-VCF's array of headers", array->path);
   TSX_TRY(tsr_snapshot_open(array->core, schema, 0, t->options.times.as_of, &snapshot, error));
   int code = tsr_reader_open(snapshot, &reader, error);
   if (code >= 0) code = read_headers_batches(t, reader, header, error);
@@ -373,7 +354,7 @@ static int check_options(const tsx_options *options, tsr_error *error) {
   const tsx_option_shows *shows = &options->shows;
   if (!options->path) return tsx_fail(error, TSR_ERROR, "expected the path of a TileDB-VCF data array");
   if (options->definition_count > 0)
-    return tsx_fail(error, TSR_ERROR, "tessera_vcf makes no arrays: %s is no option", options->definitions[0]);
+    return tsx_fail(error, TSR_ERROR, "tessera_vcf makes no arrays, and has no option %s", options->definitions[0]);
   if (shows->column_count > 0 || shows->label_arrays.count > 0 || shows->renamed.count > 0)
     return tsx_fail(error, TSR_ERROR, "the options columns, labels and rename are for tables of tessera");
   return TSR_OK;

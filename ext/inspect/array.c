@@ -260,7 +260,7 @@ static void result_fill(sqlite3_context *context, const tsx_inside *in, const ts
   const bool text = tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
   unsigned size = 1;
   for (uint64_t i = 0; text && size && i < field->fill_size; i += size)
-    size = tsx_utf8_size(field->fill + i, field->fill_size - i);
+    size = tsr_utf8_size(field->fill + i, field->fill_size - i);
   if (size) {
     tsx_value_result(context, shown_of(in, field->datatype), field->values_per_cell, field->fill, field->fill_size);
     return;

@@ -114,7 +114,7 @@ static void append_literal(sqlite3_str *out, const tsr_field *field, const uint8
   uint64_t bits = 0;
   if (field->cell_size == 0) {
     uint64_t at = 0;
-    for (unsigned n; at < size && text[at] && (n = tsx_utf8_size(text + at, size - at)) > 0;) at += n;
+    for (unsigned n; at < size && text[at] && (n = tsr_utf8_size(text + at, size - at)) > 0;) at += n;
     if (at == size) {
       sqlite3_str_appendf(out, "'%.*q'", (int)size, size ? (const char *)text : "");
     } else {

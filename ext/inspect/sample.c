@@ -178,14 +178,14 @@ static int sample_take_axis(sample_point *point, uint32_t dimension, const tsr_g
   sampler *s = point->sampler;
   const bool wraps = s->grid.axes[1] && s->grid.dimensions[1] == dimension;
   if (point->method == TSR_SAMPLE_CUBIC && !tsr_grid_axis_is_even(axis))
-    return tsx_fail(error, TSR_MISMATCH, "the steps of %.100s are not equal: cubic wants equal ones, linear any", key);
+    return tsx_fail(error, TSR_MISMATCH, "the steps of %.100s differ: cubic needs equal ones, linear does not", key);
   if (!tsr_grid_axis_weigh(axis, point->method, value, wraps ? s->grid.wrap : 0, &s->weights[dimension]))
     point->outside = true;
   return TSR_OK;
 }
 
 static int sample_fail_number(const sample_coordinate *given, tsr_error *error) {
-  return tsx_fail(error, TSR_MISMATCH, "point: %.100s: a number is wanted, not %.40s", given->key, given->text);
+  return tsx_fail(error, TSR_MISMATCH, "point: %.100s: expected a number, not %.40s", given->key, given->text);
 }
 
 /* Takes a coordinate of the dimension itself. */
@@ -339,7 +339,7 @@ static int sample_point_read(sample_point *point, sqlite3_value *json, tsr_error
   }
   for (uint32_t d = 0; d < s->schema->dimension_count; d++)
     if (!s->given[d])
-      return tsx_fail(error, TSR_MISMATCH, "point: a coordinate of %.100s is wanted, by its name or that of a label",
+      return tsx_fail(error, TSR_MISMATCH, "point: no coordinate of %.100s: give one, by its name or that of a label",
                       s->names[d]);
   return TSR_OK;
 }
@@ -351,10 +351,10 @@ static int sample_method_read(const sampler *s, sqlite3_value *value, tsr_sample
   int found = 0;
   if (!text) return tsx_out_of_memory(error);
   while (found < 3 && sqlite3_stricmp(text, names[found]) != 0) found++;
-  if (found == 3) return tsx_fail(error, TSR_MISMATCH, "method: '%.40s': linear, nearest or cubic", text);
+  if (found == 3) return tsx_fail(error, TSR_MISMATCH, "method: '%.40s': expected linear, nearest or cubic", text);
   *method = (tsr_sample_method)found;
   if (*method != TSR_SAMPLE_NEAREST && !s->is_number)
-    return tsx_fail(error, TSR_MISMATCH, "%.100s has no numbers, between which there are values: only 'nearest' suits",
+    return tsx_fail(error, TSR_MISMATCH, "%.100s has no numbers to interpolate between: use 'nearest'",
                     s->names[s->column.field]);
   return TSR_OK;
 }
@@ -407,7 +407,7 @@ static int sample_value(sqlite3_context *context, sampler *s, tsr_error *error) 
   for (uint32_t d = 0; d < s->schema->dimension_count && combinations <= SAMPLE_CELLS_MAX; d++)
     combinations *= s->weights[d].count;
   if (combinations > SAMPLE_CELLS_MAX)
-    return tsx_fail(error, TSR_RANGE, "the point lies among more than %d cells", SAMPLE_CELLS_MAX);
+    return tsx_fail(error, TSR_RANGE, "the point is among more than %d cells", SAMPLE_CELLS_MAX);
   for (uint64_t c = 0; c < combinations; c++) {
     const double weight = sample_combination(s, c);
     TSX_TRY(sample_look_up(s, &column, &index, error));

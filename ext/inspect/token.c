@@ -8,7 +8,7 @@
 static int token_of(tsx_address *address, tsr_token **token, tsr_error *error) {
   TSX_TRY(tsx_address_array(address, error));
   if (address->as_of != TSR_TIME_NOW || address->since != TSR_TIME_BEGIN)
-    return tsx_fail(error, TSR_ERROR, "%s has the option as_of or since, and a token tells what there is now",
+    return tsx_fail(error, TSR_ERROR, "%s has the option as_of or since: a token is of the present state",
                     address->given);
   return tsr_token_make(address->array->core, token, error);
 }

@@ -571,7 +571,7 @@ static int find_to_drop(dropping *d, const char *path, tsr_object_kind kind, uns
   tsr_group *group;
   tsr_group_members *members;
   uint8_t key[32];
-  if (depth > GROUPS_DEEP) return tsx_fail(error, TSR_TOOBIG, "group %s lies in %d others", path, GROUPS_DEEP);
+  if (depth > GROUPS_DEEP) return tsx_fail(error, TSR_TOOBIG, "group %s is nested in %d others", path, GROUPS_DEEP);
   if (tsx_transaction_open_on(d->connection, path))
     return tsx_fail(error, TSR_ERROR, "the transaction has rows for %s: commit first", path);
   int code = add_to_drop(d, path, kind, error);

@@ -437,18 +437,11 @@ static int overviews_update(overviews_call *c, uint64_t since, tsr_error *error)
 
 /* ---- Arguments --------------------------------------------------------------------------------------------------- */
 
-static int read_dimension(void *argument, const tsx_json_option *o, tsr_error *error) {
-  overviews_call *c = argument;
-  const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  for (uint32_t d = 0; name && d < c->source.schema->dimension_count; d++)
-    if (!sqlite3_stricmp(c->source.names[d], name)) {
-      if (c->source.marks[d])
-        return tsx_fail(error, TSR_ERROR, "'dimensions': '%s' is given twice", c->source.names[d]);
-      c->source.marks[d] = c->has_dimensions = true;
-      return TSR_OK;
-    }
-  return tsx_names_fail(c->source.names, 0, c->source.schema->dimension_count, error,
-                        "'dimensions': no dimension is called '%.60s'", name ? name : o->text);
+/* Marks the dimensions that a JSON array lists. */
+static int read_dimensions(overviews_call *c, sqlite3_value *list, tsr_error *error) {
+  TSX_TRY(tsx_regrid_dimensions_parse(c->connection->db, list, &c->source, error));
+  for (uint32_t d = 0; d < c->source.schema->dimension_count; d++) c->has_dimensions |= c->source.marks[d];
+  return TSR_OK;
 }
 
 enum {
@@ -463,16 +456,14 @@ enum {
 
 static int take_option(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
   overviews_call *c = argument;
-  sqlite3 *db = c->connection->db;
   switch (option) {
   case OVERVIEWS_OPTION_method:
     c->has_method = true;
     return tsx_regrid_method_parse(value->text, &c->request.method, error);
-  case OVERVIEWS_OPTION_dimensions:
-    return tsx_elements_each(db, value->json->value, "'dimensions'", read_dimension, c, error);
+  case OVERVIEWS_OPTION_dimensions: return read_dimensions(c, value->json->value, error);
   case OVERVIEWS_OPTION_columns:
     c->has_columns = true;
-    return tsx_regrid_columns_parse(db, value->json->value, c->source.schema, c->source.names, c->source.fields, error);
+    return tsx_regrid_columns_parse(c->connection->db, value->json->value, &c->source, error);
   case OVERVIEWS_OPTION_drop: c->drop = value->whole; break;
   case OVERVIEWS_OPTION_rebuild: c->rebuild = value->whole; break;
   case OVERVIEWS_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
@@ -530,8 +521,7 @@ static int take_known(overviews_call *c, tsr_error *error) {
   sqlite3_bind_text(statement, 1, c->state.text, -1, SQLITE_STATIC);
   const int code = sqlite3_step(statement) != SQLITE_ROW
                        ? tsx_out_of_memory(error)
-                       : tsx_elements_each(c->connection->db, sqlite3_column_value(statement, 0), "'dimensions'",
-                                           read_dimension, c, error);
+                       : read_dimensions(c, sqlite3_column_value(statement, 0), error);
   sqlite3_finalize(statement);
   return code;
 }

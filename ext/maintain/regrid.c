@@ -163,29 +163,36 @@ static int read_factor(void *argument, const tsx_json_option *o, tsr_error *erro
                         "the factors: no dimension is called '%.60s'", o->key);
 }
 
-typedef struct regrid_columns {
-  const tsr_schema *schema;
+typedef struct name_list { /* an option that lists fields of the source */
   char *const *names;
-  bool *fields;
-} regrid_columns;
+  uint32_t first, end; /* the fields that it may list */
+  const char *option, *noun;
+  bool *marks;
+} name_list;
 
-static int read_column(void *argument, const tsx_json_option *o, tsr_error *error) {
-  const regrid_columns *c = argument;
-  const uint32_t n = c->schema->dimension_count, end = n + c->schema->attribute_count;
+static int read_name(void *argument, const tsx_json_option *o, tsr_error *error) {
+  const name_list *list = argument;
   const char *name = strcmp(o->type, "text") != 0 ? NULL : (const char *)sqlite3_value_text(o->value);
-  for (uint32_t f = n; name && f < end; f++)
-    if (!sqlite3_stricmp(c->names[f], name)) {
-      if (c->fields[f]) return tsx_fail(error, TSR_ERROR, "'columns': attribute '%s' is given twice", c->names[f]);
-      c->fields[f] = true;
+  for (uint32_t f = list->first; name && f < list->end; f++)
+    if (!sqlite3_stricmp(list->names[f], name)) {
+      if (list->marks[f])
+        return tsx_fail(error, TSR_ERROR, "%s: %s '%s' is given twice", list->option, list->noun, list->names[f]);
+      list->marks[f] = true;
       return TSR_OK;
     }
-  return tsx_names_fail(c->names, n, end, error, "'columns': no attribute is called '%.60s'", name ? name : o->text);
+  return tsx_names_fail(list->names, list->first, list->end, error, "%s: no %s is called '%.60s'", list->option,
+                        list->noun, name ? name : o->text);
 }
 
-int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema *schema, char *const *names,
-                             bool *fields, tsr_error *error) {
-  regrid_columns columns = {.schema = schema, .names = names, .fields = fields};
-  return tsx_elements_each(db, value, "'columns'", read_column, &columns, error);
+int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, tsx_regrid_source *source, tsr_error *error) {
+  const uint32_t dimensions = source->schema->dimension_count, end = dimensions + source->schema->attribute_count;
+  name_list list = {source->names, dimensions, end, "'columns'", "attribute", source->fields};
+  return tsx_elements_each(db, value, list.option, read_name, &list, error);
+}
+
+int tsx_regrid_dimensions_parse(sqlite3 *db, sqlite3_value *value, tsx_regrid_source *source, tsr_error *error) {
+  name_list list = {source->names, 0, source->schema->dimension_count, "'dimensions'", "dimension", source->marks};
+  return tsx_elements_each(db, value, list.option, read_name, &list, error);
 }
 
 enum { REGRID_OPTION_columns, REGRID_OPTION_memory_mb, REGRID_OPTION_threads };
@@ -195,8 +202,7 @@ static int take_option(void *argument, unsigned option, const tsx_option_value *
   switch (option) {
   case REGRID_OPTION_columns:
     c->request.fields = c->source.fields;
-    return tsx_regrid_columns_parse(c->connection->db, value->json->value, c->source.schema, c->source.names,
-                                    c->source.fields, error);
+    return tsx_regrid_columns_parse(c->connection->db, value->json->value, &c->source, error);
   case REGRID_OPTION_memory_mb: c->request.memory_bytes = (uint64_t)value->whole << 20; break;
   default: c->request.threads = (unsigned)value->whole;
   }

@@ -140,9 +140,10 @@ int tsx_metadata_set_text(tsr_array *array, const char *key, const char *text, t
 /* Finds the method with this name; TSR_ERROR if there is none. */
 int tsx_regrid_method_parse(const char *name, tsr_regrid_method *method, tsr_error *error);
 
-/* Reads the option "columns", a JSON array of attribute names, and sets their elements of fields[field count]. */
-int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, const tsr_schema *schema, char *const *names,
-                             bool *fields, tsr_error *error);
+/* Read the options "columns" and "dimensions", JSON arrays of names, and set the elements of source->fields and
+ * source->marks. */
+int tsx_regrid_columns_parse(sqlite3 *db, sqlite3_value *value, tsx_regrid_source *source, tsr_error *error);
+int tsx_regrid_dimensions_parse(sqlite3 *db, sqlite3_value *value, tsx_regrid_source *source, tsr_error *error);
 
 void tsx_regrid(sqlite3_context *context, int count,
                 sqlite3_value **values); /* (from, to, factors, method[, options]) */

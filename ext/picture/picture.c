@@ -24,6 +24,7 @@
 #include "database/store_sqlite.h"
 #include "data/data.h"
 #include "maintain/upkeep.h"
+#include "tessera_host.h"
 
 #define LENGTH_MAX       800 /* the longer side in pixels, if no size is given */
 #define LENGTH_MIN       100 /* no side is shrunk below this, in pixels, if no size is given */
@@ -626,7 +627,8 @@ static void append_value(sqlite3_str *out, const tsr_field *field, double value)
 static void append_key(sqlite3_str *out, const tsx_grid_axis *axis, uint64_t i) {
   if (axis->type == TSR_VALUE_INTEGER) sqlite3_str_appendf(out, "%lld", (long long)(axis->low + (int64_t)i));
   else if (axis->type == TSR_VALUE_REAL) sqlite3_str_appendf(out, "%.15g", axis->reals[i]);
-  else sqlite3_str_appendf(out, "\"%.64s\"", axis->texts[i]);
+  else
+    sqlite3_str_appendf(out, "\"%.*s\"", (int)tsr_utf8_cut(axis->texts[i], strlen(axis->texts[i]), 64), axis->texts[i]);
 }
 
 /* Appends a dimension's name and range; `reversed`: from high to low. */

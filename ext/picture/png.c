@@ -22,6 +22,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 #include "sql/tokens.h"
 #include "values/value.h"
 
@@ -138,7 +139,7 @@ int tsx_colour_parse(const char *text, uint8_t colour[4], tsr_error *error) {
   uint8_t made[4] = {0, 0, 0, 255};
   bool good = *text == '#' && (size == 7 || size == 9);
   for (size_t i = 0; good && 2 * i + 2 < size; i++) {
-    const int high = tsx_hex_digit(text[2 * i + 1]), low = tsx_hex_digit(text[2 * i + 2]);
+    const int high = tsr_hex_digit(text[2 * i + 1]), low = tsr_hex_digit(text[2 * i + 2]);
     good = high >= 0 && low >= 0;
     made[i] = (uint8_t)(16 * high + low);
   }

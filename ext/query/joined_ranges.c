@@ -77,7 +77,7 @@ static int span_request(tsx_query *query, uint32_t s, tsr_error *error) {
     if (query->axes[a].column == given->left->field) span->axis = (int)a;
   const tsx_axis *axis = &query->axes[span->axis];
   if (column->description->datatype == TSR_UINT64 && axis->count == 0 && !axis->usable)
-    return boxes_refuse(query, given->left, "cells of its dimension lie above 9223372036854775807", error);
+    return boxes_refuse(query, given->left, "its dimension has cells above 9223372036854775807", error);
   if (left->kind == TSX_EXPR_NAME && tsx_ranges_possible(column)) return TSR_OK;
   if (tsx_axis_of(query, given->left) < 0)
     return boxes_refuse(query, given->left, "its dimension has more than 1048576 coordinates", error);
@@ -169,7 +169,7 @@ static int span_narrow(tsx_query *query, uint32_t s, int e, sqlite3_value *value
   const tsx_op op = e ? (outside ? TSX_LT : TSX_LE) : outside ? TSX_GT : TSX_GE;
   TSX_TRY(tsx_bound_ranges(query, column, op, &value, 1, 0, &set, error));
   if (set.count > 1)
-    return boxes_refuse(query, span_of(query, s)->left, "a range of datetimes of which some have no ISO text", error);
+    return boxes_refuse(query, span_of(query, s)->left, "a range with datetimes that have no ISO text", error);
   return tsx_axis_narrow(column->description, &set, &ends[0], &ends[1]);
 }
 

@@ -593,7 +593,7 @@ static int refuse_cells(const lowering *l, const tsx_expr *tree, const char *wha
   const tsx_column *column = tree->field >= 0 ? &columns[tree->field] : NULL;
   char *advice =
       column && tsx_axis_possible(column)
-          ? sqlite3_mprintf("more than %u values lie between the least and the greatest '%s': let WHERE compare it "
+          ? sqlite3_mprintf("more than %u values are between the least and the greatest '%s': let WHERE compare it "
                             "with a range",
                             TSX_COORDINATES_MAX, column->name)
       : column && column->description->is_dimension

@@ -718,8 +718,8 @@ static int names_inner_item(const names_scope *scope, const tsx_inner *inner, co
     return tsx_not_evaluated(scope->select, item->begin, item->end,
                              "subqueries in FROM that do more than rename, compute and filter", scope->error);
   if (!inner->within || names_weigh(item->tree, &left)) return TSR_OK;
-  return tsx_not_evaluated(scope->select, item->begin, item->end, "with what its names stand for, it is too large",
-                           scope->error);
+  return tsx_not_evaluated(scope->select, item->begin, item->end,
+                           "with its names replaced by their expressions, it is too large", scope->error);
 }
 
 /* Resolves the items of a subquery in FROM, and those of the ones within it before. */

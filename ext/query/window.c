@@ -124,7 +124,7 @@ static bool is_number(const tsr_value *value) {
 static int window_whole(const tsx_query *query, const tsx_expr *tree, int64_t *whole, tsr_error *error) {
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
-    return window_refuse(query, tree, "the offset is no constant", error);
+    return window_refuse(query, tree, "the offset is not a constant", error);
   TSX_TRY(tsx_query_constant(query, tree, &value, error));
   const bool integer = sqlite3_value_numeric_type(value) == SQLITE_INTEGER;
   *whole = sqlite3_value_int64(value);
@@ -146,7 +146,7 @@ static int window_offset(tsx_query *query, const tsx_over *over, const tsx_frame
   }
   sqlite3_value *value = NULL;
   if (tree->field != TSX_FIELD_NONE || tree->has_aggregate)
-    return window_refuse(query, tree, "the offset is no constant", error);
+    return window_refuse(query, tree, "the offset is not a constant", error);
   TSX_TRY(tsx_query_constant(query, tree, &value, error));
   const int code = tsx_query_copy(query, value, number, error);
   sqlite3_value_free(value);
@@ -175,7 +175,8 @@ static int window_constants(tsx_query *query, tsx_window_use *use, tsr_error *er
     use->window.nth = (uint64_t)n;
   } else if (use->window.function == TSR_AGGREGATE_PERCENTILE) {
     const tsx_expr *percent = tree->operands[1];
-    if (percent->field != TSX_FIELD_NONE) return window_refuse(query, percent, "the percentage is no constant", error);
+    if (percent->field != TSX_FIELD_NONE)
+      return window_refuse(query, percent, "the percentage is not a constant", error);
     return tsx_query_percent(query, percent, &use->window.percent, error);
   }
   return TSR_OK;

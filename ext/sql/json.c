@@ -9,11 +9,11 @@
 #include "connection/errors.h"
 #include "sql/tokens.h"
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 #include "sql/literals.h"
 
 /* ---- Flat objects ------------------------------------------------------------------------------------------------ */
-/* A reader of flat JSON objects (RFC 8259) that works in place. A string without its escapes is never longer than with
- * them, so the decoded string overwrites the source. */
+/* A reader of flat JSON objects (RFC 8259) that works in place: decoded strings overwrite the source. */
 
 typedef struct flat {
   char *at; /* the next character */
@@ -30,68 +30,12 @@ static int flat_fail(const flat *f, const char *expected) {
 
 static void flat_skip(flat *f) { f->at += strspn(f->at, " \t\r\n"); }
 
-/* Reads four hexadecimal digits. Returns -1 if they are missing. */
-static int flat_unit(const char *at) {
-  int value = 0;
-  for (int i = 0; i < 4; i++) {
-    const int digit = tsx_hex_digit(at[i]);
-    if (digit < 0) return -1;
-    value = value << 4 | digit;
-  }
-  return value;
-}
-
-/* Decodes the character after "\u", which may be the first half of a surrogate pair, and writes it as UTF-8. */
-static bool flat_escape(char **from, char **to) {
-  int c = flat_unit(*from);
-  if (c < 0 || (c >= 0xdc00 && c <= 0xdfff)) return false;
-  *from += 4;
-  if (c >= 0xd800 && c <= 0xdbff) {
-    const int low = (*from)[0] == '\\' && (*from)[1] == 'u' ? flat_unit(*from + 2) : -1;
-    if (low < 0xdc00 || low > 0xdfff) return false;
-    c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-    *from += 6;
-  }
-  const int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  static const int marks[] = {0, 0xc0, 0xe0, 0xf0};
-  *(*to)++ = (char)(marks[more] | c >> (6 * more));
-  for (int i = more - 1; i >= 0; i--) *(*to)++ = (char)(0x80 | (c >> (6 * i) & 0x3f));
-  return true;
-}
-
-/* Decodes a JSON string in place, from its first quote on: *text is the string, *size its bytes, some of which may be
- * NUL, and a NUL follows. Returns the character after the last quote. If it is not a valid string, returns NULL, and
- * *text is where reading ended. */
-static char *json_text_unescape(char *json, char **text, uint64_t *size) {
-  static const char escapes[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-  char *from = json, *to = json, *const start = json;
-  *text = from;
-  if (*from++ != '"') return NULL;
-  for (; *from != '"';) {
-    *text = from;
-    if ((unsigned char)*from < 0x20) return NULL;
-    if (*from != '\\') {
-      *to++ = *from++;
-      continue;
-    }
-    const char *escape = from[1] ? strchr(escapes, from[1]) : NULL;
-    if (!escape && from[1] != 'u') return NULL;
-    from += 2;
-    if (escape) *to++ = values[escape - escapes];
-    else if (!flat_escape(&from, &to)) return NULL;
-  }
-  *to = 0;
-  *text = start;
-  *size = (uint64_t)(to - start);
-  return from + 1;
-}
-
 /* Reads a string, from its first quote on, and decodes it in place. */
 static int flat_text(flat *f, const char **text) {
   char *found;
   uint64_t size = 0;
   if (*f->at != '"') return flat_fail(f, "a quote");
-  char *end = json_text_unescape(f->at, &found, &size);
+  char *end = tsr_json_unescape(f->at, &found, &size);
   if (!end || strlen(found) != size) { /* a NUL would end the text */
     if (!end) f->at = found;
     return flat_fail(f, "a text without control characters and \\u0000");
@@ -291,7 +235,7 @@ int tsx_json_text_decode(const char *json, char **text, uint64_t *size) {
   if (*json != '"' || !strstr(json, "\\u0000")) return SQLITE_OK;
   char *copy = sqlite3_mprintf("%s", json), *found;
   if (!copy) return SQLITE_NOMEM;
-  const char *end = json_text_unescape(copy, &found, size);
+  const char *end = tsr_json_unescape(copy, &found, size);
   if (end && !*end) *text = copy; /* `found` is its start */
   else sqlite3_free(copy);
   return SQLITE_OK;

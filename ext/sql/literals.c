@@ -1,13 +1,12 @@
 /* literals.c: converts values that are written as text to the bytes of cells.
  *
  * Integers are parsed digit by digit into a sign and a 64-bit magnitude, even if they are written like 1e3 or 10.0: a
- * double has only 53 bits. Floats go through strtod, with the decimal point of the host's locale.
+ * double has only 53 bits.
  *
  * Sections: numbers; places among the values of a datatype; strings. */
 #include "sql/literals.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,32 +32,21 @@ static bool looks_like_number(const char *text) {
          strpbrk(text, "0123456789");
 }
 
-/* Returns the text with the locale's decimal point, which strtod() expects. `out` has room for a copy. */
-static const char *localized(const char *text, char out[LITERALS_NUMBER_MAX + 16]) {
-  const char *point = strchr(text, '.');
-  if (!point || !strcmp(localeconv()->decimal_point, ".")) return text;
-  sqlite3_snprintf(LITERALS_NUMBER_MAX + 16, out, "%.*s%.8s%s", (int)(point - text), text, localeconv()->decimal_point,
-                   point + 1);
-  return out;
-}
-
 /* Infinity has no digits: SQLite prints Inf. */
 static const char *infinity_as_number(const char *text) {
   return !sqlite3_stricmp(text, "Inf") ? "9e999" : !sqlite3_stricmp(text, "-Inf") ? "-9e999" : text;
 }
 
 static int parse_float(tsr_datatype datatype, const char *text, void *value, tsr_error *error) {
-  char copy[LITERALS_NUMBER_MAX + 16], *end = copy;
+  double d;
+  float f;
   text = infinity_as_number(text);
-  if (!looks_like_number(text)) return fail_mismatch(datatype, text, error);
-  const char *local = localized(text, copy);
-  double d = strtod(local, &end);
-  if (*end) return fail_mismatch(datatype, text, error);
+  if (!looks_like_number(text) || !tsr_real_parse(text, strlen(text), &d, &f))
+    return fail_mismatch(datatype, text, error);
   if (tsr_datatype_size(datatype) == 8) {
     memcpy(value, &d, 8);
     return TSR_OK;
   }
-  float f = strtof(local, NULL);
   if (isinf(f) && !isinf(d))
     return tsx_fail(error, TSR_RANGE, "%.60s is outside FLOAT32: %.9g to %.9g", text, (double)-FLT_MAX,
                     (double)FLT_MAX);
@@ -274,7 +262,7 @@ int tsx_text_convert(tsr_datatype datatype, const char *text, uint64_t size, uin
     return TSR_OK;
   }
   for (uint64_t i = 0; i < size;) {
-    unsigned bytes = tsx_utf8_size(p + i, size - i);
+    unsigned bytes = tsr_utf8_size(p + i, size - i);
     if (!bytes) return tsx_fail(error, TSR_MISMATCH, "byte %llu of the text is not UTF-8", (unsigned long long)i);
     uint32_t c = decode_character(p + i, bytes);
     i += bytes;

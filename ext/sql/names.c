@@ -8,6 +8,7 @@
 
 #include "connection/errors.h"
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 
 int tsx_text_whole(sqlite3_value *value, const char *what, tsr_error *error) {
   if (sqlite3_value_type(value) != SQLITE_TEXT) return TSR_OK;
@@ -22,25 +23,11 @@ int tsx_text_whole(sqlite3_value *value, const char *what, tsr_error *error) {
  * table need distinct names in UTF-8. tsx_names_make takes the fields in order and looks each name up in a hash set of
  * the names that are taken. */
 
-unsigned tsx_utf8_size(const uint8_t *p, uint64_t left) {
-  unsigned size = p[0] < 0x80                   ? 1
-                  : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
-                  : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
-                  : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
-                                                : 0;
-  if (!size || size > left) return 0;
-  for (unsigned i = 1; i < size; i++)
-    if ((p[i] & 0xC0) != 0x80) return 0;
-  if (size == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] >= 0xA0))) return 0;
-  if (size == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] >= 0x90))) return 0;
-  return size;
-}
-
 char *tsx_name_text(const char *name) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   const uint8_t *p = (const uint8_t *)name;
   for (uint64_t left = strlen(name); left;) {
-    unsigned size = tsx_utf8_size(p, left);
+    unsigned size = tsr_utf8_size(p, left);
     if (size) sqlite3_str_append(out, (const char *)p, (int)size);
     else sqlite3_str_appendf(out, "%%%02X", *p);
     p += size ? size : 1;
@@ -119,17 +106,18 @@ void tsx_names_free(char **names, const tsr_schema *schema) {
 }
 
 int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...) {
-  char what[400], all[400] = "";
+  char all[400] = "";
+  tsr_error what;
   va_list arguments;
   va_start(arguments, format);
-  sqlite3_vsnprintf((int)sizeof what, what, format, arguments);
+  (void)tsr_error_set(&what, TSR_ERROR, format, arguments);
   va_end(arguments);
   uint32_t f = first;
   for (size_t size = 0; f < end && size + strlen(names[f]) + 8 < sizeof all; f++) {
     sqlite3_snprintf((int)(sizeof all - size), all + size, "%s%s", size ? ", " : "", names[f]);
     size = strlen(all);
   }
-  return tsx_fail(error, TSR_ERROR, "%s (it has %s%s)", what, all, f < end ? ", ..." : "");
+  return tsx_fail(error, TSR_ERROR, "%s (it has %s%s)", what.message, all, f < end ? ", ..." : "");
 }
 
 /* ---- Names of tables --------------------------------------------------------------------------------------------- */

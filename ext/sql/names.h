@@ -25,10 +25,6 @@ void tsx_names_free(char **names, const tsr_schema *schema); /* NULL is allowed 
 int tsx_names_fail(char *const *names, uint32_t first, uint32_t end, tsr_error *error, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Returns the size in bytes of the UTF-8 character at p, or 0 if the bytes there are not valid UTF-8. Reads at most
- * `left` bytes; `left` is at least 1. */
-unsigned tsx_utf8_size(const uint8_t *p, uint64_t left);
-
 /* Converts a stored name to valid UTF-8; a byte that is not part of valid UTF-8 becomes %XX. The caller frees the
  * result with sqlite3_free. Returns NULL if memory is lacking. */
 char *tsx_name_text(const char *name);

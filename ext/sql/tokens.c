@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "connection/sqlite_api.h"
+#include "tessera_host.h"
 
 static bool begins_word(unsigned char c) { return isalpha(c) || c == '_' || c >= 0x80; }
 static bool is_in_word(unsigned char c) { return begins_word(c) || isdigit(c) || c == '$'; }
@@ -100,13 +101,6 @@ bool tsx_token_is(const tsx_token *token, const char *word) {
          !sqlite3_strnicmp(token->text, word, (int)token->size);
 }
 
-int tsx_hex_digit(char c) {
-  return c >= '0' && c <= '9'   ? c - '0'
-         : c >= 'a' && c <= 'f' ? c - 'a' + 10
-         : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                : -1;
-}
-
 uint64_t tsx_token_copy(const tsx_token *token, char *out) {
   uint64_t n = 0;
   const char *p = token->text, *end = p + token->size;
@@ -119,12 +113,8 @@ uint64_t tsx_token_copy(const tsx_token *token, char *out) {
     }
     break;
   case TSX_TOKEN_BLOB:
-    for (p += 2, end--; p + 1 < end; p += 2) {
-      const int high = tsx_hex_digit(p[0]), low = tsx_hex_digit(p[1]);
-      if (high < 0 || low < 0) break;
-      out[n++] = (char)(high << 4 | low);
-    }
-    if (p != end) n = TSX_TOKEN_INVALID;
+    n = (uint64_t)(end - p - 3) / 2; /* between x' and ' */
+    if ((end - p - 3) % 2 || !tsr_hex_read(p + 2, n, out)) n = TSX_TOKEN_INVALID;
     break;
   default: memcpy(out, p, token->size); n = token->size;
   }

@@ -43,6 +43,4 @@ bool tsx_token_is(const tsx_token *token, const char *word);
 uint64_t tsx_token_copy(const tsx_token *token, char *out);
 #define TSX_TOKEN_INVALID UINT64_MAX
 
-int tsx_hex_digit(char c); /* the digit's value, or -1 */
-
 #endif

@@ -32,8 +32,8 @@ static char *address_plain_path(const char *path) {
   if (uri) path += local ? 16 : 7;
   char *text = sqlite3_mprintf("%s", path), *to = text;
   for (const char *from = text; text && *from; from++) {
-    int high = uri && *from == '%' ? tsx_hex_digit(from[1]) : -1;
-    int low = high < 0 ? -1 : tsx_hex_digit(from[2]);
+    int high = uri && *from == '%' ? tsr_hex_digit(from[1]) : -1;
+    int low = high < 0 ? -1 : tsr_hex_digit(from[2]);
     *to++ = low < 0 ? *from : (char)(high << 4 | low);
     if (low >= 0) from += 2;
   }

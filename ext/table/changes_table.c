@@ -111,7 +111,7 @@ static int read_source(tsx_changes_table *t, const char *schema, const char *nam
   tsr_error error = {0};
   int code = tsx_schema_kind(db, schema, name, &kind);
   if (code == SQLITE_OK && kind != TSX_TABLE_ARRAY) {
-    t->gone = sqlite3_mprintf("tessera_changes: '%s' is no table of tessera", t->path + 3);
+    t->gone = sqlite3_mprintf("tessera_changes: '%s' is not a table of tessera", t->path + 3);
     return t->gone ? SQLITE_ERROR : SQLITE_NOMEM;
   }
   if (code == SQLITE_OK) code = tsx_sql_prepare(db, sqlite3_mprintf("SELECT 1 FROM %s", t->source), &statement);
@@ -140,9 +140,9 @@ static bool is_taken(const tsx_changes_table *t, int count, const char *name) {
 static int name_column(tsx_changes_table *t, int number, const char *prefix, const char *name, bool hidden) {
   char *made = sqlite3_mprintf("%s%s", prefix, name);
   for (int i = 2; made && is_taken(t, number, made); i++) {
+    char *next = hidden ? sqlite3_mprintf("_%s", made) : sqlite3_mprintf("%s%s_%d", prefix, name, i);
     sqlite3_free(made);
-    made = hidden ? sqlite3_mprintf("%.*s%s%s", i - 1, "________________________________", prefix, name)
-                  : sqlite3_mprintf("%s%s_%d", prefix, name, i);
+    made = next;
   }
   t->columns[number] = made;
   return made ? SQLITE_OK : SQLITE_NOMEM;
@@ -767,7 +767,7 @@ static int read_times_of(changes_cursor *c, const tsx_address *source, sqlite3_v
   if (code != SQLITE_OK) return code;
   if (c->hi > last) c->hi = last;
   c->swapped = c->lo > c->hi;
-  if (c->swapped && c->every) return fail_argument(c, "'every' goes forward: before lies after after");
+  if (c->swapped && c->every) return fail_argument(c, "'every' goes forward, and before is later than after");
   if (c->swapped) {
     const sqlite3_int64 lo = c->hi;
     c->hi = c->lo;
@@ -837,8 +837,8 @@ static int read_arguments(changes_cursor *c, const tsx_address *source, sqlite3_
   if (read_times(source, c->lo, c->hi, &c->times, &error) < 0) return fail_core(c, &error);
   if (c->every && c->times.lost)
     return tsx_vtab_fail(c->base.pVtab, SQLITE_ERROR,
-                         "%s: versions between before and after are lost: without 'every' the net change can be told; "
-                         "tessera_log(%Q) shows what remains",
+                         "%s: versions between before and after are lost: without 'every' the net change is shown; "
+                         "tessera_log('%s') shows what remains",
                          t->name, t->path);
   return c->every && c->times.merged && !t->dense ? find_steps(c, t) : SQLITE_OK;
 }

@@ -119,7 +119,7 @@ static void append_hex(sqlite3_str *out, const uint8_t *p, uint64_t size) {
 /* Appends text in quotes, or as a BLOB literal if it is not UTF-8 or contains a NUL. */
 static void append_text(sqlite3_str *out, const uint8_t *p, uint64_t size) {
   for (uint64_t i = 0; i < size;) {
-    unsigned length = p[i] ? tsx_utf8_size(p + i, size - i) : 0;
+    unsigned length = p[i] ? tsr_utf8_size(p + i, size - i) : 0;
     if (!length) {
       append_hex(out, p, size);
       return;

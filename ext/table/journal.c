@@ -36,6 +36,7 @@
 #include "connection/sqlite_api.h"
 #include "sql/options.h"
 #include "sql/statement.h"
+#include "tessera_host.h"
 
 static int journal_run(sqlite3 *db, char *sql) { return tsx_sql_run(db, sql, NULL); }
 
@@ -118,7 +119,7 @@ int tsx_config_find(sqlite3 *db, const char *schema, const char *key, const char
 void tsx_journal_make_id(char id[TSX_ID_SIZE]) {
   uint8_t bytes[(TSX_ID_SIZE - 1) / 2];
   sqlite3_randomness(sizeof bytes, bytes);
-  for (size_t i = 0; i < sizeof bytes; i++) sqlite3_snprintf(3, id + 2 * i, "%02x", bytes[i]);
+  tsr_hex_write(bytes, sizeof bytes, id);
 }
 
 int tsx_journal_find_id(tsx_table *table, tsr_error *error) {

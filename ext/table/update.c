@@ -359,7 +359,7 @@ static int fail_exists(tsx_changes *u, tsr_error *error) {
       append_coordinate(text, tsx_datatype_shown(schema->fields[d].datatype, u->table->options.shows.uint64_signed),
                         columns[d].values);
     else
-      sqlite3_str_appendf(text, "'%.*s'", (int)(columns[d].offsets[1] < 60 ? columns[d].offsets[1] : 60),
+      sqlite3_str_appendf(text, "'%.*s'", (int)tsr_utf8_cut(columns[d].values, columns[d].offsets[1], 60),
                           (const char *)columns[d].values);
   }
   char *place = sqlite3_str_finish(text);

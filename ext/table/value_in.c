@@ -70,8 +70,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
   case SQLITE_FLOAT: sqlite3_snprintf(96, text, "%!.15g", sqlite3_value_double(value)); break;
   case SQLITE_TEXT: {
     const uint8_t *p = sqlite3_value_text(value);
-    int size = sqlite3_value_bytes(value), shown = size < SHOWN ? size : SHOWN;
-    while (shown < size && shown > 0 && p && (p[shown] & 0xC0) == 0x80) shown--; /* do not split a character */
+    const int size = p ? sqlite3_value_bytes(value) : 0, shown = (int)tsr_utf8_cut(p, (uint64_t)size, SHOWN);
     sqlite3_snprintf(96, text, "'%.*s'%s", shown, p ? (const char *)p : "", shown < size ? "..." : "");
     break;
   }
@@ -82,9 +81,7 @@ static void value_in_describe(sqlite3_value *value, char text[96]) {
 
 /* Prepends "what: " to the message. */
 static int prefix(tsr_error *error, const char *what) {
-  char text[TSR_MESSAGE_SIZE];
-  memcpy(text, error->message, sizeof text);
-  return tsx_fail(error, error->code, "%.200s: %.800s", what, text);
+  return tsx_fail(error, error->code, "%.200s: %.800s", what, error->message);
 }
 
 static int value_in_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {

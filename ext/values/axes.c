@@ -156,7 +156,7 @@ static const tsx_option_spec axes_specs[] = {
 static const tsx_option_list axes_options = TSX_OPTION_LIST(axes_specs);
 
 static int axes_fail_form(const char *name, tsr_error *error) {
-  return tsx_fail(error, TSR_MISMATCH, "axes: %.100s: the name of a label, or [origin, step], is wanted", name);
+  return tsx_fail(error, TSR_MISMATCH, "axes: %.100s: expected the name of a label, or [origin, step]", name);
 }
 
 static int axes_take_number(void *argument, const tsx_json_option *option, tsr_error *error) {
@@ -169,7 +169,7 @@ static int axes_take_number(void *argument, const tsx_json_option *option, tsr_e
 
 static int axes_take_axis(void *argument, const tsx_json_option *option, tsr_error *error) {
   tsx_plane_words *all = argument;
-  if (all->count == 2) return tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+  if (all->count == 2) return tsx_fail(error, TSR_MISMATCH, "axes: expected two dimensions, first y, then x");
   tsx_axis_words *words = &all->axes[all->count++];
   words->dimension = sqlite3_mprintf("%s", option->key);
   if (!words->dimension) return tsx_out_of_memory(error);
@@ -185,9 +185,9 @@ static int axes_take_axis(void *argument, const tsx_json_option *option, tsr_err
 
 int tsx_plane_take_axes(tsx_plane_words *words, const tsx_option_value *value, tsr_error *error) {
   if (strcmp(value->json->type, "object") != 0)
-    return tsx_fail(error, TSR_MISMATCH, "axes: an object is wanted, such as {\"y\":\"lat\",\"x\":\"lon\"}");
+    return tsx_fail(error, TSR_MISMATCH, "axes: expected an object such as {\"y\":\"lat\",\"x\":\"lon\"}");
   TSX_TRY(tsx_options_each(words->db, value->json->value, "axes", axes_take_axis, words, error));
-  return words->count == 2 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+  return words->count == 2 ? TSR_OK : tsx_fail(error, TSR_MISMATCH, "axes: expected two dimensions, first y, then x");
 }
 
 static int axes_take(void *argument, unsigned option, const tsx_option_value *value, tsr_error *error) {
@@ -236,7 +236,7 @@ int tsx_plane_make(tsr_environment *environment, const tsx_plane_words *words, c
     if (words->count) TSX_TRY(axis_dimension(schema, names, words->axes[i].dimension, &plane->dimensions[i], error));
   }
   if (plane->dimensions[0] == plane->dimensions[1])
-    return tsx_fail(error, TSR_MISMATCH, "axes: two dimensions are wanted, first y, then x");
+    return tsx_fail(error, TSR_MISMATCH, "axes: expected two dimensions, first y, then x");
   plane->wrap = words->wrap;
   for (uint32_t i = 0; i < 2; i++)
     TSX_TRY(

@@ -66,7 +66,7 @@ void tsx_json_text(sqlite3_str *out, const void *text, uint64_t size) {
   const uint8_t *p = text;
   sqlite3_str_appendchar(out, 1, '"');
   while (size) {
-    unsigned more = tsx_utf8_size(p, size);
+    unsigned more = tsr_utf8_size(p, size);
     if (!more) sqlite3_str_appendf(out, "%%%02X", *p);
     else if (*p == '"' || *p == '\\') sqlite3_str_appendf(out, "\\%c", *p);
     else if (*p < 0x20) sqlite3_str_appendf(out, "\\u%04x", *p);

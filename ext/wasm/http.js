@@ -121,7 +121,7 @@ export class RemoteFile {
     const version = { etag: answer.header("ETag")?.replace(/^W\//, "") ?? null, modified: answer.header("Last-Modified") };
     if (this.size === undefined) {
       if (this.pin && version.etag === null && version.modified === null)
-        throw this.fail("NO_VERSION", "the server sends neither ETag nor Last-Modified, so nobody would notice that the file changes. " +
+        throw this.fail("NO_VERSION", "the server sends neither ETag nor Last-Modified, so a change of the file would go unnoticed. " +
           "Let it send one of them (and expose ETag to other origins), or open the file with { pin: false }");
       this.size = size;
       this.version = version;

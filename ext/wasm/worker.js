@@ -18,7 +18,7 @@ function asAnswer(status, header, body) {
 }
 
 const unreachable = (url) => new TesseraError("NETWORK", `${url}: the request failed: the server cannot be reached, the connection was cut, the ` +
-  "server does not allow this page's origin (CORS: Access-Control-Allow-Origin), or it compresses the file, of which no browser reads a range");
+  "server does not allow this page's origin (CORS: Access-Control-Allow-Origin), or it compresses the file, and no browser reads a range of a compressed file");
 const late = (url, timeout) => new TesseraError("TIMEOUT", `${url}: no answer within ${timeout / 1000} s`);
 
 export const transport = {

@@ -12,19 +12,10 @@ import subprocess
 import sys
 import time
 
-PACKAGES = ["numpy", "pandas<3", "tiledb", "apsw", "icechunk", "zarr"]
+import environment
+
+PACKAGES = [["numpy", "pandas<3", "tiledb", "apsw", "icechunk", "zarr"]]
 TURNS, SIDE, WRITTEN, DELETED = 3, 10000, 1500, 500
-
-
-def inside(folder):
-    """Runs this program in an environment with the packages."""
-    python = os.path.join(folder, "changes", "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(os.path.dirname(os.path.dirname(python))):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "changes")], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
 
 
 def spent():
@@ -197,7 +188,7 @@ def copies(sparse, folder):
 
 def main():
     extension, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    inside(folder)
+    environment.inside(folder, "changes", PACKAGES)
     cells = int(sys.argv[3]) if len(sys.argv) > 3 else 1000000
     folder = os.path.join(folder, "changes-data")
     shutil.rmtree(folder, ignore_errors=True)

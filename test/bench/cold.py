@@ -15,9 +15,11 @@ import subprocess
 import sys
 import time
 
+import environment
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 
-PACKAGES = [["numpy", "pyarrow"], ["tiledb"], ["blosc2"], ["numcodecs", "zarr"], ["tensorstore"]]   # each by itself: one that cannot be installed is left out
+PACKAGES = [["numpy", "pyarrow"], ["tiledb"], ["blosc2"], ["numcodecs", "zarr"], ["tensorstore"]]
 SIDE, TILE = 4000, 500                      # of the grid
 BIG, BIG_TILE, LOOKUPS = 10_000, 1000, 400  # of the grid for lookups
 DAYS, LATS, LONS = 365, 180, 360            # of the cube
@@ -28,19 +30,6 @@ QUERIES = {
     "F: histogram": "SELECT floor(v/5)*5, count(*) FROM cube GROUP BY 1",
     "G: a slice": "SELECT sum(v*v), sum(v), count(*) FROM cube WHERE lat BETWEEN 30 AND 60",
 }
-
-
-def inside(folder, name, packages):
-    """Runs this program in an environment with the packages."""
-    place = os.path.join(folder, name)
-    python = os.path.join(place, "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(place):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        for together in packages:
-            subprocess.run([python, "-m", "pip", "install", "-q", *together], check=together is packages[0])
-    sys.exit(subprocess.run([python, *sys.argv]).returncode)
 
 
 def used():
@@ -267,7 +256,7 @@ def main():
         run_way(options.way)
         return
     script, extension, folder = os.path.abspath(__file__), os.path.abspath(options.extension), os.path.abspath(options.folder)
-    inside(folder, "cold", PACKAGES)
+    environment.inside(folder, "cold", PACKAGES)
     from package import install
     place = os.path.join(folder, "cold-data")
     shutil.rmtree(f"{place}-package", ignore_errors=True)

@@ -13,19 +13,10 @@ import subprocess
 import sys
 import time
 
-PACKAGES = ["numpy", "pandas<3", "pyarrow", "tiledb"]
+import environment
+
+PACKAGES = [["numpy", "pandas<3", "pyarrow", "tiledb"]]
 TURNS = 3
-
-
-def inside(folder):
-    """Runs this program in an environment with the packages."""
-    python = os.path.join(folder, "frames", "bin", "python")
-    if os.path.realpath(sys.prefix) == os.path.realpath(os.path.dirname(os.path.dirname(python))):
-        return
-    if not os.path.exists(python):
-        subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "frames")], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    sys.exit(subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]]).returncode)
 
 
 class Frames:
@@ -193,7 +184,7 @@ def main():
     if sys.argv[1] == "--peak":
         return peak(*sys.argv[2:4])
     extension, folder = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    inside(folder)
+    environment.inside(folder, "frames", PACKAGES)
     frames = Frames(extension, folder, *([int(n) for n in sys.argv[3:5]] + [2_000_000, 4000][len(sys.argv) - 3:]))
     print("| what | time | beside | its time | ratio | target |\n|---|---|---|---|---|---|")
     frames.create()

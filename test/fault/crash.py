@@ -313,24 +313,33 @@ def run(name, scenario, mode, samples, rng):
     return failed
 
 
-def main():
-    if sys.argv[1:] == ["--child"]:
-        return serve_parent()
+def start(samples):
+    """Reads the arguments EXTENSION CORPUS [SAMPLES|all [SEED [WORD...]]]. Returns how many points are sampled (None: all), the random numbers, and
+    whether a scenario is wanted, by its name; None if the library of inject.c is missing."""
     end_with_this_process()
     host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     host.binding = "sqlite3"
-    samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 6
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-    words = sys.argv[5:]
     if not hasattr(inject, "inject_arm"):
         print("the library of inject.c is not there")
-        return 1
+        return None
     inject.inject_disarm.restype = ctypes.c_long
-    rng = random.Random(seed)
+    if len(sys.argv) > 3:
+        samples = None if sys.argv[3] == "all" else int(sys.argv[3])
+    words = sys.argv[5:]
+    return samples, random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1), lambda name: not words or any(w in name for w in words)
+
+
+def main():
+    if sys.argv[1:] == ["--child"]:
+        return serve_parent()
+    started = start(6)
+    if not started:
+        return 1
+    samples, rng, is_wanted = started
     failed = 0
     for mode in ("delete", "wal"):
         for name, scenario in SCENARIOS.items():
-            if not words or any(w in name for w in words):
+            if is_wanted(name):
                 failed += run(name, scenario, mode, samples, rng)
     print(f"{failed} failed")
     return failed > 0

@@ -9,7 +9,6 @@ import collections
 import ctypes
 import json
 import os
-import random
 import re
 import shutil
 import sys
@@ -21,7 +20,6 @@ import crash
 import host
 from crash import FAULTS, FULL, KILL, KILL_WITHIN, KILLED, NOTHING, files, in_child, inject, with_rows
 from host import Database, Error, literal, slashes
-from processes import end_with_this_process
 
 KEY = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 NAME = re.compile(r"__(\d+)_(\d+)_[0-9a-f]{32}")
@@ -335,22 +333,15 @@ def run(name, scenario, samples, rng):
 def main():
     if sys.argv[1:] == ["--child"]:
         return crash.serve_parent()
-    end_with_this_process()
-    host.EXTENSION, host.CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    host.binding = "sqlite3"
-    samples = None if sys.argv[3:4] == ["all"] else int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-    words = sys.argv[5:]
-    if not hasattr(inject, "inject_arm"):
-        print("the library of inject.c is not there")
+    started = crash.start(5)
+    if not started:
         return 1
-    inject.inject_disarm.restype = ctypes.c_long
-    rng = random.Random(seed)
+    samples, rng, is_wanted = started
     failed = 0
     for name, scenario in SCENARIOS.items():
         if name == "replace" and os.name == "nt":
             print("replace: left out, Windows cannot exchange directories")
-        elif not words or any(w in name for w in words):
+        elif is_wanted(name):
             failed += run(name, scenario, samples, rng)
     print(f"{failed} failed")
     return failed > 0

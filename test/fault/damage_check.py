@@ -294,7 +294,7 @@ def condition_damaged(c):
     flip(path, len(contents(path)) - 12)
 
 
-@case("new/deletes/lt", ("error", ".del", "asks for 'zz', which no schema has"))
+@case("new/deletes/lt", ("error", ".del", "names 'zz', which no schema has"))
 def condition_of_no_field(c):
     path = c.only("__commits", ".del")
     content = stored.decode_generic(contents(path))[0]
@@ -386,7 +386,7 @@ def metadata_offset_into_a_tile(c):
     m.write()
 
 
-@case(SPARSE, ("error", META, "footer: metadata of 'a' should stand at byte"))
+@case(SPARSE, ("error", META, "footer: metadata of 'a' should be at byte"))
 def metadata_offset_beyond(c):
     m = c.metadata()
     m.move["sum", c.slot("a")] = 1 << 40

@@ -71,9 +71,10 @@ static void read_json(answer *a) {
   CHECK(text);
   memcpy(text, a->bytes, a->size);
   text[a->size] = 0;
-  if (tsr__json_members(text, members, 3))
-    for (int i = 0; i < 3; i++)
-      CHECK(members[i].text.size <= a->size && (members[i].text.size == 0 || members[i].text.at > text));
+  const int code = tsr__json_members(text, members, 3, &a->error);
+  check_told(code, &a->error);
+  for (int i = 0; i < 3 && code == TSR_OK; i++)
+    if (members[i].text.at) CHECK(members[i].text.at > text && strlen(members[i].text.at) == members[i].text.size);
   free(text);
 }
 

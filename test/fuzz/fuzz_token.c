@@ -19,18 +19,6 @@ int LLVMFuzzerInitialize(int *count, char ***arguments) {
   return 0;
 }
 
-static size_t write_base64(const uint8_t *bytes, size_t size, char *text) {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  size_t written = 0;
-  for (size_t i = 0; i < size; i += 3) {
-    const size_t left = TSR_MIN(size - i, 3);
-    uint32_t word = 0;
-    for (size_t k = 0; k < 3; k++) word = word << 8 | (k < left ? bytes[i + k] : 0);
-    for (size_t k = 0; k <= left; k++) text[written++] = digits[word >> (18 - 6 * k) & 63];
-  }
-  return written;
-}
-
 static void read_token(const char *text, size_t size) {
   tsr_token *token = NULL;
   tsr_error error = {0};
@@ -49,7 +37,7 @@ static void read_digested(const uint8_t *bytes, size_t size) {
   if (size) memcpy(whole, bytes, size);
   memcpy(whole + size, digest, 8);
   memcpy(text, PREFIX, strlen(PREFIX));
-  read_token(text, strlen(PREFIX) + write_base64(whole, size + 8, text + strlen(PREFIX)));
+  read_token(text, strlen(PREFIX) + tsr_base64_write(TSR_BASE64_URL, whole, size + 8, text + strlen(PREFIX)));
   free(text);
   free(whole);
 }

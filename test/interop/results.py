@@ -116,7 +116,7 @@ def test_sources():
         quoted = '"' + name.replace('"', '""') + '"'
         same(tessera.sql(f"SELECT count(*) FROM {quoted}", **{name: towns}).fetchone(), (2,), name)
     number = 3
-    fails(TypeError, "number is a int, which is no table", lambda: tessera.sql("SELECT * FROM number", number=number))
+    fails(TypeError, "number is a int, not a table", lambda: tessera.sql("SELECT * FROM number", number=number))
     fails(tessera.Error, "nothing_here", lambda: tessera.sql("SELECT * FROM nothing_here"))
     db = sqlite3.connect(":memory:", isolation_level=None)
     tessera.load(db)
@@ -294,7 +294,7 @@ def test_results():
     fails(tessera.Denied, "run this with connection.execute: 'DELETE FROM x'", lambda: tessera.sql("DELETE FROM x"))
     fails(tessera.Error, "one statement only", lambda: tessera.sql("SELECT 1; SELECT 2"))
     fails(TypeError, "not int", lambda: tessera.sql(3))
-    fails(ValueError, "a SELECT, WITH or VALUES is wanted, not 'SELEC 1'", lambda: tessera.sql("SELEC 1"))
+    fails(ValueError, "expected a SELECT, WITH or VALUES, not 'SELEC 1'", lambda: tessera.sql("SELEC 1"))
     fails(ValueError, "columnar", lambda: tessera.sql("SELECT 1", columnar="maybe"))
     same(tessera.sql("SELECT 1 AS a, 2 AS a, x'00', NULL, 1.5").fetchall(), [(1, 2, b"\0", None, 1.5)], "values of each type")
     same(tessera.sql("VALUES (1), (2)").fetchall(), [(1,), (2,)], "VALUES")

@@ -126,3 +126,5 @@ SELECT message FROM tessera_check('e');
 SELECT message FROM tessera_check('./e');
 .shell mv e data
 SELECT message FROM tessera_check('data');
+-- a text that a message shortens ends with a whole character
+SELECT * FROM tessera_aggregate('db:st', 'n' || replace(hex(zeroblob(33)), '00', 'ä'));

@@ -75,11 +75,11 @@ def test_options():
     time = db.value(f"SELECT last_write FROM tessera_array({literal(root + '/a')})")
     attach(db, root, as_of=time - 1, prefix="then_")
     for options, part in (({"tables": 2}, "more than 2 arrays: raise the option 'tables'"), ({"depth": 1, "tables": 9}, None), ({"as": "zarr"}, "'as': expected auto, plain"),
-                          ({"deep": 1}, "no option is called 'deep'"), ({"measurement": "RNA"}, "is no experiment"), ({"depth": 0}, "'depth'")):
+                          ({"deep": 1}, "no option is called 'deep'"), ({"measurement": "RNA"}, "is not an experiment"), ({"depth": 0}, "'depth'")):
         if part:
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, "tessera_attach: ")
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, part)
-    check_contains(db.error("SELECT tessera_attach('nothing')").text, "there is no group and no array at ")
+    check_contains(db.error("SELECT tessera_attach('nothing')").text, "no group or array at ")
     check_contains(db.error("SELECT tessera_attach('db:a')").text, "is a table already")
     db.close()
 
@@ -186,7 +186,7 @@ def test_keep():
     same(attach(db, root, keep=True, prefix="k_"), 3)   # remembered already: main is not written
     same((db.value("PRAGMA main.data_version"), db.value("SELECT total_changes()")), version)
     os.rename(root, root + "-gone")
-    check_contains(db.error("SELECT tessera_attach()").text, "which this database remembers: there is no group and no array at ")
+    check_contains(db.error("SELECT tessera_attach()").text, "which this database remembers: no group or array at ")
     same(len(names(db)), 3)
     same((db.value("SELECT tessera_detach(?)", (root,)), db.value("SELECT tessera_attach()"), db.query("SELECT * FROM tessera_kept")), (3, 0, []))
     db.close()

@@ -319,7 +319,7 @@ def test_gone():
             os.rename(path, path + "-away")
         db = Database(file)
         for sql in ("SELECT * FROM c", "SELECT change FROM c(0)"):
-            host.check_contains(db.error(sql).text, "is no table of tessera; once" if inside else "array not found")
+            host.check_contains(db.error(sql).text, "is not a table of tessera; once" if inside else "array not found")
         assert "open the database again" not in db.error("CREATE VIRTUAL TABLE d USING tessera_changes(t)").text
         if not inside:
             os.rename(path + "-away", path)
@@ -334,6 +334,16 @@ def test_gone():
         db.close()
 
 
+def test_names_that_are_taken():
+    """Dimensions may have the names that a hidden argument would get, however many underscores it has."""
+    db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "data.db"))
+    names = ["_" * i + "before" for i in range(35)]
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({', '.join(f'{n} INT8 DIMENSION(0, 9, 10)' for n in names)}, v INT8)")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    same(db.query("SELECT name FROM pragma_table_xinfo('c') WHERE hidden LIMIT 1"), [("_" * 35 + "before",)])
+    db.close()
+
+
 def test_errors():
     h = History(random.Random(1), True, False)
     db, first, last = h.db, h.times[1], h.times[-1]
@@ -346,7 +356,7 @@ def test_errors():
     fails(db, "CREATE VIRTUAL TABLE temp.d USING tessera_changes", "needs a table")
     db.query("SELECT tessera_consolidate('db:t'), tessera_vacuum('db:t')")
     fails(db, f"SELECT * FROM c({first}, {last})", "is lost", "the past is whole")
-    fails(db, f"SELECT * FROM c({first - 2}, {last}, 'every')", "lost", "net change can be told")
+    fails(db, f"SELECT * FROM c({first - 2}, {last}, 'every')", "lost", "net change is shown")
     same(len(db.query(f"SELECT * FROM c({first - 2}, {last})")) > 0, True, "net around what is lost")
 
 

@@ -259,7 +259,7 @@ def test_schema():
     check_contains(db.error("SELECT tessera_add_attribute('db:t', 'odd INT32 CHECK(odd %% 2)')").text, "CHECK odd: '%' (character 6)")
     same(db.value("SELECT count(*) FROM tessera_schema('db:t') WHERE name = 'odd'"), 0)
     db.query("CREATE VIRTUAL TABLE again USING tessera('synced')")
-    check_contains(db.error("SELECT tessera_drop_check('db:t', 'nothing')").text, "there is no CHECK 'nothing'")
+    check_contains(db.error("SELECT tessera_drop_check('db:t', 'nothing')").text, "has no CHECK 'nothing'")
     shutil.rmtree("synced")
 
 

@@ -313,7 +313,7 @@ def test_damaged_geometries_are_errors():
             check_contains(error.text, "tessera_cover: ")
         check_contains(db.error("SELECT * FROM tessera_cover('db:g', ?, NULL, ?)", (form + (b"x" if isinstance(form, bytes) else "x"), json.dumps(UNIT))).text, "geometry")
     nested = '{"a":' + "[" * 5000 + "]" * 5000 + ',"type":"Polygon","coordinates":[]}'
-    check_contains(db.error("SELECT * FROM tessera_cover('db:g', ?, NULL, ?)", (nested, json.dumps(UNIT))).text, "the GeoJSON has more than 512 levels")
+    check_contains(db.error("SELECT * FROM tessera_cover('db:g', ?, NULL, ?)", (nested, json.dumps(UNIT))).text, "the geometry has more than 512 levels")
 
 
 def test_errors_say_what_is_wanted():
@@ -335,11 +335,11 @@ def test_errors_say_what_is_wanted():
                                          ("db:l", None, {}, "y has several labels: lat, lat_2: name one in axes"),
                                          ("db:l", None, {"axes": {"y": "latitude", "x": "lon"}}, "y has no numeric label 'latitude': it has lat, lat_2"),
                                          ("db:l", None, {"axes": {"y": "lat", "x": "lon"}}, "y has no labels: [origin, step] in axes gives cells a width"),
-                                         ("db:g", None, {"axes": {"y": [0, 1]}}, "axes: two dimensions are wanted, first y, then x"),
+                                         ("db:g", None, {"axes": {"y": [0, 1]}}, "axes: expected two dimensions, first y, then x"),
                                          ("db:g", None, {"axes": {"y": [0, 1], "z": [0, 1]}}, "axes: the array has no dimension 'z'"),
-                                         ("db:g", None, {"axes": {"y": [0], "x": [0, 1]}}, "axes: y: the name of a label, or [origin, step], is wanted"),
+                                         ("db:g", None, {"axes": {"y": [0], "x": [0, 1]}}, "axes: y: expected the name of a label, or [origin, step]"),
                                          ("db:g", None, {"axes": {"y": [0, 0], "x": [0, 1]}}, "[origin, step] of y gives its cells no width"),
-                                         ("db:g", None, {"axes": 7}, "axes: an object is wanted"), ("db:g", None, {"wrap": -1}, "wrap"), ("db:g", None, {"rap": 1}, "rap"),
+                                         ("db:g", None, {"axes": 7}, "axes: expected an object such as"), ("db:g", None, {"wrap": -1}, "wrap"), ("db:g", None, {"rap": 1}, "rap"),
                                          ("db:s", None, UNIT, "the grid is a dense array of two dimensions or more"), ("/nowhere", None, UNIT, "/nowhere")):
         check_contains(db.error("SELECT * FROM tessera_cover(?, ?, ?, ?)", (grid, triangle, rule, json.dumps(options))).text, message)
 

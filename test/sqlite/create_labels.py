@@ -127,7 +127,7 @@ def test_refused():
     for options, part in (({"labels": {"nope": "i"}}, "'labels': the source has no column 'nope'"), ({"labels": {"lat": "lon"}}, "'lon' is a column: choose another name"), ({"labels": {"lat": "lat"}}, "'lat' is a column"),
                           ({"labels": {"lat": "y", "lon": "Y"}}, "the dimension 'Y' has two labels"), ({"labels": {"lat": 1}}, "'labels': column 'lat': expected text"), ({"labels": {"lat": ""}}, "expected the name of a dimension"),
                           ({"labels": ["lat"]}, ""), ({"labels": {"lat": "y"}, "columns": ["lon", "v"]}, "'columns' leaves column 'lat' out"), ({"labels": BOTH, "enumerate": ["lat"]}, "has no enumeration"),
-                          ({"labels": BOTH, "types": {"lat": "BOOL"}}, ""), ({"labels": BOTH, "types": {"lat": "FLOAT64[]"}}, ""), ({"labels": BOTH, "domains": {"y": [0, 2]}}, "dimension 'y': the labels of column 'lat' take 0 to 3, not all of which lie in its domain"),
+                          ({"labels": BOTH, "types": {"lat": "BOOL"}}, ""), ({"labels": BOTH, "types": {"lat": "FLOAT64[]"}}, ""), ({"labels": BOTH, "domains": {"y": [0, 2]}}, "dimension 'y': the labels of column 'lat' take 0 to 3, not all of which are in its domain"),
                           ({"labels": BOTH, "domains": {"y": [0.5, 9]}}, ""), ({"labels": BOTH, "extents": {"y": 0}}, ""), ({"labels": BOTH, "format_version": 17}, "need format version 18"),
                           ({"labels": BOTH, "kind": "dense", "dimensions": ["y", "lat"]}, "names 'lat' twice")):
         refused(db, part, GRID, **options)

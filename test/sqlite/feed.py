@@ -262,9 +262,9 @@ def test_texts():
             text[at:at + 1] = r.choice([[], ["A"], ["_", "-"], [chr(r.randrange(1, 300))], list(token[10:30])])
         text = "".join(text)
         if text != token:
-            fails(db, "SELECT * FROM c(?)", (text,), "no token of tessera_token")
+            fails(db, "SELECT * FROM c(?)", (text,), "not a token of tessera_token")
     for text in ("tessera:", "tessera:1", "tessera:1:", "tessera:2:AAAA", token[:40], token + " ", "tessera:1:" + "A" * 2000000):
-        fails(db, "SELECT * FROM c(?)", (text,), "no token of tessera_token")
+        fails(db, "SELECT * FROM c(?)", (text,), "not a token of tessera_token")
     fails(db, "SELECT * FROM c(?, 5)", (token,), "after a token comes")
     fails(db, "SELECT * FROM c(5, ?)", (token,), "two of one kind")
     fails(db, "SELECT * FROM c(?, NULL, 'net')", (token,), "no mode")

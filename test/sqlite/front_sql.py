@@ -459,7 +459,7 @@ def test_subqueries_that_only_rename():
         db.query("DROP TABLE q")
     for text, why in [("SELECT sum(n) FROM (SELECT n FROM cube LIMIT 5)", "'(SELECT n FROM cube LIMIT 5)' (character 20): subqueries"), ("SELECT sum(n) FROM (SELECT DISTINCT n FROM cube)", "subqueries"), ("SELECT sum(m) FROM (SELECT max(n) AS m FROM cube)", "do more than rename, compute and filter"),
                       ("SELECT sum(n) FROM (SELECT n FROM (SELECT DISTINCT n FROM cube))", "subqueries"), ("SELECT sum(a) FROM " + "(SELECT a + 1 AS a FROM " * 9 + "(SELECT n AS a FROM cube)" + ")" * 9, "subqueries"),
-                      ("SELECT sum(a) FROM " + "(SELECT a = a AND a = a AND a = a AND a = a AS a FROM " * 5 + "(SELECT n % 2 AS a FROM cube)" + ")" * 5, "with what its names stand for, it is too large"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
+                      ("SELECT sum(a) FROM " + "(SELECT a = a AND a = a AND a = a AND a = a AS a FROM " * 5 + "(SELECT n % 2 AS a FROM cube)" + ")" * 5, "with its names replaced by their expressions, it is too large"), ("SELECT sum(n) FROM (SELECT n FROM cube UNION ALL SELECT n FROM cube)", "subqueries"), ("SELECT sum(n) FROM (SELECT n FROM cube ORDER BY n)", "subqueries"),
                       ("SELECT k, n, max(v) FROM (SELECT day k, n, v FROM cube) GROUP BY k", "a column beside min or max"), ("SELECT sum(n) FROM (SELECT n FROM cube JOIN towns USING(x))", "subqueries")]:
         row = explain(db, text)[0]
         same(row[1], "rows", text)

@@ -204,7 +204,7 @@ def test_one_row_that_fails_does_not_stop_the_others():
             db.query("BEGIN")
         for _ in range(2):   # attached already: the same
             text = db.error("SELECT tessera_attach()").text
-            for part in ("tessera_attach: ", "5 rows of tessera_kept failed, the others are attached", "/nothing/here", "db:main.lost: ", "db:main.worse: ", "a row whose path or options are no text"):
+            for part in ("tessera_attach: ", "5 rows of tessera_kept failed, the others are attached", "/nothing/here", "db:main.lost: ", "db:main.worse: ", "a row whose path or options are not text"):
                 check_contains(text, part)
             same(db.value("SELECT count(*) FROM temp.sqlite_schema WHERE name = 't'"), 1)
             same(db.value("SELECT count(*) > 0 FROM t"), 1)

@@ -307,7 +307,7 @@ def test_what_is_refused():
                                ("'nosuch'", "tessera_make_overviews: ")):
         check_contains(db.error(f"SELECT tessera_make_overviews({arguments})").text, message)
     make(db)
-    for options, message in (({"dimensions": ["y", "x", "Y"]}, "'dimensions': 'y' is given twice"), ({"factor": 3}, "no option is called 'factor': method, dimensions, columns, drop, rebuild, memory_mb, threads"), ({"dimensions": ["q"]}, "'dimensions': no dimension is called 'q'"),
+    for options, message in (({"dimensions": ["y", "x", "Y"]}, "'dimensions': dimension 'y' is given twice"), ({"factor": 3}, "no option is called 'factor': method, dimensions, columns, drop, rebuild, memory_mb, threads"), ({"dimensions": ["q"]}, "'dimensions': no dimension is called 'q'"),
                              ({"drop": 1}, "'drop': expected true or false"), ({"method": "median"}, "no method is called 'median'")):
         check_contains(db.error("SELECT tessera_make_overviews('a', ?)", (json.dumps(options),)).text, message)
 

@@ -68,7 +68,7 @@ def test_expressions_of_too_many_coordinates_say_what_helps():
     db.query("INSERT INTO wide VALUES('2024-01-01 05:06', 3), ('2026-01-01 05:06', 4)")
     for text in ("SELECT strftime('%H', at) AS h, count(*) FROM wide GROUP BY h", "SELECT count(*) FROM wide WHERE time(at) < '06:00'"):
         db.query(f"CREATE VIRTUAL TABLE temp.q USING tessera_query({text})")
-        check_contains(db.error("SELECT * FROM q").text, "more than 1048576 values lie between the least and the greatest 'at': let WHERE compare it with a range")
+        check_contains(db.error("SELECT * FROM q").text, "more than 1048576 values are between the least and the greatest 'at': let WHERE compare it with a range")
         db.query("DROP TABLE temp.q")
     check_contains(db.error("CREATE VIRTUAL TABLE temp.q USING tessera_query(SELECT round(v, 1) FROM e)").text, "'round(v, 1)' (character 8): round(x, n) of an attribute; dimensions, labels and results may have it")
     check(db, "SELECT round(v / 2.0) FROM e", 0)

@@ -274,7 +274,7 @@ def test_what_is_refused_runs_by_rows():
                            (f"SELECT sum(v) OVER ({by} GROUPS 2 PRECEDING) FROM g", "GROUPS"), (f"SELECT sum(v) OVER ({by} ROWS 2 PRECEDING EXCLUDE TIES) FROM g", "EXCLUDE"),
                            (f"SELECT sum(v) OVER ({by} ROWS 2 PRECEDING) FROM g WHERE v > 0", "write RANGE, which counts coordinates"), (f"SELECT lag(v) OVER ({by}) FROM g WHERE n > t", "write RANGE, which counts coordinates"),
                            ("SELECT sum(v) OVER (PARTITION BY y, x ORDER BY t % 5) FROM g", "rises or falls with the dimension"), ("SELECT sum(v) OVER (PARTITION BY y, x ORDER BY v) FROM g", "ORDER BY of a window is one dimension"),
-                           (f"SELECT lag(v, n) OVER ({by}) FROM g", "the offset is no constant"), (f"SELECT sum(max(v)) OVER (ORDER BY y) FROM g GROUP BY y", "windows beside GROUP BY"),
+                           (f"SELECT lag(v, n) OVER ({by}) FROM g", "the offset is not a constant"), (f"SELECT sum(max(v)) OVER (ORDER BY y) FROM g GROUP BY y", "windows beside GROUP BY"),
                            ("SELECT DISTINCT sum(v) OVER (PARTITION BY y) FROM g", "windows beside GROUP BY"), ("SELECT first_value(v) OVER () FROM g WHERE t = 3", "in no order"), (f"SELECT sum(name) OVER ({by}) FROM g", "expected numbers, not texts"),
                            ("SELECT sum(r) OVER (PARTITION BY y, x ORDER BY t) FROM (SELECT t, y, x, sum(v) OVER (PARTITION BY y, x ORDER BY t) AS r FROM g)", "windows at two levels"), ("SELECT row_number() OVER (PARTITION BY day ORDER BY x) FROM s", "a sparse array"),
                            (f"SELECT sum(v) OVER (w ROWS 2 PRECEDING) FROM g WINDOW w AS ({by})", "a window that builds on another")):

@@ -133,7 +133,7 @@ def test_labels():
                 point = {"lat": chance.choice(lat), "lon": chance.choice(lon)}
             method = ("linear", "nearest", "cubic")[n % 3]
             if method == "cubic" and lat[0] == 90:
-                check_contains(db.error("SELECT tessera_sample('db:g', 'v', ?, 'cubic')", (json.dumps(point),)).text, "cubic wants equal ones")
+                check_contains(db.error("SELECT tessera_sample('db:g', 'v', ?, 'cubic')", (json.dumps(point),)).text, "cubic needs equal ones")
                 continue
             compare(db, values, {"lat": (lat, 0), "lon": (lon, 5)}, point, method, what=f"{lat} {lon}")
 
@@ -206,10 +206,10 @@ def test_errors():
     db.query("CREATE VIRTUAL TABLE s USING tessera(k INT32 DIMENSION(0, 9, 10), v INT32)")
     db.query("CREATE VIRTUAL TABLE l USING tessera(kind=dense, x INT32 DIMENSION(0, 3, 4) LABEL lon FLOAT64 LABEL name TEXT, v INT32)")
     db.query("SELECT tessera_write_label('db:l', 'lon', '[1]'), tessera_write_label('db:l', 'name', '[\"a\"]')")
-    for arguments, part in (("'db:g', 'v', '{\"y\":1}'", "point: a coordinate of x is wanted"), ("'db:g', 'v', '{\"y\":1,\"lat\":2,\"x\":1}'", "'lat' is a second coordinate of y"),
+    for arguments, part in (("'db:g', 'v', '{\"y\":1}'", "point: no coordinate of x"), ("'db:g', 'v', '{\"y\":1,\"lat\":2,\"x\":1}'", "'lat' is a second coordinate of y"),
                             ("'db:g', 'v', '{\"z\":1}'", "has no label 'z' (it has"), ("'db:g', 'w', '{}'", "no attribute 'w'"), ("'db:g', 'v', '[1]'", "point: expected a JSON object"),
-                            ("'db:g', 'v', '{\"y\":1,\"x\":1}', 'spline'", "'spline': linear, nearest or cubic"), ("'db:l', 'v', '{\"lon\":1}'", "x has one label"), ("'db:l', 'v', '{\"name\":\"a\"}'", "name has texts: give the coordinate of x, by tessera_nearest"),
-                            ("'db:g', 'v', '{\"lat\":\"one\",\"x\":1}'", "point: lat: a number is wanted, not \"one\""), ("'db:g', 'v', '{\"y\":\"one\",\"x\":1}'", "one"),
+                            ("'db:g', 'v', '{\"y\":1,\"x\":1}', 'spline'", "'spline': expected linear, nearest or cubic"), ("'db:l', 'v', '{\"lon\":1}'", "x has one label"), ("'db:l', 'v', '{\"name\":\"a\"}'", "name has texts: give the coordinate of x, by tessera_nearest"),
+                            ("'db:g', 'v', '{\"lat\":\"one\",\"x\":1}'", "point: lat: expected a number, not \"one\""), ("'db:g', 'v', '{\"y\":\"one\",\"x\":1}'", "one"),
                             ("'db:g', 'v', '{\"y\":1,\"x\":1}', NULL, '{\"axis\":1}'", "axis"), ("'db:s', 'v', '{\"k\":1}'", "sparse"), ("'db:none', 'v', '{}'", "no such table"), ("1, 'v', '{}'", "argument 1: expected text")):
         check_contains(db.error(f"SELECT tessera_sample({arguments})").text, part)
     names = [f"d{i}" for i in range(13)]

@@ -200,7 +200,7 @@ def test_confined(client, boto, strict, port):
             given = more or (f"endpoint=http://127.0.0.1:{port}",)
             other.bad("PERM", "scope", name, "provider=anonymous", *given, says="restricted")
         other.bad("PERM", "scope", "s3://bucket/in", "provider=auto", says="no other endpoint")
-        other.bad("PERM", "confine", "s3://bucket", says="does not lie below")
+        other.bad("PERM", "confine", "s3://bucket", says="is not below")
         other.good("confine", "s3://bucket/in/side")
 
 

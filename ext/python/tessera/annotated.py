@@ -72,7 +72,7 @@ def read_matrix(array, attribute):
     dims = array.dims
     domains = {name: json.loads(current or domain) for name, domain, current in array._about("name, domain, current_domain", "tessera_schema", "role = 'dimension'") if domain}
     if len(dims) != 2 or any(not isinstance(end, (int, str)) for ends in domains.values() for end in ends) or len(domains) != 2:
-        raise Unsupported(f"array {array.path} is no matrix: a matrix has two dimensions of integers, and this has {', '.join(dims)}")
+        raise Unsupported(f"array {array.path} is not a matrix: a matrix has two dimensions of integers, and this has {', '.join(dims)}")
     table = pyarrow.table(array.select(*dims, attribute))
     row, col = (table[name].to_numpy() for name in dims)
     box, ends = array._resolved(), []
@@ -260,7 +260,7 @@ def read_anndata(path, connection, measurement, layer):
     found = members(top["ms"])
     name = measurement or next(iter(found), None)
     if name not in found:
-        raise NotFound(f"{path}: there is no measurement {name!r}; there are {', '.join(found) or 'none'}")
+        raise NotFound(f"{path} has no measurement {name!r}; it has {', '.join(found) or 'none'}")
     parts = members(found[name])
     obs, var = frame(top["obs"], "obs_id"), frame(parts["var"], "var_id")
     sizes = {"X": (len(obs), len(var)), "obsp": (len(obs), len(obs)), "varp": (len(var), len(var))}

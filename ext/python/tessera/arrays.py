@@ -244,7 +244,7 @@ def is_missing(value):
 def _plain(value):
     """Returns a date as ISO text, a time of day too, a number of numpy as Python's. ValueError if the value is missing."""
     if is_missing(value):
-        raise ValueError(f"{value} is no value. (where(name, 'is', None) finds what is missing)")
+        raise ValueError(f"{value} cannot be compared: where(name, 'is', None) finds what is missing")
     if type(value).__name__ == "datetime64":
         return str(value)
     if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
@@ -266,7 +266,7 @@ def _time_of_day(value):
     """Returns a duration as the text of a time of day."""
     seconds, rest = divmod(_nanoseconds(value), 10 ** 9)
     if not 0 <= seconds < 86400:
-        raise ValueError(f"{value} is no time of day, from 0 to 24 hours: give it as an integer in the unit of the array")
+        raise ValueError(f"{value} is not a time of day, from 0 to 24 hours: give it as an integer in the unit of the array")
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{rest:09}".rstrip("0") if rest else "")
 
 
@@ -318,7 +318,7 @@ def _bounds(name, value):
 
 def _number(end):
     if is_missing(end):
-        raise ValueError(f"{end} is no end of a range: None is an open one")
+        raise ValueError(f"{end} is not a coordinate: None leaves the end of a range open")
     return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
 
 
@@ -524,7 +524,7 @@ class Array(Stream):
             return self._header(names[0][0])[1][:len(self.dims)]
         bounds = self._resolved()
         if any(not isinstance(end, int) for ends in bounds.values() for end in ends):
-            raise Unsupported(f"array {self.path} has a dimension that is no whole number, so it has no shape")
+            raise Unsupported(f"array {self.path} has a dimension that is not of integers, so it has no shape")
         nothing = self._nothing()
         return tuple(bounds[name][1] - bounds[name][0] + 1 if bounds and name not in nothing else 0 for name in self.dims)
 
@@ -675,11 +675,11 @@ class Array(Stream):
         instants a duration. KeyError if none is within the tolerance.
         """
         if method not in _SIDES:
-            raise ValueError(f"method {method!r} is none of {', '.join(_SIDES)}")
+            raise ValueError(f"method {method!r}: expected one of {', '.join(_SIDES)}")
         known, found = {name: (kind, json.loads(dim)) for name, kind, dim in self._about("name, datatype, domain", "tessera_schema", "role = 'label'")}, {}
         for label, value in labels.items():
             if is_missing(value):
-                raise ValueError(f"{value} is no value to be near")
+                raise ValueError(f"no coordinate is nearest to {value}")
             if label in self.dims:
                 from .blocks import near
                 found[label] = near(self, label, value, _SIDES[method], tolerance)
@@ -1018,7 +1018,7 @@ class Array(Stream):
 
 def need_connection(connection, path):
     if connection is None and os.fspath(path).startswith("db:"):
-        raise ValueError(f"{path} lies in a database: say connection=")
+        raise ValueError(f"{path} is in a database: pass connection=")
 
 
 def secret(options):

@@ -139,7 +139,7 @@ def _ls(args):
             facts = _rows(connection, "SELECT kind, cells, bytes FROM tessera_array(?)", (path,))[0]
         rows.append((path, kind if kind != "array" else f"{facts[0]} array", facts[1], facts[2]))
     if not rows and not os.path.isdir(args.path) and "://" not in args.path:
-        raise FileNotFoundError(f"{args.path}: there is no such directory")
+        raise FileNotFoundError(f"{args.path}: no such directory")
     _print(args.form, ("path", "kind", "cells", "bytes"), _limited(rows, args.limit))
     return 0
 

@@ -122,7 +122,7 @@ def create_dataset(path, data, connection, if_exists, options):
         return _in_database(path, data, labels, renamed, connection, if_exists, options)
     there = exists(connection, path)
     if if_exists not in ("fail", "append", "replace"):
-        raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
+        raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
     if there and if_exists == "fail":
         raise Exists(already(path, there, "append", "replace"))
     if there and if_exists == "append":
@@ -260,6 +260,6 @@ def _in_database(path, data, labels, renamed, connection, if_exists, options):
 def _not_kept(name, variable, data):
     """Says what to do with a coordinate for which an array in a database has no place."""
     if variable.ndim == 1 and len(numpy.unique(variable.values)) == variable.size:
-        return f"coordinate {name!r} neither rises nor falls, so it is no label of an array in a database: sortby({name!r}), or drop_vars() it"
-    return (f"coordinate {name!r} with {', '.join(map(str, variable.dims))} is no label of an array in a database (labels rise or fall strictly) "
+        return f"coordinate {name!r} neither rises nor falls, so it cannot be a label of an array in a database: sortby({name!r}), or drop_vars() it"
+    return (f"coordinate {name!r} with {', '.join(map(str, variable.dims))} cannot be a label of an array in a database (labels rise or fall strictly) "
             "and has not all dimensions: drop_vars() it, or take a directory, which keeps all coordinates")

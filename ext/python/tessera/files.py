@@ -301,7 +301,7 @@ def create_file(path, file, connection, if_exists, options):
     if reader is None:
         raise Unsupported(f"{file}: create() does not know this kind of file; it reads {', '.join(_READERS)}")
     if "://" not in file and not os.path.exists(file):
-        raise NotFound(f"{file}: there is no such file")
+        raise NotFound(f"{file}: no such file")
     bar = _Bar(os.path.basename(file.rstrip("/")), options.pop("progress", None))
     counted = grids.written.set(bar.add)
     try:

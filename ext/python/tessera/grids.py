@@ -58,7 +58,7 @@ def sql_type(name, dtype):
             return f"{'DATETIME' if kind == 'M' else 'TIME'}_{_UNITS[unit]}"
     if kind in "OUST":   # of a block without cells; others go in as rows
         return "BLOB" if kind == "S" else "UTF8"
-    raise TypeError(f"{name!r} is {dtype}, for which there is no type of cells: convert it")
+    raise TypeError(f"{name!r} is {dtype}, for which cells have no type: convert it")
 
 
 def _stored(values):
@@ -110,7 +110,7 @@ def _widest(name, kind, extent):
     """The highest end of a domain, behind which a tile still has room."""
     signed, bits = kind.upper().startswith("INT"), kind.upper().lstrip("U")[3:]
     if bits not in ("8", "16", "32", "64"):
-        raise TypeError(f"'grow': dimension {name!r} is {kind}, which is no integer: say how far it goes by 'domains'")
+        raise TypeError(f"'grow': dimension {name!r} is {kind}, not of integers: give its end in 'domains'")
     return 2 ** (int(bits) - signed) - 1 - extent
 
 
@@ -123,7 +123,7 @@ def definition(place, lengths, types, labels, options):
         raise Constraint("ndarrays make dense arrays; for a sparse one give columns")
     for option in ("domains", "extents", "grow"):
         for name in set(options.get(option, {})) - set(lengths):
-            raise KeyError(f"{option!r}: there is no dimension {name!r}")
+            raise KeyError(f"{option!r}: no dimension {name!r}")
     domains = {name: options.get("domains", {}).get(name, (0, max(length, 1) - 1)) for name, length in lengths.items()}
     extents = choose_extents({name: high - low + 1 for name, (low, high) in domains.items()}, options.get("extents", {}))
     parts = ([sql.text(place)] if place else []) + ["kind=dense"]
@@ -381,7 +381,7 @@ def create_grid(path, blocks, connection, if_exists, options):
         options[option] = {name: [_number(end, kinds.get(name)) for end in value] if option == "domains" else _number(value, kinds.get(name)) for name, value in given}
     path = os.fspath(path)
     if if_exists not in ("fail", "append", "replace"):
-        raise ValueError(f"if_exists {if_exists!r} is none of fail, append, replace")
+        raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
     made = create_at(path, blocks, lengths, labels, connection, if_exists, options)
     return made if isinstance(made, str) else Array(connection, path, state=secret(options))._now()
 
@@ -462,10 +462,10 @@ def _place(array, label, dim, values, origin, blocks, axis, grows):
         if grows and last is not None:
             origin.setdefault(dim, last + 1)
         if last is not None and last >= origin.get(dim, 0):
-            raise Constraint(f"label {label!r}: the values are none of the array's, whose labels go to {dim}={last}: say origin={{{dim!r}: {last + 1}}}, or the labels that are there")
+            raise Constraint(f"label {label!r}: the array has none of the values; its labels go to {dim}={last}: say origin={{{dim!r}: {last + 1}}}, or the labels that are there")
         return True
     if None in found:
-        raise Constraint(f"label {label!r}: {_said(values, found.index(None))} is none of the array's, and others are")
+        raise Constraint(f"label {label!r}: the array lacks {_said(values, found.index(None))}, and has others")
     order = numpy.argsort(found, kind="stable")
     if not (numpy.diff(numpy.asarray(found)[order]) == 1).all():
         raise Constraint(f"label {label!r}: the coordinates of its values are not neighbours: append rows, or a block for each run of them")
@@ -566,7 +566,7 @@ def write_rows(array, blocks, origin):
     shapes, lacking = {block.shape for block in blocks.values()}, set(array.attributes) ^ set(blocks)
     fields = array._about("name, datatype, domain, current_domain", "tessera_schema", "role = 'dimension'")
     if lacking:
-        raise Constraint(f"array {array.path}: a write has a block for each attribute, and {', '.join(sorted(lacking))} has no block or is no attribute")
+        raise Constraint(f"array {array.path}: a write has a block for each attribute, and {', '.join(sorted(lacking))} has no block or is not an attribute")
     if len(shapes) != 1 or len(next(iter(shapes))) != len(fields):
         raise Mismatch(f"array {array.path}: the blocks have the shapes {', '.join(map(str, sorted(shapes)))}: they must have one, with {len(fields)} axes")
     shape, ends = shapes.pop(), {name: [_number(end, kind) for end in json.loads(current or domain)] for name, kind, domain, current in fields}

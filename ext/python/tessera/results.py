@@ -323,7 +323,7 @@ def _checked(query):
     if words and words[0][2] in _OTHERS:
         raise Denied(f"tessera.sql reads: run this with connection.execute: {shown}")
     if not _READS.match(query):
-        raise ValueError(f"a SELECT, WITH or VALUES is wanted, not {shown}")
+        raise ValueError(f"expected a SELECT, WITH or VALUES, not {shown}")
     last = next((place for place in range(len(words), 0, -1) if words[place - 1][2] != ";"), 0)
     return query[:words[last][0]] if last < len(words) else query
 
@@ -460,7 +460,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     needs more memory is evaluated by rows, as tessera_stats counts.
     """
     if columnar not in ("auto", "never", "require"):
-        raise ValueError(f"columnar {columnar!r} is none of auto, never, require")
+        raise ValueError(f"columnar {columnar!r}: expected auto, never or require")
     query = _checked(query)
     limits = {name: operator.index(value) for name, value in (("memory_mb", memory_mb), ("threads", threads)) if value is not None}
     frame = sys._getframe(1)
@@ -532,7 +532,7 @@ def _add(sources, life, name, value, connection):
         stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
         hint = {"Dataset": f"name one of its variables, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
-        raise TypeError(f"{name} is a {type(value).__name__}, which is no table: {hint}")
+        raise TypeError(f"{name} is a {type(value).__name__}, not a table: {hint}")
     sources[name] = made, stars, False
 
 

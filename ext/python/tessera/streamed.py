@@ -57,7 +57,7 @@ def _column(schema, array):
     if form in _TYPES:
         return _buffer(array, 1, _TYPES[form], end)[begin:]
     if form not in ("U", "Z", "+L"):
-        raise NotImplementedError(f"values of the Arrow type {form!r} are no objects: take the stream")
+        raise NotImplementedError(f"values of the Arrow type {form!r} have no Python objects: take the stream")
     offsets = _buffer(array, 1, "i8", end + 1)[begin:].tolist()
     if form == "+L":
         inner = _column(schema.children[0].contents, array.children[0].contents)

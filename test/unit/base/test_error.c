@@ -79,7 +79,7 @@ static void test_messages_are_printable_utf8(void **state) {
   static const struct {
     const char *in, *out;
   } cases[] = {
-      {"tab\tline\nescape\x1b[2J\x7f", "tab?line?escape?[2J?"},
+      {"tab\tline\r\nescape\x1b[2J\x7f", "tab line  escape?[2J?"},
       {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x9a\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x9a\x80"},
       {"\xc3", "?"},
       {"\xc3(", "?("},
@@ -104,6 +104,23 @@ static void test_messages_are_printable_utf8(void **state) {
     snprintf(both, sizeof both, "%s%s%s", cases[i].out, *cases[i].out ? ": " : "", cases[i].out);
     assert_string_equal(error.message, both);
   }
+}
+
+/* A text that a precision shortens ends with a whole character; bytes that were damaged before stay visible. */
+static void test_texts_are_cut_between_characters(void **state) {
+  tsr_error error = {0};
+  tsr__fail(&error, TSR_ERROR, "'%.4s'", "abc\xc3\xa4");
+  assert_string_equal(error.message, "'abc'");
+  tsr__fail(&error, TSR_ERROR, "'%.5s'", "abc\xc3\xa4");
+  assert_string_equal(error.message, "'abc\xc3\xa4'");
+  tsr__fail(&error, TSR_ERROR, "'%.*s' %d%% '%-.3s'", 2, "\xe2\x82\xac", 7, "\xf0\x9f\x9a\x80");
+  assert_string_equal(error.message, "'' 7% ''");
+  tsr__fail(&error, TSR_ERROR, "'%.3s' '%s'", "K\xe4se", "\xc3");
+  assert_string_equal(error.message, "'K?s' '?'");
+  tsr__fail(&error, TSR_ERROR, "%.2f %.3s", 1.5, "\xc3(\xe2\x82\xac");
+  assert_string_equal(error.message, "1.50 ?(");
+  tsr__wrap(&error, "%.2s", "a\xc3\xa4");
+  assert_string_equal(error.message, "a: 1.50 ?(");
 }
 
 /* The message of a host's callback may be any bytes, without an end. */
@@ -184,6 +201,7 @@ int main(void) {
       cmocka_unit_test(test_wrap_puts_the_context_in_front),
       cmocka_unit_test(test_the_subject_lasts_until_the_next_failure),
       cmocka_unit_test(test_messages_are_printable_utf8),
+      cmocka_unit_test(test_texts_are_cut_between_characters),
       cmocka_unit_test(test_messages_of_hosts_become_printable),
       cmocka_unit_test(test_long_messages_lose_whole_characters_in_the_middle),
       cmocka_unit_test(test_messages_of_every_length_near_the_limit_fit),

@@ -231,8 +231,8 @@ static void test_broken_footers_are_refused(void **state) {
       {LAST, 8, CAPACITY + 1, TSR_CORRUPT, "the last tile has 11 cells"},
       {TIMES, 1, 1, TSR_CORRUPT, ""}, /* more rows than there are */
       {SIZES + 8, 8, 23, TSR_CORRUPT, "'s': 3 tiles in a file of 23 bytes"},
-      {RTREE, 8, UINT64_MAX, TSR_CORRUPT, "the R-tree should stand at byte"},
-      {OFFSETS, 8, 1 << 20, TSR_CORRUPT, "metadata of 'a' should stand at byte 1048576"},
+      {RTREE, 8, UINT64_MAX, TSR_CORRUPT, "the R-tree should be at byte"},
+      {OFFSETS, 8, 1 << 20, TSR_CORRUPT, "metadata of 'a' should be at byte 1048576"},
   };
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     const change *c = &changes[i];

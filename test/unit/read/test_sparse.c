@@ -285,7 +285,7 @@ static void test_a_cell_outside_its_tile_s_box_is_found(void **state) {
       assert_int_equal(tsr_reader_open(&m.snapshot, &reader, NULL), TSR_OK);
       assert_int_equal(tsr_reader_start(reader, NULL, NULL), TSR_OK);
       assert_int_equal(tsr_reader_next(reader, &batch, &error), TSR_CORRUPT);
-      assert_non_null(strstr(error.message, "1 cells lie outside its box on dimension"));
+      assert_non_null(strstr(error.message, "1 cells are outside of its box on dimension"));
       assert_non_null(strstr(error.message, f->name));
       tsr_reader_close(reader);
       made_close(&m);

@@ -556,6 +556,17 @@ static void test_azure_tokens(void **state) {
   server.count = 0;
   answer_with("GET /metadata", 200, "{\"token\":\"HIDDEN\"}");
   expect_no_other(&provider, 4, TSR_DENIED, "no token");
+  static const char *const damaged[][2] = {{"{\"access_token\":\"HIDDEN\"} x", "damaged at byte 27: expected its end"},
+                                           {"{\"access_token\":\"HIDDEN\",}", "expected a string"},
+                                           {"{\"access_token\":\"HIDDEN\\u0000\"}", "without NUL"},
+                                           {"{\"access_token\":\"HIDDEN\\ud800\"}", "expected a string"},
+                                           {"{\"access_token\":\"HIDDEN", "expected a string"},
+                                           {"[\"HIDDEN\"]", "expected an object"}};
+  for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+    server.count = 0;
+    answer_with("GET /metadata", 200, "%s", damaged[i][0]);
+    expect_no_other(&provider, 4, TSR_DENIED, damaged[i][1]);
+  }
   tsr__provider_release(&provider);
 }
 

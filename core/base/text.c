@@ -1,0 +1,100 @@
+/* text.c: reads texts of strangers: what is next, where reading failed, and numbers.
+ *
+ * A number is rounded once. With at most 53 bits of digits and a power of ten that a double holds exactly, one product or
+ * quotient of the two is that rounding; the C library converts all others. */
+#include "base/text.h"
+
+#include <float.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arithmetic.h"
+#include "tessera_host.h"
+
+#define NUMBER_MAX 400 /* most characters of a number */
+
+int tsr__text_fail(const tsr_text *in, const char *expected, tsr_error *error) {
+  const unsigned long long at = (unsigned long long)(in->at - in->begin) + 1;
+  if (in->at == in->end)
+    return tsr__fail(error, TSR_MISMATCH, "the %s ends early (byte %llu): expected %s", in->what, at, expected);
+  return tsr__fail(error, TSR_MISMATCH, "the %s is damaged at byte %llu: expected %s", in->what, at, expected);
+}
+
+typedef struct number_text { /* the parts of a number, and its first digits */
+  uint64_t mantissa; /* the digits before and after the point; above TSR_EXACT_REAL some may be missing */
+  int64_t exponent; /* the number is mantissa * 10^exponent */
+} number_text;
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Reads digits, and returns how many there were. */
+static uint64_t take_digits(tsr_text *in, number_text *number) {
+  const char *begin = in->at;
+  for (; in->at < in->end && is_digit(*in->at); in->at++) {
+    const uint64_t digit = (uint64_t)(*in->at - '0');
+    if (number->mantissa <= (UINT64_MAX - 9) / 10) number->mantissa = 10 * number->mantissa + digit;
+  }
+  return (uint64_t)(in->at - begin);
+}
+
+/* Reads an exponent. Returns false if there is an 'e' without digits. */
+static bool take_exponent(tsr_text *in, number_text *number) {
+  if (in->at == in->end || (*in->at != 'e' && *in->at != 'E')) return true;
+  in->at++;
+  const bool negative = in->at < in->end && *in->at == '-';
+  if (in->at < in->end && (*in->at == '-' || *in->at == '+')) in->at++;
+  const char *begin = in->at;
+  int64_t exponent = 0;
+  for (; in->at < in->end && is_digit(*in->at); in->at++)
+    if (exponent < 1000000) exponent = 10 * exponent + (*in->at - '0');
+  number->exponent += negative ? -exponent : exponent;
+  return in->at > begin;
+}
+
+bool tsr_real_parse(const char *text, uint64_t size, double *value, float *single) {
+  char local[TSR_REAL_TEXT + 16], *end;
+  const char *point = size ? memchr(text, '.', size) : NULL, *shown = localeconv()->decimal_point;
+  const uint64_t before = point ? (uint64_t)(point - text) : size, wide = point ? TSR_MIN(strlen(shown), 8u) : 0;
+  const uint64_t whole = point ? size - 1 + wide : size;
+  if (size == 0 || size > TSR_REAL_TEXT) return false;
+  memcpy(local, text, before);
+  if (point) {
+    memcpy(local + before, shown, wide);
+    memcpy(local + before + wide, point + 1, size - before - 1);
+  }
+  local[whole] = 0;
+  *value = strtod(local, &end);
+  if (single) *single = strtof(local, NULL);
+  return end == local + whole;
+}
+
+int tsr__text_number(tsr_text *in, double *value, tsr_error *error) {
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  number_text number = {0};
+  tsr__text_skip(in);
+  const char *begin = in->at;
+  const bool negative = in->at < in->end && *in->at == '-';
+  if (in->at < in->end && (*in->at == '-' || *in->at == '+')) in->at++;
+  uint64_t digits = take_digits(in, &number);
+  if (in->at < in->end && *in->at == '.') {
+    in->at++;
+    const uint64_t after = take_digits(in, &number);
+    number.exponent -= (int64_t)after;
+    digits += after;
+  }
+  if (digits == 0 || !take_exponent(in, &number)) return tsr__text_fail(in, "a number", error);
+  if (in->at - begin > NUMBER_MAX)
+    return tsr__fail(error, TSR_MISMATCH, "a number has more than %d characters", NUMBER_MAX);
+  /* A product or quotient of two exact numbers is rounded once. */
+  if (FLT_EVAL_METHOD == 0 && number.mantissa <= (uint64_t)TSR_EXACT_REAL && number.exponent >= -22 &&
+      number.exponent <= 22) {
+    const double whole = (double)number.mantissa;
+    *value = number.exponent < 0 ? whole / powers[-number.exponent] : whole * powers[number.exponent];
+    if (negative) *value = -*value;
+  } else {
+    (void)tsr_real_parse(begin, (uint64_t)(in->at - begin), value, NULL); /* digits were found, so it is a number */
+  }
+  return TSR_OK;
+}
