@@ -13,7 +13,7 @@
  *   new files     One conditional request, which fails if the object exists. If the creator of a large file promises to
  *                 sync it, it is sent in parts while it is being written; the object appears with the sync.
  *   renames       A file is read and written again by a conditional request, and then the old object is removed. For a
- *                 directory the same happens to each file, deepest first.
+ *                 directory all files are copied, deepest first, before the first one is removed.
  *   stamps        Digests of a listing.
  *   locks         None.
  *
@@ -603,12 +603,10 @@ static int bucket_make_directory(tsr_store *store, const char *path, tsr_error *
 
 /* ---- Renames ----------------------------------------------------------------------------------------------------- */
 
-/* Moves a large object within the server. Servers offer no conditional copy, so the target must be a new name. */
-static int move_large(bucket_store *s, const char *from, const char *to, tsr_error *error) {
+/* Copies a large object within the server. Servers offer no conditional copy, so the target must be a new name. */
+static int copy_large(bucket_store *s, const char *from, const char *to, tsr_error *error) {
   tsr_bucket_call copy = {.kind = TSR_BUCKET_COPY, .source = from, .key = to};
-  tsr_bucket_call remove = {.kind = TSR_BUCKET_DELETE, .key = from};
-  TSR_TRY(one_call(s, &copy, error));
-  return one_call(s, &remove, error);
+  return one_call(s, &copy, error);
 }
 
 /* Returns true if an object has exactly these bytes. */
@@ -621,9 +619,9 @@ static bool has_bytes(bucket_store *s, const char *key, const tsr_buffer *bytes)
   return same;
 }
 
-/* Moves an object of at most MOVED_MAX bytes. `again`: a target with the same bytes is left over from an interrupted
+/* Copies an object of at most MOVED_MAX bytes. `again`: a target with the same bytes is left over from an interrupted
  * move and counts as success. */
-static int move_object(bucket_store *s, const char *from, const char *to, bool exclusive, bool again,
+static int copy_object(bucket_store *s, const char *from, const char *to, bool exclusive, bool again,
                        tsr_error *error) {
   tsr_buffer bytes = {.memory = s->base.memory};
   tsr_bucket_call get = {.kind = TSR_BUCKET_GET, .key = from, .get.most = MOVED_MAX, .get.buffer = &bytes};
@@ -641,14 +639,16 @@ static int move_object(bucket_store *s, const char *from, const char *to, bool e
     if (rc == TSR_EXISTS && again && has_bytes(s, to, &bytes)) rc = TSR_OK;
     if (rc < 0 && error) *error = refused;
   }
-  if (rc >= 0) {
-    tsr_bucket_call remove = {.kind = TSR_BUCKET_DELETE, .key = from};
-    tsr__bucket_prefetch_forget(s->ahead, from);
-    rc = one_call(s, &remove, error);
-  }
   if (rc >= 0 && bytes.size > 0 && bytes.size <= TAIL) tsr__bucket_prefetch_keep(s->ahead, to, &bytes);
   tsr__buffer_release(&bytes);
   return rc;
+}
+
+/* Removes an object that has been copied. */
+static int remove_moved(bucket_store *s, const char *from, tsr_error *error) {
+  tsr_bucket_call remove = {.kind = TSR_BUCKET_DELETE, .key = from};
+  tsr__bucket_prefetch_forget(s->ahead, from);
+  return one_call(s, &remove, error);
 }
 
 static int by_depth(const void *a, const void *b) {
@@ -659,7 +659,8 @@ static int by_depth(const void *a, const void *b) {
   return depth ? depth : strcmp(x->key, y->key);
 }
 
-/* Moves the objects below a directory, deepest first, so that a schema appears after its enumerations. */
+/* Moves the objects below a directory: copies all, deepest first, so that a schema appears after its enumerations, and
+ * then removes all. So at every moment one of the two directories is whole, whenever the process dies. */
 static int move_tree(bucket_store *s, const char *from, const char *to, bool exclusive, tsr_error *error) {
   tsr_bucket_objects entries;
   bucket_key source, target;
@@ -676,10 +677,11 @@ static int move_tree(bucket_store *s, const char *from, const char *to, bool exc
     else {
       strcpy(tail, rest);
       rc = entries.at[i].size > tsr__bucket_part_size(s->client)
-               ? move_large(s, entries.at[i].key, target.text, error)
-               : move_object(s, entries.at[i].key, target.text, exclusive, true, error);
+               ? copy_large(s, entries.at[i].key, target.text, error)
+               : copy_object(s, entries.at[i].key, target.text, exclusive, true, error);
     }
   }
+  for (uint64_t i = 0; rc >= 0 && i < entries.count; i++) rc = remove_moved(s, entries.at[i].key, error);
   tsr__bucket_objects_release(&entries);
   return rc;
 }
@@ -713,8 +715,9 @@ static int rename_either(tsr_store *store, const char *from, const char *to, boo
   TSR_TRY(bucket_prove(s, error));
   tsr__store_changed(&s->base);
   tsr_error one;
-  const int rc = was_made(s, from) ? TSR_NOT_FOUND : move_object(s, source.text, target.text, exclusive, false, &one);
+  int rc = was_made(s, from) ? TSR_NOT_FOUND : copy_object(s, source.text, target.text, exclusive, false, &one);
   if (rc == TSR_NOT_FOUND) return move_tree(s, from, to, exclusive, error);
+  if (rc >= 0) rc = remove_moved(s, source.text, &one);
   if (rc < 0 && error) *error = one;
   return rc;
 }

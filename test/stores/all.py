@@ -1,7 +1,7 @@
 """Runs the tests of object stores beside every server that can be had: moto, and versitygw if it is built or can be built with Go; minio and
 rclone if they are built; Azurite if npm can install it, and Google's XML API before fake-gcs-server if Go can build that (servers.py). rclone ignores If-None-Match, so arrays are only read there.
 
-usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT
+usage: all.py CLIENT FOLDER LIBRARY CORPUS TILEDB_ENVIRONMENT ARROW_ENVIRONMENT [SERVER | TEST ...]      # beside these servers alone, these tests alone
 """
 import os
 import subprocess
@@ -39,13 +39,32 @@ def command(test, kind, arguments, program, python):
     return [sys.executable, script, library, os.path.join(folder, test), *more, kind, *options]
 
 
+def chosen(words):
+    """The tests beside each server, as TESTS has them, of those that the words name. Raises ValueError if they name none, or what does not exist."""
+    servers_named = [word for word in words if word in TESTS] or list(TESTS)
+    tests_named = [word for word in words if word not in TESTS]
+    unknown = sorted(set(tests_named) - {test for tests in TESTS.values() for test in tests})
+    if unknown:
+        raise ValueError(f"neither a server nor a test: {', '.join(unknown)}; servers are {', '.join(TESTS)}")
+    found = {kind: [test for test in TESTS[kind] if not tests_named or test in tests_named] for kind in servers_named}
+    if not any(found.values()):
+        raise ValueError(f"{', '.join(tests_named)}: these tests do not run beside {', '.join(servers_named)}")
+    return {kind: tests for kind, tests in found.items() if tests}
+
+
 def main():
     arguments = sys.argv[1:7]
+    try:
+        wanted = chosen(sys.argv[7:])
+    except ValueError as error:
+        print(error)
+        return 2
     folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, [], 0
-    python = dask(arguments[1])
-    if not python:
+    cluster = any("cluster" in tests for tests in wanted.values())
+    python = dask(arguments[1]) if cluster else None
+    if cluster and not python:
         print("Dask could not be installed: plain processes take its place")
-    for kind, tests in TESTS.items():
+    for kind, tests in wanted.items():
         program = None if kind == "moto" else servers.program_of(kind, folder)
         if kind != "moto" and not program:
             print(f"{kind} is not built: its {len(tests)} tests are skipped; Go builds versitygw, and minio and rclone with TESSERA_STORES=all")
@@ -59,7 +78,7 @@ def main():
             if code not in (0, 77):
                 failed.append(f"{test} beside {kind}")
     print(f"{passed} passed, {len(failed)} failed, {skipped} skipped", *failed, sep="\n  ")
-    return 1 if failed or not servers.versitygw(folder) else 0
+    return 1 if failed or "versitygw" in wanted and not servers.versitygw(folder) else 0
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from processes import end_with_this_process
 
 NAME = "bucket"
 ARGUMENTS = list(sys.argv)
-KINDS = ("moto", "versitygw", "minio", "rclone", "azurite", "gcs")
+KINDS = ("moto", "versitygw", "minio", "rclone", "azurite", "gcs", "gcs_memory")
 COUNTERS = ("store_gets", "store_heads", "store_lists", "store_puts", "store_deletes", "store_retries", "store_round_trips")
 
 

@@ -1,7 +1,7 @@
 """The calls of remote/bucket.h beside Azurite and beside Google's XML API: what they give, what they cost, and what becomes of them while a proxy
 injects faults in the words of these servers. calls.py and faults.py have what is the same on S3.
 
-usage: dialects.py CLIENT FOLDER azurite | gcs ... [--few]      # --few: no thousands of objects; servers that cannot be had are skipped: 77 if that holds for all
+usage: dialects.py CLIENT FOLDER azurite | gcs | gcs_memory ... [--few]      # --few: no thousands of objects; servers that cannot be had are skipped: 77 if that holds for all
 """
 import base64
 import os
@@ -80,7 +80,7 @@ def test_objects(s):
 
 def test_pages(s):
     """Listings of more than a page."""
-    count = 1201 if s.kind == "gcs" else 5003
+    count = 1201 if s.scheme == "gcs" else 5003
     for i in range(0, count, 600):
         s.client.good("many", "put", f"p/{i // 600}-", min(600, count - i), 1)
     s.proxy.clear()

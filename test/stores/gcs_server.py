@@ -1,10 +1,11 @@
-"""A server of Google's XML API for tests: a gate before fake-gcs-server, which speaks Google's JSON API alone to writers.
+"""A server of Google's XML API for tests: a gate before an object store, which is fake-gcs-server or the memory of this process.
 
 The gate answers requests of objects by XML as the documents of Google say (no emulator does): create only if absent by
-x-goog-if-generation-match, uploads in parts, copies, listings by pages; it keeps all of it in the server behind it, so that a client
-of the JSON API (TileDB's) sees the same objects. It checks signatures by GOOG4-HMAC-SHA256, or a token. It proves the client, not Google.
+x-goog-if-generation-match, uploads in parts, copies, listings by pages. fake-gcs-server speaks Google's JSON API alone to writers: with it
+behind the gate, a client of that API (TileDB's) sees the same objects. Memory needs nothing to be built. The gate checks signatures by
+GOOG4-HMAC-SHA256, or a token. It proves the client, not Google.
 
-usage: gcs_server.py PROGRAM FOLDER PORT KEY_ID SECRET TOKEN        # PORT is the gate's; PORT + 1 the one of fake-gcs-server
+usage: gcs_server.py PROGRAM | memory FOLDER PORT KEY_ID SECRET TOKEN        # PORT is the gate's; PORT + 1 the one of fake-gcs-server
 """
 import datetime
 import email.utils
@@ -24,10 +25,11 @@ import uuid
 import xml.sax.saxutils
 
 PAGE = 1000
+MEMORY = "memory"
 
 
-class Backend:
-    """Objects in fake-gcs-server, by its JSON API."""
+class Http:
+    """Requests to a port of this machine, over one connection of each thread."""
 
     def __init__(self, port):
         self.port, self.local = port, threading.local()
@@ -47,6 +49,16 @@ class Backend:
                 if attempt:
                     raise
 
+
+class FakeGcs(Http):
+    """Objects in fake-gcs-server, by its JSON API."""
+
+    def is_ready(self):
+        return self.ask("GET", "/storage/v1/b?project=p")[0] == 200
+
+    def create(self, bucket):
+        return self.ask("POST", "/storage/v1/b?project=p", json.dumps({"name": bucket}).encode(), {"Content-Type": "application/json"})[0] == 200
+
     def object(self, bucket, key, more=""):
         return f"/storage/v1/b/{bucket}/o/{urllib.parse.quote(key, safe='')}{more}"
 
@@ -59,16 +71,18 @@ class Backend:
         return data if status == 200 else None
 
     def put(self, bucket, key, data, kind, absent):
+        """Returns the status, and what stat() says of the object if that is 200."""
         mark = uuid.uuid4().hex
         meta = json.dumps({"name": key, "contentType": kind})
         body = (f"--{mark}\r\nContent-Type: application/json\r\n\r\n{meta}\r\n--{mark}\r\nContent-Type: {kind}\r\n\r\n".encode() + data +
                 f"\r\n--{mark}--\r\n".encode())
         condition = "&ifGenerationMatch=0" if absent else ""
-        return self.ask("POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=multipart{condition}", body,
-                        {"Content-Type": f"multipart/related; boundary={mark}"}.items())
+        status, answer = self.ask("POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=multipart{condition}", body,
+                                  {"Content-Type": f"multipart/related; boundary={mark}"})
+        return status, json.loads(answer) if status == 200 else None
 
     def delete(self, bucket, key):
-        return self.ask("DELETE", self.object(bucket, key))[0]
+        return self.ask("DELETE", self.object(bucket, key))[0] in (200, 204)
 
     def list(self, bucket, prefix, delimiter):
         query = urllib.parse.urlencode({"prefix": prefix, **({"delimiter": delimiter} if delimiter else {})})
@@ -79,37 +93,101 @@ class Backend:
         return [("object", item["name"], item) for item in found.get("items", [])] + [("prefix", name, None) for name in found.get("prefixes", [])]
 
 
-class GcsClient:
-    """What tests need of boto3's client, by the JSON API behind the gate at `port`."""
+class Memory:
+    """Objects in this process, with the calls of FakeGcs."""
 
-    def __init__(self, port):
-        self.backend, self.port = Backend(port + 1), port
+    def __init__(self):
+        self.buckets, self.lock, self.generation = {}, threading.Lock(), 0 # name of the bucket: {key: (item, bytes)}
+
+    def is_ready(self):
+        return True
+
+    def create(self, bucket):
+        with self.lock:
+            self.buckets.setdefault(bucket, {})
+        return True
+
+    def find(self, bucket, key):
+        with self.lock:
+            return self.buckets.get(bucket, {}).get(key, (None, None))
+
+    def stat(self, bucket, key):
+        return self.find(bucket, key)[0]
+
+    def read(self, bucket, key):
+        return self.find(bucket, key)[1]
+
+    def put(self, bucket, key, data, kind, absent):
+        with self.lock:
+            objects = self.buckets.get(bucket)
+            if objects is None:
+                return 404, None
+            if absent and key in objects:
+                return 412, None
+            self.generation += 1
+            item = {"name": key, "size": str(len(data)), "contentType": kind, "generation": str(self.generation), "etag": hashlib.md5(data).hexdigest(),
+                    "updated": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+            objects[key] = item, data
+            return 200, item
+
+    def delete(self, bucket, key):
+        with self.lock:
+            return self.buckets.get(bucket, {}).pop(key, None) is not None
+
+    def list(self, bucket, prefix, delimiter):
+        with self.lock:
+            if bucket not in self.buckets:
+                return None
+            found = {name: item for name, (item, _) in self.buckets[bucket].items() if name.startswith(prefix)}
+        if not delimiter:
+            return [("object", name, item) for name, item in found.items()]
+        below = {name: name.find(delimiter, len(prefix)) for name in found}
+        prefixes = {name[:end + len(delimiter)] for name, end in below.items() if end >= 0}
+        return [("object", name, found[name]) for name, end in below.items() if end < 0] + [("prefix", name, None) for name in prefixes]
+
+
+class GcsClient:
+    """What tests need of boto3's client: requests to the gate at `port`, which a token allows."""
+
+    def __init__(self, port, token):
+        self.gate, self.headers = Http(port), {"Authorization": f"Bearer {token}"}
+
+    def ask(self, method, path, body=b"", **headers):
+        status, data = self.gate.ask(method, path, body, {**self.headers, **headers})
+        assert status in (200, 204), (method, path, status, data)
+        return data
+
+    def path(self, bucket, key):
+        return f"/{bucket}/{urllib.parse.quote(key)}"
 
     def list_buckets(self):
-        gate = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        gate.request("GET", "/")
-        gate.getresponse().read()
-        gate.close()
-        assert self.backend.ask("GET", "/storage/v1/b?project=p")[0] == 200
+        self.ask("GET", "/")
 
     def create_bucket(self, Bucket):
-        assert self.backend.ask("POST", "/storage/v1/b?project=p", json.dumps({"name": Bucket}).encode(), {"Content-Type": "application/json"}.items())[0] == 200
+        self.ask("PUT", f"/{Bucket}")
 
     def put_object(self, Bucket, Key, Body=b"", ContentType="application/octet-stream"):
-        status, data = self.backend.put(Bucket, Key, Body, ContentType, False)
-        assert status == 200, data
+        self.ask("PUT", self.path(Bucket, Key), Body, **{"Content-Type": ContentType})
 
     def get_object(self, Bucket, Key):
-        return {"Body": io.BytesIO(self.backend.read(Bucket, Key))}
+        return {"Body": io.BytesIO(self.ask("GET", self.path(Bucket, Key)))}
 
     def head_object(self, Bucket, Key):
-        return {"ContentLength": int(self.backend.stat(Bucket, Key)["size"])}
+        return {"ContentLength": len(self.ask("GET", self.path(Bucket, Key)))}
 
     def delete_object(self, Bucket, Key):
-        self.backend.delete(Bucket, Key)
+        self.gate.ask("DELETE", self.path(Bucket, Key), headers=self.headers) # 404 is as good
 
     def list_objects_v2(self, Bucket, Prefix=""):
-        return {"Contents": [{"Key": name, "Size": int(item["size"])} for kind, name, item in self.backend.list(Bucket, Prefix, "") if kind == "object"]}
+        found, more = [], {}
+        while True:
+            text = self.ask("GET", f"/{Bucket}?{urllib.parse.urlencode({'prefix': Prefix, **more})}").decode()
+            found += [{"Key": xml.sax.saxutils.unescape(key), "Size": int(size)}
+                      for key, size in re.findall(r"<Contents><Key>([^<]*)</Key>.*?<Size>(\d+)</Size></Contents>", text)]
+            after = re.search(r"<NextContinuationToken>([^<]*)<", text)
+            if not after:
+                return {"Contents": found}
+            more = {"continuation-token": xml.sax.saxutils.unescape(after[1])}
 
     def get_paginator(self, _):
         client = self
@@ -122,6 +200,7 @@ class GcsClient:
 
 class Gate(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize, disable_nagle_algorithm = -1, True # head and body in one packet: apart, the second one waits 40 ms for the client's ACK
     backend = key_id = secret = token = None
     uploads, lock = {}, threading.Lock() # id: bucket, key, type, {part: bytes}
 
@@ -185,6 +264,10 @@ class Gate(http.server.BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
 
     def bucket(self, bucket, fields):
+        if not bucket: # is the server ready?
+            return self.answer(200) if self.backend.is_ready() else self.refuse(503, "ServiceUnavailable")
+        if self.command == "PUT":
+            return self.answer(200) if self.backend.create(bucket) else self.refuse(500, "InternalError")
         if "uploads" in fields:
             with self.lock:
                 found = sorted((key, name) for name, (b, key, _, _) in self.uploads.items() if b == bucket and key.startswith(fields.get("prefix", "")))
@@ -232,12 +315,12 @@ class Gate(http.server.BaseHTTPRequestHandler):
 
     def store(self, bucket, key, data, kind):
         condition = self.headers.get("x-goog-if-generation-match")
-        status, answer = self.backend.put(bucket, key, data, kind, condition == "0")
+        status, item = self.backend.put(bucket, key, data, kind, condition == "0")
         if status == 412:
             return self.refuse(412, "PreconditionFailed")
         if status != 200:
             return self.refuse(404 if status == 404 else 500, "NoSuchBucket" if status == 404 else "InternalError")
-        return f'"{json.loads(answer).get("etag", "").strip(chr(34))}"'
+        return f'"{item.get("etag", "").strip(chr(34))}"'
 
     def put(self, bucket, key, body):
         source = self.headers.get("x-goog-copy-source")
@@ -254,7 +337,7 @@ class Gate(http.server.BaseHTTPRequestHandler):
             self.answer(200, ETag=etag)
 
     def delete(self, bucket, key, _):
-        return self.answer(204) if self.backend.delete(bucket, key) in (200, 204) else self.refuse(404, "NoSuchKey")
+        return self.answer(204) if self.backend.delete(bucket, key) else self.refuse(404, "NoSuchKey")
 
     def parts(self, bucket, key, fields, body):
         if "uploads" in fields:
@@ -284,17 +367,24 @@ class Gate(http.server.BaseHTTPRequestHandler):
         return None
 
 
+def serve(port):
+    listener = http.server.ThreadingHTTPServer(("127.0.0.1", port), Gate)
+    listener.daemon_threads = True
+    listener.serve_forever()
+
+
 def main():
     program, folder, port, Gate.key_id, Gate.secret, Gate.token = sys.argv[1:7]
+    if program == MEMORY:
+        Gate.backend = Memory()
+        return serve(int(port))
     behind = int(port) + 1
     server = subprocess.Popen([program, "-scheme", "http", "-host", "127.0.0.1", "-port", str(behind), "-backend", "memory", "-public-host",
                                f"127.0.0.1:{behind}"], stdin=subprocess.DEVNULL, stdout=open(os.path.join(folder, "behind.txt"), "ab"), stderr=subprocess.STDOUT)
     try:
-        Gate.backend = Backend(behind)
-        listener = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Gate)
-        listener.daemon_threads = True
+        Gate.backend = FakeGcs(behind)
         threading.Thread(target=lambda: (server.wait(), os._exit(1)), daemon=True).start()
-        listener.serve_forever()
+        return serve(int(port))
     finally:
         server.terminate()
 

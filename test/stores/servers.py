@@ -8,6 +8,7 @@
   azurite    Azure Blob Storage, from the npm package azurite, which is installed into a folder on first use; checks signatures.
 
   gcs        Google's XML API: a gate of ours (gcs_server.py) before fake-gcs-server, which is built from its Go module; checks signatures.
+  gcs_memory the same gate before objects in its own memory: nothing is built, and there is no JSON API.
 
   minio      in one folder, from the Go module github.com/minio/minio; checks signatures.
   rclone     `rclone serve s3` over a directory, from the Go module github.com/rclone/rclone.
@@ -19,6 +20,7 @@ they are there.
       server.client().create_bucket(Bucket="b")     # boto3
 """
 import base64
+import json
 import os
 import shutil
 import socket
@@ -26,13 +28,16 @@ import subprocess
 import sys
 import time
 
+from gcs_server import MEMORY, GcsClient
+
 KEY_ID, SECRET, REGION = "tesseratestkey", "tesseratestsecret", "us-east-1"
 ACCOUNT, ACCOUNT_KEY = "tesseratest", base64.b64encode(b"the key of the storage account that only tests have").decode()
-AZURITE = "azurite@3.37.0"
+AZURITE = "3.37.0" # its version at npm
+NOT_OF_AZURITE = ("applicationinsights", "mysql2", "tedious") # telemetry, and databases that it can keep its metadata in: five sixths of 340 MB
 FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.53.0"
 TOKEN = "ya29.a-token-that-only-tests-have"
 NO_METADATA = {"AWS_EC2_METADATA_DISABLED": "true", "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:9", "NO_GCE_CHECK": "true"} # no test asks the machine
-SCHEMES = {"azurite": "azure", "gcs": "gcs"} # of the URIs of a server; others: s3
+SCHEMES = {"azurite": "azure", "gcs": "gcs", "gcs_memory": "gcs"} # of the URIs of a server; others: s3
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c" # its releases have no versions that Go knows: this is the commit of one
 RCLONE = "github.com/rclone/rclone@v1.71.2"
@@ -62,15 +67,23 @@ def built(folder, name, module, may_build=True):
 
 
 def azurite(folder):
-    """The command that starts Azurite, installed into the folder if it is not there yet; None if it cannot be had."""
+    """The command that starts Azurite, installed into the folder if it is not there yet; None if it cannot be had. An empty package takes the place
+    of those that it never calls here: without them npm has a fourth of the work."""
     node, npm = shutil.which("node"), shutil.which("npm")
-    main = os.path.join(os.path.abspath(folder), "npm", "node_modules", "azurite", "dist", "src", "blob", "main.js")
+    home = os.path.join(os.path.abspath(folder), "npm")
+    main = os.path.join(home, "node_modules", "azurite", "dist", "src", "blob", "main.js")
     if node and npm and not os.path.exists(main):
-        home = os.path.join(os.path.abspath(folder), "npm")
-        os.makedirs(home, exist_ok=True)
+        os.makedirs(os.path.join(home, "none"), exist_ok=True)
+        packages = {"package.json": {"private": True, "dependencies": {"azurite": AZURITE}, "overrides": dict.fromkeys(NOT_OF_AZURITE, "file:none")},
+                    "none/package.json": {"name": "none", "version": "1.0.0"}}
+        for name, package in packages.items():
+            with open(os.path.join(home, name), "w", encoding="utf-8") as f:
+                json.dump(package, f)
+        with open(os.path.join(home, "none", "index.js"), "w", encoding="utf-8"):
+            pass
         environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "ASAN_OPTIONS")}
         print("installing azurite", flush=True)
-        subprocess.run([npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", home, AZURITE], env=environment, check=False,
+        subprocess.run([npm, "install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", home], env=environment, check=False,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return [node, main] if node and os.path.exists(main) else None
 
@@ -85,6 +98,8 @@ def program_of(kind, folder):
         return azurite(folder)
     if kind == "gcs":
         return built(folder, "fake-gcs-server", FAKE_GCS)
+    if kind == "gcs_memory":
+        return MEMORY
     modules = {"versitygw": VERSITYGW, "minio": MINIO, "rclone": RCLONE}
     return built(folder, kind, modules[kind], kind == "versitygw" or os.environ.get("TESSERA_STORES") == "all")
 
@@ -104,7 +119,7 @@ class Server:
         if self.kind == "azurite":
             return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", f"{self.folder}/data", "--silent", "--loose",
                     "--disableTelemetry", "--skipApiVersionCheck"]
-        if self.kind == "gcs":
+        if SCHEMES.get(self.kind) == "gcs":
             script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gcs_server.py")
             return [sys.executable, script, self.program, self.folder, str(self.port), KEY_ID, SECRET, TOKEN]
         if self.kind == "minio":
@@ -159,15 +174,14 @@ class Server:
         if self.kind == "azurite":
             return {"endpoint": f"http://127.0.0.1:{port}/{ACCOUNT}", "key": ACCOUNT_KEY}
         options = {"endpoint": f"http://127.0.0.1:{port}", "key_id": KEY_ID, "secret": SECRET}
-        return options if self.kind == "gcs" else dict(options, region=REGION, url_style="path")
+        return options if SCHEMES.get(self.kind) == "gcs" else dict(options, region=REGION, url_style="path")
 
     def client(self):
         if self.kind == "azurite":
             from azure_client import AzureClient
             return AzureClient(self.port, ACCOUNT, ACCOUNT_KEY)
-        if self.kind == "gcs":
-            from gcs_server import GcsClient
-            return GcsClient(self.port)
+        if SCHEMES.get(self.kind) == "gcs":
+            return GcsClient(self.port, TOKEN)
         import boto3
         from botocore.config import Config
         return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}", aws_access_key_id=KEY_ID, aws_secret_access_key=SECRET, region_name=REGION,

@@ -1,6 +1,6 @@
 """Transactions over arrays in buckets and tables of SQLite: rollback, savepoints, spilling; processes that die at every request; races.
 
-usage: transactions.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...] [--every N]      # a sample: deaths at every Nth request
+usage: transactions.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N]      # a sample: deaths at every Nth request
 """
 import json
 import os
