@@ -233,6 +233,20 @@ typedef struct tsr_changed { /* which commits count, up to the snapshot's as_of 
 TSR_API int tsr_snapshot_changed(tsr_array *array, const tsr_schema *schema, const tsr_changed *changed, uint64_t as_of,
                                  tsr_snapshot **snapshot, tsr_error *error);
 
+/* Compares the cells of a dense array that a reader gives with an earlier state of the array. */
+typedef struct tsr_unchanged tsr_unchanged;
+/* `compared`: one for each field of the schema, which the snapshots of both sides must share; true: the attribute is
+ * compared. `memory_bytes` limits the reader of the earlier state; 0 = 1 GiB. TSR_ERROR if the array is sparse. The
+ * caller closes it before the snapshot. */
+TSR_API int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes,
+                               tsr_unchanged **unchanged, tsr_error *error);
+TSR_API void tsr_unchanged_close(tsr_unchanged *unchanged); /* NULL is fine */
+/* tsr_reader_next on `reader`, without cells that the earlier state shows with the same bytes in the compared
+ * attributes: few such cells in a batch, and cells for which memory is lacking, do come. Counts the cells that it leaves
+ * out in keys_compared. The batch is borrowed until the next call for the reader, or for `unchanged`. */
+TSR_API int tsr_unchanged_next(tsr_unchanged *unchanged, tsr_reader *reader, const tsr_batch **batch,
+                               tsr_error *error);
+
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
 
 /* Freezes the array, or unfreezes it. While it is frozen, all its snapshots show the state and the clock of the moment

@@ -184,6 +184,14 @@ static int compare_fields(const void *a, const void *b) {
 }
 
 /* Lists the fields of the condition, and sets the field number of each comparison. */
+/* Adds a comparison to what its field is compared with. */
+static void note_values(const tsr_condition_node *node, bool first, tsr_condition_values *values) {
+  const bool single = !is_set(node->op) && node->op != TSR_ALWAYS_TRUE && node->op != TSR_ALWAYS_FALSE;
+  if (first) *values = (tsr_condition_values){single, node->value_size};
+  values->single &= single;
+  if (values->size != node->value_size) values->size = UINT64_MAX;
+}
+
 static int number_fields(condition_decoder *d, tsr_condition *condition) {
   tsr_condition_node **all;
   TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, d->comparisons, &all, d->error));
@@ -197,8 +205,12 @@ static int number_fields(condition_decoder *d, tsr_condition *condition) {
   }
   condition->field_count = number + 1;
   int rc = TSR_ARENA_ARRAY(d->arena, condition->field_count, &condition->fields, d->error);
+  if (rc >= 0) rc = TSR_ARENA_ARRAY(d->arena, condition->field_count, &condition->values, d->error);
   if (rc >= 0) {
     for (uint64_t i = 0; i < d->comparisons; i++) condition->fields[all[i]->field_number] = all[i]->field;
+    for (uint64_t i = 0; i < d->comparisons; i++)
+      note_values(all[i], i == 0 || all[i - 1]->field_number != all[i]->field_number,
+                  &condition->values[all[i]->field_number]);
   }
   tsr__free(all);
   return rc;
@@ -429,6 +441,19 @@ static int check_node(const evaluation *e, const tsr_condition_node *node) {
     return tsr__fail(e->error, TSR_CORRUPT, "it compares field '%s', %llu bytes of %s, with %llu bytes", node->field,
                      (unsigned long long)cell, tsr_datatype_name(o->field->datatype), (unsigned long long)size);
   return TSR_OK;
+}
+
+/* Returns true if check_node would find nothing, which the values' sizes tell without a walk over the tree: a condition
+ * that deletes many single cells has a comparison for each coordinate, and a lookup evaluates it on one cell. */
+static bool is_checked(const evaluation *e, const tsr_condition *condition) {
+  if (!condition->values) return false;
+  for (uint32_t i = 0; i < condition->field_count; i++) {
+    const operand *o = e->operands + i;
+    const tsr_condition_values *values = &condition->values[i];
+    if (!values->single || o->as == AS_NOTHING || (o->as == AS_NUMBER && values->size != o->field->cell_size))
+      return false;
+  }
+  return true;
 }
 
 /* ---- Evaluation: a block ----------------------------------------------------------------------------------------- */
@@ -731,7 +756,7 @@ static int condition_prepare(const tsr_condition *condition, tsr_column_getter c
     o->gathered_validity = room + 8 * CONDITION_BLOCK;
     if (o->column->validity) o->validity = o->gathered_validity;
   }
-  return check_node(e, &condition->root);
+  return is_checked(e, condition) ? TSR_OK : check_node(e, &condition->root);
 }
 
 static int evaluate(const tsr_condition *condition, tsr_column_getter column, void *argument, evaluation *e,

@@ -38,6 +38,11 @@ typedef struct tsr_condition_node {
   const struct tsr_condition_guards *guards;
 } tsr_condition_node;
 
+typedef struct tsr_condition_values { /* what a field is compared with */
+  bool single; /* each comparison has one value */
+  uint64_t size; /* of all values, in bytes; UINT64_MAX: they have different sizes */
+} tsr_condition_values;
+
 typedef struct tsr_condition {
   char *name; /* timestamped name of the condition, without directory and suffix */
   uint64_t time; /* in milliseconds since 1970 */
@@ -46,6 +51,7 @@ typedef struct tsr_condition {
   uint64_t comparisons; /* comparisons in the tree */
   uint32_t field_count;
   char **fields; /* names of the fields that the condition compares, each once */
+  tsr_condition_values *values; /* by field; NULL: not known */
 } tsr_condition;
 
 /* Decodes the content of a delete condition's generic tile. `arena` owns the condition; nothing is borrowed from the

@@ -8,6 +8,7 @@
  * - predicate.c: tests predicates against statistics and cells
  * - reader.c: the reader: pinned tiles, columns, windows, reading ahead
  * - dense.c, point.c, sparse.c, ordered.c: the iterators
+ * - unchanged.c: leaves out cells of batches that an earlier state shows with the same bytes
  * - version_merge.c: picks the newest version of each cell, for sparse.c
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
  *

@@ -174,18 +174,24 @@ static bool is_one_value(const tsr_spans *spans, tsr_datatype datatype, uint8_t 
   return spans->spans[0].low == spans->spans[0].high;
 }
 
+/* Returns true if binary search finds the cell of a place: the cells of a tile are in the order of their places, one at
+ * each. */
+static bool has_unique_places(const sparse_iterator *it, const tsr_sparse_tile *tile) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  const tsr_fragment *fragment = fragment_of(it, tile)->fragment;
+  return schema->cell_order != TSR_ORDER_HILBERT && !schema->allows_duplicates && !schema->dense &&
+         schema->dimension_count <= TSR_JOINT_MAX && !fragment->metadata.has_times && !fragment->run.tiles &&
+         !it->reader->plan.lossy;
+}
+
 /* Finds the only cell with the coordinates that are asked for. Returns 1; 0 if the cells must be compared one by one:
  * something else is asked for, several cells of the tile may have the same coordinates, or none is where it belongs. */
 static int find_point(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_schema *schema = it->reader->snapshot->schema;
-  const tsr_fragment *fragment = fragment_of(it, tile)->fragment;
   tsr_point_column columns[TSR_JOINT_MAX];
   uint8_t room[TSR_JOINT_MAX][8];
   uint32_t count = 0, cell, *cells;
-  if (schema->cell_order == TSR_ORDER_HILBERT || schema->allows_duplicates || schema->dense ||
-      schema->dimension_count > TSR_JOINT_MAX || fragment->metadata.has_times || fragment->run.tiles ||
-      it->reader->plan.lossy)
-    return 0;
+  if (!has_unique_places(it, tile)) return 0;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     tsr_point_column *c = &columns[count];
     *c = (tsr_point_column){.dimension = d};
@@ -417,6 +423,69 @@ static bool drops_by_coordinates(const tsr_snapshot *snapshot) {
   return true;
 }
 
+/* Returns the value that a condition's child has for a dimension, if the child is false for the cells of one place only:
+ * an OR of a comparison <> for each dimension, or the comparison itself if there is one. Else returns NULL. */
+static const uint8_t *place_in(const tsr_condition_node *child, const tsr_schema *schema, uint32_t dimension) {
+  const tsr_field *field = &schema->fields[dimension];
+  const tsr_condition_node *nodes = child->expression ? child->children : child;
+  const uint32_t count = child->expression ? child->child_count : 1;
+  const uint8_t *value = NULL;
+  if (count != schema->dimension_count || (child->expression && child->op != TSR_JOIN_OR)) return NULL;
+  if (!field->cell_size || tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) return NULL; /* -0.0 is 0.0 */
+  for (uint32_t i = 0; i < count; i++) {
+    const bool fits = !nodes[i].expression && nodes[i].op == TSR_NE && nodes[i].value_size == field->cell_size;
+    if (fits && strcmp(nodes[i].field, field->name) == 0) value = nodes[i].value;
+  }
+  return value;
+}
+
+/* Chooses the cells for which a condition's child is false, if it names a place; else returns false. `found` has room
+ * for the tile's cells. */
+static bool choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
+                         uint32_t *found, uint8_t *chosen) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  const uint32_t n = schema->dimension_count;
+  tsr_point_column sought[TSR_JOINT_MAX];
+  tsr_select_column columns[TSR_JOINT_MAX];
+  tsr_span span[TSR_JOINT_MAX];
+  tsr_spans spans[TSR_JOINT_MAX];
+  for (uint32_t d = 0; d < n; d++) {
+    const uint8_t *value = place_in(child, schema, d);
+    if (!value) return false;
+    const uint8_t *values = tsr__pinned_coordinates(it->reader, tile->pinned, d).values;
+    const uint64_t key = tsr__key(schema->fields[d].datatype, value);
+    sought[d] = (tsr_point_column){.dimension = d, .values = values, .sought = value};
+    span[d] = (tsr_span){key, key};
+    spans[d] = (tsr_spans){.count = 1, .spans = &span[d]};
+    columns[d] = (tsr_select_column){&spans[d], schema->fields[d].datatype, values};
+  }
+  uint64_t count = 1;
+  if (!has_unique_places(it, tile) || !tsr__global_order_find(schema, sought, n, tile->count, found))
+    count = tsr__select_joint(columns, n, tile->count, found);
+  for (uint64_t i = 0; i < count; i++) chosen[found[i]] = 1;
+  return true;
+}
+
+/* Chooses the cells that a condition's children delete one by one, and leaves the other children in the condition.
+ * Deletes of single cells come as many children; evaluating each compares it with all cells of the tile. Returns 0
+ * if none is left, else 1. */
+static int choose_single_cells(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_condition *narrowed,
+                               uint8_t *chosen, tsr_error *error) {
+  tsr_condition_node *root = &narrowed->root, *left;
+  uint32_t *found, count = 0;
+  if (tile->cells || it->reader->snapshot->schema->dimension_count > TSR_JOINT_MAX) return 1;
+  TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, tile->count, &found, error));
+  if (!root->expression || root->op != TSR_JOIN_AND) return !choose_place(it, tile, root, found, chosen);
+  if (root->guards) return 1; /* many children, which the index tells apart */
+  TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, root->child_count, &left, error));
+  for (uint32_t i = 0; i < root->child_count; i++)
+    if (!choose_place(it, tile, &root->children[i], found, chosen)) left[count++] = root->children[i];
+  root->children = left;
+  root->child_count = count;
+  if (count == 1) *root = left[0];
+  return count > 0;
+}
+
 /* Chooses the cells at whose coordinates a condition, whatever its time, deletes. */
 static int choose_by_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const tsr_snapshot *snapshot = it->reader->snapshot;
@@ -431,6 +500,7 @@ static int choose_by_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, tsr
     if (!it->reader->plan.lossy)
       TSR_TRY(some = tsr__may_drop(snapshot, tile->plan.fragment, tile->plan.tile, i, &it->reader->window.arena,
                                    &narrowed, error));
+    if (some > 0) TSR_TRY(some = choose_single_cells(it, tile, &narrowed, chosen, error));
     if (some == 0) continue;
     TSR_TRY(evaluate_condition(it, tile, &narrowed, error));
     for (uint64_t k = 0; k < tile->count; k++) chosen[k] |= !it->keep.data[k];

@@ -4,7 +4,8 @@
  *
  * A scan runs statements on the table itself (changes_sql.c). For each step from a time lo to a time hi there are two:
  *
- *   - Inserts and updates are among the cells written in (lo, hi] that are visible at hi. Each looks its old row up.
+ *   - Inserts and updates are among the cells written in (lo, hi] that are visible at hi. Each looks its old row up. Of
+ *     a dense array, most cells that have not changed are left out before (core/read/unchanged.c).
  *   - Deletes are the cells that conditions of (lo, hi], or the transaction, have dropped. Each looks its old row up,
  *     too.
  *
@@ -510,7 +511,7 @@ typedef struct changes_cursor {
   bool live[STATEMENTS], ready[STATEMENTS]; /* live: has more rows; ready: its present row is to be shown */
   int current; /* the statement whose row is shown */
   tsx_changes_plan plan;
-  tsr_changed written, dropped; /* the statements have pointers to them */
+  tsx_changed written, dropped; /* the statements have pointers to them */
   tsr_token *token; /* of a feed, or NULL */
   changes_times times;
   sqlite3_int64 lo, hi; /* of the step */
@@ -577,8 +578,13 @@ static bool deletes_in_step(const changes_cursor *c) {
 
 /* Binds the times of a step, and begins its statements. */
 static void begin_step(changes_cursor *c, bool last) {
-  c->written = (tsr_changed){TSR_CHANGED_WRITTEN, c->token, (uint64_t)c->lo + 1};
-  c->dropped = (tsr_changed){TSR_CHANGED_DROPPED, c->token, (uint64_t)c->lo + 1};
+  const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
+  c->written = (tsx_changed){.core = {TSR_CHANGED_WRITTEN, c->token, (uint64_t)c->lo + 1}, .before = (uint64_t)c->lo};
+  c->dropped = (tsx_changed){.core = {TSR_CHANGED_DROPPED, c->token, (uint64_t)c->lo + 1}};
+  if (t->dense && !c->token && !c->times.merged) { /* what merges have written may be older than what is there */
+    c->written.columns = t->fields + t->dimensions;
+    c->written.column_count = t->attributes;
+  }
   for (int i = 0; i < STATEMENTS; i++) {
     sqlite3_stmt *s = c->statements[i];
     c->live[i] = s && (i == 0 || deletes_in_step(c));

@@ -66,7 +66,8 @@ typedef struct cursor_plan { /* the decoded plan, kept as long as idxStr is the 
 typedef struct cursor_request { /* what xFilter makes of the plan and its arguments */
   tsr_ranges *dimensions; /* one for each dimension */
   sqlite3_value *times[2]; /* as_of and since as passed, for xColumn; owned */
-  const tsr_changed *changed; /* NULL: the rows are a state; borrowed from changes_table.c */
+  const tsx_changed *changed; /* NULL: the rows are a state; borrowed from changes_table.c */
+  tsr_unchanged *unchanged; /* leaves cells out that have not changed; or NULL */
   uint32_t predicate_count;
   /* one entry for each term; not initialized before the term is set */
   in_list lists[TSX_TERMS_MAX];
@@ -190,6 +191,8 @@ static void clear_request(array_cursor *c) {
     c->request.times[i] = NULL;
   }
   c->request.changed = NULL;
+  tsr_unchanged_close(c->request.unchanged);
+  c->request.unchanged = NULL;
   tsx_label_order_close(&c->labels.order);
   c->position.batch = NULL;
 }
@@ -662,7 +665,8 @@ static int cursor_advance(array_cursor *c) {
   tsx_error_init(&error);
   int code;
   for (;;) {
-    code = tsr_reader_next(c->reader, &p->batch, &error);
+    code = c->request.unchanged ? tsr_unchanged_next(c->request.unchanged, c->reader, &p->batch, &error)
+                                : tsr_reader_next(c->reader, &p->batch, &error);
     if (code == 0 && (code = tsx_label_order_next(&c->labels.order, c->reader, &error)) > 0) continue;
     if (code <= 0 || p->skip < p->batch->count) break;
     p->skip -= p->batch->count;
@@ -684,7 +688,7 @@ static int find_snapshot(array_cursor *c, uint64_t since, uint64_t as_of, tsx_sn
   const int sound = tsx_snapshot_check(state->opened ? state->opened : state->snapshot, error);
   if (sound < 0) return sound;
   if (c->request.changed)
-    return tsx_array_snapshot_changed(table->connection, table->array, table->schema, c->request.changed, as_of,
+    return tsx_array_snapshot_changed(table->connection, table->array, table->schema, &c->request.changed->core, as_of,
                                       state->opened != NULL, snapshot, error);
   if (state->opened && since == table->options.times.since && as_of == table->options.times.as_of) {
     *snapshot = state->opened;
@@ -738,6 +742,35 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
   return tsr_reader_open(c->state.core, &c->reader, error);
 }
 
+/* Sets up that the rows lack what has not changed, if the request says so. */
+static int take_unchanged(array_cursor *c, tsr_error *error) {
+  const tsx_table *table = (const tsx_table *)c->base.pVtab;
+  const tsx_changed *changed = c->request.changed;
+  tsx_snapshot *before = NULL;
+  if (!changed || !changed->columns) return TSR_OK;
+  bool *compared = sqlite3_malloc64(table->schema->dimension_count + table->schema->attribute_count);
+  if (!compared) return tsx_out_of_memory(error);
+  memset(compared, 0, table->schema->dimension_count + table->schema->attribute_count);
+  int found = 0;
+  for (int i = 0; i < changed->column_count; i++)
+    for (uint32_t k = 0; k < table->column_count; k++)
+      if (!strcmp(table->columns[k].name, changed->columns[i])) {
+        compared[table->columns[k].field] = true;
+        found++;
+      }
+  int code = TSR_OK;
+  if (found == changed->column_count) {
+    code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
+                              &before, error);
+    if (code >= 0)
+      code = tsr_unchanged_open(before->core, compared, table->options.limits.memory_bytes, &c->request.unchanged,
+                                error);
+  }
+  tsx_snapshot_release(before);
+  sqlite3_free(compared);
+  return code;
+}
+
 int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, int count, sqlite3_value **values) {
   array_cursor *c = (array_cursor *)base;
   tsx_table *table = (tsx_table *)base->pVtab;
@@ -751,7 +784,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   int code = take_plan(c, text, count);
   if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
-  if (take_reader(c, since, as_of, &error) < 0) return cursor_fail(c, &error);
+  if (take_reader(c, since, as_of, &error) < 0 || take_unchanged(c, &error) < 0) return cursor_fail(c, &error);
   if ((code = take_terms(c, values)) != SQLITE_OK) return code;
   for (uint32_t i = 0; i < access->count; i++)
     if (access->terms[i].column < (int)table->column_count && c->dropped.columns[access->terms[i].column])

@@ -116,7 +116,16 @@ int tsx_array_snapshot_changed(tsx_connection *connection, tsx_array *array, con
                                const tsr_changed *changed, uint64_t as_of, bool with_changes, tsx_snapshot **snapshot,
                                tsr_error *error);
 
-/* The type of an sqlite3_bind_pointer to a tsr_changed, as the argument `since` of a table: it then shows what has
+typedef struct tsx_changed { /* what has changed, as a table shows it to changes_table.c */
+  tsr_changed core;
+  /* NULL, or columns of the table: cells of a dense array that the state at `before` shows with the same values in all
+   * of them may be left out (tsr_unchanged). Borrowed. */
+  char *const *columns;
+  int column_count;
+  uint64_t before; /* as an as_of */
+} tsx_changed;
+
+/* The type of an sqlite3_bind_pointer to a tsx_changed, as the argument `since` of a table: it then shows what has
  * changed, instead of a state (changes_table.c). Its written_at is never NULL: TSX_OWN_TIME is the transaction's. SQL
  * texts cannot make such a pointer. */
 #define TSX_CHANGED_POINTER "tessera_changed"

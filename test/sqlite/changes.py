@@ -146,6 +146,92 @@ def test_dense():
     histories("dense", True, False)
 
 
+class Blocks:
+    """A dense array whose blocks are written again with few other values, as a step of a forecast is."""
+    SIDE = 24
+
+    def __init__(self, r):
+        self.r, self.attributes = r, ["v", "w", "e", "n", "k"]
+        self.file = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "data.db")
+        self.db = Database(self.file)
+        self.db.query(f"""CREATE VIRTUAL TABLE t USING tessera(kind=dense, x INT32 DIMENSION(0, {self.SIDE - 1}, 8), y INT32 DIMENSION(0, {self.SIDE - 1}, 12),
+                          v FLOAT64, w TEXT, e TEXT ENUM('red', 'green'), n FLOAT32 NOT NULL, k INT8)""")
+        self.times = []
+
+    def write(self):
+        """Values depend on the place, but for a few cells: those of a block written twice are mostly the same."""
+        r, low, high = self.r, *sorted(self.r.sample(range(self.SIDE), 2))
+        odd, other = r.choice([5, 11, 50]), r.randrange(3)
+        chosen = f"(x * 7 + y * 3) % {odd} = {other}"
+        values = {"v": "iif(y % 4 = 0, iif(x % 2, 0.0, NULL), y)", "w": "iif(y % 3, 'w' || y, NULL)", "e": "iif(y % 5, 'red', NULL)", "n": "iif(y % 6, x, 9e999)", "k": "y"}
+        others = {"v": "iif(y % 4 = 0, -0.0, NULL)", "w": "'other'", "e": "'green'", "n": "-0.0", "k": "NULL"}
+        if "u" in self.attributes:
+            values["u"], others["u"] = "iif(y % 2, x, NULL)", "-1"
+        changed = r.sample(list(values), r.randrange(3))
+        columns = [f"iif({chosen}, {others[a]}, {values[a]})" if a in changed else values[a] for a in values]
+        rows = f"WITH s(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM s WHERE x < {self.SIDE - 1})"
+        self.db.query(f"""{rows} INSERT OR REPLACE INTO t(x, y, {', '.join(values)}) SELECT x, y, {', '.join(columns)}
+                          FROM (SELECT a.x, b.x AS y FROM s a, s b) WHERE x BETWEEN {low} AND {high} AND y <= {r.choice([6, self.SIDE])}""")
+
+    def commit(self):
+        time.sleep(0.002)
+        self.write()
+        self.times.append(self.db.query("SELECT last_write FROM tessera_array('db:t')")[0][0])
+
+    def evolve(self):
+        self.db.query("SELECT tessera_add_attribute('db:t', 'u INT32 DEFAULT -1'), tessera_extend_enumeration('db:t', 'e', 'blue')")
+        self.db = Database(self.file)
+        self.attributes.append("u")
+
+
+def test_dense_blocks():
+    """Blocks are compared with the state before at once: what differs is what two reads show, whatever the values are."""
+    for i in range(ROUNDS):
+        h = Blocks(random.Random(f"blocks {SEED} {i}"))
+        for _ in range(6):
+            h.commit()
+        h.evolve()
+        for _ in range(3):
+            h.commit()
+        h.dense, h.duplicates = True, False
+        h.state, h.net, h.changes, h.every = (getattr(History, name).__get__(h) for name in ("state", "net", "changes", "every"))
+        h.db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+        h.db.query("CREATE VIRTUAL TABLE temp.d USING tessera_changes(t, columns='w')")
+        for k in range(6):
+            before, after = h.r.sample(h.times, 2)
+            where, holds = h.r.choice(BOXES)
+            wanted = [row for row in h.net(before, after) if holds(*row[1:3])]
+            same(h.changes(f"{before}, {after}", where), wanted, f"blocks {i}: net {before} to {after} {where}")
+            same(h.changes(f"{before}, {after}", where, order="ORDER BY y, x DESC"), sorted(wanted, key=lambda row: (row[2], -row[1])), "in order")
+            of_w = sorted((row for row in wanted if row[0] != "update" or row[5] != row[6]), key=lambda row: row[1:3])
+            same(h.db.query(f"SELECT x, y, old_w, new_w FROM d({before}, {after}) {'WHERE ' + where if where else ''} ORDER BY x, y"), [row[1:3] + row[5:7] for row in of_w], "one attribute")
+        same(h.changes(f"{h.times[2]}, {h.times[-1]}, 'every'", more=", changed_at"), h.every(h.times[2], h.times[-1]), "every")
+        committed = h.state(None)
+        h.db.query("BEGIN")
+        h.write()
+        now = h.state("NULL) WHERE n IS NOT NULL --")   # what the transaction has written has no time, but has n
+        same(h.changes("'committed'"), between(committed, now, attributes=6), "the transaction's own")
+        h.db.query("ROLLBACK")
+
+
+def test_dense_blocks_cost():
+    """Of a block that is written again, only cells that differ are looked up; all of them are counted as compared."""
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{os.path.join(tempfile.mkdtemp(dir=host.FOLDER), 'a')}', kind=dense, x INT32 DIMENSION(0, 99, 10), y INT32 DIMENSION(0, 99, 50), v INT32)")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    rows = "WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99) INSERT OR REPLACE INTO t SELECT a.i, b.i, a.i"
+    db.query(f"{rows} FROM n a, n b")
+    first = db.query("SELECT last_write FROM tessera_array('db:t')")[0][0]
+    time.sleep(0.003)
+    db.query(f"{rows} + (b.i = 7) FROM n a, n b WHERE a.i BETWEEN 20 AND 39")
+    db.query("SELECT tessera_reset_stats()")
+    same(db.query(f"SELECT count(*), sum(new_v - old_v) FROM c({first})"), [(20, 20)], "the changes")
+    values = dict(db.query("SELECT name, value FROM tessera_stats"))
+    same((values["changes_found"], values["keys_compared"]), (20, 2000), "found and compared")
+    if values["rows_returned"] > 100:
+        raise AssertionError(f"{values['rows_returned']} rows for 20 changes")
+
+
 def test_in_the_database():
     histories("inside", False, True)
 

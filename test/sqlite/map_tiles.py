@@ -285,7 +285,7 @@ def test_tiles_that_do_not_exist_are_refused():
     refused({"tile": [0, 0, 0], "width": 256, "height": 512}, "a tile of 256 x 512 pixels: width and height are equal", RANGE)
     refused({"tile": [0, 0, 0], "width": 5000}, "at most 4096", RANGE)
     refused({"axes": {"y": "lat", "x": "lon"}}, "'axes' and 'wrap' are for a tile", ERROR)
-    refused({"tile": [0, 0, 0], "axes": {"y": "lat"}}, "axes: two dimensions are wanted", MISMATCH)
+    refused({"tile": [0, 0, 0], "axes": {"y": "lat"}}, "axes: expected two dimensions", MISMATCH)
     refused({"tile": [0, 0, 0], "axes": {"y": "lat", "x": [-720, 100]}}, "the longitudes span 1800 degrees: a map has 360, a grid at most 540", MISMATCH)
     refused({"tile": [0, 0, 0], "axes": {"y": "lat", "x": [-1e300, 1e299]}}, "the longitudes span", MISMATCH)
     check_contains(db.error("""SELECT tessera_preview('db:t', 'v', NULL, '{"tile":[0,0,0]}')""").text, "no option is called 'tile'")

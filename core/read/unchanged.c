@@ -1,0 +1,297 @@
+/* unchanged.c: leaves out of a reader's batches the cells of a dense array that an earlier state shows with the same
+ * bytes.
+ *
+ * A batch has the cells of one tile that one fragment has written, usually most of a box. So one request for that box
+ * gives the cells of the earlier state, and the columns of both are compared, without a lookup for each cell. The cells
+ * of the two sides come in different orders: a table has the row of each place in the box. A batch with few cells, or
+ * whose box has many others, is passed on as it is: then looking up its cells one by one costs less.
+ *
+ * Different bytes may be equal values, such as -0.0 and 0.0: what is left are candidates, which the caller compares.
+ */
+#include "read/reader.h"
+
+#include <string.h>
+
+#include "array/array.h"
+#include "base/arithmetic.h"
+#include "environment/environment.h"
+#include "format/schema.h"
+#include "model/datatype.h"
+#include "tessera_host.h"
+
+#define UNCHANGED_CELLS_MIN 32u /* smaller batches are not compared */
+#define UNCHANGED_SPREAD_MAX 4u /* nor are those whose box has more than so many times their cells */
+#define UNCHANGED_BOX_MAX (UINT32_MAX / 2u)
+
+typedef struct unchanged_box { /* the box around a batch */
+  uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS]; /* order keys, inclusive */
+  uint64_t strides[TSR_MAX_DIMENSIONS]; /* of places, row-major */
+  uint64_t places;
+} unchanged_box;
+
+struct tsr_unchanged {
+  tsr_reader *reader; /* of the earlier state; the buffers below are part of its budget */
+  const tsr_schema *schema;
+  uint32_t fields;
+  bool *compared; /* by field */
+  uint64_t memory_bytes;
+  tsr_batch batch; /* what is left of the reader's */
+  tsr_buffer rows; /* uint32_t, by place in the box: row of the batch + 1; 0: none */
+  tsr_buffer same; /* bool, by row of the batch */
+  tsr_buffer pairs; /* unchanged_pair */
+  tsr_buffer selection; /* uint32_t: of `batch` */
+};
+
+typedef struct unchanged_pair { /* a cell that both states have */
+  uint32_t row; /* of the reader's batch */
+  uint64_t now, old; /* indices in the columns of the two sides */
+} unchanged_pair;
+
+int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes, tsr_unchanged **out,
+                       tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  const tsr_schema *schema = before->schema;
+  const uint32_t fields = schema->dimension_count + schema->attribute_count;
+  tsr_unchanged *u;
+  if (!schema->dense)
+    return tsr__fail(error, TSR_ERROR, "%s: the array is sparse: its cells are looked up", before->array->path);
+  TSR_TRY(TSR_ALLOC(&before->array->memory, &u, error));
+  u->schema = schema;
+  u->fields = fields;
+  u->memory_bytes = memory_bytes;
+  int rc = TSR_ALLOC_ARRAY(&before->array->memory, fields, &u->compared, error);
+  if (rc >= 0) rc = tsr_reader_open(before, &u->reader, error);
+  if (rc < 0) return tsr_unchanged_close(u), rc;
+  memcpy(u->compared, compared, fields * sizeof *compared);
+  u->reader->request.written_only = true;
+  u->rows.memory = u->same.memory = u->pairs.memory = u->selection.memory = &u->reader->memory;
+  *out = u;
+  return TSR_OK;
+}
+
+void tsr_unchanged_close(tsr_unchanged *u) {
+  if (!u) return;
+  tsr__buffer_release(&u->rows);
+  tsr__buffer_release(&u->same);
+  tsr__buffer_release(&u->pairs);
+  tsr__buffer_release(&u->selection);
+  tsr_reader_close(u->reader);
+  tsr__free(u->compared);
+  tsr__free(u);
+}
+
+/* ---- The box ----------------------------------------------------------------------------------------------------- */
+
+/* Finds the box around a batch. Returns false if comparing it costs more than looking up the cells. */
+static bool unchanged_find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                               unchanged_box *box) {
+  uint64_t keys[TSR_KEYS_MAX];
+  box->places = 1;
+  for (uint32_t d = u->schema->dimension_count; d-- > 0;) {
+    uint64_t low = UINT64_MAX, high = 0, values;
+    for (uint64_t from = 0; from < batch->count; from += TSR_KEYS_MAX) {
+      const uint64_t count = TSR_MIN(batch->count - from, TSR_KEYS_MAX);
+      tsr__batch_keys(batch, dimensions[d], u->schema->fields[d].datatype, from, count, keys);
+      for (uint64_t i = 0; i < count; i++) {
+        low = TSR_MIN(low, keys[i]);
+        high = TSR_MAX(high, keys[i]);
+      }
+    }
+    box->low[d] = low;
+    box->high[d] = high;
+    box->strides[d] = box->places;
+    if (!tsr__add(high - low, 1, &values) || !tsr__mul(box->places, values, &box->places)) return false;
+  }
+  return box->places <= UNCHANGED_BOX_MAX && box->places <= tsr__mul_sat(batch->count, UNCHANGED_SPREAD_MAX);
+}
+
+/* Sets the places of the rows from..from+count-1 of a batch, which are within the box; count is at most TSR_KEYS_MAX. */
+static void unchanged_find_places(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                                  const unchanged_box *box, uint64_t from, uint64_t count, uint64_t *places) {
+  uint64_t keys[TSR_KEYS_MAX];
+  memset(places, 0, count * sizeof *places);
+  for (uint32_t d = 0; d < u->schema->dimension_count; d++) {
+    tsr__batch_keys(batch, dimensions[d], u->schema->fields[d].datatype, from, count, keys);
+    for (uint64_t i = 0; i < count; i++) places[i] += (keys[i] - box->low[d]) * box->strides[d];
+  }
+}
+
+/* Notes which row of the batch is at each place of the box. */
+static int unchanged_note_rows(tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                               const unchanged_box *box, tsr_error *error) {
+  uint64_t places[TSR_KEYS_MAX];
+  u->rows.size = u->same.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&u->rows, box->places * sizeof(uint32_t), error));
+  TSR_TRY(tsr__buffer_reserve(&u->same, batch->count * sizeof(bool), error));
+  uint32_t *rows = (uint32_t *)(void *)u->rows.data;
+  memset(rows, 0, box->places * sizeof *rows);
+  memset(u->same.data, 0, batch->count * sizeof(bool));
+  for (uint64_t from = 0; from < batch->count; from += TSR_KEYS_MAX) {
+    const uint64_t count = TSR_MIN(batch->count - from, TSR_KEYS_MAX);
+    unchanged_find_places(u, batch, dimensions, box, from, count, places);
+    for (uint64_t i = 0; i < count; i++) rows[places[i]] = (uint32_t)(from + i + 1);
+  }
+  return TSR_OK;
+}
+
+/* Starts the reader of the earlier state on the box. */
+static int unchanged_read_box(tsr_unchanged *u, const unchanged_box *box, tsr_error *error) {
+  uint64_t ends[TSR_MAX_DIMENSIONS][2];
+  tsr_range ranges[TSR_MAX_DIMENSIONS];
+  tsr_ranges dimensions[TSR_MAX_DIMENSIONS];
+  for (uint32_t d = 0; d < u->schema->dimension_count; d++) {
+    const tsr_datatype datatype = u->schema->fields[d].datatype;
+    tsr__key_value(datatype, box->low[d], &ends[d][0]);
+    tsr__key_value(datatype, box->high[d], &ends[d][1]);
+    ranges[d] = (tsr_range){.low = &ends[d][0], .high = &ends[d][1]};
+    dimensions[d] = (tsr_ranges){.ranges = &ranges[d], .count = 1};
+  }
+  const tsr_request request = {.dimensions = dimensions, .fields = u->compared, .memory_bytes = u->memory_bytes};
+  return tsr_reader_start(u->reader, &request, error);
+}
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------- */
+
+static bool unchanged_bytes_same(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+  const uint64_t n = a->offsets[i + 1] - a->offsets[i], m = b->offsets[j + 1] - b->offsets[j];
+  return n == m && (n == 0 || memcmp((const uint8_t *)a->values + a->offsets[i],
+                                     (const uint8_t *)b->values + b->offsets[j], n) == 0);
+}
+
+/* Clears same[row] of the pairs whose values differ. */
+static void unchanged_compare(const tsr_field *field, const tsr_column *now, const tsr_column *old,
+                              const unchanged_pair *pairs, uint64_t count, bool *same) {
+  const uint8_t *a = now->values, *b = old->values;
+  const uint64_t x = now->constant ? 0 : 1, y = old->constant ? 0 : 1, size = field->cell_size;
+  const bool nulls = field->nullable && (now->validity || old->validity);
+  if (now->unwritten && old->unwritten) return;
+  if (now->unwritten || old->unwritten) { /* null or the fill value, as the host shows it */
+    for (uint64_t k = 0; k < count; k++) same[pairs[k].row] = false;
+    return;
+  }
+  if (nulls || size == 0) {
+    for (uint64_t k = 0; k < count; k++) {
+      const uint64_t i = pairs[k].now * x, j = pairs[k].old * y;
+      const bool there = !nulls || !now->validity || now->validity[i];
+      if (there != (!nulls || !old->validity || old->validity[j])) same[pairs[k].row] = false;
+      else if (there && !(size ? memcmp(a + i * size, b + j * size, size) == 0 : unchanged_bytes_same(now, i, old, j)))
+        same[pairs[k].row] = false;
+    }
+    return;
+  }
+  switch (size) {
+#define COMPARE_CELLS(bytes)                                                                                           \
+  case bytes:                                                                                                          \
+    for (uint64_t k = 0; k < count; k++)                                                                               \
+      same[pairs[k].row] &= memcmp(a + pairs[k].now * x * (bytes), b + pairs[k].old * y * (bytes), (bytes)) == 0;      \
+    break;
+    COMPARE_CELLS(1)
+    COMPARE_CELLS(2)
+    COMPARE_CELLS(4)
+    COMPARE_CELLS(8)
+#undef COMPARE_CELLS
+  default:
+    for (uint64_t k = 0; k < count; k++)
+      same[pairs[k].row] &= memcmp(a + pairs[k].now * x * size, b + pairs[k].old * y * size, size) == 0;
+  }
+}
+
+/* Pairs the cells of a batch of the earlier state with the rows at their places. */
+static int unchanged_pair_cells(tsr_unchanged *u, const tsr_batch *now, const tsr_batch *old, const unchanged_box *box,
+                                tsr_error *error) {
+  const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
+  const uint32_t *rows = (const uint32_t *)(const void *)u->rows.data;
+  uint64_t places[TSR_KEYS_MAX], paired = 0;
+  for (uint32_t d = 0; d < u->schema->dimension_count; d++)
+    TSR_TRY(tsr_reader_column(u->reader, d, &dimensions[d], error));
+  u->pairs.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&u->pairs, tsr__mul_sat(old->count, sizeof(unchanged_pair)), error));
+  unchanged_pair *pairs = (unchanged_pair *)(void *)u->pairs.data;
+  for (uint64_t from = 0; from < old->count; from += TSR_KEYS_MAX) {
+    const uint64_t count = TSR_MIN(old->count - from, TSR_KEYS_MAX);
+    unchanged_find_places(u, old, dimensions, box, from, count, places);
+    for (uint64_t i = 0; i < count; i++) {
+      const uint32_t row = places[i] < box->places ? rows[places[i]] : 0;
+      if (row) pairs[paired++] = (unchanged_pair){row - 1, tsr_batch_index(now, row - 1), tsr_batch_index(old, from + i)};
+    }
+  }
+  u->pairs.size = paired * sizeof *pairs;
+  return TSR_OK;
+}
+
+/* Compares the cells of a batch of the earlier state with those of the reader's batch. */
+static int unchanged_compare_batch(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *now, const tsr_batch *old,
+                                   const unchanged_box *box, tsr_error *error) {
+  const tsr_column *a, *b;
+  bool *same = (bool *)(void *)u->same.data;
+  TSR_TRY(unchanged_pair_cells(u, now, old, box, error));
+  const unchanged_pair *pairs = (const unchanged_pair *)(const void *)u->pairs.data;
+  const uint64_t count = u->pairs.size / sizeof *pairs;
+  for (uint64_t k = 0; k < count; k++) same[pairs[k].row] = true;
+  for (uint32_t f = u->schema->dimension_count; f < u->fields && count > 0; f++) {
+    if (!u->compared[f]) continue;
+    TSR_TRY(tsr_reader_column(reader, f, &a, error));
+    TSR_TRY(tsr_reader_column(u->reader, f, &b, error));
+    unchanged_compare(&u->schema->fields[f], a, b, pairs, count, same);
+  }
+  return TSR_OK;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
+
+/* Makes u->batch of the rows that differ. */
+static int unchanged_select(tsr_unchanged *u, const tsr_batch *batch, tsr_error *error) {
+  const bool *same = (const bool *)(const void *)u->same.data;
+  uint64_t left = 0;
+  u->selection.size = 0;
+  TSR_TRY(tsr__buffer_reserve(&u->selection, batch->count * sizeof(uint32_t), error));
+  uint32_t *selection = (uint32_t *)(void *)u->selection.data;
+  for (uint64_t r = 0; r < batch->count; r++) {
+    selection[left] = (uint32_t)tsr_batch_index(batch, r);
+    left += !same[r];
+  }
+  u->batch = *batch;
+  u->batch.selection = selection;
+  u->batch.count = left;
+  return TSR_OK;
+}
+
+/* Compares a batch with the earlier state. Returns 1 if u->batch is what is left of it; 0 if it is to be passed on. */
+static int unchanged_reduce(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+  const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
+  const tsr_batch *old;
+  unchanged_box box;
+  int rc;
+  if (!batch->written || batch->count < UNCHANGED_CELLS_MIN || batch->count > UINT32_MAX / 2 ||
+      (!batch->selection && batch->first + batch->count > UINT32_MAX))
+    return 0;
+  for (uint32_t d = 0; d < u->schema->dimension_count; d++)
+    TSR_TRY(tsr_reader_column(reader, d, &dimensions[d], error));
+  if (!unchanged_find_box(u, batch, dimensions, &box)) return 0;
+  TSR_TRY(unchanged_read_box(u, &box, error));
+  TSR_TRY(unchanged_note_rows(u, batch, dimensions, &box, error));
+  while ((rc = tsr_reader_next(u->reader, &old, error)) > 0)
+    if (old->written) TSR_TRY(unchanged_compare_batch(u, reader, batch, old, &box, error));
+  if (rc < 0) return rc;
+  TSR_TRY(unchanged_select(u, batch, error));
+  return 1;
+}
+
+int tsr_unchanged_next(tsr_unchanged *u, tsr_reader *reader, const tsr_batch **batch, tsr_error *error) {
+  TSR_OWN_ERROR(error);
+  int rc;
+  while ((rc = tsr_reader_next(reader, batch, error)) > 0) {
+    tsr_error short_of_memory;
+    const int reduced = unchanged_reduce(u, reader, *batch, &short_of_memory);
+    if (reduced < 0 && !tsr__lacks_memory(reduced)) {
+      *error = short_of_memory;
+      return reduced;
+    }
+    if (reduced <= 0) return 1;
+    tsr_environment_count_changes(reader->snapshot->array->environment, (*batch)->count - u->batch.count, 0);
+    if (u->batch.count == 0) continue;
+    *batch = &u->batch;
+    return 1;
+  }
+  return rc;
+}
