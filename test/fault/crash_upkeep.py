@@ -42,10 +42,11 @@ INSIDE = [s.replace("'@a', ", "") for s in SPARSE]
 
 
 class Scenario:
-    """`twice`: the error of a second run after a successful one; None if a second run succeeds."""
+    """`twice`: the error of a second run after a successful one; None if a second run succeeds. `adds`: a second run would add a fragment, so
+    what was done is not done once more."""
 
-    def __init__(self, first, then, twice=None, copied=None):
-        self.first, self.then, self.twice, self.copied = first, then, twice, copied
+    def __init__(self, first, then, twice=None, copied=None, adds=False):
+        self.first, self.then, self.twice, self.copied, self.adds = first, then, twice, copied, adds
 
 
 def consolidate(what, options="{}"):
@@ -120,7 +121,7 @@ SCENARIOS = {
     "create as": Scenario(SPARSE, create_as("@out", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
     "create as, inside": Scenario(INSIDE, create_as("db:i", "SELECT x, a, s FROM t", metadata={"k": 1}), "there is an array already"),
     "create csv": Scenario([], "SELECT tessera_create_csv('@out', '@rows.csv', '{\"dimensions\":[\"x\"],\"enumerate\":[\"s\"]}')", "there is an array already"),
-    "append": Scenario(EVOLVING, create_as("@a", "SELECT 6 AS x, 7 AS a, 'three' AS e UNION ALL SELECT 7, 8, 'one'", if_exists="append")),
+    "append": Scenario(EVOLVING, create_as("@a", "SELECT 6 AS x, 7 AS a, 'three' AS e UNION ALL SELECT 7, 8, 'one'", if_exists="append"), adds=True),
     "replace": Scenario(SPARSE, create_as("@a", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),
     "replace inside": Scenario(INSIDE, create_as("db:t", "SELECT 6 AS x, 'six' AS v", if_exists="replace")),
 }
@@ -236,6 +237,8 @@ def examine(folder, scenario, times, before, after, wanted):
     for lease in files(folder):   # as if the time of a dead process' lease were over
         if "/.lease_" in lease:
             os.remove(os.path.join(folder, lease))
+    if scenario.adds and seen == after:
+        return True
     db = open_database(folder)
     try:
         execute(db, folder, scenario.then)

@@ -17,15 +17,6 @@ TESTS = {"moto": CALLS + ARRAYS, "versitygw": CALLS + ARRAYS, "minio": ("surface
          "azurite": CLOUDS, "gcs": CLOUDS}
 
 
-def dask(folder):
-    """The Python of an environment that has Dask, made on first use; None if Dask cannot be installed."""
-    python = os.path.join(folder, "dask", "bin", "python")
-    if not os.path.exists(python) and subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "dask")], check=False).returncode:
-        return None
-    installed = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "dask", "distributed"], check=False).returncode == 0
-    return os.path.abspath(python) if installed else None
-
-
 def command(test, kind, arguments, program, python):
     """The words of a test's command line."""
     client, folder, library, corpus, tiledb, arrow = arguments
@@ -61,7 +52,7 @@ def main():
         return 2
     folder, passed, failed, skipped = os.path.join(arguments[1], "go"), 0, [], 0
     cluster = any("cluster" in tests for tests in wanted.values())
-    python = dask(arguments[1]) if cluster else None
+    python = servers.dask(arguments[1]) if cluster else None
     if cluster and not python:
         print("Dask could not be installed: plain processes take its place")
     for kind, tests in wanted.items():

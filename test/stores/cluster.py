@@ -32,8 +32,13 @@ def connect(place):
     folder = tempfile.mkdtemp(prefix=f"worker-{os.getpid()}-", dir=place["folder"])
     os.chdir(folder)
     db = load(place["library"], "work.db")
-    scope(db, place["port"])
+    reach(db, place)
     return db
+
+
+def reach(db, place):
+    """Tells a connection where the bucket is: on this machine, or where the place's options say."""
+    scope(db, place["port"], **place.get("options", {}))
 
 
 def read(place, condition, as_of):
@@ -80,7 +85,7 @@ def ask_for_lease(place, seconds):
 
 def flow(place, run_all):
     db = load(place["library"])
-    scope(db, place["port"])
+    reach(db, place)
     db.execute(f"CREATE VIRTUAL TABLE measured USING tessera('{URI}', {COLUMNS})")
     assert len(set(run_all([(write, station) for station in range(WORKERS)]))) > 1
     as_of = db.execute("SELECT max(end_time) FROM tessera_fragments(?)", (URI,)).fetchone()[0]

@@ -109,6 +109,15 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def dask(folder):
+    """The Python of an environment that has Dask, made on first use; None if Dask cannot be installed."""
+    python = os.path.join(folder, "dask", "bin", "python")
+    if not os.path.exists(python) and subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "dask")], check=False).returncode:
+        return None
+    installed = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "dask", "distributed"], check=False).returncode == 0
+    return os.path.abspath(python) if installed else None
+
+
 class Server:
     def __init__(self, kind, folder, program=None):
         self.kind, self.folder, self.program = kind, os.path.abspath(folder), program
