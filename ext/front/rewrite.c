@@ -179,8 +179,9 @@ static bool rewrite_is_with(const rewriter *r, const tsx_source *source) {
 /* Returns true if a table of the SELECT has the name of a CTE. */
 static bool rewrite_reads_with(const rewriter *r, const tsx_query *query) {
   const tsx_select *s = &query->select;
+  const uint32_t join_count = s->around ? s->around->join_count : s->join_count; /* a kernel is a table, too */
   if (rewrite_is_with(r, &s->source)) return true;
-  for (uint32_t j = 0; j < s->join_count; j++)
+  for (uint32_t j = 0; j < join_count; j++)
     if (rewrite_is_with(r, &s->joins[j].source)) return true;
   return false;
 }

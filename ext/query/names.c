@@ -574,7 +574,11 @@ static int names_bind(const names_scope *scope, uint32_t j, const tsx_expr *tree
        bind_column(scope, j, tree->operands[1], tree->operands[0])))
     return TSR_OK;
   return tsx_not_evaluated(scope->select, tree->begin, tree->end,
-                           "a join sets columns of its table equal to expressions of one dimension each", scope->error);
+                           scope->select->joins[j].is_array
+                               ? "a join sets columns of its table equal to expressions of one dimension each; one by "
+                                 "offsets has each dimension in ON, and all of one side in GROUP BY"
+                               : "a join sets columns of its table equal to expressions of one dimension each",
+                           scope->error);
 }
 
 /* Resolves the ON of a join with bindings: it depends on several dimensions, or the joined table is an array. */

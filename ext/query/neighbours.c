@@ -281,12 +281,25 @@ static int around_refuse(const around_take *t, const tsx_expr *tree, const char 
   return tsx_not_evaluated(t->select, tree->begin, tree->end, why, error);
 }
 
+/* Returns true if all neighbours of a cell are along one dimension. */
+static bool along_one_axis(const around_take *t) {
+  uint32_t axes = 0;
+  for (uint32_t d = 0; d < t->query->table->schema->dimension_count; d++) {
+    const tsx_around_axis *axis = &t->around->axes[d];
+    axes += axis->ends[0] != 0 || axis->ends[1] != 0;
+  }
+  return !t->kernel && axes <= 1;
+}
+
 /* Checks an aggregate: its argument is of the neighbours, of the kernel, or the product of both. */
 static int aggregate_check(const around_take *t, const tsx_expr *tree, tsr_error *error) {
   static const char why[] = "in a neighbourhood, an aggregate is of the neighbours, of the kernel, or of their product";
   const tsx_expr *argument = tree->count ? tree->operands[0] : NULL;
   const unsigned sides = sides_of(t, argument), filter = sides_of(t, tree->call.filter);
+  const tsr_aggregate_function function = tree->call.function->aggregates;
   if (tree->call.distinct) return around_refuse(t, tree, "DISTINCT in a neighbourhood", error);
+  if ((function == TSR_AGGREGATE_MEDIAN || function == TSR_AGGREGATE_PERCENTILE) && !along_one_axis(t))
+    return around_refuse(t, tree, "this function over neighbours in several dimensions", error);
   if (filter != 0 && filter != SIDE_NEIGHBOUR && filter != SIDE_KERNEL)
     return around_refuse(t, tree->call.filter, "in a neighbourhood, FILTER tests the neighbours, or the kernel", error);
   if (sides == 0 || sides == SIDE_NEIGHBOUR || sides == SIDE_KERNEL) return TSR_OK;
@@ -435,6 +448,7 @@ static void rewrite(around_take *t) {
   s->where = both(t, both(t, t->cells, s->having), exists_make(t));
   s->having = NULL;
   s->group_count = 0;
+  t->around->join_count = s->join_count;
   s->join_count = 0;
   s->around = t->around;
 }

@@ -236,6 +236,7 @@ typedef struct tsx_around_axis {
 typedef struct tsx_around {
   tsx_around_axis *axes; /* [dimension_count of the array] */
   tsx_join *kernel; /* the table of offsets, or NULL */
+  uint32_t join_count; /* of the text: the joins that have become windows are still in the SELECT's list */
   tsx_expr **filters; /* [filter_count]: conditions on the kernel alone */
   uint32_t filter_count;
   tsx_over over; /* of its windows */

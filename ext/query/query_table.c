@@ -490,7 +490,8 @@ static char *rows_text(const tsx_query *query, const char *text) {
   if (!from) return sqlite3_mprintf("%s", text);
   sqlite3_str *out = sqlite3_str_new(NULL);
   rows_source(out, &from, &s->source);
-  for (uint32_t j = 0; j < s->join_count; j++) rows_source(out, &from, &s->joins[j].source);
+  const uint32_t join_count = s->around ? s->around->join_count : s->join_count;
+  for (uint32_t j = 0; j < join_count; j++) rows_source(out, &from, &s->joins[j].source);
   sqlite3_str_appendall(out, from);
   return sqlite3_str_finish(out);
 }

@@ -475,6 +475,31 @@ def test_neighbourhoods_that_are_refused():
         raise AssertionError("a product overflowed")
 
 
+def test_a_kernel_may_be_a_cte_or_end_in_rows():
+    """A CTE goes before a table of its name. What columns cannot do runs by rows, if FROM has a path, too."""
+    db = Database()
+    path = os.path.join(host.FOLDER, "c")
+    db.query(f"CREATE VIRTUAL TABLE c USING tessera({host.literal(path)}, kind=dense, y INT32 DIMENSION(0, 2, 3), x INT32 DIMENSION(0, 2, 3), v FLOAT64)")
+    db.query("INSERT INTO c SELECT value/3, value%3, value FROM json_each('[0,1,2,3,4,5,6,7,8]')")
+    db.query("CREATE TABLE k(dy, dx, w)")
+    db.query("INSERT INTO k VALUES(0, 0, 100)")
+    words = "SELECT a.y, a.x, sum(b.v * {1}.w) AS s FROM {0} a JOIN {1} JOIN {0} b ON b.y = a.y + {1}.dy AND b.x = a.x + {1}.dx WHERE a.y = 1 GROUP BY a.y, a.x"
+    def through_columns(text):
+        return sorted(db.query(db.value("SELECT tessera_sql(?)", (text,))))
+    for name in ("k", "K"):
+        text = f"WITH {name}(dy, dx, w) AS (VALUES(0, 0, 2)) " + words.format("c", "k")
+        same(through_columns(text), [(1, 0, 6), (1, 1, 8), (1, 2, 10)], text)
+    db.query("INSERT INTO k VALUES(0.5, 0, 1)")   # no offset of cells, but no error of a join
+    for table in ("c", host.literal(path).replace("'", '"')):
+        same(through_columns(words.format(table, "k")), [(1, 0, 300), (1, 1, 400), (1, 2, 500)], table)
+    try:
+        rows_of(db, "SELECT a.y, a.x, median(b.v) FROM c a JOIN c b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x")
+    except Error as error:
+        check_contains(str(error), "this function over neighbours in several dimensions")
+    else:
+        raise AssertionError("CREATE takes what its rows would refuse")
+
+
 def test_interrupts_stop_neighbourhoods():
     """The host is asked at least once for 65,536 neighbours that are added."""
     db = Database()

@@ -332,7 +332,7 @@ static void test_memory_and_budget_of_points(void **state) {
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void expect_number(const char *text, int rc, uint64_t size) {
-  tsr_geometry_text in = {text, text, text + strlen(text)};
+  tsr_text in = {.what = "geometry", .begin = text, .at = text, .end = text + strlen(text)};
   double value = 0;
   const int found = tsr__text_number(&in, &value, &error);
   if (found != rc) fail_msg("%s: %d", text, found);
