@@ -1180,21 +1180,6 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
   }
 }
 
-static void test_base64(void **state) {
-  static const char *const cases[][2] = {{"", ""},        {"f", "Zg=="},        {"fo", "Zm8="},
-                                         {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xfb\xff\xfe", "+//+"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char text[20];
-    tsr__base64_write((const uint8_t *)cases[i][0], strlen(cases[i][0]), text);
-    assert_string_equal(text, cases[i][1]);
-  }
-  char part[20]; /* bytes behind the end do not count */
-  tsr__base64_write((const uint8_t *)"foo", 1, part);
-  assert_string_equal(part, "Zg==");
-  tsr__base64_write((const uint8_t *)"foo", 2, part);
-  assert_string_equal(part, "Zm8=");
-}
-
 /* A token would be readable on the way to a server without TLS that is not this machine. */
 static void test_tokens_are_not_sent_in_the_clear(void **state) {
   declare("gcs://abc", &(tsr_scope_options){.token = "secret", .endpoint = "http://127.0.0.1:1"});
@@ -1239,7 +1224,6 @@ int main(void) {
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),
       TEST(test_a_server_may_delete_one_at_a_time),
-      TEST(test_base64),
       TEST(test_tokens_are_not_sent_in_the_clear),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
