@@ -248,9 +248,21 @@ static char *last_name(const char *path) {
   return member_name("", &member);
 }
 
+/* Returns true if `name` is what a table `table` may call one of its shadow tables. */
+static bool name_is_shadow(const char *table, const char *name) {
+  static const char *const suffixes[] = {"config", "commits", "files", "chunks"};
+  const size_t size = strlen(table);
+  if (strlen(name) <= size || sqlite3_strnicmp(name, table, (int)size) || name[size] != '_') return false;
+  for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+    if (!sqlite3_stricmp(name + size + 1, suffixes[i])) return true;
+  return false;
+}
+
 static bool name_is_taken(const tsx_attachment *all, uint32_t before, const char *name) {
-  for (uint32_t i = 0; i < before; i++)
-    if (!sqlite3_stricmp(all->tables[i].name, name)) return true;
+  for (uint32_t i = 0; i < before; i++) {
+    const char *other = all->tables[i].name;
+    if (!sqlite3_stricmp(other, name) || name_is_shadow(other, name) || name_is_shadow(name, other)) return true;
+  }
   return false;
 }
 

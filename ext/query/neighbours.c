@@ -243,10 +243,12 @@ static bool same_source(const tsx_source *a, const tsx_source *b, const tsx_tabl
 }
 
 /* Returns the tree of an item that a term of GROUP BY names by ordinal or alias, or the term. */
-static const tsx_expr *group_meaning(const tsx_select *s, const tsx_expr *term) {
+static const tsx_expr *group_meaning(const around_take *t, const tsx_expr *term) {
+  const tsx_select *s = t->select;
   int64_t ordinal;
   if (whole_number(term, &ordinal) && ordinal >= 1 && ordinal <= s->item_count) return s->items[ordinal - 1].tree;
-  for (uint32_t i = 0; i < s->item_count && term->kind == TSX_EXPR_NAME && !term->table; i++)
+  if (term->kind != TSX_EXPR_NAME || term->table || kernel_column(t, term->name) >= 0) return term; /* before an alias */
+  for (uint32_t i = 0; i < s->item_count; i++)
     if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return s->items[i].tree;
   return term;
 }
@@ -255,7 +257,7 @@ static const tsx_expr *group_meaning(const tsx_select *s, const tsx_expr *term) 
 static unsigned sides_of_groups(const around_take *t) {
   unsigned sides = 0;
   for (uint32_t i = 0; i < t->select->group_count; i++)
-    sides |= sides_of(t, group_meaning(t->select, t->select->group[i]));
+    sides |= sides_of(t, group_meaning(t, t->select->group[i]));
   return sides;
 }
 
@@ -263,7 +265,7 @@ static unsigned sides_of_groups(const around_take *t) {
 static bool groups_are_cells(const around_take *t) {
   uint64_t missing = (UINT64_C(1) << t->query->table->schema->dimension_count) - 1;
   for (uint32_t i = 0; i < t->select->group_count; i++) {
-    const int dimension = dimension_of(t, group_meaning(t->select, t->select->group[i]), SIDE_CENTRE);
+    const int dimension = dimension_of(t, group_meaning(t, t->select->group[i]), SIDE_CENTRE);
     if (dimension >= 0) missing &= ~(UINT64_C(1) << dimension);
   }
   return (missing & ~t->constant) == 0;

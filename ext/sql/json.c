@@ -282,6 +282,8 @@ static int read_each(sqlite3 *db, sqlite3_value *json, bool array, const char *w
                          .text = tsx_json_walk_next(&walk)};
     o.value = option_value(db, sqlite3_column_value(statement, 2), o.text);
     if (!o.value || !o.type || !o.key) code = tsx_out_of_memory(error);
+    else if (strlen(o.key) != (size_t)sqlite3_column_bytes(statement, 0))
+      code = tsx_fail(error, TSR_MISMATCH, "%s: a name with a NUL after '%.100s'", what, o.key);
     else code = read(argument, &o, error);
     sqlite3_value_free(o.value);
     rc = SQLITE_OK;

@@ -99,6 +99,23 @@ def test_collisions():
     db.close()
 
 
+def test_members_named_like_shadow_tables():
+    """A table t has the shadow tables t_config and t_commits, so a member t_config cannot have that name beside it."""
+    db = Database()
+    root = os.path.join(host.FOLDER, "shadows")
+    db.query("SELECT tessera_create_group(?)", (root,))
+    for number, name in enumerate(("t", "t_config", "u_commits", "u")):
+        path = os.path.join(host.FOLDER, f"member{number}")
+        db.query(f"CREATE VIRTUAL TABLE x USING tessera({host.literal(path)}, id INT32 DIMENSION, v TEXT)")
+        db.query(f"INSERT INTO x VALUES({number}, {host.literal(name)})")
+        db.query("DROP TABLE x")
+        db.query("SELECT tessera_add_member(?, ?, ?)", (root, path, name))
+    same(db.value("SELECT tessera_attach(?)", (root,)), 4)
+    found = dict(db.query("SELECT member, name FROM tessera_attached"))
+    same(sorted(db.value(f'SELECT v FROM "{name}"') for name in found.values()), ["t", "t_config", "u", "u_commits"])
+    assert all(db.value(f'SELECT v FROM "{name}"') == member for member, name in found.items()), found
+
+
 def test_refresh():
     """A second call adds, drops and renames; tables that stay the same are left alone, so statements on them go on; what is in use is BUSY."""
     db, root = made()

@@ -57,6 +57,15 @@ def test_tiles_within_a_bucket_are_not_decoded():
             same(counters["cells_computed"], (200 - whole) * EXTENT, f"{key}: cells")
 
 
+def test_boxes_of_rounded_coordinates_prove_nothing():
+    """scale_float moves coordinates after the boxes of tiles were made."""
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE r USING tessera(y INT32 DIMENSION(0, 100000, 1000) FILTERS(scale_float(4, 8, 0)), v INT32)")
+    db.query("INSERT INTO r VALUES(13, 1)")
+    for sql in ("SELECT y/8, count(*) FROM r GROUP BY 1", "SELECT y, sum(v) FROM r GROUP BY 1", "SELECT y*2, max(v) FROM r GROUP BY 1"):
+        same(counted(db, sql)[0], db.query(sql), sql)
+
+
 def test_keys_that_fall_or_turn():
     for low in (0, -10000):
         db = Database()

@@ -492,6 +492,9 @@ def test_a_kernel_may_be_a_cte_or_end_in_rows():
     db.query("INSERT INTO k VALUES(0.5, 0, 1)")   # no offset of cells, but no error of a join
     for table in ("c", host.literal(path).replace("'", '"')):
         same(through_columns(words.format(table, "k")), [(1, 0, 300), (1, 1, 400), (1, 2, 500)], table)
+    words = words.replace("SELECT a.y, ", "SELECT a.y AS dy, ").replace("GROUP BY a.y", "GROUP BY dy")   # a column of the kernel goes before an alias
+    db.query("INSERT INTO k VALUES(1, 0, 7)")
+    same(through_columns(words.format("c", "k")), sorted(db.query(words.format("c", "k"))), words)
     try:
         rows_of(db, "SELECT a.y, a.x, median(b.v) FROM c a JOIN c b ON b.y BETWEEN a.y - 1 AND a.y + 1 AND b.x BETWEEN a.x - 1 AND a.x + 1 GROUP BY a.y, a.x")
     except Error as error:
