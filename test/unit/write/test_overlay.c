@@ -439,7 +439,7 @@ static void history(tsr_array *array, uint64_t memory, unsigned steps) {
   ok(tsr_writer_open(array, &options, &writer, &error));
   tsr_snapshot *base = open_base(array, writer);
   aged earlier = {0};
-  for (unsigned step = 0; step < rounds_of(steps) && own_count < ROWS - 300 && removed_count < ROWS; step++) {
+  for (unsigned step = 0; step < steps && own_count < ROWS - 300 && removed_count < ROWS; step++) {
     switch (chance(9)) {
     case 0:
     case 1:
@@ -511,9 +511,9 @@ static void run(kind which, uint64_t memory) {
     create(1 + chance(60));
     tsr_array *array = NULL;
     ok(tsr_array_open(environment, path, NULL, &array, &error));
-    for (int commit = 0; commit < 3; commit++) {
-      print_message("%s %u, commit %d\n", kind_names[which], n, commit);
-      history(array, memory, 60);
+    for (unsigned commit = 0; commit < (spills ? rounds_of(3) : 3); commit++) {
+      print_message("%s %u, commit %u\n", kind_names[which], n, commit);
+      history(array, memory, spills ? 60 : rounds_of(60));
     }
     tsr_array_close(array);
   }
