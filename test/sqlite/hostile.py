@@ -201,7 +201,7 @@ CHANGING = ["tessera_reset_stats()", "tessera_set_key('array', NULL)", "tessera_
             "tessera_write_npy('array', 'a', x'00')", "tessera_write_label('array', 'l', '[1]')", "tessera_sync('db:i', 'out')", "tessera_sync('array', 'db:n')", "tessera_hide('db:i')", "tessera_show('db:i')", "tessera_attach()", "tessera_restrict('.')", "tessera_consolidate('array')",
             "tessera_vacuum('array')", "tessera_lease('array', 9)", "tessera_copy('array', 'other')", "tessera_regrid('array', 'other', '{}', 'mean')", "tessera_make_overviews('array')", "tessera_configure('s3://bucket', '{}')", "tessera_stream('array')",
             "tessera_library()", "tessera_create_as('made', 'SELECT 1 AS a')", "tessera_create_csv('made', 'a.csv')", "tessera_create_stream('made', 'token')", "tessera_rows('SELECT 1')",
-            "tessera_attach('group')", "tessera_detach('group')", "tessera_sql('SELECT 1')", "tessera_upkeep('array')", "tessera_revert('db:i', 0)", "tessera_add_check('array', 'c', 'a > 0')", "tessera_drop_check('array', 'c')"]
+            "tessera_attach('group')", "tessera_detach('group')", "tessera_sql('SELECT 1')", "tessera_sql_within('{}', 'SELECT 1')", "tessera_upkeep('array')", "tessera_revert('db:i', 0)", "tessera_add_check('array', 'c', 'a > 0')", "tessera_drop_check('array', 'c')"]
 
 
 def test_functions_that_change_are_direct_only():
