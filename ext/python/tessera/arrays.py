@@ -236,24 +236,38 @@ class _Lent:
         self._functions.take_back(self._token)
 
 
+def _scalar(value):
+    """Returns the value of an ndarray or DataArray without axes; what is none of them as it is."""
+    if getattr(value, "ndim", None) != 0 or not hasattr(value, "dtype") or type(value).__name__ == "MaskedConstant":
+        return value
+    import numpy
+    if isinstance(value, numpy.generic):
+        return value
+    return (value if isinstance(value, numpy.ndarray) else numpy.asarray(value))[()]   # a masked one is `masked`
+
+
 def is_missing(value):
     """Whether a value stands for none: of pandas, of instants, of masked ndarrays."""
+    value = _scalar(value)
     return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or type(value).__name__ in ("datetime64", "timedelta64") and value != value
 
 
 def _plain(value):
     """Returns a date as ISO text, a time of day too, a number of numpy as Python's. ValueError if the value is missing."""
+    value = _scalar(value)
     if is_missing(value):
         raise ValueError(f"{value} cannot be compared: where(name, 'is', None) finds what is missing")
     if type(value).__name__ == "datetime64":
-        return str(value)
+        text = str(value)
+        return text if len(text) > 7 else str(value.astype("M8[D]"))   # a year alone would be a number
     if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
         return _time_of_day(value)
     if getattr(value, "tzinfo", None) is not None and hasattr(value, "astimezone"):
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)   # arrays have no time zones: instants are UTC
     if hasattr(value, "isoformat"):
         return value.isoformat()
-    return value.item() if hasattr(value, "item") else str(value)
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, (int, float, str, bytes)) else float(value) if hasattr(value, "dtype") else str(value)   # item() of a long double is one
 
 
 def _millisecond(instant):
@@ -278,8 +292,9 @@ def _nanoseconds(duration):
 
 def _units(duration, label, kind):
     """Returns a duration in the unit of a label's datatype; a number stays what it is."""
+    duration = _scalar(duration)
     if type(duration).__name__ not in ("timedelta", "Timedelta", "timedelta64"):
-        return _number(duration)
+        return duration if duration is None else _coordinate(duration)
     unit = _ATTOSECONDS.get(kind.rpartition("_")[2]) if kind.startswith(("DATETIME_", "TIME_")) else None
     if unit is None:
         raise ValueError(f"tolerance={duration}: the label {label} is {kind}, which no duration measures: give a number in its unit")
@@ -311,15 +326,19 @@ def _bounds(name, value):
     if isinstance(value, list) or getattr(value, "ndim", 0):
         if getattr(value, "ndim", 1) != 1:
             raise TypeError(f"{name}: coordinates are a list with one axis, not {value.ndim}")
-        ends = [_number(end) for end in value]
-        return {"in": [end if isinstance(end, (int, float, str)) else _plain(end) for end in ends]} if ends else []
-    return [_number(end) for end in value] if isinstance(value, tuple) else _number(value)
+        ends = [_coordinate(end) for end in value]
+        return {"in": ends} if ends else []
+    return [None if end is None else _coordinate(end) for end in value] if isinstance(value, tuple) else _coordinate(value)
 
 
-def _number(end):
-    if is_missing(end):
-        raise ValueError(f"{end} is not a coordinate: None leaves the end of a range open")
-    return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
+def _coordinate(value):
+    """Returns a coordinate as a box has it: a number or text of Python. Instants, dates and times of day are ISO text."""
+    if is_missing(value):
+        raise ValueError(f"{value} is not a coordinate: None leaves the end of a range open")
+    value = _scalar(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if type(value) in (int, float, str, bool, type(None)) else _plain(value)
 
 
 def _common(name, one, other):
@@ -328,12 +347,13 @@ def _common(name, one, other):
         return []
     for listed, rest in ((one, other), (other, one)):
         if isinstance(listed, dict):
-            inside = [value for value in listed["in"] if (value in rest["in"] if isinstance(rest, dict) else _common(name, value, rest) != [])]
+            among = set(map(_order, rest["in"])) if isinstance(rest, dict) else ()
+            inside = [value for value in listed["in"] if (_order(value) in among if isinstance(rest, dict) else _common(name, value, rest) != [])]
             return {"in": inside} if inside else []
     ends = []
     for choose, at in ((max, 0), (min, 1)):
         given = [part[at] if isinstance(part, list) else part for part in (one, other)]
-        given = [part if isinstance(part, (int, float, str)) else _plain(part) for part in given if part is not None]
+        given = [part for part in given if part is not None]
         if len(given) == 2 and isinstance(given[0], str) != isinstance(given[1], str):
             given = [int(part) if isinstance(part, str) and part.isdecimal() else part for part in given]   # JSON has large integers as text
             if isinstance(given[0], str) != isinstance(given[1], str):
@@ -348,9 +368,13 @@ def _reversed_texts(low, high):
     return texts and _order(low) > _order(high) and not low.startswith(high)
 
 
+_INSTANT = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d*)?)?)?)?)?")
+_FIRST = "0000-01-01T00:00:00.000000000000000000"   # of a year, as precise as an instant can be
+
+
 def _order(end):
-    """Instants that are text sort by time if a date and its time of day have one sign between them."""
-    return end.replace(" ", "T", 1) if isinstance(end, str) and end[4:5] == "-" else end
+    """Returns what a coordinate sorts by. Instants that are text sort by time: they have one sign between date and time of day, and the same precision."""
+    return end.replace(" ", "T", 1) + _FIRST[len(end):] if isinstance(end, str) and _INSTANT.fullmatch(end) else end
 
 
 def _pointer(capsule, name):
@@ -629,7 +653,7 @@ class Array(Stream):
         if name is None:
             return [self]
         runs = []
-        for value in sorted(set(self._box[name]["in"]), key=_order):
+        for _, value in sorted({_order(value): value for value in self._box[name]["in"]}.items()):
             if runs and isinstance(value, int) and isinstance(runs[-1][1], int) and value == runs[-1][1] + 1:
                 runs[-1][1] = value
             else:
@@ -680,13 +704,13 @@ class Array(Stream):
         for label, value in labels.items():
             if is_missing(value):
                 raise ValueError(f"no coordinate is nearest to {value}")
+            value = _coordinate(value)
             if label in self.dims:
                 from .blocks import near
                 found[label] = near(self, label, value, _SIDES[method], tolerance)
                 continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
-            value = value if isinstance(value, (int, float, str)) else _plain(value)
             kind, dim = known[label]
             within = _units(tolerance, label, kind)
             index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
@@ -921,9 +945,10 @@ class Array(Stream):
             keys = (*keys[:at], *[slice(None)] * (len(dims) - len(keys) + 1), *keys[at + 1:])
         if len(keys) > len(dims):
             raise IndexError(f"array {self.path} has {len(dims)} dimensions, {', '.join(dims)}, and {len(keys)} indexes were given")
-        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if k != slice(None)}) if keys else self
+        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if not isinstance(k, slice) or k != slice(None)}) if keys else self
 
     def _index(self, name, key):
+        key = slice(_scalar(key.start), _scalar(key.stop), key.step) if isinstance(key, slice) else _scalar(key)
         if isinstance(key, slice):
             if key.step not in (None, 1):
                 raise IndexError(f"{name}: a slice of an array has no step")

@@ -42,7 +42,7 @@ def literal(value):
         return str(int(value))
     if isinstance(value, str):
         return statements.text(value)
-    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(value)
+    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value)) if isinstance(value, float) else str(int(value))
 
 
 def _conditions(array):
