@@ -167,6 +167,42 @@ def test_lists_of_coordinates():
     fails(ValueError, "is not a coordinate", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 
+def test_scalars_as_coordinates():
+    """A coordinate may be a scalar of numpy, an ndarray or a DataArray without axes, whatever its type and unit; so may the ends of a range."""
+    days = np.arange("2024-01-01", "2024-01-11", dtype="M8[D]")
+    label = tessera.create("coordinates", xr.Dataset({"v": (("time", "x"), np.arange(20.0).reshape(10, 2))}, {"time": days.astype("M8[ns]")}))["v"]
+    dense, sparse = (tessera.create(f"coordinates-{kind}", {"time": days, "v": np.arange(10.0)}, dimensions=["time"], kind=kind) for kind in ("dense", "sparse"))
+    found = xr.DataArray(days.astype("M8[ns]"), dims="time")
+    for at in (3, 9):
+        instants = [days[at].astype(f"M8[{unit}]") for unit in ("D", "h", "s", "ms", "us", "ns")]
+        for value in (*instants, np.array(instants[-1]), found[at], found[at].variable, (found[at], instants[-1]), slice(np.array(instants[2]), None if at == 9 else found[at]), [found[at]]):
+            for array, cells in ((label, 2), (dense, 1), (sparse, 1)):
+                part = array.sel(time=value)
+                part = part.sel(time=value)
+                mean = at * 2 + 0.5 if array is label else at
+                same((len(part), part.mean("v"), tessera.sql("SELECT count(*) FROM part").fetchone(), pa.table(part).num_rows), (cells, mean, (cells,), cells), f"{value!r}, {array.path}")
+                if array is not sparse:
+                    same((part.numpy("v").size, part.shape[0]), (cells, 1), f"{value!r}, {array.path}")
+                if dask and array is not sparse and not isinstance(value, list):
+                    same(part.dask("v").compute().shape, part.shape, f"{value!r}")
+                if array is not label and not isinstance(value, (tuple, list)):
+                    same(len(array[value]), 1, f"[{value!r}]")
+    same(dense.nearest(time=found[3]), {"time": "2024-01-04"}, "nearest")
+    same(len(sparse.sel(time=[days[3], days[3].astype("M8[ns]")])), 1, "one instant in two units")
+    same([len(dense.sel(time=[days[3], days[5]]).sel(time=[found[5]])), len(dense.sel(time=np.datetime64("2024-01", "M")))], [1, 1], "instants of other units")
+    numbers = tessera.create("coordinates-numbers", {"k": np.array([1.5, 2.5]), "v": np.arange(2)}, dimensions=["k"])
+    texts = tessera.create("coordinates-texts", {"k": np.array(["a", "b"]), "v": np.arange(2)}, dimensions=["k"])
+    for array, value in [(numbers, make(2.5)) for make in (np.float32, np.float64, np.longdouble, np.array, xr.DataArray)] + [(texts, make("b")) for make in (np.str_, np.array, xr.DataArray)] + [
+            (texts, np.bytes_(b"b")), (label, np.uint8(1)), (label, np.array(1)), (label, xr.DataArray(1))]:
+        name = array.dims[0]
+        for part in (array.sel(**{name: value}), array[value], array.sel(**{name: [value]}), array.sel(**{name: (value, value)})):
+            same((len(part), pa.table(part).num_rows, tessera.sql("SELECT count(*) FROM part").fetchone()), (2, 2, (2,)) if array is label else (1, 1, (1,)), f"{value!r}")
+    for value in (np.float64(0), np.array(0.0), xr.DataArray(0)):
+        same(len(dense.where("v", ">", value)), 9, f"where {value!r}")
+    for missing in (np.datetime64("NaT"), np.array("NaT", "M8[s]"), xr.DataArray(np.datetime64("NaT", "ns"))):
+        fails(ValueError, "is not a coordinate", lambda: dense.sel(time=missing))
+
+
 def test_boxes_beyond_the_domain():
     """A box is cut to the domain, as WHERE does; what lies outside is empty, and the other axes keep their lengths."""
     texts = np.array([[f"{y}{x}" for x in range(3)] for y in range(4)], object)

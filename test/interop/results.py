@@ -130,6 +130,21 @@ def test_sources():
     same(db.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "sources end with their results")
 
 
+def test_datasets():
+    """A Dataset is a table if its variables have the same dimensions."""
+    try:
+        import xarray as xr
+    except ImportError:
+        return
+    ds = xr.Dataset({"v": (("y", "x"), np.arange(6.0).reshape(2, 3)), "w": (("x", "y"), np.arange(6).reshape(3, 2))}, {"y": [10.0, 20.0]})
+    expected = [(10.0 + 10 * y, x, 3.0 * y + x, 2 * x + y) for y in range(2) for x in range(3)]
+    same(sorted(tessera.sql("SELECT y, x, v, w FROM ds").fetchall()), expected, "a variable of the caller")
+    same(sorted(tessera.sql("SELECT * FROM ds").columns), ["v", "w", "x", "y"], "its columns")
+    same((tessera.sql("SELECT y, sum(w) FROM t GROUP BY y ORDER BY y", t=ds).fetchall(), parts(tessera.sql("SELECT y, sum(w) FROM ds GROUP BY y"))[0]), ([(10.0, 6), (20.0, 9)], "columns"), "by keyword")
+    for other in (ds.assign(s=5), ds.assign(z=("y", [1, 2])), xr.Dataset({}, {"y": [1]}), xr.Dataset({"s": 5})):
+        fails(TypeError, "name one of them, t=dataset[...]", lambda other=other: tessera.sql("SELECT * FROM t", t=other))
+
+
 def parts(result):
     return [evaluated for evaluated, in result._ask("SELECT evaluated FROM tessera_explain(?) ORDER BY part")]
 
