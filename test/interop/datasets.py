@@ -167,6 +167,20 @@ def test_lists_of_coordinates():
     fails(ValueError, "is not a coordinate", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 
+def test_one_axis():
+    """ndarrays with one axis: a name in `dimensions` is a column, or, if there is none of that name, the axis."""
+    series = tessera.create("one-axis", {"v": np.arange(3.0), "n": np.arange(3)}, dimensions=["t"], grow=["t"])
+    same((series.kind, series.dims, series.numpy("v").tolist(), series.attributes), ("dense", ("t",), [0, 1, 2], ("v", "n")), "an axis")
+    more = tessera.create("one-axis", {"v": np.full(2, 9.0), "n": np.arange(2)}, dimensions=["t"], if_exists="append", origin={"t": 3})
+    same(more.numpy("v").tolist(), [0, 1, 2, 9, 9], "more of it")
+    same(tessera.create("one-axis-name", {"v": np.array(["a", "b"])}, dimensions="t").numpy("v").tolist(), ["a", "b"], "texts, and one name that is no list")
+    column = tessera.create("one-axis-column", {"t": np.array([5, 7]), "v": np.arange(2)}, dimensions=["t"])
+    same(pa.table(column)["t"].to_pylist(), [5, 7], "a column")
+    for data, names in (({"v": [1, 2]}, ["t"]), ({"t": np.arange(2), "v": np.arange(2)}, ["t", "x"]), ({"v": np.arange(2)}, ["t", "x"])):
+        fails(tessera.Error, "give the coordinates as a column, or make ndarrays", lambda: tessera.create("one-axis-none", data, dimensions=names))
+    assert not os.path.exists("one-axis-none")
+
+
 def test_scalars_as_coordinates():
     """A coordinate may be a scalar of numpy, an ndarray or a DataArray without axes, whatever its type and unit; so may the ends of a range."""
     days = np.arange("2024-01-01", "2024-01-11", dtype="M8[D]")
