@@ -167,6 +167,44 @@ def test_lists_of_coordinates():
     fails(ValueError, "is not a coordinate", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 
+def test_names_that_are_not_there():
+    """A name that the array does not have is an error everywhere, which lists the labels, too; it is never a text in SQL."""
+    a = tessera.create("names", {"v": np.arange(20.0).reshape(4, 5)}, dimensions=["y", "x"], labels={"lat": ("y", [50.0, 48, 46, 44])})
+    says = "array names has no {} (it has y, x as dimensions; lat as label{})"
+    wrong = says.format("dimension or label 'latitud'", "")
+    for part in (a.sel(latitud=50), a.sel(latitud=(40, 50))):
+        for act in (lambda: pa.table(part), lambda: part.numpy(), lambda: len(part), lambda: part.mean(), lambda: part.shape, lambda: part.partitions(2), lambda: tessera.sql("SELECT * FROM part", part=part)):
+            fails(tessera.Error, wrong, act)
+        if dask:
+            fails(KeyError, wrong, lambda: part.dask())
+    fails(KeyError, wrong, lambda: a.sel(latitud=[50]))
+    for act in (lambda: pa.table(a.select("lati")), lambda: tessera.sql("SELECT * FROM part", part=a.select("lati")), lambda: len(a.select("lati"))):
+        fails(tessera.Error, says.format("column 'lati'", "; v as attribute"), act)
+    for act in (lambda: pa.table(a.where("vv", ">", 3)), lambda: len(a.where("vv", ">", 3))):
+        fails(tessera.Error, "has no column 'vv' (it has v as attribute; y, x as dimensions; lat as label)", act)
+    fails(tessera.Error, says.format("dimension 'lati'", ""), lambda: pa.table(a.order("lati")))
+    fails(tessera.Error, "'lat' is a label: order('y')", lambda: pa.table(a.order("lat")))
+    fails(tessera.Error, "'lat' is a label: sel(lat=...)", lambda: pa.table(a.where("lat", ">", 45)))
+    same((len(a.where("lat", ">", 45)), len(a.select("LAT", "V"))), (15, 20), "SQL compares all columns, and takes names in any case")
+    same(a.connection.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "no table stays behind")
+
+
+def test_slices_that_fall():
+    """Along a label that falls a slice may go downward, as in xarray; along all others that is an error."""
+    values = np.arange(20.0).reshape(4, 5)
+    days = np.arange("2024-01-04", "2023-12-31", -1, dtype="M8[D]")
+    a = tessera.create("falls", {"v": values}, dimensions=["y", "x"], labels={"lat": ("y", [50.0, 48, 46, 44]), "lon": ("x", np.arange(5.0))})
+    dated = tessera.create("falls-days", {"v": values}, dimensions=["y", "x"], labels={"day": ("y", days)})
+    expected = xr.DataArray(values, dims=["lat", "x"], coords={"lat": [50.0, 48, 46, 44]})
+    for first, last in ((50, 45), (49.0, 44), (48, 48), (60, 40), (47.5, 47), (np.float32(50), np.array(46))):
+        wanted, part = expected.sel(lat=slice(first, last)), a.sel(lat=slice(first, last))
+        same((part.numpy().tolist(), len(part)), (wanted.values.tolist(), wanted.size), f"{first} to {last}")
+    same([len(a.sel(lat=slice(45, 50))), len(a.sel(lat=slice(50, None))), len(a.sel(lat=slice(50, 45)).sel(lat=slice(47, 40)))], [15, 5, 5], "upward, open, and twice")
+    same([len(dated.sel(day=slice(first, last))) for first, last in ((days[0], days[1]), ("2024-01-03", "2024-01-02"), ("2024-01-02", "2024-01-03"))], [10, 10, 10], "instants")
+    for part in (a.sel(lon=slice(3, 1)), a.sel(y=slice(3, 1)), a.sel(lat=(50, 45))):
+        fails(tessera.Range, "its low end is above its high end", lambda: pa.table(part))
+
+
 def test_one_axis():
     """ndarrays with one axis: a name in `dimensions` is a column, or, if there is none of that name, the axis."""
     series = tessera.create("one-axis", {"v": np.arange(3.0), "n": np.arange(3)}, dimensions=["t"], grow=["t"])

@@ -69,7 +69,7 @@ def test_calculations():
     same(parts(groups)[0], "columns", "groups run over columns")
     same(a.mean("v", by=["t", "x"]).fetchall()[:2], [(0, 0, (5 + 10 + 15) / 3), (0, 1, 8.5)], "by two")
     fails(tessera.Error, "no such column: cells.nothing", lambda: a.mean("v", by="nothing"))
-    fails(KeyError, "has no attribute 'nothing': v, n", lambda: a.mean("nothing"))
+    fails(KeyError, "has no column 'nothing' (it has v, n as attributes; t, y_index, x as dimensions; y as label)", lambda: a.mean("nothing"))
     del groups
     gc.collect()
     before = tessera.open("cube")

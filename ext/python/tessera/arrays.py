@@ -496,6 +496,40 @@ class Array(Stream):
         times = self._times()
         return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in _LAST))
 
+    def _lacks(self, what, name, *roles):
+        """Returns the message that this array has no dimension, or whatever `what` is, of a name, and which it has in these roles."""
+        known = [f"{', '.join(names)} as {role}{'s' if len(names) > 1 else ''}" for role in roles for names in [self._fields(role)] if names]
+        return f"array {self.path} has no {what} {name!r} (it has {'; '.join(known) or 'none'})"
+
+    def check_names(self):
+        """Fails if sel(), select(), where() or order() were given a name that the array does not have: the message lists those that it has."""
+        fields = {name: role for role, name in self._about("role, name", "tessera_schema")}
+        told = [("dimension or label", name, ("dimension", "label")) for name in self._box]
+        told += [("column", name, ("dimension", "label", "attribute")) for name in self._options.get("columns", ())]
+        told += [("column", name, ("attribute", "dimension", "label")) for name, *_ in self._options.get("where", ())]
+        told += [("dimension", name, ("dimension", "label")) for name, *_ in self._options.get("order", ())]
+        for what, name, roles in told:
+            if fields.get(name) not in roles:
+                raise Error(self._lacks(what, name, *roles))
+
+    @contextlib.contextmanager
+    def _checking(self):
+        """An error inside about a name becomes one that lists the labels, too, and says where they go."""
+        try:
+            yield
+        except Error as e:
+            if "has no " in str(e):
+                self.check_names()
+                labels = self.labels
+                for name, *_ in self._options.get("where", ()):
+                    if name in (*labels, *self.dims):
+                        what = "label" if name in labels else "dimension"
+                        raise Error(f"array {self.path}: where() compares attributes in a stream, and {name!r} is a {what}: sel({name}=...) takes values and ranges") from e
+                for name, *_ in self._options.get("order", ()):
+                    if name in labels:
+                        raise Error(f"array {self.path}: order() takes dimensions, and {name!r} is a label: order({labels[name]!r})") from e
+            raise
+
     def _fields(self, role):
         return tuple(name for name, in self._about("name", "tessera_schema", f"role = '{role}'"))
 
@@ -579,6 +613,8 @@ class Array(Stream):
             low, high = given if isinstance(given, list) else (given, given)
             if name not in self.dims:
                 labels = labels or self.labels
+                if name not in labels:
+                    raise KeyError(self._lacks("dimension or label", name, "dimension", "label"))
                 between, values = ((low, "backfill"), (high, "pad")), self._label_values(name)
                 try:
                     ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
@@ -625,13 +661,16 @@ class Array(Stream):
         z=slice(None, 5). Cells of a list come in the order of the array.
 
         A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
-        dimension: lat=(45.2, 47.1). method and tolerance are those of nearest().
+        dimension: lat=(45.2, 47.1). Along a label that falls a slice may go downward, as in xarray: lat=slice(47.1, 45.2). method and tolerance are
+        those of nearest().
         """
         if method is not None:
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
-            value = _bounds(name, value)
+            given, value = value, _bounds(name, value)
+            if isinstance(given, slice) and self._falls(name, *value):
+                value.reverse()
             if isinstance(value, list) and len(value) == 2 and _reversed_texts(*value):   # the other kinds the array sees, which knows their order
                 raise Range(f"{name}: the low end {value[0]!r} is above the high end {value[1]!r}")
             if isinstance(value, dict) and name not in self.dims:
@@ -639,10 +678,20 @@ class Array(Stream):
             box[name] = _common(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
+    def _falls(self, name, first, last):
+        """Whether the ends of a slice go downward, as they do where xarray takes them along a label that falls, and this is such a label."""
+        if type(first) is not type(last) and isinstance(first, str) != isinstance(last, str) or None in (first, last) or _order(first) <= _order(last) or name in self.dims:
+            return False
+        dim, bounds = self.labels.get(name), self.bounds
+        if dim not in bounds:
+            return False
+        ends = [self._label_values(name)(end, 1)[0] for end in bounds[dim]]
+        return bool(ends[0] > ends[1])
+
     def _listed(self, label, values):
         """Returns the dimension of a label, and the coordinates that have one of its values."""
         if label not in self.labels:
-            raise KeyError(f"array {self.path} has no dimension or label {label!r}")
+            raise KeyError(self._lacks("dimension or label", label, "dimension", "label"))
         dim = self.labels[label]
         found = [ends[0] for ends in (self._range(label, dim, [value, value]) for value in values["in"]) if ends]
         return dim, {"in": found} if found else []
@@ -737,7 +786,8 @@ class Array(Stream):
             return parts
         box = _json(self._box)
         times = self._times()
-        parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
+        with self._checking():
+            parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
         labels = self.labels if set(self._box) - set(self.dims) else {}   # a part's own ranges are within those of a label
         inside = [(part, {name: ends for name, ends in self._box.items() if labels.get(name) not in part}) for part in (json.loads(text) for text, in parts)]
         return [Array(self._connection, self.path, {**box, **part}, self._options, self._state) for part, box in inside]
@@ -766,12 +816,14 @@ class Array(Stream):
 
     def _token(self):
         box, options = (_json(part) for part in (self._box, {**self._options, **self._times()}))
-        return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
+        with self._checking():
+            return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
     def _npy(self, attribute, **options):
         limits = {name: self._options[name] for name in ("memory_mb", "cache_mb", "threads") if name in self._options}
         box, options = _json(self._box), _json({**limits, **self._times(), **options})
-        return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
+        with self._checking():
+            return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
 
     def _header(self, attribute):
         """Returns the header of the attribute's block as text, its shape and its numpy type; texts of variable length are objects."""
@@ -984,7 +1036,7 @@ class Array(Stream):
     def _aggregate(self, function, attribute, by):
         attribute = self._only(attribute)
         if attribute not in (*self.attributes, *self.dims, *self.labels):
-            raise KeyError(f"array {self.path} has no attribute {attribute!r}: {', '.join(self.attributes)}")
+            raise KeyError(self._lacks("column", attribute, "attribute", "dimension", "label"))
         attribute = sql.name(attribute)
         if by is None:
             return self._calculate(f"{function}({attribute})")

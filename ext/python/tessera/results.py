@@ -22,7 +22,7 @@ from typing import Any, Iterator
 
 from . import statements
 from .arrays import Array, Stream, _connect, _functions, _plain, _Rows, _users, is_missing, working
-from .errors import Denied, Unsupported, plain_errors
+from .errors import Denied, Error, Unsupported, plain_errors
 from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
@@ -76,7 +76,9 @@ def as_table(array, connection, name="array"):
     condition = " AND ".join(_conditions(array)) or "1"
     if array.path.startswith("db:") and array._connection is connection:
         given = ", ".join("NULL" if time is None else literal(time) for time in times)
-        yield f"{statements.table(array.path[3:])}({given})", condition
+        table = f"{statements.table(array.path[3:])}({given})"
+        _check_columns(array, connection, table)
+        yield table, condition
         return
     options = [statements.text(array.path)] + [f"{name}={literal(time)}" for name, time in zip(("as_of", "since"), times) if time is not None]
     options += [f"{name}={literal(array._options[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in array._options]
@@ -89,10 +91,24 @@ def as_table(array, connection, name="array"):
     with plain_errors(array.path):
         statements.rows(connection, f"CREATE VIRTUAL TABLE {table} USING tessera({', '.join(options)})")
     try:
+        _check_columns(array, connection, table)
         yield table, condition
     finally:
         with contextlib.suppress(Exception):   # a statement is reading it; the connection drops it when it is closed
             statements.rows(connection, f"DROP TABLE {table}")
+
+
+def _check_columns(array, connection, table):
+    """Fails if the Array was given a name that its table does not have. A quoted name that is none would be a text to SQLite."""
+    names = {*array._box, *array._options.get("columns", ()), *(name for name, *_ in array._options.get("where", ()))}
+    if names:
+        try:
+            with plain_errors(array.path):
+                statements.rows(connection, f"SELECT {', '.join(statements.name('t', name) for name in sorted(names))} FROM {table} AS t LIMIT 0")
+        except Error as e:
+            if "no such column" in str(e):
+                array.check_names()
+            raise
 
 
 def _columns_of(array):
