@@ -497,7 +497,7 @@ class Array(Stream):
         return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in _LAST))
 
     def _lacks(self, what, name, *roles):
-        """Returns the message that this array has no dimension, or whatever `what` is, of a name, and which it has in these roles."""
+        """Returns the message that this array has no `what`, such as "column", called `name`, with the names that it has in these roles."""
         known = [f"{', '.join(names)} as {role}{'s' if len(names) > 1 else ''}" for role in roles for names in [self._fields(role)] if names]
         return f"array {self.path} has no {what} {name!r} (it has {'; '.join(known) or 'none'})"
 
@@ -679,8 +679,8 @@ class Array(Stream):
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
     def _falls(self, name, first, last):
-        """Whether the ends of a slice go downward, as they do where xarray takes them along a label that falls, and this is such a label."""
-        if type(first) is not type(last) and isinstance(first, str) != isinstance(last, str) or None in (first, last) or _order(first) <= _order(last) or name in self.dims:
+        """Whether a slice from `first` to `last` goes downward, and `name` is a label that falls: then xarray takes it in this order, too."""
+        if None in (first, last) or isinstance(first, str) != isinstance(last, str) or _order(first) <= _order(last) or name in self.dims:
             return False
         dim, bounds = self.labels.get(name), self.bounds
         if dim not in bounds:
