@@ -324,7 +324,7 @@ def test_parameters_are_values():
     import datetime
     import decimal
     import uuid
-    for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
+    for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (np.longdouble(0.5), 0.5), (np.array(np.datetime64("2024-01-02")), "2024-01-02"), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
                             (np.datetime64("2024-01-02"), "2024-01-02"), (datetime.timedelta(hours=1), "01:00:00"), (decimal.Decimal("1.5"), 1.5), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)):
         same(tessera.sql("SELECT ?", [given]).fetchall(), [(expected,)], repr(given))
         same(tessera.sql("SELECT :a", {"a": given}).fetchall(), [(expected,)], repr(given))
