@@ -169,6 +169,95 @@ def test_lists_of_coordinates():
     fails(ValueError, "is not a coordinate", lambda: a.sel(y=[1, np.datetime64("NaT")]))
 
 
+def test_names_that_are_not_there():
+    """A name that the array does not have is an error everywhere, which lists the labels, too; it is never a text in SQL."""
+    a = tessera.create("names", {"v": np.arange(20.0).reshape(4, 5)}, dimensions=["y", "x"], labels={"lat": ("y", [50.0, 48, 46, 44])})
+    says = "array names has no {} (it has y, x as dimensions; lat as label{})"
+    wrong = says.format("dimension or label 'latitud'", "")
+    for part in (a.sel(latitud=50), a.sel(latitud=(40, 50))):
+        for act in (lambda: pa.table(part), lambda: part.numpy(), lambda: len(part), lambda: part.mean(), lambda: part.shape, lambda: part.partitions(2), lambda: tessera.sql("SELECT * FROM part", part=part)):
+            fails(tessera.Error, wrong, act)
+        if dask:
+            fails(KeyError, wrong, lambda: part.dask())
+    fails(KeyError, wrong, lambda: a.sel(latitud=[50]))
+    for act in (lambda: pa.table(a.select("lati")), lambda: tessera.sql("SELECT * FROM part", part=a.select("lati")), lambda: len(a.select("lati"))):
+        fails(tessera.Error, says.format("column 'lati'", "; v as attribute"), act)
+    for act in (lambda: pa.table(a.where("vv", ">", 3)), lambda: len(a.where("vv", ">", 3))):
+        fails(tessera.Error, "has no column 'vv' (it has v as attribute; y, x as dimensions; lat as label)", act)
+    fails(tessera.Error, says.format("dimension 'lati'", ""), lambda: pa.table(a.order("lati")))
+    fails(tessera.Error, "'lat' is a label: order('y')", lambda: pa.table(a.order("lat")))
+    fails(tessera.Error, "'lat' is a label: sel(lat=...)", lambda: pa.table(a.where("lat", ">", 45)))
+    same((len(a.where("lat", ">", 45)), len(a.select("LAT", "V"))), (15, 20), "SQL compares all columns, and takes names in any case")
+    same(a.connection.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "no table stays behind")
+
+
+def test_slices_that_fall():
+    """Along a label that falls a slice may go downward, as in xarray; along all others that is an error."""
+    values = np.arange(20.0).reshape(4, 5)
+    days = np.arange("2024-01-04", "2023-12-31", -1, dtype="M8[D]")
+    a = tessera.create("falls", {"v": values}, dimensions=["y", "x"], labels={"lat": ("y", [50.0, 48, 46, 44]), "lon": ("x", np.arange(5.0))})
+    dated = tessera.create("falls-days", {"v": values}, dimensions=["y", "x"], labels={"day": ("y", days)})
+    expected = xr.DataArray(values, dims=["lat", "x"], coords={"lat": [50.0, 48, 46, 44]})
+    for first, last in ((50, 45), (49.0, 44), (48, 48), (60, 40), (47.5, 47), (np.float32(50), np.array(46))):
+        wanted, part = expected.sel(lat=slice(first, last)), a.sel(lat=slice(first, last))
+        same((part.numpy().tolist(), len(part)), (wanted.values.tolist(), wanted.size), f"{first} to {last}")
+    same([len(a.sel(lat=slice(45, 50))), len(a.sel(lat=slice(50, None))), len(a.sel(lat=slice(50, 45)).sel(lat=slice(47, 40)))], [15, 5, 5], "upward, open, and twice")
+    same([len(dated.sel(day=slice(first, last))) for first, last in ((days[0], days[1]), ("2024-01-03", "2024-01-02"), ("2024-01-02", "2024-01-03"))], [10, 10, 10], "instants")
+    for part in (a.sel(lon=slice(3, 1)), a.sel(y=slice(3, 1)), a.sel(lat=(50, 45))):
+        fails(tessera.Range, "its low end is above its high end", lambda: pa.table(part))
+
+
+def test_one_axis():
+    """ndarrays with one axis: a name in `dimensions` is a column, or, if there is none of that name, the axis."""
+    series = tessera.create("one-axis", {"v": np.arange(3.0), "n": np.arange(3)}, dimensions=["t"], grow=["t"])
+    same((series.kind, series.dims, series.numpy("v").tolist(), series.attributes), ("dense", ("t",), [0, 1, 2], ("v", "n")), "an axis")
+    more = tessera.create("one-axis", {"v": np.full(2, 9.0), "n": np.arange(2)}, dimensions=["t"], if_exists="append", origin={"t": 3})
+    same(more.numpy("v").tolist(), [0, 1, 2, 9, 9], "more of it")
+    same(tessera.create("one-axis-name", {"v": np.array(["a", "b"])}, dimensions="t").numpy("v").tolist(), ["a", "b"], "texts, and one name that is no list")
+    column = tessera.create("one-axis-column", {"t": np.array([5, 7]), "v": np.arange(2)}, dimensions=["t"])
+    same(pa.table(column)["t"].to_pylist(), [5, 7], "a column")
+    for data, names in (({"v": [1, 2]}, ["t"]), ({"t": np.arange(2), "v": np.arange(2)}, ["t", "x"]), ({"v": np.arange(2)}, ["t", "x"])):
+        fails(tessera.Error, "give the coordinates as a column, or make ndarrays", lambda: tessera.create("one-axis-none", data, dimensions=names))
+    assert not os.path.exists("one-axis-none")
+
+
+def test_scalars_as_coordinates():
+    """A coordinate may be a scalar of numpy, an ndarray or a DataArray without axes, whatever its type and unit; so may the ends of a range."""
+    days = np.arange("2024-01-01", "2024-01-11", dtype="M8[D]")
+    label = tessera.create("coordinates", xr.Dataset({"v": (("time", "x"), np.arange(20.0).reshape(10, 2))}, {"time": days.astype("M8[ns]")}))["v"]
+    dense, sparse = (tessera.create(f"coordinates-{kind}", {"time": days, "v": np.arange(10.0)}, dimensions=["time"], kind=kind) for kind in ("dense", "sparse"))
+    found = xr.DataArray(days.astype("M8[ns]"), dims="time")
+    for at in (3, 9):
+        instants = [days[at].astype(f"M8[{unit}]") for unit in ("D", "h", "s", "ms", "us", "ns")]
+        for value in (*instants, np.array(instants[-1]), found[at], found[at].variable, (found[at], instants[-1]), slice(np.array(instants[2]), None if at == 9 else found[at]), [found[at]]):
+            for array, cells in ((label, 2), (dense, 1), (sparse, 1)):
+                part = array.sel(time=value)
+                part = part.sel(time=value)
+                mean = at * 2 + 0.5 if array is label else at
+                same((len(part), part.mean("v"), tessera.sql("SELECT count(*) FROM part").fetchone(), pa.table(part).num_rows), (cells, mean, (cells,), cells), f"{value!r}, {array.path}")
+                if array is not sparse:
+                    same((part.numpy("v").size, part.shape[0]), (cells, 1), f"{value!r}, {array.path}")
+                if dask and array is not sparse and not isinstance(value, list):
+                    same(part.dask("v").compute().shape, part.shape, f"{value!r}")
+                if array is not label and not isinstance(value, (tuple, list)):
+                    same(len(array[value]), 1, f"[{value!r}]")
+    same(dense.nearest(time=found[3]), {"time": "2024-01-04"}, "nearest")
+    same(len(sparse.sel(time=[days[3], days[3].astype("M8[ns]")])), 1, "one instant in two units")
+    same([len(dense.sel(time=[days[3], days[5]]).sel(time=[found[5]])), len(dense.sel(time=np.datetime64("2024-01", "M"))), *[len(array.sel(time=np.datetime64("2024", "Y"))) for array in (dense, sparse, label)],
+          pa.table(sparse.sel(time=np.datetime64("2024", "Y"))).num_rows, *dense.sel(time=(None, np.datetime64("2024", "Y"))).shape], [1, 1, 1, 1, 2, 1, 1], "instants of other units")
+    numbers = tessera.create("coordinates-numbers", {"k": np.array([1.5, 2.5]), "v": np.arange(2)}, dimensions=["k"])
+    texts = tessera.create("coordinates-texts", {"k": np.array(["a", "b"]), "v": np.arange(2)}, dimensions=["k"])
+    for array, value in [(numbers, make(2.5)) for make in (np.float32, np.float64, np.longdouble, np.array, xr.DataArray)] + [(texts, make("b")) for make in (np.str_, np.array, xr.DataArray)] + [
+            (texts, np.bytes_(b"b")), (label, np.uint8(1)), (label, np.array(1)), (label, xr.DataArray(1))]:
+        name = array.dims[0]
+        for part in (array.sel(**{name: value}), array[value], array.sel(**{name: [value]}), array.sel(**{name: (value, value)})):
+            same((len(part), pa.table(part).num_rows, tessera.sql("SELECT count(*) FROM part").fetchone()), (2, 2, (2,)) if array is label else (1, 1, (1,)), f"{value!r}")
+    for value in (np.float64(0), np.longdouble(0), np.array(0.0), xr.DataArray(0)):
+        same((len(dense.where("v", ">", value)), pa.table(dense.where("v", ">", value)).num_rows), (9, 9), f"where {value!r}")
+    for missing in (np.datetime64("NaT"), np.array("NaT", "M8[s]"), xr.DataArray(np.datetime64("NaT", "ns"))):
+        fails(ValueError, "is not a coordinate", lambda: dense.sel(time=missing))
+
+
 def test_boxes_beyond_the_domain():
     """A box is cut to the domain, as WHERE does; what lies outside is empty, and the other axes keep their lengths."""
     texts = np.array([[f"{y}{x}" for x in range(3)] for y in range(4)], object)

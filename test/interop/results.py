@@ -69,7 +69,7 @@ def test_calculations():
     same(parts(groups)[0], "columns", "groups run over columns")
     same(a.mean("v", by=["t", "x"]).fetchall()[:2], [(0, 0, (5 + 10 + 15) / 3), (0, 1, 8.5)], "by two")
     fails(tessera.Error, "no such column: cells.nothing", lambda: a.mean("v", by="nothing"))
-    fails(KeyError, "has no attribute 'nothing': v, n", lambda: a.mean("nothing"))
+    fails(KeyError, "has no column 'nothing' (it has v, n as attributes; t, y_index, x as dimensions; y as label)", lambda: a.mean("nothing"))
     del groups
     gc.collect()
     before = tessera.open("cube")
@@ -128,6 +128,21 @@ def test_sources():
     del inside
     gc.collect()
     same(db.execute("SELECT count(*) FROM temp.sqlite_schema").fetchone()[0], 0, "sources end with their results")
+
+
+def test_datasets():
+    """A Dataset is a table if its variables have the same dimensions."""
+    try:
+        import xarray as xr
+    except ImportError:
+        return
+    ds = xr.Dataset({"v": (("y", "x"), np.arange(6.0).reshape(2, 3)), "w": (("x", "y"), np.arange(6).reshape(3, 2))}, {"y": [10.0, 20.0]})
+    expected = [(10.0 + 10 * y, x, 3.0 * y + x, 2 * x + y) for y in range(2) for x in range(3)]
+    same(sorted(tessera.sql("SELECT y, x, v, w FROM ds").fetchall()), expected, "a variable of the caller")
+    same(sorted(tessera.sql("SELECT * FROM ds").columns), ["v", "w", "x", "y"], "its columns")
+    same((tessera.sql("SELECT y, sum(w) FROM t GROUP BY y ORDER BY y", t=ds).fetchall(), parts(tessera.sql("SELECT y, sum(w) FROM ds GROUP BY y"))[0]), ([(10.0, 6), (20.0, 9)], "columns"), "by keyword")
+    for other in (ds.assign(s=5), ds.assign(z=("y", [1, 2])), xr.Dataset({}, {"y": [1]}), xr.Dataset({"s": 5})):
+        fails(TypeError, "name one of them, t=dataset[...]", lambda other=other: tessera.sql("SELECT * FROM t", t=other))
 
 
 def parts(result):
@@ -309,7 +324,7 @@ def test_parameters_are_values():
     import datetime
     import decimal
     import uuid
-    for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
+    for given, expected in ((np.int64(4), 4), (np.float32(0.5), 0.5), (np.longdouble(0.5), 0.5), (np.array(np.datetime64("2024-01-02")), "2024-01-02"), (bytearray(b"a"), b"a"), (datetime.date(2024, 1, 2), "2024-01-02"), (pd.Timestamp("2024-01-02"), "2024-01-02T00:00:00"),
                             (np.datetime64("2024-01-02"), "2024-01-02"), (datetime.timedelta(hours=1), "01:00:00"), (decimal.Decimal("1.5"), 1.5), (uuid.UUID(int=1), str(uuid.UUID(int=1))), (None, None)):
         same(tessera.sql("SELECT ?", [given]).fetchall(), [(expected,)], repr(given))
         same(tessera.sql("SELECT :a", {"a": given}).fetchall(), [(expected,)], repr(given))

@@ -236,24 +236,38 @@ class _Lent:
         self._functions.take_back(self._token)
 
 
+def _scalar(value):
+    """Returns the value of an ndarray or DataArray without axes; what is none of them as it is."""
+    if getattr(value, "ndim", None) != 0 or not hasattr(value, "dtype") or type(value).__name__ == "MaskedConstant":
+        return value
+    import numpy
+    if isinstance(value, numpy.generic):
+        return value
+    return (value if isinstance(value, numpy.ndarray) else numpy.asarray(value))[()]   # a masked one is `masked`
+
+
 def is_missing(value):
     """Whether a value stands for none: of pandas, of instants, of masked ndarrays."""
+    value = _scalar(value)
     return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant") or type(value).__name__ in ("datetime64", "timedelta64") and value != value
 
 
 def _plain(value):
     """Returns a date as ISO text, a time of day too, a number of numpy as Python's. ValueError if the value is missing."""
+    value = _scalar(value)
     if is_missing(value):
         raise ValueError(f"{value} cannot be compared: where(name, 'is', None) finds what is missing")
     if type(value).__name__ == "datetime64":
-        return str(value)
+        text = str(value)
+        return text if len(text) > 7 else str(value.astype("M8[D]"))   # a year alone would be a number
     if type(value).__name__ in ("timedelta", "Timedelta", "timedelta64"):
         return _time_of_day(value)
     if getattr(value, "tzinfo", None) is not None and hasattr(value, "astimezone"):
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)   # arrays have no time zones: instants are UTC
     if hasattr(value, "isoformat"):
         return value.isoformat()
-    return value.item() if hasattr(value, "item") else str(value)
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, (int, float, str, bytes)) else float(value) if hasattr(value, "dtype") else str(value)   # item() of a long double is one
 
 
 def _millisecond(instant):
@@ -278,8 +292,9 @@ def _nanoseconds(duration):
 
 def _units(duration, label, kind):
     """Returns a duration in the unit of a label's datatype; a number stays what it is."""
+    duration = _scalar(duration)
     if type(duration).__name__ not in ("timedelta", "Timedelta", "timedelta64"):
-        return _number(duration)
+        return duration if duration is None else _coordinate(duration)
     unit = _ATTOSECONDS.get(kind.rpartition("_")[2]) if kind.startswith(("DATETIME_", "TIME_")) else None
     if unit is None:
         raise ValueError(f"tolerance={duration}: the label {label} is {kind}, which no duration measures: give a number in its unit")
@@ -311,15 +326,19 @@ def _bounds(name, value):
     if isinstance(value, list) or getattr(value, "ndim", 0):
         if getattr(value, "ndim", 1) != 1:
             raise TypeError(f"{name}: coordinates are a list with one axis, not {value.ndim}")
-        ends = [_number(end) for end in value]
-        return {"in": [end if isinstance(end, (int, float, str)) else _plain(end) for end in ends]} if ends else []
-    return [_number(end) for end in value] if isinstance(value, tuple) else _number(value)
+        ends = [_coordinate(end) for end in value]
+        return {"in": ends} if ends else []
+    return [None if end is None else _coordinate(end) for end in value] if isinstance(value, tuple) else _coordinate(value)
 
 
-def _number(end):
-    if is_missing(end):
-        raise ValueError(f"{end} is not a coordinate: None leaves the end of a range open")
-    return end.item() if hasattr(end, "dtype") and end.dtype.kind in "iuf" else end
+def _coordinate(value):
+    """Returns a coordinate as a box has it: a number or text of Python. Instants, dates and times of day are ISO text."""
+    if is_missing(value):
+        raise ValueError(f"{value} is not a coordinate: None leaves the end of a range open")
+    value = _scalar(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if type(value) in (int, float, str, bool, type(None)) else _plain(value)
 
 
 def _common(name, one, other):
@@ -328,12 +347,13 @@ def _common(name, one, other):
         return []
     for listed, rest in ((one, other), (other, one)):
         if isinstance(listed, dict):
-            inside = [value for value in listed["in"] if (value in rest["in"] if isinstance(rest, dict) else _common(name, value, rest) != [])]
+            among = set(map(_order, rest["in"])) if isinstance(rest, dict) else ()
+            inside = [value for value in listed["in"] if (_order(value) in among if isinstance(rest, dict) else _common(name, value, rest) != [])]
             return {"in": inside} if inside else []
     ends = []
     for choose, at in ((max, 0), (min, 1)):
         given = [part[at] if isinstance(part, list) else part for part in (one, other)]
-        given = [part if isinstance(part, (int, float, str)) else _plain(part) for part in given if part is not None]
+        given = [part for part in given if part is not None]
         if len(given) == 2 and isinstance(given[0], str) != isinstance(given[1], str):
             given = [int(part) if isinstance(part, str) and part.isdecimal() else part for part in given]   # JSON has large integers as text
             if isinstance(given[0], str) != isinstance(given[1], str):
@@ -348,9 +368,13 @@ def _reversed_texts(low, high):
     return texts and _order(low) > _order(high) and not low.startswith(high)
 
 
+_INSTANT = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d*)?)?)?)?)?")
+_FIRST = "0000-01-01T00:00:00.000000000000000000"   # of a year, as precise as an instant can be
+
+
 def _order(end):
-    """Instants that are text sort by time if a date and its time of day have one sign between them."""
-    return end.replace(" ", "T", 1) if isinstance(end, str) and end[4:5] == "-" else end
+    """Returns what a coordinate sorts by. Instants that are text sort by time: they have one sign between date and time of day, and the same precision."""
+    return end.replace(" ", "T", 1) + _FIRST[len(end):] if isinstance(end, str) and _INSTANT.fullmatch(end) else end
 
 
 def _pointer(capsule, name):
@@ -472,6 +496,40 @@ class Array(Stream):
         times = self._times()
         return self._rows(f"SELECT {columns} FROM {table}(?, ?, ?, ?, ?) WHERE {condition}", self.path, *(times.get(name) for name in _LAST))
 
+    def _lacks(self, what, name, *roles):
+        """Returns the message that this array has no `what`, such as "column", called `name`, with the names that it has in these roles."""
+        known = [f"{', '.join(names)} as {role}{'s' if len(names) > 1 else ''}" for role in roles for names in [self._fields(role)] if names]
+        return f"array {self.path} has no {what} {name!r} (it has {'; '.join(known) or 'none'})"
+
+    def check_names(self):
+        """Fails if sel(), select(), where() or order() were given a name that the array does not have: the message lists those that it has."""
+        fields = {name: role for role, name in self._about("role, name", "tessera_schema")}
+        told = [("dimension or label", name, ("dimension", "label")) for name in self._box]
+        told += [("column", name, ("dimension", "label", "attribute")) for name in self._options.get("columns", ())]
+        told += [("column", name, ("attribute", "dimension", "label")) for name, *_ in self._options.get("where", ())]
+        told += [("dimension", name, ("dimension", "label")) for name, *_ in self._options.get("order", ())]
+        for what, name, roles in told:
+            if fields.get(name) not in roles:
+                raise Error(self._lacks(what, name, *roles))
+
+    @contextlib.contextmanager
+    def _checking(self):
+        """An error inside about a name becomes one that lists the labels, too, and says where they go."""
+        try:
+            yield
+        except Error as e:
+            if "has no " in str(e):
+                self.check_names()
+                labels = self.labels
+                for name, *_ in self._options.get("where", ()):
+                    if name in (*labels, *self.dims):
+                        what = "label" if name in labels else "dimension"
+                        raise Error(f"array {self.path}: where() compares attributes in a stream, and {name!r} is a {what}: sel({name}=...) takes values and ranges") from e
+                for name, *_ in self._options.get("order", ()):
+                    if name in labels:
+                        raise Error(f"array {self.path}: order() takes dimensions, and {name!r} is a label: order({labels[name]!r})") from e
+            raise
+
     def _fields(self, role):
         return tuple(name for name, in self._about("name", "tessera_schema", f"role = '{role}'"))
 
@@ -555,6 +613,8 @@ class Array(Stream):
             low, high = given if isinstance(given, list) else (given, given)
             if name not in self.dims:
                 labels = labels or self.labels
+                if name not in labels:
+                    raise KeyError(self._lacks("dimension or label", name, "dimension", "label"))
                 between, values = ((low, "backfill"), (high, "pad")), self._label_values(name)
                 try:
                     ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
@@ -601,13 +661,16 @@ class Array(Stream):
         z=slice(None, 5). Cells of a list come in the order of the array.
 
         A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
-        dimension: lat=(45.2, 47.1). method and tolerance are those of nearest().
+        dimension: lat=(45.2, 47.1). Along a label that falls a slice may go downward, as in xarray: lat=slice(47.1, 45.2). method and tolerance are
+        those of nearest().
         """
         if method is not None:
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
-            value = _bounds(name, value)
+            given, value = value, _bounds(name, value)
+            if isinstance(given, slice) and self._falls(name, *value):
+                value.reverse()
             if isinstance(value, list) and len(value) == 2 and _reversed_texts(*value):   # the other kinds the array sees, which knows their order
                 raise Range(f"{name}: the low end {value[0]!r} is above the high end {value[1]!r}")
             if isinstance(value, dict) and name not in self.dims:
@@ -615,10 +678,20 @@ class Array(Stream):
             box[name] = _common(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
+    def _falls(self, name, first, last):
+        """Whether a slice from `first` to `last` goes downward, and `name` is a label that falls: then xarray takes it in this order, too."""
+        if None in (first, last) or isinstance(first, str) != isinstance(last, str) or _order(first) <= _order(last) or name in self.dims:
+            return False
+        dim, bounds = self.labels.get(name), self.bounds
+        if dim not in bounds:
+            return False
+        ends = [self._label_values(name)(end, 1)[0] for end in bounds[dim]]
+        return bool(ends[0] > ends[1])
+
     def _listed(self, label, values):
         """Returns the dimension of a label, and the coordinates that have one of its values."""
         if label not in self.labels:
-            raise KeyError(f"array {self.path} has no dimension or label {label!r}")
+            raise KeyError(self._lacks("dimension or label", label, "dimension", "label"))
         dim = self.labels[label]
         found = [ends[0] for ends in (self._range(label, dim, [value, value]) for value in values["in"]) if ends]
         return dim, {"in": found} if found else []
@@ -629,7 +702,7 @@ class Array(Stream):
         if name is None:
             return [self]
         runs = []
-        for value in sorted(set(self._box[name]["in"]), key=_order):
+        for _, value in sorted({_order(value): value for value in self._box[name]["in"]}.items()):
             if runs and isinstance(value, int) and isinstance(runs[-1][1], int) and value == runs[-1][1] + 1:
                 runs[-1][1] = value
             else:
@@ -680,13 +753,13 @@ class Array(Stream):
         for label, value in labels.items():
             if is_missing(value):
                 raise ValueError(f"no coordinate is nearest to {value}")
+            value = _coordinate(value)
             if label in self.dims:
                 from .blocks import near
                 found[label] = near(self, label, value, _SIDES[method], tolerance)
                 continue
             if label not in known:
                 raise KeyError(f"array {self.path} has no label {label!r}; it has {', '.join(known) or 'none'}")
-            value = value if isinstance(value, (int, float, str)) else _plain(value)
             kind, dim = known[label]
             within = _units(tolerance, label, kind)
             index = self._do("SELECT tessera_nearest(?, ?, ?, ?, ?)", self.path, label, value, _SIDES[method], within)[0][0]
@@ -713,7 +786,8 @@ class Array(Stream):
             return parts
         box = _json(self._box)
         times = self._times()
-        parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
+        with self._checking():
+            parts = self._rows("SELECT slice FROM tessera_partitions(?, ?, ?, ?, ?, ?, ?) ORDER BY part", self.path, n, box, *(times.get(name) for name in _LAST))
         labels = self.labels if set(self._box) - set(self.dims) else {}   # a part's own ranges are within those of a label
         inside = [(part, {name: ends for name, ends in self._box.items() if labels.get(name) not in part}) for part in (json.loads(text) for text, in parts)]
         return [Array(self._connection, self.path, {**box, **part}, self._options, self._state) for part, box in inside]
@@ -742,12 +816,14 @@ class Array(Stream):
 
     def _token(self):
         box, options = (_json(part) for part in (self._box, {**self._options, **self._times()}))
-        return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
+        with self._checking():
+            return self._rows("SELECT tessera_stream(?, ?, ?)", self.path, box, options)[0][0]
 
     def _npy(self, attribute, **options):
         limits = {name: self._options[name] for name in ("memory_mb", "cache_mb", "threads") if name in self._options}
         box, options = _json(self._box), _json({**limits, **self._times(), **options})
-        return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
+        with self._checking():
+            return self._rows("SELECT tessera_npy(?, ?, ?, ?)", self.path, attribute, box, options)[0][0]
 
     def _header(self, attribute):
         """Returns the header of the attribute's block as text, its shape and its numpy type; texts of variable length are objects."""
@@ -921,9 +997,10 @@ class Array(Stream):
             keys = (*keys[:at], *[slice(None)] * (len(dims) - len(keys) + 1), *keys[at + 1:])
         if len(keys) > len(dims):
             raise IndexError(f"array {self.path} has {len(dims)} dimensions, {', '.join(dims)}, and {len(keys)} indexes were given")
-        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if k != slice(None)}) if keys else self
+        return self.sel(**{name: self._index(name, k) for name, k in zip(dims, keys) if not isinstance(k, slice) or k != slice(None)}) if keys else self
 
     def _index(self, name, key):
+        key = slice(_scalar(key.start), _scalar(key.stop), key.step) if isinstance(key, slice) else _scalar(key)
         if isinstance(key, slice):
             if key.step not in (None, 1):
                 raise IndexError(f"{name}: a slice of an array has no step")
@@ -959,7 +1036,7 @@ class Array(Stream):
     def _aggregate(self, function, attribute, by):
         attribute = self._only(attribute)
         if attribute not in (*self.attributes, *self.dims, *self.labels):
-            raise KeyError(f"array {self.path} has no attribute {attribute!r}: {', '.join(self.attributes)}")
+            raise KeyError(self._lacks("column", attribute, "attribute", "dimension", "label"))
         attribute = sql.name(attribute)
         if by is None:
             return self._calculate(f"{function}({attribute})")

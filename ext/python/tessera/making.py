@@ -58,8 +58,8 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     - a DataFrame of pandas: the levels of its index are the dimensions, unless `dimensions` names columns. A level without a name is `index`; a
       RangeIndex without a name is left out. A column of midnights has days, DATETIME_DAY, unless `types` says otherwise
     - anything that has Arrow streams: a DataFrame of polars, a table of pyarrow, a relation of DuckDB, an Array
-    - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes; of a dict of
-      ndarrays with one axis `dimensions` names columns, as in a DataFrame
+    - an ndarray, or a dict of ndarrays with one shape: a dense array, an attribute for each. `dimensions` names the axes. In a dict of
+      ndarrays with one axis these names may be those of columns, as in a DataFrame; one name that no column has is the axis
     - a sparse matrix of scipy: a sparse array of `row`, `col` and `value`
     - an AnnData: a group in the layout of TileDB-SOMA; to_anndata() reads it. The result is a dict of Arrays
     - the path of a file, which the library for its format reads block by block: NetCDF and Zarr (xarray), GeoTIFF (rioxarray), Parquet (pyarrow), CSV, LAS
@@ -90,7 +90,7 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
         data = {name: data[name] for name in data.dtype.names}
     labels = options.get("labels")
     placed = isinstance(labels, dict) and any(isinstance(given, tuple) for given in labels.values())   # values of labels, as blocks have them
-    if module == "numpy" or isinstance(data, dict) and (placed or any(getattr(values, "ndim", 1) != 1 for values in data.values())):
+    if module == "numpy" or isinstance(data, dict) and (placed or any(getattr(values, "ndim", 1) != 1 for values in data.values()) or _names_axis(data, options)):
         from .grids import create_grid
         return create_grid(path, data if isinstance(data, dict) else {"value": data}, connection, if_exists, options)
     if placed:
@@ -111,6 +111,19 @@ def create(path: str | os.PathLike, data: Any, *, connection: Any = None, if_exi
     if not _functions(connection or _connect()).put(ctypes.addressof(stream) if isinstance(stream, ctypes.Structure) else stream[1], token):
         raise MemoryError("an Arrow stream")
     return _create(connection, "tessera_create_stream", path, token.value.decode(), if_exists, options)
+
+
+def _names_axis(data, options):
+    """Whether `dimensions` names the axis of the ndarrays in a dict, and no column: their positions are the coordinates. An error if it names a column that
+    is missing beside one that is there, or an axis of lists."""
+    names = options.get("dimensions", ())
+    lacking = [name for name in names if name not in data]
+    if lacking and len(names) == 1 and all(type(values).__module__.partition(".")[0] == "numpy" for values in data.values()):
+        return True
+    if lacking and data:
+        raise Error(f"'dimensions': the source has no column {lacking[0]!r}; it has {', '.join(map(str, data))}: give the coordinates as a column, or make "
+                    "ndarrays of all columns and name one dimension, whose coordinates are the positions")
+    return False
 
 
 def to_anndata(path: str | os.PathLike, *, connection: Any = None, measurement: str | None = None, layer: str = "data") -> Any:

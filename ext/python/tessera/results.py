@@ -22,7 +22,7 @@ from typing import Any, Iterator
 
 from . import statements
 from .arrays import Array, Stream, _connect, _functions, _plain, _Rows, _users, is_missing, working
-from .errors import Denied, Unsupported, plain_errors
+from .errors import Denied, Error, Unsupported, plain_errors
 from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
@@ -42,7 +42,7 @@ def literal(value):
         return str(int(value))
     if isinstance(value, str):
         return statements.text(value)
-    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(value)
+    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value)) if isinstance(value, float) else str(int(value))
 
 
 def _conditions(array):
@@ -76,7 +76,9 @@ def as_table(array, connection, name="array"):
     condition = " AND ".join(_conditions(array)) or "1"
     if array.path.startswith("db:") and array._connection is connection:
         given = ", ".join("NULL" if time is None else literal(time) for time in times)
-        yield f"{statements.table(array.path[3:])}({given})", condition
+        table = f"{statements.table(array.path[3:])}({given})"
+        _check_columns(array, connection, table)
+        yield table, condition
         return
     options = [statements.text(array.path)] + [f"{name}={literal(time)}" for name, time in zip(("as_of", "since"), times) if time is not None]
     options += [f"{name}={literal(array._options[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in array._options]
@@ -89,10 +91,24 @@ def as_table(array, connection, name="array"):
     with plain_errors(array.path):
         statements.rows(connection, f"CREATE VIRTUAL TABLE {table} USING tessera({', '.join(options)})")
     try:
+        _check_columns(array, connection, table)
         yield table, condition
     finally:
         with contextlib.suppress(Exception):   # a statement is reading it; the connection drops it when it is closed
             statements.rows(connection, f"DROP TABLE {table}")
+
+
+def _check_columns(array, connection, table):
+    """Fails if the Array was given a name that its table does not have. A quoted name that is none would be a text to SQLite."""
+    names = {*array._box, *array._options.get("columns", ()), *(name for name, *_ in array._options.get("where", ()))}
+    if names:
+        try:
+            with plain_errors(array.path):
+                statements.rows(connection, f"SELECT {', '.join(statements.name('t', name) for name in sorted(names))} FROM {table} AS t LIMIT 0")
+        except Error as e:
+            if "no such column" in str(e):
+                array.check_names()
+            raise
 
 
 def _columns_of(array):
@@ -107,7 +123,7 @@ def _copied(name, value, connection):
     columns if the array has one more: the number of the row, its dimension."""
     from .making import create
     table = statements.name("temp", _table_name(name))
-    if type(value).__module__.startswith("xarray"):
+    if type(value).__name__ == "DataArray":
         value = value.to_dataset(name=value.name or "value")
     elif type(value).__module__.startswith("pandas") and (type(value.index).__name__ != "RangeIndex" or value.index.name is not None):
         value = value.reset_index()   # an index may have gaps and say things twice, which dimensions must not
@@ -121,6 +137,8 @@ def _copied(name, value, connection):
 
 def _is_source(value):
     module = type(value).__module__.partition(".")[0]
+    if module == "xarray" and type(value).__name__ == "Dataset":
+        return bool(value.dims) and all(set(variable.dims) == set(value.dims) for variable in value.data_vars.values()) and bool(value.data_vars)
     return isinstance(value, Stream) or hasattr(value, "__arrow_c_stream__") or module in ("pandas", "xarray") and hasattr(value, "shape")
 
 
@@ -453,7 +471,8 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         tessera.sql("SELECT station, max(temp) FROM 'data/cube' JOIN towns USING (station) GROUP BY 1", towns=frame).df()
 
     A name in FROM is a table of the connection; what `tables` or a variable of the caller has under that name: an Array, a DataFrame of pandas or polars, a
-    Dataset, a Result, anything with Arrow streams; or a path of an array, in quotes. What is no Array is copied when sql() is called.
+    DataArray, a Dataset whose variables have the same dimensions, a Result, anything with Arrow streams; or a path of an array, in quotes. What is no Array
+    is copied when sql() is called.
     params: a sequence, or a dict for names. connection: of sqlite3, apsw or pysqlite3; without one, this thread's own.
     columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
     memory_mb, threads: what each part that runs over columns may use: 1024 MiB and all cores, unless they or the table of its array say otherwise. A part that
@@ -531,7 +550,7 @@ def _add(sources, life, name, value, connection):
         made, columns = life.enter_context(_copied(name, value, connection))
         stars = columns and f"SELECT {', '.join(map(statements.name, columns))} FROM {made}"
     else:
-        hint = {"Dataset": f"name one of its variables, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
+        hint = {"Dataset": f"it would be one if all of its variables had the same dimensions: name one of them, {name}=dataset[...]", "LazyFrame": f"say {name}={name}.collect()"}.get(type(value).__name__, "make a DataFrame of it")
         raise TypeError(f"{name} is a {type(value).__name__}, not a table: {hint}")
     sources[name] = made, stars, False
 
