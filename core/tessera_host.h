@@ -479,6 +479,10 @@ TSR_API int tsr_cover_open(tsr_environment *environment, const tsr_cover_request
 TSR_API int tsr_cover_next(tsr_cover *cover, tsr_cover_run *run, tsr_error *error);
 TSR_API void tsr_cover_close(tsr_cover *cover);
 
+/* Returns true if a filter changes coordinates of a sparse array: scale_float rounds. Non-empty domains and MBRs are made
+ * before the filter runs, so they can neither exclude cells nor spare a look at them. */
+TSR_API bool tsr_coordinates_lossy(const tsr_schema *schema);
+
 /* ---- Web map tiles ----------------------------------------------------------------------------------------------- */
 
 /* What the pixels of one side of a picture show, for tsr_downsample_open. A place is a set of coordinates, and a pixel

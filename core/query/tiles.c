@@ -547,7 +547,7 @@ void tsr__query_tiles_take(tsr_query_run *run) {
   if (run->query.read_all || run->boxes.given || run->extremes.count > 0 ||
       (run->query.key_count == 0 && run->query.aggregate_count == 0))
     return;
-  if (run->query.key_count > 0 && !run->schema->dense && tsr__coordinates_lossy(run->schema)) return;
+  if (run->query.key_count > 0 && !run->schema->dense && tsr_coordinates_lossy(run->schema)) return;
   for (uint32_t k = 0; k < run->query.key_count; k++)
     if (!key_can_be_known(run, &run->grouping.keys[k], &run->query.keys[k])) return;
   for (uint32_t m = 0; m < run->layout.measure_count; m++)

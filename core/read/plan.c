@@ -133,7 +133,7 @@ static int add_tile(void *argument, uint64_t leaf, bool inside, tsr_error *error
   return TSR_OK;
 }
 
-bool tsr__coordinates_lossy(const tsr_schema *schema) {
+bool tsr_coordinates_lossy(const tsr_schema *schema) {
   for (uint32_t d = 0; d < schema->dimension_count; d++)
     if (tsr__pipeline_is_lossy(tsr__schema_pipeline(schema, d))) return true;
   return false;
@@ -184,7 +184,7 @@ static int plan_sparse(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr
   tsr_environment *environment = snapshot->array->environment;
   tile_list list = {.plan = plan, .arena = arena};
   uint64_t skipped = 0;
-  plan->lossy = tsr__coordinates_lossy(snapshot->schema);
+  plan->lossy = tsr_coordinates_lossy(snapshot->schema);
   expect_met(snapshot, plan->spans, plan->lossy);
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     tsr_fragment *fragment = snapshot->fragments[f].fragment;
@@ -306,7 +306,7 @@ static int plan_make(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_p
 static int check_kept(tsr_snapshot *snapshot, const tsr_spans *spans, tsr_error *error) {
   const tsr_loss *losses = (const tsr_loss *)(const void *)snapshot->losses.data;
   for (uint64_t i = 0; i < snapshot->losses.size / sizeof *losses; i++)
-    if (!losses[i].fragment || tsr__coordinates_lossy(snapshot->schema) ||
+    if (!losses[i].fragment || tsr_coordinates_lossy(snapshot->schema) ||
         fragment_meets(snapshot->schema, losses[i].fragment, spans))
       return tsr__loss_fail(snapshot, &losses[i], error);
   return TSR_OK;

@@ -69,9 +69,6 @@ typedef struct tsr_plan {
 
 /* Plans a request for ranges of the dimensions (one per dimension, or NULL: all cells). The plan's memory is in
  * `arena`. Loads R-trees, and adds to the counters of considered and skipped fragments and tiles. */
-/* Returns true if a filter changes coordinates of a sparse array: scale_float rounds. MBRs are made before the filter
- * runs, so they can neither exclude a tile nor spare a look at its cells. */
-bool tsr__coordinates_lossy(const tsr_schema *schema);
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
 

@@ -57,7 +57,8 @@ bool tsx_axis_narrow(const tsr_field *field, const tsr_ranges *ranges, int64_t *
   return first <= last;
 }
 
-/* Returns true if the axis lists the coordinates that cells of a sparse array have, since its range is too long. */
+/* Returns true if the axis lists the coordinates that cells of a sparse array have, since its range is too long, or not
+ * that of its cells (tsr_coordinates_lossy). */
 static bool axis_is_list(const tsx_query *query, const tsx_axis *axis) {
   return !query->table->schema->dense && query->select.join_count == 0 && !axis->usable;
 }
@@ -78,7 +79,8 @@ static int axis_find(const tsx_query *query, const tsr_interval *domain, tsx_axi
     if (b->column == axis->column && !b->after && !tsx_axis_narrow(shows->description, &b->set, &low, &high)) return 0;
   axis->low = low;
   axis->count = (uint64_t)high - (uint64_t)low + 1;
-  axis->usable = axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
+  const bool ranges = query->table->schema->dense || !tsr_coordinates_lossy(query->table->schema);
+  axis->usable = ranges && axis->count >= 1 && axis->count <= TSX_COORDINATES_MAX;
   axis->listed = axis_is_list(query, axis);
   axis->usable = axis->usable || axis->listed;
   return 1;

@@ -511,7 +511,7 @@ static void run(kind which, uint64_t memory) {
     create(1 + chance(60));
     tsr_array *array = NULL;
     ok(tsr_array_open(environment, path, NULL, &array, &error));
-    for (unsigned commit = 0; commit < (spills ? rounds_of(3) : 3); commit++) {
+    for (unsigned commit = 0; commit < 3; commit++) {
       print_message("%s %u, commit %u\n", kind_names[which], n, commit);
       history(array, memory, spills ? 60 : rounds_of(60));
     }
