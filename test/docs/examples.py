@@ -34,6 +34,16 @@ def examples(text, language="sql"):
     return found
 
 
+def wrong_outputs(page, found, printed):
+    """The number of blocks (title, code, what the page shows or None) that have printed something else than the page shows. Says which."""
+    wrong = 0
+    for (title, _, shown), output in zip(found, printed):
+        if shown is not None and shown != output:
+            print(f"{page}: {title}: the page shows\n{shown}but it prints\n{output}")
+            wrong += 1
+    return wrong
+
+
 def steady(output):
     output = re.sub(r"__\d+_\d+_[0-9a-f]{32}(_\d+)?", "__FRAGMENT", output)
     output = re.sub(r"^\d{4,6}$", "SIZE", output, flags=re.M)   # of a compressed picture

@@ -177,10 +177,7 @@ def check(page, extension):
             print(f"{page}: {blocks[0][0]}: it ends with\n{printed[-1]}")
             wrong += 1
             continue
-        for (title, _, shown), output in zip(blocks, printed):
-            if shown is not None and shown != output:
-                print(f"{page}: {title}: the page shows\n{shown}but it prints\n{output}")
-                wrong += 1
+        wrong += examples.wrong_outputs(page, blocks, printed)
     return wrong + (not found)
 
 

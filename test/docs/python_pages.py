@@ -52,12 +52,7 @@ def check(page, extension):
         return 1
     with open(page, encoding="utf-8") as f:
         found = examples.examples(f.read(), "python")
-    wrong = 0
-    for (title, _, shown), output in zip(found, printed):
-        if shown is not None and shown != output:
-            print(f"{page}: {title}: the page shows\n{shown}but it prints\n{output}")
-            wrong += 1
-    return wrong + (not found)
+    return examples.wrong_outputs(page, found, printed) + (not found)
 
 
 def main():
