@@ -691,6 +691,12 @@ def rolls_back(db, other):
 def test_a_reader_keeps_to_its_array():
     """A reader that has begun gives the rows that it began with, or fails: never rows of another array or of another state."""
     # what happens meanwhile, whether a stream and a cursor reach their end, and what the failure is
+    base = path("begun.db")
+    db = Database(base)
+    db.query("PRAGMA journal_mode = WAL")
+    made_long(db, "t", 1)
+    made_long(db, "t2", -1)
+    db.close()
     cases = [(another_makes_it_again, False, True), (another_renames, True, True), (renames, True, True), (makes_it_again, False, None),
              (vacuums, False, False), (rolls_back, False, None)]
     for change, stream_ends, cursor_ends in cases:
@@ -698,10 +704,8 @@ def test_a_reader_keeps_to_its_array():
             if ends is None:   # SQLite refuses the change while the cursor is open
                 continue
             name = path(f"{change.__name__}_{kind.__name__}.db")
+            shutil.copyfile(base, name)
             db, other = Database(name), Database(name)
-            db.query("PRAGMA journal_mode = WAL")
-            made_long(db, "t", 1)
-            made_long(db, "t2", -1)
             reader = kind(db)
             what = f"{kind.__name__}, {change.__name__}"
             change(db, other)

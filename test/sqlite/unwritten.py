@@ -104,7 +104,7 @@ def test_gaps_are_the_cells_that_were_never_written():
 
 def test_thousand_boxes_without_a_tile():
     db = Database()
-    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT64 DIMENSION(0, 999999, 1000), x INT64 DIMENSION(0, 999999, 1000), v INT32)")
+    db.query("CREATE VIRTUAL TABLE t USING tessera(kind=dense, y INT64 DIMENSION(0, 999999, 10), x INT64 DIMENSION(0, 999999, 10), v INT32)")
     db.query("BEGIN")
     db.query("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 999) INSERT INTO t SELECT i * 1000 + i % 7, i * 1000 + 1, i FROM n")
     db.query("COMMIT")
