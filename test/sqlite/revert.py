@@ -5,6 +5,7 @@ usage: revert.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
 import os
 import random
+import shutil
 import sys
 import tempfile
 
@@ -189,16 +190,33 @@ def tiles_read(db, sql, parameters=()):
     return db.value("SELECT value FROM tessera_stats WHERE name = 'tiles_read'") - before, result
 
 
+def many_tiles(kind):
+    """Makes an array of 400 tiles, of which one cell was deleted if it is sparse. Returns its path."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, {kind}, x INT32 DIMENSION(0, 199, 10), y INT32 DIMENSION(0, 199, 10), v FLOAT64{'' if 'dense' in kind else ', capacity=100'})")
+    db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) SELECT i / 200, i % 200, i FROM n")
+    if "dense" not in kind:
+        db.query("DELETE FROM t WHERE x = 150 AND y = 150")
+    db.close()
+    return path
+
+
+def copied(made):
+    """Opens a copy of an array as t."""
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    shutil.copytree(made, path)
+    db = Database()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, cache_mb=0)")
+    return db
+
+
 def test_only_the_boxes_of_what_was_written_since_are_read():
     """Dense, sparse, and with duplicates: an array of 400 tiles, and changes in a few; a delete that both states have; more boxes than are walked one by one."""
     for kind in KINDS:
+        made = many_tiles(kind)
         for far in (False, True):
-            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
-            db = Database()
-            db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, {kind}, x INT32 DIMENSION(0, 199, 10), y INT32 DIMENSION(0, 199, 10), v FLOAT64, {'' if 'dense' in kind else 'capacity=100, '}cache_mb=0)")
-            db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) SELECT i / 200, i % 200, i FROM n")
-            if "dense" not in kind:
-                db.query("DELETE FROM t WHERE x = 150 AND y = 150")
+            db = copied(made)
             before, time = db.query("SELECT * FROM t ORDER BY x, y"), last(db)
             if far:
                 db.query("UPDATE t SET v = -v WHERE x % 10 = 5 AND y % 10 = 5 AND x < 190")   # 380 cells in as many tiles
@@ -220,14 +238,11 @@ def test_only_the_boxes_of_what_was_written_since_are_read():
 def test_only_the_tiles_of_what_was_deleted_since_are_read():
     """Deletes that were committed, by coordinates, one by one and by an attribute, and those of the transaction."""
     for kind in [kind for kind in KINDS if "dense" not in kind]:
+        made = many_tiles(kind)
         for statement in ("DELETE FROM t WHERE x BETWEEN 22 AND 31 AND y BETWEEN 47 AND 52", "DELETE FROM t WHERE x = 40 AND y IN (7, 190)",
                           "DELETE FROM t WHERE v BETWEEN 7 AND 90"):
             for own in (False, True):
-                path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
-                db = Database()
-                db.query(f"CREATE VIRTUAL TABLE t USING tessera({host.literal(path)}, {kind}, x INT32 DIMENSION(0, 199, 10), y INT32 DIMENSION(0, 199, 10), v FLOAT64, capacity=100, cache_mb=0)")
-                db.query("INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39999) SELECT i / 200, i % 200, i FROM n")
-                db.query("DELETE FROM t WHERE x = 150 AND y = 150")
+                db = copied(made)
                 before, time = db.query("SELECT * FROM t ORDER BY x, y"), last(db)
                 whole = tiles_read(db, "SELECT count(v) FROM t")[0]
                 db.query("BEGIN")
