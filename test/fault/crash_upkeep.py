@@ -336,7 +336,7 @@ def run(name, scenario, samples, rng):
 def main():
     if sys.argv[1:] == ["--child"]:
         return crash.serve_parent()
-    started = crash.start(5)
+    started = crash.start(3)
     if not started:
         return 1
     samples, rng, is_wanted = started
