@@ -22,8 +22,13 @@ typedef struct tsx_vcf_field { /* a field of INFO or FORMAT */
   char *id, *number, *description; /* from sqlite3_malloc */
 } tsx_vcf_field;
 
+typedef struct tsx_vcf_index { /* from hashes to the numbers of items that are kept elsewhere */
+  struct tsx_vcf_slot *slots; /* [slot_count], a power of two, at least half of them free */
+  uint32_t slot_count, count;
+} tsx_vcf_index;
+
 typedef struct tsx_vcf_names { /* the names of one header, by the numbers that filters have: PASS is 0 */
-  char **names;
+  char **names; /* NULL: no filter has the number */
   uint32_t count;
 } tsx_vcf_names;
 
@@ -39,13 +44,18 @@ typedef struct tsx_vcf_headers { /* `= {0}` is empty; all memory is from sqlite3
   uint32_t field_count;
   char **contigs; /* each once, in the order of the headers */
   uint32_t contig_count;
-  tsx_vcf_names *names;
+  tsx_vcf_names *names; /* each numbering once */
   uint32_t names_count;
   tsx_vcf_sample *samples; /* sorted by name, once tsx_vcf_headers_sort was called */
   uint32_t sample_count;
+  uint64_t seed; /* of the hashes, so that no header can choose texts that collide; 0: not chosen yet */
+  tsx_vcf_index field_index, contig_index, names_index;
+  char *last; /* the lines that the last header had before that of its sample, or NULL */
+  uint64_t last_size;
+  uint32_t last_names; /* their numbering */
 } tsx_vcf_headers;
 
-/* Adds the header of a sample. Lines that are not understood are passed over. */
+/* Adds the header of a sample, in time that is linear in its size. Lines that are not understood are passed over. */
 int tsx_vcf_headers_add(tsx_vcf_headers *headers, const char *sample, uint64_t sample_size, const char *text,
                         uint64_t size, tsr_error *error);
 void tsx_vcf_headers_sort(tsx_vcf_headers *headers);
