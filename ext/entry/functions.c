@@ -55,101 +55,77 @@ static void set_key(sqlite3_context *context, int count, sqlite3_value **values)
   if (code < 0) tsx_result_error_of(context, "tessera_set_key", &error);
 }
 
-/* One entry for each number of arguments. Functions that change something are DIRECTONLY: views and triggers cannot
- * call them. */
+/* What a function may do. Views and triggers cannot call those that change something. */
+enum {
+  CONSTANT = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+  READS = SQLITE_UTF8,
+  CHANGES = SQLITE_UTF8 | SQLITE_DIRECTONLY
+};
+
 typedef struct function {
   const char *name;
-  int arguments;
+  int fewest, most; /* arguments; -1: any number, which the function checks */
   int flags;
   void (*call)(sqlite3_context *context, int count, sqlite3_value **values);
 } function;
 
 static const function functions[] = {
-    {"tessera_version", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, version},
-    {"tessera_reset_stats", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, reset_stats},
-    {"tessera_set_key", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, set_key},
-    {"tessera_recover", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
-    {"tessera_recover", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_recover},
-    {"tessera_set_metadata", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
-    {"tessera_set_metadata", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_set_metadata},
-    {"tessera_add_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_attribute},
-    {"tessera_drop_attribute", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_attribute},
-    {"tessera_add_check", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_check},
-    {"tessera_add_check", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_check},
-    {"tessera_drop_check", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_check},
-    {"tessera_extend_enumeration", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_extend_enumeration},
-    {"tessera_expand_domain", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_expand_domain},
-    {"tessera_create_group", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_group},
-    {"tessera_add_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
-    {"tessera_add_member", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_add_member},
-    {"tessera_drop_member", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop_member},
-    {"tessera_drop", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop},
-    {"tessera_drop", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_drop},
-    {"tessera_attach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
-    {"tessera_attach", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach},
-    {"tessera_detach", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_detach},
-    {"tessera_nearest", 3, SQLITE_UTF8, tsx_nearest},
-    {"tessera_nearest", 4, SQLITE_UTF8, tsx_nearest},
-    {"tessera_nearest", 5, SQLITE_UTF8, tsx_nearest},
-    {"tessera_sample", 3, SQLITE_UTF8, tsx_sample},
-    {"tessera_sample", 4, SQLITE_UTF8, tsx_sample},
-    {"tessera_sample", 5, SQLITE_UTF8, tsx_sample},
-    {"tessera_npy", 1, SQLITE_UTF8, tsx_npy},
-    {"tessera_npy", 2, SQLITE_UTF8, tsx_npy},
-    {"tessera_npy", 3, SQLITE_UTF8, tsx_npy},
-    {"tessera_npy", 4, SQLITE_UTF8, tsx_npy},
-    {"tessera_png", 1, SQLITE_UTF8, tsx_png},
-    {"tessera_png", 2, SQLITE_UTF8, tsx_png},
-    {"tessera_png", 3, SQLITE_UTF8, tsx_png},
-    {"tessera_png", 4, SQLITE_UTF8, tsx_png},
-    {"tessera_preview", 1, SQLITE_UTF8, tsx_preview},
-    {"tessera_preview", 2, SQLITE_UTF8, tsx_preview},
-    {"tessera_preview", 3, SQLITE_UTF8, tsx_preview},
-    {"tessera_preview", 4, SQLITE_UTF8, tsx_preview},
-    {"tessera_write_label", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
-    {"tessera_write_label", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_label},
-    {"tessera_write_npy", -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_write_npy},
-    {"tessera_sync", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_sync_array},
-    {"tessera_sync", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_sync_array},
-    {"tessera_configure", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_configure},
-    {"tessera_hide", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_hide},
-    {"tessera_show", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_show},
-    {"tessera_attach", 0, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_attach_kept},
-    {"tessera_restrict", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_restrict},
-    {"tessera_consolidate", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
-    {"tessera_consolidate", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
-    {"tessera_consolidate", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_consolidate},
-    {"tessera_vacuum", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
-    {"tessera_vacuum", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
-    {"tessera_vacuum", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_vacuum},
-    {"tessera_upkeep", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_upkeep},
-    {"tessera_upkeep", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_upkeep},
-    {"tessera_lease", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_lease},
-    {"tessera_copy", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
-    {"tessera_copy", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_copy},
-    {"tessera_create_as", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
-    {"tessera_create_as", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_as},
-    {"tessera_create_csv", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
-    {"tessera_create_csv", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_csv},
-    {"tessera_create_stream", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
-    {"tessera_create_stream", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_create_stream},
-    {"tessera_make_overviews", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_make_overviews},
-    {"tessera_make_overviews", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_make_overviews},
-    {"tessera_regrid", 4, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
-    {"tessera_regrid", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_regrid},
-    {"tessera_revert", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
-    {"tessera_revert", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, tsx_revert},
-    {"tessera_token", 1, SQLITE_UTF8, tsx_token_function},
-    {"tessera_ddl", 1, SQLITE_UTF8, tsx_ddl},
-    {"tessera_ddl", 2, SQLITE_UTF8, tsx_ddl},
+    {"tessera_version", 0, 0, CONSTANT, version},
+    {"tessera_reset_stats", 0, 0, CHANGES, reset_stats},
+    {"tessera_set_key", 2, 2, CHANGES, set_key},
+    {"tessera_recover", 1, 2, CHANGES, tsx_recover},
+    {"tessera_set_metadata", 3, 4, CHANGES, tsx_set_metadata},
+    {"tessera_add_attribute", 2, 2, CHANGES, tsx_add_attribute},
+    {"tessera_drop_attribute", 2, 2, CHANGES, tsx_drop_attribute},
+    {"tessera_add_check", 3, 4, CHANGES, tsx_add_check},
+    {"tessera_drop_check", 2, 2, CHANGES, tsx_drop_check},
+    {"tessera_extend_enumeration", -1, -1, CHANGES, tsx_extend_enumeration},
+    {"tessera_expand_domain", 2, 2, CHANGES, tsx_expand_domain},
+    {"tessera_create_group", 1, 1, CHANGES, tsx_create_group},
+    {"tessera_add_member", 2, 3, CHANGES, tsx_add_member},
+    {"tessera_drop_member", 2, 2, CHANGES, tsx_drop_member},
+    {"tessera_drop", 1, 2, CHANGES, tsx_drop},
+    {"tessera_attach", 0, 0, CHANGES, tsx_attach_kept},
+    {"tessera_attach", 1, 2, CHANGES, tsx_attach},
+    {"tessera_detach", 1, 1, CHANGES, tsx_detach},
+    {"tessera_nearest", 3, 5, READS, tsx_nearest},
+    {"tessera_sample", 3, 5, READS, tsx_sample},
+    {"tessera_npy", 1, 4, READS, tsx_npy},
+    {"tessera_png", 1, 4, READS, tsx_png},
+    {"tessera_preview", 1, 4, READS, tsx_preview},
+    {"tessera_write_label", 3, 4, CHANGES, tsx_write_label},
+    {"tessera_write_npy", -1, -1, CHANGES, tsx_write_npy},
+    {"tessera_sync", 2, 3, CHANGES, tsx_sync_array},
+    {"tessera_configure", 2, 2, CHANGES, tsx_configure},
+    {"tessera_hide", 1, 1, CHANGES, tsx_hide},
+    {"tessera_show", 1, 1, CHANGES, tsx_show},
+    {"tessera_restrict", 1, 1, CHANGES, tsx_restrict},
+    {"tessera_consolidate", 1, 3, CHANGES, tsx_consolidate},
+    {"tessera_vacuum", 1, 3, CHANGES, tsx_vacuum},
+    {"tessera_upkeep", 1, 2, CHANGES, tsx_upkeep},
+    {"tessera_lease", 2, 2, CHANGES, tsx_lease},
+    {"tessera_copy", 2, 3, CHANGES, tsx_copy},
+    {"tessera_create_as", 2, 3, CHANGES, tsx_create_as},
+    {"tessera_create_csv", 2, 3, CHANGES, tsx_create_csv},
+    {"tessera_create_stream", 2, 3, CHANGES, tsx_create_stream},
+    {"tessera_make_overviews", 1, 2, CHANGES, tsx_make_overviews},
+    {"tessera_regrid", 4, 5, CHANGES, tsx_regrid},
+    {"tessera_revert", 2, 3, CHANGES, tsx_revert},
+    {"tessera_token", 1, 1, READS, tsx_token_function},
+    {"tessera_ddl", 1, 2, READS, tsx_ddl},
 };
 
+static int register_function(tsx_connection *connection, const function *f, int arguments) {
+  tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
+  return sqlite3_create_function_v2(connection->db, f->name, arguments, f->flags, connection, f->call, NULL, NULL,
+                                    tsx_connection_drop);
+}
+
 int tsx_register_functions(tsx_connection *connection) {
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    tsx_connection_hold(connection); /* SQLite calls the destructor, which drops it, even if this call fails */
-    int code = sqlite3_create_function_v2(connection->db, functions[i].name, functions[i].arguments, functions[i].flags,
-                                          connection, functions[i].call, NULL, NULL, tsx_connection_drop);
-    if (code != SQLITE_OK) return code;
-  }
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+    for (int arguments = functions[i].fewest; arguments <= functions[i].most; arguments++) {
+      const int code = register_function(connection, &functions[i], arguments);
+      if (code != SQLITE_OK) return code;
+    }
   return tsx_register_streams(connection);
 }
