@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "model/datatype.h"
 #include "read/reader.h"
 
@@ -72,41 +73,42 @@ void tsr__query_row_value(const query_key *key, uint32_t number, tsr_value *valu
   }
 }
 
-/* Sorts rows by their values: a stable merge sort, bottom up. */
-static void sort_rows(const tsr_value_list *list, uint32_t *rows, uint32_t *room, uint64_t count) {
-  uint32_t *from = rows, *to = room;
-  for (uint64_t width = 1; width < count; width *= 2) {
-    for (uint64_t start = 0; start < count; start += 2 * width) {
-      const uint64_t middle = TSR_MIN(start + width, count), end = TSR_MIN(middle + width, count);
-      uint64_t i = start, k = middle, n = start;
-      while (i < middle && k < end) to[n++] = compare_rows(list, from[i], from[k]) <= 0 ? from[i++] : from[k++];
-      while (i < middle) to[n++] = from[i++];
-      while (k < end) to[n++] = from[k++];
+static int compare_tied_rows(const void *argument, uint32_t a, uint32_t b) { return compare_rows(argument, a, b); }
+
+/* Sorts rows by their values; `pairs` has room for 2 * count. */
+static void sort_rows(const tsr_value_list *list, uint32_t *rows, tsr_pair *pairs, uint64_t count) {
+  for (uint64_t i = 0; i < count; i++) {
+    uint64_t word = 0;
+    if (list->type == TSR_VALUE_REAL) {
+      const double real = load_real(list, rows[i]);
+      memcpy(&word, &real, sizeof word);
+    } else if (list->type != TSR_VALUE_TEXT) {
+      word = load_integer(list, rows[i]);
     }
-    uint32_t *other = from;
-    from = to;
-    to = other;
+    const tsr_text_value *text = list->type == TSR_VALUE_TEXT ? (const tsr_text_value *)list->values + rows[i] : NULL;
+    pairs[i] = (tsr_pair){tsr__query_sort_key(list->type, word, text), rows[i]};
   }
-  if (from != rows) memcpy(rows, from, count * sizeof *rows);
+  tsr__pairs_sort_ties(pairs, pairs + count, count, list->type == TSR_VALUE_TEXT ? compare_tied_rows : NULL, list);
+  for (uint64_t i = 0; i < count; i++) rows[i] = pairs[i].cell;
 }
 
 /* Numbers the values of a key that is a column of rows: 0, 1, ... in their order. */
 static int number_rows(tsr_query_run *run, query_key *key, tsr_error *error) {
   const tsr_value_list *list = key->column;
   const uint64_t count = run->boxes.given->row_count;
-  uint32_t *room;
+  tsr_pair *pairs;
   uint64_t n = 0;
   if (list->count < count) return tsr__fail(error, TSR_ERROR, "a column of rows is too short");
   TSR_TRY(TSR_ARENA_RAW(&run->arena, count + 1, &key->row_numbers, error));
   TSR_TRY(TSR_ARENA_RAW(&run->arena, count + 1, &key->row_of, error));
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count + 1, &room, error));
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 2 * count + 1, &pairs, error));
   for (uint64_t i = 0; i < count; i++) {
     key->row_numbers[i] = UINT32_MAX;
     if (!row_is_null(list, (uint32_t)i)) key->row_of[n++] = (uint32_t)i;
   }
   key->has_null = n < count;
-  sort_rows(list, key->row_of, room, n);
-  tsr__free(room);
+  sort_rows(list, key->row_of, pairs, n);
+  tsr__free(pairs);
   uint32_t values = 0;
   for (uint64_t i = 0; i < n; i++) {
     const uint32_t row = key->row_of[i];

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/sort.h"
 #include "model/datatype.h"
 #include "environment/environment.h"
 #include "query/program.h"
@@ -688,32 +689,47 @@ static int compare_groups(const tsr_query_run *run, uint32_t x, uint32_t y) {
   return 0;
 }
 
-/* Sorts groups by their keys: a merge sort, bottom up. */
-static void sort_groups(const tsr_query_run *run, uint32_t *groups, uint32_t *room, uint64_t count) {
-  uint32_t *from = groups, *to = room;
-  for (uint64_t width = 1; width < count; width *= 2) {
-    for (uint64_t start = 0; start < count; start += 2 * width) {
-      const uint64_t middle = TSR_MIN(start + width, count), end = TSR_MIN(middle + width, count);
-      uint64_t i = start, k = middle, n = start;
-      while (i < middle && k < end) to[n++] = compare_groups(run, from[i], from[k]) <= 0 ? from[i++] : from[k++];
-      while (i < middle) to[n++] = from[i++];
-      while (k < end) to[n++] = from[k++];
-    }
-    uint32_t *other = from;
-    from = to;
-    to = other;
+static int compare_tied_groups(const void *argument, uint32_t x, uint32_t y) { return compare_groups(argument, x, y); }
+
+uint64_t tsr__query_sort_key(tsr_value_type type, uint64_t word, const tsr_text_value *text) {
+  switch (type) {
+  case TSR_VALUE_REAL: return tsr__key(TSR_FLOAT64, &word);
+  case TSR_VALUE_UNSIGNED: return word;
+  case TSR_VALUE_TEXT: return tsr__text_prefix((const uint8_t *)text->bytes, text->size);
+  default: return word ^ UINT64_C(1) << 63;
   }
-  if (from != groups) memcpy(groups, from, count * sizeof *groups);
+}
+
+/* Returns a word that sorts as the group's first key does, as far as it goes. */
+static uint64_t group_sort_key(const tsr_query_run *run, uint32_t group) {
+  const query_key *key = run->grouping.keys;
+  const uint64_t *tuple = tsr__groups_tuple(&run->collected.groups, group);
+  if (query_key_is_null(run, tuple, 0)) return 0; /* first */
+  if (key->column) return tuple[0]; /* numbers in the order of the values */
+  return tsr__query_sort_key(key->type, tuple[0],
+                             key->type == TSR_VALUE_TEXT ? tsr__texts_at(&run->collected.texts, tuple[0]) : NULL);
+}
+
+/* Sorts groups by their keys. */
+static int sort_groups(tsr_query_run *run, uint32_t *groups, uint64_t count, tsr_error *error) {
+  tsr_pair *pairs;
+  if (count < 2) return TSR_OK;
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, 2 * count, &pairs, error));
+  for (uint64_t i = 0; i < count; i++) pairs[i] = (tsr_pair){group_sort_key(run, groups[i]), groups[i]};
+  tsr__pairs_sort_ties(pairs, pairs + count, count, compare_tied_groups, run);
+  for (uint64_t i = 0; i < count; i++) groups[i] = pairs[i].cell;
+  tsr__free(pairs);
+  return TSR_OK;
 }
 
 /* Lists the groups with rows, in the order of their keys. A grid is already in this order. */
 static int list_groups(tsr_query_run *run, tsr_error *error) {
   const uint64_t count = run->collected.records.size / (run->layout.words * sizeof(uint64_t));
-  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count * (run->grouping.grid ? 1 : 2), &run->result.order, error));
+  TSR_TRY(TSR_ALLOC_RAW(&run->memory, count, &run->result.order, error));
   for (uint64_t g = 0; g < count; g++)
     if (run->query.key_count == 0 || query_record(&run->collected.records, g, run->layout.words)[0] > 0)
       run->result.order[run->result.count++] = (uint32_t)g;
-  if (!run->grouping.grid) sort_groups(run, run->result.order, run->result.order + count, run->result.count);
+  if (!run->grouping.grid) TSR_TRY(sort_groups(run, run->result.order, run->result.count, error));
   if (!run->habits.plain) tsr__count(run->snapshot->array->environment, TSR_COUNT_groups_made, run->result.count);
   return TSR_OK;
 }

@@ -347,6 +347,10 @@ static inline bool query_key_is_null(const tsr_query_run *run, const uint64_t *t
   return tuple[run->query.key_count] >> key & 1;
 }
 
+/* Returns a word that sorts as values of the type do, as far as it goes: texts by their first bytes. `word`: the value,
+ * or the bits of a REAL that is not null; `text`: the value of a TEXT. */
+uint64_t tsr__query_sort_key(tsr_value_type type, uint64_t word, const tsr_text_value *text);
+
 static inline uint64_t *query_record(const tsr_buffer *records, uint64_t number, uint32_t words) {
   return (uint64_t *)(void *)records->data + number * words;
 }
