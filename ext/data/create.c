@@ -15,6 +15,7 @@
 
 #include <string.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -431,7 +432,7 @@ static int csv_call_name(csv_call *c, uint32_t i, const tsr_csv_field *field, ts
   }
   if (!field->quoted && memchr(field->bytes, '\r', field->size))
     return tsx_fail(error, TSR_MISMATCH, "line 1: a CR without LF in the names: lines end with LF or CR LF");
-  char *name = sqlite3_mprintf("%.*s", (int)(field->size < 10000 ? field->size : 10000), field->bytes);
+  char *name = sqlite3_mprintf("%.*s", (int)(field->size < INT_MAX ? field->size : INT_MAX), field->bytes);
   if (!name) return tsx_out_of_memory(error);
   const int code =
       *name ? tsx_ingest_name_column(&c->call, i, name, error)
