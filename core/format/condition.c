@@ -183,7 +183,6 @@ static int compare_fields(const void *a, const void *b) {
   return strcmp((*x)->field, (*y)->field);
 }
 
-/* Lists the fields of the condition, and sets the field number of each comparison. */
 /* Adds a comparison to what its field is compared with. */
 static void note_values(const tsr_condition_node *node, bool first, tsr_condition_values *values) {
   const bool single = !is_set(node->op) && node->op != TSR_ALWAYS_TRUE && node->op != TSR_ALWAYS_FALSE;
@@ -192,6 +191,7 @@ static void note_values(const tsr_condition_node *node, bool first, tsr_conditio
   if (values->size != node->value_size) values->size = UINT64_MAX;
 }
 
+/* Lists the fields of the condition, and sets the field number of each comparison. */
 static int number_fields(condition_decoder *d, tsr_condition *condition) {
   tsr_condition_node **all;
   TSR_TRY(TSR_ALLOC_ARRAY(d->arena->memory, d->comparisons, &all, d->error));
