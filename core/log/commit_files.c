@@ -21,7 +21,7 @@
 /* ---- Decoded files ----------------------------------------------------------------------------------------------- */
 
 #define COMMIT_FILE_MAX (1u << 30) /* bytes */
-#define FRESH           2000 /* milliseconds for which a list that was read may still grow; then it is complete */
+#define FRESH           2000 /* milliseconds for which each statement looks whether a list that was read has grown */
 
 static void free_commit_file(tsr_commit_file *file) {
   tsr__map_release(&file->footers_by_name);
@@ -71,7 +71,7 @@ static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *er
   }
   if (rc < 0) return tsr__wrap(error, "%s", file->path), rc;
   if (!con) tsr__buffer_release(&file->content);
-  if (looked) log->files.fresh_until = tsr__moment() + FRESH;
+  if (looked) file->look_at = log->files.look_at = file->read_at;
   return TSR_OK;
 }
 
@@ -111,6 +111,8 @@ static int make_commit_file(tsr_log *log, const char *path, tsr_commit_file **fi
   tsr__arena_init(&f->arena, log->memory);
   f->content.memory = f->footers_by_name.memory = log->memory;
   f->generation = log->listing ? log->listing->generation : 0;
+  f->read_at = tsr__moment();
+  f->look_at = TSR_NO_LOOK;
   int rc = TSR_ARENA_COPY(&f->arena, path, strlen(path), &f->path, error);
   if (rc >= 0) rc = tsr__damage(decode_commit_file(log, f, error), error);
   if (rc < 0) free_commit_file(f);
@@ -165,17 +167,21 @@ void tsr__commit_file_keep(tsr_log *log, const char *path, uint64_t generation) 
 }
 
 int tsr__commit_files_changed(tsr_log *log, tsr_error *error) {
-  const tsr_map *files = &log->files.by_path;
-  for (uint64_t i = 0; i < files->count; i++) {
-    const int grown = has_grown(log, files->entries[i].value, error);
-    if (grown) return grown;
+  tsr_commit_files *files = &log->files;
+  const uint64_t now = tsr__moment();
+  if (now < files->look_at) return 0;
+  uint64_t first = TSR_NO_LOOK;
+  for (uint64_t i = 0; i < files->by_path.count; i++) {
+    tsr_commit_file *file = files->by_path.entries[i].value;
+    if (file->look_at <= now) {
+      const int grown = has_grown(log, file, error);
+      if (grown) return grown;
+      if (now - file->read_at >= FRESH) file->look_at = now + (now - file->read_at);
+    }
+    first = TSR_MIN(first, file->look_at);
   }
+  files->look_at = first;
   return 0;
-}
-
-int tsr__commit_files_grown(tsr_log *log, tsr_error *error) {
-  if (log->files.fresh_until == 0 || tsr__moment() >= log->files.fresh_until) return 0;
-  return tsr__commit_files_changed(log, error);
 }
 
 /* ---- Fragments that merged fragments replace --------------------------------------------------------------------- */

@@ -838,7 +838,7 @@ static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories
   if (rc < 0) tsr__wrap(error, "array %s", log->path);
   if (rc) return rc;
   if (commits && tsr__listing_newly_committed(log)) return 1;
-  if (commits) TSR_TRY(rc = tsr__commit_files_grown(log, error));
+  if (commits) TSR_TRY(rc = tsr__commit_files_changed(log, error));
   if (rc > 0) return 1;
   bool exists;
   for (uint64_t i = 0; commits && i < listing->pending.count; i++)

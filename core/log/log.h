@@ -238,12 +238,17 @@ int tsr__late_remove(tsr_store *store, const char *commit, tsr_error *error);
 /* ---- commit_files.c: decoded .con, .ign, .vac and .meta files ---------------------------------------------------- */
 
 /* A decoded .con, .ign, .vac or .meta file. These files never change once they are complete. But TileDB writes them in
- * place, and a list (.con, .ign, .vac) that is truncated between two lines looks complete. So lists are checked for
- * changes whenever the array is listed again, and for 2 seconds after they were read even if no directory changed. */
+ * place, and a list (.con, .ign, .vac) that is truncated between two lines looks complete. So all lists are checked for
+ * changes whenever the array is listed from scratch. Before, each is checked by every statement for 2 seconds after it
+ * was read, and then whenever it has become twice as old as it was at the last check: the lists of an array that is
+ * never vacuumed become many, and a transaction must not cost a look at each. */
+#define TSR_NO_LOOK UINT64_MAX
+
 typedef struct tsr_commit_file {
   struct tsr_commit_file *next; /* in tsr_commit_files.outdated */
   char *path;
   tsr_look look; /* list: size and modification time before it was read; zeros if the store does not know them */
+  uint64_t read_at, look_at; /* tsr__moment: before it was read; when it is checked next, TSR_NO_LOOK: never */
   uint64_t generation; /* of the last listing that has the file */
   tsr_arena arena;
   tsr_buffer content; /* kept if the fields below point into it */
@@ -258,7 +263,7 @@ typedef struct tsr_commit_file {
 typedef struct tsr_commit_files { /* decoded files of __commits and of consolidated footers */
   tsr_map by_path; /* -> tsr_commit_file */
   tsr_commit_file *outdated; /* linked list: they changed on disk, but the last listing points into them */
-  uint64_t fresh_until; /* until this tsr__moment each statement checks the lists for changes */
+  uint64_t look_at; /* the first of theirs */
 } tsr_commit_files;
 
 typedef struct tsr_log_host { /* the host's decision about prepared commits; NULL function: none counts */
@@ -309,11 +314,8 @@ void tsr__commit_file_keep(tsr_log *log, const char *path, uint64_t generation);
  * because the last listing may point into them. */
 int tsr__commit_files_outdate(tsr_log *log, tsr_error *error);
 
-/* Returns 1 if a list has changed on disk since it was read, else 0. */
+/* Returns 1 if a list whose time has come has changed on disk since it was read, else 0. */
 int tsr__commit_files_changed(tsr_log *log, tsr_error *error);
-
-/* The same, but looks only if some list was read within the last 2 seconds; else returns 0. < 0 on error. */
-int tsr__commit_files_grown(tsr_log *log, tsr_error *error);
 
 /* Frees outdated files and files that the listing of this generation does not have. */
 void tsr__commit_files_prune(tsr_commit_files *files, uint64_t generation);

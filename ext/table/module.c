@@ -523,7 +523,18 @@ int tsx_table_labels(tsx_table *table, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Makes SQLite prepare all statements of the connection again before they begin: it does so when an option changes. */
+static void expire_statements(sqlite3 *db) {
+  int set;
+  if (sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, -1, &set) != SQLITE_OK) return;
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, !set, NULL);
+  sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_QPSG, set, NULL);
+}
+
+/* A statement for which SQLite has taken `x IS NULL` for false, and so its whole WHERE, calls nothing of ours when it is
+ * run. Prepared again, it meets the error in xBestIndex. */
 int tsx_table_fail_unlabelled(const tsx_table *table, const tsx_column *column, tsr_error *error) {
+  expire_statements(table->connection->db);
   return tsx_fail(error, TSR_ERROR,
                   "%s: since the table was opened, the attribute %s has got codes without a label, which read as NULL: "
                   "open the database again",

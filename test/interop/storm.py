@@ -1,5 +1,5 @@
 """Storms: processes of tessera and of TileDB write, delete, consolidate, vacuum and evolve the same arrays at the same
-time, and are killed at random. Some of the tessera processes have their databases under one path in mount namespaces of
+time, and are stopped and killed at random. Some of the tessera processes have their databases under one path in mount namespaces of
 their own, like hosts that share a store. After each round all processes stop, and the test checks that no acknowledged
 row is lost, doubled or resurrected, and that a commit that was not acknowledged is there completely or not at all: for
 tessera, for TileDB, and by the databases of the writers. storm_workers.py has the processes.
@@ -32,6 +32,8 @@ except ImportError:
 
 ROUNDS = 6
 OWNERS = 8
+LONG = 60       # seconds of the long round that a storm has if there is time: a process that is stopped in it can outlast its lease
+STOPS = (0.4, 4)        # seconds for which a process of TileDB's is stopped: a file that it has written in part counts as damaged after 5
 
 
 # ---- The fork server, so that no process of a storm has to load the library itself
@@ -62,6 +64,10 @@ def child(order):
 
 
 def kill(order, alive):
+    if order["signal"] != signal.SIGKILL:  # whoever is stopped loses nothing, and holds all locks
+        if order["kill"] in alive:
+            os.kill(order["kill"], order["signal"])
+        return
     with open(order["lock"], "w") as f:
         with contextlib.suppress(BlockingIOError):  # the process is protected from kills at the moment
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +76,7 @@ def kill(order, alive):
 
 
 def serve_processes():
-    """The fork server: reads orders from standard input, one a line, {"name", "role", "config"} or {"kill": pid, "lock"}. Writes {"name", "pid"} for each
+    """The fork server: reads orders from standard input, one a line, {"name", "role", "config"} or {"kill": pid, "signal", "lock"}. Writes {"name", "pid"} for each
     process that it has started, and {"pid", "status"} when one has ended. Only the parent may kill by number: no other process gets the number before
     the parent has waited for its child."""
     woken, wake = os.pipe()
@@ -150,7 +156,7 @@ class ProcessServer:
     def close(self):
         self.listen(lambda: False, 0)
         for pid in self.running:
-            self.order(kill=pid, lock=os.devnull)
+            self.order(kill=pid, signal=signal.SIGKILL, lock=os.devnull)
         self.process.stdin.close()
         self.process.wait()
 
@@ -179,7 +185,8 @@ class Storm:
     def __init__(self, extension, folder, seed, seconds, servers, namespaces):
         self.extension, self.folder, self.random, self.seconds = extension, folder, random.Random(seed), seconds
         self.ours, self.theirs = servers
-        self.kills = self.deaths = self.started = 0
+        self.kills = self.deaths = self.started = self.stops = 0
+        self.stopped = {}  # (server, pid): when it goes on
         self.commits = self.unknown = 0
         self.checked, self.roles = collections.Counter(), {}
         for name in ("logs", "errors", "databases", "locks", *(f"machine{i}" for i in range(3))):
@@ -244,19 +251,50 @@ class Storm:
                     texts.append(f.read()[:6000])
         return "\n".join(texts)
 
-    def kill_one(self):
-        candidates = [(server, pid, name) for server in (self.ours, self.theirs) for pid, name in server.running.items() if name in self.roles]
-        if candidates:
-            server, pid, name = self.random.choice(candidates)
-            server.order(kill=pid, lock=self.roles[name][2]["lock"])
+    def choose(self):
+        """Returns a process of the storm that is not stopped, as (server, pid, lock), or None."""
+        candidates = [(server, pid, name) for server in (self.ours, self.theirs) for pid, name in server.running.items() if name in self.roles and (server, pid) not in self.stopped]
+        if not candidates:
+            return None
+        server, pid, name = self.random.choice(candidates)
+        return server, pid, self.roles[name][2]["lock"]
 
-    def run_round(self):
-        end = time.time() + self.seconds
+    def kill_one(self):
+        chosen = self.choose()
+        if chosen:
+            chosen[0].order(kill=chosen[1], signal=signal.SIGKILL, lock=chosen[2])
+
+    def stop_one(self, seconds):
+        """Stops a process for a while, as a machine does that swaps, or a user who presses Ctrl-Z: wherever it is, and whatever it holds."""
+        chosen = self.choose()
+        if chosen:
+            server, pid, lock = chosen
+            longest = STOPS[1] if server is self.theirs else seconds * 2 / 3
+            until = time.time() + (self.random.uniform(0.02, STOPS[0]) if self.random.random() < 0.8 else self.random.uniform(STOPS[0], longest))
+            self.stopped[server, pid] = until, lock
+            self.stops += 1
+            server.order(kill=pid, signal=signal.SIGSTOP, lock=lock)
+
+    def go_on(self, now):
+        """Lets those whose time has come go on; some are killed where they stand."""
+        for (server, pid), (until, lock) in list(self.stopped.items()):
+            if until <= now:
+                del self.stopped[server, pid]
+                if self.random.random() < 0.2:
+                    server.order(kill=pid, signal=signal.SIGKILL, lock=lock)
+                server.order(kill=pid, signal=signal.SIGCONT, lock=lock)
+
+    def run_round(self, seconds):
+        end = time.time() + seconds
         while time.time() < end:
             time.sleep(self.random.uniform(0.05, 0.6))
+            if self.random.random() < 0.5:
+                self.stop_one(seconds)
             self.kill_one()
+            self.go_on(time.time())
             for role, more in self.ended():
                 self.start(role, **more)
+        self.go_on(float("inf"))
         open(os.path.join(self.folder, "stop"), "w").close()
         self.wait()
         os.remove(os.path.join(self.folder, "stop"))
@@ -323,7 +361,7 @@ class Storm:
             if number and time.time() > until:
                 break
             writers = self.begin_round()
-            self.run_round()
+            self.run_round(LONG if number == 1 and until - time.time() > 2 * LONG else self.seconds)
             self.settle(writers)
             self.compare()
 
@@ -335,7 +373,7 @@ class Storm:
                     errors.update(json.load(f))
             except ValueError:  # the process was killed while it wrote this line
                 continue
-        print(f"  {self.commits} commits ({self.unknown} of them found out after a kill), {self.kills} kills, {self.deaths} deaths of the reference library; the check: {dict(self.checked)}")
+        print(f"  {self.commits} commits ({self.unknown} of them found out after a kill), {self.kills} kills, {self.stops} stops, {self.deaths} deaths of the reference library; the check: {dict(self.checked)}")
         for text, n in errors.most_common(40):
             print(f"  {n:6} x {text}")
         sys.stdout.flush()

@@ -214,7 +214,8 @@ class Tessera:
         text = str(error)
         if code is None:  # older versions of Python do not have the code
             code = BUSY if "locked" in text or "busy" in text else ABORT if "vacuumed" in text else 1
-        return code & 0xFF in (BUSY, LOCKED, ABORT) or "schema has changed" in text or "no such column" in text or "has no column" in text
+        # "columns ... have changed": the table was opened while a schema was being written, so it has the columns that the database remembers
+        return code & 0xFF in (BUSY, LOCKED, ABORT) or any(part in text for part in ("schema has changed", "no such column", "has no column", "have changed: open the database again"))
 
     def again(self, function, seconds=120):
         end = time.time() + seconds

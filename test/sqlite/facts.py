@@ -243,6 +243,22 @@ def test_codes_without_a_label_read_as_null_and_are_found():
         same(after.query("SELECT id, e FROM t ORDER BY id"), [(1, "a"), (2, "b"), (3, None), (4, "a")])
 
 
+def test_statements_that_ask_nobody_fail_once_a_code_without_a_label_was_seen():
+    """SQLite takes the whole WHERE for false when it prepares the statement, which then calls nothing of ours: nobody can tell it of a code that another process writes.
+    But once any statement of the connection has met the code, all of them fail."""
+    path, db = labelled_array()
+    before = opened(path)
+    cached = ("SELECT id FROM t WHERE e IS NULL", "SELECT id FROM t WHERE e IS NULL AND id < 9", "SELECT count(*) FROM t WHERE e IS NULL")   # the module keeps prepared statements
+    for sql in cached:
+        before.query(sql)
+    same(before.query("SELECT id FROM t WHERE e IS ?", (None,)), [])
+    db.query("INSERT INTO codes VALUES(3, 9)")
+    same(before.query(cached[0]), [])   # the fact
+    check_contains(before.error("SELECT id FROM t WHERE e IS ?", (None,)).text, UNLABELLED)
+    for sql in cached:
+        check_contains(before.error(sql).text, UNLABELLED)
+
+
 def test_codes_without_a_label_are_an_error_before_their_commit():
     path, db = labelled_array()
     db.query("BEGIN")

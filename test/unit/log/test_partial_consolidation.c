@@ -364,6 +364,13 @@ static void test_short_files_are_busy_then_damaged(void **state) {
   done();
 }
 
+/* Writes bytes into a file that is there, in place: no directory changes. */
+static void write_in_place(const tsr_path *file, const char *bytes, size_t size) {
+  FILE *out = fopen(full(file), "wb");
+  assert_int_equal(fwrite(bytes, 1, size, out), size);
+  fclose(out);
+}
+
 /* A list that was cut between two lines when it was read is read again when it has grown: by the next statement while
  * the list is fresh, later when the directory has changed. */
 static void test_grown_list_is_read_again(void **state) {
@@ -378,12 +385,42 @@ static void test_grown_list_is_read_again(void **state) {
   cut(&con, strchr(bytes, '\n') + 1 - bytes);
   tsr_array *reader = open_small();
   assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
-  FILE *out = fopen(full(&con), "wb");
-  assert_int_equal(fwrite(bytes, 1, (size_t)size, out), size);
-  fclose(out);
+  write_in_place(&con, bytes, (size_t)size);
   vacuum(TSR_MAINTAIN_COMMITS); /* the commits in the complete file */
   assert_int_equal(count_of("__commits", ".wrt"), 0);
   assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
+  tsr_array_close(reader);
+  done();
+}
+
+/* A list is checked by each statement for two seconds after it was read, and then each time that it has become twice as
+ * old: not by each transaction for ever. Then a statement reads it again, even if no directory has changed. */
+static void test_old_lists_are_checked_seldom(void **state) {
+  make_three(false);
+  consolidate(TSR_MAINTAIN_COMMITS);
+  const tsr_path con = file_of("__commits", ".con");
+  tsr_array *reader = open_small();
+  const tsr_commit_files *files = &reader->log.files;
+  assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
+  assert_int_equal(files->by_path.count, 1);
+  tsr_commit_file *file = files->by_path.entries[0].value;
+  assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
+  assert_true(files->look_at <= tsr__moment()); /* it has just been read */
+
+  const uint64_t before = tsr__moment();
+  file->read_at -= 60000;
+  assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
+  assert_in_range(file->look_at, before + 60000, tsr__moment() + 2 * 60000);
+  assert_true(files->look_at == file->look_at);
+  write_in_place(&con, "", 0);
+  reader->log.files.look_at = 0; /* another list's time has come, and not this one's */
+  assert_int_equal(tsr__commit_files_changed(&reader->log, &error), 0);
+  reader->log.files.look_at = file->look_at = tsr__moment();
+  assert_int_equal(tsr__commit_files_changed(&reader->log, &error), 1);
+  const uint64_t generation = reader->log.listing->generation;
+  assert_string_equal(cells_of(reader, TSR_TIME_NOW), THREE);
+  assert_true(reader->log.listing->generation > generation);
+  assert_true(files->by_path.entries[0].value != file); /* read again */
   tsr_array_close(reader);
   done();
 }
@@ -481,6 +518,7 @@ int main(void) {
                                      cmocka_unit_test(test_damaged_footers_are_skipped),
                                      cmocka_unit_test(test_short_files_are_busy_then_damaged),
                                      cmocka_unit_test(test_grown_list_is_read_again),
+                                     cmocka_unit_test(test_old_lists_are_checked_seldom),
                                      cmocka_unit_test(test_interrupted_vacuum_is_tolerated),
                                      cmocka_unit_test(test_missing_fragment_without_vac_is_damage),
                                      cmocka_unit_test(test_split_dense_fragment_is_refused)};
