@@ -146,6 +146,9 @@ int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, ts
 /* Returns true for a URL that is safe for secrets: https://, or this machine. */
 bool tsr__service_is_safe(const char *url);
 
+/* Returns true also for http:// to a link-local address (169.254.0.0/16), where clouds answer their machines. */
+bool tsr__service_is_near(const char *url);
+
 /* Appends "name=value" to a form, after a '&' unless it is the first field. */
 int tsr__form_field(tsr_buffer *form, const char *name, const char *value, tsr_error *error);
 

@@ -544,8 +544,14 @@ static void test_azure_tokens(void **state) {
   setenv("AZURE_CLIENT_ID", "cli", 1);
   expect_token(&provider, 2, TSR_KEYS_BEARER, "ey.3", true); /* which expires in a minute, so it is fetched anew */
   assert_non_null(strstr(server.log, "X-IDENTITY-HEADER: HIDDEN"));
-  setenv("IDENTITY_ENDPOINT", "http://elsewhere.example/", 1);
-  expect_no_other(&provider, 3, TSR_DENIED, "neither https nor local");
+  static const char *const elsewhere[] = {"http://elsewhere.example/", "http://169.254.elsewhere.example/msi",
+                                          "http://169.254.1.1@x/"};
+  for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+    setenv("IDENTITY_ENDPOINT", elsewhere[i], 1);
+    expect_no_other(&provider, 3, TSR_DENIED, "neither https nor local");
+  }
+  assert_true(tsr__service_is_near("http://169.254.129.1:8081/msi/token") &&
+              tsr__service_is_near("https://x.example/"));
   setenv("IDENTITY_ENDPOINT", "", 1);
   set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
   server.count = 0;
