@@ -71,7 +71,7 @@ struct tsr_provider {
   TSR_KEYS_GIVEN(X)
 #undef X
   tsr_credentials now; /* owned; `number` is 0 while there are none */
-  int64_t patience; /* a failed refresh is not retried before this time, in milliseconds since 1970 */
+  int64_t patience; /* keys that are valid are not refreshed before this time, in milliseconds since 1970 */
   bool open, wiped;
 };
 
