@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-#define EARLY_MS    300000 /* keys are refreshed this long before they expire */
-#define PATIENCE_MS 30000 /* a failed refresh is retried after this time */
+#define EARLY_MS 300000 /* keys are refreshed this long before they expire */
+#define PATIENCE_MS                                                                                                    \
+  30000 /* keys that are still valid are looked for again after this time: the last refresh failed, or brought \
+                             keys that expire as soon */
 
 bool tsr__provider_kind_of(const char *name, tsr_provider_kind *kind) {
 #define X(upper, text)                                                                                                 \
@@ -51,10 +53,8 @@ int tsr__credentials_get(tsr_provider *provider, uint64_t refused, tsr_credentia
     const bool usable = is_usable(&provider->now, refused, now);
     if (!usable || now >= provider->patience) {
       rc = refresh(provider, &local);
-      if (rc < 0 && rc != TSR_INTERRUPT && usable) { /* the old keys are still valid for some minutes */
-        provider->patience = now + PATIENCE_MS;
-        rc = TSR_OK;
-      }
+      provider->patience = now + PATIENCE_MS;
+      if (rc < 0 && rc != TSR_INTERRUPT && usable) rc = TSR_OK; /* the old keys are still valid for some minutes */
     }
   }
   if (rc >= 0 && provider->now.expires <= now)
@@ -125,6 +125,7 @@ void tsr__provider_release(tsr_provider *provider) {
 #undef X
   tsr__free(provider->region);
   tsr__free(provider->ca_file);
+  wipe_text(provider->proxy); /* which may have a password */
   tsr__free(provider->proxy);
   pthread_mutex_destroy(&provider->mutex);
   *provider = (tsr_provider){0};

@@ -119,6 +119,12 @@ bool tsr__service_is_safe(const char *url) {
   return strncmp(url, "http://", 7) == 0 && tsr__is_loopback(url + 7, strcspn(url + 7, "/?"));
 }
 
+bool tsr__service_is_near(const char *url) {
+  if (tsr__service_is_safe(url)) return true;
+  if (strncmp(url, "http://169.254.", 15) != 0) return false;
+  return strspn(url + 15, "0123456789.") == strcspn(url + 15, ":/?"); /* and not the name of a host */
+}
+
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Reads the value of a member: decodes a string, and takes the text of a number. Anything else is skipped: *value is

@@ -71,7 +71,7 @@ struct tsr_provider {
   TSR_KEYS_GIVEN(X)
 #undef X
   tsr_credentials now; /* owned; `number` is 0 while there are none */
-  int64_t patience; /* a failed refresh is not retried before this time, in milliseconds since 1970 */
+  int64_t patience; /* keys that are valid are not refreshed before this time, in milliseconds since 1970 */
   bool open, wiped;
 };
 
@@ -145,6 +145,9 @@ int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, ts
 
 /* Returns true for a URL that is safe for secrets: https://, or this machine. */
 bool tsr__service_is_safe(const char *url);
+
+/* Returns true also for http:// to a link-local address (169.254.0.0/16), where clouds answer their machines. */
+bool tsr__service_is_near(const char *url);
 
 /* Appends "name=value" to a form, after a '&' unless it is the first field. */
 int tsr__form_field(tsr_buffer *form, const char *name, const char *value, tsr_error *error);

@@ -1,5 +1,6 @@
 /* test_credentials.c: where keys come from: options, the environment, the files of a temporary HOME, and services that a
  * thread of this test plays on loopback. Each test sees which requests came; no variable leads to another machine. */
+#define _GNU_SOURCE 1 /* memmem */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -15,6 +16,10 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <malloc.h> /* malloc_usable_size */
+#endif
 
 #include "counted_memory.h"
 #include "remote/credentials.h"
@@ -387,10 +392,13 @@ static void test_instance_metadata(void **state) {
   tsr__provider_release(&provider);
 
   provider = provider_of(TSR_PROVIDER_AUTO);
-  answer_as_instance("ID3", 200); /* expires soon: looked for again at each call */
+  answer_as_instance("ID3", 200); /* expires soon: looked for again, but not at once */
   expect(&provider, 0, "ID3 HIDDEN TOKEN eu-west-3");
   answer_as_instance("ID4", 200);
+  expect(&provider, 0, "ID3 HIDDEN TOKEN eu-west-3");
+  provider.patience = 0; /* as half a minute later */
   expect(&provider, 0, "ID4 HIDDEN TOKEN eu-west-3");
+  provider.patience = 0;
   server.count = 0;
   answer_with("PUT /latest/api/token ", 500, "");
   expect(&provider, 0, "ID4 HIDDEN TOKEN eu-west-3"); /* the service fails: the old ones are good for minutes */
@@ -544,8 +552,14 @@ static void test_azure_tokens(void **state) {
   setenv("AZURE_CLIENT_ID", "cli", 1);
   expect_token(&provider, 2, TSR_KEYS_BEARER, "ey.3", true); /* which expires in a minute, so it is fetched anew */
   assert_non_null(strstr(server.log, "X-IDENTITY-HEADER: HIDDEN"));
-  setenv("IDENTITY_ENDPOINT", "http://elsewhere.example/", 1);
-  expect_no_other(&provider, 3, TSR_DENIED, "neither https nor local");
+  static const char *const elsewhere[] = {"http://elsewhere.example/", "http://169.254.elsewhere.example/msi",
+                                          "http://169.254.1.1@x/"};
+  for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+    setenv("IDENTITY_ENDPOINT", elsewhere[i], 1);
+    expect_no_other(&provider, 3, TSR_DENIED, "neither https nor local");
+  }
+  assert_true(tsr__service_is_near("http://169.254.129.1:8081/msi/token") &&
+              tsr__service_is_near("https://x.example/"));
   setenv("IDENTITY_ENDPOINT", "", 1);
   set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
   server.count = 0;
@@ -691,17 +705,85 @@ static void test_secrets_that_fetch_tokens(void **state) {
   tsr__provider_release(&provider);
 }
 
+static unsigned requests_of(const char *what) {
+  unsigned count = 0;
+  for (const char *at = server.log; (at = strstr(at, what)) != NULL; at++) count++;
+  return count;
+}
+
+/* A service may keep a token until it ends in less than five minutes: it is not asked before each request. */
+static void test_tokens_that_end_soon(void **state) {
+  tsr_provider provider = provider_at(tsr__keys_azure, TSR_PROVIDER_AUTO);
+  set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
+  answer_with("GET /metadata", 200, "{\"expires_in\":\"200\",\"access_token\":\"ey.1\"}");
+  for (int i = 0; i < 3; i++) expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.1", true);
+  assert_int_equal(requests_of("GET /metadata"), 1);
+  provider.patience = 0; /* as half a minute later */
+  server.count = 0;
+  answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"ey.2\"}");
+  expect_token(&provider, 0, TSR_KEYS_BEARER, "ey.2", true);
+  server.count = 0;
+  answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"ey.3\"}");
+  expect_token(&provider, 2, TSR_KEYS_BEARER, "ey.3", true); /* a refused one is replaced at once */
+  tsr__provider_release(&provider);
+}
+
+#ifdef __linux__
+static unsigned unwiped; /* blocks that were freed with a secret in them */
+
+static void *watching_reallocate(void *argument, void *pointer, uint64_t size) {
+  if (pointer && memmem(pointer, malloc_usable_size(pointer), "HIDDEN", 6)) unwiped++;
+  return counted_reallocate(argument, pointer, size);
+}
+
+/* No block with a secret is freed, and none grows. */
+static void test_freed_memory_has_no_secrets(void **state) {
+  const tsr_provider_options cases[] = {
+      {.kind = TSR_PROVIDER_KEYS, .key_id = "ID", .secret = "HIDDEN", .session_token = "HIDDEN"},
+      {.kind = TSR_PROVIDER_KEYS, .find = tsr__keys_gcs, .token = "HIDDEN", .form = TSR_KEYS_BEARER},
+      {.kind = TSR_PROVIDER_KEYS, .find = tsr__keys_gcs, .service_account = "{\"private_key\":\"HIDDEN\"}"},
+      {.kind = TSR_PROVIDER_ANONYMOUS, .proxy = "http://user:HIDDEN@127.0.0.1:1"},
+      {.kind = TSR_PROVIDER_AUTO, .find = tsr__keys_azure},
+  };
+  tsr_memory watched;
+  tsr__memory_init_root(&watched, watching_reallocate, &counted);
+  set_url("AZURE_POD_IDENTITY_AUTHORITY_HOST", "");
+  answer_with("GET /metadata", 200, "{\"expires_in\":\"3600\",\"access_token\":\"HIDDEN\"}");
+  unwiped = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_provider provider;
+    tsr_credentials c = {0};
+    assert_int_equal(tsr__provider_open(&provider, &watched, &cases[i], &error), TSR_OK);
+    (void)tsr__credentials_get(&provider, 0, &c, &error);
+    tsr__credentials_release(&c);
+    tsr__provider_release(&provider);
+    if (unwiped) fail_msg("case %d", (int)i);
+  }
+}
+#endif
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(test_keys_of_options),   TEST(test_environment),
-      TEST(test_profiles),          TEST(test_auto_takes_the_first_place_with_keys),
-      TEST(test_container),         TEST(test_instance_metadata),
-      TEST(test_web_identity),      TEST(test_failing_allocations_leave_nothing),
-      TEST(test_azure_environment), TEST(test_azure_tokens),
-      TEST(test_google_jwt),        TEST(test_google_tokens),
-      TEST(test_google_metadata),   TEST(test_secrets_that_fetch_tokens),
+      TEST(test_keys_of_options),
+      TEST(test_environment),
+      TEST(test_profiles),
+      TEST(test_auto_takes_the_first_place_with_keys),
+      TEST(test_container),
+      TEST(test_instance_metadata),
+      TEST(test_web_identity),
+      TEST(test_failing_allocations_leave_nothing),
+      TEST(test_azure_environment),
+      TEST(test_azure_tokens),
+      TEST(test_google_jwt),
+      TEST(test_google_tokens),
+      TEST(test_google_metadata),
+      TEST(test_secrets_that_fetch_tokens),
+      TEST(test_tokens_that_end_soon),
+#ifdef __linux__
+      TEST(test_freed_memory_has_no_secrets),
+#endif
   };
   return cmocka_run_group_tests(tests, start_server, stop_server);
 }
