@@ -1,12 +1,14 @@
 """Runs the Python of the manual's pages, each in a folder of its own with the package and the demo arrays, and compares what is printed.
 
 usage: python_pages.py EXTENSION PAGE ...
-The blocks of a page are one program. Where a block without a language stands right behind one, that must be what it prints. A page that needs a
-library which is not installed is left out, and the test says so; if all are, the exit code is 77, which ctest takes for "skipped".
+The blocks of a page are one program. If the page has SQL, the sqlite3 shell runs that first, in the same folder, with the database PAGE.db. Where
+a block without a language stands right behind one, that must be what it prints. A page that needs a library which is not installed is left out,
+and the test says so; if all are, the exit code is 77, which ctest takes for "skipped".
 """
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,8 @@ import package
 def run_page(page, extension):
     """What each Python block of the page prints. Raises ImportError for a library that is missing."""
     with open(page, encoding="utf-8") as f:
-        found = examples.examples(f.read(), "python")
+        text = f.read()
+    found, statements = examples.examples(text, "python"), "".join(sql for _, sql, _ in examples.examples(text))
     printed, names, before = [], {"__name__": "__main__"}, os.getcwd()
     with tempfile.TemporaryDirectory() as place:
         os.makedirs(os.path.join(place, "page"))
@@ -31,6 +34,11 @@ def run_page(page, extension):
         import tessera
         tessera.demo()
         try:
+            if statements:
+                os.symlink(extension, "tessera" + os.path.splitext(extension)[1])
+                shell = [shutil.which("sqlite3"), "-batch", "-init", os.devnull, os.path.splitext(os.path.basename(page))[0] + ".db"]
+                subprocess.run(shell, input=statements.encode(), stdout=subprocess.DEVNULL, check=True)
+                os.remove("tessera" + os.path.splitext(extension)[1])   # Python would import it
             for title, code, _ in found:
                 with contextlib.redirect_stdout(io.StringIO()) as output:
                     exec(compile(code, f"{os.path.basename(page)}: {title}", "exec"), names)

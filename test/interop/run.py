@@ -14,7 +14,7 @@ TILEDB = "tiledb, numpy", [["tiledb==0.36.1"], ["tiledb"]]  # the first one is t
 APSW = "apsw", [["apsw"]]
 ARROW = "pyarrow, polars, duckdb, pandas, xarray, dask.array, distributed", [["pyarrow", "polars", "duckdb", "pandas", "xarray", "dask", "distributed", *more]
                                                                               for more in (["tiledb-cf", "apsw", "pysqlite3-binary", "nanoarrow", "narwhals", "arro3-core"], [])]   # these may be missing
-FILES = "pyarrow, pandas, xarray", [["netCDF4", "zarr", "rioxarray", "laspy", "cyvcf2", "anndata", "scipy"], ["netCDF4", "rioxarray", "anndata", "scipy"], ["xarray"]]   # files.py names what is missing
+FILES = "pyarrow, pandas, xarray", [["netCDF4", "zarr", "rioxarray", "geopandas", "laspy", "cyvcf2", "anndata", "scipy"], ["netCDF4", "rioxarray", "anndata", "scipy"], ["xarray"]]   # files.py names what is missing
 BARE = "polars, duckdb, nanoarrow, pandas, importlib.util as u; assert not u.find_spec('pyarrow')", [["polars", "duckdb", "nanoarrow", "pandas"]]
 TOOLS = "datasette, sqlalchemy, sqlite_utils", [["datasette", "sqlalchemy", "sqlite-utils"]]
 MOTO = "moto.server, boto3; assert moto.__version__ == '5.2.5'", [["moto[s3]==5.2.5", "flask", "flask-cors"]]  # 5.2.1 names an answer wrongly; moto[server] brings all services

@@ -1,4 +1,4 @@
-"""The table of docs/reference/buckets.md that says what each operation costs: the requests and round trips of each row are counted anew.
+"""The table of docs/bucket-requests.md that says what each operation costs: the requests and round trips of each row are counted anew.
 
 usage: costs.py LIBRARY FOLDER [moto | versitygw | azurite | gcs] [--print]      # --print shows the table as it should be
 """
@@ -8,7 +8,7 @@ import sys
 
 from buckets import NAME, There, load, run
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "buckets.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "bucket-requests.md")
 COLUMNS = ("lists", "heads", "gets", "puts", "deletes", "round_trips")
 ONE_BY_ONE = {"tessera_vacuum after it": 25, "tessera_drop": 23} # DELETE where a request deletes one object, as the page says
 TRIPS_MAY_DIFFER = 2  # answers that come at one time make one trip, or two

@@ -154,8 +154,11 @@ def _new_connection(file):
         import sqlite3
         connection = sqlite3.connect(place, check_same_thread=False, isolation_level=None, uri=bool(file))
         load(connection)
-    except (ImportError, RuntimeError):
-        import apsw
+    except (ImportError, RuntimeError) as e:
+        try:
+            import apsw
+        except ImportError:
+            raise e from None   # it tells of apsw
         connection = apsw.Connection(place, flags=apsw.SQLITE_OPEN_URI | (apsw.SQLITE_OPEN_READONLY if file else apsw.SQLITE_OPEN_READWRITE))
         connection.setbusytimeout(5000)   # as sqlite3 waits
         load(connection)
