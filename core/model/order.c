@@ -20,6 +20,7 @@
 
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/datatype.h"
 
 /* Converts a double to uint64 as x86-64 code without AVX-512 does: by a conversion to int64, whose result is 2^63 for
@@ -65,32 +66,89 @@ uint64_t tsr__tile_number(const tsr_field *dimension, const void *value) {
 
 /* ---- Finding a cell ---------------------------------------------------------------------------------------------- */
 
-static const void *coordinate_at(const tsr_field *dimension, const tsr_point_column *c, uint64_t cell) {
-  return c->offsets ? c->values + c->offsets[cell] : c->values + cell * tsr_datatype_size(dimension->datatype);
+/* A coordinate that is looked for. A search compares it with many cells, so what follows from it alone is computed once:
+ * of integers, the space tile is an interval of distances from the domain's low end. */
+typedef struct sought_coordinate {
+  const tsr_point_column *column;
+  const tsr_field *dimension;
+  tsr_physical_type physical;
+  bool integer, tiled; /* tiled: the dimension has space tiles */
+  uint64_t key, low; /* low: the key of the domain's low end */
+  uint64_t first, last; /* integers: distances; floats: the number of the tile, twice */
+} sought_coordinate;
+
+static uint64_t integer_key(tsr_physical_type physical, const uint8_t *values, uint64_t cell) {
+  const uint64_t sign = UINT64_C(1) << 63;
+  switch (physical) {
+#define KEY_CASE(name, type, flipped)                                                                                  \
+  case TSR_PHYSICAL_##name: {                                                                                          \
+    type value;                                                                                                        \
+    memcpy(&value, values + cell * sizeof value, sizeof value);                                                        \
+    return (uint64_t)value ^ (flipped);                                                                                \
+  }
+    KEY_CASE(I8, int8_t, sign)
+    KEY_CASE(I16, int16_t, sign)
+    KEY_CASE(I32, int32_t, sign)
+    KEY_CASE(I64, int64_t, sign)
+    KEY_CASE(U8, uint8_t, 0)
+    KEY_CASE(U16, uint16_t, 0)
+    KEY_CASE(U32, uint32_t, 0)
+    KEY_CASE(U64, uint64_t, 0)
+#undef KEY_CASE
+  default: return 0;
+  }
+}
+
+static sought_coordinate seek_coordinate(const tsr_field *dimension, const tsr_point_column *column) {
+  sought_coordinate s = {.column = column, .dimension = dimension};
+  if (column->offsets) return s;
+  s.physical = tsr__datatype_physical(dimension->datatype);
+  s.integer = s.physical != TSR_PHYSICAL_F32 && s.physical != TSR_PHYSICAL_F64;
+  s.tiled = dimension->has_extent;
+  s.key = tsr__key(dimension->datatype, column->sought);
+  if (!s.tiled) return s;
+  s.first = s.last = tsr__tile_number(dimension, column->sought);
+  if (!s.integer) return s;
+  const uint64_t extent = tsr__extent(dimension);
+  s.low = tsr__key(dimension->datatype, dimension->low);
+  s.first = extent ? s.first * extent : 0;
+  s.last = extent ? tsr__add_sat(s.first, extent - 1) : UINT64_MAX;
+  return s;
 }
 
 static int compare_numbers(uint64_t a, uint64_t b) { return (a > b) - (a < b); }
 
-static int compare_coordinate(const tsr_field *dimension, const tsr_point_column *c, uint64_t cell) {
-  const void *value = coordinate_at(dimension, c, cell);
-  if (c->offsets) return tsr__bytes_compare(value, c->offsets[cell + 1] - c->offsets[cell], c->sought, c->sought_size);
-  return compare_numbers(tsr__key(dimension->datatype, value), tsr__key(dimension->datatype, c->sought));
+static const uint8_t *coordinate_at(const sought_coordinate *s, uint64_t cell) {
+  return s->column->values + cell * (s->physical == TSR_PHYSICAL_F32 ? sizeof(float) : sizeof(double));
+}
+
+/* Compares the space tile of a cell with that of the coordinate. */
+static int compare_tiles(const sought_coordinate *s, uint64_t cell) {
+  const uint64_t at = s->integer ? integer_key(s->physical, s->column->values, cell) - s->low
+                                 : tsr__tile_number(s->dimension, coordinate_at(s, cell));
+  return (at > s->last) - (at < s->first);
+}
+
+static int compare_coordinate(const sought_coordinate *s, uint64_t cell) {
+  const tsr_point_column *c = s->column;
+  if (c->offsets)
+    return tsr__bytes_compare(c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell], c->sought,
+                              c->sought_size);
+  return compare_numbers(s->integer ? integer_key(s->physical, c->values, cell)
+                                    : tsr__key(s->dimension->datatype, coordinate_at(s, cell)),
+                         s->key);
 }
 
 /* Compares a cell of a tile with the one that is looked for. */
-static int compare_with_point(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count,
+static int compare_with_point(const tsr_schema *schema, const sought_coordinate *sought, uint32_t count,
                               uint64_t cell) {
   for (uint32_t i = 0; i < count; i++) {
-    const tsr_point_column *c = &columns[schema->tile_order == TSR_ORDER_COL ? count - 1 - i : i];
-    const tsr_field *dimension = &schema->fields[c->dimension];
-    if (c->offsets || !dimension->has_extent) continue;
-    const int order = compare_numbers(tsr__tile_number(dimension, coordinate_at(dimension, c, cell)),
-                                      tsr__tile_number(dimension, c->sought));
+    const sought_coordinate *s = &sought[schema->tile_order == TSR_ORDER_COL ? count - 1 - i : i];
+    const int order = s->tiled ? compare_tiles(s, cell) : 0;
     if (order) return order;
   }
   for (uint32_t i = 0; i < count; i++) {
-    const tsr_point_column *c = &columns[schema->cell_order == TSR_ORDER_COL ? count - 1 - i : i];
-    const int order = compare_coordinate(&schema->fields[c->dimension], c, cell);
+    const int order = compare_coordinate(&sought[schema->cell_order == TSR_ORDER_COL ? count - 1 - i : i], cell);
     if (order) return order;
   }
   return 0;
@@ -98,10 +156,13 @@ static int compare_with_point(const tsr_schema *schema, const tsr_point_column *
 
 bool tsr__global_order_find(const tsr_schema *schema, const tsr_point_column *columns, uint32_t count, uint64_t cells,
                             uint32_t *cell) {
+  sought_coordinate sought[TSR_JOINT_MAX];
   uint64_t low = 0, high = cells;
+  if (count > TSR_JOINT_MAX) return false;
+  for (uint32_t i = 0; i < count; i++) sought[i] = seek_coordinate(&schema->fields[columns[i].dimension], &columns[i]);
   while (low < high) {
     const uint64_t middle = low + (high - low) / 2;
-    const int order = compare_with_point(schema, columns, count, middle);
+    const int order = compare_with_point(schema, sought, count, middle);
     *cell = (uint32_t)middle;
     if (order == 0) return true;
     if (order < 0) low = middle + 1;

@@ -423,39 +423,78 @@ static bool drops_by_coordinates(const tsr_snapshot *snapshot) {
   return true;
 }
 
-/* Returns the value that a condition's child has for a dimension, if the child is false for the cells of one place only:
- * an OR of a comparison <> for each dimension, or the comparison itself if there is one. Else returns NULL. */
-static const uint8_t *place_in(const tsr_condition_node *child, const tsr_schema *schema, uint32_t dimension) {
-  const tsr_field *field = &schema->fields[dimension];
-  const tsr_condition_node *nodes = child->expression ? child->children : child;
-  const uint32_t count = child->expression ? child->child_count : 1;
-  const uint8_t *value = NULL;
-  if (count != schema->dimension_count || (child->expression && child->op != TSR_JOIN_OR)) return NULL;
-  if (!field->cell_size || tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) return NULL; /* -0.0 is 0.0 */
-  for (uint32_t i = 0; i < count; i++) {
-    const bool fits = !nodes[i].expression && nodes[i].op == TSR_NE && nodes[i].value_size == field->cell_size;
-    if (fits && strcmp(nodes[i].field, field->name) == 0) value = nodes[i].value;
+#define PLACES_MAX 256u /* more places of a condition's child are not looked for one by one */
+
+typedef struct value_list { /* of a dimension, within a tile's MBR */
+  uint64_t keys[PLACES_MAX];
+  uint32_t count;
+} value_list;
+
+/* Adds the values within low..high for which a node is false, if it says "not in this set" of the dimension; else returns
+ * false. Floats are left to the evaluation, for which -0.0 is 0.0. */
+static bool list_values(const tsr_condition_node *node, const tsr_field *dimension, uint64_t low, uint64_t high,
+                        value_list *list) {
+  if (node->expression) {
+    if (node->op != TSR_JOIN_AND) return false;
+    for (uint32_t i = 0; i < node->child_count; i++)
+      if (!list_values(&node->children[i], dimension, low, high, list)) return false;
+    return true;
   }
-  return value;
+  const bool fits = node->op == TSR_NE ? node->value_size == dimension->cell_size
+                                       : node->op == TSR_NOT_IN && node->value_offsets[node->value_count] ==
+                                                                       node->value_count * dimension->cell_size;
+  if (!fits || strcmp(node->field, dimension->name) != 0) return false;
+  for (uint64_t i = 0; i < (node->op == TSR_NE ? 1 : node->value_count); i++) {
+    const uint64_t key = tsr__key(dimension->datatype, node->value + i * dimension->cell_size);
+    if (key < low || key > high) continue;
+    if (list->count == PLACES_MAX) return false;
+    list->keys[list->count++] = key;
+  }
+  return true;
 }
 
-/* Chooses the cells for which a condition's child is false, if it names a place; else returns false. `found` has room
- * for the tile's cells. */
-static bool choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
-                         uint32_t *found, uint8_t *chosen) {
+/* Lists for each dimension the values at which a condition's child is false, if these are the cells of some places only:
+ * an OR that says of each dimension "not in this set", or the one of them if there is one. Returns the number of places
+ * within the tile's MBR, or -1. */
+static int64_t list_places(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
+                           value_list *lists) {
+  const tsr_schema *schema = it->reader->snapshot->schema;
+  const tsr_rtree *rtree = fragment_of(it, tile)->fragment->metadata.rtree; /* the plan has loaded it */
+  const uint32_t n = schema->dimension_count;
+  const bool joins = n > 1;
+  int64_t places = 1;
+  if (joins && (!child->expression || child->op != TSR_JOIN_OR || child->child_count != n)) return -1;
+  for (uint32_t d = 0; d < n; d++) {
+    const tsr_field *field = &schema->fields[d];
+    const uint64_t *ends = rtree->keys[rtree->levels - 1] + (tile->plan.tile * n + d) * 2;
+    bool known = false;
+    if (!field->cell_size || tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT) return -1;
+    for (uint32_t i = 0; i < (joins ? n : 1) && !known; i++) {
+      lists[d].count = 0;
+      known = list_values(joins ? &child->children[i] : child, field, ends[0], ends[1], &lists[d]);
+    }
+    if (!known) return -1;
+    places *= lists[d].count;
+    if (places > PLACES_MAX) return -1;
+  }
+  return places;
+}
+
+/* Chooses the cells at a place, by its keys. `found` has room for the tile's cells. */
+static void choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile, const uint64_t *keys, uint32_t *found,
+                         uint8_t *chosen) {
   const tsr_schema *schema = it->reader->snapshot->schema;
   const uint32_t n = schema->dimension_count;
   tsr_point_column sought[TSR_JOINT_MAX];
   tsr_select_column columns[TSR_JOINT_MAX];
   tsr_span span[TSR_JOINT_MAX];
   tsr_spans spans[TSR_JOINT_MAX];
+  uint8_t room[TSR_JOINT_MAX][8];
   for (uint32_t d = 0; d < n; d++) {
-    const uint8_t *value = place_in(child, schema, d);
-    if (!value) return false;
     const uint8_t *values = tsr__pinned_coordinates(it->reader, tile->pinned, d).values;
-    const uint64_t key = tsr__key(schema->fields[d].datatype, value);
-    sought[d] = (tsr_point_column){.dimension = d, .values = values, .sought = value};
-    span[d] = (tsr_span){key, key};
+    tsr__key_value(schema->fields[d].datatype, keys[d], room[d]);
+    sought[d] = (tsr_point_column){.dimension = d, .values = values, .sought = room[d]};
+    span[d] = (tsr_span){keys[d], keys[d]};
     spans[d] = (tsr_spans){.count = 1, .spans = &span[d]};
     columns[d] = (tsr_select_column){&spans[d], schema->fields[d].datatype, values};
   }
@@ -463,23 +502,42 @@ static bool choose_place(const sparse_iterator *it, const tsr_sparse_tile *tile,
   if (!has_unique_places(it, tile) || !tsr__global_order_find(schema, sought, n, tile->count, found))
     count = tsr__select_joint(columns, n, tile->count, found);
   for (uint64_t i = 0; i < count; i++) chosen[found[i]] = 1;
-  return true;
 }
 
-/* Chooses the cells that a condition's children delete one by one, and leaves the other children in the condition.
+/* Chooses the cells for which a condition's child is false, if it names places; else returns false. */
+static bool choose_places(const sparse_iterator *it, const tsr_sparse_tile *tile, const tsr_condition_node *child,
+                          value_list *lists, uint32_t *found, uint8_t *chosen) {
+  const uint32_t n = it->reader->snapshot->schema->dimension_count;
+  const int64_t places = list_places(it, tile, child, lists);
+  uint64_t keys[TSR_JOINT_MAX];
+  for (int64_t place = 0; place < places; place++) {
+    uint64_t rest = (uint64_t)place;
+    for (uint32_t d = 0; d < n; d++) {
+      keys[d] = lists[d].keys[rest % lists[d].count];
+      rest /= lists[d].count;
+    }
+    choose_place(it, tile, keys, found, chosen);
+  }
+  return places >= 0;
+}
+
+/* Chooses the cells that a condition's children delete at single places, and leaves the other children in the condition.
  * Deletes of single cells come as many children; evaluating each compares it with all cells of the tile. Returns 0
  * if none is left, else 1. */
 static int choose_single_cells(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_condition *narrowed,
                                uint8_t *chosen, tsr_error *error) {
+  tsr_arena *arena = &it->reader->window.arena;
   tsr_condition_node *root = &narrowed->root, *left;
+  value_list *lists;
   uint32_t *found, count = 0;
-  if (tile->cells || it->reader->snapshot->schema->dimension_count > TSR_JOINT_MAX) return 1;
-  TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, tile->count, &found, error));
-  if (!root->expression || root->op != TSR_JOIN_AND) return !choose_place(it, tile, root, found, chosen);
+  if (tile->cells || it->reader->snapshot->schema->dimension_count > TSR_JOINT_MAX || it->reader->plan.lossy) return 1;
+  TSR_TRY(TSR_ARENA_RAW(arena, tile->count, &found, error));
+  TSR_TRY(TSR_ARENA_RAW(arena, it->reader->snapshot->schema->dimension_count, &lists, error));
+  if (!root->expression || root->op != TSR_JOIN_AND) return !choose_places(it, tile, root, lists, found, chosen);
   if (root->guards) return 1; /* many children, which the index tells apart */
-  TSR_TRY(TSR_ARENA_RAW(&it->reader->window.arena, root->child_count, &left, error));
+  TSR_TRY(TSR_ARENA_RAW(arena, root->child_count, &left, error));
   for (uint32_t i = 0; i < root->child_count; i++)
-    if (!choose_place(it, tile, &root->children[i], found, chosen)) left[count++] = root->children[i];
+    if (!choose_places(it, tile, &root->children[i], lists, found, chosen)) left[count++] = root->children[i];
   root->children = left;
   root->child_count = count;
   if (count == 1) *root = left[0];
