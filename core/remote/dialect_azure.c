@@ -381,6 +381,7 @@ const tsr_dialect tsr__dialect_azure = {.scheme = "azure",
                                         .forbidden = "\\", /* which it reads as '/' */
                                         .marks_uploads = true,
                                         .conditional_completions = true,
+                                        .drops_dots = true,
                                         .deletion_keys = 1,
                                         .keys = "key, sas, token, tenant_id, client_id and client_secret",
                                         .configure = azure_configure,
