@@ -4,6 +4,9 @@
  *     <Blob><Name>a</Name><Properties><Last-Modified/><Etag/><Content-Length/></Properties></Blob>
  *     <BlobPrefix><Name>b/</Name></BlobPrefix>
  *   </Blobs><NextMarker/></EnumerationResults>
+ *
+ * An account with a hierarchical namespace also lists its directories as blobs, of the ResourceType "directory". They
+ * are no objects, and are left out.
  */
 #include "remote/azure_response.h"
 
@@ -12,7 +15,7 @@
 #include "tessera_host.h"
 
 typedef struct azure_blob {
-  const char *name, *size, *etag, *modified;
+  const char *name, *size, *etag, *modified, *type;
 } azure_blob;
 
 /* A name that XML cannot represent is percent-encoded, and its element says Encoded="true". */
@@ -40,7 +43,8 @@ static int read_properties(tsr_xml *xml, void *into, tsr_error *error) {
   azure_blob *blob = into;
   const tsr_answer_field fields[] = {{"Content-Length", &blob->size, NULL, NULL},
                                      {"Etag", &blob->etag, NULL, NULL},
-                                     {"Last-Modified", &blob->modified, NULL, NULL}};
+                                     {"Last-Modified", &blob->modified, NULL, NULL},
+                                     {"ResourceType", &blob->type, NULL, NULL}};
   return tsr__answer_fields(xml, fields, sizeof fields / sizeof *fields, error);
 }
 
@@ -49,6 +53,7 @@ static int read_blob(tsr_xml *xml, void *into, tsr_error *error) {
   const tsr_answer_field fields[] = {{"Name", NULL, read_name, &blob.name},
                                      {"Properties", NULL, read_properties, &blob}};
   TSR_TRY(tsr__answer_fields(xml, fields, sizeof fields / sizeof *fields, error));
+  if (blob.type && strcmp(blob.type, "directory") == 0) return TSR_OK;
   return tsr__answer_entry(xml, into, blob.name, blob.size, blob.etag, blob.modified, error);
 }
 

@@ -91,6 +91,17 @@ uint64_t tsr__bucket_now(const tsr_bucket *client) {
 
 /* ---- Beginning and ending a call ------------------------------------------------------------- */
 
+/* Refuses a part of a key that servers take for another one. */
+static int check_part(const tsr_bucket_scope *scope, const char *key, const char *part, size_t size, tsr_error *error) {
+  if ((size == 1 && *part == '.') || (size == 2 && memcmp(part, "..", 2) == 0))
+    return tsr__fail(error, TSR_PERM, "%s://%s/%.300s: a part of the key is '.' or '..'", scope->dialect->scheme,
+                     scope->bucket, key);
+  if (scope->dialect->drops_dots && size > 0 && part[size - 1] == '.')
+    return tsr__fail(error, TSR_ERROR, "%s://%s/%.300s: the server would drop the '.' at the end of a part of the name",
+                     scope->dialect->scheme, scope->bucket, key);
+  return TSR_OK;
+}
+
 static int check_key(const tsr_bucket_scope *scope, const char *key, bool listing, tsr_error *error) {
   const size_t size = key ? strlen(key) : 0, prefix = strlen(scope->prefix);
   if (!key || (size == 0 && !listing) || size > KEY_BYTES_MAX)
@@ -99,12 +110,8 @@ static int check_key(const tsr_bucket_scope *scope, const char *key, bool listin
   if (forbidden)
     return tsr__fail(error, TSR_ERROR, "%s://%s/%.300s: the server would take '%c' in a name for another character",
                      scope->dialect->scheme, scope->bucket, key, *forbidden);
-  for (const char *part = key; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
-    const size_t length = strcspn(part, "/");
-    if ((length == 1 && *part == '.') || (length == 2 && memcmp(part, "..", 2) == 0))
-      return tsr__fail(error, TSR_PERM, "%s://%s/%.300s: a part of the key is '.' or '..'", scope->dialect->scheme,
-                       scope->bucket, key);
-  }
+  for (const char *part = key; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
+    TSR_TRY(check_part(scope, key, part, strcspn(part, "/"), error));
   /* Listing "prefix" would also list the keys of "prefix2". */
   const bool below = prefix == 0 || (listing ? strncmp(key, scope->prefix, prefix) == 0 && key[prefix] == '/'
                                              : tsr__bucket_key_is_below(key, scope->prefix));

@@ -520,6 +520,7 @@ struct tsr_dialect {
   const char *noun; /* "bucket" or "container" */
   const char *condition; /* the header that creates an object only if it is absent, for messages */
   const char *forbidden; /* characters that the server takes for others in keys; NULL: none */
+  bool drops_dots; /* the server drops dots at the end of each part of a key */
   bool suffixes; /* a GET can ask for the last bytes */
   bool begins_uploads; /* uploads are begun, aborted and listed by requests */
   bool marks_uploads; /* objects made of parts carry a mark, since no ETag tells whose they are */

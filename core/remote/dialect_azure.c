@@ -52,6 +52,8 @@ static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) 
   if (status == 401) return form == TSR_KEYS_BEARER ? TSR_MEANS_EXPIRED : TSR_MEANS_DENIED;
   if (strcmp(code, "ResourceNotFound") == 0) return form == TSR_KEYS_NONE ? TSR_MEANS_DENIED : TSR_MEANS_MISSING;
   if (strcmp(code, "PublicAccessNotPermitted") == 0) return TSR_MEANS_DENIED;
+  if (strcmp(code, "UnauthorizedBlobOverwrite") == 0) /* the permission is to create blobs, and this one exists */
+    return state->call->put.new_only ? TSR_MEANS_EXISTS : TSR_MEANS_DENIED;
   switch (status) {
   case 403: return TSR_MEANS_DENIED;
   case 404: return *code ? TSR_MEANS_REFUSED : TSR_MEANS_MISSING;
@@ -381,6 +383,7 @@ const tsr_dialect tsr__dialect_azure = {.scheme = "azure",
                                         .forbidden = "\\", /* which it reads as '/' */
                                         .marks_uploads = true,
                                         .conditional_completions = true,
+                                        .drops_dots = true,
                                         .deletion_keys = 1,
                                         .keys = "key, sas, token, tenant_id, client_id and client_secret",
                                         .configure = azure_configure,

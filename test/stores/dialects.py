@@ -73,6 +73,10 @@ def test_objects(s):
     s.run("copy", "a/none", "a/copy2", rc="NOT_FOUND")
     if s.azure:
         s.run("put", "a/b\\c", 1, 1, rc="ERROR", says="for another character", requests="")
+        for name in ("a/b.", "a./b", "a.../b"):
+            s.run("put", name, 1, 1, rc="ERROR", says="would drop the '.' at the end", requests="")
+        s.run("put", "a/.b.c", 1, 1, requests="PUT")
+        s.run("delete", "a/.b.c")
     s.run("delete", ODD)
     s.run("delete_many", "a/one", "a/copy", "a/empty", "a/absent", requests="DELETE DELETE DELETE DELETE")
     assert s.run("list", "a/").count == "0"

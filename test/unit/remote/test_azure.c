@@ -89,6 +89,18 @@ static void test_listings(void **state) {
   assert_string_equal(l.entries[0].key, "a%01b");
 }
 
+/* With a hierarchical namespace. */
+static void test_directories_are_no_objects(void **state) {
+  tsr_answer_listing l;
+#define TYPED(name, type)                                                                                              \
+  "<Blob><Name>" name "</Name><Properties><ResourceType>" type "</ResourceType><Content-Length>0</Content-Length>"     \
+  "</Properties></Blob>"
+  assert_int_equal(read_listing(PAGE(TYPED("d", "directory") TYPED("d/e", "file"), ""), &l), TSR_OK);
+  assert_int_equal(l.entry_count, 1);
+  assert_string_equal(l.entries[0].key, "d/e");
+#undef TYPED
+}
+
 static void test_listings_that_are_wrong(void **state) {
   static const char *const wrong[] = {
       PAGE(BLOB("", "1"), ""),
@@ -120,6 +132,6 @@ static void test_listings_that_are_wrong(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {TEST(test_what_is_signed), TEST(test_listings),
-                                     TEST(test_listings_that_are_wrong)};
+                                     TEST(test_directories_are_no_objects), TEST(test_listings_that_are_wrong)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1017,6 +1017,22 @@ static void test_words_in_headers(void **state) {
   }
 }
 
+/* A signature that permits to create blobs alone: only who wants a new one learns that there is one. */
+static void test_a_permission_to_create_alone(void **state) {
+  const char *head = HTTP(403) "x-ms-error-code: UnauthorizedBlobOverwrite";
+  declare("azure://abc", &(tsr_scope_options){.account = "acc", .sas = "sig=x"});
+  begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_PUT, .put.new_only = true});
+  (void)asks("");
+  assert_int_equal(answers(head, ""), TSR_BUCKET_NEXT);
+  assert_int_equal(s.step, TSR_BUCKET_STEP_LOOK);
+  end();
+  begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_PUT});
+  (void)asks("");
+  assert_int_equal(answers(head, ""), TSR_BUCKET_FAILED);
+  assert_int_equal(call.error.code, TSR_DENIED);
+  end();
+}
+
 /* Azure copies while the caller looks. */
 static void test_a_copy_that_goes_on(void **state) {
   declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
@@ -1220,6 +1236,7 @@ int main(void) {
       TEST(test_a_completion_asks_whether_the_key_is_free),
       TEST(test_a_refused_completion_says_why),
       TEST(test_words_in_headers),
+      TEST(test_a_permission_to_create_alone),
       TEST(test_a_copy_that_goes_on),
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),
