@@ -5,8 +5,11 @@ for the files of the repository that a page links to.
 """
 import glob
 import html
+import itertools
 import os
+import re
 import shutil
+import struct
 
 from docutils import nodes
 from sphinx import addnodes
@@ -121,6 +124,25 @@ def describe(app, page, template, context, tree):
         f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{"../" * page.count("/")}_images/relief.png">\n')
 
 
+def size_of(path):
+    """Width and height of a PNG file; None of others."""
+    with open(path, "rb") as f:
+        head = f.read(24)
+    return struct.unpack(">II", head[16:24]) if head[1:4] == b"PNG" else None
+
+
+def size_images(app, page, template, context, tree):
+    """Gives pictures their sizes, so that the text does not move when they arrive. The first of a page is fetched early, the others when they come into view."""
+    files, count = {name: os.path.join(app.srcdir, path) for path, name in app.builder.images.items()}, itertools.count()
+
+    def with_size(match):
+        size = size_of(files[match[2]]) if match[2] in files else None
+        return match[1] + (f' width="{size[0]}" height="{size[1]}"' if size else "") + (' fetchpriority="high"' if next(count) == 0 else ' loading="lazy"')
+
+    if context.get("body"):
+        context["body"] = re.sub(r'(<img [^>]*?src="[^"]*_images/([^"]+)")', with_size, context["body"])
+
+
 def name_links(app, tree, page):
     """A link whose text is the name of a page's file says the page's title."""
     for node in tree.findall(nodes.reference):
@@ -197,6 +219,7 @@ def setup(app):
     app.connect("build-finished", make_index)
     app.connect("build-finished", copy_page)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", size_images)
     app.connect("doctree-resolved", name_links)
     app.connect("source-read", add_navigation)
     app.connect("doctree-read", link_files, priority=100)
