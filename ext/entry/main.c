@@ -75,7 +75,7 @@ int sqlite3_tessera_init(sqlite3 *db, char **message, const sqlite3_api_routines
                             sqlite3_libversion());
     return SQLITE_ERROR;
   }
-  SQLITE_EXTENSION_INIT2(api);
+  if (sqlite3_api != api) SQLITE_EXTENSION_INIT2(api); /* other threads read it */
 #else
   (void)api;
 #endif

@@ -30,9 +30,9 @@ static int authorize(void *argument, int action, const char *a, const char *b, c
 
 static sqlite3 *open_empty(void) {
   sqlite3 *db;
-  char *message = NULL;
+  CHECK(sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init) ==
+        SQLITE_OK); /* once, however often it is called */
   CHECK(sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) == SQLITE_OK);
-  CHECK(sqlite3_tessera_init(db, &message, NULL) == SQLITE_OK);
   return db;
 }
 

@@ -127,11 +127,8 @@ static void take_number(void *argument, sqlite3_stmt *statement) {
 
 static sqlite3 *open_connection(const char *database) {
   sqlite3 *db = NULL;
-  char *message = NULL;
   int code = sqlite3_open_v2(database, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL);
-  CHECK(code == SQLITE_OK, "%s: %d", database, code);
-  code = sqlite3_tessera_init(db, &message, NULL);
-  CHECK(code == SQLITE_OK, "%s", message ? message : "?");
+  CHECK(code == SQLITE_OK, "%s: %s", database, db ? sqlite3_errmsg(db) : "?");
   sqlite3_busy_timeout(db, 20000);
   return db;
 }
@@ -368,7 +365,9 @@ int main(int count, char **arguments) {
                                        {"inside the database, interrupted", true, false, true},
                                        {"one connection, interrupted", false, true, true}};
   const double seconds = count > 1 ? atof(arguments[1]) : 1;
+  CHECK(sqlite3_auto_extension((void (*)(void))sqlite3_tessera_init) == SQLITE_OK, "no extension");
   for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) play(&scenarios[i], seconds);
   printf(failures ? "%d failures\n" : "all is well\n", failures);
+  sqlite3_reset_auto_extension();
   return failures != 0;
 }
