@@ -250,15 +250,16 @@ static void test_lost_delete_is_damage(void **state) {
 
 /* ---- Files that are being written -------------------------------------------------------------------------------- */
 
-typedef struct slow { /* a writer that writes a file in two steps */
+typedef struct slow { /* a writer that writes a file in pieces */
   char file[1200];
   uint8_t bytes[4096];
   size_t size, from;
+  long pause; /* nanoseconds before each */
 } slow;
 
 static void *write_slowly(void *argument) {
   const slow *s = argument;
-  const struct timespec moment = {0, 15000000};
+  const struct timespec moment = {0, s->pause};
   const int descriptor = open(s->file, O_WRONLY);
   for (size_t at = s->from; at < s->size; at += s->size / 3 + 1) {
     nanosleep(&moment, NULL);
@@ -270,8 +271,8 @@ static void *write_slowly(void *argument) {
 }
 
 /* Cuts a file and has a thread write the rest while `look` reads it. */
-static void while_written(const tsr_path *file, off_t from, void (*look)(void)) {
-  slow s;
+static void while_written(const tsr_path *file, off_t from, long pause, void (*look)(void)) {
+  slow s = {.pause = pause};
   pthread_t thread;
   snprintf(s.file, sizeof s.file, "%s", full(file));
   FILE *in = fopen(s.file, "rb");
@@ -314,16 +315,16 @@ static void test_growing_files_are_waited_for(void **state) {
   consolidate(TSR_MAINTAIN_FRAGMENT_META);
   const tsr_path schema = file_of("__schema", ""), metadata = file_of("__meta", ""),
                  footers = file_of("__fragment_meta", ".meta");
-  while_written(&metadata, 0, see_metadata);
-  while_written(&metadata, 20, see_metadata);
-  while_written(&footers, 0, see_three);
-  while_written(&schema, 0, see_three);
-  while_written(&schema, 50, see_three);
+  while_written(&metadata, 0, 15000000, see_metadata);
+  while_written(&metadata, 20, 15000000, see_metadata);
+  while_written(&footers, 0, 15000000, see_three);
+  while_written(&schema, 0, 15000000, see_three);
+  while_written(&schema, 50, 15000000, see_three);
   done();
 }
 
-/* Whoever reads while the file grows waits for it, instead of an error. On a slow machine a try may take longer than
- * readers wait: one of many is enough. */
+/* Whoever reads while the file grows waits for it, instead of an error, longer than for an old file. On a slow machine a
+ * try may take longer than readers wait: one of many is enough. */
 static int waited_code;
 static void wait_for_metadata(void) { waited_code = metadata_code(); }
 static void test_growing_files_are_no_error(void **state) {
@@ -332,7 +333,7 @@ static void test_growing_files_are_no_error(void **state) {
   ok(tsr_array_set_metadata(array, &entry, &error));
   const tsr_path metadata = file_of("__meta", "");
   waited_code = TSR_BUSY;
-  for (int i = 0; i < 50 && waited_code == TSR_BUSY; i++) while_written(&metadata, 0, wait_for_metadata);
+  for (int i = 0; i < 50 && waited_code == TSR_BUSY; i++) while_written(&metadata, 0, 28000000, wait_for_metadata);
   assert_int_equal(waited_code, TSR_OK);
   done();
 }
