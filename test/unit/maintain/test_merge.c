@@ -179,6 +179,12 @@ static void test_merge_around_a_prepared_commit(void **state) {
   const tsr_array_options options = {.threads = 1, .host = &host};
   ok(tsr_array_open(environment, path, &options, &reader, &error));
   assert_string_equal(cells_of(reader, TSR_TIME_NOW), "1=3001 2=2102 3=1003 4=5004 5=4005 6=2006 ");
+  static const uint64_t starts[] = {20, 10, 21, 40, 50}; /* oldest first, with the merged one behind the prepared one */
+  tsr_snapshot *snapshot;
+  ok(tsr_snapshot_open(reader, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+  assert_int_equal(snapshot->fragment_count, 5);
+  for (int i = 0; i < 5; i++) assert_int_equal(snapshot->fragments[i].fragment->parsed.start, starts[i]);
+  tsr_snapshot_close(snapshot);
   assert_string_equal(cells_of(array, TSR_TIME_NOW), without); /* to its own array the commit does not count yet */
   tsr_array_close(reader);
   ok(tsr_writer_abandon(prepared, &error));
