@@ -76,6 +76,16 @@ static void test_missing_files_have_no_place(void **state) {
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) assert_int_equal(tsr_file_identity(none[i], text, &error), 0);
 }
 
+/* A file that cannot be there for another reason has none either; that is no error of a disk. */
+static void test_paths_that_lead_nowhere_have_no_place(void **state) {
+  char text[TSR_OWNER_SIZE], inside[310];
+  put(file_at("a"));
+  snprintf(inside, sizeof inside, "%s/a.db", file_at("a")); /* a is no directory */
+  assert_int_equal(tsr_file_identity(inside, text, &error), 0);
+  assert_int_equal(symlink(file_at("b"), file_at("b")), 0);
+  assert_int_equal(tsr_file_identity(file_at("b"), text, &error), 0);
+}
+
 static void test_ids_follow_from_places(void **state) {
   char one[TSR_OWNER_SIZE], two[TSR_OWNER_SIZE];
   static const char *const pairs[][2] = {{"a", "b"}, {"b", "a"}, {"ab", ""}, {"", "ab"}, {"a", "bc"}, {"ab", "c"}};
@@ -104,6 +114,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_copies_have_other_places, setup, teardown),
       cmocka_unit_test(test_missing_files_have_no_place),
+      cmocka_unit_test_setup_teardown(test_paths_that_lead_nowhere_have_no_place, setup, teardown),
       cmocka_unit_test(test_ids_follow_from_places),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,12 +72,26 @@ static void test_damaged_vac_is_refused(void **state) {
   tsr__arena_release(&arena);
 }
 
+/* Of what has happened: a file from the future is none of it. */
+static void test_last_file_is_the_latest_until_now(void **state) {
+  uint64_t last = 7;
+  assert_int_equal(tsr__timestamped_last(store, "__group", &last, &error), TSR_OK);
+  assert_int_equal(last, 0);
+  tiny_text(store, "__group/__9_9" U, "");
+  tiny_text(store, "__group/__2_12" U, "");
+  tiny_text(store, "__group/__4102444800000_4102444800000" U, "");
+  tiny_text(store, "__group/notes", "");
+  assert_int_equal(tsr__timestamped_last(store, "__group", &last, &error), TSR_OK);
+  assert_int_equal(last, 12);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_missing_directory_has_no_files, setup, teardown),
       cmocka_unit_test_setup_teardown(test_files_are_in_order_of_time, setup, teardown),
       cmocka_unit_test_setup_teardown(test_vac_hides_files_in_view, setup, teardown),
       cmocka_unit_test_setup_teardown(test_damaged_vac_is_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_last_file_is_the_latest_until_now, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_merge.c: a merge applies the same delete conditions to its cells as readers do, also conditions on
- * attributes that were added later, dropped, or added again with another type.
+ * attributes that were added later, dropped, or added again with another type; and a merged fragment whose cells have no
+ * times keeps its place among others beside a prepared commit.
  */
 
 #include <stdio.h>
@@ -157,6 +158,41 @@ static void test_condition_on_unknown_field_fails(void **state) {
   remove_tree(path);
 }
 
+static int counts_all(void *argument, const char *commit, tsr_error *why) { return 1; }
+
+/* A merged fragment of an old version spans a prepared commit, so it counts as newer than that one, in all its cells.
+ * The order of all others stays as it is. */
+static void test_merge_around_a_prepared_commit(void **state) {
+  uint64_t removed;
+  tsr_array *array = make_small(12, false, false), *reader;
+  write_small(array, 10, 1, 3, NULL);
+  write_small(array, 30, 1, 1, NULL);
+  assert_int_equal(merge_small(array), 2);
+  ok(tsr_array_vacuum(array, TSR_MAINTAIN_FRAGMENTS, NULL, &removed, &error)); /* else the sources are shown */
+  write_small(array, 21, 2, 2, NULL);
+  write_small(array, 40, 4, 5, NULL);
+  write_small(array, 50, 4, 4, NULL);
+  const char *const without = "1=3001 2=2102 3=1003 4=5004 5=4005 ";
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), without);
+  tsr_writer *prepared = prepare_small(array, 20, 1, 6, "me", NULL);
+  const tsr_array_host host = {.committed = counts_all};
+  const tsr_array_options options = {.threads = 1, .host = &host};
+  ok(tsr_array_open(environment, path, &options, &reader, &error));
+  assert_string_equal(cells_of(reader, TSR_TIME_NOW), "1=3001 2=2102 3=1003 4=5004 5=4005 6=2006 ");
+  static const uint64_t starts[] = {20, 10, 21, 40, 50}; /* oldest first, with the merged one behind the prepared one */
+  tsr_snapshot *snapshot;
+  ok(tsr_snapshot_open(reader, NULL, 0, TSR_TIME_NOW, &snapshot, &error));
+  assert_int_equal(snapshot->fragment_count, 5);
+  for (int i = 0; i < 5; i++) assert_int_equal(snapshot->fragments[i].fragment->parsed.start, starts[i]);
+  tsr_snapshot_close(snapshot);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), without); /* to its own array the commit does not count yet */
+  tsr_array_close(reader);
+  ok(tsr_writer_abandon(prepared, &error));
+  tsr_writer_close(prepared);
+  tsr_array_close(array);
+  remove_tree(path);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_condition_on_added_attribute),
@@ -164,6 +200,7 @@ int main(void) {
       cmocka_unit_test(test_condition_on_attribute_of_another_type),
       cmocka_unit_test(test_condition_of_another_size),
       cmocka_unit_test(test_condition_on_unknown_field_fails),
+      cmocka_unit_test(test_merge_around_a_prepared_commit),
   };
   return cmocka_run_group_tests(tests, setup, teardown_empty);
 }

@@ -95,6 +95,29 @@ static void test_sparse_cells_lie_in_one_partition(void **state) {
   assert_true(parts_made > 2000);
 }
 
+/* Also if the tiles were not written in the order of their coordinates. */
+static void test_parts_are_even(void **state) {
+  made_array m;
+  tsr_error error = {0};
+  made_open(&m, false, 2, false, 0, 63, NULL);
+  m.schema.capacity = 4;
+  for (int f = 0; f < 16; f++) { /* tiles at 0, 60, 4, 56, 8 and so on */
+    made_cell cells[4];
+    const int32_t low = 4 * (f % 2 ? 15 - f / 2 : f / 2);
+    for (int i = 0; i < 4; i++) cells[i] = (made_cell){.at = {low + i, 7}, .value = i};
+    made_sparse(&m, (uint64_t)f + 1, (uint64_t)f + 1, cells, 4, false, false);
+  }
+  give_sizes(&m);
+  for (uint64_t count = 1; count <= 16; count *= 2) {
+    tsr_partitions *parts;
+    assert_int_equal(tsr_partitions_open(&m.snapshot, NULL, count, &parts, &error), TSR_OK);
+    assert_int_equal(parts->count, count);
+    for (uint64_t i = 0; i < count; i++) assert_int_equal(parts->partitions[i].cells, 64 / count);
+    tsr_partitions_close(parts);
+  }
+  made_close(&m);
+}
+
 static void test_counts_and_empty_arrays(void **state) {
   (void)state;
   made_array m;
@@ -151,9 +174,11 @@ static void test_every_allocation_may_fail(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_dense_cells_lie_in_one_partition), cmocka_unit_test(test_sparse_cells_lie_in_one_partition),
-      cmocka_unit_test(test_counts_and_empty_arrays), cmocka_unit_test(test_more_cells_than_64_bits_count),
-      cmocka_unit_test(test_every_allocation_may_fail)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_dense_cells_lie_in_one_partition),
+                                     cmocka_unit_test(test_sparse_cells_lie_in_one_partition),
+                                     cmocka_unit_test(test_parts_are_even),
+                                     cmocka_unit_test(test_counts_and_empty_arrays),
+                                     cmocka_unit_test(test_more_cells_than_64_bits_count),
+                                     cmocka_unit_test(test_every_allocation_may_fail)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

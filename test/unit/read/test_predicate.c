@@ -97,6 +97,21 @@ static void test_bounds_of_integers_exclude_tiles(void **state) {
   done(&t);
 }
 
+/* What lies behind the statistics is none of them: such a tile is read. */
+static void test_a_tile_without_statistics_is_not_excluded(void **state) {
+  tile_statistics t;
+  static const int32_t values[] = {1, 1}, wanted = 9;
+  tell(&t, TSR_INT32, 1, false, false, 22);
+  bounds(&t, values, 0, values, 0);
+  const tsr_range range = {.low = &wanted, .high = &wanted};
+  const tsr_ranges ranges = {.ranges = &range, .count = 1};
+  tsr_typed_predicate test = {.kind = TSR_PREDICATE_WITHIN};
+  assert_int_equal(tsr__spans_make(&t.field, &ranges, &t.arena, &test.spans, NULL), TSR_OK);
+  assert_true(tsr__predicate_excludes(&test, &t.field, &t.statistics, 0, 10));
+  assert_false(tsr__predicate_excludes(&test, &t.field, &t.statistics, 1, 10));
+  done(&t);
+}
+
 static void test_null_counts_exclude_tiles(void **state) {
   (void)state;
   tile_statistics t;
@@ -586,6 +601,7 @@ static void test_predicates_that_make_no_sense_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bounds_of_integers_exclude_tiles),
+      cmocka_unit_test(test_a_tile_without_statistics_is_not_excluded),
       cmocka_unit_test(test_null_counts_exclude_tiles),
       cmocka_unit_test(test_bounds_of_floats_are_trusted_if_the_sum_is_plain),
       cmocka_unit_test(test_bounds_of_strings_end_at_the_first_NUL),
