@@ -225,6 +225,11 @@ def test_limits():
     for limits, kind, says in (({"memory_mb": 0}, tessera.Range, "'memory_mb'"), ({"threads": -1}, tessera.Range, "'threads'"), ({"threads": 1.5}, TypeError, "float")):
         fails(kind, says, lambda: tessera.sql("SELECT 1", **limits))
     same(grid.max("value"), 399_999, "max")
+    tile = tessera.create("one-tile", np.arange(400_000, dtype="i8"), dimensions=["x"], extents={"x": 400_000})
+    for source in ("tile", "'./one-tile'"):   # by rows, too
+        text = f"SELECT value FROM {source} WHERE x + 1 = 7 LIMIT 5"
+        same(tessera.sql(text, memory_mb=64, tile=tile).fetchall(), [(6,)], source)
+        fails(tessera.TooBig, "memory_mb allows 1048576 bytes", lambda: tessera.sql(text, memory_mb=1, tile=tile).fetchall())
 
 
 ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c"

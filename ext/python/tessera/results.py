@@ -70,8 +70,9 @@ def _table_name(name):
 
 
 @contextlib.contextmanager
-def as_table(array, connection, name="array"):
-    """Makes an Array a table of `connection`, as long as the context lasts: yields it as FROM has it, and the condition that its box and where() are."""
+def as_table(array, connection, name="array", limits=None):
+    """Makes an Array a table of `connection`, as long as the context lasts: yields it as FROM has it, and the condition that its box and where() are.
+    limits: memory_mb and threads of the table, in the place of the Array's."""
     times = [array._options.get("as_of", array._state.get("as_of")), array._options.get("since")]
     condition = " AND ".join(_conditions(array)) or "1"
     if array.path.startswith("db:") and array._connection is connection:
@@ -81,7 +82,8 @@ def as_table(array, connection, name="array"):
         yield table, condition
         return
     options = [statements.text(array.path)] + [f"{name}={literal(time)}" for name, time in zip(("as_of", "since"), times) if time is not None]
-    options += [f"{name}={literal(array._options[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in array._options]
+    given = {**array._options, **(limits or {})}
+    options += [f"{name}={literal(given[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in given]
     options += [f"key_file={statements.text(array._state['key_file'])}"] if "key_file" in array._state else []
     if "key" in array._state:
         raise Unsupported(f"array {array.path} was opened with a key in memory: open it with key_file=, so that SQL can read it")
@@ -491,7 +493,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         named = {name.lower() for _, _, name, _, _ in _named_tables(query)}
         for name, value in tables.items():
             if name.lower() in named:
-                _add(sources, life, name, value, connection)
+                _add(sources, life, name, value, connection, limits)
             elif not isinstance(value, Array) and not _is_source(value):
                 raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, memory_mb, threads, and tables that the text names")
         while True:
@@ -511,7 +513,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
                 if value is None:
                     _say_where(e, name, frame)
                     raise
-                _add(sources, life, name, value, connection)
+                _add(sources, life, name, value, connection, limits)
         if columnar == "require":
             _require_columns(result)
     except BaseException:
@@ -537,11 +539,11 @@ def _say_where(error, name, frame):
             return
 
 
-def _add(sources, life, name, value, connection):
+def _add(sources, life, name, value, connection, limits):
     """Makes a source of a value: what FROM has; what it has where `*` or IN takes all columns; and whether it stands in front of the text as a CTE."""
     stars = None
     if isinstance(value, Array):
-        table, condition = life.enter_context(as_table(value, connection, name))
+        table, condition = life.enter_context(as_table(value, connection, name, limits))
         whole = condition == "1" and "columns" not in value._options
         made = table if whole else f"SELECT {_columns_of(value)} FROM {table}" + (f" WHERE {condition}" if condition != "1" else "")
     elif isinstance(value, os.PathLike):
