@@ -680,6 +680,7 @@ int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sq
     code = rewrite_text(&r, &taken);
   }
   sqlite3_finalize(r.plain);
+  if (code == TSR_ERROR) tsx_front_hint(connection, out->text, error);
   return code;
 }
 

@@ -27,7 +27,7 @@ from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
 
-_MISSING = re.compile(r"no such table: (.+)|no table and no array is called '(.+)'", re.DOTALL)
+_MISSING = re.compile(r"no such table: (.+?)(?:; a path in FROM is in quotes: .*)?$|no table and no array is called '(.+)'", re.DOTALL)
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH(?:\s+RECURSIVE)?|VALUES)\b", re.IGNORECASE | re.DOTALL)
 _SOURCES = 32   # in one text at most
 _numbers = itertools.count(1)   # of the tables that sources become
@@ -529,8 +529,8 @@ def _say_where(error, name, frame):
     if os.path.isdir(name) and "/" in name:
         error.args = (f"{error.args[0]}: the directory is no array; `tessera ls {name}` lists those in it", *error.args[1:])
         return
-    if os.path.isdir(name):
-        error.args = (f"{error.args[0]}; a path is in quotes and has a slash: FROM {statements.text('./' + name)}", *error.args[1:])
+    if os.path.isdir(name) and "in quotes" not in str(error):
+        error.args = (f"{error.args[0]}; a path in FROM is in quotes, and has a slash: {statements.text('./' + name)}", *error.args[1:])
         return
     while frame.f_back is not None:
         frame = frame.f_back
