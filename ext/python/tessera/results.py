@@ -42,7 +42,9 @@ def literal(value):
         return str(int(value))
     if isinstance(value, str):
         return statements.text(value)
-    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value)) if isinstance(value, float) else str(int(value))
+    if not isinstance(value, float):
+        return str(int(value)) if -2 ** 63 <= value < 2 ** 63 else statements.text(int(value))   # SQLite would round it; a UINT64 takes digits
+    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value))
 
 
 def _conditions(array):
