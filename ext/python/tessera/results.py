@@ -166,6 +166,9 @@ class Result(Stream):
     def _working(self):
         return working(self._connection, self._own, steps=1000)
 
+    def __reduce__(self):
+        raise TypeError("a Result cannot be pickled or copied: it runs on its connection. What .df() or .arrow() returns can be")
+
     def _described(self, text):
         """The names of the columns of a SELECT, without a row of it."""
         cursor, found = self._connection.cursor(), []
@@ -242,9 +245,13 @@ class Result(Stream):
     def _stream(self):
         """Returns a stream of the rows. The statement runs here, so that its errors are those of this module, and Ctrl-C ends it."""
         if self._arrow is None:
-            made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
-            with self._working():
-                run_stream(made._first)
+            try:
+                made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
+                with self._working():
+                    run_stream(made._first)
+            except Error as e:
+                e.args = (str(e).replace(": give the type in types", ": CAST them to one type, or take fetchall()"),)
+                raise
             self._arrow = made
         return self._arrow._stream()
 
@@ -322,13 +329,19 @@ def _library(name):
         raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
 
 
-def to_pandas(stream):
-    """A DataFrame of whatever has Arrow streams."""
+def to_pandas(stream, gaps=False):
+    """A DataFrame of whatever has Arrow streams. gaps: integers and booleans with gaps are of pandas' nullable types, else only those that would be rounded."""
     import pandas
-    if hasattr(pandas.DataFrame, "from_arrow"):
-        with contextlib.suppress(ImportError):   # it needs pyarrow for some types
-            return pandas.DataFrame.from_arrow(stream)
-    return _library("pyarrow").table(stream).to_pandas()
+    pyarrow = _library("pyarrow")   # for pandas, too
+    table = pyarrow.table(stream)
+    frame = pandas.DataFrame.from_arrow(table) if hasattr(pandas.DataFrame, "from_arrow") else table.to_pandas()
+    types = {getattr(pyarrow, f"{sign}int{bits}")(): getattr(pandas, f"{sign.upper()}Int{bits}Dtype")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    types = {**types, pyarrow.bool_(): pandas.BooleanDtype()}
+    for place, column in enumerate(table.columns):
+        wide = column.type in (pyarrow.int64(), pyarrow.uint64()) and column.null_count and not frame.iloc[:, place].abs().max() < 2 ** 53
+        if wide or gaps and column.type in types and column.null_count:
+            frame.isetitem(place, column.to_pandas(types_mapper=types.get))
+    return frame
 
 
 # ---- sql() ---------------------------------------------------------------------------------------------------------------
@@ -379,15 +392,17 @@ def _value(value):
     """Returns a parameter as SQLite takes it: dates as text, scalars of numpy as numbers, and NULL for what pandas has instead of None."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
+    if isinstance(value, int) and not -2 ** 63 <= value < 2 ** 63:
+        raise OverflowError(f"a parameter is {value}, which SQLite has no integer for: compare a UINT64 with its digits, '{value}'")
     if isinstance(value, (int, float, str, bytes, type(None))):
         return value
     if is_missing(value):
         return None
     if isinstance(value, _TEXTS):
         return str(value)
-    if isinstance(value, numbers.Number) and not hasattr(value, "item"):   # a Decimal or Fraction
-        return float(value)
-    if getattr(value, "ndim", 0) or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
+    if isinstance(value, numbers.Number) and not isinstance(value, numbers.Complex) or isinstance(value, numbers.Rational) and not hasattr(value, "item"):
+        return float(value)   # a Decimal or Fraction
+    if getattr(value, "ndim", 0) or isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c" or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
         raise TypeError(f"a parameter is one value, a number, text, bytes, date or None, not a {type(value).__name__}")
     return _plain(value)
 
@@ -479,8 +494,8 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     is copied when sql() is called.
     params: a sequence, or a dict for names. connection: of sqlite3, apsw or pysqlite3; without one, this thread's own.
     columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
-    memory_mb, threads: what each part that runs over columns may use: 1024 MiB and all cores, unless they or the table of its array say otherwise. A part that
-    needs more memory is evaluated by rows, as tessera_stats counts.
+    memory_mb, threads: what each part that runs over columns, and each read of an Array or a path, may use: 1024 MiB and all cores, unless they or the table
+    of its array say otherwise. A part that needs more memory is evaluated by rows, as tessera_stats counts.
     """
     if columnar not in ("auto", "never", "require"):
         raise ValueError(f"columnar {columnar!r}: expected auto, never or require")
