@@ -14,6 +14,7 @@
  * column. */
 #include "definition/define.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -283,22 +284,80 @@ static const struct {
                  {"DATETIME", TSR_DATETIME_MS},
                  {"TIMESTAMP", TSR_DATETIME_MS}};
 
-/* Type names of other databases, and the ones to use here: error messages suggest these. */
-static const struct {
+typedef struct columns_synonym {
   const char *name, *ours;
-} other_types[] = {{"STRING", "TEXT"},     {"CLOB", "TEXT"},       {"NVARCHAR", "TEXT"},   {"CHARACTER", "TEXT"},
-                   {"NUMERIC", "FLOAT64"}, {"DECIMAL", "FLOAT64"}, {"NUMBER", "FLOAT64"},  {"BINARY", "BLOB"},
-                   {"VARBINARY", "BLOB"},  {"BYTES", "BLOB"},      {"UNSIGNED", "UINT64"}, {"TIME", "TIME_SEC"}};
+} columns_synonym;
+
+/* Type names of other databases, and the ones to use here: error messages suggest these. */
+static const columns_synonym other_types[] = {{"STRING", "TEXT"},     {"STR", "TEXT"},       {"CLOB", "TEXT"},
+                                              {"NVARCHAR", "TEXT"},   {"CHARACTER", "TEXT"}, {"NUMERIC", "FLOAT64"},
+                                              {"DECIMAL", "FLOAT64"}, {"NUMBER", "FLOAT64"}, {"BINARY", "BLOB"},
+                                              {"VARBINARY", "BLOB"},  {"BYTES", "BLOB"},     {"UNSIGNED", "UINT64"},
+                                              {"UINT", "UINT64"},     {"LONG", "INT64"},     {"HALF", "FLOAT32"},
+                                              {"FLOAT16", "FLOAT32"}, {"TIME", "TIME_SEC"},  {"CATEGORY", "TEXT ENUM"}};
+
+/* The same for what follows DATETIME_ and TIME_: numpy's letters, and whole words. In numpy `M` is a month and `m` a
+ * minute; a type has no case. */
+static const columns_synonym other_units[] = {
+    {"Y", "YEAR"},   {"M", "MONTH or _MIN"}, {"W", "WEEK"},       {"D", "DAY"},      {"H", "HR"},
+    {"HOUR", "HR"},  {"MINUTE", "MIN"},      {"S", "SEC"},        {"SECOND", "SEC"}, {"MSEC", "MS"},
+    {"MILLI", "MS"}, {"MILLISECOND", "MS"},  {"USEC", "US"},      {"MICRO", "US"},   {"MICROSECOND", "US"},
+    {"NSEC", "NS"},  {"NANO", "NS"},         {"NANOSECOND", "NS"}};
+
+/* Returns what a unit is called here, or NULL. It may be in the plural. */
+static const char *known_unit(const char *unit, uint64_t size) {
+  for (size_t i = 0; i < sizeof other_units / sizeof *other_units; i++) {
+    const uint64_t length = strlen(other_units[i].name);
+    const bool plural = size == length + 1 && length > 1 && toupper((unsigned char)unit[length]) == 'S';
+    if ((size == length || plural) && !sqlite3_strnicmp(unit, other_units[i].name, (int)length))
+      return other_units[i].ours;
+  }
+  return NULL;
+}
+
+/* Returns true if one letter more, less or another, or two neighbours in the other order, make a word of the other. */
+static bool one_letter_apart(const char *a, uint64_t a_size, const char *b, uint64_t b_size) {
+  uint64_t same = 0, end = 0;
+  const uint64_t least = a_size < b_size ? a_size : b_size;
+  if ((a_size > b_size ? a_size - b_size : b_size - a_size) > 1) return false;
+  while (same < least && toupper((unsigned char)a[same]) == toupper((unsigned char)b[same])) same++;
+  while (end < least - same &&
+         toupper((unsigned char)a[a_size - 1 - end]) == toupper((unsigned char)b[b_size - 1 - end]))
+    end++;
+  const uint64_t a_left = a_size - same - end, b_left = b_size - same - end;
+  return (a_left <= 1 && b_left <= 1) || (a_left == 2 && b_left == 2 && !sqlite3_strnicmp(a + same, b + same + 1, 1) &&
+                                          !sqlite3_strnicmp(a + same + 1, b + same, 1));
+}
+
+/* Gives the type that an unknown one may stand for, in two pieces; "" if none is near. */
+static void near_type(const char *text, uint64_t size, const char *piece[2]) {
+  static const char *const with_units[] = {"DATETIME_", "TIME_"};
+  piece[0] = piece[1] = "";
+  for (size_t i = 0; i < sizeof other_types / sizeof *other_types; i++)
+    if (strlen(other_types[i].name) == size && !sqlite3_strnicmp(text, other_types[i].name, (int)size))
+      piece[0] = other_types[i].ours;
+  for (size_t i = 0; i < 2 && !*piece[0]; i++) {
+    const uint64_t length = strlen(with_units[i]);
+    if (size <= length || sqlite3_strnicmp(text, with_units[i], (int)length) != 0) continue;
+    const char *unit = known_unit(text + length, size - length);
+    if (unit) piece[0] = with_units[i], piece[1] = unit;
+  }
+  for (size_t i = 0; i < sizeof sql_types / sizeof *sql_types && !*piece[0] && size > 2; i++)
+    if (one_letter_apart(text, size, sql_types[i].name, strlen(sql_types[i].name))) piece[0] = sql_types[i].name;
+  for (int i = 0; i < TSR_DATATYPE_COUNT && !*piece[0] && size > 2; i++) {
+    const char *name = tsr_datatype_name((tsr_datatype)i);
+    if (one_letter_apart(text, size, name, strlen(name))) piece[0] = name;
+  }
+}
 
 static int unknown_type(tsx_parser *p) {
   const tsx_token *t = &p->in.token;
-  const char *ours = NULL;
-  for (size_t i = 0; i < sizeof other_types / sizeof *other_types && !ours; i++)
-    if (tsx_token_is(t, other_types[i].name)) ours = other_types[i].ours;
+  const char *near[2];
+  near_type(t->text, t->size, near);
   return tsx_parser_fail(p, TSR_ERROR,
-                         "unknown type %.*s%s%s (types are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
+                         "unknown type %.*s%s%s%s (types are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
                          "TEXT, BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
-                         (int)(t->size < 60 ? t->size : 60), t->text, ours ? ": say " : "", ours ? ours : "");
+                         (int)(t->size < 60 ? t->size : 60), t->text, *near[0] ? ": say " : "", near[0], near[1]);
 }
 
 /* Parses [n] or [], which the tokenizer sees as a name in brackets. */

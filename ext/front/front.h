@@ -5,6 +5,7 @@
  *   suit.c        which compiled SELECTs are worth taking, and surely give SQLite's rows
  *   windows.c     takes the window functions off a grouped SELECT
  *   rewrite.c     replaces these SELECTs by tables that evaluate them over columns
+ *   hints.c       what a statement that SQLite cannot prepare may have meant
  *   sql.c         tessera_sql, tessera_sql_within: return the statement
  *   select.c      tessera_select: runs it
  *   explain.c     tessera_explain: says of each SELECT how it is evaluated */
@@ -165,6 +166,11 @@ int tsx_windows_split(const tsx_script *script, const tsx_script_select *select,
  * columns is spelled; `names`: those of the result's columns. */
 char *tsx_windows_around(const tsx_script *script, const tsx_script_select *select, const tsx_windows *windows,
                          char *const *columns, char *const *names, const char *table);
+
+/* ---- hints.c: what a text may have meant ------------------------------------------------------------------------- */
+
+/* Adds to SQLite's error about a text that a path in FROM is in quotes, if the text seems to have one without. */
+void tsx_front_hint(tsx_connection *connection, const char *text, tsr_error *error);
 
 /* ---- rewrite.c: statements whose parts run over columns ---------------------------------------------------------- */
 

@@ -482,7 +482,8 @@ static int rewrite_path(rewriter *r, uint32_t i) {
   if (!path) return tsx_out_of_memory(r->error);
   tsx_token_copy(token, path);
   if (tsx_token_is(&s->tokens[i + 1].token, ".") || tsx_script_has_with(s, path)) return TSR_OK;
-  const int code = tsx_query_path(r->connection, "temp", path, &name, r->error);
+  const tsx_option_limits limits = {.memory_bytes = r->options->memory_bytes, .threads = r->options->threads};
+  const int code = tsx_query_path(r->connection, "temp", path, &limits, &name, r->error);
   if (code <= 0) return code;
   const char *table = rewrite_keep(r, sqlite3_mprintf("\"%w\"", name));
   if (!table) return TSR_NOMEM;
@@ -679,6 +680,7 @@ int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sq
     code = rewrite_text(&r, &taken);
   }
   sqlite3_finalize(r.plain);
+  if (code == TSR_ERROR) tsx_front_hint(connection, out->text, error);
   return code;
 }
 

@@ -66,7 +66,13 @@ static int find_datatype(const char *name, tsr_datatype *datatype, tsr_error *er
   char *text = is_word ? sqlite3_mprintf("value %s", name) : NULL;
   int code = text ? tsx_column_parse(&parser, text, true, &column) : is_word ? TSR_NOMEM : TSR_ERROR;
   if (code == TSR_NOMEM) code = tsx_out_of_memory(error);
-  else if (code < 0) code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype", name);
+  else if (code < 0) {
+    const char *say = is_word ? strstr(error->message, ": say ") : NULL;
+    const int size = say ? (int)strcspn(say, "(") - 1 : 0;
+    char near[64] = "";
+    if (size > 0 && size < (int)sizeof near) memcpy(near, say, (size_t)size);
+    code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype%s", name, near);
+  }
   *datatype = column.datatype;
   tsx_definition_release(&definition);
   sqlite3_free(text);

@@ -180,13 +180,13 @@ static int refuse_table(const tsx_query *query, const char *schema, bool found, 
   return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
 }
 
-int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name,
-                   tsr_error *error) {
+int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const tsx_option_limits *limits,
+                   const char **name, tsr_error *error) {
   char *schema = NULL;
   bool view;
   const int found = compile_find(connection, home, NULL, text, &schema, &view, error);
   sqlite3_free(schema);
-  return found != 0 ? (found < 0 ? found : 0) : tsx_path_table(connection, home, text, name, error);
+  return found != 0 ? (found < 0 ? found : 0) : tsx_path_table(connection, home, text, limits, name, error);
 }
 
 /* Makes the table of a quoted name that is a path the one that is registered for the path. */
@@ -194,7 +194,7 @@ static int compile_path(tsx_query *query, const char *home, tsx_source *source, 
   tsx_arena *arena = &query->select.arena;
   const char *name;
   if (!source->quoted || source->qualified) return TSR_OK;
-  const int code = tsx_query_path(query->connection, home, source->table, &name, error);
+  const int code = tsx_query_path(query->connection, home, source->table, NULL, &name, error);
   if (code <= 0) return code;
   source->path = source->table;
   if (!source->alias) source->alias = source->table;
@@ -573,7 +573,7 @@ static int compiled_path_holds(tsx_connection *connection, const char *home, con
                                tsr_error *error) {
   const char *name = NULL;
   if (!source->path) return 1;
-  const int code = tsx_path_table(connection, home, source->path, &name, error);
+  const int code = tsx_path_table(connection, home, source->path, NULL, &name, error);
   return code <= 0 ? code : !strcmp(name, source->table);
 }
 

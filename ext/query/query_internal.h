@@ -493,7 +493,8 @@ bool tsx_query_is_as_declared(const tsx_query *query);
 void tsx_query_set_as_declared(tsx_query *query);
 
 /* Gives the registered table of a path, as tsx_path_table does. Returns 0, too, if a table or view has this name. */
-int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const char **name, tsr_error *error);
+int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const tsx_option_limits *limits,
+                   const char **name, tsr_error *error);
 
 /* Fails with TSR_AUTH if the host's authorizer hides a column that the query uses (SQLITE_IGNORE): SQLite would show
  * NULL, but the engine would read the cells. Outright denials already fail in tsx_query_compile. */

@@ -472,10 +472,16 @@ static bool rows_may_do(int code) {
   return false;
 }
 
-/* Appends the text up to a source that is a path, and the table of the path in its place. */
-static void rows_source(sqlite3_str *out, const char **from, const tsx_source *source) {
+/* Appends the text up to a source that is a path, and in its place the table of the path that has the query's limits. */
+static void rows_source(const tsx_query *query, sqlite3_str *out, const char **from, const tsx_source *source) {
+  const tsx_option_limits limits = {.memory_bytes = query->memory_bytes, .threads = query->threads};
+  const char *table = source->table;
+  tsr_error ignored = {0};
   if (!source->path || source->begin < *from) return;
-  sqlite3_str_appendf(out, "%.*s\"%w\"", (int)(source->begin - *from), *from, source->table);
+  if ((limits.memory_bytes || limits.threads) &&
+      tsx_path_table(query->connection, "temp", source->path, &limits, &table, &ignored) <= 0)
+    table = source->table;
+  sqlite3_str_appendf(out, "%.*s\"%w\"", (int)(source->begin - *from), *from, table);
   *from = source->end;
   if (source->alias != source->path) return; /* it has an alias of its own */
   const char *end = source->times_end ? source->times_end : source->end;
@@ -489,9 +495,9 @@ static char *rows_text(const tsx_query *query, const char *text) {
   const char *from = s->text;
   if (!from) return sqlite3_mprintf("%s", text);
   sqlite3_str *out = sqlite3_str_new(NULL);
-  rows_source(out, &from, &s->source);
+  rows_source(query, out, &from, &s->source);
   const uint32_t join_count = s->around ? s->around->join_count : s->join_count;
-  for (uint32_t j = 0; j < join_count; j++) rows_source(out, &from, &s->joins[j].source);
+  for (uint32_t j = 0; j < join_count; j++) rows_source(query, out, &from, &s->joins[j].source);
   sqlite3_str_appendall(out, from);
   return sqlite3_str_finish(out);
 }

@@ -859,15 +859,27 @@ static const struct {
             .integrity = tsx_integrity};
 const sqlite3_module *const tsx_module_array = &module.base;
 
+/* The table of a path, with the limits of its shape (path_table.c). */
 static int path_connect(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                         char **message) {
   tsx_registered *registered = argument;
-  char *path = sqlite3_mprintf("%Q", registered->text);
-  if (!path) return SQLITE_NOMEM;
-  const char *const given[4] = {arguments[0], arguments[1], arguments[2], path};
+  char *end, *path = sqlite3_mprintf("%Q", registered->text);
+  const uint64_t mib = strtoull(registered->shape, &end, 10);
+  const unsigned threads = (unsigned)strtoul(end, NULL, 10);
+  char *memory = sqlite3_mprintf("memory_mb=%llu", (unsigned long long)mib);
+  char *most = sqlite3_mprintf("threads=%u", threads);
+  int code = SQLITE_NOMEM;
   (void)count;
-  const int code = module_connect(db, registered->connection, 4, given, vtab, message);
+  if (path && memory && most) {
+    const char *given[6] = {arguments[0], arguments[1], arguments[2], path};
+    int used = 4;
+    if (mib) given[used++] = memory;
+    if (threads) given[used++] = most;
+    code = module_connect(db, registered->connection, used, given, vtab, message);
+  }
   sqlite3_free(path);
+  sqlite3_free(memory);
+  sqlite3_free(most);
   if (code == SQLITE_OK) ((tsx_table *)*vtab)->registered = registered;
   return code;
 }

@@ -2,7 +2,8 @@
  *
  * The table is registered on the connection (connection/registry.h) for the array's canonical path and its newest
  * schema. So a statement that is compiled later than a schema change gets a table with the new columns. The table is
- * read-only, and otherwise that of CREATE VIRTUAL TABLE ... USING tessera('PATH'). */
+ * read-only, and otherwise that of CREATE VIRTUAL TABLE ... USING tessera('PATH'), with memory_mb and threads if there
+ * are limits. Tables with other limits are others: a registered table's shape is "MIB THREADS SCHEMA". */
 #include "table/table.h"
 
 #include <string.h>
@@ -108,20 +109,32 @@ static int path_schema(tsx_connection *connection, const char *plain, char **nam
   return code;
 }
 
-int tsx_path_table(tsx_connection *connection, const char *home, const char *path, const char **name,
-                   tsr_error *error) {
-  char *resolved = NULL, *plain = NULL, *schema = NULL;
+/* Gives the path's table with these limits, or NULL for the defaults. */
+static int path_take(tsx_connection *connection, const char *plain, const tsx_option_limits *limits, const char **name,
+                     tsr_error *error) {
+  char *schema = NULL;
   const tsx_registered *table;
+  TSX_TRY(path_schema(connection, plain, &schema, error));
+  char *shape = sqlite3_mprintf("%llu %u %s", (unsigned long long)(limits ? limits->memory_bytes >> 20 : 0),
+                                limits ? limits->threads : 0, schema);
+  sqlite3_free(schema);
+  if (!shape) return tsx_out_of_memory(error);
+  const int code = tsx_registry_take(connection, tsx_module_path, plain, shape, &table, error);
+  sqlite3_free(shape);
+  if (code >= 0) *name = table->name;
+  return code;
+}
+
+int tsx_path_table(tsx_connection *connection, const char *home, const char *path, const tsx_option_limits *limits,
+                   const char **name, tsr_error *error) {
+  char *resolved = NULL, *plain = NULL;
   if (!*path || tsx_store_is(path)) return 0;
   TSX_TRY(tsx_path_resolve(connection->db, home, path, &resolved, error));
   plain = tsx_path_canonical(resolved);
   sqlite3_free(resolved);
   if (!plain) return tsx_out_of_memory(error);
   const int found = path_look(connection, path, plain, error);
-  int code = found > 0 ? path_schema(connection, plain, &schema, error) : found;
-  if (found > 0 && code >= 0) code = tsx_registry_take(connection, tsx_module_path, plain, schema, &table, error);
-  if (found > 0 && code >= 0) *name = table->name;
+  const int code = found > 0 ? path_take(connection, plain, limits, name, error) : found;
   sqlite3_free(plain);
-  sqlite3_free(schema);
   return code < 0 ? code : found;
 }

@@ -399,8 +399,10 @@ int tsx_register_changes(tsx_connection *connection);
 /* Gives the table of a path in FROM: a text that has a '/', or names an array. A relative path is relative to the
  * directory of the database `home`; for "temp", to the working directory. Returns 1, or 0 if the text is no path. *name
  * is valid until the connection's next table is registered; the table is in no database, and connects as one of "main".
+ * `limits`: its memory, in whole MiB, and threads, where they are not 0; NULL: the defaults.
  * TSR_NOT_FOUND, TSR_PERM; TSR_ERROR for a group. */
-int tsx_path_table(tsx_connection *connection, const char *home, const char *path, const char **name, tsr_error *error);
+int tsx_path_table(tsx_connection *connection, const char *home, const char *path, const tsx_option_limits *limits,
+                   const char **name, tsr_error *error);
 
 /* ---- best_index.c: xBestIndex, and the plan that it passes to xFilter -------------------------------------------- */
 /* A tsx_access is the plan. idxStr is its text; best_index.c begins with the grammar. */

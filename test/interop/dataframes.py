@@ -364,7 +364,8 @@ def odd(db):
                                    ("rounded block", numpy.array([[big, 0.5]], object), ValueError, f"the integer {big}"), ("past 64 bits", pd.DataFrame({"v": series(2**64, 0)}), ValueError, "neither INT64 nor UINT64"),
                                    ("days and instants", {"v": [day, noon]}, TypeError, "objects of date, datetime"), ("the same in a frame", pd.DataFrame({"v": series(day, noon)}), TypeError, "objects of date, datetime"),
                                    ("zones", pd.DataFrame({"v": series(aware, noon)}), TypeError, "with and without a time zone"), ("zones in a list", {"v": [aware, noon]}, TypeError, "with and without a time zone"),
-                                   ("mixed", pd.DataFrame({"v": [1, "a"]}), TypeError, "column 'v' has objects of int, str"), ("mixed categories", pd.DataFrame({"v": pd.Categorical([1, "a"])}), TypeError, "column 'v' has objects of int, str"),
+                                   ("mixed", pd.DataFrame({"v": [1, "a"]}), TypeError, "column 'v' has objects of int, str"), ("mixed categories", pd.DataFrame({"v": pd.Categorical([1, "a"])}), TypeError, "has categories of int, str"), ("intervals", pd.DataFrame({"v": pd.cut([1, 5, 9], 2)}), TypeError, "frame['v'].cat.rename_categories(str)"),
+                                   ("categories of periods", pd.DataFrame({"v": pd.Categorical(pd.period_range("2024-01", periods=2, freq="M"))}), TypeError, "has categories of Period"), ("categories of days", pd.DataFrame({"v": pd.Categorical([datetime.date(2024, 1, 1)])}), TypeError, "has categories of date"),
                                    ("complex", pd.DataFrame({"v": [1j]}), TypeError, "'v' is complex128"), ("complex block", numpy.array([[1j]]), TypeError, "complex128"), ("a scalar", numpy.array(3.0), ValueError, "an axis at least")):
         fails(kind, says, lambda: tessera.create(f"odd {what}", data, connection=db))
         assert not os.path.exists(f"odd {what}"), what

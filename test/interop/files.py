@@ -209,6 +209,9 @@ def test_sparse_matrices():
     same(tessera.create("full", sparse.csr_matrix(np.ones((2, 3), "f4"))).kind, "sparse", "however full it is")
     fails(TypeError, "a matrix of complex128", lambda: tessera.create("complex", sparse.csr_matrix([[1j]])))
     same(tessera.create("nothing", sparse.csr_matrix((3, 4))).scipy().toarray().tolist(), np.zeros((3, 4)).tolist(), "no cells")
+    for shape in ((3, 0), (0, 3), (0, 0)):
+        made = tessera.create(f"length {shape}", sparse.csr_matrix(shape))
+        same((made.scipy().shape, tessera.open(f"length {shape}").scipy().shape), (shape, shape), "lengths of 0, which no domain has")
 
 
 @needs("anndata")
@@ -252,6 +255,13 @@ def test_anndata():
     empty = anndata.AnnData(np.zeros((0, 3), "f4"), var=pd.DataFrame(index=["a", "b", "c"]))
     tessera.create("empty", empty)
     same(tessera.to_anndata("empty").shape, (0, 3), "no cells")
+    gaps = anndata.AnnData(np.eye(2, dtype="f4"), pd.DataFrame({"n": pd.array([1, None], "Int16"), "b": pd.array([None, True], "boolean"), "u": pd.array([2 ** 64 - 1, None], "UInt64")}, index=["a", "b"]),
+                           obsm={"none": np.zeros((2, 0)), "frame": pd.DataFrame(index=["a", "b"])})
+    tessera.create("gaps", gaps)
+    back = tessera.to_anndata("gaps")
+    same(({name: str(dtype) for name, dtype in back.obs.dtypes.items()}, back.obs["u"].iloc[0]), ({"n": "Int16", "b": "boolean", "u": "UInt64"}, 2 ** 64 - 1), "numbers with gaps")
+    same((back.obsm["none"].shape, back.obsm["frame"].shape), ((2, 0), (2, 0)), "matrices without columns")
+    fails(ValueError, "columns 'Batch' and 'batch' differ in the case of letters alone", lambda: tessera.create("cases", anndata.AnnData(np.eye(2, dtype="f4"), pd.DataFrame({"Batch": [1, 2], "batch": [1, 2]}, index=["a", "b"]))))
     data.obsm["frame"] = pd.DataFrame({"one": ["x"] * 100}, index=data.obs.index)
     fails(TypeError, "obsm['frame']", lambda: tessera.create("texts", data))
     del data.obsm["frame"]

@@ -10,6 +10,7 @@ import gc
 import io
 import os
 import pathlib
+import pickle
 import shutil
 import signal
 import sqlite3
@@ -179,7 +180,7 @@ def test_names():
     same(tessera.sql('SELECT 1 AS "x:1", 2 AS a, 3 AS a, 4 AS a').columns, ["x:1", "a", "a", "a"], "two columns of one name")
     fails(tessera.Error, "duplicate WITH table name: a", lambda: tessera.sql("WITH a AS (SELECT 1) SELECT * FROM a", a=a))
     tessera.create("lone", k)
-    fails(tessera.Error, "FROM './lone'", lambda: tessera.sql("SELECT * FROM lone"))
+    fails(tessera.Error, "a path in FROM is in quotes: 'lone'", lambda: tessera.sql("SELECT * FROM lone"))
     fails(tessera.Error, "say k=k", lambda: tessera.sql("SELECT * FROM k"))
     fails(TypeError, "unexpected keyword argument 'memory'", lambda: tessera.sql("SELECT 1", memory=3))
     fails(TypeError, "make a DataFrame of it", lambda: tessera.sql("SELECT * FROM t", t=[1, 2]))
@@ -207,6 +208,9 @@ def test_parameters():
     fails(ValueError, "params has no values", lambda: tessera.sql("SELECT ?"))
     fails(ValueError, "params is a dict", lambda: tessera.sql("SELECT ?", {"a": 1}))
     fails(tessera.Error, "2 parameters, 1 value", lambda: tessera.sql("SELECT ?, ?", [1]))
+    fails(OverflowError, "compare a UINT64 with its digits, '9223372036854775808'", lambda: tessera.sql("SELECT ?", [2 ** 63]))
+    for value in (1j, np.complex64(1)):
+        fails(TypeError, "a parameter is one value", lambda: tessera.sql("SELECT ?", [value]))
     days = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"]), "v": [1, 2]})
     same(tessera.sql("SELECT v FROM days WHERE day > ?", [pd.Timestamp("2024-01-01")]).fetchall(), [(2,)], "a date beside a column of dates")
 
@@ -225,6 +229,11 @@ def test_limits():
     for limits, kind, says in (({"memory_mb": 0}, tessera.Range, "'memory_mb'"), ({"threads": -1}, tessera.Range, "'threads'"), ({"threads": 1.5}, TypeError, "float")):
         fails(kind, says, lambda: tessera.sql("SELECT 1", **limits))
     same(grid.max("value"), 399_999, "max")
+    tile = tessera.create("one-tile", np.arange(400_000, dtype="i8"), dimensions=["x"], extents={"x": 400_000})
+    for source in ("tile", "'./one-tile'"):   # by rows, too
+        text = f"SELECT value FROM {source} WHERE x + 1 = 7 LIMIT 5"
+        same(tessera.sql(text, memory_mb=64, tile=tile).fetchall(), [(6,)], source)
+        fails(tessera.TooBig, "memory_mb allows 1048576 bytes", lambda: tessera.sql(text, memory_mb=1, tile=tile).fetchall())
 
 
 ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT count(*) FROM c"
@@ -317,6 +326,29 @@ def test_results():
 
 def _reads(array):
     return array.connection.execute("SELECT value FROM tessera_stats WHERE name = 'tiles_read'").fetchone()[0]
+
+
+def test_frames_keep_digits():
+    """Beside gaps pandas makes FLOAT64 of integers, but not of those that it would round."""
+    large = pd.DataFrame({"u": pd.array([2 ** 64 - 1, None], "UInt64"), "i": pd.array([-2 ** 53 - 1, None], "Int64"), "small": pd.array([5, None], "Int64")})
+    found = tessera.create("digits", large, if_exists="replace").to_pandas()
+    same(({name: str(dtype) for name, dtype in found.dtypes.items() if name != "row"}, found["u"].tolist()[0], found["i"].tolist()[0], found["u"].isna().tolist()), ({"u": "UInt64", "i": "Int64", "small": "float64"}, 2 ** 64 - 1, -2 ** 53 - 1, [False, True]), "an Array")
+    twice = tessera.sql("SELECT 9007199254740993 AS a, 1 AS a UNION ALL SELECT NULL, NULL").df()
+    same((twice.iloc[0, 0], twice.iloc[0, 1]), (9007199254740993, 1), "a Result, with two columns of one name")
+
+
+def test_what_cannot_be():
+    """Errors say what to do instead."""
+    result = tessera.sql("SELECT 1 AS a UNION ALL SELECT 'x'")
+    same(result.fetchall(), [(1,), ("x",)], "rows of two types")
+    fails(tessera.Error, "CAST them to one type", result.df)
+    fails(TypeError, "a Result cannot be pickled", lambda: pickle.dumps(result))
+    tessera.create("aside", np.arange(3))
+    for source, says in (("aside", "no such table: aside; a path in FROM is in quotes: 'aside'"), ("./aside", "a path in FROM is in quotes: './aside'"), ("s3://b/x", "in quotes: 's3://b/x'")):
+        fails(tessera.Error, says, lambda: tessera.sql(f"SELECT * FROM {source}"))
+    for given in (5, "my.db", pathlib.Path("my.db")):
+        for call in (lambda: tessera.sql("SELECT 1", connection=given), lambda: tessera.open("db:t", connection=given), lambda: tessera.create("db:t", pd.DataFrame({"a": [1]}), connection=given)):
+            fails(TypeError, "a connection is one of sqlite3, apsw or pysqlite3", call)
 
 
 def test_parameters_are_values():

@@ -5,10 +5,12 @@ usage: tools.py SHELL EXTENSION DOCUMENT
 A program that is not installed is left out, and the output says so.
 """
 import contextlib
+import glob
 import importlib.util
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -129,8 +131,20 @@ def datasette(path, copy):
     assert json.loads(result.stdout) == [{"id": 1, "name": "one"}], result.stdout
 
 
+def jdbc(path, copy):
+    """getTables, and getColumns for all tables. The driver is what `./run hosts java` has brought, or one in Maven's folder."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    folders = os.path.join(here, "..", "..", "build", "hosts", "java", "jars"), os.path.expanduser("~/.m2/repository/org/xerial/sqlite-jdbc/*")
+    jars = [jar for folder in folders for jar in glob.glob(os.path.join(folder, "sqlite-jdbc-*.jar"))]
+    if not jars or not shutil.which("java"):
+        raise Missing("there is no Java, or no sqlite-jdbc: ./run hosts java brings it")
+    result = subprocess.run(["java", "-cp", os.path.join(os.path.dirname(jars[0]), "*"), os.path.join(here, "Tables.java"), path], capture_output=True, text=True, env=plain())
+    assert "columns of ordinary 2\nrows 1 one\n" in result.stdout, result.stderr
+    assert result.returncode == 0, result.stderr
+
+
 TOOLS = {"sqlite3 `.tables`, `.schema`": tables_and_schema, "sqlite3 `.dump`, and its replay": dump, "sqlite3 `.backup`, `VACUUM INTO`": backup, "`PRAGMA integrity_check`": integrity,
-         "sqlite3 `.clone`": clone, "Python `iterdump`": iterdump, "SQLAlchemy `reflect()`": reflect, "sqlite-utils `tables --counts`": sqlite_utils, "Datasette": datasette}
+         "sqlite3 `.clone`": clone, "Python `iterdump`": iterdump, "SQLAlchemy `reflect()`": reflect, "sqlite-utils `tables --counts`": sqlite_utils, "Datasette": datasette, "JDBC `getColumns` of all tables": jdbc}
 
 
 def tried(tool, path, copy):

@@ -109,6 +109,10 @@ SELECT * FROM t;
 SELECT name, filters FROM tessera_schema('db:t');
 -- types by the names that other systems give them
 CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v NUMERIC);
+CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v DATETIME_S);
+CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v time_minutes);
+CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v VARCAHR);
+SELECT tessera_set_metadata('messages', 'k', 1, 'INT46');
 CREATE VIRTUAL TABLE u USING tessera(x INT32 DIMENSION(0, 9, 5), v TEXT(20), w VARCHAR(20));
 SELECT name, datatype FROM tessera_schema('db:u');
 -- colours

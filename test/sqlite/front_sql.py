@@ -697,7 +697,7 @@ def test_parts_within_limits():
     """tessera_sql_within bounds a part: one that needs more memory is evaluated by rows, also over a path. Limits tell parts of one text apart."""
     db = Database()
     path = os.path.join(host.FOLDER, "wide")
-    db.query(f"CREATE VIRTUAL TABLE wide USING tessera({host.literal(path)}, x INT32 DIMENSION(0, 99999, 100000), kind=dense, n INT64)")
+    db.query(f"CREATE VIRTUAL TABLE wide USING tessera({host.literal(path)}, x INT32 DIMENSION(0, 99999, 10000), kind=dense, n INT64)")
     db.query("INSERT INTO wide WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 99999) SELECT x, x FROM x")
     for source in ("wide", f"'{path}'", f"'{path}' AS w", f"'{path}'('2100-01-01')", f"'{path}'('2100-01-01') w JOIN towns ON w.x = towns.x"):
         db.query("CREATE TABLE IF NOT EXISTS towns(x INTEGER PRIMARY KEY, label)")
@@ -711,10 +711,23 @@ def test_parts_within_limits():
         for statement in made:
             rows.append(sorted(db.query(statement)))
             found.append(parts(db))
-        same((found, all(given == rows[0] for given in rows), len(rows[0])), ([(1, 0)] * 3 + [(0, 1), (1, 0)], True, 2 if "towns" in source else 40000), source)
+        few = "towns" in source
+        same((found, all(given == rows[0] for given in rows), len(rows[0])), ([(1, 0)] * 3 + [(1, 0) if few else (0, 1), (1, 0)], True, 2 if few else 40000), source)
     for arguments, says in (("'{\"memory\":1}', 'SELECT 1'", "'memory'"), ("'{\"threads\":0}', 'SELECT 1'", "'threads'"), ("7, 'SELECT 1'", "tessera_sql_within: "), ("'{}'", "expected options and a text"), ("", "expected options and a text"),
                             ("'{}', 'DELETE FROM wide'", "tessera_sql_within: expected a SELECT, not 'DELETE'"), ("'{}', 'SELECT ?', 1, 2", "1 parameter, 2 values")):
         check_contains(db.error(f"SELECT tessera_sql_within({arguments})").text, says)
+
+
+def test_rows_of_a_path_within_limits():
+    """What runs by rows over a path keeps to the same bounds, whether it is not taken or falls back. A table keeps to its own."""
+    db = Database()
+    path = os.path.join(host.FOLDER, "one-tile")
+    db.query(f"CREATE VIRTUAL TABLE tile USING tessera({host.literal(path)}, x INT32 DIMENSION(0, 199999, 200000), kind=dense, n INT64)")
+    db.query("INSERT INTO tile WITH x(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM x WHERE x < 199999) SELECT x, x FROM x")
+    for text in ("SELECT count(*) FROM (SELECT x, n FROM {} WHERE n > 5)", "SELECT a.n FROM {} a, (SELECT 7 AS x) b WHERE a.x = b.x", "SELECT n, group_concat(x) FROM {} GROUP BY n % 2", "SELECT n, count(*) FROM {} GROUP BY n"):
+        within = [db.value("SELECT tessera_sql_within(?, ?)", ('{"memory_mb":1}', text.format(source))) for source in (f"'{path}'", "tile")]
+        check_contains(db.error(within[0]).text, "memory_mb allows 1048576 bytes")
+        same(sorted(db.query(within[1])), sorted(db.query(sql(db, text.format(f"'{path}'")))), text)
 
 
 # ---- Fallback, and the life of the tables ----------------------------------------------------------------------------------

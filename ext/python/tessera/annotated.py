@@ -22,6 +22,7 @@ _CELLS = 4 << 20   # of a matrix that are read at once
 _OPTIONS = {"measurement", "filters", "capacity", "format_version", "key_file", "memory_mb"}
 _DIMS, _VALUE, _ID = ("soma_dim_0", "soma_dim_1"), "soma_data", "soma_joinid"
 _INDEX = "index_name"   # a key of the metadata: what the DataFrame called its index
+_SHAPE = "shape"        # another: of a matrix with a length of 0, which no domain has
 
 
 # ---- Matrices ------------------------------------------------------------------------------------------------------------
@@ -61,7 +62,11 @@ def create_matrix(path, matrix, connection, if_exists, options):
         raise TypeError(f"a matrix of {matrix.dtype}, for which there is no type of cells: convert it") from None
     made = {"kind": "sparse", "dimensions": names[:2], "not_null": [names[2]], "domains": {name: [0, max(length, 1) - 1] for name, length in zip(names, matrix.shape)}}
     batches = pyarrow.RecordBatchReader.from_batches(pyarrow.schema(list(zip(names, types))), _coordinates(matrix, names))
-    return create(path, batches, connection=connection, if_exists=if_exists, **{**(made if if_exists != "append" else {}), **options})
+    array = create(path, batches, connection=connection, if_exists=if_exists, **{**(made if if_exists != "append" else {}), **options})
+    if 0 in matrix.shape and if_exists != "append" and isinstance(array, Array):
+        set_metadata(array, _SHAPE, json.dumps(matrix.shape))
+        array._now()
+    return array
 
 
 def read_matrix(array, attribute):
@@ -82,6 +87,8 @@ def read_matrix(array, attribute):
             low, high = box.get(name, (0, -1)) if name in array._box else (min(0, int(found.min(initial=0))), int(found.max(initial=-1)))
         ends.append((low, high))
     shape = tuple(high - low + 1 for low, high in ends)
+    if not len(row) and not array._box:
+        shape = tuple(json.loads(array.metadata.get(_SHAPE, "null")) or shape)
     return scipy.sparse.coo_array((table[attribute].to_numpy(), (row - ends[0][0], col - ends[1][0])), shape)
 
 
@@ -242,6 +249,7 @@ def read_anndata(path, connection, measurement, layer):
     import pyarrow
 
     from .arrays import open as open_array
+    from .results import to_pandas
     root = Array(connection, os.fspath(path))
 
     def members(path):
@@ -249,7 +257,7 @@ def read_anndata(path, connection, measurement, layer):
 
     def frame(path, index):
         array = open_array(path, connection=connection)
-        columns = pyarrow.table(array).to_pandas().sort_values(_ID).drop(columns=_ID).reset_index(drop=True)
+        columns = to_pandas(array, gaps=True).sort_values(_ID).drop(columns=_ID).reset_index(drop=True)
         names = columns.pop(index).astype(str) if index in columns else pandas.RangeIndex(len(columns)).astype(str)
         columns.index = pandas.Index(numpy.asarray(names, object), name=array.metadata.get(_INDEX))
         return columns
@@ -268,7 +276,8 @@ def read_anndata(path, connection, measurement, layer):
     def matrix(path, kind):
         array = open_array(path, connection=connection)
         if array.kind == "dense":
-            return array.numpy(_VALUE)
+            block = array.numpy(_VALUE)
+            return block if block.size else numpy.empty((len(obs) if kind == "obsm" else len(var), 0), block.dtype)
         cells = read_matrix(array, _VALUE).tocsr()
         cells.resize(sizes.get(kind, (len(obs) if kind == "obsm" else len(var), cells.shape[1])))
         return cells if kind in sizes else cells.toarray()

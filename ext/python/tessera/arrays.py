@@ -192,6 +192,8 @@ def configure(scope, **options):
 
 def _functions(connection):
     """Returns the functions of the copy of the extension that this connection has loaded; if it has none, this module's is loaded."""
+    if not hasattr(connection, "cursor") or not (hasattr(connection, "total_changes") or hasattr(connection, "totalchanges")):
+        raise TypeError(f"a connection is one of sqlite3, apsw or pysqlite3, not a {type(connection).__name__}: connection=sqlite3.connect('my.db')")
     try:
         path = sql.rows(connection, "SELECT tessera_library()")[0][0]
     except Exception as e:
@@ -366,9 +368,8 @@ def _common(name, one, other):
 
 
 def _reversed_texts(low, high):
-    """'2024-01-01' and '2024-01' are one instant, and digits may be numbers: both are left to what follows."""
-    texts = isinstance(low, str) and isinstance(high, str) and not (low.isdecimal() and high.isdecimal())
-    return texts and _order(low) > _order(high) and not low.startswith(high)
+    """A year alone may be a number or text: that is left to what follows."""
+    return not (len(high) == 4 and high.isdecimal() and low.startswith(high)) and _order(low) > _order(high)
 
 
 _INSTANT = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d*)?)?)?)?)?")
@@ -664,26 +665,35 @@ class Array(Stream):
         z=slice(None, 5). Cells of a list come in the order of the array.
 
         A further call makes the part smaller: it never has cells that this Array leaves out. The name of a dimension label may stand for its
-        dimension: lat=(45.2, 47.1). Along a label that falls a slice may go downward, as in xarray: lat=slice(47.1, 45.2). method and tolerance are
-        those of nearest().
+        dimension: lat=(45.2, 47.1). Along a label that falls a range may go downward, as in xarray: lat=slice(47.1, 45.2). Other ranges that do have no
+        cells, as with BETWEEN. method and tolerance are those of nearest().
         """
         if method is not None:
             dims = self.nearest(method=method, tolerance=tolerance, **dims)
         box = dict(self._box)
         for name, value in dims.items():
-            given, value = value, _bounds(name, value)
-            if isinstance(given, slice) and self._falls(name, *value):
-                value.reverse()
-            if isinstance(value, list) and len(value) == 2 and _reversed_texts(*value):   # the other kinds the array sees, which knows their order
-                raise Range(f"{name}: the low end {value[0]!r} is above the high end {value[1]!r}")
+            value = _bounds(name, value)
+            if isinstance(value, list) and value and self._goes_down(name, *value):
+                value = value[::-1] if self._falls(name) else []
             if isinstance(value, dict) and name not in self.dims:
                 name, value = self._listed(name, value)
             box[name] = _common(name, box[name], value) if name in box else value
         return Array(self._connection, self.path, self._joined(box), self._options, self._state)
 
-    def _falls(self, name, first, last):
-        """Whether a slice from `first` to `last` goes downward, and `name` is a label that falls: then xarray takes it in this order, too."""
-        if None in (first, last) or isinstance(first, str) != isinstance(last, str) or _order(first) <= _order(last) or name in self.dims:
+    def _goes_down(self, name, first, last):
+        """Whether the first end of a range is above the last: of two of a kind, others are left to the array."""
+        if None in (first, last) or isinstance(first, str) != isinstance(last, str):
+            return False
+        digits = isinstance(first, str) and first.isdecimal() and last.isdecimal()
+        if not digits and not (isinstance(first, (int, float)) and last < 0 <= first):
+            return _reversed_texts(first, last) if isinstance(first, str) else first > last
+        if ("UINT64",) not in self._about("datatype", "tessera_schema", f"name = {sql.text(name)}"):
+            return first > last
+        return digits and int(first) > int(last)   # -1 may be the greatest
+
+    def _falls(self, name):
+        """Whether `name` is a label that falls: then xarray takes ranges that go downward."""
+        if name in self.dims:
             return False
         dim, bounds = self.labels.get(name), self.bounds
         if dim not in bounds:

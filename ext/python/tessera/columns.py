@@ -14,9 +14,10 @@ from .structures import ArrowArray as _Array
 from .structures import ArrowSchema as _Schema
 from .structures import ArrowStream as _Stream
 
-__all__ = ["check_names", "given_stream", "object_type", "of_frame"]
+__all__ = ["check_categories", "check_names", "given_stream", "object_type", "of_frame"]
 
 
+_LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}   # as SQLite compares names
 _numbers = itertools.count(1)
 _alive = {}   # what the streams that nobody has released hold, by private_data
 _INTEGERS = {"i": "csil", "u": "CSIL"}   # Arrow's letters for 1, 2, 4 and 8 bytes
@@ -119,6 +120,12 @@ def check_names(names):
         if name in seen:
             raise ValueError(f"two columns are called {name!r}: rename one")
         seen.add(name)
+    cases = {}
+    for name in seen:
+        same = cases.setdefault(name.translate(_LOWER), name)
+        if same != name:
+            first, second = sorted((same, name))
+            raise ValueError(f"columns {first!r} and {second!r} differ in the case of letters alone, which SQL does not tell apart: rename one")
 
 
 def object_type(name, values):
@@ -158,7 +165,8 @@ def _column(name, values):
     """Returns the nodes of one column: of an ndarray, a masked one, or of (codes, labels, ordered)."""
     if isinstance(values, tuple):
         codes, labels, ordered = values
-        labels = _column(name, numpy.asarray(labels, object))
+        labels = numpy.asarray(labels)
+        labels = _column(name, labels if labels.dtype.kind in "Mm" else labels.astype(object))   # as objects, instants would be integers
         schema, array, held = _column(name, numpy.ma.array(codes, mask=codes < 0))
         joined = _nodes(name, schema.format.decode(), array.length, held[0], nulls=array.null_count, flags=2 | bool(ordered), dictionary=labels)
         return joined
@@ -233,6 +241,17 @@ def _listed(values):
     return made if made.dtype.kind not in "USO" and not rounded else numpy.array(list(values), object)
 
 
+def check_categories(frame):
+    """Fails if a column of a DataFrame has categories that no enumeration has: days, bytes, intervals, periods, or a mixture."""
+    for name, dtype in zip(frame.columns, frame.dtypes):
+        categories = getattr(dtype, "categories", ())
+        if not len(categories) or categories.dtype.kind != "O":
+            continue
+        kinds = {type(label) for label in categories}
+        if not all(issubclass(kind, str) for kind in kinds) and (len(kinds) > 1 or kinds & {bytes, datetime.date} or next(iter(kinds)).__name__ in ("Interval", "Period")):
+            raise TypeError(f"column {name!r} has categories of {', '.join(sorted(kind.__name__ for kind in kinds))}: frame[{name!r}].cat.rename_categories(str) makes texts of them")
+
+
 def whole_days(series):
     """Returns a column of pandas whose instants are all midnights, without a zone, as datetime64[D]; else None. pandas has no type for days."""
     instants = series.to_numpy() if series.dtype.kind == "M" and getattr(series.dtype, "tz", None) is None else numpy.empty(0)
@@ -250,7 +269,9 @@ def of_frame(frame):
     for name, series in frame.items():
         dtype = series.dtype
         if hasattr(dtype, "categories"):
-            columns[name] = (series.cat.codes.to_numpy(), dtype.categories.to_numpy(), dtype.ordered)
+            labels = dtype.categories
+            labels = labels.tz_convert("UTC").tz_localize(None) if getattr(labels, "tz", None) is not None else labels
+            columns[name] = (series.cat.codes.to_numpy(), labels.to_numpy(), dtype.ordered)
         elif getattr(dtype, "tz", None) is not None:
             columns[name] = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
         elif hasattr(dtype, "numpy_dtype") and dtype.kind in "biuf":   # nullable numbers

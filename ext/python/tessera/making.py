@@ -169,8 +169,9 @@ def _taken(data, module):
         from .columns import given_stream
         return given_stream(data)
     if module == "pandas" and hasattr(data, "columns"):
-        from .columns import check_names, given_stream, of_frame, whole_days
+        from .columns import check_categories, check_names, given_stream, of_frame, whole_days
         check_names(data.columns)
+        check_categories(data)
         try:
             import pyarrow
         except ImportError:

@@ -27,7 +27,7 @@ from .structures import run_stream
 
 __all__ = ["Result", "as_table", "sql"]
 
-_MISSING = re.compile(r"no such table: (.+)|no table and no array is called '(.+)'", re.DOTALL)
+_MISSING = re.compile(r"no such table: (.+?)(?:; a path in FROM is in quotes: .*)?$|no table and no array is called '(.+)'", re.DOTALL)
 _READS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH(?:\s+RECURSIVE)?|VALUES)\b", re.IGNORECASE | re.DOTALL)
 _SOURCES = 32   # in one text at most
 _numbers = itertools.count(1)   # of the tables that sources become
@@ -42,7 +42,9 @@ def literal(value):
         return str(int(value))
     if isinstance(value, str):
         return statements.text(value)
-    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value)) if isinstance(value, float) else str(int(value))
+    if not isinstance(value, float):
+        return str(int(value)) if -2 ** 63 <= value < 2 ** 63 else statements.text(int(value))   # SQLite would round it; a UINT64 takes digits
+    return "9e999" if value == float("inf") else "-9e999" if value == float("-inf") else repr(float(value))
 
 
 def _conditions(array):
@@ -70,8 +72,9 @@ def _table_name(name):
 
 
 @contextlib.contextmanager
-def as_table(array, connection, name="array"):
-    """Makes an Array a table of `connection`, as long as the context lasts: yields it as FROM has it, and the condition that its box and where() are."""
+def as_table(array, connection, name="array", limits=None):
+    """Makes an Array a table of `connection`, as long as the context lasts: yields it as FROM has it, and the condition that its box and where() are.
+    limits: memory_mb and threads of the table, in the place of the Array's."""
     times = [array._options.get("as_of", array._state.get("as_of")), array._options.get("since")]
     condition = " AND ".join(_conditions(array)) or "1"
     if array.path.startswith("db:") and array._connection is connection:
@@ -81,7 +84,8 @@ def as_table(array, connection, name="array"):
         yield table, condition
         return
     options = [statements.text(array.path)] + [f"{name}={literal(time)}" for name, time in zip(("as_of", "since"), times) if time is not None]
-    options += [f"{name}={literal(array._options[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in array._options]
+    given = {**array._options, **(limits or {})}
+    options += [f"{name}={literal(given[name])}" for name in ("enums", "datetimes", "unwritten", "memory_mb", "cache_mb", "threads") if name in given]
     options += [f"key_file={statements.text(array._state['key_file'])}"] if "key_file" in array._state else []
     if "key" in array._state:
         raise Unsupported(f"array {array.path} was opened with a key in memory: open it with key_file=, so that SQL can read it")
@@ -162,6 +166,9 @@ class Result(Stream):
     def _working(self):
         return working(self._connection, self._own, steps=1000)
 
+    def __reduce__(self):
+        raise TypeError("a Result cannot be pickled or copied: it runs on its connection. What .df() or .arrow() returns can be")
+
     def _described(self, text):
         """The names of the columns of a SELECT, without a row of it."""
         cursor, found = self._connection.cursor(), []
@@ -238,9 +245,13 @@ class Result(Stream):
     def _stream(self):
         """Returns a stream of the rows. The statement runs here, so that its errors are those of this module, and Ctrl-C ends it."""
         if self._arrow is None:
-            made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
-            with self._working():
-                run_stream(made._first)
+            try:
+                made = _Rows(self._connection, self.sql, {}, tuple(map(_value, self._bound())))
+                with self._working():
+                    run_stream(made._first)
+            except Error as e:
+                e.args = (str(e).replace(": give the type in types", ": CAST them to one type, or take fetchall()"),)
+                raise
             self._arrow = made
         return self._arrow._stream()
 
@@ -318,13 +329,19 @@ def _library(name):
         raise ModuleNotFoundError(f"this needs {name}: pip install {name}", name=name) from e
 
 
-def to_pandas(stream):
-    """A DataFrame of whatever has Arrow streams."""
+def to_pandas(stream, gaps=False):
+    """A DataFrame of whatever has Arrow streams. gaps: integers and booleans with gaps are of pandas' nullable types, else only those that would be rounded."""
     import pandas
-    if hasattr(pandas.DataFrame, "from_arrow"):
-        with contextlib.suppress(ImportError):   # it needs pyarrow for some types
-            return pandas.DataFrame.from_arrow(stream)
-    return _library("pyarrow").table(stream).to_pandas()
+    pyarrow = _library("pyarrow")   # for pandas, too
+    table = pyarrow.table(stream)
+    frame = pandas.DataFrame.from_arrow(table) if hasattr(pandas.DataFrame, "from_arrow") else table.to_pandas()
+    types = {getattr(pyarrow, f"{sign}int{bits}")(): getattr(pandas, f"{sign.upper()}Int{bits}Dtype")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    types = {**types, pyarrow.bool_(): pandas.BooleanDtype()}
+    for place, column in enumerate(table.columns):
+        wide = column.type in (pyarrow.int64(), pyarrow.uint64()) and column.null_count and not frame.iloc[:, place].abs().max() < 2 ** 53
+        if wide or gaps and column.type in types and column.null_count:
+            frame.isetitem(place, column.to_pandas(types_mapper=types.get))
+    return frame
 
 
 # ---- sql() ---------------------------------------------------------------------------------------------------------------
@@ -375,15 +392,17 @@ def _value(value):
     """Returns a parameter as SQLite takes it: dates as text, scalars of numpy as numbers, and NULL for what pandas has instead of None."""
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
+    if isinstance(value, int) and not -2 ** 63 <= value < 2 ** 63:
+        raise OverflowError(f"a parameter is {value}, which SQLite has no integer for: compare a UINT64 with its digits, '{value}'")
     if isinstance(value, (int, float, str, bytes, type(None))):
         return value
     if is_missing(value):
         return None
     if isinstance(value, _TEXTS):
         return str(value)
-    if isinstance(value, numbers.Number) and not hasattr(value, "item"):   # a Decimal or Fraction
-        return float(value)
-    if getattr(value, "ndim", 0) or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
+    if isinstance(value, numbers.Number) and not isinstance(value, numbers.Complex) or isinstance(value, numbers.Rational) and not hasattr(value, "item"):
+        return float(value)   # a Decimal or Fraction
+    if getattr(value, "ndim", 0) or isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", "") == "c" or not any(hasattr(value, name) for name in ("isoformat", "item", "total_seconds")):
         raise TypeError(f"a parameter is one value, a number, text, bytes, date or None, not a {type(value).__name__}")
     return _plain(value)
 
@@ -475,8 +494,8 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
     is copied when sql() is called.
     params: a sequence, or a dict for names. connection: of sqlite3, apsw or pysqlite3; without one, this thread's own.
     columnar: "auto"; "never": SQLite's rows alone; "require": an error with the reason if no part runs over columns.
-    memory_mb, threads: what each part that runs over columns may use: 1024 MiB and all cores, unless they or the table of its array say otherwise. A part that
-    needs more memory is evaluated by rows, as tessera_stats counts.
+    memory_mb, threads: what each part that runs over columns, and each read of an Array or a path, may use: 1024 MiB and all cores, unless they or the table
+    of its array say otherwise. A part that needs more memory is evaluated by rows, as tessera_stats counts.
     """
     if columnar not in ("auto", "never", "require"):
         raise ValueError(f"columnar {columnar!r}: expected auto, never or require")
@@ -491,7 +510,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
         named = {name.lower() for _, _, name, _, _ in _named_tables(query)}
         for name, value in tables.items():
             if name.lower() in named:
-                _add(sources, life, name, value, connection)
+                _add(sources, life, name, value, connection, limits)
             elif not isinstance(value, Array) and not _is_source(value):
                 raise TypeError(f"sql() got an unexpected keyword argument {name!r}: keywords are params, connection, columnar, memory_mb, threads, and tables that the text names")
         while True:
@@ -511,7 +530,7 @@ def sql(query: str, params: Any = (), *, connection: Any = None, columnar: str =
                 if value is None:
                     _say_where(e, name, frame)
                     raise
-                _add(sources, life, name, value, connection)
+                _add(sources, life, name, value, connection, limits)
         if columnar == "require":
             _require_columns(result)
     except BaseException:
@@ -527,8 +546,8 @@ def _say_where(error, name, frame):
     if os.path.isdir(name) and "/" in name:
         error.args = (f"{error.args[0]}: the directory is no array; `tessera ls {name}` lists those in it", *error.args[1:])
         return
-    if os.path.isdir(name):
-        error.args = (f"{error.args[0]}; a path is in quotes and has a slash: FROM {statements.text('./' + name)}", *error.args[1:])
+    if os.path.isdir(name) and "in quotes" not in str(error):
+        error.args = (f"{error.args[0]}; a path in FROM is in quotes, and has a slash: {statements.text('./' + name)}", *error.args[1:])
         return
     while frame.f_back is not None:
         frame = frame.f_back
@@ -537,11 +556,11 @@ def _say_where(error, name, frame):
             return
 
 
-def _add(sources, life, name, value, connection):
+def _add(sources, life, name, value, connection, limits):
     """Makes a source of a value: what FROM has; what it has where `*` or IN takes all columns; and whether it stands in front of the text as a CTE."""
     stars = None
     if isinstance(value, Array):
-        table, condition = life.enter_context(as_table(value, connection, name))
+        table, condition = life.enter_context(as_table(value, connection, name, limits))
         whole = condition == "1" and "columns" not in value._options
         made = table if whole else f"SELECT {_columns_of(value)} FROM {table}" + (f" WHERE {condition}" if condition != "1" else "")
     elif isinstance(value, os.PathLike):
