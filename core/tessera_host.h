@@ -244,8 +244,7 @@ TSR_API void tsr_unchanged_close(tsr_unchanged *unchanged); /* NULL is fine */
 /* tsr_reader_next on `reader`, without cells that the earlier state shows with the same bytes in the compared
  * attributes: few such cells in a batch, and cells for which memory is lacking, do come. Counts the cells that it leaves
  * out in keys_compared. The batch is borrowed until the next call for the reader, or for `unchanged`. */
-TSR_API int tsr_unchanged_next(tsr_unchanged *unchanged, tsr_reader *reader, const tsr_batch **batch,
-                               tsr_error *error);
+TSR_API int tsr_unchanged_next(tsr_unchanged *unchanged, tsr_reader *reader, const tsr_batch **batch, tsr_error *error);
 
 /* ---- Transactions ------------------------------------------------------------------------------------------------ */
 
@@ -291,11 +290,13 @@ TSR_API int tsr_writer_find(tsr_writer *writer, tsr_snapshot *base, const tsr_co
 TSR_API int tsr_snapshot_with(tsr_snapshot *base, tsr_writer *writer, tsr_snapshot **snapshot, tsr_error *error);
 /* Writes the state `old` over the state `now`, within `dimensions` (one for each dimension; NULL: everything). Both
  * snapshots have the writer's schema, and `now` shows the writer's changes so far. Only cells whose bytes differ are
- * written or removed. A cell of a dense array that is not in `old` becomes null, or where it cannot be null, the fill
+ * written or removed. `touched`: NULL, or for sparse arrays two snapshots, of the cells that were written and of those
+ * that were dropped since `old` (tsr_snapshot_changed), with the writer's changes on top: few such cells are visited one
+ * by one, instead of boxes around them. A cell of a dense array that is not in `old` becomes null, or where it cannot be null, the fill
  * value; so do attributes that `old` did not have. `memory_bytes` limits each of two readers; 0 = 1 GiB. *changed: the
  * number of cells that were written or removed. On an error nothing has changed. */
-TSR_API int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
-                              uint64_t memory_bytes, uint64_t *changed, tsr_error *error);
+TSR_API int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, tsr_snapshot *const *touched,
+                              const tsr_ranges *dimensions, uint64_t memory_bytes, uint64_t *changed, tsr_error *error);
 /* Gives one field of those appended cells that are in memory, as a column borrowed until the writer is changed. */
 TSR_API void tsr_writer_column(const tsr_writer *writer, uint32_t field, tsr_column *column);
 /* After prepare: the path, relative to the array, of the file that publishes the commit. Borrowed until the writer is
@@ -492,7 +493,8 @@ typedef struct tsr_downsample_run { /* coordinates low to high are of the place;
   uint32_t place;
 } tsr_downsample_run;
 typedef struct tsr_downsample_side {
-  const tsr_downsample_run *runs; /* [run_count], in any order, of tsr_web_side_open by ascending places; no two overlap */
+  const tsr_downsample_run
+      *runs; /* [run_count], in any order, of tsr_web_side_open by ascending places; no two overlap */
   uint64_t run_count;
   uint32_t places, pixels;
   const uint32_t *shown; /* the places of pixel i are shown[ends[i - 1]] to shown[ends[i] - 1]; ends[-1] is 0 */
@@ -507,7 +509,8 @@ typedef struct tsr_web_request { /* one side of an XYZ tile of Web Mercator, in 
   unsigned zoom; /* at most TSR_WEB_ZOOM_MAX */
   uint64_t number; /* x or y of the tile, below 2^zoom */
   uint32_t pixels; /* 1 to 4096 */
-  unsigned shift; /* of an overview: its cell k has the coordinates from `low` + k * 2^shift on; its coordinates begin at 0 */
+  unsigned
+      shift; /* of an overview: its cell k has the coordinates from `low` + k * 2^shift on; its coordinates begin at 0 */
   int64_t low; /* the lowest coordinate of the dimension that an overview halves */
 } tsr_web_request;
 typedef struct tsr_web_side {

@@ -628,6 +628,7 @@ static int ingest_arrow_plain(tsr_ingest *g, const ingest_arrow *columns, const 
     TSR_TRY(reserve_plain(&g->columns[kept[i]], &columns[i], row, n, error));
   }
   if (n == 0) return TSR_OK;
+  TSR_TRY(tsr__ingest_number_rows(g, n, error));
   for (uint64_t i = 0; i < count; i++)
     if (kept[i] >= 0) take_plain(&g->columns[kept[i]], &columns[i], row, n);
   g->counts.rows += n;
@@ -639,11 +640,22 @@ static int ingest_arrow_plain(tsr_ingest *g, const ingest_arrow *columns, const 
 
 /* ---- All rows ---------------------------------------------------------------------------------------------------- */
 
-static int ingest_arrow_row(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t row,
-                            tsr_error *error) {
+static int set_row(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t row,
+                   tsr_error *error) {
   for (uint64_t i = 0; i < count; i++)
     if (kept[i] >= 0) TSR_TRY(ingest_arrow_set(g, (uint32_t)kept[i], &columns[i], row, error));
   return tsr_ingest_end_row(g, error);
+}
+
+/* Takes a row, or leaves it out if it does not fit and the options say so. */
+static int ingest_arrow_row(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t row,
+                            tsr_error *error) {
+  const int rc = set_row(g, columns, kept, count, row, error);
+  const bool refused = rc == TSR_MISMATCH || rc == TSR_RANGE || rc == TSR_CONSTRAINT;
+  if (!refused || !g->options.refused) return rc;
+  g->options.refused(g->options.refused_argument, g->counts.begun + 1, error->message);
+  tsr_ingest_drop_row(g);
+  return TSR_OK;
 }
 
 static int ingest_arrow_rows(tsr_ingest *g, const ingest_arrow *columns, const int *kept, uint64_t count, uint64_t rows,

@@ -574,13 +574,12 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
 
 void tsr_ingest_number_row(tsr_ingest *g, uint64_t number) { g->numbers.given = number; }
 
-/* Records the number of the current row, if rows may be dropped later. */
-static int keep_number(tsr_ingest *g, tsr_error *error) {
+int tsr__ingest_number_rows(tsr_ingest *g, uint64_t count, tsr_error *error) {
   const uint64_t number = g->numbers.given ? g->numbers.given : g->counts.begun + 1;
   const tsr_ingest_numbered run = {g->counts.rows, number};
   if (!g->options.left_out && !g->options.broken) return TSR_OK;
   if (number != g->numbers.last + 1) TSR_TRY(tsr__buffer_append(&g->numbers.runs, &run, sizeof run, error));
-  g->numbers.last = number;
+  g->numbers.last = number + count - 1;
   g->numbers.given = 0;
   return TSR_OK;
 }
@@ -593,7 +592,7 @@ int tsr_ingest_end_row(tsr_ingest *g, tsr_error *error) {
     TSR_TRY(ingest_end_value(g, &g->columns[i], error));
     bytes += g->columns[i].growing.values.size;
   }
-  TSR_TRY(keep_number(g, error));
+  TSR_TRY(tsr__ingest_number_rows(g, 1, error));
   for (uint32_t i = 0; i < g->column_count; i++) g->columns[i].growing.is_set = false;
   g->counts.rows++;
   g->counts.begun++;

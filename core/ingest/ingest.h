@@ -129,6 +129,10 @@ int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value
 
 /* Completes the growing part. */
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
+
+/* Records the numbers of the current row and of those after it, if rows may be dropped later: call before `count` rows
+ * are added. */
+int tsr__ingest_number_rows(tsr_ingest *ingest, uint64_t count, tsr_error *error);
 uint64_t tsr__ingest_part_rows(const tsr_ingest *ingest, uint64_t part);
 
 /* For an array with a single dimension: *key is the order key of the first coordinate after all of its cells, *room the

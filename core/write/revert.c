@@ -8,6 +8,9 @@
  * and what deletes cells, too. So the walk visits only the boxes of the fragments that one state lacks, and of the tiles
  * in which deletes that one state lacks, or the transaction, may have removed cells ("Where the states may differ").
  *
+ * Changes are often scattered over all boxes. If few places have been touched between the two states, of a sparse array
+ * the walk visits these, one by one, instead of the boxes ("Touched places").
+ *
  * An array with duplicates has many cells at one place. They are equal if they are the same cells, in any order; else
  * all of them are removed and the old ones written. */
 #include "write/writer.h"
@@ -23,6 +26,7 @@
 #include "model/datatype.h"
 #include "model/domain.h"
 #include "read/reader.h"
+#include "tessera_host.h"
 
 typedef struct revert_side { /* one of the two states: a reader, and its present cell */
   tsr_reader *reader;
@@ -42,6 +46,9 @@ typedef struct revert {
   tsr_writer *writer;
   const tsr_schema *schema;
   uint32_t fields;
+  tsr_snapshot *snapshots[2]; /* the states now and old */
+  tsr_snapshot *const *touched; /* see tsr_writer_revert */
+  double cells; /* that a walk over the boxes decodes, of one state */
   revert_side now, old;
   tsr_column *cell; /* by field: the cell to write */
   tsr_column *unwritten; /* dense arrays, by field: a cell that was never written */
@@ -106,8 +113,7 @@ static int revert_make_unwritten(revert *r, tsr_arena *arena, tsr_error *error) 
 
 /* ---- The two states ---------------------------------------------------------------------------------------------- */
 
-static int revert_open_side(revert *r, revert_side *side, tsr_snapshot *snapshot, const tsr_request *request,
-                            tsr_error *error) {
+static int revert_open_side(const revert *r, revert_side *side, tsr_snapshot *snapshot, tsr_error *error) {
   tsr_memory *memory = &r->writer->array->memory;
   TSR_TRY(TSR_ALLOC_ARRAY(memory, r->fields, &side->columns, error));
   side->rowids.memory = memory;
@@ -117,7 +123,7 @@ static int revert_open_side(revert *r, revert_side *side, tsr_snapshot *snapshot
   }
   TSR_TRY(tsr_reader_open(snapshot, &side->reader, error));
   side->reader->request.written_only = true;
-  return tsr_reader_start(side->reader, request, error);
+  return TSR_OK;
 }
 
 static void revert_close_side(const revert *r, revert_side *side) {
@@ -426,29 +432,56 @@ static int add_deleted(tsr_snapshot *snapshot, const tsr_snapshot *other, tsr_bo
   return rc;
 }
 
-/* ---- The revert -------------------------------------------------------------------------------------------------- */
+/* ---- Walks ------------------------------------------------------------------------------------------------------- */
 
-/* Walks over both states, within ranges of the dimensions. */
-static int revert_within(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
-                         tsr_error *error) {
-  int rc = revert_open_side(r, &r->now, now, request, error);
-  if (rc >= 0) rc = revert_open_side(r, &r->old, old, request, error);
-  if (rc >= 0) rc = revert_step(r, &r->now, error);
-  if (rc >= 0) rc = revert_step(r, &r->old, error);
-  if (rc >= 0) rc = r->schema->allows_duplicates ? revert_runs(r, error) : revert_cells(r, error);
+static int revert_open_sides(revert *r, tsr_error *error) {
+  TSR_TRY(revert_open_side(r, &r->now, r->snapshots[0], error));
+  return revert_open_side(r, &r->old, r->snapshots[1], error);
+}
+
+static void revert_close_sides(revert *r) {
   revert_close_side(r, &r->now);
   revert_close_side(r, &r->old);
   r->now = r->old = (revert_side){0};
+}
+
+/* Walks over both states, which are open, within a request. */
+static int revert_walk(revert *r, const tsr_request *request, tsr_error *error) {
+  for (int i = 0; i < 2; i++) {
+    revert_side *side = i ? &r->old : &r->now;
+    side->batch = NULL;
+    TSR_TRY(tsr_reader_start(side->reader, request, error));
+    TSR_TRY(revert_step(r, side, error));
+  }
+  return r->schema->allows_duplicates ? revert_runs(r, error) : revert_cells(r, error);
+}
+
+/* Walks over both states, within ranges of the dimensions. */
+static int revert_within(revert *r, const tsr_request *request, tsr_error *error) {
+  int rc = revert_open_sides(r, error);
+  if (rc >= 0) rc = revert_walk(r, request, error);
+  revert_close_sides(r);
   return rc < 0 ? rc : TSR_OK;
 }
 
-/* Walks over each region, within the ranges of the request. */
-static int revert_regions(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
-                          const tsr_box_set *regions, tsr_arena *arena, tsr_error *error) {
+/* Adds the cells that a walk decodes. */
+static int revert_estimate(revert *r, const tsr_request *request, tsr_error *error) {
+  tsr_estimate estimate;
+  TSR_TRY(tsr_request_estimate(r->snapshots[0], request, &estimate, error));
+  r->cells += estimate.cells;
+  return TSR_OK;
+}
+
+typedef int (*revert_visit)(revert *r, const tsr_request *request, tsr_error *error);
+
+/* Visits each region, within the ranges of the request; all of them if `regions` is NULL. */
+static int revert_regions(revert *r, const tsr_request *request, const tsr_box_set *regions, revert_visit visit,
+                          tsr_arena *arena, tsr_error *error) {
   uint64_t *values;
   tsr_range *ranges;
   tsr_ranges *dimensions;
   tsr_request within = *request;
+  if (!regions) return visit(r, request, error);
   TSR_TRY(TSR_ARENA_ARRAY(arena, 2 * (uint64_t)regions->dimensions, &values, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, regions->dimensions, &ranges, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, regions->dimensions, &dimensions, error));
@@ -463,33 +496,173 @@ static int revert_regions(revert *r, tsr_snapshot *now, tsr_snapshot *old, const
       dimensions[d] =
           (tsr_ranges){.ranges = &ranges[d], .count = 1, .also = request->dimensions ? &request->dimensions[d] : NULL};
     }
-    TSR_TRY(revert_within(r, now, old, &within, error));
+    TSR_TRY(visit(r, &within, error));
   }
   return TSR_OK;
 }
 
-/* Finds where the states may differ, and walks there. */
-static int revert_differing(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_request *request,
-                            tsr_arena *arena, tsr_error *error) {
-  tsr_box_set regions = {.dimensions = r->schema->dimension_count, .ends.memory = &r->writer->array->memory};
-  if (may_differ_anywhere(r, now, old)) return revert_within(r, now, old, request, error);
-  int rc = add_regions(r, now, old, &regions, error);
-  if (rc >= 0) rc = add_regions(r, old, now, &regions, error);
-  if (rc >= 0) rc = add_deleted(now, old, &regions, error);
-  if (rc >= 0) rc = add_deleted(old, now, &regions, error);
-  if (rc >= 0 && tsr__box_set_count(&regions) > REGIONS_MAX) rc = join_regions(&regions, error);
-  if (rc >= 0) rc = revert_regions(r, now, old, request, &regions, arena, error);
-  tsr__buffer_release(&regions.ends);
+/* ---- Touched places ---------------------------------------------------------------------------------------------- */
+
+#define PLACES_MAX 65536u /* places that are visited one by one */
+#define PLACE_COST 16 /* cells that a walk over boxes passes in the time of one place */
+
+typedef struct revert_places {
+  const tsr_schema *schema;
+  tsr_buffered *columns; /* by dimension */
+  tsr_column *values; /* of all places, by dimension */
+  uint64_t count, max;
+} revert_places;
+
+/* Adds the coordinates of a batch. Returns 0 if there are more than places->max, or a NaN, which no range has. */
+static int places_add(revert_places *places, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+  if (batch->count > places->max - places->count) return 0;
+  for (uint32_t d = 0; d < places->schema->dimension_count; d++) {
+    const tsr_field *field = &places->schema->fields[d];
+    const bool real = field->cell_size && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
+    const tsr_column *column;
+    TSR_TRY(tsr_reader_column(reader, d, &column, error));
+    for (uint64_t i = 0; i < batch->count; i++) {
+      tsr_column one;
+      revert_take(field, column, tsr_batch_index(batch, i), &one);
+      if (real && tsr__key(field->datatype, one.values) == TSR_KEY_NAN) return 0;
+      TSR_TRY(tsr__buffered_append(field, &places->columns[d], &one, NULL, 1, error));
+    }
+  }
+  places->count += batch->count;
+  return 1;
+}
+
+/* Gathers the places of cells that a snapshot shows. Returns 0 if they are too many, or a range cannot tell them. */
+static int places_gather(revert_places *places, tsr_snapshot *snapshot, const tsr_request *request, tsr_error *error) {
+  const tsr_request within = {.dimensions = request->dimensions, .memory_bytes = request->memory_bytes};
+  const tsr_batch *batch;
+  tsr_reader *reader;
+  TSR_TRY(tsr_reader_open(snapshot, &reader, error));
+  int rc = tsr_reader_start(reader, &within, error), fits = 1;
+  while (rc >= 0 && fits > 0 && (rc = tsr_reader_next(reader, &batch, error)) > 0)
+    rc = fits = places_add(places, reader, batch, error);
+  tsr_reader_close(reader);
+  return rc < 0 ? rc : fits;
+}
+
+static int places_compare(const void *argument, uint32_t a, uint32_t b) {
+  const revert_places *places = argument;
+  int order = 0;
+  for (uint32_t d = 0; d < places->schema->dimension_count && order == 0; d++) {
+    const tsr_field *field = &places->schema->fields[d];
+    uint64_t n, m;
+    const uint8_t *x = revert_value(field, &places->values[d], a, &n),
+                  *y = revert_value(field, &places->values[d], b, &m);
+    const uint64_t k = field->cell_size ? tsr__key(field->datatype, x) : 0,
+                   l = field->cell_size ? tsr__key(field->datatype, y) : 0;
+    order = field->cell_size ? (k > l) - (k < l) : tsr__bytes_compare(x, n, y, m);
+  }
+  return order;
+}
+
+/* Sorts the places, so that neighbours follow each other and each is visited once. */
+static int places_sort(revert_places *places, tsr_arena *arena, tsr_pair **sorted, tsr_error *error) {
+  const tsr_field *first = &places->schema->fields[0];
+  uint64_t size;
+  TSR_TRY(TSR_ARENA_RAW(arena, 2 * places->count + 1, sorted, error));
+  for (uint32_t d = 0; d < places->schema->dimension_count; d++)
+    places->values[d] = tsr__buffered_column(&places->schema->fields[d], &places->columns[d], 0);
+  for (uint64_t i = 0; i < places->count; i++) {
+    const uint8_t *value = revert_value(first, &places->values[0], i, &size);
+    (*sorted)[i] =
+        (tsr_pair){first->cell_size ? tsr__key(first->datatype, value) : tsr__text_prefix(value, size), (uint32_t)i};
+  }
+  tsr__pairs_sort_ties(*sorted, *sorted + places->count, places->count, places_compare, places);
+  return TSR_OK;
+}
+
+/* Compares the two states at each place. */
+static int places_visit(revert *r, revert_places *places, const tsr_request *request, tsr_arena *arena,
+                        tsr_error *error) {
+  uint64_t visited = 0;
+  tsr_pair *sorted;
+  tsr_range *ranges;
+  tsr_ranges *dimensions;
+  TSR_TRY(places_sort(places, arena, &sorted, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &ranges, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &dimensions, error));
+  const tsr_request at = {.dimensions = dimensions, .fields = request->fields, .memory_bytes = request->memory_bytes};
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++) dimensions[d] = (tsr_ranges){&ranges[d], 1, false, NULL};
+  for (uint64_t i = 0; i < places->count; i++) {
+    const uint32_t place = sorted[i].cell;
+    if (i > 0 && places_compare(places, sorted[i - 1].cell, place) == 0) continue;
+    for (uint32_t d = 0; d < r->schema->dimension_count; d++) {
+      uint64_t size;
+      const void *value = revert_value(&r->schema->fields[d], &places->values[d], place, &size);
+      ranges[d] = (tsr_range){.low = value, .high = value, .low_size = size, .high_size = size};
+    }
+    TSR_TRY(revert_walk(r, &at, error));
+    visited++;
+  }
+  tsr_environment_count_changes(r->writer->array->environment, visited, 0);
+  return TSR_OK;
+}
+
+static int revert_places_within(revert *r, revert_places *places, const tsr_request *request, tsr_arena *arena,
+                                tsr_error *error) {
+  for (int i = 0; i < 2; i++) {
+    const int rc = places_gather(places, r->touched[i], request, error);
+    if (rc <= 0) return rc;
+  }
+  int rc = revert_open_sides(r, error);
+  if (rc >= 0) rc = places_visit(r, places, request, arena, error);
+  revert_close_sides(r);
+  return rc < 0 ? rc : 1;
+}
+
+/* Visits the touched places. Returns 0, and has done nothing, if walking over the boxes costs less. */
+static int revert_touched(revert *r, const tsr_request *request, tsr_arena *arena, tsr_error *error) {
+  revert_places places = {.schema = r->schema};
+  if (!r->touched || r->schema->dense) return 0;
+  places.max = r->cells / PLACE_COST < PLACES_MAX ? (uint64_t)(r->cells / PLACE_COST) : PLACES_MAX;
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &places.values, error));
+  TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &places.columns, error));
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++)
+    tsr__buffered_init(&places.columns[d], &r->writer->array->memory);
+  const int rc = revert_places_within(r, &places, request, arena, error);
+  for (uint32_t d = 0; d < r->schema->dimension_count; d++) tsr__buffered_release(&places.columns[d]);
   return rc;
 }
 
-static int revert_run(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
-                      uint64_t memory_bytes, tsr_arena *arena, tsr_error *error) {
+/* ---- The revert -------------------------------------------------------------------------------------------------- */
+
+/* Finds where the states may differ. Returns 0 if they may do so anywhere. */
+static int find_regions(const revert *r, tsr_box_set *regions, tsr_error *error) {
+  tsr_snapshot *now = r->snapshots[0], *old = r->snapshots[1];
+  if (may_differ_anywhere(r, now, old)) return 0;
+  TSR_TRY(add_regions(r, now, old, regions, error));
+  TSR_TRY(add_regions(r, old, now, regions, error));
+  TSR_TRY(add_deleted(now, old, regions, error));
+  TSR_TRY(add_deleted(old, now, regions, error));
+  if (tsr__box_set_count(regions) > REGIONS_MAX) TSR_TRY(join_regions(regions, error));
+  return 1;
+}
+
+/* Finds where the states may differ, and goes there. A state that is lost is read whole, which reports it. */
+static int revert_differing(revert *r, const tsr_request *request, tsr_arena *arena, tsr_error *error) {
+  tsr_box_set regions = {.dimensions = r->schema->dimension_count, .ends.memory = &r->writer->array->memory};
+  int rc = find_regions(r, &regions, error);
+  const tsr_box_set *known = rc > 0 ? &regions : NULL;
+  if (rc >= 0) rc = revert_regions(r, request, known, revert_estimate, arena, error);
+  const bool whole = r->snapshots[1]->losses.size == 0;
+  if (rc >= 0) rc = whole ? revert_touched(r, request, arena, error) : 0;
+  if (rc == 0) rc = revert_regions(r, request, known, revert_within, arena, error);
+  tsr__buffer_release(&regions.ends);
+  return rc < 0 ? rc : TSR_OK;
+}
+
+static int revert_run(revert *r, const tsr_ranges *dimensions, uint64_t memory_bytes, tsr_arena *arena,
+                      tsr_error *error) {
   tsr_sort *order;
   bool *fields;
-  if (now->schema->dimension_count + now->schema->attribute_count != r->fields ||
-      old->schema->dimension_count + old->schema->attribute_count != r->fields)
-    return tsr__fail(error, TSR_ERROR, "both states must have the fields of the writer's schema");
+  for (int i = 0; i < 2; i++)
+    if (r->snapshots[i]->schema->dimension_count + r->snapshots[i]->schema->attribute_count != r->fields)
+      return tsr__fail(error, TSR_ERROR, "both states must have the fields of the writer's schema");
   TSR_TRY(TSR_ARENA_ARRAY(arena, r->schema->dimension_count, &order, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, r->fields, &fields, error));
   TSR_TRY(TSR_ARENA_ARRAY(arena, r->fields, &r->cell, error));
@@ -501,18 +674,18 @@ static int revert_run(revert *r, tsr_snapshot *now, tsr_snapshot *old, const tsr
                                .order = order,
                                .order_count = r->schema->dimension_count,
                                .memory_bytes = memory_bytes};
-  return revert_differing(r, now, old, &request, arena, error);
+  return revert_differing(r, &request, arena, error);
 }
 
-int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, const tsr_ranges *dimensions,
-                      uint64_t memory_bytes, uint64_t *changed, tsr_error *error) {
+int tsr_writer_revert(tsr_writer *writer, tsr_snapshot *now, tsr_snapshot *old, tsr_snapshot *const *touched,
+                      const tsr_ranges *dimensions, uint64_t memory_bytes, uint64_t *changed, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const tsr_mark mark = tsr_writer_mark(writer);
-  revert r = {.writer = writer, .schema = writer->schema};
+  revert r = {.writer = writer, .schema = writer->schema, .snapshots = {now, old}, .touched = touched};
   tsr_arena arena = tsr__arena(&writer->array->memory);
   r.fields = r.schema->dimension_count + r.schema->attribute_count;
   int rc = tsr__writer_check_open(writer, error);
-  if (rc >= 0) rc = revert_run(&r, now, old, dimensions, memory_bytes, &arena, error);
+  if (rc >= 0) rc = revert_run(&r, dimensions, memory_bytes, &arena, error);
   tsr__arena_release(&arena);
   if (rc < 0) {
     tsr_error unseen;

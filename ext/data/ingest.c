@@ -560,11 +560,23 @@ static void ingest_broken(void *argument, uint64_t number, const char *message) 
                    (unsigned long long)number, message ? message : "");
 }
 
+/* Counts a row of an Arrow stream that does not fit. */
+static void ingest_refused(void *argument, uint64_t number, const char *message) {
+  tsx_ingest_call *call = argument;
+  if (ingest_skip(&call->result, number))
+    (void)tsx_fail(&call->result.first, TSR_MISMATCH, "row %llu: %s", (unsigned long long)number, message);
+}
+
 int tsx_ingest_open(tsx_ingest_call *call, tsr_error *error) {
   const bool keeps = call->options.duplicates && call->options.kind != TSR_INGEST_DENSE;
   if (call->given.skip && !call->array.append && !keeps) {
     call->options.left_out = ingest_left_out;
     call->options.left_out_argument = call;
+  }
+  call->options.size = sizeof call->options;
+  if (call->given.skip) {
+    call->options.refused = ingest_refused;
+    call->options.refused_argument = call;
   }
   if (call->given.skip && call->array.append) {
     call->options.broken = ingest_broken;

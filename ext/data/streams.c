@@ -1049,7 +1049,6 @@ static int stream_call_make(stream_call *c, sqlite3_context *context, int count,
                     "unknown token; the token of a stream can be used only once, even if that call failed");
   TSX_TRY(stream_call_columns(c, path, error));
   TSX_TRY(tsx_ingest_options(&c->call, values[0], count > 2 ? values[2] : NULL, error));
-  if (c->call.given.skip) return tsx_fail(error, TSR_UNSUPPORTED, "'on_error': skip is for a SELECT and for CSV");
   TSX_TRY(tsx_ingest_open(&c->call, error));
   TSX_TRY(stream_call_rows(c, error));
   return tsx_ingest_finish(&c->call, context, error);

@@ -22,6 +22,7 @@ typedef struct revert_call {
   tsx_address address;
   bool committed;
   tsx_snapshot *now, *then; /* `then` is NULL if `committed` */
+  tsx_snapshot *touched[2]; /* sparse arrays: what was written since, what was dropped */
   tsx_slice slice;
   tsr_range *ranges;
   tsr_ranges *dimensions;
@@ -71,6 +72,18 @@ static int revert_take_slice(revert_call *c, sqlite3_value *slice, const tsr_sch
   return TSR_OK;
 }
 
+/* Opens snapshots of the cells that commits, and the transaction, have touched since the time. */
+static int revert_find_touched(revert_call *c, const tsr_schema *schema, tsr_error *error) {
+  const bool all = c->committed || c->address.as_of >= TSX_LATEST;
+  for (int i = 0; i < 2; i++) {
+    const tsr_changed changed = {.kind = i ? TSR_CHANGED_DROPPED : TSR_CHANGED_WRITTEN,
+                                 .since = (all ? TSX_LATEST : c->address.as_of) + 1};
+    TSX_TRY(tsx_array_snapshot_changed(c->connection, c->address.array, schema, &changed, TSR_TIME_NOW, true,
+                                       &c->touched[i], error));
+  }
+  return TSR_OK;
+}
+
 static int revert_rows(revert_call *c, sqlite3_value *slice, uint64_t *changed, tsr_error *error) {
   tsx_array *array = c->address.array;
   tsx_transaction *transaction = array->transaction;
@@ -79,8 +92,10 @@ static int revert_rows(revert_call *c, sqlite3_value *slice, uint64_t *changed, 
   TSX_TRY(tsx_array_snapshot(c->connection, array, schema, TSR_TIME_BEGIN, TSR_TIME_NOW, true, &c->now, error));
   if (!c->committed)
     TSX_TRY(tsx_array_snapshot(c->connection, array, schema, TSR_TIME_BEGIN, c->address.as_of, false, &c->then, error));
+  if (!schema->dense) TSX_TRY(revert_find_touched(c, schema, error));
+  tsr_snapshot *touched[2] = {c->touched[0] ? c->touched[0]->core : NULL, c->touched[1] ? c->touched[1]->core : NULL};
   return tsr_writer_revert(transaction->writer, c->now->core, c->committed ? transaction->base : c->then->core,
-                           c->dimensions, c->address.memory_bytes, changed, error);
+                           schema->dense ? NULL : touched, c->dimensions, c->address.memory_bytes, changed, error);
 }
 
 static int revert_make(revert_call *c, int count, sqlite3_value **values, uint64_t *changed, tsr_error *error) {
@@ -98,6 +113,7 @@ void tsx_revert(sqlite3_context *context, int count, sqlite3_value **values) {
   tsx_connection_add_table(c.connection); /* cancellation works only while a table is counted */
   const int code = revert_make(&c, count, values, &changed, &error);
   if (code >= 0) sqlite3_result_int64(context, (sqlite3_int64)changed);
+  for (int i = 0; i < 2; i++) tsx_snapshot_release(c.touched[i]);
   tsx_snapshot_release(c.then);
   tsx_snapshot_release(c.now);
   tsx_slice_release(&c.slice);

@@ -29,7 +29,7 @@
 #include "sql/statement.h"
 #include "sql/tokens.h"
 
-#define LATEST INT64_C(253402300799999) /* an as_of that shows everything committed, and no row of the transaction */
+#define LATEST ((sqlite3_int64)TSX_LATEST)
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 

@@ -194,6 +194,23 @@ def test_skipped_rows():
         same(db.query("SELECT count(*), min(v), count(nullif(id, 65100)) FROM t WHERE id >= 100"), [(69929, 1, 69929)])
         taken = json.loads(db.value("SELECT tessera_create_as('db:t', 'SELECT 9 AS id, -9 AS v, 0 AS w', ?1)", (options,)))
         same((taken["rows"], taken["skipped"]), (0, 1))
+        for count in (3, 70000):   # many rows are taken column by column
+            packed, first = create_stream.packed, 1000000 + count
+            ids = [first + i for i in range(count)]
+            ids[1] = -7   # outside of the domain
+            columns = [("id", "l", count, [None, packed("q", *ids)]), ("v", "l", count, [None, packed("q", *[-1 if i in (2, 65999) else 1 for i in range(count)])]), ("w", "l", count, [None, packed("q", *[0] * count)])]
+            taken = json.loads(create_stream.give(db, columns, count, "db:t", if_exists="append", on_error="skip"))
+            bad = [i + 1 for i in (1, 2, 65999) if i < count]
+            same((taken["rows"], taken["skipped"], taken["lines"]), (count - len(bad), len(bad), bad))
+            check_contains(taken["first"], "row 2: ")
+            same(db.query("SELECT count(*), min(v) FROM t WHERE id >= ? AND id < ?", (first, first + count)), [(count - len(bad), 1)])
+            before = db.value("SELECT count(*) FROM t")
+            try:
+                create_stream.give(db, columns, count, "db:t", if_exists="append")
+            except host.Error:
+                same(db.value("SELECT count(*) FROM t"), before)
+            else:
+                raise AssertionError("without on_error, a row that does not fit was left out")
         db.close()
         if path:
             shutil.rmtree("plane")

@@ -261,6 +261,48 @@ def test_only_the_tiles_of_what_was_deleted_since_are_read():
                 db.close()
 
 
+COORDINATES = {
+    "INT32 DIMENSION(0, 99, 10)": lambda i: i,
+    "UINT64 DIMENSION": lambda i: i * 2**57 + 1 if i < 64 else i,
+    "TEXT DIMENSION": lambda i: "" if i == 0 else f"n{i * 37 % 100:02}",
+    "DATE DIMENSION('2020-01-01', '2039-12-31', 30)": lambda i: f"2020-{i // 10 + 1:02}-{i % 10 + 10}",
+    "FLOAT64 DIMENSION(-100, 100, 7)": lambda i: i / 4 - 10,
+}
+
+
+def test_few_changes_all_over_an_array():
+    """With coordinates of each kind: what was written, deleted and put in is compared place by place, not the boxes around it; with the transaction's own changes, or all of them its own."""
+    for number, (declared, value) in enumerate(COORDINATES.items()):
+        for kind in [kind for kind in KINDS if "dense" not in kind]:
+            for own in (False, True):
+                db = Database()
+                db.query(f"CREATE VIRTUAL TABLE t USING tessera({kind}, k {declared}, y INT32 DIMENSION(0, 99, 10), v FLOAT64)")
+                db.query("BEGIN")
+                for i in range(50):
+                    db.query(f"INSERT INTO t WITH RECURSIVE n(j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM n WHERE j < 39) SELECT ?, j, j FROM n", (value(i),))
+                db.query("COMMIT")
+                before, time = sorted(db.query("SELECT * FROM t")), last(db)
+                if own:
+                    db.query("BEGIN")
+                for i in range(10):
+                    db.query("UPDATE t SET v = ? WHERE k = ? AND y = ?", (-i - 1, value(5 * i), 4 * i))
+                    db.query("DELETE FROM t WHERE k = ? AND y IN (?, 41)", (value(5 * i + 1), 4 * i))
+                if not own:
+                    db.query("BEGIN")
+                db.query("INSERT INTO t VALUES(?, 50, 1), (?, 41, 2)", (value(50), value(7)))
+                after = sorted(db.query("SELECT * FROM t"))
+                compared = db.value("SELECT value FROM tessera_stats WHERE name = 'keys_compared'")
+                changed = db.value("SELECT tessera_revert('db:t', ?)", ("committed" if own else time,))
+                compared = db.value("SELECT value FROM tessera_stats WHERE name = 'keys_compared'") - compared
+                what = f"{kind}, {declared}, own {own}: {compared} places"
+                same(changed, 10 * (2 if "duplicates" in kind else 1) + 10 + 2, what)
+                same(sorted(db.query("SELECT * FROM t")), before, what)
+                same(20 <= compared <= 22, True, what)
+                db.query("ROLLBACK" if number % 2 else "COMMIT")
+                same(sorted(db.query("SELECT * FROM t")), before if own or number % 2 == 0 else [row for row in after if row[1] < 41], what)
+                db.close()
+
+
 def test_a_past_that_is_lost():
     """The error of a read of this time, and nothing is written; the box beside what is lost comes back."""
     db = Database()

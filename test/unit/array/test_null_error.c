@@ -988,7 +988,7 @@ CASE(tsr_writer_revert) {
   tsr_writer *writer = writer_with_cells(false, 0);
   tsr_snapshot *old = snapshot_of(wrong ? dense : sparse), *now = snapshot_of(sparse);
   uint64_t changed;
-  TELL(tsr_writer_revert(writer, now, old, NULL, 0, &changed, e));
+  TELL(tsr_writer_revert(writer, now, old, NULL, NULL, 0, &changed, e));
   tsr_snapshot_close(now);
   tsr_snapshot_close(old);
   tsr_writer_close(writer);
