@@ -312,6 +312,15 @@ TSR_API void tsr_writer_count_prepared(tsr_writer *writer);
  * tsr_writer_abandon, withdraws the old commit. */
 TSR_API void tsr_writer_reopen(tsr_writer *writer);
 
+/* ---- Rows of a query that become an array ------------------------------------------------------------------------ */
+
+/* Appends rows of a query's block to an ingest, as tsr_ingest_set_integer, tsr_ingest_set_real and tsr_ingest_end_row
+ * would: columns[i] is the ingest's column i, of type INTEGER, REAL or NULL; a NaN is a null. Takes rows from `first`
+ * on, at most `rows`, and sets *taken to their number. 0: a value among them may need more than to be stored, so the
+ * caller sets the row `first` by itself, which then has the right error. Values are copied. */
+TSR_API int tsr_ingest_block(tsr_ingest *ingest, const tsr_query_column *columns, uint64_t first, uint64_t rows,
+                             uint64_t *taken, tsr_error *error);
+
 /* ---- Arrays that were prepared and not published ----------------------------------------------------------------- */
 
 /* Returns the name of the schema file, borrowed until the creation is closed. A host can record it and pass it to

@@ -110,7 +110,7 @@ int tsr__ingest_cells(tsr_ingest *g, uint32_t column, uint64_t part, const tsr_f
 
 /* ---- Taking in rows ---------------------------------------------------------------------------------------------- */
 
-static bool ingest_is_single(const tsr_ingest_kept *c) { /* typed, with one number, BOOL, datetime or time */
+bool tsr__ingest_is_single(const tsr_ingest_kept *c) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   return c->values_per_cell == 1 && kind != TSR_KIND_TEXT && kind != TSR_KIND_BYTES;
 }
@@ -120,7 +120,7 @@ static tsr_ingest_class class_of(const tsr_ingest_kept *c) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   if (c->given->labels) return TSR_INGEST_INTEGERS;
   if (kind == TSR_KIND_TEXT) return TSR_INGEST_TEXTS;
-  if (!ingest_is_single(c)) return TSR_INGEST_BLOBS;
+  if (!tsr__ingest_is_single(c)) return TSR_INGEST_BLOBS;
   return kind == TSR_KIND_FLOAT ? TSR_INGEST_REALS : TSR_INGEST_INTEGERS;
 }
 
@@ -286,8 +286,7 @@ static int put_word(tsr_ingest_kept *c, const void *word, tsr_error *error) {
   return TSR_OK;
 }
 
-/* Fails unless an integer fits a typed column. */
-static int ingest_fits(const tsr_ingest_kept *c, int64_t value, tsr_error *error) {
+int tsr__ingest_fits(const tsr_ingest_kept *c, int64_t value, tsr_error *error) {
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   const uint64_t bits = 8 * tsr_datatype_size(c->datatype);
   bool fits = true;
@@ -314,7 +313,7 @@ static int set_number_label(tsr_ingest *g, tsr_ingest_kept *c, int64_t integer, 
   const uint64_t size = tsr_datatype_size(c->datatype);
   const float narrow = (float)real;
   uint64_t word = (uint64_t)integer, code;
-  if (tsr_datatype_kind(c->datatype) != TSR_KIND_FLOAT) TSR_TRY(ingest_fits(c, integer, error));
+  if (tsr_datatype_kind(c->datatype) != TSR_KIND_FLOAT) TSR_TRY(tsr__ingest_fits(c, integer, error));
   else if (size == sizeof real) memcpy(&word, &real, sizeof real);
   else memcpy(&word, &narrow, sizeof narrow);
   TSR_TRY(find_label(g, c, &word, size, &code, error));
@@ -327,9 +326,9 @@ int tsr_ingest_set_integer(tsr_ingest *g, uint32_t column, int64_t value, tsr_er
   if (c->given->labels && !ingest_has_text_labels(c)) return set_number_label(g, c, value, (double)value, error);
   const bool past = value > TSR_EXACT_REAL || value < -TSR_EXACT_REAL;
   if (c->given->typed || c->given->labels) {
-    if (c->given->labels || !ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
+    if (c->given->labels || !tsr__ingest_is_single(c)) return ingest_refuse(c, TSR_INGEST_INTEGERS, error);
     if (c->class == TSR_INGEST_INTEGERS) {
-      TSR_TRY(ingest_fits(c, value, error));
+      TSR_TRY(tsr__ingest_fits(c, value, error));
       return put_word(c, &value, error);
     }
   } else if (c->class != TSR_INGEST_REALS) {
@@ -383,7 +382,7 @@ static int parse_integer(const tsr_ingest_kept *c, const char *text, uint64_t si
     return tsr__fail(error, TSR_RANGE, "column '%s': %.*s does not fit %s", c->given->name, (int)TSR_MIN(size, 40),
                      text, tsr_datatype_name(c->datatype));
   *word = negative ? 0 - value : value;
-  return c->is_unsigned ? TSR_OK : ingest_fits(c, (int64_t)*word, error);
+  return c->is_unsigned ? TSR_OK : tsr__ingest_fits(c, (int64_t)*word, error);
 }
 
 /* Finds the code of a label, adding it if it is new. */
@@ -503,8 +502,7 @@ static void ingest_box_end(tsr_datatype datatype, bool is_real, bool is_unsigned
   }
 }
 
-/* Fails if the current row is outside of a dimension's known domain. */
-static int check_box(const tsr_ingest_kept *c, tsr_error *error) {
+int tsr__ingest_check_box(const tsr_ingest_kept *c, const uint8_t in[8], tsr_error *error) {
   const tsr_ingest_column *given = c->given;
   const tsr_datatype datatype = ingest_box_datatype(c);
   const bool typed = given->typed && !given->ends_untyped, reals = c->class == TSR_INGEST_REALS;
@@ -518,10 +516,10 @@ static int check_box(const tsr_ingest_kept *c, tsr_error *error) {
                      .is_dimension = true,
                      .has_domain = true};
   uint64_t word;
-  memcpy(&word, c->growing.values.data + c->growing.before, 8);
+  memcpy(&word, in, 8);
   if (typed) tsr__ingest_narrow_value(datatype, reals, word, value);
   else if (datatype == TSR_UINT64) memcpy(value, &word, 8);
-  else ingest_box_end(datatype, reals, false, c->growing.values.data + c->growing.before, value);
+  else ingest_box_end(datatype, reals, false, in, value);
   memcpy(field.low, given->low, 8);
   memcpy(field.high, given->high, 8);
   if (!typed) ingest_box_end(datatype, given->real, given->low_unsigned, given->low, field.low);
@@ -558,7 +556,8 @@ static int ingest_end_value(tsr_ingest *g, tsr_ingest_kept *c, tsr_error *error)
         return tsr__fail(error, TSR_CONSTRAINT, "column '%s': NaN in %s", c->given->name, ingest_role(c));
     }
     if (c->given->label) TSR_TRY(check_known(c, error));
-    else if (c->is_dimension && !c->given->label_of) TSR_TRY(check_box(c, error));
+    else if (c->is_dimension && !c->given->label_of)
+      TSR_TRY(tsr__ingest_check_box(c, c->growing.values.data + c->growing.before, error));
     return c->growing.nulls ? tsr__buffer_append_u8(&c->growing.validity, 1, error) : TSR_OK;
   }
   if (c->is_dimension || c->given->not_null || c->given->refuses_null) return refuse_null(c, error);

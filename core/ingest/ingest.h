@@ -127,6 +127,15 @@ int tsr__ingest_add_label(tsr_ingest *ingest, uint32_t column, const void *bytes
 /* Like tsr_ingest_set_integer, for unsigned values of 64 bits. */
 int tsr__ingest_set_unsigned(tsr_ingest *ingest, uint32_t column, uint64_t value, tsr_error *error);
 
+/* Returns true if a column is typed, and its values are single numbers, BOOLs, datetimes or times. */
+bool tsr__ingest_is_single(const tsr_ingest_kept *column);
+
+/* Fails unless an integer fits a typed column. */
+int tsr__ingest_fits(const tsr_ingest_kept *column, int64_t value, tsr_error *error);
+
+/* Fails if a word of a dimension's class is outside of its known domain. */
+int tsr__ingest_check_box(const tsr_ingest_kept *column, const uint8_t word[8], tsr_error *error);
+
 /* Completes the growing part. */
 int tsr__ingest_end_part(tsr_ingest *ingest, tsr_error *error);
 

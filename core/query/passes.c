@@ -326,16 +326,6 @@ static double real_of_halves(int64_t high, int64_t low) {
   return whole_sum(high, low, &sum) ? (double)sum : (double)high * 4294967296.0 + (double)low;
 }
 
-static double total_of(const tsr_pass *pass, const tsr_row *row, uint32_t i) {
-  if (pass->type != TSR_VALUE_REAL) return real_of_halves(INTEGERS(row, 0)[i], INTEGERS(row, 1)[i]);
-  const double sum = REALS(row, 0)[i], exact = sum + REALS(row, 1)[i];
-  return exact - exact == 0 ? exact : sum; /* the rounding error of an infinite sum is NaN */
-}
-
-static double count_of(const tsr_pass *pass, const tsr_row *row, uint32_t i) {
-  return pass->type == TSR_VALUE_REAL ? REALS(row, 2)[i] : (double)INTEGERS(row, 2)[i];
-}
-
 static void results_of_sums(tsr_pass *pass, const tsr_row *row, uint32_t n, uint64_t *out, uint8_t *valid) {
   double *reals = (double *)(void *)out;
   int64_t *integers = (int64_t *)(void *)out;
@@ -347,14 +337,22 @@ static void results_of_sums(tsr_pass *pass, const tsr_row *row, uint32_t n, uint
     }
     return;
   }
+  if (pass->type == TSR_VALUE_REAL) {
+    const double least = pass->function == TSR_AGGREGATE_TOTAL ? 0 : 1; /* count of values, below which it is null */
+    EACH_LANE {
+      const double sum = REALS(row, 0)[i], exact = sum + REALS(row, 1)[i], count = REALS(row, 2)[i];
+      const double total = exact - exact == 0 ? exact : sum; /* the rounding error of an infinite sum is NaN */
+      reals[i] = count >= least ? total + 0.0 : (double)NAN; /* -0.0 is 0.0 */
+    }
+    return;
+  }
   for (uint32_t i = 0; i < n; i++) {
-    const double count = count_of(pass, row, i);
+    const int64_t count = INTEGERS(row, 2)[i];
+    const double total = real_of_halves(INTEGERS(row, 0)[i], INTEGERS(row, 1)[i]);
     if (pass->function == TSR_AGGREGATE_AVG) {
-      reals[i] = null_unless(count > 0, total_of(pass, row, i) / count);
+      reals[i] = null_unless(count > 0, total / (double)count);
     } else if (pass->function == TSR_AGGREGATE_TOTAL) {
-      reals[i] = total_of(pass, row, i) + 0.0;
-    } else if (pass->type == TSR_VALUE_REAL) {
-      reals[i] = null_unless(count > 0, total_of(pass, row, i));
+      reals[i] = total + 0.0;
     } else {
       valid[i] = count > 0;
       if (!whole_sum(INTEGERS(row, 0)[i], INTEGERS(row, 1)[i], &integers[i])) {

@@ -113,7 +113,7 @@ int tsr__query_where_predicates(tsr_query_run *run, const tsr_predicate **predic
 /* The query takes a tile if all of its cells belong to one group and surely satisfy the WHERE, and if trustworthy
  * statistics (predicate.c) are certain to give what the cells would:
  * - Counts follow from the number of cells and of nulls. A NaN is null, so reals need bounds that rule it out.
- * - Minima and maxima are those of the tile.
+ * - Minima and maxima are those of the tile. Those of a dimension are the ends of a dense tile.
  * - Sums of integers are used only if they cannot have saturated at the limits of 64 bits.
  * - Sums of reals are ordinary sums with rounding errors, and are not used, except by tsr_aggregate_open, which reads
  *   again if the likely error may show.
@@ -172,7 +172,25 @@ static int read_statistics(const tsr_query_run *run, const tsr_whole_tile *tile,
   return 1;
 }
 
-/* Finds out what is known about an attribute in a tile. Returns 1; 0 if nothing is known. */
+/* Finds the ends of a dimension in a dense tile, all of whose cells are there. Returns 1; 0 if they are not numbers. */
+static int find_coordinates(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t d, tile_values *values) {
+  const tsr_datatype datatype = run->snapshot->schema->fields[d].datatype;
+  const tsr_kind kind = tsr_datatype_kind(datatype);
+  uint64_t cells = 1;
+  if (!tile->low || (kind != TSR_KIND_SIGNED && kind != TSR_KIND_UNSIGNED)) return 0;
+  for (uint32_t i = 0; i < run->schema->dimension_count; i++)
+    cells = tsr__mul_sat(cells, tsr__add_sat(tile->high[i] - tile->low[i], 1));
+  if (cells != tile->cells) return 0;
+  const uint64_t low = run->snapshot->grid.low_key[d] + tile->low[d],
+                 high = run->snapshot->grid.low_key[d] + tile->high[d];
+  values->low.type = values->high.type = datatype == TSR_UINT64 ? TSR_VALUE_UNSIGNED : TSR_VALUE_INTEGER;
+  values->low.as.unsigned_integer = tsr__query_value_of_key(datatype, low);
+  values->high.as.unsigned_integer = tsr__query_value_of_key(datatype, high);
+  values->bounded = true;
+  return 1;
+}
+
+/* Finds out what is known about a field in a tile. Returns 1; 0 if nothing is known. */
 static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uint32_t number, tile_values *values,
                        tsr_error *error) {
   const tsr_snapshot_fragment *f = &run->snapshot->fragments[tile->fragment];
@@ -182,7 +200,7 @@ static int find_values(const tsr_query_run *run, const tsr_whole_tile *tile, uin
   const int64_t slot = f->slots[number];
   tsr_system_column system_column;
   *values = (tile_values){0};
-  if (shown->is_dimension) return 0;
+  if (shown->is_dimension) return find_coordinates(run, tile, number, values);
   if (slot < 0) { /* the fragment lacks the attribute */
     values->nulls = tile->cells;
     return !run->query.fill_unwritten;

@@ -60,6 +60,7 @@ typedef struct tsx_tables { /* connected tables */
   uint64_t serial; /* how many tables of arrays have been connected so far */
   struct tsx_leftover *leftovers; /* tables of temp whose shadow tables have yet to be dropped (leftovers.c) */
   struct tsx_query_table *queries; /* tables of tessera_query (query_table.c) */
+  struct query_cursor *query_scan; /* the scan of a tessera_query that began last, while it lasts; or NULL */
 } tsx_tables;
 
 typedef struct tsx_database_arrays { /* arrays in the database */

@@ -226,7 +226,7 @@ static int select_set_converted(tsx_ingest_call *call, uint32_t column, sqlite3_
   return code;
 }
 
-static bool select_converts(const tsr_ingest_column *c, int type) {
+bool tsx_select_converts(const tsr_ingest_column *c, int type) {
   if (!c->typed) return false;
   const tsr_kind kind = tsr_datatype_kind(c->datatype);
   if (kind == TSR_KIND_TEXT) return c->datatype > TSR_UTF8 && c->datatype <= TSR_UCS4;
@@ -242,7 +242,7 @@ static int select_set(tsx_ingest_call *call, sqlite3_stmt *statement, int i, tsr
   const int type = sqlite3_value_type(value);
   const uint32_t column = (uint32_t)call->source.kept[i];
   if (type == SQLITE_NULL) return TSR_OK;
-  if (select_converts(&call->columns[column], type)) return select_set_converted(call, column, value, error);
+  if (tsx_select_converts(&call->columns[column], type)) return select_set_converted(call, column, value, error);
   if (type == SQLITE_INTEGER) return tsr_ingest_set_integer(call->ingest, column, sqlite3_value_int64(value), error);
   if (type == SQLITE_FLOAT) return tsr_ingest_set_real(call->ingest, column, sqlite3_value_double(value), error);
   const void *bytes = type == SQLITE_TEXT ? (const void *)sqlite3_value_text(value) : sqlite3_value_blob(value);
@@ -266,9 +266,14 @@ static int select_set_row(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_er
 }
 
 int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error) {
-  int answer;
-  for (uint64_t number = 1; (answer = select_step(call->connection, statement)) == SQLITE_ROW; number++)
+  int answer = select_step(call->connection, statement);
+  const int cells = answer == SQLITE_ROW ? tsx_cells_rows(call, statement, error) : 0;
+  if (cells < 0) return cells;
+  if (cells > 0) answer = SQLITE_DONE;
+  for (uint64_t number = 1; answer == SQLITE_ROW; number++) {
     TSX_TRY(tsx_ingest_end_row(call, select_set_row(call, statement, error), "row", number, error));
+    answer = select_step(call->connection, statement);
+  }
   if (answer == SQLITE_DONE && sqlite3_reset(statement) == SQLITE_OK) return TSR_OK;
   return tsx_fail(error, tsx_core_code(answer), "the SELECT: %s", sqlite3_errmsg(call->connection->db));
 }

@@ -57,6 +57,9 @@ typedef struct tsx_grid { /* `= {0}` may be released, and is what a call begins 
 /* Returns true if an argument is a query rather than a path: it begins with the word SELECT. */
 bool tsx_is_query(sqlite3_value *value);
 
+/* Copies a statement without trailing blanks and semicolons. The caller frees the copy. NULL: no memory, or too long. */
+char *tsx_statement_copy(const char *text);
+
 /* Runs a query and makes its grid. `column` names the column with the numbers; NULL: the only one that is not a key.
  * The places may take at most `limit` bytes. The caller calls tsx_grid_release, also after an error. */
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
@@ -165,6 +168,12 @@ bool tsx_rows_again(const struct ArrowArrayStream *stream, struct ArrowArrayStre
  * request cannot be honoured. */
 bool tsx_rows_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested);
 
+/* ---- cells.c: cells of a query that go to an ingest in blocks ---------------------------------------------------- */
+
+/* If the statement, which stands at its first row, only selects columns of a tessera_query of cells, adds all rows to
+ * the call's ingest, and returns 1: the statement can then only be reset. 0: take it row by row. */
+int tsx_cells_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error);
+
 /* ---- create.c: the rows of a SELECT for an ingest, tessera_create_as, tessera_create_csv ------------------------- */
 
 /* Prepares a single statement that returns rows and changes nothing, and binds copies of the values to its parameters,
@@ -175,6 +184,9 @@ int tsx_select_prepare(sqlite3 *db, const char *sql, int count, sqlite3_value *c
 /* After tsx_ingest_begin: names the call's columns, and gives exact types to those that are columns of tessera tables.
  * If the rows are those of a tessera_query, its GROUP BY keys become the dimensions, unless the options name others. */
 int tsx_select_columns(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error);
+
+/* Returns true if a value of this type of SQLite's is converted before it is set in the column. */
+bool tsx_select_converts(const tsr_ingest_column *column, int type);
 
 /* Runs the statement, and adds all rows to the call's ingest. */
 int tsx_select_rows(tsx_ingest_call *call, sqlite3_stmt *statement, tsr_error *error);

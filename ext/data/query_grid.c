@@ -461,9 +461,7 @@ static int grid_run(grid_maker *m, uint64_t limit, tsr_error *error) {
   return code;
 }
 
-/* Copies a statement without trailing blanks and semicolons. The caller frees the copy. NULL: no memory, or too
- * long. */
-static char *grid_statement(const char *text) {
+char *tsx_statement_copy(const char *text) {
   size_t size = strlen(text);
   while (size > 0 && (isspace((unsigned char)text[size - 1]) || text[size - 1] == ';')) size--;
   return size > INT_MAX ? NULL : sqlite3_mprintf("%.*s", (int)size, text);
@@ -481,7 +479,7 @@ static int grid_make(grid_maker *m, tsx_connection *connection, const char *stat
 int tsx_grid_make(tsx_connection *connection, const char *text, const char *column, uint64_t limit, tsx_grid *grid,
                   tsr_error *error) {
   grid_maker m = {.grid = grid};
-  char *statement = grid_statement(text);
+  char *statement = tsx_statement_copy(text);
   if (!statement) return tsx_out_of_memory(error);
   const int code = grid_make(&m, connection, statement, column, limit, error);
   sqlite3_free(m.rows);

@@ -911,6 +911,21 @@ tsr_value_type tsx_run_type(const tsx_run *run, uint32_t item); /* of an item of
 /* Gives the next block of a box: a column for each item, borrowed until the next call. Returns 1; 0 at the end. */
 int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error);
 
+/* Returns true if the rows of a run are cells that come as they are: then a row of tsx_run_next stands in a block, whose
+ * rows tsx_run_rows counts, and tsx_run_at moves to another one of them. */
+bool tsx_run_is_cells(const tsx_run *run);
+
+/* Returns the number of rows in the current block of cells, and the place of the current row in it. */
+uint64_t tsx_run_rows(const tsx_run *run, uint64_t *row);
+void tsx_run_at(tsx_run *run, uint64_t row);
+
+/* Gives an item of all rows of the block as INTEGER or REAL, as tsx_run_value would; `words` has room for them, and
+ * `nulls` for as many bytes. Returns false, if some row's value is of another type. The column is borrowed until the
+ * next block, or until `words` are used again. Instants of the datatype `instants` come as INTEGER. */
+tsr_value_type tsx_run_cell_type(const tsx_run *run, uint32_t item); /* in the block; OPAQUE: an axis has the values */
+bool tsx_run_column_block(const tsx_run *run, uint32_t item, tsr_datatype instants, uint64_t *words, uint8_t *nulls,
+                          tsr_query_column *column);
+
 /* Gives the rowid of the row. If constraints cannot drop rows (tsx_pushdown_possible), it is the ordinal of the row. */
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error);
 void tsx_run_close(tsx_run *run);

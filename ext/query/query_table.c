@@ -543,6 +543,8 @@ static void query_count(query_cursor *c) {
 }
 
 static void query_clear(query_cursor *c) {
+  tsx_tables *tables = &((const tsx_query_table *)c->base.pVtab)->connection->tables;
+  if (tables->query_scan == c) tables->query_scan = NULL;
   query_count(c);
   sqlite3_finalize(c->by_rows);
   c->by_rows = NULL;
@@ -695,6 +697,7 @@ static int query_filter(sqlite3_vtab_cursor *cursor, int number, const char *tex
     sqlite3_free(select);
     if (code >= 0) code = query_step(c, &error);
   }
+  if (code >= 0) table->connection->tables.query_scan = c;
   return code < 0 ? table_error(table, &error) : SQLITE_OK;
 }
 
@@ -837,6 +840,17 @@ int tsx_query_table_keys(tsx_connection *connection, const char *schema, const c
   for (uint32_t k = 0; k < keys && all; k++) all = find_key_item(&query.select, k, &columns[k]);
   tsx_query_release(&query);
   return code < 0 ? code : all ? (int)keys : 0;
+}
+
+tsx_run *tsx_query_scan_run(tsx_connection *connection, const char *schema, const char *name, const char **table) {
+  const query_cursor *c = connection->tables.query_scan;
+  if (!c || c->done || c->walks || c->by_rows || !tsx_run_is_cells(c->run)) return NULL;
+  const tsx_query_table *t = (const tsx_query_table *)c->base.pVtab;
+  *table = t->name;
+  if (t->part) return schema || strcmp(t->part->name, name) != 0 ? NULL : c->run;
+  if (sqlite3_stricmp(t->name, name) != 0 || (schema && sqlite3_stricmp(t->schema_name, schema) != 0)) return NULL;
+  const int known = sqlite3_table_column_metadata(connection->db, schema, name, NULL, NULL, NULL, NULL, NULL, NULL);
+  return known == SQLITE_OK ? c->run : NULL; /* else the name is that of a view of this table */
 }
 
 int tsx_register_query(tsx_connection *connection) {

@@ -3,6 +3,7 @@
 #define TSX_QUERY_TABLE_H
 
 #include "connection/connection.h"
+#include "query/query_internal.h"
 
 int tsx_register_query(tsx_connection *connection); /* returns SQLite's code */
 
@@ -11,5 +12,11 @@ int tsx_register_query(tsx_connection *connection); /* returns SQLite's code */
  * keys, or a key is not among the columns. < 0 on error. */
 int tsx_query_table_keys(tsx_connection *connection, const char *schema, const char *name, uint32_t *columns,
                          uint32_t room, tsr_error *error);
+
+/* A statement that selects columns of one tessera_query, and nothing else, has been stepped to its first row. Returns
+ * the run that gives the rows, whose items are the columns, and which stands at this row; *table gets the table's name.
+ * NULL: the rows do not come from a run of cells, or the scan is one of another table. Borrowed until the statement is
+ * stepped or reset. After the run has moved on, the statement can only be reset. */
+tsx_run *tsx_query_scan_run(tsx_connection *connection, const char *schema, const char *name, const char **table);
 
 #endif

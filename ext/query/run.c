@@ -962,6 +962,72 @@ int tsx_run_block(tsx_run *run, const tsr_query_block **block, tsr_error *error)
   return code < 0 ? run_error(run, error) : code;
 }
 
+bool tsx_run_is_cells(const tsx_run *run) { return !run->statement && !run->query->over_groups; }
+
+uint64_t tsx_run_rows(const tsx_run *run, uint64_t *row) {
+  *row = run->row;
+  return run->block.count;
+}
+
+void tsx_run_at(tsx_run *run, uint64_t row) {
+  run->count += (int64_t)row - (int64_t)run->row;
+  run->row = row;
+}
+
+/* Looks up the values of an axis. Returns false if they are not numbers of one type. */
+static bool run_axis_block(const tsx_run *run, uint32_t item, uint64_t *words, uint8_t *nulls,
+                           tsr_query_column *column) {
+  const tsx_column_part *part = &run->plan.columns[item];
+  const tsx_axis *axis = &run->query->axes[part->axis];
+  const tsr_query_column *places = &run->block.columns[item];
+  const tsr_value *values = axis->values[part->axis_tree];
+  *column = (tsr_query_column){.type = TSR_VALUE_NULL, .nulls = nulls};
+  for (uint64_t r = 0; r < run->block.count; r++) {
+    const uint64_t place = (uint64_t)places->as.integers[r] - (uint64_t)axis->low;
+    nulls[r] = 1;
+    words[r] = 0;
+    if ((places->nulls && places->nulls[r]) || place >= axis->count || values[place].type == TSR_VALUE_NULL) continue;
+    if (column->type == TSR_VALUE_NULL) column->type = values[place].type;
+    if (values[place].type != column->type) return false;
+    if (column->type != TSR_VALUE_INTEGER && column->type != TSR_VALUE_REAL) return false;
+    nulls[r] = 0;
+    memcpy(&words[r], &values[place].as, sizeof *words);
+  }
+  column->as.unsigned_integers = words;
+  return true;
+}
+
+/* Makes instants integers: NaT is NULL, as tsx_run_value has it. */
+static void run_instant_block(const tsx_run *run, uint64_t *words, uint8_t *nulls, tsr_query_column *column) {
+  for (uint64_t r = 0; r < run->block.count; r++) {
+    words[r] = column->as.unsigned_integers[r];
+    nulls[r] = (column->nulls && column->nulls[r]) || column->as.integers[r] == INT64_MIN;
+  }
+  column->type = TSR_VALUE_INTEGER;
+  column->nulls = nulls;
+  column->as.unsigned_integers = words;
+}
+
+tsr_value_type tsx_run_cell_type(const tsx_run *run, uint32_t item) {
+  const uint32_t i = run->items[item].number;
+  return run->plan.columns[i].axis >= 0 ? TSR_VALUE_OPAQUE : run->block.columns[i].type;
+}
+
+bool tsx_run_column_block(const tsx_run *run, uint32_t item, tsr_datatype instants, uint64_t *words, uint8_t *nulls,
+                          tsr_query_column *column) {
+  const run_source *source = &run->items[item];
+  const uint32_t i = source->number;
+  if (run->plan.columns[i].axis >= 0) return run_axis_block(run, i, words, nulls, column);
+  *column = run->block.columns[i];
+  const tsx_column *shows = source->shows;
+  if (column->type == TSR_VALUE_INSTANT && shows && shows->form == TSX_DATETIME &&
+      shows->description->datatype == instants) {
+    run_instant_block(run, words, nulls, column);
+    return true;
+  }
+  return column->type == TSR_VALUE_INTEGER || column->type == TSR_VALUE_REAL || column->type == TSR_VALUE_NULL;
+}
+
 int tsx_run_rowid(tsx_run *run, int64_t *rowid, tsr_error *error) {
   const tsx_query *query = run->query;
   uint64_t hash = TSX_ROWID_BEGIN;

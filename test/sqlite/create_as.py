@@ -649,6 +649,66 @@ def test_in_the_database():
     sound(db, "db:t")
 
 
+def quiet(db, function):
+    """The result, and how many hundreds of steps SQLite's programs have taken for it."""
+    calls = []
+    db.raw.set_progress_handler(lambda: calls.append(1), 100)
+    result = function()
+    db.raw.set_progress_handler(None, 0)
+    return result, len(calls)
+
+
+def test_cells_of_a_query_come_in_blocks():
+    """A SELECT of columns of a tessera_query makes what it makes row by row, as it does with a WHERE; but no row comes from SQLite. memory_mb makes
+    parts of the ingest that end within blocks."""
+    db = database()
+    db.query("CREATE VIRTUAL TABLE source USING tessera('source', kind=dense, y INT32 DIMENSION(-7, 92, 50), x INT32 DIMENSION(5, 104, 70) LABEL lon FLOAT64, v FLOAT32, k INT64, at DATETIME_SEC, t TEXT, u UINT64)")
+    db.value("SELECT tessera_write_label('source', 'lon', ?)", (json.dumps([x / 4 for x in range(5, 105)]),))
+    db.query("INSERT INTO source(y, x, v, k, at, t, u) WITH RECURSIVE c(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM c WHERE i < 9949) SELECT i / 100 - 7, i % 100 + 5, nullif(i % 1000 / 8.0, 1), nullif(i * 3, 300) + (i = 6000) * 9007199254740993, datetime(i * 86400, 'unixepoch'), 'text ' || i % 7, iif(i = 7000, '18446744073709551615', i) FROM c")
+    texts = {"numbers": "SELECT y, x, v * 2.0 AS w, k, x * 1000 + y AS n FROM source", "others": "SELECT y, x, lon, v, t, at, u FROM source WHERE v > 3",
+             "late": "SELECT y, x, CASE WHEN y < 40 THEN y WHEN y < 45 THEN NULL ELSE y + 0.5 END AS w, nullif(y, y) AS none, iif(y < 60, NULL, x) AS rare FROM source",
+             "windows": "SELECT y, x, avg(v) OVER (PARTITION BY x ORDER BY y ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS w FROM source"}
+    for name, text in texts.items():
+        db.query(f"CREATE VIRTUAL TABLE {name} USING tessera_query({text})")
+    db.query("CREATE TEMP VIEW seen AS SELECT y, x + 1 AS x, n FROM main.numbers")
+    db.query("CREATE TEMP VIEW others AS SELECT y, x + 1 AS x, at FROM main.others")
+    grid, cases = {"dimensions": ["y", "x"]}, []
+    cases += [(f"SELECT * FROM {name}", grid) for name in ("numbers", "main.others", "windows")]
+    cases += [("SELECT n, x, y, w FROM numbers", grid), ("SELECT q.*, n AS twice FROM numbers AS q", grid), ("SELECT w, k FROM numbers", {}), ("SELECT * FROM numbers;", {**grid, "columns": ["y", "x", "n"]}),
+              ("SELECT * FROM numbers", {**grid, "types": {"w": "FLOAT32", "k": "FLOAT64"}}), ("SELECT * FROM numbers", {**grid, "types": {"n": "INT16"}, "on_error": "skip"}), ("SELECT * FROM numbers", {**grid, "types": {"n": "INT16"}}),
+              ("SELECT * FROM numbers", {**grid, "not_null": ["w"]}), ("SELECT * FROM numbers", {**grid, "memory_mb": 1}), ("SELECT * FROM numbers", {**grid, "domains": {"x": [5, 103]}}), ("SELECT * FROM numbers", {**grid, "domains": {"x": [0, 500]}}),
+              ("SELECT y, x, t, at, u FROM main.others", {**grid, "types": {"at": "DATETIME_SEC"}, "enumerate": ["t"]}), ("SELECT lon, y, v FROM main.others", {"labels": {"lon": "x"}, "dimensions": ["y"]}), ("SELECT y, x, w, none FROM late", {**grid, "types": {"none": "INT32"}}),
+              ("SELECT y, x, rare FROM late", grid), ("SELECT y, x, w, none FROM late", grid), ("SELECT * FROM seen", grid), ("SELECT * FROM others", grid), ("SELECT rowid, y, x, n FROM numbers", grid)]
+
+    def made(path, text, options):
+        try:
+            result = make(db, path, text, **options)
+        except host.Error as e:
+            assert not os.path.exists(path), path
+            return e.text
+        ddl_of = db.value("SELECT tessera_ddl(?)", (path,)).replace(path, "")
+        return result, ddl_of, sorted(rows(db, path), key=repr)
+    for number, (text, options) in enumerate(cases):
+        by_rows, steps = quiet(db, lambda: made(f"rows{number}", text.rstrip(";") + " WHERE 1", options))
+        blocks, few = quiet(db, lambda: made(f"blocks{number}", text, options))
+        same(blocks, by_rows, f"{text} {options}")
+        named = [part for part in ("seen", "FROM others", "rowid") if part in text]   # views, and what is no column: SQLite gives the rows
+        if isinstance(blocks, tuple) and "memory_mb" not in options:   # spilling polls the handler, too
+            _, few = quiet(db, lambda: make(db, f"again{number}", text, **options))
+            assert (few > 300) == bool(named), f"{text} {options}: {few} hundred steps"
+    for first, then in (("SELECT * FROM numbers", "SELECT * FROM numbers"), ("SELECT y, x, k FROM numbers WHERE y < 5", "SELECT y, x, k FROM numbers")):
+        for path, more in (("by_rows", " WHERE 1"), ("by_blocks", "")):
+            make(db, path, first, **grid, kind="sparse")
+            db.value("SELECT tessera_create_as(?, ?, '{\"if_exists\":\"append\"}')", (path, then + more))
+        same(rows(db, "by_blocks", "1, 2"), rows(db, "by_rows", "1, 2"))
+        for path in ("by_rows", "by_blocks"):
+            db.query("SELECT tessera_drop(?)", (path,))
+    db.query("INSERT INTO source(y, x, k) VALUES(0, 7, 9223372036854775807)")
+    db.query("CREATE VIRTUAL TABLE over USING tessera_query(SELECT y, x, k * 2 AS k FROM source)")
+    for more in ("", " WHERE 1"):
+        refused(db, "the SELECT: over: integer overflow past 64 bits: 'k * 2'", "SELECT * FROM over" + more, **grid)
+
+
 def test_more_rows_than_memory():
     db = database()
     select = "WITH RECURSIVE c(x) AS (VALUES(0) UNION ALL SELECT x + 1 FROM c WHERE x < 199999) SELECT x * 7919 % 200003 AS k, CASE WHEN x % 10 THEN x / 4.0 ELSE x END AS v, CASE x % 3 WHEN 0 THEN NULL ELSE 'a text of some length, number ' || x END AS t FROM c"

@@ -39,6 +39,7 @@ def counted(db, sql):
 
 
 ALL = "count(*), count(v), min(v), max(v), min(n), max(n), sum(n)"
+ENDS = ALL + ", min(t), max(t), count(t)"   # of buckets, which the tiles of a dense array tell
 KEYS = [   # a key, and how many of the 200 tiles are in one bucket, with the lowest coordinate 0
     ("t/1000", 200), ("t/250", 160), ("(t - 7)/1000", 181), ("(t+50)/1000", 180), ("t*3/700", None), ("floor(t/1000.0)", 200), ("CAST(t/250.0 AS INTEGER)", 160),
     ("CAST(floor((t-7)/1000.0) AS INTEGER)", 180), ("t/1000*5+t/2000", None), ("t/1", 0), ("(t-10000)/500", 180)]
@@ -49,7 +50,7 @@ def test_tiles_within_a_bucket_are_not_decoded():
     db = Database()
     series(db)
     for key, whole in KEYS:
-        sql = f"SELECT {key} AS b, {ALL} FROM s GROUP BY 1"
+        sql = f"SELECT {key} AS b, {ENDS} FROM s GROUP BY 1"
         rows, counters = counted(db, sql)
         same(rows, db.query(sql + " ORDER BY 1"), key)
         if whole is not None:
@@ -71,7 +72,7 @@ def test_keys_that_fall_or_turn():
         db = Database()
         series(db, low)
         for key in FALLING + [k for k, _ in KEYS]:
-            sql = f"SELECT {key} AS b, {ALL} FROM s GROUP BY 1"
+            sql = f"SELECT {key} AS b, {ENDS} FROM s GROUP BY 1"
             rows, _ = counted(db, sql)
             same(sorted(rows, key=repr), sorted(db.query(sql), key=repr), f"{key} from {low}")
 
@@ -81,12 +82,12 @@ def test_terms_of_where_are_not_asked_of_each_coordinate():
     series(db, -3000)
     for term, tiles in (("t BETWEEN 1000 AND 8999", 80), ("t >= 1000 AND 9000 > t", 80), ("t > 1000 AND t <= 8999", 79), ("t = 1500", 0), ("t >= 99999", 0),
                         ("t < -9999999999", 0), ("t >= -99999999999 AND t < 2000", 44), ("n > -200", 194), ("n > 0", 0)):
-        sql = f"SELECT t/500 AS b, {ALL} FROM s WHERE {term} GROUP BY 1"
+        sql = f"SELECT t/500 AS b, {ENDS} FROM s WHERE {term} GROUP BY 1"
         rows, counters = counted(db, sql)
         same(rows, db.query(sql + " ORDER BY 1"), term)
         same((counters["tiles_skipped_by_value"] >= tiles, counters["coordinates_evaluated"] < 2), (True, True), f"{term}: {counters['tiles_skipped_by_value']}")
     for term in ("t < 8999.5", "t = '1500'", "t IN (5, 6, 9000)", "t <> 700", "t < NULL", "t BETWEEN 10 AND NULL", "t BETWEEN 700 AND 9000 - t", "NOT t < 90", "t < 5 OR t > 90"):
-        sql = f"SELECT t/500 AS b, {ALL} FROM s WHERE {term} GROUP BY 1"
+        sql = f"SELECT t/500 AS b, {ENDS} FROM s WHERE {term} GROUP BY 1"
         same(counted(db, sql)[0], db.query(sql + " ORDER BY 1"), term)
 
 
@@ -97,7 +98,7 @@ def test_unwritten_cells_and_arrays_of_few_rows():
         db.query("WITH RECURSIVE c(i) AS (VALUES(0) UNION ALL SELECT i + 1 FROM c WHERE i < 299) INSERT INTO s SELECT ?, ? + i, i / 7.0, i % 11 FROM c", (k, t))
     for key in ("t/1000", "floor((t+3)/500.0)", "(t-1)/250"):
         for keys in (key, f"{key}, k"):
-            sql = f"SELECT {keys}, {ALL} FROM s GROUP BY {keys}"
+            sql = f"SELECT {keys}, {ENDS} FROM s GROUP BY {keys}"
             same(sorted(counted(db, sql)[0]), sorted(db.query(sql)), keys)
     db.query("CREATE VIRTUAL TABLE p USING tessera(t INT32 DIMENSION(-5000, 14999, 100), v FLOAT64, n INT32, capacity=50)")
     db.query("INSERT INTO p SELECT t, v, n FROM s WHERE v IS NOT NULL")

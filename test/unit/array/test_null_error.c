@@ -913,6 +913,15 @@ CASE(tsr_ingest_arrow) {
   tsr_ingest_close(ingest);
 }
 
+CASE(tsr_ingest_block) {
+  static const int64_t value = 5;
+  const tsr_query_column column = {.type = TSR_VALUE_INTEGER, .as.integers = &value};
+  uint64_t taken;
+  tsr_ingest *ingest = ingest_of_row(false);
+  TELL(tsr_ingest_block(ingest, &column, 0, 1, &taken, e));
+  tsr_ingest_close(ingest);
+}
+
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 CASE(tsr_writer_open) {
@@ -1188,7 +1197,7 @@ CASE(tsr_array_expand_domain) { TELL(tsr_array_expand_domain(sparse, wrong ? &na
   X(tsr_query_aggregate_value) X(tsr_query_next) W(tsr_downsample_open) X(tsr_regrid_open) W(tsr_regrid_write) \
   X(tsr_label_open) X(tsr_label_open_array) X(tsr_label_read) X(tsr_label_set_times) X(tsr_label_load) X(tsr_label_find) X(tsr_label_coordinate_of) X(tsr_label_nearest) \
   W(tsr_label_copy) W(tsr_label_write) \
-  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) \
+  X(tsr_ingest_open) X(tsr_ingest_set_integer) X(tsr_ingest_set_real) X(tsr_ingest_set_bytes) X(tsr_ingest_end_row) X(tsr_ingest_schema) X(tsr_ingest_stream) X(tsr_ingest_fit) W(tsr_ingest_write) X(tsr_csv_open) X(tsr_csv_next) X(tsr_arrow_columns) X(tsr_ingest_arrow) X(tsr_ingest_block) \
   X(tsr_partitions_open) X(tsr_gaps_open) X(tsr_geometry_read) X(tsr_grid_axis_of_centres) X(tsr_grid_axis_affine) X(tsr_web_side_open) X(tsr_cover_open) X(tsr_cover_next) X(tsr_writer_open) X(tsr_writer_append) W(tsr_writer_append_box) X(tsr_writer_remove) \
   X(tsr_writer_rewind) X(tsr_writer_find) X(tsr_snapshot_with) X(tsr_writer_revert) W(tsr_writer_prepare) W(tsr_writer_publish) \
   W(tsr_writer_abandon) W(tsr_array_recover) W(tsr_array_drop_orphans) X(tsr_array_has_marker) W(tsr_array_prepared) X(tsr_file_identity) X(tsr_owner_next) W(tsr_array_consolidate) X(tsr_array_mergeable) W(tsr_array_vacuum) \
