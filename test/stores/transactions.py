@@ -47,12 +47,16 @@ def outside(bucket, uri, columns="x, a"):
 
 def test_merges_after_commits(bucket):
     """auto_consolidate in a bucket: at least 64 fragments become one, in one merge of a COMMIT; others see all rows at every time."""
-    uri = ARRAY + "merged"
+    uri, source, made = ARRAY + "merged", os.path.join(bucket.folder, "merged-source"), load(bucket.library)
+    made.execute(f"CREATE VIRTUAL TABLE t USING tessera('{source}', x INT32 DIMENSION(0, 999, 10), a INT32)")
+    made.executemany("INSERT INTO t VALUES (?, ?)", [(i, -i) for i in range(60)]) # a fragment each
+    made.close()
+    bucket.upload(source, "merged")
     db = bucket.connect(database(bucket, "merged"))
-    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', auto_consolidate=4, x INT32 DIMENSION(0, 999, 10), a INT32)")
-    for i in range(70):
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', auto_consolidate=4)")
+    for i in range(60, 70):
         db.execute("INSERT INTO t VALUES (?, ?)", (i, -i))
-        assert i < 63 or rows(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == [(i - 62,)], i
+        assert rows(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == [(i + 1 if i < 63 else i - 62,)], i
     assert rows(db, "SELECT value FROM tessera_stats WHERE name = 'auto_merges'") == [(1,)]
     assert outside(bucket, uri) == [(i, -i) for i in range(70)]
     db.close()
