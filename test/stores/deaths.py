@@ -1,7 +1,7 @@
 """Processes that die at a request of theirs, while they change, copy, move or remove an array or a group in a bucket: what they leave is the state
 before or the state after, what was left can be done again, and nothing is lost. transactions.py has the deaths of commits, creations and upkeep.
 
-usage: deaths.py LIBRARY FOLDER [moto | versitygw] [NAME OF TEST ...] [--every N]      # a sample: deaths at every Nth request
+usage: deaths.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N] [--seed N]      # a sample, as transactions.py says
 """
 import sqlite3
 import sys

@@ -20,8 +20,8 @@ A fault applies to requests of a kind (KINDS) whose path matches, after `skip` o
   denied         a 404 of the server becomes a 403 AccessDenied
   expired        a request that is signed with the key `key_id` gets 400 ExpiredToken; others pass
   region         a request that is signed for another region than `region` gets 400 AuthorizationHeaderMalformed, which names it
-  skew           the server's clock is `seconds` ahead: its Date says so, and a request whose x-amz-date differs by 15 minutes or more gets
-                 403 RequestTimeTooSkewed
+  skew           the server's clock is `seconds` ahead: its Date says so, and a request whose date differs by 15 minutes or more gets 403:
+                 RequestTimeTooSkewed, from Azure AuthenticationFailed
   delay          answers `ms` milliseconds later
   stall          sends the headers and half of the body, and then nothing for `ms` milliseconds
   replace        answers 200 with `body` and `headers`; the server does not see the request
@@ -36,6 +36,7 @@ import threading
 import time
 import urllib.parse
 
+DATES = ("x-amz-date", "x-ms-date", "x-goog-date")
 KINDS = ("GET", "HEAD", "LIST", "PUT", "COPY", "DELETE", "DELETE-MANY", "CREATE", "PART", "COMPLETE", "ABORT", "UPLOADS")
 
 
@@ -232,6 +233,8 @@ class FaultProxy:
         refused = self.refuse(rule, request) if rule else None
         if refused:
             entry["status"] = refused[0]
+            if "x-ms-version" in request.headers: # Azure says the code in a header, too
+                refused[2].setdefault("x-ms-error-code", refused[1])
             client.sendall(self.refusal(method, *refused))
             return True
         if do == "reset":
@@ -263,16 +266,17 @@ class FaultProxy:
         do, now = rule["do"], datetime.datetime.now(datetime.timezone.utc)
         authorization = request.headers.get("authorization", "")
         if do == "status":
-            return rule["status"], rule["code"], rule.get("headers", {})
+            return rule["status"], rule["code"], dict(rule.get("headers", {}))
         if do == "expired" and f"Credential={rule['key_id']}/" in authorization:
             return 400, "ExpiredToken", {}
         if do == "region" and f"/{rule['region']}/s3/" not in authorization:
             return 400, "AuthorizationHeaderMalformed", {"x-amz-bucket-region": rule["region"]}
         if do == "skew":
             there = now + datetime.timedelta(seconds=rule["seconds"])
-            dated = datetime.datetime.strptime(request.headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
+            azure, date = "x-ms-date" in request.headers, next(request.headers[name] for name in DATES if name in request.headers)
+            dated = email.utils.parsedate_to_datetime(date) if azure else datetime.datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
             if abs((there - dated).total_seconds()) >= 900:
-                return 403, "RequestTimeTooSkewed", {"Date": email.utils.format_datetime(there, usegmt=True)}
+                return 403, "AuthenticationFailed" if azure else "RequestTimeTooSkewed", {"Date": email.utils.format_datetime(there, usegmt=True)}
         return None
 
     def refusal(self, method, status, code, headers):
@@ -304,7 +308,7 @@ class FaultProxy:
         if do == "garble":
             body = bytes(byte ^ 0x5A for byte in body)
         if do == "lag":
-            body = re.sub(rb"<Contents>.*?</Contents>", lambda entry: b"" if re.search(rule["lacks"], entry.group()) else entry.group(), body, flags=re.S)
+            body = re.sub(rb"<(Contents|Blob)>.*?</\1>", lambda entry: b"" if re.search(rule["lacks"], entry.group()) else entry.group(), body, flags=re.S)
         if do == "delay":
             time.sleep(rule["ms"] / 1000)
         size = answer.headers.get("content-length") if method == "HEAD" else None if answer.status in (204, 304) else len(body)

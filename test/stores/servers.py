@@ -43,6 +43,19 @@ MINIO = "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c" # its releas
 RCLONE = "github.com/rclone/rclone@v1.71.2"
 
 
+# moto looks for the service of each request among the folders of its package, and reads each time of a listing anew from its text. That is two
+# fifths of a request and a third of a listing: it is to remember what it found.
+MOTO = """
+import functools
+from moto.core import serialize
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Dispatcher
+from moto.server import main
+Dispatcher.get_backend_for_host = functools.lru_cache(Dispatcher.get_backend_for_host)
+serialize.parse_to_aware_datetime = functools.lru_cache(maxsize=65536)(serialize.parse_to_aware_datetime)
+main()
+"""
+
+
 def built(folder, name, module, may_build=True):
     """A program of a Go module, built into the folder if it is not there yet; None if it cannot be built."""
     folder = os.path.abspath(folder) # Go refuses relative ones
@@ -124,7 +137,7 @@ class Server:
 
     def command(self):
         if self.kind == "moto":
-            return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            return [sys.executable, "-c", MOTO, "-H", "127.0.0.1", "-p", str(self.port)]
         if self.kind == "azurite":
             return [*self.program, "--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", f"{self.folder}/data", "--silent", "--loose",
                     "--disableTelemetry", "--skipApiVersionCheck"]

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 
-from buckets import NAME, There, fresh, load, raises, run, scope, stats
+from buckets import NAME, There, fresh, load, raises, run, scope, stats, there
 from fault_proxy import FaultProxy
 from servers import KEY_ID, SECRET
 
@@ -133,7 +133,7 @@ def test_no_scope_no_request(bucket):
         made.execute(f"CREATE VIRTUAL TABLE t USING tessera('s3://{NAME}/foreign', {COLUMNS})")
         made.execute(FILL.format("t"))
         made.close()
-        program = ("import sqlite3, sys; db = sqlite3.connect(sys.argv[2], isolation_level=None); db.enable_load_extension(True); db.load_extension(sys.argv[1])\n"
+        program = there("import sqlite3, sys; db = sqlite3.connect(sys.argv[2], isolation_level=None); db.enable_load_extension(True); db.load_extension(sys.argv[1])\n"
                    "for sql in ('SELECT * FROM t', 'INSERT INTO t VALUES (5, 5, 1, NULL, NULL)', \"SELECT * FROM tessera_array('s3://bucket/foreign')\", "
                    "\"CREATE VIRTUAL TABLE u USING tessera('s3://bucket/u', x INT32 DIMENSION(0, 9, 10))\", \"SELECT tessera_vacuum('s3://bucket/foreign')\", "
                    "\"SELECT * FROM tessera_objects('s3://bucket')\", \"SELECT tessera_copy('s3://bucket/foreign', 's3://bucket/copy')\", "
@@ -149,7 +149,7 @@ def test_no_scope_no_request(bucket):
         assert listener.count == 0 and not bucket.proxy.log, (listener.count, text)
         assert len(lines) == 9, text
         for line in lines[:-1]:
-            assert "no scope for s3://bucket/" in line or "no scope for s3://bucket:" in line, line
+            assert there("no scope for s3://bucket/") in line or there("no scope for s3://bucket:") in line, line
             assert "call tessera_configure first" in line, line
         print(f"    DROP TABLE without a scope: {lines[-1]}")
     db = load(bucket.library)
@@ -380,6 +380,11 @@ def test_copies(bucket):
     assert bucket.keys("copies/none2") == []
 
 
+def unfinished(bucket, prefix):
+    """The uploads that were begun and neither completed nor ended. Azure has none; the server of Google's protocol does not list them."""
+    return bucket.boto.list_multipart_uploads(Bucket=NAME, Prefix=prefix).get("Uploads", []) if There.scheme == "s3" else []
+
+
 def test_parts(bucket):
     """A large file is sent and read in parts of part_mb. A part that fails for a moment is sent again; an upload that fails is ended and shows nothing."""
     db = bucket.connect(part_mb=5)
@@ -389,7 +394,7 @@ def test_parts(bucket):
     bucket.proxy.clear()
     bucket.proxy.fault("status", kind="COMPLETE", status=403, code="AccessDenied", times=99)
     raises(db, "INSERT INTO parts VALUES (1, ?)", (large,), code="SQLITE_AUTH", says="AccessDenied")
-    assert bucket.proxy.count("ABORT") == 1 and "Uploads" not in bucket.boto.list_multipart_uploads(Bucket=NAME, Prefix="parts/")
+    assert bucket.proxy.count("ABORT") == (There.scheme != "azure") and not unfinished(bucket, "parts/")
     bucket.proxy.clear()
     other = load_open(bucket, uri)
     assert rows(db, "SELECT x FROM parts") == rows(other, "SELECT x FROM t") == []
@@ -430,28 +435,28 @@ def test_room(bucket):
     if sys.platform != "linux":
         return
     db, mib = bucket.connect(part_mb=5), 1 << 20
-    db.execute("CREATE VIRTUAL TABLE large USING tessera(x INT32 DIMENSION(0, 23, 1), b BLOB)")
+    db.execute("CREATE VIRTUAL TABLE large USING tessera(x INT32 DIMENSION(0, 15, 1), b BLOB)")
     db.execute("BEGIN")
-    for x in range(24):
+    for x in range(16):
         db.execute("INSERT INTO large VALUES (?, randomblob(?))", (x, 5 * mib - 1000 * x))
     db.execute("COMMIT")
     cells = "SELECT group_concat(length(b) || hex(substr(b, 1, 9)) || hex(substr(b, -9)), ',') FROM (SELECT b FROM {} ORDER BY x)"
     bucket.proxy.clear()
     with Room() as room:
         db.execute("SELECT tessera_sync('db:large', ?)", (f"s3://{NAME}/room/whole",)).fetchall()
-    assert bucket.proxy.count("PART") > 20 and 0 < room.most < 72 * mib, (bucket.proxy.count("PART"), room.most)
+    assert bucket.proxy.count("PART") == 16 and 0 < room.most < 72 * mib, (bucket.proxy.count("PART"), room.most) # the file has 80 MiB
+    assert [size for size in sorted(entry["sent"] for entry in bucket.proxy.log if entry["kind"] == "PART")][1:] == [5 * mib] * 15
     other = load_open(bucket, f"s3://{NAME}/room/whole")
     assert value(other, cells.format("t")) == value(db, cells.format("large"))
-    assert [size for size in sorted(entry["sent"] for entry in bucket.proxy.log if entry["kind"] == "PART")][1:] == [5 * mib] * (bucket.proxy.count("PART") - 1)
-    db = bucket.connect(retries=0, part_mb=5)
-    db.execute("CREATE VIRTUAL TABLE again USING tessera(?)".replace("?", f"'s3://{NAME}/room/whole'"))
-    db.execute("SELECT tessera_sync(?, 'db:inside')", (f"s3://{NAME}/room/whole",)).fetchall()
-    for kind, skip in (("PART", 3), ("PART", 20), ("COMPLETE", 0), ("PUT", 5)):
+    scope(db, bucket.proxy.port, retries=0, part_mb=5)
+    db.execute("CREATE VIRTUAL TABLE small USING tessera(x INT32 DIMENSION(0, 9, 10), b BLOB)")
+    db.execute("INSERT INTO small VALUES (1, 'one')")
+    for table, kind, skip in (("large", "PART", 14), ("large", "COMPLETE", 0), ("small", "PUT", 5)): # the first 12 parts are sent together
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind=kind, skip=skip, status=403, code="AccessDenied", times=1)
-        raises(db, "SELECT tessera_sync('db:inside', ?)", (f"s3://{NAME}/room/failed",), says="AccessDenied")
+        raises(db, f"SELECT tessera_sync('db:{table}', ?)", (f"s3://{NAME}/room/failed",), says="AccessDenied")
         assert rule["times"] == 0 and bucket.keys("room/failed") == [], (kind, bucket.keys("room/failed"))
-        assert "Uploads" not in bucket.boto.list_multipart_uploads(Bucket=NAME, Prefix="room/"), kind
+        assert not unfinished(bucket, "room/"), kind
     bucket.proxy.clear()
 
 
@@ -512,7 +517,7 @@ def test_certificates(bucket):
     uri = f"s3://{NAME}/encrypted"
     create = f"CREATE VIRTUAL TABLE t USING tessera('{uri}', x INT32 DIMENSION(0, 9, 10), a INT32)"
     with Encrypted(bucket.proxy.port, bucket.folder) as server:
-        url = f"https://127.0.0.1:{server.port}"
+        url = There.options(server.port)["endpoint"].replace("http://", "https://")
         bucket.proxy.clear()
         db = load(bucket.library)
         scope(db, 0, endpoint=url, retries=0)
@@ -759,14 +764,15 @@ def test_retries(bucket):
         assert rule["times"] == 0, (do, kind, "was not met")
         assert stats(db).get("retries", 0) >= least, (do, stats(db))
 
-    for code, status in (("SlowDown", 503), ("InternalError", 500), ("RequestTimeout", 400)):
+    for code, status in (("ServerBusy", 503), ("InternalError", 500), ("OperationTimedOut", 500)) if There.scheme == "azure" else (
+            ("SlowDown", 503), ("InternalError", 500), ("RequestTimeout", 400)):
         invisible("status", "GET", status=status, code=code, times=2)
         invisible("status", "LIST", status=status, code=code)
     invisible("reset", "GET", least=0) # libcurl itself sends again what a kept connection has lost
     invisible("reset", "LIST", least=0)
     invisible("truncate", "GET", least=0) # a body that was cut goes on where it stopped
     invisible("truncate", "LIST")
-    if bucket.server.kind == "moto": # others look at the time themselves
+    if bucket.server.kind in ("moto", "azurite", "gcs_memory"): # others look at the time themselves
         invisible("skew", None, seconds=3600, times=1)
     db = connect_anew(bucket, retries=0)
     bucket.proxy.fault("status", kind="LIST", status=503, code="SlowDown", times=9)
@@ -791,15 +797,16 @@ def test_refused(bucket):
     message = raises(db, query, code="SQLITE_AUTH", says="AccessDenied")
     assert "F0" in message and "refused/__" in message, message
     db = connect_anew(bucket)
-    bucket.proxy.fault("status", kind="LIST", status=400, code="ExpiredToken", times=99)
-    raises(db, query, code="SQLITE_AUTH", says="ExpiredToken")
+    status, code = {"azure": (401, "InvalidAuthenticationInfo"), "gcs": (401, "AuthenticationRequired")}.get(There.scheme, (400, "ExpiredToken"))
+    bucket.proxy.fault("status", kind="LIST", status=status, code=code, times=99)
+    raises(db, query, code="SQLITE_AUTH", says=code)
     db = connect_anew(bucket)
     bucket.proxy.fault("status", kind="GET", path="__schema", status=403, code="AccessDenied", times=99)
     message = raises(db, query, code="SQLITE_AUTH", says="AccessDenied")
     assert "F0" in message and "refused/__schema" in message, message
     if bucket.server.kind != "moto": # moto takes any keys
         db = load(bucket.library)
-        scope(db, bucket.server.port, key_id="NOBODYHASTHISKEY1234")
+        scope(db, bucket.server.port, **({"key": "QUJD"} if There.scheme == "azure" else {"key_id": "NOBODYHASTHISKEY1234"}))
         raises(db, query, code="SQLITE_AUTH", says="refused")
 
 
@@ -811,7 +818,7 @@ def test_absent(bucket):
     raises(db, QUERY.replace("errors", "absent"), says="eu-north-1")
     db = connect_anew(bucket)
     scope(db, bucket.proxy.port, "s3://no-such-bucket")
-    raises(db, "SELECT * FROM tessera_array('s3://no-such-bucket/x')", says="no such bucket")
+    raises(db, "SELECT * FROM tessera_array('s3://no-such-bucket/x')", says="no such container" if There.scheme == "azure" else "no such bucket")
     raises(db, f"SELECT * FROM tessera_array('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
     raises(db, f"SELECT tessera_vacuum('s3://{NAME}/none')", code="SQLITE_CANTOPEN", says="none")
     for path in ("s3://", "s3:///x"):
@@ -1142,46 +1149,45 @@ def test_arrays_from_data(bucket):
         out.write("x,v\n1,0.5\n2,oops\n3,1.5\n")
     assert value(db, "SELECT tessera_create_csv(?, ?, ?)", (uri + "_csv", csv, '{"types":{"v":"FLOAT32"},"on_error":"skip"}')).startswith('{"rows":2,"skipped":1,"lines":[3]')
     assert rows(load_open(bucket, uri + "_csv"), "SELECT v FROM t ORDER BY x") == [(0.5,), (1.5,)]
-    for skip in range(40):
-        path = f"{uri}{skip}"
-        db = bucket.connect(retries=0)
+    cut, path = bucket.connect(retries=0), uri + "_cut"
+    cut.execute(f"SELECT tessera_create_group('s3://{NAME}/from_rows_proof')").fetchall() # proves the scope: the PUT that fail are the array's
+    for skip in range(40): # what is left of the last one does not hinder the next one
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind="PUT", status=403, code="AccessDenied", skip=skip)
         try:
-            found = rows(db, make, (path, select, options))
+            found = rows(cut, make, (path, select, options))
         except sqlite3.Error as error:
             assert "AccessDenied" in str(error), error
             bucket.proxy.clear()
-            assert not [key for key in bucket.keys(f"from_rows{skip}/") if "/__schema/" in key], skip
-            raises(bucket.connect(), f"SELECT * FROM tessera_schema('{path}')")
-            assert not bucket.keys(f"from_rows{skip}/"), (skip, bucket.keys(f"from_rows{skip}/"))
-            assert rows(bucket.connect(), make, (path, select, options)) == [(4,)], skip
+            assert not bucket.keys("from_rows_cut/"), (skip, bucket.keys("from_rows_cut/"))
         else:
             bucket.proxy.clear()
-            assert found == [(4,)] and rule["times"] and skip > 3, (found, skip)
+            assert found == rows(load_open(bucket, path), "SELECT count(*) FROM t") == [(4,)] and rule["times"] and skip > 3, (found, skip)
             break
     for skip in range(40):
         bucket.proxy.clear()
         rule = bucket.proxy.fault("status", kind="PUT", status=403, code="AccessDenied", skip=skip)
-        before = rows(load_open(bucket, uri), "SELECT count(*) FROM t")
         try:
-            rows(bucket.connect(retries=0), make, (uri, select.replace("value AS x", f"value + {20 + skip * 5} AS x").replace("[1,2,3,4]", "[1,2]"), '{"if_exists":"append"}'))
+            rows(cut, make, (uri, select.replace("value AS x", f"value + {20 + skip * 5} AS x").replace("[1,2,3,4]", "[1,2]"), '{"if_exists":"append"}'))
         except sqlite3.Error as error:
             assert "AccessDenied" in str(error), error
             bucket.proxy.clear()
-            assert rows(load_open(bucket, uri), "SELECT count(*) FROM t") == before, skip
+            assert rows(other, "SELECT count(*) FROM t") == [(8,)], skip
         else:
             bucket.proxy.clear()
-            assert rule["times"] and skip > 2, skip
+            assert rule["times"] and skip > 2 and rows(other, "SELECT count(*) FROM t") == [(10,)], skip
             break
 
 
 def test_odd_prefixes(bucket):
     """Names with characters that URIs, requests and answers must escape."""
     db = bucket.connect()
-    for i, name in enumerate(("a b+c", "\u00fc/\u00f6\u00df \U0001f600", "100%20%2F", "q?a&b=c#d;,", "'<x>&amp;\"\\", "..dots~(*)$@.")):
+    for i, name in enumerate(("a b+c/100%20%2F'<x>&amp;\"", "\u00fc/\u00f6\u00df \U0001f600/q?a&b=c#d;,", "\\/..dots~(*)$@.")):
         uri, table = f"s3://{NAME}/odd{i}/{name}", f"odd{i}"
         quoted = uri.replace("'", "''")
+        if There.scheme == "azure" and name.endswith("."):
+            raises(db, "SELECT * FROM tessera_schema(?)", (uri,), says="the server would")
+            continue
         db.execute(f"CREATE VIRTUAL TABLE {table} USING tessera('{quoted}', kind=sparse, x INT32 DIMENSION(0, 9, 10), a INT32)")
         db.execute(f"INSERT INTO {table} VALUES (1, {i}), (2, 3)")
         db.execute(f"UPDATE {table} SET a = 7 WHERE x = 2")
@@ -1202,9 +1208,8 @@ def test_odd_prefixes(bucket):
 TESTS = (test_walk, test_odd_prefixes, test_arrays_from_data, test_options, test_no_scope_no_request, test_longest_scope, test_tables, test_functions, test_copies, test_labels, test_parts, test_room, test_certificates, test_old_uploads, test_trials, test_empty_bucket, test_groups, test_restrict, test_spellings, test_changed_bytes, test_late_listings, test_retries, test_refused, test_absent, test_failed_writes, test_postponed,
          test_server_without_conditions, test_secrets, test_counters)
 
-# What they say of options, messages or requests is S3's; dialects.py and the unit tests have the same of the others.
-S3_ALONE = (test_odd_prefixes, test_options, test_no_scope_no_request, test_parts, test_room, test_certificates, test_old_uploads, test_late_listings,
-            test_retries, test_refused, test_absent)
+# What they say of options and of uploads is S3's; the unit tests have the same of the others.
+S3_ALONE = (test_options, test_old_uploads)
 
 if __name__ == "__main__":
     sys.exit(run(TESTS, "surface", S3_ALONE))

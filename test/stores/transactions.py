@@ -1,9 +1,13 @@
 """Transactions over arrays in buckets and tables of SQLite: rollback, savepoints, spilling; processes that die at every request; races.
 
-usage: transactions.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N]      # a sample: deaths at every Nth request
+usage: transactions.py LIBRARY FOLDER [moto | versitygw | azurite | gcs | gcs_memory] [NAME OF TEST ...] [--every N] [--seed N]
+
+With --every N it is a sample: of the requests of a process that change something, one in N kills it, and at least one. The seed chooses which; it is
+that of the day, so that in time each of them has its turn. A request that only reads leaves the server as the one before has left it.
 """
 import json
 import os
+import random
 import re
 import signal
 import sqlite3
@@ -12,9 +16,10 @@ import sys
 import time
 
 from buckets import NAME, load, raises, run, scope
-from fault_proxy import FaultProxy
+from fault_proxy import FaultProxy, kind_of
 
 EVERY = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
+SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else int(time.time()) // 86400
 ARRAY = f"s3://{NAME}/"
 
 
@@ -47,12 +52,16 @@ def outside(bucket, uri, columns="x, a"):
 
 def test_merges_after_commits(bucket):
     """auto_consolidate in a bucket: at least 64 fragments become one, in one merge of a COMMIT; others see all rows at every time."""
-    uri = ARRAY + "merged"
+    uri, source, made = ARRAY + "merged", os.path.join(bucket.folder, "merged-source"), load(bucket.library)
+    made.execute(f"CREATE VIRTUAL TABLE t USING tessera('{source}', x INT32 DIMENSION(0, 999, 10), a INT32)")
+    made.executemany("INSERT INTO t VALUES (?, ?)", [(i, -i) for i in range(60)]) # a fragment each
+    made.close()
+    bucket.upload(source, "merged")
     db = bucket.connect(database(bucket, "merged"))
-    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', auto_consolidate=4, x INT32 DIMENSION(0, 999, 10), a INT32)")
-    for i in range(70):
+    db.execute(f"CREATE VIRTUAL TABLE t USING tessera('{uri}', auto_consolidate=4)")
+    for i in range(60, 70):
         db.execute("INSERT INTO t VALUES (?, ?)", (i, -i))
-        assert i < 63 or rows(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == [(i - 62,)], i
+        assert rows(db, f"SELECT count(*) FROM tessera_fragments('{uri}')") == [(i + 1 if i < 63 else i - 62,)], i
     assert rows(db, "SELECT value FROM tessera_stats WHERE name = 'auto_merges'") == [(1,)]
     assert outside(bucket, uri) == [(i, -i) for i in range(70)]
     db.close()
@@ -206,7 +215,7 @@ def test_spilling(bucket):
 def test_lost_answers(bucket):
     """A write whose answer is lost has been done once."""
     statements = ("INSERT INTO t VALUES (1, 1), (2, 2)", "UPDATE t SET a = 5 WHERE x = 1", "DELETE FROM t WHERE x = 2", "INSERT INTO t VALUES (3, 3)")
-    for n in range(0, 200, EVERY):
+    for n in range(200) if EVERY == 1 else (random.Random(SEED).randrange(20), 199):
         uri = f"{ARRAY}lost{n}"
         db = bucket.connect(database(bucket, "lost"))
         bucket.proxy.clear()
@@ -288,14 +297,16 @@ class Child:
 
 
 class Killer(FaultProxy):
-    """Kills a process at its nth request: before the server sees it, or after it has carried it out."""
+    """Kills a process at its nth request, or its nth that changes something: before the server sees it, or after it has carried it out."""
 
-    victim, at, after, seen = None, 0, False, 0
+    victim, at, after, changes, seen = None, 0, False, False, 0
 
-    def strike(self, entry_is_new):
+    def strike(self, request):
+        method, target, _ = request.line.split(" ", 2)
+        if self.changes and kind_of(method, target.partition("?")[2], request.headers) in ("GET", "HEAD", "LIST", "UPLOADS"):
+            return False
         with self.lock:
-            if entry_is_new:
-                self.seen += 1
+            self.seen += 1
             hit = self.victim and self.seen == self.at
         if hit:
             self.victim.process.kill()
@@ -303,40 +314,51 @@ class Killer(FaultProxy):
         return hit
 
     def ask_server(self, server, request):
-        if not self.after and self.strike(True):
+        if not self.after and self.strike(request):
             raise OSError("killed")
         answer = super().ask_server(server, request)
-        if self.after and self.strike(True):
+        if self.after and self.strike(request):
             raise OSError("killed")
         return answer
 
 
+def die(bucket, name, prepare, statements, judge, place, after):
+    """Kills a process at one of its requests, or not: 0. Returns what it said, and how many requests there were."""
+    uri, path = f"{ARRAY}{name}{place}{'a' if after else ''}", database(bucket, name)
+    db = bucket.connect(path, direct=True)
+    prepare(db, uri)
+    db.close()
+    with Killer(bucket.server.port) as killer:
+        killer.after, killer.changes = after, EVERY > 1
+        child = Child(bucket, killer.port, [text.format(uri=uri) for text in statements], path).ready()
+        killer.victim, killer.at = child, place
+        child.go()
+        said = child.end()
+        seen, kinds = killer.seen, killer.kinds()
+    assert said in ("", "DONE"), (name, place, said)
+    try:
+        judge(uri, path, said)
+    except Exception as error:
+        raise AssertionError(f"{name}, seed {SEED}, killed {'after' if after else 'before'} request {place} of {kinds}: {error}") from error
+    return said, seen
+
+
 def deaths(bucket, name, prepare, statements, judge, after=False):
-    """Kills a process at each of its requests. `prepare(db, uri)` makes the state, `judge(bucket, uri, path, n, said)` judges what is left."""
-    n, struck = max(1, EVERY // 2), 0
-    while True:
-        uri, path = f"{ARRAY}{name}{n}{'a' if after else ''}", database(bucket, name)
-        db = bucket.connect(path, direct=True)
-        prepare(db, uri)
-        db.close()
-        with Killer(bucket.server.port) as killer:
-            killer.after = after
-            child = Child(bucket, killer.port, [text.format(uri=uri) for text in statements], path).ready()
-            killer.victim, killer.at = child, n
-            child.go()
-            said = child.end()
-            seen, writes = killer.seen, [entry["kind"] for entry in killer.log]
-        assert said in ("", "DONE"), (name, n, said)
-        try:
-            judge(uri, path, said)
-        except Exception as error:
-            raise AssertionError(f"{name}, killed {'after' if after else 'before'} request {n} of {writes}: {error}") from error
-        struck += not said
-        if said: # it has come to its end
-            assert seen < n
-            print(f"    {name}: {struck} deaths {'after' if after else 'before'} a request")
-            return
-        n += EVERY
+    """Kills a process at each of its requests, or a sample. `prepare(db, uri)` makes the state, `judge(uri, path, said)` judges what is left."""
+    chance, place = random.Random(f"{SEED} {name}"), 0
+    if EVERY > 1:
+        _, count = die(bucket, name, prepare, statements, judge, 0, False)
+        places = sorted(chance.sample(range(1, count + 1), -(-count // EVERY)))
+        struck = [place for place in places if not die(bucket, name, prepare, statements, judge, place, chance.random() < 0.5)[0]]
+        assert struck, f"{name}, seed {SEED}: no death at {places} of {count} requests"
+        print(f"    {name}: deaths at {struck} of {count} requests, seed {SEED}")
+        return
+    said = ""
+    while not said: # until it comes to its end
+        place += 1
+        said, seen = die(bucket, name, prepare, statements, judge, place, after)
+    assert seen < place
+    print(f"    {name}: {place - 1} deaths {'after' if after else 'before'} a request")
 
 
 def test_deaths_of_commits(bucket):
@@ -365,7 +387,7 @@ def test_deaths_of_commits(bucket):
         db.close()
 
     statements = ("BEGIN", "INSERT INTO t VALUES (3, 3)", "UPDATE t SET a = 20 WHERE x = 2", "INSERT INTO log VALUES ('done')", "COMMIT")
-    for after_it in (False, True):
+    for after_it in (False, True)[:2 if EVERY == 1 else 1]: # a sample has both
         deaths(bucket, "commit", prepare, statements, judge, after_it)
 
 
