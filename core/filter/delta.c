@@ -130,13 +130,22 @@ static const tsr_codec codec_delta = {.bound = bound_delta, .compress = compress
     uint##bits##_t before, value;                                                                                      \
     memcpy(&before, out, sizeof before);                                                                               \
     memcpy(&value, out + sizeof value, sizeof value);                                                                  \
-    uint64_t sum = value, step = sum - before, at = 0, mask = ((uint64_t)1 << magnitude) - 1;                          \
-    const uint64_t field = magnitude + 1, last = ((count - 2) * field - 1) / 64;                                       \
-    for (uint64_t i = 2; i < count; i++, at += field) {                                                                \
-      uint64_t word = at / 64, shift = at % 64;                                                                        \
-      uint64_t here = tsr__load64(words + 8 * word), next = tsr__load64(words + 8 * TSR_MIN(word + 1, last));          \
-      uint64_t found = (here << shift | next >> 1 >> (63 - shift)) >> (64 - field);                                    \
-      uint64_t negative = 0 - (found >> magnitude);                                                                    \
+    uint64_t sum = value, step = sum - before, here = tsr__load64(words), mask = ((uint64_t)1 << magnitude) - 1;       \
+    const unsigned field = magnitude + 1; /* at most 63 */                                                             \
+    unsigned left = 64; /* bits of `here` that are not used yet, from the highest bit down */                          \
+    for (uint64_t i = 2; i < count; i++) {                                                                             \
+      uint64_t found = here;                                                                                           \
+      if (left >= field) {                                                                                             \
+        here <<= field;                                                                                                \
+        left -= field;                                                                                                 \
+      } else {                                                                                                         \
+        const uint64_t next = tsr__load64(words += 8);                                                                 \
+        found |= next >> left;                                                                                         \
+        left += 64 - field;                                                                                            \
+        here = next << (64 - left);                                                                                    \
+      }                                                                                                                \
+      found >>= 64 - field;                                                                                            \
+      const uint64_t negative = 0 - (found >> magnitude);                                                              \
       step += ((found & mask) ^ negative) - negative;                                                                  \
       sum += step;                                                                                                     \
       value = (uint##bits##_t)sum;                                                                                     \
@@ -209,8 +218,31 @@ static void pack_end(packer *p) {
 static uint64_t size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
 
 /* measure_*: returns the number of bits of the largest magnitude, or 64 if a difference, or a difference of
- * differences, overflows 64 bits. */
-#define DEFINE_PACK(name, type)                                                                                        \
+ * differences, overflows 64 bits. Those of narrow values never do, so that compilers turn the loop into vectors. */
+#define DEFINE_MEASURE(name, type, wide)                                                                               \
+  static unsigned measure_##name(const uint8_t *in, uint64_t count) {                                                  \
+    type a, b, c;                                                                                                      \
+    u##wide all = 1;                                                                                                   \
+    memcpy(&a, in, sizeof a);                                                                                          \
+    memcpy(&b, in + sizeof b, sizeof b);                                                                               \
+    all |= (u##wide)size_of((wide)b - (wide)a);                                                                        \
+    for (uint64_t i = 2; i < count; i++) {                                                                             \
+      memcpy(&a, in + (i - 2) * sizeof a, sizeof a);                                                                   \
+      memcpy(&b, in + (i - 1) * sizeof b, sizeof b);                                                                   \
+      memcpy(&c, in + i * sizeof c, sizeof c);                                                                         \
+      const wide change = (wide)c - (wide)b - ((wide)b - (wide)a);                                                     \
+      all |= (u##wide)(change < 0 ? -change : change);                                                                 \
+    }                                                                                                                  \
+    return 64 - (unsigned)__builtin_clzll(all);                                                                        \
+  }
+DEFINE_MEASURE(i8, int8_t, int32_t)
+DEFINE_MEASURE(i16, int16_t, int32_t)
+DEFINE_MEASURE(i32, int32_t, int64_t)
+DEFINE_MEASURE(u8, uint8_t, int32_t)
+DEFINE_MEASURE(u16, uint16_t, int32_t)
+DEFINE_MEASURE(u32, uint32_t, int64_t)
+
+#define DEFINE_MEASURE_WIDE(name, type)                                                                                \
   static unsigned measure_##name(const uint8_t *in, uint64_t count) {                                                  \
     type before, value;                                                                                                \
     int64_t last = 0, step, change;                                                                                    \
@@ -222,8 +254,13 @@ static uint64_t size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value 
       all |= size_of(change);                                                                                          \
     }                                                                                                                  \
     return 64 - (unsigned)__builtin_clzll(all);                                                                        \
-  }                                                                                                                    \
-  static void pack_##name(const uint8_t *in, uint64_t count, unsigned magnitude, packer *p) {                          \
+  }
+DEFINE_MEASURE_WIDE(i64, int64_t)
+DEFINE_MEASURE_WIDE(u64, uint64_t)
+
+#define DEFINE_PACK(name, type)                                                                                        \
+  static void pack_##name(const uint8_t *in, uint64_t count, unsigned magnitude, packer *to) {                         \
+    packer p = *to; /* in registers */                                                                                 \
     type before, value;                                                                                                \
     memcpy(&before, in, sizeof before);                                                                                \
     memcpy(&value, in + sizeof value, sizeof value);                                                                   \
@@ -231,11 +268,11 @@ static uint64_t size_of(int64_t value) { return value < 0 ? 0 - (uint64_t)value 
     for (uint64_t i = 2; i < count; i++) {                                                                             \
       before = value;                                                                                                  \
       memcpy(&value, in + i * sizeof value, sizeof value);                                                             \
-      uint64_t step = (uint64_t)value - (uint64_t)before;                                                              \
-      int64_t change = (int64_t)(step - last);                                                                         \
-      delta_pack(p, (uint64_t)(change < 0) << magnitude | size_of(change), magnitude + 1);                             \
+      const uint64_t step = (uint64_t)value - (uint64_t)before, change = step - last, negative = 0 - (change >> 63);   \
+      delta_pack(&p, (negative & 1) << magnitude | ((change ^ negative) - negative), magnitude + 1);                   \
       last = step;                                                                                                     \
     }                                                                                                                  \
+    *to = p;                                                                                                           \
   }
 DEFINE_PACK(i8, int8_t)
 DEFINE_PACK(i16, int16_t)
