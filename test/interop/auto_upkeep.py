@@ -22,7 +22,7 @@ ROUNDS, COMMITS = 12, 9
 
 def shell(folder, text):
     """What the shell prints of statements on the table `t`."""
-    environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+    environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     if os.environ.get("TESSERA_PRELOAD"):
         environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
     done = subprocess.run([sys.argv[1], "-batch", os.path.join(folder, "t.db")], input=f".load {os.path.abspath(sys.argv[2])}\nPRAGMA synchronous = OFF;\n{text}", capture_output=True, text=True, env=environment)

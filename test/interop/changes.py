@@ -139,7 +139,7 @@ def main():
     end_with_this_process()
 
     def run(role, *words):
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
         if role != "history" and os.environ.get("TESSERA_PRELOAD"):
             environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--" + role, extension, *words], env=environment, stdout=subprocess.PIPE, text=True)

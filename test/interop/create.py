@@ -34,7 +34,7 @@ def literal(text):
 def sql(shell, extension, statements):
     """Returns the rows of the last statement."""
     text = f".load {extension}\n.mode json\n" + ";\n".join(statements) + ";\n"
-    environment = dict(os.environ, LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS="detect_leaks=0")
+    environment = dict(os.environ, LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     result = subprocess.run([shell, "-batch", "-init", os.devnull, ":memory:"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if result.stderr.strip() or result.returncode:
         raise Failed(result.stderr.decode("utf-8", "replace").strip() or f"exit code {result.returncode}")

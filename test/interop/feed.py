@@ -174,7 +174,7 @@ class Storm:
         self.extension, self.folder, self.r, self.started, self.running = extension, folder, r, 0, {}
 
     def start(self, role, name):
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
         preload = os.environ.get("TESSERA_PRELOAD")
         if preload and role != "tiledb":
             environment["LD_PRELOAD"] = preload

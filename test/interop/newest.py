@@ -9,7 +9,7 @@ import sys
 
 def main():
     extension, corpus, *scripts = sys.argv[1:]
-    environment = dict(os.environ, BINDING="apsw", ROUNDS=os.environ.get("ROUNDS", "8"), LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS="detect_leaks=0")
+    environment = dict(os.environ, BINDING="apsw", ROUNDS=os.environ.get("ROUNDS", "8"), LD_PRELOAD=os.environ.get("TESSERA_PRELOAD", ""), ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     failed = 0
     for script in scripts:
         print(f"{os.path.basename(script)}:", flush=True)

@@ -87,7 +87,7 @@ def main():
     rounds, seed = (sys.argv[3:] + ["2", "1"][len(sys.argv) - 3:])[:2]
     tests = Cases("rows")
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, KEEP=folder, ROUNDS=rounds, SEED=seed, ASAN_OPTIONS="detect_leaks=0")
+        environment = dict(os.environ, KEEP=folder, ROUNDS=rounds, SEED=seed, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
         if os.environ.get("TESSERA_PRELOAD"):
             environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
         result = subprocess.run([sys.executable, histories, extension, folder], env=environment)

@@ -117,7 +117,7 @@ def serve_processes():
 
 class ProcessServer:
     def __init__(self, preload):
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0", PYTHONDONTWRITEBYTECODE="1")
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0", PYTHONDONTWRITEBYTECODE="1")
         if preload:
             environment["LD_PRELOAD"] = preload
         self.process = subprocess.Popen([sys.executable, "-X", "faulthandler", os.path.abspath(__file__), "--server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -313,7 +313,7 @@ class Remote:
         if self.process:
             self.process.kill()
             self.process.wait()
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0")
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
         if os.environ.get("TESSERA_PRELOAD"):
             environment["LD_PRELOAD"] = os.environ["TESSERA_PRELOAD"]
         self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), self.library], stdin=subprocess.PIPE,

@@ -23,7 +23,7 @@ def run_text(shell, extension, text, arrays, pictures=None, demo=False):
             shutil.copytree(os.path.join(root, "sql", "data"), os.path.join(folder, "demo"))   # a copy: examples may write there
         os.symlink(os.path.abspath(arrays), os.path.join(folder, "arrays"))
         os.symlink(os.path.abspath(extension), os.path.join(folder, "tessera" + os.path.splitext(extension)[1]))
-        environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1")  # of the shell: Python itself leaks
+        environment = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=1")  # of the shell: Python itself leaks
         result = subprocess.run([shell, "-batch", "-init", os.devnull, "t.db"], input=text.encode(), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         output = result.stdout.decode("utf-8", "replace").replace(folder, ".")
         # Releases of the shell differ in how they introduce an error.

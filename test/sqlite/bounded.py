@@ -1,6 +1,6 @@
 """The memory of consolidations is bounded: an array far larger than memory_mb is merged tile by tile. SQLite's
-allocator, which the extension uses, must not take more than memory_mb, and the process not more than 64 MB for 2
-million cells of 80 MB. The same holds for a transaction on a dense array: ten times memory_mb of cells are written,
+allocator, which the extension uses, must not take more than memory_mb, and the process not more than 32 MB for a
+million cells of 40 MB. The same holds for a transaction on a dense array: ten times memory_mb of cells are written,
 read, changed and committed in it.
 
 The memory of processes is measured with the library that the test of the amalgamation has built (or the release build, if there
@@ -23,7 +23,7 @@ from host import Database, Error, same
 MIB = 1 << 20
 TOOBIG = 18
 FRAGMENTS = 8
-BOUND = 64   # MiB above the memory before: some 20 are used; all decoded cells would be 100
+BOUND = 32   # MiB above the memory before: some 20 are used; all decoded cells would be 50
 KNOWN = MIB   # bytes for the metadata of the fragments and their tiles
 KNOWN_RUNS = 3 * MIB   # the same for the sorted runs of a transaction, twice at its commit: some 3,000 tiles, whatever memory_mb is
 SEED = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1) "
@@ -121,7 +121,7 @@ def test_the_memory_of_a_process_that_consolidates_is_bounded():
     if not library or not os.path.exists("/proc/self/status"):
         print("not measured: there is no library without sanitizers, or the system does not tell")
         return
-    cells = int(os.environ.get("CELLS", 2_000_000))
+    cells = int(os.environ.get("CELLS", 1_000_000))
     for kind in KINDS:
         path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
         start = time.monotonic()

@@ -15,7 +15,7 @@ import host
 from host import Database, Error, literal
 
 SEED = 1
-if os.access("/dev/shm", os.W_OK):
+if "TMPDIR" not in os.environ and os.access("/dev/shm", os.W_OK):
     tempfile.tempdir = "/dev/shm"  # many small files, each of which is synced
 NAMES = itertools.count()
 DEFINITIONS = {"a": "INT32", "b": "FLOAT32 NOT NULL DEFAULT 7.5", "c": "TEXT DEFAULT 'none'", "d": "TEXT NOT NULL DEFAULT 'd'",
@@ -160,9 +160,9 @@ def test_scattered_cells_of_a_dense_array_are_copied_in_several_commits():
     """The cells form more boxes than one commit may have, with attributes and without."""
     path, copy, db = fresh(), fresh(), Database()
     db.table("t", path, ", x INT DIMENSION(0, 99, 50), y INT DIMENSION(0, 99, 50), a INT, kind=dense")
-    for first in range(0, 2400, 600):
+    for first in range(0, 1200, 600):
         db.query("WITH n(v) AS (VALUES(?1) UNION ALL SELECT v + 1 FROM n WHERE v < ?1 + 599) INSERT INTO t SELECT v / 50 * 2, v % 50 * 2, v FROM n", (first,))
-    same(db.value("SELECT tessera_copy('db:t', ?)", (copy,)), 2400, "cells")
+    same(db.value("SELECT tessera_copy('db:t', ?)", (copy,)), 1200, "cells")
     same(views(copy, True), views(path, True), "scattered")
     db.close()
 

@@ -7,6 +7,7 @@ import ctypes
 import ctypes.util
 import gc
 import os
+import random
 import shutil
 import sqlite3
 import sys
@@ -26,6 +27,14 @@ def rounds(every):
     return -(-every // int(os.environ.get("SAMPLE", "1")))
 
 
+def sampled(cases):
+    """All cases of a loop, or one in n with SAMPLE=n, in their order. The choice differs from call to call, so an inner loop tries each of its cases for some
+    case of the outer one, and it is the same in each run."""
+    cases = list(cases)
+    return [cases[i] for i in sorted(CHANCE.sample(range(len(cases)), rounds(len(cases))))]
+
+
+CHANCE = random.Random(1)
 EXTENSION = CORPUS = FOLDER = None   # the extension, the unpacked corpus, a directory of this run's own
 BINDINGS = []                        # "sqlite3", "apsw"
 binding = None                       # the binding that connect() uses now
@@ -193,7 +202,7 @@ def folder():
 
 def main(module):
     """Runs a module's tests with each binding, or with the one that the variable BINDING names. Words after the two paths select the tests whose
-    names contain one of them."""
+    names contain one of them. With the variable TIMES, the longest are named, with the processor time of each."""
     global EXTENSION, CORPUS, FOLDER, binding
     end_with_this_process()
     EXTENSION, CORPUS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
@@ -207,7 +216,7 @@ def main(module):
         print("apsw is not installed: only the sqlite3 module's SQLite is tested")
     if not BINDINGS or not tests:
         sys.exit("no test has run: " + ("this Python's sqlite3 loads no extensions, and apsw is missing or not wanted" if tests else f"no test is called {words}"))
-    failed = 0
+    failed, times = 0, []
     for binding in BINDINGS:
         gc.collect()   # of the other binding: cursors within the traces of caught errors keep their connection open
         version = ".".join(map(str, Database(load=False).version()))
@@ -216,12 +225,17 @@ def main(module):
                 print(f"left out {name}: {function.not_on_windows}")
                 continue
             with folder() as FOLDER:
+                before = sum(os.times()[:4])
                 try:
                     function()
                 except Exception:
                     failed += 1
                     print(f"FAILED {name} ({binding}, SQLite {version})")
                     traceback.print_exc(limit=-2, file=sys.stdout)
+                times.append((sum(os.times()[:4]) - before, name))
         print(f"{len(tests)} tests with {binding}, SQLite {version}")
+    if os.environ.get("TIMES"):
+        for seconds, name in sorted(times, reverse=True)[:20]:
+            print(f"{seconds:6.1f} s {name}")
     print(f"{failed} failed")
     sys.exit(failed > 0)

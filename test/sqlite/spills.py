@@ -164,10 +164,12 @@ def test_scattered_cells_over_written_ones_become_one_box():
 
 def test_space_tiles_that_are_a_good_part_of_the_budget():
     """Space tiles that take a large part of memory_mb, with many attributes, with texts, with nulls: a commit writes them tile by tile. In directories and in the database."""
-    for place in (lambda: "", lambda: f"'{new()}', "):
-        for tile, attributes, values in ((150, "v INT64 NOT NULL", "i"), (100, "v INT64", "nullif(i % 3, 0)"),
-                                         (60, ", ".join(f"a{k} INT64" for k in range(20)), ", ".join(f"i + {k}" for k in range(20))),
-                                         (100, "v INT64, s TEXT", "i, substr('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz', 1, i % 50)")):
+    kinds = ((150, "v INT64 NOT NULL", "i"), (100, "v INT64", "nullif(i % 3, 0)"),
+             (60, ", ".join(f"a{k} INT64" for k in range(20)), ", ".join(f"i + {k}" for k in range(20))),
+             (100, "v INT64, s TEXT", "i, substr('abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz', 1, i % 50)"))
+    places = (lambda: "", lambda: f"'{new()}', ")
+    for i, place in enumerate(places):
+        for tile, attributes, values in kinds if host.rounds(2) > 1 else kinds[i::2]:   # a sample has each kind in one place
             db = Database(os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "x.db"))
             declared = f"kind=dense, y INT32 DIMENSION(0, 999, {tile}), x INT32 DIMENSION(0, 999, {tile}), {attributes}, memory_mb=1"
             tables = ("t", "u") if "s TEXT" in attributes else ("t",)   # two in one transaction

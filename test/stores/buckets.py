@@ -206,7 +206,7 @@ def preload_sanitizer():
     """Begins anew with AddressSanitizer's library if the extension needs it: neither pip nor the servers run with it."""
     library = os.environ.pop("TESSERA_PRELOAD", "")
     if library:
-        environment = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS="detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
+        environment = dict(os.environ, LD_PRELOAD=library, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0", UBSAN_OPTIONS="print_stacktrace=1")
         os.execve(sys.executable, [sys.executable, "-X", "faulthandler", *ARGUMENTS], environment)
 
 
