@@ -22,6 +22,8 @@ project = "tessera"
 html_title = "tessera"
 copyright = "the authors of tessera, MIT license"
 root_doc = "README"
+# Where the site will be, such as https://example.org/tessera/. Previews of links need whole addresses, and so does the page for missing ones.
+SITE = html_baseurl = os.environ.get("TESSERA_SITE", "")
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ext/npm/README.md", "ext/wasm/README.md", "test/README.md", "docs/**.md"]
 exclude_patterns = ["build", ".git", ".ci", "core", "sql"]
 
@@ -160,9 +162,12 @@ def describe(app, page, template, context, tree):
     first = next((p.astext() for p in tree.findall(nodes.paragraph) if len(p.astext()) > 40), project) if tree else project
     text = html.escape(" ".join(first.split())[:200], quote=True)
     title = html.escape(context.get("title") or project, quote=True)
+    image = (SITE or "../" * page.count("/")) + "_images/relief.png"
     context["metatags"] = context.get("metatags", "") + (
         f'<meta name="description" content="{text}">\n<meta property="og:title" content="{title}">\n<meta property="og:type" content="article">\n'
-        f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{"../" * page.count("/")}_images/relief.png">\n')
+        f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{image}">\n<meta name="twitter:card" content="summary_large_image">\n')
+    if SITE:
+        context["metatags"] += f'<meta property="og:url" content="{SITE}{app.builder.get_target_uri(page)}">\n' + (f'<base href="{SITE}">\n' if page == "404" else "")
 
 
 def size_of(path):
