@@ -5,7 +5,7 @@ usage: draw.py [--check]
 Each NAME.txt becomes NAME.svg. With --check nothing is written: the program fails if a description and its picture differ.
 It needs nothing but Python. A picture has a light ground of its own, so that it is readable on white and on dark pages.
 
-The first line of a description is its kind and its title: "sequence: ...", "grid: ..." or "timeline: ...". The second,
+The first line of a description is its kind and its title, such as "sequence: ..." or "grid: ...". The second,
 "about: ...", is the text for readers who do not see the picture. Empty lines and lines that begin with "--" are skipped.
 
 sequence    actors: A | B | C       the columns
@@ -20,9 +20,13 @@ timeline    at: 10 | title | text           something written at a time from 0 t
             gone: 80 | title | text         the same, a deletion
             over: 10 80 | title | text      something that spans two times
             moment: 30 | title | line | ... a vertical line, and what a reader sees there
+bars        series: A | B | C       the names of the bars of each group
+            even: text              what stands at the line of 1, from which all bars begin
+            bar: text | 368 | 0.1 | 1.2     a group: its name, and a factor for each series; the scale is logarithmic, from 0.01 to 1000
 """
 import glob
 import html
+import math
 import os
 import re
 import sys
@@ -232,7 +236,39 @@ def timeline(picture, entries):
     return under + 24 + tallest * LINE
 
 
-KINDS = {"sequence": sequence, "grid": grid, "timeline": timeline}
+def bars(picture, entries):
+    """Draws factors on a logarithmic scale. Returns the height."""
+    values = dict(entry for entry in entries if entry[0] != "bar")
+    names, groups = fields(values["series"]), [fields(text) for kind, text in entries if kind == "bar"]
+    left, thick, tones = 190, 13, ((BLUE, INK), (GOLD, INK), (FAINT, INK))
+    per_ten = (WIDTH - MARGIN - 50 - left) / 5      # from 0.01 to 1000
+
+    def place(value):
+        return left + (math.log10(value) + 2) * per_ten
+
+    x = left
+    for name, (tone, _) in zip(names, tones):
+        picture.box(x, 22, 12, 12, tone, tone, 2)
+        picture.text(x + 18, 32, name, "start")
+        x += 18 + widest([name]) + 24
+    y = 74
+    end = y + len(groups) * (len(names) * thick + 14)
+    for value in (0.01, 0.1, 1, 10, 100, 1000):
+        picture.stroke(place(value), y - 8, place(value), end, INK if value == 1 else FAINT, "" if value == 1 else "2 4", 1)
+        picture.text(place(value), y - 16, f"{value:g}", color=INK if value == 1 else FAINT)
+    for name, *factors in groups:
+        picture.text(left - 16, y + len(names) * thick / 2 + 3, name, "end")
+        for factor, (tone, ink) in zip(map(float, factors), tones):
+            low, high = sorted((place(1), place(factor)))
+            picture.box(low, y, max(high - low, 1), thick - 3, tone, tone, 1)
+            picture.text(high + 6 if factor >= 1 else low - 6, y + 9, f"{factor:g}", "start" if factor >= 1 else "end", ink)
+            y += thick
+        y += 14
+    picture.text(place(1), end + 20, values["even"])
+    return end + 34
+
+
+KINDS = {"sequence": sequence, "grid": grid, "timeline": timeline, "bars": bars}
 
 
 def drawn(path):

@@ -3,6 +3,7 @@
 The pages are plain Markdown as GitHub shows it. This file adds what a site needs besides: the navigation, and pages
 for the files of the repository that a page links to.
 """
+import ast
 import glob
 import html
 import itertools
@@ -21,6 +22,8 @@ project = "tessera"
 html_title = "tessera"
 copyright = "the authors of tessera, MIT license"
 root_doc = "README"
+# Where the site will be, such as https://example.org/tessera/. Previews of links need whole addresses, and so does the page for missing ones.
+SITE = html_baseurl = os.environ.get("TESSERA_SITE", "")
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "ext/npm/README.md", "ext/wasm/README.md", "test/README.md", "docs/**.md"]
 exclude_patterns = ["build", ".git", ".ci", "core", "sql"]
 
@@ -56,7 +59,7 @@ html_favicon = "static/tessera.svg"
 NAVIGATION = [
     ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
                "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Cheat sheet <docs/cheat-sheet>"]),
-    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
+    ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice by labels and time <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
                 "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
                 "Other tools <docs/other-tools>", "How do I ...? <docs/recipes>"]),
@@ -71,7 +74,7 @@ NAVIGATION = [
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.replace('-', ' ').capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "groups", "plain-sql",
+        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "groups", "plain-sql", "python",
         "functions", "time", "writing", "transactions", "maintenance", "buckets", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
     "docs/reference/functions": [f"{title} <docs/reference/functions/{page}>" for title, page in (
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
@@ -107,7 +110,47 @@ def toctree(caption, pages):
     return "\n".join(["\n```{toctree}", ":hidden:", *lines, "", *entries(pages), "```\n"])
 
 
+PACKAGE = os.path.join(ROOT, "ext", "python", "tessera")
+
+
+def signature(node):
+    """How a function or method is called, without types."""
+    for argument in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]:
+        if argument:
+            argument.annotation = None
+    words = ast.unparse(node.args)
+    return re.sub(r"^self(, )?", "", words)
+
+
+def python_reference():
+    """The docstrings of the Python package as Markdown: what tessera.__all__ names, in the order of the modules."""
+    with open(os.path.join(PACKAGE, "__init__.py"), encoding="utf-8") as f:
+        package = ast.parse(f.read())
+    listed = next(ast.literal_eval(node.value) for node in package.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
+    lines, errors, unseen = [], ["## Errors", "| class | when |", "|---|---|"], set(listed)
+    for module in ("loading", "making", "arrays", "results", "errors"):
+        with open(os.path.join(PACKAGE, module + ".py"), encoding="utf-8") as f:
+            nodes_of = {node.name: node for node in ast.parse(f.read()).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        for name in [name for name in nodes_of if name in unseen]:
+            node = nodes_of[name]
+            unseen.remove(name)
+            text = ast.get_docstring(node) or ""
+            if module == "errors":
+                errors.append(f"| `tessera.{name}` | {' '.join(text.split())} |")
+                continue
+            lines += [f"## {name}", *([f"```python\ntessera.{name}({signature(node)})\n```"] if isinstance(node, ast.FunctionDef) else []), text]
+            for method in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
+                    is_property = any(getattr(d, "id", getattr(d, "attr", "")) in ("property", "cached_property") for d in method.decorator_list)
+                    call = f"{name}.{method.name}" + ("" if is_property else f"({signature(method)})")
+                    lines += [f"### {name}.{method.name}", f"```python\n{call}\n```", ast.get_docstring(method)]
+    assert not unseen, f"docstrings of {unseen} were not found"
+    return "\n\n" + "\n\n".join(lines) + "\n\n" + errors[0] + "\n\n" + "\n".join(errors[1:]) + "\n"
+
+
 def add_navigation(app, document, source):
+    if document == "docs/reference/python":
+        source[0] += python_reference()
     if document == root_doc:
         source[0] += "".join(toctree(caption, pages) for caption, pages in NAVIGATION)
     elif document in BELOW:
@@ -119,9 +162,12 @@ def describe(app, page, template, context, tree):
     first = next((p.astext() for p in tree.findall(nodes.paragraph) if len(p.astext()) > 40), project) if tree else project
     text = html.escape(" ".join(first.split())[:200], quote=True)
     title = html.escape(context.get("title") or project, quote=True)
+    image = (SITE or "../" * page.count("/")) + "_images/relief.png"
     context["metatags"] = context.get("metatags", "") + (
         f'<meta name="description" content="{text}">\n<meta property="og:title" content="{title}">\n<meta property="og:type" content="article">\n'
-        f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{"../" * page.count("/")}_images/relief.png">\n')
+        f'<meta property="og:description" content="{text}">\n<meta property="og:image" content="{image}">\n<meta name="twitter:card" content="summary_large_image">\n')
+    if SITE:
+        context["metatags"] += f'<meta property="og:url" content="{SITE}{app.builder.get_target_uri(page)}">\n' + (f'<base href="{SITE}">\n' if page == "404" else "")
 
 
 def size_of(path):

@@ -375,6 +375,22 @@ def test_apsw():
     same(tessera.sql("SELECT sum(n) AS s FROM a", connection=connection).columns, ["s"], "names")
 
 
+def test_without_extensions():
+    """A sqlite3 that loads no extensions, and no apsw: the error tells what to install."""
+    from tessera import arrays
+
+    def refuse(_):
+        raise RuntimeError("pip install apsw")
+
+    kept = arrays.load, sys.modules.get("apsw")
+    arrays.load, sys.modules["apsw"] = refuse, None
+    try:
+        fails(RuntimeError, "pip install apsw", lambda: arrays._new_connection(None))
+    finally:
+        arrays.load = kept[0]
+        sys.modules.pop("apsw") if kept[1] is None else sys.modules.update(apsw=kept[1])
+
+
 def command(*words, status=0, **options):
     done = subprocess.run([sys.executable, "-m", "tessera", *words], capture_output=True, text=True, **options)
     assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)

@@ -77,6 +77,55 @@
     if (kept) choose(kept);
   }
 
+  // ---- Tabs of sections: on the page that says how to install, one for each program. A link to one of these sections opens its tab. ----
+
+  const SECTIONS = ["python", "the-sqlite3-shell", "node", "a-web-page", "c-go-rust-java"];
+
+  function sectionTabs() {
+    if (!/\/docs\/install\.html$/.test(location.pathname)) return;
+    const sections = SECTIONS.map((id) => document.getElementById(id));
+    if (sections.some((section) => section?.tagName !== "SECTION")) return;
+    const bar = document.createElement("div");
+    bar.setAttribute("role", "tablist");
+    const list = document.createElement("div");
+    list.className = "tabs of-sections";
+    sections[0].before(list);
+    list.append(bar);
+    const buttons = sections.map((section) => {
+      const heading = section.querySelector("h2");
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: heading.firstChild.textContent.replace(/^The /, "") });
+      button.setAttribute("role", "tab");
+      button.setAttribute("aria-controls", section.id);
+      section.setAttribute("role", "tabpanel");
+      bar.append(button);
+      list.append(section);
+      return button;
+    });
+    const show = (k) => sections.forEach((section, i) => {
+      section.hidden = i !== k;
+      buttons[i].setAttribute("aria-selected", i === k);
+      buttons[i].tabIndex = i === k ? 0 : -1;
+    });
+    const keep = (k) => { try { localStorage.setItem("install", SECTIONS[k]); } catch { /* a page from a file */ } };
+    const follow = () => {
+      const k = SECTIONS.indexOf(location.hash.slice(1));
+      if (k >= 0) { show(k); list.scrollIntoView(); }
+      return k >= 0;
+    };
+    buttons.forEach((button, k) => {
+      button.onclick = () => { show(k); keep(k); };
+      button.onkeydown = (event) => {
+        const other = (k + ({ ArrowRight: 1, ArrowLeft: -1 }[event.key] ?? 0) + buttons.length) % buttons.length;
+        if (other !== k) { buttons[other].focus(); show(other); keep(other); }
+      };
+    });
+    let kept = null;
+    try { kept = localStorage.getItem("install"); } catch { /* a page from a file */ }
+    show(Math.max(SECTIONS.indexOf(kept), 0));
+    addEventListener("hashchange", follow);
+    follow();
+  }
+
   // ---- Search: over HTTP by Pagefind's index, with the sections of each page and what they say. From files Sphinx's own search works. ----
 
   async function search() {
@@ -124,6 +173,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const caption of document.querySelectorAll("p.caption[role=heading]")) caption.setAttribute("aria-level", 2);
+    sectionTabs();
     findTabs();
     search();
     offerDemo();

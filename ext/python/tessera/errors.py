@@ -58,7 +58,7 @@ class Unsupported(Error, NotImplementedError):
 
 
 class Busy(Error):
-    """Somebody else holds a lock, or a server gives no answer: try again later."""
+    """Another process holds a lock, or a server does not answer: try again later."""
 
 
 class Interrupted(Error):
