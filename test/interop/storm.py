@@ -361,7 +361,7 @@ class Storm:
             if number and time.time() > until:
                 break
             writers = self.begin_round()
-            self.run_round(LONG if number == 1 and until - time.time() > 2 * LONG else self.seconds)
+            self.run_round(LONG if number == 1 and until - time.time() > LONG else self.seconds)
             self.settle(writers)
             self.compare()
 

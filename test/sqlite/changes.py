@@ -283,6 +283,23 @@ def test_columns():
     same(plan, "SCAN c VIRTUAL TABLE INDEX 3:before=? AND change_2>=? AND change_2<=? ORDER BY change_2 DESC NET", "the plan")
 
 
+def test_texts_that_are_never_null():
+    """Other bytes, another length, none: each is a change; the same text, written again, is none. Of so many cells a dense array compares blocks, a sparse one looks
+    each up."""
+    old, new = ("same", "abc", "abc", "abc", "", ""), ("same", "abd", "ab", "", "a", "")
+    for kind in ("kind=sparse", "kind=dense"):
+        for more in ("", ", n INT32 NOT NULL"):
+            db = Database()
+            path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+            db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', {kind}, x INT32 DIMENSION(0, 99, 100), s TEXT NOT NULL{more})")
+            for texts in (old, new):
+                time.sleep(0.003)
+                db.query(f"INSERT OR REPLACE INTO t(x, s{more[:3]}) VALUES" + ", ".join(f"({x}, '{texts[x % 6]}'{', 1' if more else ''})" for x in range(60)))
+                first = db.query("SELECT last_write FROM tessera_array('db:t')")[0][0] if texts is old else first
+            db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+            same(db.query(f"SELECT x, change, old_s, new_s FROM c({first}) ORDER BY x"), [(x, "update", old[x % 6], new[x % 6]) for x in range(60) if x % 6 not in (0, 5)], kind + more)
+
+
 def test_labels():
     """Labels of dimensions are hidden columns, and restrict what is read."""
     db = Database()

@@ -84,6 +84,31 @@ static void a_writer_with_an_old_listing_learns_of_later_commits(void **state) {
   no_writers();
 }
 
+static bool stop(void *argument) { return true; }
+
+/* A writer whose listing is ten minutes old lists again before it claims a turn, which the host may stop, or a store
+ * that fails. Then it has no turn. */
+static void a_writer_with_a_very_old_listing_looks_before_it_claims(void **state) {
+  tsr_turn *turn;
+  uint64_t after, published;
+  two_writers();
+  tsr_writer *writer = prepare_small(ours, 0, 1, 1, NULL, NULL);
+  published = tsr_writer_time(writer);
+  publish(writer);
+  ok(tsr__log_list(&theirs->log, true, true, &error));
+  theirs->log.listing->moment.listed -= 600001;
+  other->memory.cancel.requested = stop;
+  refused(tsr__turn_take(&theirs->log, &turn, &after, &error), TSR_INTERRUPT, "");
+  assert_null(turn);
+  assert_string_equal(claims(), "0_0 ");
+  other->memory.cancel.requested = NULL;
+  ok(tsr__turn_take(&theirs->log, &turn, &after, &error));
+  assert_true(after == published);
+  assert_string_equal(claims(), "0_0 1_0 ");
+  tsr__turn_release(&turn, theirs->store);
+  no_writers();
+}
+
 static void writers_of_one_environment_share_a_turn(void **state) {
   two_writers();
   tsr_writer *one = prepare_small(ours, 0, 1, 1, NULL, NULL), *two = prepare_small(ours, 0, 2, 2, NULL, NULL);
@@ -163,6 +188,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_commit_claims_the_turn_after_the_last_one),
       cmocka_unit_test(a_writer_with_an_old_listing_learns_of_later_commits),
+      cmocka_unit_test(a_writer_with_a_very_old_listing_looks_before_it_claims),
       cmocka_unit_test(writers_of_one_environment_share_a_turn),
       cmocka_unit_test(a_turn_whose_writer_has_died_is_taken_over),
       cmocka_unit_test(claims_that_are_old_hold_nobody_up_and_are_vacuumed),
