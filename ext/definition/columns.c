@@ -352,12 +352,12 @@ static void near_type(const char *text, uint64_t size, const char *piece[2]) {
 
 static int unknown_type(tsx_parser *p) {
   const tsx_token *t = &p->in.token;
-  const char *near[2];
-  near_type(t->text, t->size, near);
+  const char *meant[2];
+  near_type(t->text, t->size, meant);
   return tsx_parser_fail(p, TSR_ERROR,
                          "unknown type %.*s%s%s%s (types are INT8 to INT64, UINT8 to UINT64, FLOAT32, FLOAT64, BOOL, "
                          "TEXT, BLOB, DATE, TIMESTAMP and others of TileDB and SQL)",
-                         (int)(t->size < 60 ? t->size : 60), t->text, *near[0] ? ": say " : "", near[0], near[1]);
+                         (int)(t->size < 60 ? t->size : 60), t->text, *meant[0] ? ": say " : "", meant[0], meant[1]);
 }
 
 /* Parses [n] or [], which the tokenizer sees as a name in brackets. */

@@ -69,9 +69,9 @@ static int find_datatype(const char *name, tsr_datatype *datatype, tsr_error *er
   else if (code < 0) {
     const char *say = is_word ? strstr(error->message, ": say ") : NULL;
     const int size = say ? (int)strcspn(say, "(") - 1 : 0;
-    char near[64] = "";
-    if (size > 0 && size < (int)sizeof near) memcpy(near, say, (size_t)size);
-    code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype%s", name, near);
+    char meant[64] = "";
+    if (size > 0 && size < (int)sizeof meant) memcpy(meant, say, (size_t)size);
+    code = tsx_fail(error, TSR_MISMATCH, "'%.60s' is not a datatype%s", name, meant);
   }
   *datatype = column.datatype;
   tsx_definition_release(&definition);

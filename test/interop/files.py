@@ -194,6 +194,9 @@ def test_vcf():
                 {**first, "sample": "s2", "gt": "1|2", "phased": True, "fmt_GQ": None, "fmt_AD": "[3, null, 2]", "fmt_FT": None},
                 {**second, "sample": "s1", "gt": "./.", "phased": False, "fmt_GQ": None, "fmt_AD": None, "fmt_FT": None},
                 {**second, "sample": "s2", "gt": "1", "phased": True, "fmt_GQ": 7, "fmt_AD": None, "fmt_FT": None}], "rows")
+    with open("cases.vcf", "w", encoding="utf-8") as file:
+        file.write(VARIANTS.replace("#CHROM", '##INFO=<ID=dp,Number=1,Type=Integer,Description="Depth">\n#CHROM').replace("DP=10", "DP=10;dp=11"))
+    same([(row["info_DP"], row["info_dp_2"]) for row in pa.table(tessera.create("vcf-cases", "cases.vcf")).to_pylist()][0], (10, 11), "fields whose names differ in case alone")
 
 
 @needs("scipy")

@@ -333,6 +333,8 @@ def test_frames_keep_digits():
     large = pd.DataFrame({"u": pd.array([2 ** 64 - 1, None], "UInt64"), "i": pd.array([-2 ** 53 - 1, None], "Int64"), "small": pd.array([5, None], "Int64")})
     found = tessera.create("digits", large, if_exists="replace").to_pandas()
     same(({name: str(dtype) for name, dtype in found.dtypes.items() if name != "row"}, found["u"].tolist()[0], found["i"].tolist()[0], found["u"].isna().tolist()), ({"u": "UInt64", "i": "Int64", "small": "float64"}, 2 ** 64 - 1, -2 ** 53 - 1, [False, True]), "an Array")
+    days = tessera.create("midnights", pd.DataFrame({"t": pd.to_datetime(["2024-01-31", None, "1600-01-01"], format="%Y-%m-%d", errors="coerce")}), if_exists="replace").to_pandas()
+    same((days["t"].dt.month.tolist()[0], days["t"].isna().tolist()[1]), (1.0, True), "midnights are days in the array, and instants of pandas")
     twice = tessera.sql("SELECT 9007199254740993 AS a, 1 AS a UNION ALL SELECT NULL, NULL").df()
     same((twice.iloc[0, 0], twice.iloc[0, 1]), (9007199254740993, 1), "a Result, with two columns of one name")
 

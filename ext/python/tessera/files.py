@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import sys
@@ -199,20 +200,24 @@ _VCF_TYPES = {"Integer": "int32", "Float": "float", "String": "string", "Charact
 
 def _vcf(file, bar, path, connection, if_exists, options):
     """A VCF or BCF file: a row for each record and sample, by contig, pos (from 1 on) and sample. INFO and FORMAT fields are columns info_X and fmt_X:
-    numbers and texts where the header says that there is one, else JSON."""
+    numbers and texts where the header says that there is one, else JSON. Of two names that differ in case alone, the second gets _2."""
     cyvcf2 = _library(file, "cyvcf2", "pyarrow")
     import pyarrow
     source = cyvcf2.VCF(file)
     try:
-        fields = {"INFO": {}, "FORMAT": {}}
+        fields, taken = {"INFO": {}, "FORMAT": {}}, set()   # of each field: its column, and what is in it
         for line in source.header_iter():
             info = line.info(extra=True)
             if info.get("HeaderType") in fields and info["ID"] != "GT":
-                fields[info["HeaderType"]][info["ID"]] = "bool" if info["Type"] == "Flag" else _VCF_TYPES[info["Type"]] if info["Number"] == "1" else "json"
+                kind = "bool" if info["Type"] == "Flag" else _VCF_TYPES[info["Type"]] if info["Number"] == "1" else "json"
+                name = f"{'info' if info['HeaderType'] == 'INFO' else 'fmt'}_{info['ID']}"
+                name = next(f"{name}{end}" for end in itertools.chain([""], map("_{}".format, itertools.count(2))) if f"{name}{end}".lower() not in taken)
+                taken.add(name.lower())
+                fields[info["HeaderType"]][info["ID"]] = name, kind
         samples = source.samples or [""]
         fixed = {"contig": "string", "pos": "int64", "sample": "string", "end": "int64", "id": "string", "ref": "string", "alt": "string", "qual": "float",
                  "filter": "string", "gt": "string", "phased": "bool"}
-        kinds = {**fixed, **{f"info_{name}": kind for name, kind in fields["INFO"].items()}, **{f"fmt_{name}": kind for name, kind in fields["FORMAT"].items()}}
+        kinds = {**fixed, **dict(fields["INFO"].values()), **dict(fields["FORMAT"].values())}
         types = {"string": pyarrow.string(), "json": pyarrow.string(), "int32": pyarrow.int32(), "int64": pyarrow.int64(), "float": pyarrow.float32(), "bool": pyarrow.bool_()}
         schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
         made = {"dimensions": ["contig", "pos", "sample"], "duplicates": True, "metadata": {"vcf_header": source.raw_header}} if if_exists != "append" else {}
@@ -235,7 +240,7 @@ def _vcf_batches(source, samples, fields, schema):
 def _vcf_rows(record, samples, fields):
     shared = {"contig": record.CHROM, "pos": record.POS, "end": record.end, "id": record.ID, "ref": record.REF,
               "alt": json.dumps(record.ALT) if record.ALT else None, "qual": record.QUAL, "filter": ";".join(record.FILTERS) or None}
-    shared.update({f"info_{name}": _vcf_value(record.INFO.get(name), kind) for name, kind in fields["INFO"].items()})
+    shared.update({column: _vcf_value(record.INFO.get(name), kind) for name, (column, kind) in fields["INFO"].items()})
     genotypes = record.genotypes if record.gt_types.size else None
     formats = {name: record.format(name) for name in fields["FORMAT"] if name in record.FORMAT}
     for place, sample in enumerate(samples):
@@ -245,7 +250,8 @@ def _vcf_rows(record, samples, fields):
             alleles = [allele for allele in alleles if allele > -2]   # -2 ends a call of fewer alleles than others have
             row.update(gt=("|" if phased else "/").join("." if allele < 0 else str(allele) for allele in alleles), phased=bool(phased))
         for name, values in formats.items():
-            row[f"fmt_{name}"] = _vcf_value(_present(values[place]), fields["FORMAT"][name])
+            column, kind = fields["FORMAT"][name]
+            row[column] = _vcf_value(_present(values[place]), kind)
         yield row
 
 

@@ -341,6 +341,8 @@ def to_pandas(stream, gaps=False):
         wide = column.type in (pyarrow.int64(), pyarrow.uint64()) and column.null_count and not frame.iloc[:, place].abs().max() < 2 ** 53
         if wide or gaps and column.type in types and column.null_count:
             frame.isetitem(place, column.to_pandas(types_mapper=types.get))
+        if column.type == pyarrow.date32():   # days were instants of pandas, which as dates have no .dt
+            frame.isetitem(place, column.to_pandas(date_as_object=False))
     return frame
 
 
