@@ -112,7 +112,7 @@ static int read_source(tsx_changes_table *t, const char *schema, const char *nam
   tsr_error error = {0};
   int code = tsx_schema_kind(db, schema, name, &kind);
   if (code == SQLITE_OK && kind != TSX_TABLE_ARRAY) {
-    t->gone = sqlite3_mprintf("tessera_changes: '%s' is not a table of tessera", t->path + 3);
+    t->gone = sqlite3_mprintf("tessera_changes: '%s' is not a table of tessera", name);
     return t->gone ? SQLITE_ERROR : SQLITE_NOMEM;
   }
   if (code == SQLITE_OK) code = tsx_sql_prepare(db, sqlite3_mprintf("SELECT 1 FROM %s", t->source), &statement);
