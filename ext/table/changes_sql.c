@@ -114,15 +114,17 @@ char *tsx_changes_dropped_sql(const tsx_changes_table *t, const tsx_changes_plan
   return sqlite3_str_finish(out);
 }
 
-/* Appends the touched coordinates, each once, with the last time `at` and their labels, as a common table k. */
+/* Appends the touched coordinates, each once, with the last time `at` and their labels, as a common table k. Where
+ * tsx_gone is 1, deletes have dropped the newest cell. */
 static void append_key_table(const tsx_changes_table *t, sqlite3_str *out, const tsx_changes_plan *plan) {
-  sqlite3_str_appendall(out, "WITH k AS MATERIALIZED (SELECT max(s.tsx_at) AS tsx_at");
+  sqlite3_str_appendall(out, "WITH k AS MATERIALIZED (SELECT max(s.tsx_at) AS tsx_at, max(s.tsx_gone) AS tsx_gone");
   append_dimensions(t, out, "s");
   for (int i = first_label(t); i < first_label(t) + t->labels; i++)
     sqlite3_str_appendf(out, ", min(s.\"%w\") AS \"%w\"", t->fields[i], t->fields[i]);
   sqlite3_str_appendall(out, " FROM (");
   for (int pass = 0; pass < (t->dense ? 1 : 2); pass++) {
-    sqlite3_str_appendf(out, "%sSELECT a.\"%w\" AS tsx_at", pass ? " UNION ALL " : "", t->written_at);
+    sqlite3_str_appendf(out, "%sSELECT a.\"%w\" AS tsx_at, %d AS tsx_gone", pass ? " UNION ALL " : "", t->written_at,
+                        pass);
     append_dimensions(t, out, "a");
     append_labels(t, out, "a");
     append_touched(t, out, pass ? TSX_CHANGES_DROPPED : TSX_CHANGES_WRITTEN, "a");
@@ -161,7 +163,8 @@ char *tsx_changes_bags_sql(const tsx_changes_table *t, const tsx_changes_plan *p
   return sqlite3_str_finish(out);
 }
 
-/* With duplicates each coordinate comes as a delete, and then with all of its cells. */
+/* With duplicates each coordinate comes as a delete, and then with all of its cells. Coordinates whose newest cell deletes
+ * have dropped are not looked up: nothing equals NULL. */
 char *tsx_changes_feed_sql(const tsx_changes_table *t, const tsx_changes_plan *plan) {
   sqlite3_str *out = sqlite3_str_new(t->connection->db);
   append_key_table(t, out, plan);
@@ -173,6 +176,8 @@ char *tsx_changes_feed_sql(const tsx_changes_table *t, const tsx_changes_plan *p
   sqlite3_str_appendall(out, " FROM k");
   if (t->duplicates) sqlite3_str_appendall(out, " CROSS JOIN (SELECT 0 AS tsx_cells UNION ALL SELECT 1) w");
   append_lookup(t, out, "LEFT JOIN", TSX_CHANGES_AFTER, "k", "b");
+  if (!t->dense && !t->duplicates)
+    sqlite3_str_appendf(out, " AND b.\"%w\" = iif(k.tsx_gone, NULL, k.\"%w\")", t->fields[0], t->fields[0]);
   if (t->duplicates)
     sqlite3_str_appendf(out, " AND w.tsx_cells WHERE w.tsx_cells = 0 OR b.\"%w\" IS NOT NULL", t->fields[0]);
   append_order(t, out, "k", plan);

@@ -112,7 +112,7 @@ static int read_source(tsx_changes_table *t, const char *schema, const char *nam
   tsr_error error = {0};
   int code = tsx_schema_kind(db, schema, name, &kind);
   if (code == SQLITE_OK && kind != TSX_TABLE_ARRAY) {
-    t->gone = sqlite3_mprintf("tessera_changes: '%s' is not a table of tessera", t->path + 3);
+    t->gone = sqlite3_mprintf("tessera_changes: '%s' is not a table of tessera", name);
     return t->gone ? SQLITE_ERROR : SQLITE_NOMEM;
   }
   if (code == SQLITE_OK) code = tsx_sql_prepare(db, sqlite3_mprintf("SELECT 1 FROM %s", t->source), &statement);
@@ -862,11 +862,25 @@ static int prepare(changes_cursor *c) {
   return code == SQLITE_OK ? code : fail_sqlite(c, code);
 }
 
-/* Fails if a state that the scan compares is lost. The present lacks nothing. */
-static int probe(changes_cursor *c, sqlite3_int64 time, sqlite3_value **values) {
+/* Returns true if some of the state at a time may be lost. */
+static bool may_lack(tsx_connection *connection, tsx_address *source, sqlite3_int64 time) {
+  const tsr_schema *schema;
+  const tsr_interval *intervals;
+  tsx_snapshot *state;
+  tsr_error unseen;
+  if (tsx_address_schema(source, &schema, &unseen) < 0) return true;
+  if (tsx_array_snapshot(connection, source->array, schema, TSR_TIME_BEGIN, (uint64_t)time, false, &state, &unseen) < 0)
+    return true;
+  const int code = tsr_snapshot_non_empty_domain(state->core, &intervals, &unseen);
+  tsx_snapshot_release(state);
+  return code < 0;
+}
+
+/* Fails if a state that the scan compares is lost within its terms. The present lacks nothing. */
+static int probe(changes_cursor *c, tsx_address *source, sqlite3_int64 time, sqlite3_value **values) {
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   sqlite3_stmt *statement;
-  if (time == LATEST) return SQLITE_OK;
+  if (time == LATEST || !may_lack(t->connection, source, time)) return SQLITE_OK;
   int code = tsx_sql_prepare(t->connection->db, tsx_changes_probe_sql(t, &c->plan), &statement);
   if (code == SQLITE_OK) {
     sqlite3_bind_int64(statement, TSX_CHANGES_BEFORE, time);
@@ -890,9 +904,9 @@ static int filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int
   const int arguments = c->plan.given[0] + c->plan.given[1] + c->plan.given[2];
   if (arguments + c->plan.count != count) return fail_argument(c, "the plan does not fit the table");
   int code = open_source(t, &source, &error) < 0 ? fail_core(c, &error) : read_arguments(c, &source, values);
+  if (code == SQLITE_OK && !c->token) code = probe(c, &source, c->lo, values + arguments);
+  if (code == SQLITE_OK) code = probe(c, &source, c->hi, values + arguments);
   tsx_address_close(&source);
-  if (code == SQLITE_OK && !c->token) code = probe(c, c->lo, values + arguments);
-  if (code == SQLITE_OK) code = probe(c, c->hi, values + arguments);
   if (code == SQLITE_OK) code = prepare(c);
   if (code != SQLITE_OK) return code;
   for (int s = 0; s < STATEMENTS; s++)

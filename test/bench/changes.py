@@ -85,6 +85,11 @@ class Sparse:
     def feed(self):
         self.expect(one(self.db, "SELECT count(*), sum(new_v) FROM c(?)", self.token)[0])
 
+    def reverted(self):
+        self.db.execute("BEGIN")
+        self.expect(one(self.db, "SELECT tessera_revert('db:t', ?)", self.before)[0])
+        self.db.execute("ROLLBACK")
+
     def excepted(self):
         old, new = f"SELECT * FROM t({self.before})", "SELECT * FROM t"
         self.expect(one(self.db, f"SELECT count(DISTINCT x * {SIDE} + y) FROM (SELECT * FROM ({old} EXCEPT {new}) UNION ALL SELECT * FROM ({new} EXCEPT {old}))")[0])
@@ -202,6 +207,7 @@ def main():
     row("2,000 in a corner, and the array grows", {"a tenth": small.net, "ten times as large": large.net}, {"ten times as large": -1.3})
     row("a hundredth of the area", {"tessera": sparse.box, "EXCEPT both ways, all": sparse.excepted}, {})
     row("the same as a feed", {"tessera": sparse.feed, "SQLite's session": sparse.session}, {})
+    row("a revert of them, and ROLLBACK", {"tessera": sparse.reverted, "EXCEPT both ways": sparse.excepted}, {})
     dense = Dense(extension, folder)
     cases = {"tessera": dense.net, "TileDB-Py and numpy": dense.tiledb}
     diff = dense.icechunk()

@@ -422,7 +422,7 @@ def test_gone():
             os.rename(path, path + "-away")
         db = Database(file)
         for sql in ("SELECT * FROM c", "SELECT change FROM c(0)"):
-            host.check_contains(db.error(sql).text, "is not a table of tessera; once" if inside else "array not found")
+            host.check_contains(db.error(sql).text, "'t' is not a table of tessera; once" if inside else "array not found")
         assert "open the database again" not in db.error("CREATE VIRTUAL TABLE d USING tessera_changes(t)").text
         if not inside:
             os.rename(path + "-away", path)
