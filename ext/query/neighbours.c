@@ -343,8 +343,9 @@ static bool tables_find(around_take *t) {
   for (uint32_t j = 0; j < s->join_count; j++) {
     tsx_join *join = &t->select->joins[j];
     if (join->left || join->same_count) return false;
-    if (!array && join->is_array && same_source(&s->source, &join->source, t->query->table)) array = join;
-    else if (!t->kernel && !join->is_array) t->kernel = join;
+    const bool same = join->is_array && same_source(&s->source, &join->source, t->query->table);
+    if (same && !array) array = join;
+    else if (!same && !t->kernel) t->kernel = join;
     else return false;
   }
   if (!array) return false;
@@ -540,6 +541,8 @@ static int kernel_prepare(const kernel_reader *r, sqlite3_stmt **statement, tsr_
     sqlite3_str_appendall(out, ") IS TRUE)");
   }
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\"", kernel->source.schema, kernel->source.table);
+  if (kernel->source.times_begin) /* of an array */
+    sqlite3_str_append(out, kernel->source.times_begin, (int)(kernel->source.times_end - kernel->source.times_begin));
   for (uint32_t i = 0; i < around->filter_count; i++) {
     sqlite3_str_appendall(out, i ? ") AND (" : " WHERE (");
     tsx_words_append(out, around->filters[i], kernel_replace, argument);

@@ -696,6 +696,10 @@ def test_cells_of_a_query_come_in_blocks():
         if isinstance(blocks, tuple) and "memory_mb" not in options:   # spilling polls the handler, too
             _, few = quiet(db, lambda: make(db, f"again{number}", text, **options))
             assert (few > 300) == bool(named), f"{text} {options}: {few} hundred steps"
+    part = db.value("SELECT tessera_sql(?)", (texts["windows"],))
+    same(quiet(db, lambda: made("part", part, grid))[0], made("part_by_rows", part + " WHERE 1", grid), part)
+    _, few = quiet(db, lambda: make(db, "part_again", part, **grid))
+    assert few < 300, f"{part}: {few} hundred steps"
     for first, then in (("SELECT * FROM numbers", "SELECT * FROM numbers"), ("SELECT y, x, k FROM numbers WHERE y < 5", "SELECT y, x, k FROM numbers")):
         for path, more in (("by_rows", " WHERE 1"), ("by_blocks", "")):
             make(db, path, first, **grid, kind="sparse")

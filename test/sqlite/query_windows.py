@@ -340,6 +340,8 @@ def make_neighbours(db, seed):
     for row in rows + [(1, -1, 0, .5, 2, 1), (1, -1, 0, .25, 3, 0), (None, 0, 0, 1, 1, 1), (0.0, 2.0, 0, 1, 1, 1), (900, 0, 0, 1, 1, 1)]:
         db.query("INSERT INTO k VALUES (?, ?, ?, ?, ?, ?)", row)
     db.query("CREATE VIEW wide AS SELECT dy * 2 AS dy, dx, dt, w, i, part FROM k WHERE part < 2")
+    db.query("CREATE VIRTUAL TABLE held USING tessera(dy INT32 DIMENSION(-9, 999), dx INT32 DIMENSION(-9, 9), dt INT32, w FLOAT64, i INT64, part INT32, duplicates=yes)")
+    db.query("INSERT INTO held SELECT * FROM k WHERE dy IS NOT NULL")
 
 
 OF = {"p": ("y", "x"), "c": ("t", "y", "x"), "e": ("y", "x")}
@@ -361,7 +363,7 @@ def neighbourhood(chance):
     """Returns a text with a neighbourhood, and the array."""
     array = chance.choice("pppce")
     dimensions = OF[array]
-    kernel = chance.choice((None, None, "k", "k", "wide"))
+    kernel = chance.choice((None, None, "k", "k", "wide", "held"))
     on = [offsets(chance, d, kernel) for d in dimensions]
     where = []
     filters = ["b.v > 1", "b.n % 2 = 0", "b.v IS NOT NULL"] + ["k.part > 0", "dx <> 0"] * bool(kernel)
@@ -501,6 +503,22 @@ def test_a_kernel_may_be_a_cte_or_end_in_rows():
         check_contains(str(error), "this function over neighbours in several dimensions")
     else:
         raise AssertionError("CREATE takes what its rows would refuse")
+
+
+def test_a_kernel_may_be_an_array_at_an_earlier_time():
+    db = Database()
+    db.query("CREATE VIRTUAL TABLE c USING tessera(kind=dense, y INT32 DIMENSION(0, 2, 3), x INT32 DIMENSION(0, 2, 3), v FLOAT64)")
+    db.query("INSERT INTO c SELECT value/3, value%3, value FROM json_each('[0,1,2,3,4,5,6,7,8]')")
+    db.query("CREATE VIRTUAL TABLE k USING tessera(dy INT32 DIMENSION(-2, 2), dx INT32 DIMENSION(-2, 2), w INT32)")
+    db.query("INSERT INTO k VALUES(0, 1, 1), (1, 0, 10)")
+    then = db.value("SELECT max(end_time) FROM tessera_fragments('db:k')")
+    db.query("INSERT INTO k VALUES(0, 1, 100)")
+    text = "SELECT a.y, a.x, sum(b.v * q.w) AS s FROM c a JOIN {} q JOIN c b ON b.y = a.y + q.dy AND b.x = a.x + q.dx GROUP BY a.y, a.x"
+    for kernel, corner in (("k", 130.0), (f"k({then})", 31.0)):
+        compare(db, text.format(kernel))
+        same(db.value("SELECT s FROM temp.q WHERE y = 0 AND x = 0"), corner, kernel)
+    own = "SELECT a.y, a.x, sum(b.v) AS s FROM c a JOIN c q JOIN c b ON b.y = a.y + q.y AND b.x = a.x + q.x GROUP BY a.y, a.x"
+    check_contains(db.error(f"CREATE VIRTUAL TABLE temp.r USING tessera_query({own})").text, "a join")   # the array is not its own kernel
 
 
 def test_interrupts_stop_neighbourhoods():
