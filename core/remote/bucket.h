@@ -331,6 +331,8 @@ bool tsr__bucket_scope_is_private(const tsr_bucket_scope *scope);
 /* Returns true if a text has at most `most` bytes, all of them letters, digits or of `others`. */
 bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most);
 
+bool tsr__bucket_is_set(const char *text); /* of an option: neither NULL nor "" */
+
 int64_t tsr__bucket_clock(void); /* milliseconds since 1970 */
 
 /* ---- bucket.c, bucket_request.c: a call while it runs ----
@@ -489,6 +491,9 @@ int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error);
 /* Appends `before`, a secret, and a NUL byte that the size does not count. The buffer has the room already. printf would
  * leave a part of the secret on its stack. */
 int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char *secret, tsr_error *error);
+
+/* Writes the value of the header Authorization that carries a token into an empty buffer. The caller wipes it. */
+int tsr__bucket_append_bearer(tsr_buffer *authorization, const char *token, tsr_error *error);
 
 /* Says what an unsuccessful response means for the call. `failure`: the <Error>, or NULL. */
 tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure);
