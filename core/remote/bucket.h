@@ -47,8 +47,7 @@ int tsr__bucket_scopes_open(tsr_memory *memory, tsr_bucket_scopes **scopes, tsr_
 void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes);
 
 /* Declares the options for "s3://bucket" or "s3://bucket/prefix" (also azure://, gcs://), replacing those declared for the
- * same text. Open
- * clients continue with the new options. Sends nothing. Errors: TSR_ERROR for an invalid scope or option, with a
+ * same text. Open clients continue with the new options. Sends nothing. Errors: TSR_ERROR for an invalid scope or option, with a
  * message that names it; TSR_PERM after tsr__bucket_scopes_confine. */
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *scope, const tsr_scope_options *options,
                            tsr_error *error);
@@ -299,8 +298,8 @@ void tsr__bucket_scope_leave(tsr_bucket_scope *scope); /* drops a reference; NUL
 /* The parts of "s3://bucket/prefix". */
 typedef struct tsr_bucket_uri {
   const tsr_dialect *dialect;
-  const char *name, *bucket,
-      *prefix; /* the whole, with the scheme as stored paths spell it, and without a '/' at its end */
+  const char *name; /* the whole, with the scheme as stored paths spell it, without a '/' at its end */
+  const char *bucket, *prefix;
 } tsr_bucket_uri;
 
 /* Splits a URI into strings in the arena. Errors: TSR_ERROR for any other text. */
@@ -317,7 +316,7 @@ typedef struct tsr_bucket_signed {
   tsr_buffer url; /* the caller sets its memory */
   tsr_sigv4_lines lines; /* likewise */
   uint64_t key_number; /* of the credentials */
-  tsr_keys_form form; /* likewise */
+  tsr_keys_form form; /* of the credentials */
   char region[64]; /* that was used */
 } tsr_bucket_signed;
 
@@ -330,6 +329,8 @@ bool tsr__bucket_scope_is_private(const tsr_bucket_scope *scope);
 
 /* Returns true if a text has at most `most` bytes, all of them letters, digits or of `others`. */
 bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most);
+
+bool tsr__bucket_is_set(const char *text); /* of an option: neither NULL nor "" */
 
 int64_t tsr__bucket_clock(void); /* milliseconds since 1970 */
 
@@ -489,6 +490,9 @@ int tsr__bucket_body_text(tsr_buffer *body, const char *text, tsr_error *error);
 /* Appends `before`, a secret, and a NUL byte that the size does not count. The buffer has the room already. printf would
  * leave a part of the secret on its stack. */
 int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char *secret, tsr_error *error);
+
+/* Writes the value of the header Authorization that carries a token into an empty buffer. The caller wipes it. */
+int tsr__bucket_append_bearer(tsr_buffer *authorization, const char *token, tsr_error *error);
 
 /* Says what an unsuccessful response means for the call. `failure`: the <Error>, or NULL. */
 tsr_bucket_outcome tsr__bucket_judge(tsr_bucket_state *state, const tsr_answer_failure *failure);

@@ -778,6 +778,11 @@ int tsr__bucket_append_secret(tsr_buffer *buffer, const char *before, const char
   return TSR_OK;
 }
 
+int tsr__bucket_append_bearer(tsr_buffer *authorization, const char *token, tsr_error *error) {
+  TSR_TRY(tsr__buffer_reserve_exactly(authorization, strlen(token) + 8, error)); /* it must not grow */
+  return tsr__bucket_append_secret(authorization, "Bearer ", token, error);
+}
+
 int tsr__bucket_body_escaped(tsr_buffer *body, const char *text, tsr_error *error) {
   for (; *text; text++) {
     const char *escape = *text == '&'    ? "&amp;"

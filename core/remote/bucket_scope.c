@@ -40,6 +40,8 @@ bool tsr__bucket_text_has_only(const char *text, const char *others, size_t most
   return size <= most;
 }
 
+bool tsr__bucket_is_set(const char *text) { return text && *text; }
+
 /* No part may be empty, "." or "..": proxies and servers treat these in different ways. */
 static bool is_prefix_text(const char *prefix) {
   for (const char *part = prefix; *part;) {
@@ -102,7 +104,7 @@ static bool uri_is_below(const char *uri, const char *name) { return *name && ts
 
 /* Copies an option's text; an empty one becomes NULL. */
 static int keep_option(tsr_bucket_scope *scope, const char **option, const char *name, tsr_error *error) {
-  if (!*option || !**option) {
+  if (!tsr__bucket_is_set(*option)) {
     *option = NULL;
     return TSR_OK;
   }
@@ -159,12 +161,12 @@ static int keep_texts(tsr_bucket_scope *scope, bool *has_keys, tsr_error *error)
   const int kind = kind_of_dialect(scope->dialect);
   for (size_t i = 0; i < SCOPE_TEXTS; i++) {
     const char **text = text_of(o, &scope_texts[i]);
-    if (*text && **text && !(scope_texts[i].of & kind)) return fail_option(scope, scope_texts[i].name, error);
+    if (tsr__bucket_is_set(*text) && !(scope_texts[i].of & kind)) return fail_option(scope, scope_texts[i].name, error);
     if (!scope_texts[i].of_keys) {
       TSR_TRY(keep_option(scope, text, scope_texts[i].name, error));
       continue;
     }
-    *has_keys |= *text && **text;
+    *has_keys |= tsr__bucket_is_set(*text);
     *text = NULL;
   }
   if (o->requester_pays && kind != OF_S3) return fail_option(scope, "requester_pays", error);

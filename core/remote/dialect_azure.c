@@ -286,10 +286,8 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
   int rc = tsr__buffer_printf(&path, error, "%s", (const char *)url->data + path_at);
   if (rc >= 0 && credentials->form == TSR_KEYS_SIGN)
     rc = shared_key(scope, d, credentials->secret, (const char *)path.data, &authorization, error);
-  if (rc >= 0 && credentials->form == TSR_KEYS_BEARER) {
-    rc = tsr__buffer_reserve_exactly(&authorization, strlen(credentials->token) + 8, error); /* it must not grow */
-    if (rc >= 0) rc = tsr__bucket_append_secret(&authorization, "Bearer ", credentials->token, error);
-  }
+  if (rc >= 0 && credentials->form == TSR_KEYS_BEARER)
+    rc = tsr__bucket_append_bearer(&authorization, credentials->token, error);
   if (rc >= 0) rc = append_query(d, url, error);
   if (rc >= 0 && credentials->form == TSR_KEYS_QUERY)
     rc = append_sas(url, credentials->token, d->query_count == 0, error);
@@ -351,17 +349,17 @@ static int azure_configure(tsr_bucket_scope *scope, tsr_error *error) {
   return keep_account(scope, *account ? account : NULL, error);
 }
 
-static bool is_set(const char *text) { return text && *text; }
-
 static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_provider_options *options,
                          tsr_error *error) {
-  const bool client = is_set(given->tenant_id) || is_set(given->client_id) || is_set(given->client_secret);
-  if (is_set(given->key) + is_set(given->sas) + is_set(given->token) + client != 1)
+  const bool client = tsr__bucket_is_set(given->tenant_id) || tsr__bucket_is_set(given->client_id) ||
+                      tsr__bucket_is_set(given->client_secret);
+  if (tsr__bucket_is_set(given->key) + tsr__bucket_is_set(given->sas) + tsr__bucket_is_set(given->token) + client != 1)
     return tsr__fail(error, TSR_ERROR,
                      "the keys are one of: key; sas; token; or tenant_id, client_id and client_secret together");
-  if (client && !(is_set(given->tenant_id) && is_set(given->client_id) && is_set(given->client_secret)))
+  if (client && !(tsr__bucket_is_set(given->tenant_id) && tsr__bucket_is_set(given->client_id) &&
+                  tsr__bucket_is_set(given->client_secret)))
     return tsr__fail(error, TSR_ERROR, "tenant_id, client_id and client_secret are needed together");
-  if (is_set(given->key)) {
+  if (tsr__bucket_is_set(given->key)) {
     uint8_t key[AZURE_KEY_MAX];
     const uint64_t size = decode_key(given->key, key);
     tsr__wipe(key, sizeof key);
@@ -369,8 +367,8 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
     options->key_id = scope->account;
     options->secret = given->key;
   }
-  options->token = is_set(given->sas) ? given->sas : is_set(given->token) ? given->token : NULL;
-  options->form = is_set(given->sas) ? TSR_KEYS_QUERY : TSR_KEYS_BEARER;
+  options->token = tsr__bucket_is_set(given->sas) ? given->sas : tsr__bucket_is_set(given->token) ? given->token : NULL;
+  options->form = tsr__bucket_is_set(given->sas) ? TSR_KEYS_QUERY : TSR_KEYS_BEARER;
   options->tenant_id = given->tenant_id;
   options->client_id = given->client_id;
   options->client_secret = given->client_secret;

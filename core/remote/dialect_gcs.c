@@ -18,19 +18,19 @@ static int gcs_configure(tsr_bucket_scope *scope, tsr_error *error) {
   return tsr__bucket_scope_endpoint(scope, endpoint ? endpoint : "https://storage.googleapis.com", error);
 }
 
-static bool is_set(const char *text) { return text && *text; }
-
 static int gcs_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options *given, tsr_provider_options *options,
                        tsr_error *error) {
-  const bool pair = is_set(given->key_id) || is_set(given->secret);
-  if (pair + is_set(given->token) + is_set(given->service_account) + is_set(given->service_account_file) != 1)
+  const bool pair = tsr__bucket_is_set(given->key_id) || tsr__bucket_is_set(given->secret);
+  if (pair + tsr__bucket_is_set(given->token) + tsr__bucket_is_set(given->service_account) +
+          tsr__bucket_is_set(given->service_account_file) !=
+      1)
     return tsr__fail(error, TSR_ERROR,
                      "the keys are one of: key_id and secret; token; service_account; service_account_file");
-  if (pair && !(is_set(given->key_id) && is_set(given->secret)))
+  if (pair && !(tsr__bucket_is_set(given->key_id) && tsr__bucket_is_set(given->secret)))
     return tsr__fail(error, TSR_ERROR, "the key id or the secret is empty");
   options->key_id = given->key_id;
   options->secret = given->secret;
-  options->token = is_set(given->token) ? given->token : NULL;
+  options->token = tsr__bucket_is_set(given->token) ? given->token : NULL;
   options->form = TSR_KEYS_BEARER;
   options->service_account = given->service_account;
   options->service_account_file = given->service_account_file;

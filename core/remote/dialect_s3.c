@@ -407,8 +407,7 @@ int tsr__s3_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentials *c
   choose_region(scope, credentials, made->region);
   int rc = locate(scope, d->key, made->region, &host, &path, &made->url, error);
   if (rc >= 0 && credentials->form == TSR_KEYS_BEARER) {
-    rc = tsr__buffer_reserve_exactly(&bearer, strlen(credentials->token) + 8, error); /* it must not grow */
-    if (rc >= 0) rc = tsr__bucket_append_secret(&bearer, "Bearer ", credentials->token, error);
+    rc = tsr__bucket_append_bearer(&bearer, credentials->token, error);
     if (rc >= 0) tsr__draft_header(d, "authorization", (const char *)bearer.data);
   }
   tsr_sigv4_request request = {.method = d->method,
@@ -452,7 +451,7 @@ static int keys_of(const tsr_bucket_scope *scope, const tsr_scope_options *given
   options->key_id = given->key_id;
   options->secret = given->secret;
   options->session_token = given->session_token;
-  if (!given->key_id || !*given->key_id || !given->secret || !*given->secret)
+  if (!tsr__bucket_is_set(given->key_id) || !tsr__bucket_is_set(given->secret))
     return tsr__fail(error, TSR_ERROR, "the key id or the secret is empty");
   return TSR_OK;
 }

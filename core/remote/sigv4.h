@@ -1,5 +1,7 @@
-/* sigv4.h: AWS Signature Version 4, and that of Google, which differs in some words. It is in the variant that S3 requires: the path is percent-encoded once, and every header
- * that is sent is signed. https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html */
+/* sigv4.h: AWS Signature Version 4, and Google's, which differs from it in some words. It is the variant that S3
+ * requires: the path is percent-encoded once, and every header that is sent is signed.
+ * https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+ * https://cloud.google.com/storage/docs/authentication/signatures */
 #ifndef TSR_SIGV4_H
 #define TSR_SIGV4_H
 

@@ -1,7 +1,7 @@
 /* xml.h: a bounded reader for the subset of XML that object stores answer with: elements, text, the five entities,
  * character references, CDATA, comments and processing instructions. Attributes are skipped, but for Encoded="true";
- * namespace prefixes are dropped. Anything else is rejected, above all a document type with its entities. It is a pull parser: the caller
- * iterates over the children of the open element, and nothing recurses. */
+ * namespace prefixes are dropped. Anything else is rejected, above all a document type with its entities. It is a pull
+ * parser: the caller iterates over the children of the open element, and nothing recurses. */
 #ifndef TSR_REMOTE_XML_H
 #define TSR_REMOTE_XML_H
 

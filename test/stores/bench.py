@@ -2,7 +2,10 @@
 commit and a consolidation, each with a new connection that opens the array first. Answers are compared. The time to start the process and to
 load the library does not count.
 
-usage: bench.py LIBRARY FOLDER PYTHON_WITH_TILEDB [moto | versitygw | minio]
+Beside the server of Google's protocol the two speak different ones, as they do to Google: tessera XML to the gate (gcs_server.py), TileDB JSON to
+fake-gcs-server behind it, each through a proxy of its own. So their requests can be compared, and their times only where the latency makes them.
+
+usage: bench.py LIBRARY FOLDER PYTHON_WITH_TILEDB [moto | versitygw | minio | azurite | gcs] ... [--turns N]
 """
 import json
 import os
@@ -12,7 +15,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-TURNS, FRAGMENTS, CELLS, FEW = 3, 100, 100, 20
+from fault_proxy import FaultProxy
+TURNS = int(sys.argv[sys.argv.index("--turns") + 1]) if "--turns" in sys.argv else 3
+FRAGMENTS, CELLS, FEW = 100, 100, 20
 OPERATIONS = ("open and one cell, loose", "open and one cell, consolidated", "slice of a tenth", "scan", "commit of 1,000 cells", "consolidation of 20 fragments")
 
 
@@ -76,28 +81,40 @@ def make(bucket, name, fragments):
     return path
 
 
-def measure(bucket, python, what, latency, few):
-    from servers import KEY_ID, SECRET
+class JsonProxy(FaultProxy):
+    """A proxy before fake-gcs-server, which knows itself by its own port alone, and names it in the place where an upload goes on."""
+
+    def ask_server(self, server, request):
+        request.raw = [(name, f"127.0.0.1:{self.upstream}" if name.lower() == "host" else value) for name, value in request.raw]
+        answer = super().ask_server(server, request)
+        answer.raw = [(name, value.replace(f":{self.upstream}", f":{self.port}") if name.lower() == "location" else value) for name, value in answer.raw]
+        return answer
+
+
+def measure(bucket, python, what, latency, few, there_proxy):
+    from buckets import there
+    from servers import ACCOUNT, ACCOUNT_KEY, KEY_ID, SECRET
     seconds, requests = {"tessera": [], "TileDB": []}, {}
+    proxies = {"tessera": bucket.proxy, "TileDB": there_proxy}
     for turn in range(TURNS):
         answers = []
-        for system in seconds:
+        for system, proxy in proxies.items():
             changed = what.startswith(("commit", "consolidation"))
             name = f"{what.split()[0]}-{latency}-{turn}-{system}" if changed else "many-loose" if what.endswith("loose") else "many-consolidated"
-            bucket.proxy.latency_ms = 0
             if changed:
                 bucket.upload(few, name)
-            bucket.proxy.latency_ms, bucket.proxy.log = latency, []
+            proxy.latency_ms, proxy.log = latency, []
             if system == "tessera":
                 db = bucket.connect()
                 took, answer = ours(db, f"s3://bucket/{name}", what)
-                requests[system] = len(bucket.proxy.log)
                 db.close()
             else:
-                order = {"port": bucket.proxy.port, "key_id": KEY_ID, "secret": SECRET, "uri": f"s3://bucket/{name}", "what": what}
-                result = subprocess.run([python, os.path.abspath(__file__), "--theirs", json.dumps(order)], check=True, capture_output=True, text=True, timeout=300)
+                order = {"port": proxy.port, "json_port": proxy.port, "key_id": KEY_ID, "secret": SECRET, "account": ACCOUNT, "account_key": ACCOUNT_KEY,
+                         "uri": there(f"s3://bucket/{name}"), "what": what}
+                result = subprocess.run([python, os.path.abspath(__file__), "--theirs", json.dumps(order)], check=True, capture_output=True, text=True, timeout=600)
                 took, answer = json.loads(result.stdout)["seconds"], json.loads(result.stdout)["answer"]
-                requests[system] = len(bucket.proxy.log)
+            requests[system] = len(proxy.log)
+            proxy.latency_ms = 0
             seconds[system].append(took)
             answers.append(answer)
         assert answers[0] == answers[1], (what, answers)
@@ -108,11 +125,12 @@ def test_bench(bucket):
     make(bucket, "many", FRAGMENTS)
     few = make(bucket, "few", FEW)
     print("| operation | latency | tessera | requests | TileDB | requests | times faster |\n|---|---|---|---|---|---|---|", flush=True)
-    for what in OPERATIONS:
-        for latency in (0, 30):
-            found = measure(bucket, PYTHON, what, latency, few)
-            (own, own_requests), (other, other_requests) = found["tessera"], found["TileDB"]
-            print(f"| {what} | {latency} ms | {own * 1000:.0f} ms | {own_requests} | {other * 1000:.0f} ms | {other_requests} | {other / own:.1f} |", flush=True)
+    with JsonProxy(bucket.server.port + 1) if bucket.server.kind == "gcs" else FaultProxy(bucket.server.port) as proxy:
+        for what in OPERATIONS:
+            for latency in (0, 30):
+                found = measure(bucket, PYTHON, what, latency, few, proxy)
+                (own, own_requests), (other, other_requests) = found["tessera"], found["TileDB"]
+                print(f"| {what} | {latency} ms | {own * 1000:.0f} ms | {own_requests} | {other * 1000:.0f} ms | {other_requests} | {other / own:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

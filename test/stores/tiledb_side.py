@@ -15,7 +15,7 @@ def context(order):
     there = f"http://127.0.0.1:{order['port']}"
     clouds = {"azure": {"vfs.azure.storage_account_name": order.get("account", ""), "vfs.azure.storage_account_key": order.get("account_key", ""),
                         "vfs.azure.blob_endpoint": f"{there}/{order.get('account', '')}"},
-              "gcs": {"vfs.gcs.endpoint": f"http://127.0.0.1:{order['port'] + 1}", "vfs.gcs.project_id": "p"}}
+              "gcs": {"vfs.gcs.endpoint": f"http://127.0.0.1:{order.get('json_port') or order['port'] + 1}", "vfs.gcs.project_id": "p"}}
     settings = {"vfs.s3.endpoint_override": f"127.0.0.1:{order['port']}", "vfs.s3.scheme": "http", "vfs.s3.use_virtual_addressing": "false",
                 "vfs.s3.region": "us-east-1", "vfs.s3.aws_access_key_id": order["key_id"], "vfs.s3.aws_secret_access_key": order["secret"],
                 "sm.compute_concurrency_level": 2, "sm.io_concurrency_level": 2, "sm.mem.total_budget": 200_000_000} # of 10 GB it clears a part in each consolidation
