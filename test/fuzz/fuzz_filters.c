@@ -95,7 +95,7 @@ static void backward(input *i, const uint8_t *bytes, uint64_t size) {
       if (end > original) end = original;
       CHECK(tsr__pipeline_chunks(stored, size, from, end, &first, &last, NULL) == TSR_OK);
       CHECK(first <= from && end <= last && last <= original);
-      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, part, &i->room.memory,
+      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, NULL, part, &i->room.memory,
                                        &i->error);
       CHECK(code == TSR_OK && !memcmp(part, out + first, last - first));
     }
