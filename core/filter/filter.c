@@ -368,8 +368,32 @@ int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_
   return TSR_OK;
 }
 
-static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out,
-                       tsr_error *error) {
+/* Returns true if some byte of [from, end) is needed. */
+static bool is_needed(const tsr_needed_bytes *needed, uint64_t from, uint64_t end) {
+  if (!needed->blocks) return true;
+  if (from >= end) return false;
+  const uint64_t first = (needed->at + from) / needed->block, last = (needed->at + end - 1) / needed->block;
+  for (uint64_t b = first; b <= last; b++)
+    if (needed->blocks[b]) return true;
+  return false;
+}
+
+uint64_t tsr__pipeline_needs(const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last,
+                             const tsr_needed_bytes *needed) {
+  tsr_input input = tsr__input(in, in_size);
+  uint64_t chunks, at = 0, sum = 0;
+  if (read_chunk_count(&input, &chunks, NULL) < 0) return UINT64_MAX;
+  for (uint64_t i = 0; i < chunks && at < last; i++) {
+    stored_chunk chunk;
+    if (read_chunk(&input, &chunk, NULL) < 0 || chunk.original > last - at) return UINT64_MAX;
+    if (at >= first && is_needed(needed, at, at + chunk.original)) sum += chunk.original;
+    at += chunk.original;
+  }
+  return sum;
+}
+
+static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last,
+                       const tsr_needed_bytes *needed, uint8_t *out, tsr_error *error) {
   tsr_input input = tsr__input(in, in_size);
   uint64_t chunks, at = 0;
   TSR_TRY(read_chunk_count(&input, &chunks, error));
@@ -380,7 +404,8 @@ static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint6
       if (chunk.original > last - at)
         rc = tsr__fail(error, TSR_CORRUPT, "%u bytes at byte %llu, %llu were expected", chunk.original,
                        (unsigned long long)at, (unsigned long long)(last - at));
-      if (rc == TSR_OK) rc = decode_chunk(r, chunk, out + (at - first), error);
+      if (rc == TSR_OK && is_needed(needed, at, at + chunk.original))
+        rc = decode_chunk(r, chunk, out + (at - first), error);
       tsr__arena_reset(&r->arena);
     }
     if (rc < 0) return tsr__wrap(error, "chunk %llu", (unsigned long long)i);
@@ -392,11 +417,12 @@ static int decode_part(filter_run *r, const uint8_t *in, uint64_t in_size, uint6
 }
 
 int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
-                              uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
-                              tsr_error *error) {
+                              uint64_t in_size, uint64_t first, uint64_t last, const tsr_needed_bytes *needed,
+                              uint8_t *out, tsr_memory *memory, tsr_error *error) {
+  static const tsr_needed_bytes all = {0};
   filter_run r;
   TSR_TRY(open_run(&r, pipeline, shape, NULL, memory, error));
-  int rc = decode_part(&r, in, in_size, first, last, out, error);
+  int rc = decode_part(&r, in, in_size, first, last, needed ? needed : &all, out, error);
   close_run(&r);
   return rc;
 }

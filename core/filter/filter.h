@@ -58,11 +58,23 @@ typedef int (*tsr_stored_read)(void *argument, uint64_t at, void *bytes, uint64_
 int tsr__pipeline_find_chunks(tsr_stored_read read, void *argument, uint64_t in_size, uint64_t from, uint64_t end,
                               tsr_chunk_range *range, tsr_error *error);
 
-/* Decodes only the chunks that cover the decoded bytes [first, last), as set by tsr__pipeline_chunks. `out` has room
- * for these bytes. */
+/* Which bytes of a decoded tile are needed, in blocks of equal size. */
+typedef struct tsr_needed_bytes {
+  const uint8_t *blocks; /* borrowed; a byte for each block, 0: not needed. NULL: all are */
+  uint64_t block; /* bytes of a block */
+  uint64_t at; /* where in the first block the tile begins */
+} tsr_needed_bytes;
+
+/* Returns how many of the decoded bytes [first, last), as set by tsr__pipeline_chunks, are in chunks with needed ones;
+ * UINT64_MAX if a chunk is damaged. */
+uint64_t tsr__pipeline_needs(const uint8_t *in, uint64_t in_size, uint64_t first, uint64_t last,
+                             const tsr_needed_bytes *needed);
+
+/* Decodes only the chunks that cover the decoded bytes [first, last), as set by tsr__pipeline_chunks, and of these only
+ * those with needed bytes. `out` has room for all of them; what is not needed is left as it was. */
 int tsr__pipeline_decode_part(const tsr_pipeline *pipeline, const tsr_tile_shape *shape, const uint8_t *in,
-                              uint64_t in_size, uint64_t first, uint64_t last, uint8_t *out, tsr_memory *memory,
-                              tsr_error *error);
+                              uint64_t in_size, uint64_t first, uint64_t last, const tsr_needed_bytes *needed,
+                              uint8_t *out, tsr_memory *memory, tsr_error *error);
 
 /* Takes `count` decoded cells of a tile from cell `first` on. `values` is borrowed for the call. */
 typedef int (*tsr_cells_take)(void *argument, uint64_t first, uint64_t count, const uint8_t *values, tsr_error *error);

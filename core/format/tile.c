@@ -154,13 +154,23 @@ bool tsr__tile_divides(const tsr_tile_format *format) {
   return format->values_per_cell != TSR_VARIABLE && format->coordinate_dimensions == 0;
 }
 
+/* Describes the needed bytes of the fixed part. */
+static tsr_needed_bytes needed_of(const tsr_tile_source *source, const uint8_t *blocks, uint64_t cell_size) {
+  return (tsr_needed_bytes){.blocks = blocks,
+                            .block = TSR_NEEDED_CELLS * cell_size,
+                            .at = source->cut_end > 0 ? source->cut_first * cell_size : 0};
+}
+
 static int decode_fixed(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory,
                         tsr_tile *tile, tsr_error *error) {
   tsr_tile_shape shape = {format->datatype, tile->cell_size, format->version, format->key};
-  if (tile->end > 0 && source->cut_end == 0)
+  const tsr_needed_bytes needed = needed_of(source, tile->needed, tile->cell_size);
+  if (tile->end > 0 && (source->cut_end == 0 || tile->needed)) {
+    const uint64_t before = source->cut_end > 0 ? source->cut_first : 0;
     return tsr__pipeline_decode_part(format->values, &shape, source->bytes[TSR_PART_FIXED],
-                                     source->sizes[TSR_PART_FIXED], tile->first * tile->cell_size,
-                                     tile->end * tile->cell_size, tile->values, memory, error);
+                                     source->sizes[TSR_PART_FIXED], (tile->first - before) * tile->cell_size,
+                                     (tile->end - before) * tile->cell_size, &needed, tile->values, memory, error);
+  }
   TSR_TRY(tsr__pipeline_decode(format->values, &shape, source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
                                tile->values, tile->values_size, memory, error));
   if (format->coordinate_dimensions > 1 && !format->coordinates_split) {
@@ -211,6 +221,15 @@ static int find_cells(const tsr_tile_format *format, const tsr_tile_source *sour
   return TSR_OK;
 }
 
+/* Finds out how many of the cells first to end - 1 are in chunks with needed ones. */
+static uint64_t count_needed(const tsr_tile_source *source, uint64_t cell_size, uint64_t first, uint64_t end) {
+  const tsr_needed_bytes needed = needed_of(source, source->needed, cell_size);
+  const uint64_t before = source->cut_end > 0 ? source->cut_first : 0;
+  const uint64_t bytes = tsr__pipeline_needs(source->bytes[TSR_PART_FIXED], source->sizes[TSR_PART_FIXED],
+                                             (first - before) * cell_size, (end - before) * cell_size, &needed);
+  return TSR_MIN(bytes / cell_size, end - first);
+}
+
 /* Checks the sizes of the parts and allocates the tile. */
 static int make_tile(const tsr_tile_format *format, const tsr_tile_source *source, tsr_memory *memory, tsr_tile **tile,
                      tsr_error *error) {
@@ -233,24 +252,37 @@ static int make_tile(const tsr_tile_format *format, const tsr_tile_source *sourc
     int rc = check_size(source, TSR_PART_VALIDITY, source->cells, error);
     if (rc < 0) return wrap_part(TSR_PART_VALIDITY, error);
   }
-  uint64_t first, end;
+  uint64_t first, end, decoded = source->cells, blocks = 0;
   TSR_TRY(find_cells(format, source, cell_size, &first, &end, error));
+  if (source->needed && source->end > 0) {
+    const uint64_t last = end > 0 ? end : source->cells;
+    decoded = count_needed(source, cell_size, first, last);
+    if (decoded < last - first) {
+      blocks = tsr__needed_blocks(source->cells);
+      end = last;
+    }
+  }
+  if (end > 0 && blocks == 0) decoded = end - first;
   if (end > 0) values_size = (end - first) * cell_size;
   uint64_t values_room = tsr__add_sat(values_size, 15) & ~UINT64_C(15);
   uint64_t bytes = tsr__add_sat((sizeof(tsr_tile) + 15) & ~UINT64_C(15), offsets_size);
   uint64_t values_at = tsr__add_sat(bytes, 15) & ~UINT64_C(15);
   bytes = tsr__add_sat(values_at,
                        tsr__add_sat(values_room, format->nullable ? (end > 0 ? end - first : source->cells) : 0));
+  const uint64_t needed_at = bytes;
+  bytes = tsr__add_sat(bytes, blocks);
   tsr_tile *made;
   TSR_TRY(TSR_ALLOC_RAW_BYTES(memory, bytes, &made, error));
   *made = (tsr_tile){.cells = source->cells, .bytes = bytes, .cell_size = cell_size, .values_size = values_size};
   made->first = first;
   made->end = end;
+  made->decoded = decoded;
   atomic_init(&made->references, 1);
   uint8_t *base = (uint8_t *)made;
   if (variable) made->offsets = (uint64_t *)(void *)(base + ((sizeof(tsr_tile) + 15) & ~UINT64_C(15)));
   made->values = base + values_at;
   if (format->nullable) made->validity = base + values_at + values_room;
+  if (blocks > 0) made->needed = memcpy(base + needed_at, source->needed, blocks);
   *tile = made;
   return TSR_OK;
 }

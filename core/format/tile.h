@@ -10,6 +10,8 @@
 
 typedef struct tsr_fragment_metadata tsr_fragment_metadata;
 
+#define TSR_NEEDED_CELLS 2048u /* cells of a tile that are needed, or not, together */
+
 /* A decoded tile of one slot. It is one block of memory with a reference count; the cache and readers share it. */
 typedef struct tsr_tile {
   _Atomic uint32_t references;
@@ -17,6 +19,10 @@ typedef struct tsr_tile {
   uint64_t cell_size; /* in bytes; 0: variable */
   uint64_t partly; /* cells of this tile that earlier loads decoded in parts, before this one */
   uint64_t first, end; /* only the cells first to end - 1 are decoded; end 0: all cells */
+  uint64_t decoded; /* cells that are decoded */
+  /* NULL, or of the cells first to end - 1 only those are decoded, surely, in whose block of TSR_NEEDED_CELLS cells of
+   * the tile this byte is not 0 */
+  uint8_t *needed;
   uint8_t *values; /* from cell `first` on */
   uint64_t values_size; /* in bytes */
   uint64_t *offsets; /* variable size: cells + 1 byte offsets into `values`, which never fall; else NULL */
@@ -36,7 +42,15 @@ typedef struct tsr_tile_source { /* the stored bytes of a tile */
    * cut_end - 1; cut_end 0: it is the tile's. Only if tsr__tile_divides. */
   uint64_t cut_first, cut_end;
   uint64_t first, end; /* if tsr__tile_divides: the requested cells are first to end - 1; end 0: all cells */
+  /* If `end` > 0: borrowed, a byte for each block of TSR_NEEDED_CELLS cells of the tile, 0: none of them is needed;
+   * NULL: all are. Chunks without needed cells are not decoded: their values are not set. */
+  const uint8_t *needed;
 } tsr_tile_source;
+
+/* Returns the number of blocks of TSR_NEEDED_CELLS cells in a tile. */
+static inline uint64_t tsr__needed_blocks(uint64_t cells) {
+  return cells / TSR_NEEDED_CELLS + (cells % TSR_NEEDED_CELLS > 0);
+}
 
 typedef struct tsr_tile_format { /* how the tiles of a slot are stored; pointers are borrowed */
   tsr_datatype datatype;

@@ -351,6 +351,25 @@ static int part_add_rows(query_part *part, const query_rows *block, tsr_error *e
   return TSR_OK;
 }
 
+bool tsr__query_narrow(query_part *part, query_rows *block) {
+  const query_input *input = &part->run->input;
+  uint32_t left = 0;
+  if (!input->needed) return true;
+  if (!block->cells) { /* if one cell may pass, the columns of all of them are decoded */
+    const uint64_t from = input->needed_origin + block->first, last = from + block->count - 1;
+    return memchr(input->needed + from / TSR_NEEDED_CELLS, TSR_NEEDED_PASS,
+                  last / TSR_NEEDED_CELLS - from / TSR_NEEDED_CELLS + 1) != NULL;
+  }
+  for (uint32_t r = 0; r < block->count; r++) {
+    const uint32_t cell = block->cells[r];
+    part->buffers.joined[left] = cell;
+    left += input->needed[(input->needed_origin + cell) / TSR_NEEDED_CELLS] == TSR_NEEDED_PASS;
+  }
+  block->cells = part->buffers.joined;
+  block->count = left;
+  return left > 0;
+}
+
 static int part_add_block(query_part *part, const query_rows *block, tsr_error *error) {
   return part->run->boxes.given ? tsr__query_pair(part, block, part_add_rows, error)
                                 : part_add_rows(part, block, error);
@@ -374,10 +393,10 @@ static int part_add_cells(void *argument, uint64_t index, tsr_error *error) {
   for (uint64_t at = part->from, n; at < part->end; at += n) {
     n = TSR_MIN(part->end - at, QUERY_BLOCK);
     if (run->boxes.period) n = TSR_MIN(n, run->boxes.period - (run->boxes.origin + at) % run->boxes.period);
-    const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
-                              .first = batch->selection ? 0 : batch->first + at,
-                              .count = (uint32_t)n};
-    TSR_TRY(part_add_block(part, &block, error));
+    query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                        .first = batch->selection ? 0 : batch->first + at,
+                        .count = (uint32_t)n};
+    if (tsr__query_narrow(part, &block)) TSR_TRY(part_add_block(part, &block, error));
   }
   return TSR_OK;
 }

@@ -314,6 +314,26 @@ int tsr__program_select(const tsr_program *program, tsr_block_scratch *scratch, 
   return TSR_OK;
 }
 
+static bool step_may_fail(const tsr_step *step) {
+  switch (step->operation) {
+  case TSR_OP_MATCH:
+  case TSR_STEP_OF_UNSIGNED: return true;
+  case TSR_OP_ADD:
+  case TSR_OP_SUBTRACT:
+  case TSR_OP_MULTIPLY:
+  case TSR_OP_DIVIDE:
+  case TSR_OP_NEGATE:
+  case TSR_OP_ABS: return step->form == TSR_VALUE_INTEGER && !step->interval.safe;
+  default: return step->form == TSR_VALUE_INSTANT;
+  }
+}
+
+bool tsr__program_may_fail(const tsr_program *program) {
+  bool may = false;
+  for (uint32_t s = 0; s < program->step_count; s++) may |= program->steps[s].live && step_may_fail(&program->steps[s]);
+  return may;
+}
+
 bool tsr__program_fault(const tsr_block_scratch *scratch, uint32_t *expression, uint32_t *node) {
   *expression = scratch->expression;
   *node = scratch->node;

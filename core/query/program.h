@@ -79,6 +79,9 @@ int tsr__program_run(const tsr_program *program, tsr_block_scratch *scratch, con
 int tsr__program_select(const tsr_program *program, tsr_block_scratch *scratch, const tsr_block_input *inputs,
                         uint32_t count, uint32_t *selection, uint32_t *selected, tsr_error *error);
 
+/* Returns false only if no cell can make the program fail. */
+bool tsr__program_may_fail(const tsr_program *program);
+
 /* Says which node of which expression the last run's error was about. Returns false if it was about none. */
 bool tsr__program_fault(const tsr_block_scratch *scratch, uint32_t *expression, uint32_t *node);
 

@@ -386,13 +386,13 @@ static void give_column(const tsr_vector *v, uint32_t count, cells_column *room,
 static int64_t next_rows(tsr_query_run *run, tsr_error *error) {
   const tsr_batch *batch = run->input.batch;
   const uint64_t n = TSR_MIN(batch->count - run->cells->at, QUERY_BLOCK), at = run->cells->at;
-  const query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
-                            .first = batch->selection ? 0 : batch->first + at,
-                            .count = (uint32_t)n};
+  query_rows block = {.cells = batch->selection ? batch->selection + at : NULL,
+                      .first = batch->selection ? 0 : batch->first + at,
+                      .count = (uint32_t)n};
   query_part *part = run->parts.list[0];
-  query_rows rows;
+  query_rows rows = {.count = 0};
   run->cells->at += n;
-  TSR_TRY(tsr__query_select(part, &block, &rows, error));
+  if (tsr__query_narrow(part, &block)) TSR_TRY(tsr__query_select(part, &block, &rows, error));
   if (rows.count > 0) TSR_TRY(tsr__query_evaluate(part, &rows, error));
   for (uint32_t c = 0; c < run->query.column_count && rows.count > 0; c++)
     give_column(&part->vectors[c], rows.count, &run->cells->columns[c], &run->cells->given[c]);
@@ -610,8 +610,37 @@ static int plan_keys(tsr_query_run *run, tsr_error *error) {
 
 /* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
+/* Finds out which cells of the current batch may satisfy the WHERE. Returns false if none does. */
+static bool any_needed(tsr_query_run *run) {
+  const tsr_batch *batch = run->input.batch;
+  tsr_batch_iterator *iterator = run->input.reader->iterator;
+  query_input *input = &run->input;
+  input->needed = NULL;
+  if (!input->reader->request.skips || !iterator->needed) return true;
+  input->needed = iterator->needed(iterator, &input->needed_origin);
+  if (!input->needed) return true;
+  for (uint64_t r = 0; batch->selection && r < batch->count; r++)
+    if (input->needed[(input->needed_origin + batch->selection[r]) / TSR_NEEDED_CELLS] == TSR_NEEDED_PASS) return true;
+  if (batch->selection) return false;
+  const uint64_t first = input->needed_origin + batch->first, last = first + batch->count - 1;
+  return memchr(input->needed + first / TSR_NEEDED_CELLS, TSR_NEEDED_PASS,
+                last / TSR_NEEDED_CELLS - first / TSR_NEEDED_CELLS + 1) != NULL;
+}
+
+/* Goes on to the next batch with a cell that may satisfy the WHERE. */
+static int next_needed(tsr_query_run *run, tsr_error *error) {
+  tsr_environment *environment = run->snapshot->array->environment;
+  int rc;
+  while ((rc = tsr_reader_next(run->input.reader, &run->input.batch, error)) > 0 && !any_needed(run)) {
+    TSR_TRY(tsr__cancelled(&environment->memory, error));
+    tsr__count(environment, TSR_COUNT_cells_computed, run->input.batch->count);
+    tsr_work_done(environment, run->input.batch->count);
+  }
+  return rc;
+}
+
 int tsr__query_next_batch(tsr_query_run *run, tsr_error *error) {
-  const int rc = tsr_reader_next(run->input.reader, &run->input.batch, error);
+  const int rc = next_needed(run, error);
   if (rc <= 0) return rc;
   tsr_batch_iterator *iterator = run->input.reader->iterator;
   run->input.subtile = !run->input.batch->selection && iterator->subtile ? iterator->subtile(iterator) : NULL;
@@ -648,6 +677,8 @@ static int start_reader(tsr_query_run *run, tsr_error *error) {
   if (!whole) TSR_TRY(tsr__query_where_predicates(run, &request.predicates, &request.predicate_count, error));
   TSR_TRY(tsr_reader_open(run->snapshot, &run->input.reader, error));
   run->input.reader->request.untested = true;
+  run->input.reader->request.skips = !whole && !run->boxes.given && !run->habits.places && run->expressions.where &&
+                                     !tsr__program_may_fail(run->expressions.where);
   if (!run->windows.given) tsr__query_tiles_take(run);
   return tsr_reader_start(run->input.reader, &request, error);
 }

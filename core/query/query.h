@@ -176,6 +176,10 @@ typedef struct query_input { /* what the query reads */
   bool placed; /* the dimensions are read only where a batch has no subtile */
   const tsr_subtile *subtile; /* of the batch, if its rows are consecutive cells of a dense tile */
   tsr_block_input *columns; /* by field, of the batch */
+  /* A byte for each block of TSR_NEEDED_CELLS cells of the batch's tile: only where it is TSR_NEEDED_PASS may a cell
+   * satisfy the WHERE, and far from such blocks columns are not decoded. NULL: all cells are tested. */
+  const uint8_t *needed;
+  uint64_t needed_origin; /* number in the tile of the cell with index 0 */
 } query_input;
 
 typedef struct query_measure {
@@ -410,6 +414,9 @@ int tsr__query_evaluate(query_part *part, const query_rows *rows, tsr_error *err
 
 /* Sets *rows to the rows of a block that satisfy the WHERE. */
 int tsr__query_select(query_part *part, const query_rows *block, query_rows *rows, tsr_error *error);
+
+/* Leaves out cells of a block that the reader has found not to satisfy the WHERE. Returns false if none is left. */
+bool tsr__query_narrow(query_part *part, query_rows *block);
 
 /* Makes a single part, for a query of cells. */
 int tsr__query_part_make(tsr_query_run *run, tsr_error *error);

@@ -296,13 +296,31 @@ static int make_dense_window(tsr_dense_windows *w, tsr_dense_window *window, boo
   return TSR_OK;
 }
 
+/* Marks what is needed of the window's tiles, where some of it is not in memory. */
+static int mark_tiles(tsr_dense_windows *w, tsr_error *error) {
+  tsr_pinned_tile **tiles;
+  uint64_t most = 0, count = 0;
+  if (w->reader->request.untested && !w->reader->request.skips) return TSR_OK;
+  for (uint64_t i = 0; i < w->now.count; i++) most += w->now.tiles[i].count;
+  TSR_TRY(TSR_ARENA_ARRAY(&w->reader->window.arena, most, &tiles, error));
+  for (uint64_t i = 0; i < w->now.count; i++)
+    for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
+      tsr_pinned_tile *pinned = w->now.tiles[i].candidates[c].pinned;
+      if (pinned && tsr__predicates_may_mark(w->reader, pinned)) tiles[count++] = pinned;
+    }
+  return tsr__predicates_mark(w->reader, tiles, count, error);
+}
+
 /* Loads the fields that no predicate reads, for tiles in which some cell satisfies the predicates. */
 static int load_untested_fields(tsr_dense_windows *w, tsr_error *error) {
+  TSR_TRY(mark_tiles(w, error));
   for (uint64_t i = 0; i < w->now.count; i++)
     for (uint32_t c = 0; c < w->now.tiles[i].count; c++) {
       tsr_pinned_tile *pinned = w->now.tiles[i].candidates[c].pinned;
       if (!pinned) continue;
-      const int rc = w->reader->request.untested ? 1 : tsr__predicates_any(w->reader, pinned, error);
+      int rc = 1;
+      if (pinned->needed) rc = tsr__predicates_marked_any(pinned);
+      else if (!w->reader->request.untested) rc = tsr__predicates_any(w->reader, pinned, error);
       if (rc < 0) return rc;
       if (rc > 0) TSR_TRY(tsr__reader_request_fields(w->reader, pinned, error));
     }
@@ -925,6 +943,13 @@ static const tsr_subtile *subtile_of(tsr_batch_iterator *iterator) {
   return it->parts.list[it->parts.at].sparse ? NULL : &it->subtiles.subtile;
 }
 
+static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) {
+  const dense_iterator *it = (const dense_iterator *)iterator;
+  const read_dense_part *p = &it->parts.list[it->parts.at];
+  *origin = p->sparse ? 0 : it->subtiles.subtile.origin;
+  return p->pinned ? p->pinned->needed : NULL;
+}
+
 static void close_dense(tsr_batch_iterator *iterator) {
   dense_iterator *it = (dense_iterator *)iterator;
   tsr__reader_drop_ahead(it->reader);
@@ -937,8 +962,8 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   const uint32_t n = grid->dimensions;
   dense_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
-  it->base =
-      (tsr_batch_iterator){.next = read_dense_next, .column = column_of, .close = close_dense, .subtile = subtile_of};
+  it->base = (tsr_batch_iterator){
+      .next = read_dense_next, .column = column_of, .close = close_dense, .subtile = subtile_of, .needed = needed_of};
   it->reader = reader;
   it->grid = grid;
   it->dimensions = n;

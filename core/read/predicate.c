@@ -1,6 +1,7 @@
 /* predicate.c: tests predicates on attributes, against the statistics of tiles and against columns of cells.
  *
- * Sections: preparing the predicates of a request; testing columns of cells; testing pinned tiles; statistics.
+ * Sections: preparing the predicates of a request; testing columns of cells; testing pinned tiles; what is needed of
+ * them; statistics.
  *
  * Nulls. A predicate sees the values that the host shows: a null cell is null, NaN is null, and NaT is null if the host
  * says so. Cells that were never written, or whose fragment lacks the attribute, are null unless the host shows their
@@ -31,6 +32,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "model/datatype.h"
 #include "filter/pipeline.h"
 #include "format/fragment_metadata.h"
@@ -245,6 +247,99 @@ int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *
     if (count > 0) return 1;
   }
   return 0;
+}
+
+/* ---- What is needed of pinned tiles ------------------------------------------------------------------------------ */
+/* A tile of several columns: those that the predicates read are decoded first. Where no cell of a chunk can satisfy the
+ * predicates, that chunk of the other columns is not decoded.
+ *
+ * Whoever reads consecutive cells that are not tested may take up to TSR_NEEDED_CELLS of them at a time. If one of these
+ * may pass, all are read, so the blocks beside one with such a cell are needed, too.
+ */
+
+#define MARK_FIRST  128u /* cells of a block that are tested first: often one of them passes */
+#define MARK_TILES  8u /* after so many tiles it is known whether marks spare anything; then one of so many is marked */
+#define MARK_SPARED 16u /* the least part of the cells that must be spared */
+#define MARK_CHUNK  (8192u / TSR_NEEDED_CELLS) /* blocks of a small chunk */
+
+bool tsr__predicates_may_mark(tsr_reader *reader, const tsr_pinned_tile *pinned) {
+  const tsr_snapshot_fragment *f = &reader->snapshot->fragments[pinned->fragment];
+  const tsr_schema *schema = reader->snapshot->schema;
+  tsr_reader_predicates *p = &reader->predicates;
+  if (p->marked_tiles >= MARK_TILES && p->spared < p->marked / MARK_SPARED && p->marked_tiles++ % MARK_TILES > 0)
+    return false;
+  for (uint32_t i = 0; i < p->count; i++)
+    if (f->slots[p->list[i].field] >= 0 && !pinned->tiles[f->slots[p->list[i].field]]) return false;
+  for (uint32_t i = f->fragment->metadata.dense ? schema->dimension_count : 0;
+       i < schema->dimension_count + schema->attribute_count; i++) {
+    if (!reader->request.fields[i] || f->slots[i] < 0 || pinned->tiles[f->slots[i]]) continue;
+    const tsr_tile_request request = {.fragment = f->fragment,
+                                      .slot = (uint32_t)f->slots[i],
+                                      .number = pinned->number,
+                                      .first = pinned->first,
+                                      .end = pinned->end};
+    if (!tsr__tile_is_in_memory(reader->snapshot->array, request)) return true;
+  }
+  return false;
+}
+
+/* Returns 1 if some of the cells low to high - 1 satisfies all predicates. */
+static int any_passes(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t low, uint64_t high, tsr_error *error) {
+  uint32_t passing[TSR_NEEDED_CELLS];
+  uint64_t count = TSR_MIN(high - low, MARK_FIRST);
+  TSR_TRY(tsr__predicates_select(reader, pinned, low, NULL, &count, passing, error));
+  if (count > 0 || high - low <= MARK_FIRST) return count > 0;
+  count = high - low - MARK_FIRST;
+  TSR_TRY(tsr__predicates_select(reader, pinned, low + MARK_FIRST, NULL, &count, passing, error));
+  return count > 0;
+}
+
+typedef struct marking {
+  tsr_reader *reader;
+  tsr_pinned_tile *const *tiles;
+} marking;
+
+static int mark_tile(void *argument, uint64_t index, tsr_error *error) {
+  const marking *m = argument;
+  tsr_pinned_tile *pinned = m->tiles[index];
+  const uint64_t blocks = tsr__needed_blocks(pinned->cells);
+  for (uint64_t low = pinned->first, high; low < pinned->end; low = high) {
+    const uint64_t b = low / TSR_NEEDED_CELLS;
+    high = TSR_MIN(pinned->end, (b + 1) * TSR_NEEDED_CELLS);
+    const int any = any_passes(m->reader, pinned, low, high, error);
+    if (any < 0) return any;
+    if (!any) continue;
+    pinned->needed[b] = TSR_NEEDED_PASS;
+    if (b > 0 && pinned->needed[b - 1] == 0) pinned->needed[b - 1] = TSR_NEEDED_NEAR;
+    if (b + 1 < blocks) pinned->needed[b + 1] = TSR_NEEDED_NEAR;
+  }
+  return TSR_OK;
+}
+
+/* Counts the cells of whole chunks that are not needed. */
+static void note_spared(tsr_reader_predicates *predicates, const tsr_pinned_tile *pinned) {
+  const uint64_t end = tsr__needed_blocks(pinned->end);
+  predicates->marked_tiles++;
+  predicates->marked += pinned->end - pinned->first;
+  for (uint64_t b = pinned->first / TSR_NEEDED_CELLS, next; b < end; b = next) {
+    next = TSR_MIN(end, (b / MARK_CHUNK + 1) * MARK_CHUNK);
+    bool any = false;
+    for (uint64_t i = b; i < next; i++) any |= pinned->needed[i] != 0;
+    if (!any) predicates->spared += (next - b) * TSR_NEEDED_CELLS;
+  }
+}
+
+int tsr__predicates_mark(tsr_reader *reader, tsr_pinned_tile *const *tiles, uint64_t count, tsr_error *error) {
+  marking m = {reader, tiles};
+  for (uint64_t i = 0; i < count; i++)
+    TSR_TRY(TSR_ARENA_ARRAY(&reader->window.arena, tsr__needed_blocks(tiles[i]->cells), &tiles[i]->needed, error));
+  TSR_TRY(tsr__parallel_for(tsr__reader_threads(reader), count, mark_tile, &m, error));
+  for (uint64_t i = 0; i < count; i++) note_spared(&reader->predicates, tiles[i]);
+  return TSR_OK;
+}
+
+bool tsr__predicates_marked_any(const tsr_pinned_tile *pinned) {
+  return memchr(pinned->needed, TSR_NEEDED_PASS, tsr__needed_blocks(pinned->cells)) != NULL;
 }
 
 /* ---- Statistics -------------------------------------------------------------------------------------------------- */

@@ -198,6 +198,7 @@ static void rewind_reader(tsr_reader *reader) {
   reader->progress.window_tiles = 1;
   reader->progress.given = 0;
   reader->request.distinct = false;
+  reader->predicates.marked_tiles = reader->predicates.marked = reader->predicates.spared = 0;
 }
 
 /* Makes written boxes if the reader can skip space tiles without any written cell, because the request selects no such
@@ -365,6 +366,9 @@ int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **col
     reader->columns.current[field] = c;
     reader->columns.ready[field] = true;
     reader->request.fields[field] = true; /* the next windows decode it in parallel */
+    bool tested = field < reader->snapshot->schema->dimension_count && reader->snapshot->schema->dense;
+    for (uint32_t i = 0; i < reader->predicates.count; i++) tested |= reader->predicates.list[i].field == field;
+    reader->predicates.has_other_fields |= !tested;
   }
   *column = &reader->columns.current[field];
   return TSR_OK;
@@ -427,6 +431,7 @@ int tsr__reader_pin(tsr_reader *reader, uint32_t fragment, uint64_t number, uint
   tile->number = number;
   tile->cells = tile->end = cells;
   tile->first = 0;
+  tile->needed = NULL;
   tile->counted = false;
   tile->next = NULL;
   *pinned = tile;
@@ -489,18 +494,29 @@ void tsr__reader_unpin(tsr_reader *reader, tsr_pinned_tile *pinned) {
   reader->tiles.free = pinned;
 }
 
+/* Leaves out the cells before and after all blocks that are needed. */
+static void narrow_request(tsr_tile_request *request) {
+  uint64_t first = request->first / TSR_NEEDED_CELLS, last = (request->end - 1) / TSR_NEEDED_CELLS;
+  while (first < last && !request->needed[first]) first++;
+  while (first < last && !request->needed[last]) last--;
+  request->first = TSR_MAX(request->first, first * TSR_NEEDED_CELLS);
+  request->end = TSR_MIN(request->end, (last + 1) * TSR_NEEDED_CELLS);
+}
+
 int tsr__reader_request(tsr_reader *reader, tsr_pinned_tile *pinned, int64_t slot, tsr_error *error) {
   if (slot < 0 || pinned->tiles[slot]) return TSR_OK;
   const tsr_tile_request *requests = (const tsr_tile_request *)(const void *)reader->window.requests.data;
   for (uint64_t i = reader->window.requests.size / sizeof(tsr_tile_request); i > 0 && requests[i - 1].pinned == pinned;
        i--)
     if (requests[i - 1].slot == (uint32_t)slot) return TSR_OK;
-  const tsr_tile_request request = {.fragment = reader->snapshot->fragments[pinned->fragment].fragment,
-                                    .slot = (uint32_t)slot,
-                                    .number = pinned->number,
-                                    .first = pinned->first,
-                                    .end = pinned->end,
-                                    .pinned = pinned};
+  tsr_tile_request request = {.fragment = reader->snapshot->fragments[pinned->fragment].fragment,
+                              .slot = (uint32_t)slot,
+                              .number = pinned->number,
+                              .first = pinned->first,
+                              .end = pinned->end,
+                              .needed = pinned->needed,
+                              .pinned = pinned};
+  if (request.needed) narrow_request(&request);
   return tsr__buffer_append(&reader->window.requests, &request, sizeof request, error);
 }
 
@@ -524,7 +540,7 @@ static void pin_tiles(tsr_reader *reader, const tsr_tile_request *requests, uint
     pinned->tiles[requests[i].slot] = requests[i].tile;
     if (requests[i].decoded && !pinned->counted) {
       pinned->counted = true;
-      cells += requests[i].tile->end > 0 ? requests[i].tile->end - requests[i].tile->first : pinned->cells;
+      cells += requests[i].tile->end > 0 ? requests[i].tile->decoded : pinned->cells;
     }
   }
   tsr__count(reader->snapshot->array->environment, TSR_COUNT_cells_decoded, cells);
@@ -564,16 +580,22 @@ static uint64_t coordinates_at(const tsr_reader *reader, const tsr_pinned_tile *
   return (uint64_t)(field - reader->snapshot->schema->fields) * pinned->tiles[slot]->cells * field->cell_size;
 }
 
+/* Returns where cell `first` of a tile is, or would be if it is before the first one that is decoded: then nobody reads
+ * it. */
+static const uint8_t *place_of(const uint8_t *cells, const tsr_tile *tile, uint64_t first, uint64_t size) {
+  return (const uint8_t *)((uintptr_t)cells + (uintptr_t)((first - tile->first) * size));
+}
+
 void tsr__reader_slot_column(const tsr_reader *reader, const tsr_pinned_tile *pinned, const tsr_field *field,
                              int64_t slot, uint64_t first, tsr_column *column) {
   const tsr_tile *tile = pinned->tiles[slot];
-  *column =
-      (tsr_column){.values = tile->values, .validity = tile->validity ? tile->validity + (first - tile->first) : NULL};
+  *column = (tsr_column){.values = tile->values,
+                         .validity = tile->validity ? place_of(tile->validity, tile, first, 1) : NULL};
   if (field->values_per_cell == TSR_VARIABLE) {
     column->offsets = tile->offsets + first;
   } else {
     column->values =
-        tile->values + coordinates_at(reader, pinned, field, slot) + (first - tile->first) * field->cell_size;
+        place_of(tile->values + coordinates_at(reader, pinned, field, slot), tile, first, field->cell_size);
     column->cell_size = field->cell_size;
   }
 }

@@ -246,6 +246,8 @@ typedef struct tsr_tile_request { /* one slot of one tile */
   uint32_t slot;
   uint64_t number; /* of the tile in the fragment */
   uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
+  const uint8_t
+      *needed; /* borrowed: of these, only the cells in blocks that it marks, see tsr_tile_source; NULL: all */
   uint64_t partly; /* for the loader: cells that earlier loads decoded in parts */
   /* NULL, or what gets the cells, in order, if the tile is not in memory, would not go into the cache either and
    * tsr__tile_divides: then `tile` stays NULL. Borrowed. */
@@ -269,6 +271,9 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
 /* Returns true if a decoded tile has the values that the request needs. If not, notes in the request how many cells of
  * the tile have been decoded in parts: when these add up, all cells are decoded. */
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile);
+
+/* Returns true if a request can be served without decoding anything. */
+bool tsr__tile_is_in_memory(tsr_array *array, tsr_tile_request request);
 
 /* A load in progress. Finish it or cancel it, exactly once; until then neither the load nor its requests may move. The
  * fields are private to the loader. */
@@ -357,6 +362,17 @@ int tsr__predicates_select(tsr_reader *reader, tsr_pinned_tile *pinned, uint64_t
 /* Returns 1 if some cell of the pinned tile satisfies all predicates, else 0; < 0: error. */
 int tsr__predicates_any(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
+/* Returns true if it is worth marking the pinned tile: some requested field that no predicate reads is not in memory, and
+ * marks have spared something before. */
+bool tsr__predicates_may_mark(tsr_reader *reader, const tsr_pinned_tile *pinned);
+
+/* Marks what is needed of pinned tiles (tsr_pinned_tile.needed), on several threads. The fields that the predicates read
+ * are loaded. */
+int tsr__predicates_mark(tsr_reader *reader, tsr_pinned_tile *const *tiles, uint64_t count, tsr_error *error);
+
+/* Returns true if some cell of a marked tile may satisfy the predicates. */
+bool tsr__predicates_marked_any(const tsr_pinned_tile *pinned);
+
 /* Requests the fields that the predicates read, for the next tsr__reader_load. */
 int tsr__predicates_request(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error);
 
@@ -373,6 +389,8 @@ bool tsr__predicates_pass_unwritten(const tsr_reader *reader);
  * One thread at a time uses a reader. Workers touch only the tiles that they decode (tile_loader.c).
  */
 
+enum { TSR_NEEDED_NEAR = 1, TSR_NEEDED_PASS = 2 };
+
 /* One tile of a fragment with those of its slots that the reader has decoded. They stay in memory until the tile is
  * unpinned. */
 struct tsr_pinned_tile {
@@ -380,6 +398,10 @@ struct tsr_pinned_tile {
   bool counted; /* its cells are in the counter cells_decoded */
   uint64_t number, cells; /* number in the fragment; how many cells it has */
   uint64_t first, end; /* only the cells first..end-1 are read: other cells may not be decoded */
+  /* In the window's arena: a byte for each block of TSR_NEEDED_CELLS cells: TSR_NEEDED_PASS if some cell in it may
+   * satisfy the predicates, TSR_NEEDED_NEAR in blocks beside those, else 0. Fields that are requested from then on may
+   * be decoded in blocks that are not 0 only. NULL: all cells are read. */
+  uint8_t *needed;
   struct tsr_pinned_tile *next; /* in tsr_reader_tiles.free */
   tsr_tile *tiles[]; /* by slot; owned; NULL where not loaded */
 };
@@ -416,6 +438,9 @@ typedef struct tsr_batch_iterator { /* makes the batches of a started reader */
   /* May be NULL. Returns the subtile of a dense tile that the batch's indices refer to; NULL if they refer to cells of
    * a sparse fragment's tile. */
   const struct tsr_subtile *(*subtile)(struct tsr_batch_iterator *iterator);
+  /* May be NULL. Returns tsr_pinned_tile.needed of the batch's tile, which may be NULL, and sets *origin to the number in
+   * the tile of the cell with index 0. */
+  const uint8_t *(*needed)(struct tsr_batch_iterator *iterator, uint64_t *origin);
 } tsr_batch_iterator;
 
 #define TSR_NO_FRAGMENT UINT32_MAX
@@ -446,6 +471,8 @@ typedef struct tsr_reader_request { /* which cells and columns the start request
   /* set between open and start: the cells of tiles that are read come untested; the predicates only say which tiles,
    * and which unwritten cells, to leave out */
   bool untested;
+  bool skips; /* set between open and start, if `untested`: the caller leaves out cells that `needed` of the iterator
+                 tells it to */
   bool gives_unwritten; /* batches include cells that were never written: requested, and satisfying all predicates */
   bool is_part; /* the request is part of another reader's request, which has already counted its fragments */
 } tsr_reader_request;
@@ -469,6 +496,8 @@ typedef struct tsr_reader_predicates { /* the request's predicates (predicate.c)
   tsr_typed_predicate *list;
   bool fill_unwritten; /* cells that were never written have the fill value, not null */
   bool has_other_fields; /* the request decodes fields that no predicate reads */
+  uint64_t marked_tiles, marked,
+      spared; /* tiles that were marked, their cells, and those in chunks that are not needed */
   tsr_buffer passing; /* scratch, uint32_t: indices of cells that passed */
 } tsr_reader_predicates;
 

@@ -618,6 +618,16 @@ static int test_cells(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
   return TSR_OK;
 }
 
+/* Marks what is needed of a tile, for a caller that leaves out the rest. Drops the tile if that is nothing. */
+static int mark_tile(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
+  if (!it->reader->request.skips || it->reader->predicates.count == 0 || tile->count == 0 || tile->pinned->needed ||
+      !tsr__predicates_may_mark(it->reader, tile->pinned))
+    return TSR_OK;
+  TSR_TRY(tsr__predicates_mark(it->reader, &tile->pinned, 1, error));
+  if (!tsr__predicates_marked_any(tile->pinned)) tile->count = 0;
+  return TSR_OK;
+}
+
 /* ---- Windows ---------------------------------------------------------------------------------------------------- */
 
 /* Offers a stream to the whole-tile shortcut, if all of its cells are selected and none can be deleted. Returns 1 if
@@ -746,6 +756,7 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
     tsr_sparse_tile *tile = &it->now.tiles[i];
     if (!merged) TSR_TRY(drop_deleted(it, tile, error));
     if (!merged) TSR_TRY(test_cells(it, tile, error));
+    if (!merged) TSR_TRY(mark_tile(it, tile, error));
     reader->progress.given = tsr__add_sat(reader->progress.given, tile->count);
     if (deferred || (merged && reader->predicates.count > 0)) continue; /* it is not yet known which cells win */
     if (tile->count > 0) TSR_TRY(tsr__reader_request_fields(reader, tile->pinned, error));
@@ -780,6 +791,7 @@ static int next_merged(sparse_iterator *it, tsr_error *error) {
     if (rc == TSR_VERSION_MERGE_TILE) {
       TSR_TRY(drop_deleted(it, &it->present, error));
       TSR_TRY(test_cells(it, &it->present, error));
+      TSR_TRY(mark_tile(it, &it->present, error));
       if (it->present.count > 0) {
         TSR_TRY(tsr__reader_request_fields(it->reader, it->present.pinned, error)); /* the fields not loaded yet */
         TSR_TRY(load_fields(it->reader, error));
@@ -825,6 +837,11 @@ static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *c
   return tsr__pinned_column(it->reader, it->present.pinned, field, 0, column, error);
 }
 
+static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) {
+  *origin = 0;
+  return ((const sparse_iterator *)iterator)->present.pinned->needed;
+}
+
 static void close_sparse(tsr_batch_iterator *iterator) {
   sparse_iterator *it = (sparse_iterator *)iterator;
   tsr__reader_drop_ahead(it->reader);
@@ -866,7 +883,8 @@ static int exclude_fragments(sparse_iterator *it, tsr_error *error) {
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
   sparse_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
-  it->base = (tsr_batch_iterator){.next = read_sparse_next, .column = column_of, .close = close_sparse};
+  it->base =
+      (tsr_batch_iterator){.next = read_sparse_next, .column = column_of, .close = close_sparse, .needed = needed_of};
   it->reader = reader;
   it->keep.memory = &reader->memory;
   it->by_coordinates = drops_by_coordinates(reader->snapshot);

@@ -90,12 +90,28 @@ int tsr__tile_cost(tsr_array *array, tsr_fragment *fragment, uint32_t slot, uint
 /* Returns true if a few bytes are read from a file in about their share of the time of all of it. */
 static bool reads_small(const tsr_store *store) { return store->uses_descriptors; }
 
+/* Returns how many of the requested cells are in blocks that are needed. */
+static uint64_t needed_cells(const tsr_tile_request *request) {
+  if (!request->needed) return request->end - request->first;
+  uint64_t sum = 0;
+  for (uint64_t at = request->first, next; at < request->end; at = next) {
+    next = TSR_MIN(request->end, (at / TSR_NEEDED_CELLS + 1) * TSR_NEEDED_CELLS);
+    if (request->needed[at / TSR_NEEDED_CELLS]) sum += next - at;
+  }
+  return sum;
+}
+
 /* Returns true if a part of the tile may be decoded alone. A tile that is asked for again and again is worth decoding in
  * full: if each part costs a read of the whole tile, at the second time, else when its parts add up. */
 static bool may_decode_part(const tsr_load *load, const tsr_tile_request *request, uint64_t cells) {
   if (request->partly == 0 || request->end == 0) return true;
-  return reads_small(load->array->store) &&
-         tsr__add_sat(request->partly, request->end - request->first) <= cells / PARTLY_PART;
+  return reads_small(load->array->store) && tsr__add_sat(request->partly, needed_cells(request)) <= cells / PARTLY_PART;
+}
+
+/* Returns the largest part of a tile that is decoded alone. A part that predicates have chosen is decoded from a tile
+ * that has been read, so only the tile in the cache matters, which is not complete. */
+static uint64_t most_of_part(const tsr_tile_request *request, uint64_t cells) {
+  return cells / (request->needed ? PARTLY_PART : PARTIAL_DECODE_PART);
 }
 
 /* Returns true if the cells of the tile, which takes `cost` bytes, go to the request's sink. */
@@ -128,7 +144,7 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
     fetch->source.sizes[p] = s->offsets[p][number + 1] - s->offsets[p][number];
   }
   uint64_t cost = cost_of(&fetch->format, s, number, fetch->source.cells);
-  const uint64_t needed = fetch->request->end - fetch->request->first;
+  const uint64_t reach = fetch->request->end - fetch->request->first;
   fetch->source.cut_end = 0;
   if (goes_to_sink(load, fetch, cost)) {
     fetch->streams = cost;
@@ -141,13 +157,14 @@ static int prepare_fetch(tsr_load *load, tile_fetch *fetch, tsr_error *error) {
     return TSR_OK;
   }
   if (!may_decode_part(load, fetch->request, fetch->source.cells)) fetch->request->end = 0;
-  if (fetch->request->end > 0 && needed <= fetch->source.cells / PARTIAL_DECODE_PART && !fetch->format.values->uncut &&
-      tsr__tile_divides(&fetch->format)) {
+  if (fetch->request->end > 0 && needed_cells(fetch->request) <= most_of_part(fetch->request, fetch->source.cells) &&
+      !fetch->format.values->uncut && tsr__tile_divides(&fetch->format)) {
     const uint64_t chunks = tsr__mul_sat(2, fetch->format.values->max_chunk_size),
                    size = tsr__mul_sat(tsr_datatype_size(fetch->format.datatype), fetch->format.values_per_cell);
     fetch->source.first = fetch->request->first;
     fetch->source.end = fetch->request->end;
-    cost = TSR_MIN(cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(needed, size)),
+    fetch->source.needed = fetch->request->needed;
+    cost = TSR_MIN(cost, tsr__add_sat(tsr__add_sat(chunks, tsr__mul_sat(reach, size)),
                                       fetch->format.nullable ? fetch->source.cells : 0));
   }
   TSR_TRY(tsr__memory_charge(load->memory, cost, error));
@@ -387,11 +404,27 @@ static tsr_tile *find_tile(tsr_array *array, const tsr_tile_request *request) {
   return tile;
 }
 
+/* Returns true if the tile has all needed blocks of the request. */
+static bool has_needed(const tsr_tile_request *request, const tsr_tile *tile) {
+  if (!tile->needed) return true;
+  for (uint64_t b = request->first / TSR_NEEDED_CELLS; b <= (request->end - 1) / TSR_NEEDED_CELLS; b++)
+    if ((!request->needed || request->needed[b]) && !tile->needed[b]) return false;
+  return true;
+}
+
 bool tsr__tile_request_fits(tsr_tile_request *request, const tsr_tile *tile) {
   if (tile->end == 0) return true;
-  if (request->end > 0 && tile->first <= request->first && request->end <= tile->end) return true;
-  request->partly = tsr__add_sat(tile->partly, tile->end - tile->first);
+  if (request->end > 0 && tile->first <= request->first && request->end <= tile->end && has_needed(request, tile))
+    return true;
+  request->partly = tsr__add_sat(tile->partly, tile->decoded);
   return false;
+}
+
+bool tsr__tile_is_in_memory(tsr_array *array, tsr_tile_request request) {
+  tsr_tile *tile = find_tile(array, &request);
+  const bool fits = tile && tsr__tile_request_fits(&request, tile);
+  tsr__tile_drop(tile);
+  return fits;
 }
 
 /* Serves requests from memory, and makes sorted fetches for the rest. */
@@ -452,6 +485,11 @@ static int load_settle(tsr_load *load, tsr_error *error) {
   return TSR_OK;
 }
 
+/* Returns the bytes of a tile without the values that were not needed. */
+static uint64_t decoded_bytes(const tsr_tile *tile) {
+  return tile->needed ? tile->bytes - (tile->end - tile->first - tile->decoded) * tile->cell_size : tile->bytes;
+}
+
 /* Puts decoded tiles into the cache, and counts them. */
 static void cache_tiles(tsr_load *load) {
   uint64_t tiles = 0, bytes = 0;
@@ -463,7 +501,7 @@ static void cache_tiles(tsr_load *load) {
     }
     if (!request->tile) continue;
     tiles++;
-    bytes += request->tile->bytes;
+    bytes += decoded_bytes(request->tile);
     if (!load->array->uncached)
       tsr__cache_put(load->array->cache, request->fragment->id, request->slot, request->number, request->tile);
   }

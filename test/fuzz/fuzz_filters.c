@@ -95,9 +95,17 @@ static void backward(input *i, const uint8_t *bytes, uint64_t size) {
       if (end > original) end = original;
       CHECK(tsr__pipeline_chunks(stored, size, from, end, &first, &last, NULL) == TSR_OK);
       CHECK(first <= from && end <= last && last <= original);
-      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, part, &i->room.memory,
+      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, NULL, part, &i->room.memory,
                                        &i->error);
       CHECK(code == TSR_OK && !memcmp(part, out + first, last - first));
+      uint8_t blocks[8];
+      const tsr_needed_bytes needed = {.blocks = blocks, .block = original / 8 + 1};
+      for (unsigned b = 0; b < 8; b++) blocks[b] = stored[size - 1] >> b & 1;
+      memset(part, 0, last - first);
+      code = tsr__pipeline_decode_part(&i->pipeline, &i->shape, stored, size, first, last, &needed, part,
+                                       &i->room.memory, &i->error);
+      CHECK(code == TSR_OK && tsr__pipeline_needs(stored, size, first, last, &needed) <= last - first);
+      for (uint64_t k = first; k < last; k++) CHECK(!blocks[k / needed.block] || part[k - first] == out[k]);
     }
     free(out);
     free(part);

@@ -412,6 +412,49 @@ static void test_requested_cells_decode_their_chunks_alone(void **state) {
   f->source.first = f->source.end = 0;
 }
 
+/* Chunks without a needed cell keep what the memory had; the others are decoded, whether the tile was cut or not. */
+static void test_chunks_that_are_not_needed_are_not_decoded(void **state) {
+  enum { CELLS = 5 * TSR_NEEDED_CELLS - 100 };
+  fixture *f = *state;
+  static int32_t values[CELLS];
+  static uint8_t validity[CELLS];
+  for (int32_t i = 0; i < CELLS; i++) values[i] = 3 * i, validity[i] = i % 5 != 0;
+  f->source.cells = CELLS;
+  f->format.nullable = true;
+  store(f, TSR_PART_VALIDITY, validity, sizeof validity, 4096);
+  for (uint32_t cells = 500; cells <= 3500; cells += 1000) { /* of a chunk */
+    store(f, TSR_PART_FIXED, values, sizeof values, 4 * cells);
+    for (unsigned marks = 1; marks < 32; marks++) {
+      uint8_t needed[5];
+      bool chunks[CELLS / 500 + 1] = {false};
+      uint64_t decoded = 0, first = 0, end = CELLS;
+      for (unsigned b = 0; b < 5; b++) needed[b] = (uint8_t)(marks >> b & 1) * 2;
+      if (marks % 3 == 0) first = TSR_NEEDED_CELLS + 7, end = 4 * TSR_NEEDED_CELLS + 7;
+      for (uint64_t i = first / cells * cells; i < TSR_MIN(CELLS, (end + cells - 1) / cells * cells); i++)
+        chunks[i / cells] |= needed[i / TSR_NEEDED_CELLS] != 0;
+      for (uint64_t i = 0; i < CELLS; i++) decoded += chunks[i / cells];
+      tsr_tile *tile;
+      f->source.first = first;
+      f->source.end = end;
+      f->source.needed = needed;
+      assert_int_equal(tsr__tile_decode(&f->format, &f->source, &f->memory, &tile, NULL), TSR_OK);
+      const uint64_t from = tile->end ? tile->first : 0, to = tile->end ? tile->end : CELLS;
+      assert_int_equal(tile->decoded, decoded);
+      assert_true(from <= first && to >= end);
+      assert_int_equal(tile->needed != NULL, decoded < to - from);
+      for (uint64_t i = from; i < to; i++) {
+        if (!chunks[i / cells]) continue;
+        assert_int_equal(tsr__load32(tile->values + 4 * (i - from)), values[i]);
+        assert_int_equal(tile->validity[i - from], validity[i]);
+      }
+      if (tile->needed) assert_memory_equal(tile->needed, needed, sizeof needed);
+      tsr__tile_drop(tile);
+    }
+  }
+  f->source.first = f->source.end = 0;
+  f->source.needed = NULL;
+}
+
 typedef struct taken_cells {
   uint64_t next, low, high, most; /* the next cell; all cells that came; the most at a time */
   int left; /* fails after so many calls */
@@ -487,6 +530,7 @@ int main(void) {
       TEST(test_several_values_per_cell),
       TEST(test_cells_are_passed_on_while_they_are_decoded),
       TEST(test_requested_cells_decode_their_chunks_alone),
+      TEST(test_chunks_that_are_not_needed_are_not_decoded),
       TEST(test_strings),
       TEST(test_broken_offsets_are_refused),
       TEST(test_offsets_in_values),
