@@ -147,6 +147,14 @@ def answer(place, table, uri, condition, as_of=None):
     return rows
 
 
+def newest(place, uri):
+    """The time of the newest commit that this machine sees."""
+    db = connect(place, {})
+    time_ = db.execute("SELECT max(end_time) FROM tessera_fragments(?)", (uri,)).fetchone()[0]
+    db.close()
+    return time_
+
+
 def merge(place, uri):
     """Consolidates under the lease; returns whether this machine had it."""
     db = connect(place, {})
@@ -256,16 +264,18 @@ class Asker:
         write_reals(db, 0, REAL_SLABS * REALS_EACH - 1)
         return db
 
-    def compare(self, db, one, table, uri):
-        """Each worker answers for parts as of one time. Returns that time."""
-        as_of = db.execute("SELECT max(end_time) FROM tessera_fragments(?)", (uri,)).fetchone()[0]
+    def newest(self, uri):
+        """The time for all to read: the machine whose clock is the furthest ahead sees all commits."""
+        return self.submit(newest, uri, worker=max(CLOCKS, key=CLOCKS.get)).result()
+
+    def compare(self, db, one, table, uri, as_of):
+        """Each worker answers for parts as of one time."""
         conditions = [row[0] for row in db.execute("SELECT condition FROM tessera_partitions(?, ?)", (uri, 2 * len(WORKERS)))]
         assert len(conditions) >= len(WORKERS), conditions
         parts = [self.submit(answer, table, uri, condition, as_of, worker=WORKERS[i % len(WORKERS)]) for i, condition in enumerate(conditions)]
         found, expected = joined(self.client.gather(parts)), joined([rows_of(one, table, "true")])
         assert_equal(found, expected)
         say(f"{table}: {len(conditions)} parts, {sum(group[0] for group in found.values())} cells in {len(found)} groups, equal to one process's")
-        return as_of
 
     def what_clocks_hide(self, as_of):
         """Without as_of a machine sees what is not ahead of its own clock: the one whose clock is the furthest ahead sees all of it."""
@@ -277,7 +287,7 @@ class Asker:
     def merge_and_compare(self, db, one):
         assert self.submit(merge, REALS, worker=WORKERS[3]).result() == 1
         assert self.submit(merge, REALS, worker=WORKERS[0]).result() == 0 # 4 minutes behind; the server's clock decides
-        self.compare(db, one, "reals", REALS)
+        self.compare(db, one, "reals", REALS, self.newest(REALS))
         for uri in (CUBE, REALS):
             findings = db.execute("SELECT * FROM tessera_check(?) WHERE severity <> 'note'", (uri,)).fetchall()
             assert not findings, findings
@@ -298,9 +308,11 @@ class Asker:
         self.write_cube(db)
         self.set_clocks_again()
         self.write_reals(db)
+        as_of = {"cube": self.newest(CUBE), "reals": self.newest(REALS)}
+        self.what_clocks_hide(as_of["reals"]) # at once: clocks go on
         one = self.one_process()
-        as_of = {table: self.compare(db, one, table, uri) for table, uri in (("cube", CUBE), ("reals", REALS))}
-        self.what_clocks_hide(as_of["reals"])
+        for table, uri in (("cube", CUBE), ("reals", REALS)):
+            self.compare(db, one, table, uri, as_of[table])
         self.cells_are_equal(one, as_of)
         self.merge_and_compare(db, one)
 
