@@ -192,7 +192,7 @@ def sweep(functions, seed, form="SELECT {}", begin=None, ways=WAYS, choose=point
             after = shape(place.state())
             for k in choose(calls, seed + number):
                 at_the_end = k > calls - LAST or not STOPS   # there the function's transaction ends; before, each poll is stopped in one way
-                for way in ways if at_the_end else (ways[k % len(ways)],):
+                for way in host.sampled(ways) if at_the_end else (ways[k % len(ways)],):
                     place.renew()
                     shutil.rmtree("new", ignore_errors=True)
                     for statement in begin or ():

@@ -13,6 +13,7 @@ cells in each of N layers, by default 200: 10^7 cells.
              connects the machines; it takes a machine off the wire by setting the link down.
   asker      the program of the cluster, which gives the work to Dask. It tells the wire on its standard output whom to cut off.
 """
+import array
 import json
 import os
 import shutil
@@ -32,16 +33,12 @@ CLOCKS = dict(zip(WORKERS, (-4, 0, 3, 7))) # minutes
 CUT = "worker2"
 BUCKET_PORT, SCHEDULER_PORT, SKIPPED = 5000, 8786, 77
 CUBE, REALS = "s3://bucket/cube", "s3://bucket/reals"
-SIDES = {"y": 250, "x": 200}
 SLABS, REAL_SLABS, REALS_EACH = 20, 8, 25000
 CUBE_COLUMNS = "kind=dense, t INT32 DIMENSION(0, {last}, {tile}), y INT32 DIMENSION(0, 249, 50), x INT32 DIMENSION(0, 199, 50), value FLOAT64"
 REAL_COLUMNS = "x FLOAT64 DIMENSION(0, 1000, 25), y FLOAT64 DIMENSION(0, 1000, 25), value FLOAT64"
-CUBE_CELLS = """WITH RECURSIVE t(t) AS (SELECT {first} UNION ALL SELECT t + 1 FROM t WHERE t < {last}),
-  y(y) AS (SELECT 0 UNION ALL SELECT y + 1 FROM y WHERE y < 249), x(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM x WHERE x < 199)
-  INSERT INTO cube SELECT t, y, x, (t * 131 + y * 17 + x * 7) % 4093 / 7.0 FROM t, y, x"""
 REAL_CELLS = """WITH RECURSIVE k(k) AS (SELECT {first} UNION ALL SELECT k + 1 FROM k WHERE k < {last})
   INSERT INTO reals SELECT k * 7919 % 1000003 / 1000.003, k * 104729 % 1000003 / 1000.003, k % 977 / 3.0 + 0.1 FROM k"""
-ANSWER = {"cube": "SELECT t, count(*), total(value), min(value), max(value) FROM cube WHERE {} GROUP BY t",
+ANSWER = {"cube": "SELECT t, count(*), sum(value), min(value), max(value) FROM cube WHERE {} GROUP BY t", # over columns; the reals by rows
           "reals": "SELECT CAST(x / 100 AS INTEGER), count(*), total(value), min(value), max(value) FROM reals WHERE {} GROUP BY 1"}
 
 
@@ -77,7 +74,11 @@ def be_machine(name, place, command):
                       DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="30s", DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="20")
     if name != "server": # moto would take requests.py for the package
         os.environ["PYTHONPATH"] = HERE
-    os.execv(command[0], command)
+    if name not in WORKERS:
+        os.execv(command[0], command)
+    while True: # a worker of Dask ends when it has lost its scheduler; as services do, the machine starts another one, which finds the scheduler once the link is up
+        subprocess.run(command, check=False)
+        time.sleep(1)
 
 
 def set_clock(place, minutes):
@@ -103,21 +104,55 @@ def connect(place, uris, as_of=None):
     return db
 
 
-def write(place, table, uri, cells, first, last):
+def write_layers(db, first, last):
+    """Writes layers of the cube, as one block."""
+    values = array.array("d", ((t * 131 + y * 17 + x * 7) % 4093 / 7.0 for t in range(first, last + 1) for y in range(250) for x in range(200)))
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({last - first + 1}, 250, 200), }}".ljust(117) + "\n"
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + values.tobytes()
+    db.execute("SELECT tessera_write_npy('db:cube', 'value', ?, json_object('t', ?))", (npy, first)).fetchall()
+
+
+def write_reals(db, first, last):
+    db.execute(REAL_CELLS.format(first=first, last=last))
+
+
+WRITE = {"cube": write_layers, "reals": write_reals}
+
+
+def write(place, table, uri, first, last):
     """Writes a slab in one transaction. If it is done twice, because nobody knows whether the first one was committed, the cells are the same."""
     db = connect(place, {table: uri})
     db.execute("BEGIN")
-    db.execute(cells.format(first=first, last=last))
+    WRITE[table](db, first, last)
     db.execute("COMMIT")
     db.close()
     return os.environ["TESSERA_TEST_MACHINE"]
 
 
+def rows_of(db, table, condition):
+    """The groups that the query over a table gives: of the cube over columns, of the reals by rows."""
+    text = ANSWER[table].format(condition)
+    if table == "reals":
+        return db.execute(text).fetchall()
+    db.execute(f"CREATE VIRTUAL TABLE temp.groups USING tessera_query({text})")
+    rows = db.execute("SELECT * FROM temp.groups").fetchall()
+    db.execute("DROP TABLE temp.groups")
+    return rows
+
+
 def answer(place, table, uri, condition, as_of=None):
     db = connect(place, {table: uri}, as_of)
-    rows = db.execute(ANSWER[table].format(condition)).fetchall()
+    rows = rows_of(db, table, condition)
     db.close()
     return rows
+
+
+def newest(place, uri):
+    """The time of the newest commit that this machine sees."""
+    db = connect(place, {})
+    time_ = db.execute("SELECT max(end_time) FROM tessera_fragments(?)", (uri,)).fetchone()[0]
+    db.close()
+    return time_
 
 
 def merge(place, uri):
@@ -199,7 +234,7 @@ class Asker:
         """Writes the cube, while one worker is cut off. Dask gives its work to others; it comes back when all is written."""
         step = self.layers // SLABS
         db.execute(f"CREATE VIRTUAL TABLE cube USING tessera('{CUBE}', {CUBE_COLUMNS.format(last=self.layers - 1, tile=step)})")
-        slabs = [self.submit(write, "cube", CUBE, CUBE_CELLS, first, first + step - 1) for first in range(0, self.layers, step)]
+        slabs = [self.submit(write, "cube", CUBE, first, first + step - 1) for first in range(0, self.layers, step)]
         until(lambda: sum(each.done() for each in slabs) >= 3)
         busy = [len(calls) for worker, calls in self.client.processing().items() if ADDRESSES[CUT] in worker]
         link(CUT, False)
@@ -216,7 +251,7 @@ class Asker:
 
     def write_reals(self, db):
         db.execute(f"CREATE VIRTUAL TABLE reals USING tessera('{REALS}', {REAL_COLUMNS})")
-        slabs = [self.submit(write, "reals", REALS, REAL_CELLS, i * REALS_EACH, (i + 1) * REALS_EACH - 1, worker=WORKERS[i % len(WORKERS)])
+        slabs = [self.submit(write, "reals", REALS, i * REALS_EACH, (i + 1) * REALS_EACH - 1, worker=WORKERS[i % len(WORKERS)])
                  for i in range(REAL_SLABS)]
         assert set(self.client.gather(slabs)) == set(WORKERS)
 
@@ -225,20 +260,22 @@ class Asker:
         db = connect(self.place, {})
         db.execute(f"CREATE VIRTUAL TABLE cube USING tessera('cube', {CUBE_COLUMNS.format(last=self.layers - 1, tile=self.layers // SLABS)})")
         db.execute(f"CREATE VIRTUAL TABLE reals USING tessera('reals', {REAL_COLUMNS})")
-        db.execute(CUBE_CELLS.format(first=0, last=self.layers - 1))
-        db.execute(REAL_CELLS.format(first=0, last=REAL_SLABS * REALS_EACH - 1))
+        write_layers(db, 0, self.layers - 1)
+        write_reals(db, 0, REAL_SLABS * REALS_EACH - 1)
         return db
 
-    def compare(self, db, one, table, uri):
-        """Each worker answers for parts as of one time. Returns that time."""
-        as_of = db.execute("SELECT max(end_time) FROM tessera_fragments(?)", (uri,)).fetchone()[0]
+    def newest(self, uri):
+        """The time for all to read: the machine whose clock is the furthest ahead sees all commits."""
+        return self.submit(newest, uri, worker=max(CLOCKS, key=CLOCKS.get)).result()
+
+    def compare(self, db, one, table, uri, as_of):
+        """Each worker answers for parts as of one time."""
         conditions = [row[0] for row in db.execute("SELECT condition FROM tessera_partitions(?, ?)", (uri, 2 * len(WORKERS)))]
         assert len(conditions) >= len(WORKERS), conditions
         parts = [self.submit(answer, table, uri, condition, as_of, worker=WORKERS[i % len(WORKERS)]) for i, condition in enumerate(conditions)]
-        found, expected = joined(self.client.gather(parts)), joined([one.execute(ANSWER[table].format("true")).fetchall()])
+        found, expected = joined(self.client.gather(parts)), joined([rows_of(one, table, "true")])
         assert_equal(found, expected)
         say(f"{table}: {len(conditions)} parts, {sum(group[0] for group in found.values())} cells in {len(found)} groups, equal to one process's")
-        return as_of
 
     def what_clocks_hide(self, as_of):
         """Without as_of a machine sees what is not ahead of its own clock: the one whose clock is the furthest ahead sees all of it."""
@@ -250,7 +287,7 @@ class Asker:
     def merge_and_compare(self, db, one):
         assert self.submit(merge, REALS, worker=WORKERS[3]).result() == 1
         assert self.submit(merge, REALS, worker=WORKERS[0]).result() == 0 # 4 minutes behind; the server's clock decides
-        self.compare(db, one, "reals", REALS)
+        self.compare(db, one, "reals", REALS, self.newest(REALS))
         for uri in (CUBE, REALS):
             findings = db.execute("SELECT * FROM tessera_check(?) WHERE severity <> 'note'", (uri,)).fetchall()
             assert not findings, findings
@@ -271,9 +308,11 @@ class Asker:
         self.write_cube(db)
         self.set_clocks_again()
         self.write_reals(db)
+        as_of = {"cube": self.newest(CUBE), "reals": self.newest(REALS)}
+        self.what_clocks_hide(as_of["reals"]) # at once: clocks go on
         one = self.one_process()
-        as_of = {table: self.compare(db, one, table, uri) for table, uri in (("cube", CUBE), ("reals", REALS))}
-        self.what_clocks_hide(as_of["reals"])
+        for table, uri in (("cube", CUBE), ("reals", REALS)):
+            self.compare(db, one, table, uri, as_of[table])
         self.cells_are_equal(one, as_of)
         self.merge_and_compare(db, one)
 
@@ -326,7 +365,7 @@ class Wire:
         self.start("scheduler", python, "-m", "distributed.cli.dask_scheduler", "--host", ADDRESSES["scheduler"], "--port", str(SCHEDULER_PORT), "--no-dashboard")
         for name in WORKERS:
             self.start(name, python, "-m", "distributed.cli.dask_worker", scheduler, "--host", ADDRESSES[name], "--name", name, "--nthreads", "1",
-                       "--no-dashboard", "--memory-limit", "0", "--local-directory", folder)
+                       "--no-nanny", "--no-dashboard", "--memory-limit", "0", "--local-directory", folder)
         asker = self.start("asker", sys.executable, os.path.abspath(__file__), "--ask", json.dumps(self.place), python, stdout=subprocess.PIPE, stderr=None)
         for line in asker.stdout:
             machine, up = json.loads(line)
