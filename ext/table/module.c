@@ -17,6 +17,7 @@
 #include "table/table.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "connection/errors.h"
