@@ -643,7 +643,8 @@ uint64_t tsr__tiles_expect(tsr_array *array, const tsr_tile_request *requests, u
       store = file->store;
       hints[n] = (tsr_read_hint){.path = file->path, .offset = offsets[request->number]};
       hints[n].size = offsets[request->number + 1] - offsets[request->number];
-      bytes = tsr__add_sat(bytes, TSR_MAX(hints[n++].size, EXPECTED_LEAST));
+      bytes = tsr__add_sat(bytes, TSR_MAX(hints[n].size, EXPECTED_LEAST));
+      n++;
     }
     if (n > 0) tsr__store_prefetch(store, hints, n);
   }

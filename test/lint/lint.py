@@ -122,6 +122,15 @@ def check_allocations(root, order):
                 fault(f"core/{folder}/{name}:{number}: {called.group(0)}...) takes a void *; use the macros of base/memory.h (TSR_ALLOC_ARRAY, TSR_ARENA_COPY, ...)")
 
 
+def check_twice(root, orders):
+    """TSR_MIN and TSR_MAX evaluate an argument twice, so it must change nothing."""
+    for base, order in orders:
+        for folder, name in files(root, base, order):
+            for number, line in enumerate(lines(f"{root}/{base}/{folder}/{name}"), 1):
+                if re.search(r"\bTSR_(MIN|MAX)\([^;]*(\+\+|--)", line):
+                    fault(f"{base}/{folder}/{name}:{number}: TSR_MIN or TSR_MAX evaluates ++ or -- twice")
+
+
 def check_shared_names(root, orders):
     """A type, an enumerator or a macro of the project has one definition: the amalgamation is one file, and there two headers meet that no
     source includes together."""
@@ -317,6 +326,7 @@ def main():
     check_core_includes(root, core)
     check_extension_includes(root, ext)
     check_allocations(root, core)
+    check_twice(root, (("core", core), ("ext", ext)))
     check_layout(root, core)
     check_sqlite(root, compiler, ext)
     check_exports(extension, library)
