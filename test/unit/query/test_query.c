@@ -414,7 +414,7 @@ static void test_large_tiles(void **state) {
     made_dense(&m, 1, low, high, value_of);
     made_finish_dense(&m);
     begin(&m);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < rounds_of(6); i++) {
       fill = false;
       choose_keys(false);
       check_query(NULL);
@@ -533,7 +533,7 @@ static void test_budget_and_failing_allocations(void **state) {
   query.key_count = 1;
   int code = TSR_NOMEM;
   long allocations = 0;
-  for (; code == TSR_NOMEM; allocations++) {
+  for (; code == TSR_NOMEM; allocations += sample()) {
     m.memory.left = allocations;
     code = tsr_query_start(&m.snapshot, &query, &run, &error);
     m.memory.left = -1;
