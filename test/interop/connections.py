@@ -307,6 +307,7 @@ def test_two_copies():
 
 class Old:
     """A connection that has loaded a tessera from before streams."""
+    total_changes = 0
 
     def cursor(self):
         return self

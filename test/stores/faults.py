@@ -233,7 +233,7 @@ def test_hostile_answers(b):
     for text, says in ((page.format(entry.format("f/a")), "repeated a key"), (page.format(""), "empty page"), (page.format(entry.format("g/a")), "outside the prefix")):
         b.proxy.fault("replace", kind="LIST", times=99, body=text.encode(), headers={"Content-Type": "application/xml"})
         b.run("list", "f/", rc="UNREACHABLE", says=says)
-    b.proxy.fault("replace", kind="LIST", times=9, body=b"<ListBucketResult>" + b" " * (17 << 20) + b"</ListBucketResult>")
+    b.proxy.fault("replace", kind="LIST", times=9, body=b"<ListBucketResult>" + b" " * (49 << 20) + b"</ListBucketResult>")
     b.run("list", "f/", rc="TOOBIG")
     b.proxy.fault("replace", kind="GET", times=9, body=b"x" * (SIZE + 1), headers={"ETag": '"x"'})
     b.run(*WHOLE, rc="TOOBIG", says=f"more than {SIZE} bytes", requests="GET")

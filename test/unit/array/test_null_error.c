@@ -915,10 +915,10 @@ CASE(tsr_ingest_arrow) {
 
 CASE(tsr_ingest_block) {
   static const int64_t value = 5;
-  const tsr_query_column column = {.type = TSR_VALUE_INTEGER, .as.integers = &value};
+  const tsr_query_column columns[2] = {{.type = TSR_VALUE_INTEGER, .as.integers = &value}, {.type = TSR_VALUE_NULL}};
   uint64_t taken;
   tsr_ingest *ingest = ingest_of_row(false);
-  TELL(tsr_ingest_block(ingest, &column, 0, 1, &taken, e));
+  TELL(tsr_ingest_block(ingest, columns, 0, 1, &taken, e));
   tsr_ingest_close(ingest);
 }
 
