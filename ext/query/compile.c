@@ -111,41 +111,6 @@ static int compile_prepare(const tsx_connection *connection, const char *text, s
 
 /* ---- The table in FROM ------------------------------------------------------------------------------------------- */
 
-/* Looks up a table in one database. Returns 1 if it exists, else 0. */
-static int look_up(const tsx_connection *connection, const char *schema, const char *name, bool *view,
-                   tsr_error *error) {
-  sqlite3_stmt *statement = NULL;
-  char *text = sqlite3_mprintf(
-      "SELECT type FROM \"%w\".sqlite_schema WHERE type IN ('table', 'view') AND name = %Q COLLATE NOCASE", schema,
-      name);
-  if (!text) return tsx_out_of_memory(error);
-  int code = sqlite3_prepare_v2(connection->db, text, -1, &statement, NULL);
-  sqlite3_free(text);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
-  const char *type = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-  *view = type && !strcmp(type, "view");
-  sqlite3_finalize(statement);
-  if (code == SQLITE_ROW || code == SQLITE_DONE) return code == SQLITE_ROW;
-  return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
-}
-
-/* Finds the database of an unqualified name, for a query in temp: temp first, then the other databases in order. */
-static int resolve_anywhere(const tsx_connection *connection, const char *name, char **schema, bool *view,
-                            tsr_error *error) {
-  int found = look_up(connection, "temp", name, view, error), code;
-  if (found < 0) return found;
-  if (found) return (*schema = sqlite3_mprintf("temp")) ? 1 : tsx_out_of_memory(error);
-  sqlite3_stmt *names = NULL;
-  code = tsx_schemas_prepare(connection->db, &names);
-  for (const char *next; found == 0 && (next = tsx_schemas_next(names, &code));)
-    if ((found = look_up(connection, next, name, view, error)) > 0 && !(*schema = sqlite3_mprintf("%s", next)))
-      found = tsx_out_of_memory(error);
-  if (found == 0 && code != SQLITE_DONE)
-    found = tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db)); /* e.g. interrupted */
-  sqlite3_finalize(names);
-  return found;
-}
-
 /* Refuses a table in another database, unless the query is in temp. Views have the same rule. */
 static int check_database(const tsx_query *query, const char *home, const tsx_source *source, tsr_error *error) {
   if (!source->qualified || !sqlite3_stricmp(home, "temp") || !sqlite3_stricmp(home, source->schema)) return TSR_OK;
@@ -157,36 +122,39 @@ static int check_database(const tsx_query *query, const char *home, const tsx_so
   return code;
 }
 
-/* Looks up a table as named in FROM or JOIN. Returns 1 if it exists, else 0. The caller frees *schema. */
+/* Looks up a table as named in FROM or JOIN; a query in temp finds an unqualified name in any database. The caller
+ * frees *schema, which is NULL if no database has the name. */
 static int compile_find(const tsx_connection *connection, const char *home, const char *written, const char *name,
-                        char **schema, bool *view, tsr_error *error) {
+                        char **schema, tsx_table_kind *kind, tsr_error *error) {
   const char *given = written ? written : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
-  *schema = NULL;
-  *view = false;
-  if (!given) return resolve_anywhere(connection, name, schema, view, error);
-  *schema = sqlite3_mprintf("%s", given);
-  return *schema ? look_up(connection, *schema, name, view, error) : tsx_out_of_memory(error);
+  *schema = given ? sqlite3_mprintf("%s", given) : NULL;
+  *kind = TSX_TABLE_NONE;
+  if (given && !*schema) return tsx_out_of_memory(error);
+  if (given) return tsx_table_kind_find(connection, *schema, name, kind, error);
+  const int code = tsx_schema_search(connection->db, name, schema, kind);
+  return code == SQLITE_OK ? TSR_OK : tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
 /* Refuses a FROM that does not name an array; the message says what the name is. */
-static int refuse_table(const tsx_query *query, const char *schema, bool found, bool view, tsr_error *error) {
-  static const char *const kinds[] = {"an SQLite table", "an array that is not open",
-                                      "a tessera_query: join it, or select from it in a view",
-                                      "a table of another module"};
+static int refuse_table(const tsx_query *query, tsx_table_kind kind, tsr_error *error) {
+  static const char *const kinds[] = {[TSX_TABLE_SQLITE] = "an SQLite table",
+                                      [TSX_TABLE_VIEW] = "a view",
+                                      [TSX_TABLE_ARRAY] = "an array that is not open",
+                                      [TSX_TABLE_QUERY] = "a tessera_query: join it, or select from it in a view",
+                                      [TSX_TABLE_OTHER] = "a table of another module"};
   const char *table = query->select.source.table;
-  tsx_table_kind kind = TSX_TABLE_OTHER;
-  if (!found) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
-  if (!view) TSX_TRY(tsx_table_kind_find(query->connection, schema, table, &kind, error));
-  return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, view ? "a view" : kinds[kind]);
+  if (kind == TSX_TABLE_NONE) return tsx_fail(error, TSR_ERROR, "no such tessera table: %s", table);
+  return tsx_fail(error, TSR_ERROR, "not a tessera table: '%s' is %s", table, kinds[kind]);
 }
 
 int tsx_query_path(tsx_connection *connection, const char *home, const char *text, const tsx_option_limits *limits,
                    const char **name, tsr_error *error) {
-  char *schema = NULL;
-  bool view;
-  const int found = compile_find(connection, home, NULL, text, &schema, &view, error);
+  char *schema;
+  tsx_table_kind kind;
+  const int code = compile_find(connection, home, NULL, text, &schema, &kind, error);
   sqlite3_free(schema);
-  return found != 0 ? (found < 0 ? found : 0) : tsx_path_table(connection, home, text, limits, name, error);
+  if (code < 0 || kind != TSX_TABLE_NONE) return code < 0 ? code : 0;
+  return tsx_path_table(connection, home, text, limits, name, error);
 }
 
 /* Makes the table of a quoted name that is a path the one that is registered for the path. */
@@ -212,21 +180,18 @@ static int compile_paths(tsx_query *query, const char *home, tsr_error *error) {
 
 static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
-  char *schema = NULL;
-  bool view = false;
+  char *schema;
+  tsx_table_kind kind;
   if (s->source.path) {
     query->table = tsx_table_connected(query->connection, "main", s->source.table);
     if (query->table && (query->held = query->table->registered)) query->held->cursors++;
     return query->table ? tsx_table_ready(query->table, error)
                         : tsx_fail(error, TSR_ERROR, "%s cannot be opened", s->source.path);
   }
-  tsx_table_kind kind = TSX_TABLE_OTHER;
-  const int found = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &view, error);
-  int code = found > 0 && !view ? tsx_table_kind_find(query->connection, schema, s->source.table, &kind, error) : found;
+  int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &kind, error);
   if (code >= 0 && kind == TSX_TABLE_ARRAY)
     query->table = tsx_table_connected(query->connection, schema, s->source.table);
-  if (code >= 0)
-    code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, schema, found > 0, view, error);
+  if (code >= 0) code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, kind, error);
   sqlite3_free(schema);
   return code;
 }
@@ -243,17 +208,23 @@ static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error 
 
 /* Finds a joined table, and what it is. */
 static int compile_joined(tsx_query *query, const char *home, tsx_join *join, char **schema, tsr_error *error) {
-  bool view = false;
+  tsx_table_kind kind;
+  join->is_array = join->source.path != NULL;
   join->is_query = join->is_view = false;
-  if (join->source.path) return tsx_join_look(query, join, error);
-  const int found =
-      compile_find(query->connection, home, join->source.schema, join->source.table, schema, &view, error);
-  if (found < 0) return found;
-  if (!found)
+  if (join->is_array) return tsx_join_look(query, join, error);
+  TSX_TRY(compile_find(query->connection, home, join->source.schema, join->source.table, schema, &kind, error));
+  if (kind == TSX_TABLE_NONE)
     return tsx_fail(error, TSR_ERROR,
                     "JOIN needs an SQLite table or view, an array or a tessera_query: no such table: %s",
                     join->source.table);
-  join->is_query = join->is_view = view;
+  if (kind == TSX_TABLE_OTHER)
+    return tsx_fail(
+        error, TSR_ERROR,
+        "JOIN needs an SQLite table or view, an array or a tessera_query: '%s' is a table of another module",
+        join->source.table);
+  join->is_array = kind == TSX_TABLE_ARRAY;
+  join->is_view = kind == TSX_TABLE_VIEW;
+  join->is_query = join->is_view || kind == TSX_TABLE_QUERY;
   join->source.schema = tsx_arena_copy(&query->select.arena, *schema, strlen(*schema));
   return join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
 }

@@ -1,6 +1,6 @@
 /* join.c: the tables that a tessera_query joins: SQLite tables, arrays or other queries.
  *
- * tsx_join_look finds the kind and the columns of a joined table. If ON depends on one dimension, that is all that
+ * tsx_join_look finds the columns of a joined table. If ON depends on one dimension, that is all that
  * happens here: coordinates.c lets SQLite join the table's rows to the coordinates, and its columns become expressions
  * of that dimension. Otherwise ON has bindings, each of which sets a column equal to an expression of one dimension:
  *
@@ -29,19 +29,6 @@
 #include "sql/tokens.h"
 
 /* ---- What a joined table is -------------------------------------------------------------------------------------- */
-
-static int join_kind(const tsx_query *query, tsx_join *join, tsr_error *error) {
-  tsx_table_kind kind;
-  join->is_array = join->source.path != NULL;
-  if (join->is_array || join->is_view) return TSR_OK;
-  TSX_TRY(tsx_table_kind_find(query->connection, join->source.schema, join->source.table, &kind, error));
-  join->is_query = kind == TSX_TABLE_QUERY;
-  join->is_array = kind == TSX_TABLE_ARRAY;
-  if (kind != TSX_TABLE_OTHER) return TSR_OK;
-  return tsx_fail(error, TSR_ERROR,
-                  "JOIN needs an SQLite table or view, an array or a tessera_query: '%s' is a table of another module",
-                  join->source.table);
-}
 
 /* Returns the declared type of a column or label of an array. */
 static const char *join_declared(const tsx_table *table, const char *name) {
@@ -145,7 +132,6 @@ static int join_describe(tsx_query *query, tsx_join *join, sqlite3_stmt **statem
 
 int tsx_join_look(tsx_query *query, tsx_join *join, tsr_error *error) {
   sqlite3_stmt *statement = NULL, *labelled = NULL;
-  TSX_TRY(join_kind(query, join, error));
   const int code = join_describe(query, join, &statement, &labelled, error);
   sqlite3_finalize(labelled);
   sqlite3_finalize(statement);

@@ -65,15 +65,40 @@ int tsx_schema_kind(sqlite3 *db, const char *schema, const char *name, tsx_table
   const int code = tsx_schema_find(db, schema, name, &statement);
   const char *type = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL,
              *sql = type ? (const char *)sqlite3_column_text(statement, 1) : NULL;
-  *kind = TSX_TABLE_OTHER;
-  if (sql && !strcmp(type, "table")) {
-    if (!module_of(sql, &module)) *kind = TSX_TABLE_SQLITE;
-    else if (module_is(&module, "tessera_query")) *kind = TSX_TABLE_QUERY;
-    else if (module_is(&module, "tessera")) *kind = TSX_TABLE_ARRAY;
-  }
+  if (!sql) *kind = TSX_TABLE_NONE;
+  else if (strcmp(type, "table") != 0) *kind = TSX_TABLE_VIEW;
+  else if (!module_of(sql, &module)) *kind = TSX_TABLE_SQLITE;
+  else if (module_is(&module, "tessera_query")) *kind = TSX_TABLE_QUERY;
+  else *kind = module_is(&module, "tessera") ? TSX_TABLE_ARRAY : TSX_TABLE_OTHER;
   sqlite3_finalize(statement);
   if (code == SQLITE_ROW && !sql) return SQLITE_NOMEM;
   return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+/* A statement lists the databases because sqlite3_db_name needs SQLite 3.39. */
+int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
+  return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
+}
+
+const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
+  const char *schema = NULL;
+  if (*code == SQLITE_OK || *code == SQLITE_ROW) *code = sqlite3_step(names);
+  if (*code == SQLITE_ROW && !(schema = (const char *)sqlite3_column_text(names, 1))) *code = SQLITE_NOMEM;
+  return schema;
+}
+
+int tsx_schema_search(sqlite3 *db, const char *name, char **schema, tsx_table_kind *kind) {
+  sqlite3_stmt *names = NULL;
+  const char *next = "temp";
+  int code = tsx_schema_kind(db, next, name, kind), listed = SQLITE_OK;
+  if (code == SQLITE_OK && *kind == TSX_TABLE_NONE) listed = tsx_schemas_prepare(db, &names);
+  while (code == SQLITE_OK && *kind == TSX_TABLE_NONE && (next = tsx_schemas_next(names, &listed)))
+    code = tsx_schema_kind(db, next, name, kind);
+  *schema = code == SQLITE_OK && *kind != TSX_TABLE_NONE ? sqlite3_mprintf("%s", next) : NULL;
+  if (code == SQLITE_OK && *kind != TSX_TABLE_NONE && !*schema) code = SQLITE_NOMEM;
+  if (code == SQLITE_OK && listed != SQLITE_OK && listed != SQLITE_ROW && listed != SQLITE_DONE) code = listed;
+  sqlite3_finalize(names);
+  return code;
 }
 
 int tsx_schema_tables(sqlite3 *db, const char *schema, const char *suffix, sqlite3_stmt **statement) {

@@ -20,11 +20,28 @@ int tsx_sql_run(sqlite3 *db, char *sql, char **message);
  * SQLITE_DONE if there is none; or an error, SQLITE_ERROR if there is no such schema. */
 int tsx_schema_find(sqlite3 *db, const char *schema, const char *name, sqlite3_stmt **statement);
 
-typedef enum tsx_table_kind { TSX_TABLE_SQLITE, TSX_TABLE_ARRAY, TSX_TABLE_QUERY, TSX_TABLE_OTHER } tsx_table_kind;
+/* What a name is: nothing; an ordinary table; a view; a table of the module tessera, of tessera_query, or of another. */
+typedef enum tsx_table_kind {
+  TSX_TABLE_NONE,
+  TSX_TABLE_SQLITE,
+  TSX_TABLE_VIEW,
+  TSX_TABLE_ARRAY,
+  TSX_TABLE_QUERY,
+  TSX_TABLE_OTHER
+} tsx_table_kind;
 
-/* Classifies a table by its CREATE statement: SQLITE_OK, or an error. SQLITE: an ordinary table; ARRAY: of the module
- * tessera; QUERY: of tessera_query; OTHER: a virtual table of another module, a view, or no such table. */
+/* Says what a name in a database is, by its CREATE statement: SQLITE_OK, or an error. */
 int tsx_schema_kind(sqlite3 *db, const char *schema, const char *name, tsx_table_kind *kind);
+
+/* Finds a name that is written without a database, in SQL's order: temp, main, then the attached databases. *schema is
+ * the first that has it, from sqlite3_malloc; NULL, with TSX_TABLE_NONE, if none has. SQLITE_OK, or an error. */
+int tsx_schema_search(sqlite3 *db, const char *name, char **schema, tsx_table_kind *kind);
+
+/* Lists the names of the connection's databases. tsx_schemas_prepare prepares the statement; tsx_schemas_next returns
+ * one name after the other, and NULL at the end. A name is borrowed until the next call. Pass the result of
+ * tsx_schemas_prepare in *code; at the end *code is SQLITE_DONE, or SQLite's error. */
+int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names);
+const char *tsx_schemas_next(sqlite3_stmt *names, int *code);
 
 /* Lists the tables NAME<suffix> of a schema: the rows have NAME. Steps to the first row, as tsx_sql_first. */
 int tsx_schema_tables(sqlite3 *db, const char *schema, const char *suffix, sqlite3_stmt **statement);

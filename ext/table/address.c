@@ -196,40 +196,11 @@ static int fail_stopped(int stopped, tsr_error *error) {
   return tsx_fail(error, tsx_core_code(stopped), "%s", sqlite3_errstr(stopped));
 }
 
-static bool table_exists(sqlite3 *db, const char *schema, const char *name, int *stopped) {
-  sqlite3_stmt *statement;
-  const int code = tsx_schema_find(db, schema, name, &statement);
+/* Finds the table that an address names. *schema NULL: looks in all databases, and sets it to the one that has it. */
+static int find_kind(sqlite3 *db, char **schema, const char *name, tsx_table_kind *kind, int *stopped) {
+  const int code = *schema ? tsx_schema_kind(db, *schema, name, kind) : tsx_schema_search(db, name, schema, kind);
   note_stop(code, stopped);
-  sqlite3_finalize(statement);
-  return code == SQLITE_ROW;
-}
-
-/* A statement lists the databases because sqlite3_db_name needs SQLite 3.39. */
-int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names) {
-  return sqlite3_prepare_v2(db, "PRAGMA database_list", -1, names, NULL);
-}
-
-const char *tsx_schemas_next(sqlite3_stmt *names, int *code) {
-  const char *schema = NULL;
-  if (*code == SQLITE_OK || *code == SQLITE_ROW) *code = sqlite3_step(names);
-  if (*code == SQLITE_ROW && !(schema = (const char *)sqlite3_column_text(names, 1))) *code = SQLITE_NOMEM;
-  return schema;
-}
-
-/* Finds the database of a table that was named without one, in SQL's search order. Returns its name from
- * sqlite3_malloc; NULL if no table has that name. */
-static char *search_schema(sqlite3 *db, const char *name, int *stopped) {
-  sqlite3_stmt *statement = NULL;
-  bool temporary = table_exists(db, "temp", name, stopped);
-  char *found = temporary ? sqlite3_mprintf("temp") : NULL;
-  if (temporary && !found) *stopped = SQLITE_NOMEM;
-  int code = found ? SQLITE_DONE : tsx_schemas_prepare(db, &statement);
-  const char *schema;
-  while (!found && (schema = tsx_schemas_next(statement, &code)))
-    if (table_exists(db, schema, name, stopped) && !(found = sqlite3_mprintf("%s", schema))) code = SQLITE_NOMEM;
-  note_stop(code, stopped);
-  sqlite3_finalize(statement);
-  return found;
+  return code == SQLITE_ERROR ? SQLITE_OK : code; /* no such database */
 }
 
 tsx_table *tsx_table_connected(const tsx_connection *connection, const char *schema, const char *name) {
@@ -245,13 +216,10 @@ int tsx_table_kind_find(const tsx_connection *connection, const char *schema, co
   return tsx_fail(error, tsx_core_code(code), "%s", sqlite3_errmsg(connection->db));
 }
 
-/* Returns the table of that name, or NULL if it is no array table. Preparing a statement on a table connects it. */
-static tsx_table *find_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
+/* Returns the table of an array, or NULL if it cannot be opened. Preparing a statement on a table connects it. */
+static tsx_table *connect_table(tsx_connection *connection, const char *schema, const char *name, int *stopped) {
   sqlite3_stmt *statement = NULL;
-  tsx_table_kind kind;
   const char select[] = "SELECT 1 FROM \"%w\".\"%w\"";
-  note_stop(tsx_schema_kind(connection->db, schema, name, &kind), stopped);
-  if (kind != TSX_TABLE_ARRAY) return NULL;
   note_stop(tsx_sql_prepare(connection->db, sqlite3_mprintf(select, schema, name), &statement), stopped);
   tsx_table *table = statement ? tsx_table_connected(connection, schema, name) : NULL;
   sqlite3_finalize(statement);
@@ -262,14 +230,14 @@ static tsx_table *find_table(tsx_connection *connection, const char *schema, con
 static int find_ready_table(tsx_connection *connection, const char *text, char **schema, const char *name, bool has_key,
                             tsx_table **table, tsr_error *error) {
   int stopped = SQLITE_OK;
-  if (!*schema) *schema = search_schema(connection->db, name, &stopped);
-  const bool exists = *schema && table_exists(connection->db, *schema, name, &stopped);
-  *table = exists ? find_table(connection, *schema, name, &stopped) : NULL;
-  if (!*table) note_stop(sqlite3_errcode(connection->db), &stopped);
+  tsx_table_kind kind = TSX_TABLE_NONE;
+  const int found = find_kind(connection->db, schema, name, &kind, &stopped);
+  *table = kind == TSX_TABLE_ARRAY ? connect_table(connection, *schema, name, &stopped) : NULL;
+  if (!*table && kind == TSX_TABLE_ARRAY) note_stop(sqlite3_errcode(connection->db), &stopped);
   if (stopped) return fail_stopped(stopped, error); /* the search may have missed a table of that name */
-  if (!exists && sqlite3_strnicmp(name, "sqlite_", 7))
+  if (found == SQLITE_OK && kind == TSX_TABLE_NONE && sqlite3_strnicmp(name, "sqlite_", 7))
     return tsx_fail(error, TSR_NOT_FOUND, "no such table: db:%s", text);
-  if (!*table && sqlite3_errcode(connection->db) == SQLITE_OK)
+  if (found == SQLITE_OK && kind != TSX_TABLE_ARRAY)
     return tsx_fail(error, TSR_ERROR, "db:%s is not a tessera table", text);
   if (!*table)
     return tsx_fail(error, TSR_ERROR, "db:%s cannot be opened: %.500s", text, sqlite3_errmsg(connection->db));
@@ -315,10 +283,10 @@ int tsx_address_path(tsx_connection *connection, const char *text, char **path, 
     return *path ? TSR_OK : tsx_out_of_memory(error);
   }
   TSX_TRY(tsx_table_name_parse(text + 3, &schema, &name, error));
-  if (!schema && !(schema = search_schema(connection->db, name, &stopped))) schema = sqlite3_mprintf("main");
-  tsx_table *table = schema && table_exists(connection->db, schema, name, &stopped)
-                         ? find_table(connection, schema, name, &stopped)
-                         : NULL;
+  tsx_table_kind kind = TSX_TABLE_NONE;
+  find_kind(connection->db, &schema, name, &kind, &stopped);
+  if (!schema) schema = sqlite3_mprintf("main");
+  tsx_table *table = kind == TSX_TABLE_ARRAY && schema ? connect_table(connection, schema, name, &stopped) : NULL;
   *path = table ? sqlite3_mprintf("%s", table->path) : schema ? tsx_store_path(schema, name) : NULL;
   sqlite3_free(schema);
   sqlite3_free(name);
@@ -376,9 +344,10 @@ int tsx_address_open_to_write(tsx_connection *connection, sqlite3_value *path, t
 
 void tsx_address_hint(const tsx_address *address, tsr_error *error) {
   const char *name = address->path;
-  int stopped = SQLITE_OK;
+  char *schema = NULL;
+  tsx_table_kind kind;
   if (error->code != TSR_NOT_FOUND || address->is_table || !name || strchr(name, '/')) return;
-  char *schema = search_schema(address->connection->db, name, &stopped);
+  tsx_schema_search(address->connection->db, name, &schema, &kind);
   size_t size = strlen(error->message);
   if (schema)
     sqlite3_snprintf((int)(sizeof error->message - size), error->message + size,

@@ -241,13 +241,6 @@ tsx_table *tsx_table_connected(const tsx_connection *connection, const char *sch
 int tsx_table_kind_find(const tsx_connection *connection, const char *schema, const char *name, tsx_table_kind *kind,
                         tsr_error *error);
 
-/* Lists the names of the connection's databases. tsx_schemas_prepare prepares the statement; tsx_schemas_next returns
- * one name after the other, and NULL at the end. A name is borrowed until the next call. Pass the result of
- * tsx_schemas_prepare in *code; at the end *code is SQLITE_DONE, or SQLite's error. The caller finalizes the
- * statement. */
-int tsx_schemas_prepare(sqlite3 *db, sqlite3_stmt **names);
-const char *tsx_schemas_next(sqlite3_stmt *names, int *code);
-
 /* Resolves a path argument: `path` is a directory, 'db:NAME' or 'db:SCHEMA.NAME'. `key`, `as_of` and `since` may be
  * NULL or SQL NULLs. Opens no array, except that of a table. The caller closes the address, also after a failure. */
 int tsx_address_open(tsx_connection *connection, sqlite3_value *path, sqlite3_value *key, sqlite3_value *as_of,

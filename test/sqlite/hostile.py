@@ -303,6 +303,23 @@ def test_loading_twice_changes_nothing():
     with_copies([[]], work)
 
 
+def test_an_unreadable_schema_is_no_missing_table():
+    """Where an authorizer hides the schema, a table's address says why it was not found."""
+    def work(_):
+        db = Database("a.db")
+
+        def deny(action, table, *_):
+            return 1 if action == 20 and "sqlite_" in (table or "") else 0  # SQLITE_DENY, SQLITE_READ
+        same(len(db.query("SELECT * FROM tessera_array('db:o')")), 1)
+        if host.binding == "apsw":
+            db.raw.authorizer = deny
+        else:
+            db.raw.set_authorizer(deny)
+        check_contains(db.error("SELECT * FROM tessera_array('db:o')").text, "db:o cannot be opened: access to")
+        db.close()
+    with_copies([[]], work)
+
+
 def test_defensive_connections_work():
     """On a defensive connection everything works, and only the extension can write its shadow tables."""
     def work(_):
