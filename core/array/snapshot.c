@@ -149,34 +149,31 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
 
 /* ---- Prepared commits that a merge has spanned: sparse arrays ---------------------------------------------------- */
 
-/* Returns the time that orders a fragment: the latest time of the prepared fragments that it spans, else its own
- * start. */
-static uint64_t time_of(const tsr_snapshot *snapshot, const tsr_snapshot_fragment *merged) {
+/* Returns the index of the last prepared fragment that a merged fragment without times of cells spans; its own index if
+ * there is none. */
+static uint64_t place_of(const tsr_snapshot *snapshot, uint64_t index) {
+  const tsr_snapshot_fragment *items = snapshot->fragments, *merged = &items[index];
   const tsr_name *name = &merged->fragment->parsed;
-  uint64_t time = name->start;
-  if (merged->fragment->metadata.has_times || merged->prepared) return time;
-  for (uint64_t i = 0; i < snapshot->fragment_count; i++) {
-    const uint64_t other = snapshot->fragments[i].fragment->parsed.start;
-    if (snapshot->fragments[i].prepared && name->start <= other && name->end > other) time = TSR_MAX(time, other);
+  if (name->start == name->end || merged->fragment->metadata.has_times || merged->prepared) return index;
+  for (uint64_t i = snapshot->fragment_count; i-- > index + 1;) {
+    const uint64_t time = items[i].fragment->parsed.start;
+    if (items[i].prepared && name->start <= time && name->end > time) return i;
   }
-  return time;
+  return index;
 }
 
-/* Returns true if `b`, which follows `a`, must precede it. A merged fragment that was moved to the time of a prepared
- * one must follow that one. */
-static bool belongs_before(const tsr_snapshot_fragment *a, const tsr_snapshot_fragment *b) {
-  return b->time < a->time || (b->time == a->time && b->prepared && a->time != a->fragment->parsed.start);
-}
-
+/* Moves such merged fragments right behind the prepared ones, and gives their cells the time of these. From the last
+ * one to the first, so that those that are moved behind the same commit stay in order. */
 static void move_all(tsr_snapshot *snapshot) {
   tsr_snapshot_fragment *items = snapshot->fragments;
-  for (uint64_t i = 0; i < snapshot->fragment_count; i++) items[i].time = time_of(snapshot, &items[i]);
-  for (uint64_t i = 1; i < snapshot->fragment_count; i++)
-    for (uint64_t at = i; at > 0 && belongs_before(&items[at - 1], &items[at]); at--) {
-      const tsr_snapshot_fragment moved = items[at];
-      items[at] = items[at - 1];
-      items[at - 1] = moved;
-    }
+  for (uint64_t i = snapshot->fragment_count; i-- > 0;) {
+    const uint64_t place = place_of(snapshot, i);
+    if (place == i) continue;
+    tsr_snapshot_fragment moved = items[i];
+    moved.time = items[place].time;
+    memmove(&items[i], &items[i + 1], (place - i) * sizeof *items);
+    items[place] = moved;
+  }
 }
 
 /* Places the prepared fragments of a snapshot under construction: a merged fragment that spans the time of a prepared

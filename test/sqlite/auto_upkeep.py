@@ -80,21 +80,20 @@ def test_few_fragments_stay():
 
 
 def test_merges_list_the_array_once_for_many():
-    """64 commits make 16 merges, then 4, then 1: each step lists the array some times, not each merge. On a busy machine a directory
-    is listed more often: up to 88 times were seen; the database is not."""
-    for place, most, entries in ("'a', ", 120, 1800), ("", 60, 1300):
-        db, folder = database(place + "kind=sparse", "x INTEGER DIMENSION", "a INTEGER")
-        for i in range(64):
-            db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
-        listed = "SELECT (SELECT value FROM tessera_stats WHERE name = 'directories_listed'), (SELECT value FROM tessera_stats WHERE name = 'commits_listed')"
-        before = db.query(listed)[0]
-        done = json.loads(db.value('''SELECT tessera_upkeep('db:t', '{"fanout":4,"vacuum":false}')'''))
-        same(done["merged"], 84)
-        directories, commits = (after - old for after, old in zip(db.query(listed)[0], before))
-        assert directories <= most and commits <= entries, (place, directories, commits)   # 250 and 2,559 with a listing for each merge
-        same((fragments(db), db.value("SELECT sum(a) FROM t")), (1, sum(range(64))))
-        sound(db)
-        db.close()
+    """64 commits make 16 merges, then 4, then 1: each step lists the array in the database some times, not each merge. In a directory the number depends
+    on how busy the machine is: unit/maintain/test_upkeep counts there, with a clock that stands still."""
+    db, folder = database("kind=sparse", "x INTEGER DIMENSION", "a INTEGER")
+    for i in range(64):
+        db.query("INSERT INTO t VALUES(?1, ?1)", (i,))
+    listed = "SELECT (SELECT value FROM tessera_stats WHERE name = 'directories_listed'), (SELECT value FROM tessera_stats WHERE name = 'commits_listed')"
+    before = db.query(listed)[0]
+    done = json.loads(db.value('''SELECT tessera_upkeep('db:t', '{"fanout":4,"vacuum":false}')'''))
+    same(done["merged"], 84)
+    directories, commits = (after - old for after, old in zip(db.query(listed)[0], before))
+    assert directories <= 60 and commits <= 1300, (directories, commits)   # 250 and 2,559 with a listing for each merge
+    same((fragments(db), db.value("SELECT sum(a) FROM t")), (1, sum(range(64))))
+    sound(db)
+    db.close()
 
 
 def test_connections_that_commit_once():

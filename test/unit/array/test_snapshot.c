@@ -14,10 +14,14 @@
 #define DENSE  "__2_2" U
 #define FAR    4102444800000 /* the year 2100 */
 
+/* The host has committed every prepared commit. */
+static int committed(void *argument, const char *commit, tsr_error *why) { return 1; }
+
 static int setup_with(bool dense) {
+  const tsr_array_host host = {.committed = committed};
   if (setup_store() < 0) return 1;
   tiny_schema(store, dense ? "__schema/" DENSE : "__schema/" SPARSE, dense, 1, a_only);
-  return setup_array(NULL);
+  return setup_array(&(tsr_array_options){.host = &host});
 }
 static int setup_sparse(void **state) { return setup_with(false); }
 static int setup_dense(void **state) { return setup_with(true); }
@@ -46,7 +50,21 @@ static tsr_snapshot *open_at(uint64_t since, uint64_t as_of) {
   return snapshot;
 }
 
-/* Prints "start-end" of each fragment, with ! if it is cut, and the number of its conditions in brackets if it has
+/* Prepares a commit of one sparse fragment; its writer has died. */
+static void prepare(const char *name) {
+  const tiny_fragment f = {name, SPARSE, 1, false, false, 0, 9, 3, 2, NULL};
+  char commit[256], marker[256];
+  tsr_file *lock = NULL;
+  tiny_put_fragment(store, &f);
+  snprintf(commit, sizeof commit, "__commits/%s.wrt", name);
+  snprintf(marker, sizeof marker, "__commits/%s.pending", name);
+  const tsr_prepared_marker prepared = {
+      .commit = commit, .owner = "me", .file = "/x.db", .fragment_count = 1, .fragments = &name};
+  assert_int_equal(tsr__prepared_mark(store, marker, &prepared, true, 2, &lock, &error), TSR_OK);
+  tsr__store_close_file(lock);
+}
+
+/* Prints "start-end" of each fragment, with ! if it is cut, * if it is prepared, and the number of its conditions in brackets if it has
  * any. */
 static const char *visible(uint64_t since, uint64_t as_of) {
   static char text[2048];
@@ -55,8 +73,8 @@ static const char *visible(uint64_t since, uint64_t as_of) {
   for (uint64_t i = 0; i < s->fragment_count; i++) {
     const tsr_snapshot_fragment *f = &s->fragments[i];
     size_t at = strlen(text);
-    at += (size_t)snprintf(text + at, sizeof text - at, "%llu-%llu%s", (unsigned long long)f->fragment->parsed.start,
-                           (unsigned long long)f->fragment->parsed.end, f->cut ? "!" : "");
+    at += (size_t)snprintf(text + at, sizeof text - at, "%llu-%llu%s%s", (unsigned long long)f->fragment->parsed.start,
+                           (unsigned long long)f->fragment->parsed.end, f->cut ? "!" : "", f->prepared ? "*" : "");
     if (f->condition_count) at += (size_t)snprintf(text + at, sizeof text - at, "(%u)", f->condition_count);
     snprintf(text + at, sizeof text - at, " ");
   }
@@ -220,6 +238,37 @@ static void test_merges_that_span_a_commit(void **state) {
     const tsr_name merged = {.start = 10, .end = 30, .version = cases[i].version};
     if (tsr__late_spans(&merged, cases[i].time, cases[i].dense) != cases[i].spans) fail_msg("case %d", (int)i);
   }
+}
+
+/* A sparse merge without times of cells counts as newer than a prepared commit that it spans, also if others have
+ * committed in the same millisecond, whose names come before the commit's or after it. */
+static void test_prepared_commits_precede_merges_that_span_them(void **state) {
+  char name[64];
+  write_fragment("__10_10" U "_14", false, false, 0, 9);
+  write_fragment("__10_30" U "_14", false, false, 0, 9);
+  prepare("__20_20_00000000000000000000000000000002_14");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20* 10-30 ");
+  for (int i = 1; i <= 3; i += 2) {
+    snprintf(name, sizeof name, "__20_20_0000000000000000000000000000000%d_14", i);
+    write_fragment(name, false, false, 0, 9);
+  }
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 20-20* 10-30 20-20 ");
+  write_fragment("__15_25" U "_14", false, false, 0, 9); /* several such merges stay in order */
+  write_fragment("__20_100" U "_14", false, false, 0, 9); /* its name comes before the commit's */
+  prepare("__27_27" U "_14");
+  write_fragment("__28_28" U "_14", false, false, 0, 9);
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-10 20-20 20-20* 15-25 20-20 27-27* 10-30 20-100 28-28 ");
+  tsr_snapshot *s = open_at(0, TSR_TIME_NOW);
+  static const uint64_t times[] = {10, 20, 20, 20, 20, 27, 27, 27, 28}; /* by which readers compare cells */
+  for (uint64_t i = 0; i < s->fragment_count; i++) assert_int_equal(s->fragments[i].time, times[i]);
+  tsr_snapshot_close(s);
+}
+
+/* Cells that have times decide one by one. */
+static void test_prepared_commits_keep_their_place_beside_times_of_cells(void **state) {
+  write_fragment("__10_30" U "_22", false, true, 0, 9);
+  prepare("__20_20" U "_22");
+  assert_string_equal(visible(0, TSR_TIME_NOW), "10-30 20-20* ");
 }
 
 static void test_fields_map_to_slots(void **state) {
@@ -526,6 +575,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_non_empty_domain, setup_dense, teardown),
       cmocka_unit_test(test_hulls_of_intervals),
       cmocka_unit_test(test_merges_that_span_a_commit),
+      cmocka_unit_test_setup_teardown(test_prepared_commits_precede_merges_that_span_them, setup_sparse, teardown),
+      cmocka_unit_test_setup_teardown(test_prepared_commits_keep_their_place_beside_times_of_cells, setup_sparse,
+                                      teardown),
       cmocka_unit_test_setup_teardown(test_fields_map_to_slots, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_snapshots_are_shared, setup_sparse, teardown),
       cmocka_unit_test_setup_teardown(test_snapshots_grow, setup_sparse, teardown),

@@ -1,4 +1,5 @@
-/* test_upkeep.c: which neighbours tsr_array_upkeep merges: tiers, their bounds, and what it costs to keep them. */
+/* test_upkeep.c: which neighbours tsr_array_upkeep merges: tiers, their bounds, and what it costs to keep them. The
+ * linker replaces tsr__moment (--wrap), so that no cost depends on how busy the machine is. */
 #include <math.h>
 #include <string.h>
 
@@ -131,11 +132,64 @@ static void few_fragments_stay_for_a_bounded_cost(void **state) {
     }
 }
 
+/* ---- What it costs to merge them --------------------------------------------------------------------------------- */
+
+static uint64_t moment, leap; /* ms that each look at the clock takes */
+
+uint64_t __wrap_tsr__moment(void);
+uint64_t __wrap_tsr__moment(void) { return moment += leap; }
+
+/* No stamp proves that a directory has not changed, as if each change were a moment ago. */
+static int unknown_stamp(tsr_store *store, const char *directory, tsr_stamp *stamp, tsr_error *e) {
+  *stamp = (tsr_stamp){.known = false};
+  return TSR_OK;
+}
+
+/* Writes 64 fragments and merges them: 16 merges, then 4, then 1. Returns the readings of directories that this took;
+ * *names: the entries of __commits that were read. */
+static uint64_t merge_many(uint64_t *names) {
+  tsr_counters counters;
+  tsr_upkeep result;
+  const tsr_upkeep_options options = {.fanout = 4, .vacuum = TSR_UPKEEP_VACUUM_NEVER};
+  tsr_array *array = make_small(22, false, false);
+  tsr_store_methods methods = *array->store->methods;
+  char before[4096];
+  methods.stamp = unknown_stamp;
+  array->store->methods = &methods;
+  for (int32_t i = 0; i < 64; i++) write_small(array, 10 + (uint64_t)i, i, i, NULL);
+  snprintf(before, sizeof before, "%s", cells_of(array, TSR_TIME_NOW));
+  tsr_environment_reset_counters(environment);
+  ok(tsr_array_upkeep(array, &options, &result, &error));
+  tsr_environment_counters(environment, &counters);
+  assert_int_equal(result.merges, 21);
+  assert_int_equal(result.merged, 84);
+  assert_string_equal(cells_of(array, TSR_TIME_NOW), before);
+  tsr_array_close(array);
+  *names = counters.commits_listed;
+  return counters.directories_listed;
+}
+
+/* Merges of one pass are committed together, which reads the array a few times for all of them. One that has waited for
+ * a quarter of a second is committed with those that there are: the slower the machine, the more readings. */
+static void many_merges_are_committed_together(void **state) {
+  uint64_t names, slow_names;
+  moment = 1;
+  leap = 0;
+  const uint64_t directories = merge_many(&names);
+  leap = 1000; /* each merge has waited for too long */
+  const uint64_t slow_directories = merge_many(&slow_names);
+  leap = 0;
+  if (directories > 120 || names > 1472 || slow_directories < 2 * directories || slow_names < 2 * names)
+    fail_msg("%d readings of directories, %d names; slow: %d, %d", (int)directories, (int)names, (int)slow_directories,
+             (int)slow_names);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_newest_full_tier_is_chosen),
       cmocka_unit_test(large_runs_wait),
       cmocka_unit_test(few_fragments_stay_for_a_bounded_cost),
+      cmocka_unit_test(many_merges_are_committed_together),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
