@@ -814,7 +814,7 @@ typedef double real_pair __attribute__((vector_size(16)));
 typedef int64_t mask_pair __attribute__((vector_size(16)));
 
 typedef struct quick_sums { /* a row's neighbours */
-  uint64_t count, nonzero; /* offsets; the first ones have a weight that is not 0 */
+  uint64_t count, added; /* offsets; the first ones, which quick_block adds before it has found a null */
   uint64_t *cells; /* [count]: the neighbour of position 0 of the last dimension; it may wrap around 0 */
   double *weights; /* [count] */
   int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
@@ -846,13 +846,15 @@ static void quick_list_some(const offset_task *task, const uint64_t *starts, boo
   }
 }
 
-/* Lists the neighbours of a row. A weight of 0 changes no sum, only the count. */
+/* Lists the neighbours of a row, those with a weight of 0 last. They change no sum, so a sum need not add them. An
+ * average must, to see which of them are null: these do not count. */
 static void quick_list(const offset_task *task, const uint64_t *starts, quick_sums *q) {
   q->count = 0;
   q->least = q->most = 0;
   quick_list_some(task, starts, false, q);
-  q->nonzero = q->count;
+  q->added = q->count;
   quick_list_some(task, starts, true, q);
+  if (task->pass->function == TSR_AGGREGATE_AVG) q->added = q->count;
 }
 
 static inline real_pair load_pair(const double *from) {
@@ -866,7 +868,7 @@ static inline bool quick_block(const quick_sums *q, const double *values, uint64
                                double *rests, double *counts) {
   real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}};
   const real_pair one = {1, 1};
-  const uint64_t offsets = tested ? q->count : q->nonzero;
+  const uint64_t offsets = tested ? q->count : q->added;
   for (uint64_t k = 0; k < offsets; k++) {
     const double *from = values + (q->cells[k] + x);
     const real_pair weight = {q->weights[k], q->weights[k]};
@@ -904,7 +906,7 @@ static void quick_add(const offset_task *task, const pass_kind *kind, const quic
   const int64_t to = TSR_MAX(TSR_MIN(extent - q->most - (int64_t)x, (int64_t)n), from);
   uint32_t lane = (uint32_t)from;
   offsets_add(task, kind, starts, x, lane, whole, product);
-  for (; q->nonzero > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
+  for (; q->added > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
     double *sums = REALS(whole, 0) + lane, *rests = REALS(whole, 1) + lane, *counts = REALS(whole, 2) + lane;
     if (!quick_block(q, values, x + lane, false, sums, rests, counts))
       (void)quick_block(q, values, x + lane, true, sums, rests, counts);
