@@ -188,10 +188,10 @@ static void merge_moments(const tsr_row *a, const tsr_row *b, const tsr_row *out
     const double count_a = REALS(a, 0)[i], count_b = REALS(b, 0)[i], count = count_a + count_b;
     const double mean_a = REALS(a, 1)[i], difference = REALS(b, 1)[i] - mean_a, squares = REALS(a, 2)[i];
     const double part = count > 0 ? count_b / count : 0;
+    const double joined = squares + REALS(b, 2)[i] + difference * difference * count_a * part;
     REALS(out, 0)[i] = count;
     REALS(out, 1)[i] = count_a > 0 ? mean_a + difference * part : REALS(b, 1)[i];
-    REALS(out, 2)
-    [i] = count_a > 0 ? squares + REALS(b, 2)[i] + difference * difference * count_a * part : REALS(b, 2)[i];
+    REALS(out, 2)[i] = count_a > 0 ? joined : REALS(b, 2)[i];
   }
 }
 
@@ -451,6 +451,7 @@ static void block_run(lane_block *b) {
 typedef struct one_line {
   tsr_pass *pass;
   const tsr_lines *lines;
+  tsr_memory *memory;
   uint64_t base;
   double *sorted; /* [count]: the values of the frame */
   uint64_t *cells; /* [count + 1]: how many cells there are before a position; then positions of cells */
@@ -489,11 +490,14 @@ static double percentile_of(const double *sorted, uint64_t count, double percent
   return isfinite(reach) ? low + reach * part : low * (1 - part) + high * part;
 }
 
-/* Medians and percentiles: the values of the frame are kept sorted. */
-static void line_percentiles(const one_line *l) {
+#define MOVED_BYTES (UINT64_C(1) << 16) /* after which a line may poll for cancellation */
+
+/* Medians and percentiles: the values of the frame are kept sorted. Each one that enters or leaves moves half of the
+ * others, on average, so a long frame takes time. */
+static int line_percentiles(const one_line *l, tsr_error *error) {
   const tsr_lines *lines = l->lines;
   const double percent = l->pass->function == TSR_AGGREGATE_MEDIAN ? 50 : l->pass->percent;
-  uint64_t count = 0;
+  uint64_t count = 0, moved = 0;
   int64_t first = 0, next = 0; /* the sorted values are those of first..next-1 */
   bool started = false;
   for (uint64_t i = lines->from; i < lines->to; i++) {
@@ -508,6 +512,7 @@ static void line_percentiles(const one_line *l) {
       if (isnan(value)) continue;
       const uint64_t place = sorted_place(l->sorted, count, value);
       memmove(l->sorted + place, l->sorted + place + 1, (--count - place) * sizeof *l->sorted);
+      moved += (count - place) * sizeof *l->sorted;
     }
     if (first < frame->first) first = next = frame->first;
     for (; next <= frame->last; next++) {
@@ -515,10 +520,15 @@ static void line_percentiles(const one_line *l) {
       if (isnan(value)) continue;
       const uint64_t place = sorted_place(l->sorted, count, value);
       memmove(l->sorted + place + 1, l->sorted + place, (count++ - place) * sizeof *l->sorted);
+      moved += (count - place) * sizeof *l->sorted;
       l->sorted[place] = value;
+      if (moved < MOVED_BYTES) continue;
+      TSR_TRY(tsr__cancelled_after(l->memory, moved, 0, error));
+      moved = 0;
     }
     *result = percentile_of(l->sorted, count, percent);
   }
+  return TSR_OK;
 }
 
 static void line_copy(const one_line *l, uint64_t to, uint64_t from) {
@@ -611,13 +621,14 @@ typedef struct pass_task {
   uint32_t lanes; /* that go side by side, at most */
   uint64_t *scratch;
   uint64_t before_words;
+  tsr_memory *memory;
 } pass_task;
 
 static uint64_t base_of(const tsr_lines *lines, uint64_t line) {
   return line / lines->inner * lines->count * lines->inner + line % lines->inner;
 }
 
-static void task_lanes(const pass_task *task, const pass_kind *kind) {
+static int task_lanes(const pass_task *task, const pass_kind *kind, tsr_error *error) {
   lane_block block = {
       .pass = task->pass, .kind = kind, .lines = task->lines, .rows = task->scratch, .stride = task->lanes};
   uint64_t *more = task->scratch + task->before_words;
@@ -633,32 +644,35 @@ static void task_lanes(const pass_task *task, const pass_kind *kind) {
     if (block.together) lanes = TSR_MIN(lanes, left);
     block.lanes = (uint32_t)lanes;
     for (uint32_t i = 0; i < block.lanes; i++) block.bases[i] = base_of(task->lines, line + i);
+    TSR_TRY(tsr__cancelled_after(task->memory, 0, lanes * task->lines->count, error));
     block_run(&block);
   }
+  return TSR_OK;
 }
 
-static int task_run(void *argument, uint64_t index, tsr_error *error) {
-  const pass_task *task = (const pass_task *)argument + index;
-  const pass_kind *kind = kind_of(task->pass);
+static int task_lines(const pass_task *task, tsr_error *error) {
   const uint64_t count = task->lines->count;
-  (void)error;
-  if (kind) {
-    task_lanes(task, kind);
-    return TSR_OK;
-  }
-  one_line line = {.pass = task->pass, .lines = task->lines, .cells = task->scratch, .best = task->scratch};
+  one_line line = {.pass = task->pass, .lines = task->lines, .memory = task->memory};
+  line.cells = line.best = task->scratch;
   line.sorted = (double *)(void *)(task->scratch + 2 * count + 1);
   for (uint64_t l = task->from; l < task->to; l++) {
+    TSR_TRY(tsr__cancelled_after(task->memory, 0, count, error));
     line.base = base_of(task->lines, l);
     switch (task->pass->function) {
     case TSR_AGGREGATE_MEDIAN:
-    case TSR_AGGREGATE_PERCENTILE: line_percentiles(&line); break;
+    case TSR_AGGREGATE_PERCENTILE: TSR_TRY(line_percentiles(&line, error)); break;
     case TSR_AGGREGATE_MIN:
     case TSR_AGGREGATE_MAX: line_texts(&line); break;
     default: line_picks(&line);
     }
   }
   return TSR_OK;
+}
+
+static int task_run(void *argument, uint64_t index, tsr_error *error) {
+  const pass_task *task = (const pass_task *)argument + index;
+  const pass_kind *kind = kind_of(task->pass);
+  return kind ? task_lanes(task, kind, error) : task_lines(task, error);
 }
 
 /* Returns the most positions that lie before a cut in one frame. */
@@ -692,7 +706,8 @@ int tsr__pass_run(tsr_pass *pass, const tsr_lines *lines, unsigned threads, tsr_
                            .to = TSR_MIN((t + 1) * share, all),
                            .lanes = (uint32_t)lanes,
                            .scratch = scratch + t * words,
-                           .before_words = before};
+                           .before_words = before,
+                           .memory = memory};
   const int rc = tsr__parallel_for(threads, count, task_run, tasks, error);
   tsr__free(scratch);
   if (rc < 0) return rc;
@@ -814,7 +829,7 @@ typedef double real_pair __attribute__((vector_size(16)));
 typedef int64_t mask_pair __attribute__((vector_size(16)));
 
 typedef struct quick_sums { /* a row's neighbours */
-  uint64_t count, nonzero; /* offsets; the first ones have a weight that is not 0 */
+  uint64_t count, added; /* offsets; the first ones, which quick_block adds before it has found a null */
   uint64_t *cells; /* [count]: the neighbour of position 0 of the last dimension; it may wrap around 0 */
   double *weights; /* [count] */
   int64_t least, most; /* offsets along the last dimension, without which a sum is none of quick_add */
@@ -846,13 +861,15 @@ static void quick_list_some(const offset_task *task, const uint64_t *starts, boo
   }
 }
 
-/* Lists the neighbours of a row. A weight of 0 changes no sum, only the count. */
+/* Lists the neighbours of a row, those with a weight of 0 last. They change no sum, so a sum need not add them. An
+ * average must, to see which of them are null: these do not count. */
 static void quick_list(const offset_task *task, const uint64_t *starts, quick_sums *q) {
   q->count = 0;
   q->least = q->most = 0;
   quick_list_some(task, starts, false, q);
-  q->nonzero = q->count;
+  q->added = q->count;
   quick_list_some(task, starts, true, q);
+  if (task->pass->function == TSR_AGGREGATE_AVG) q->added = q->count;
 }
 
 static inline real_pair load_pair(const double *from) {
@@ -866,7 +883,7 @@ static inline bool quick_block(const quick_sums *q, const double *values, uint64
                                double *rests, double *counts) {
   real_pair sum[QUICK / 2] = {{0}}, rest[QUICK / 2] = {{0}}, count[QUICK / 2] = {{0}};
   const real_pair one = {1, 1};
-  const uint64_t offsets = tested ? q->count : q->nonzero;
+  const uint64_t offsets = tested ? q->count : q->added;
   for (uint64_t k = 0; k < offsets; k++) {
     const double *from = values + (q->cells[k] + x);
     const real_pair weight = {q->weights[k], q->weights[k]};
@@ -904,7 +921,7 @@ static void quick_add(const offset_task *task, const pass_kind *kind, const quic
   const int64_t to = TSR_MAX(TSR_MIN(extent - q->most - (int64_t)x, (int64_t)n), from);
   uint32_t lane = (uint32_t)from;
   offsets_add(task, kind, starts, x, lane, whole, product);
-  for (; q->nonzero > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
+  for (; q->added > 0 && lane + QUICK <= (uint32_t)to; lane += QUICK) {
     double *sums = REALS(whole, 0) + lane, *rests = REALS(whole, 1) + lane, *counts = REALS(whole, 2) + lane;
     if (!quick_block(q, values, x + lane, false, sums, rests, counts))
       (void)quick_block(q, values, x + lane, true, sums, rests, counts);

@@ -4,7 +4,7 @@
  * leaves the list, and its keys are wiped at once; the structure stays until the last reference is gone, so that a call
  * on another thread fails with a clear message.
  *
- * Order: names; options; the life of a scope; the registry.
+ * Sections: names; options; the life of a scope; the registry.
  */
 #include "remote/bucket.h"
 
@@ -103,18 +103,16 @@ static bool uri_is_below(const char *uri, const char *name) { return *name && ts
 /* ---- Options --------------------------------------------------------------------------------- */
 
 /* Copies an option's text; an empty one becomes NULL. */
-static int keep_option(tsr_bucket_scope *scope, const char **option, const char *name, tsr_error *error) {
-  if (!tsr__bucket_is_set(*option)) {
-    *option = NULL;
-    return TSR_OK;
-  }
-  const size_t size = strlen(*option);
+static int keep_option(tsr_bucket_scope *scope, const char *text, const char *name, const char **kept,
+                       tsr_error *error) {
+  if (!tsr__bucket_is_set(text)) return TSR_OK;
+  const size_t size = strlen(text);
   char *copy;
-  bool good = size <= 1024 && (*option)[0] != ' ' && (*option)[size - 1] != ' ';
-  for (size_t i = 0; i < size && good; i++) good = (unsigned char)(*option)[i] >= ' ' && (*option)[i] != 127;
+  bool good = size <= 1024 && text[0] != ' ' && text[size - 1] != ' ';
+  for (size_t i = 0; i < size && good; i++) good = (unsigned char)text[i] >= ' ' && text[i] != 127;
   if (!good) return tsr__fail(error, TSR_ERROR, "%s is too long, or has control characters or spaces around it", name);
-  TSR_TRY(TSR_ARENA_COPY(&scope->texts, *option, size, &copy, error));
-  *option = copy;
+  TSR_TRY(TSR_ARENA_COPY(&scope->texts, text, size, &copy, error));
+  *kept = copy;
   return TSR_OK;
 }
 
@@ -155,22 +153,18 @@ static int fail_option(const tsr_bucket_scope *scope, const char *name, tsr_erro
   return tsr__fail(error, TSR_ERROR, "%s is not an option of %s:// scopes", name, scope->dialect->scheme);
 }
 
-/* Keeps all texts but those of the keys. *has_keys: whether there are any. */
-static int keep_texts(tsr_bucket_scope *scope, bool *has_keys, tsr_error *error) {
-  tsr_scope_options *o = &scope->options;
+/* Copies all texts but those of the keys. *has_keys: whether there are any. */
+static int keep_texts(tsr_bucket_scope *scope, const tsr_scope_options *given, bool *has_keys, tsr_error *error) {
   const int kind = kind_of_dialect(scope->dialect);
   for (size_t i = 0; i < SCOPE_TEXTS; i++) {
-    const char **text = text_of(o, &scope_texts[i]);
-    if (tsr__bucket_is_set(*text) && !(scope_texts[i].of & kind)) return fail_option(scope, scope_texts[i].name, error);
-    if (!scope_texts[i].of_keys) {
-      TSR_TRY(keep_option(scope, text, scope_texts[i].name, error));
-      continue;
-    }
-    *has_keys |= tsr__bucket_is_set(*text);
-    *text = NULL;
+    const scope_text *option = &scope_texts[i];
+    const char *text = *text_of((tsr_scope_options *)(uintptr_t)given, option);
+    if (tsr__bucket_is_set(text) && !(option->of & kind)) return fail_option(scope, option->name, error);
+    if (option->of_keys) *has_keys |= tsr__bucket_is_set(text);
+    else TSR_TRY(keep_option(scope, text, option->name, text_of(&scope->options, option), error));
   }
-  if (o->requester_pays && kind != OF_S3) return fail_option(scope, "requester_pays", error);
-  if (o->url_style != TSR_URL_AUTO && kind != OF_S3) return fail_option(scope, "url_style", error);
+  if (given->requester_pays && kind != OF_S3) return fail_option(scope, "requester_pays", error);
+  if (given->url_style != TSR_URL_AUTO && kind != OF_S3) return fail_option(scope, "url_style", error);
   return TSR_OK;
 }
 
@@ -258,8 +252,9 @@ static int fill_scope(tsr_bucket_scope *scope, const char *name, const tsr_scope
   scope->bucket = uri.bucket;
   scope->prefix = uri.prefix;
   scope->options = *options;
+  for (size_t i = 0; i < SCOPE_TEXTS; i++) *text_of(&scope->options, &scope_texts[i]) = NULL; /* the caller's */
   bool has_keys = false;
-  TSR_TRY(keep_texts(scope, &has_keys, error));
+  TSR_TRY(keep_texts(scope, options, &has_keys, error));
   TSR_TRY(keep_limits(&scope->options, error));
   TSR_TRY(choose_provider(scope, scope->options.provider, has_keys, error));
   TSR_TRY(scope->dialect->configure(scope, error));

@@ -499,6 +499,60 @@ static void test_offsets_give_what_their_cells_have(void **state) {
       }
 }
 
+/* A product with the weight 0 counts for an average, unless the cell is null: wherever the null is. */
+static void test_averages_leave_out_nulls_of_weight_0(void **state) {
+  enum { N = 40 };
+  static const int64_t offsets[] = {-1, 0}, weights[] = {0, 1};
+  static const uint64_t extent = N, from = 0, to = N;
+  const tsr_window_kernel kernel = {2, offsets, TSR_VALUE_INTEGER, weights};
+  const tsr_offsets given = {1, &extent, &from, &to, &kernel};
+  double values[N];
+  tsr_error error = {0};
+  (void)state;
+  tsr_pass pass = {.function = TSR_AGGREGATE_AVG, .type = TSR_VALUE_REAL, .values = values, .results = &results};
+  for (int null = 0; null < N; null++) {
+    for (int i = 0; i < N; i++) values[i] = i == null ? (double)NAN : 3;
+    clear_results();
+    assert_int_equal(tsr__pass_offsets(&pass, TSR_VALUE_REAL, &given, 1, tsr__memory_process(), &error), TSR_OK);
+    for (int i = 0; i < N; i++) {
+      if (i == null && i == 0) assert_true(isnan(results.reals[i]));
+      else assert_true(results.reals[i] == (i == null ? 0 : i == 0 || i == null + 1 ? 3 : 1.5));
+    }
+  }
+}
+
+static bool always(void *argument) {
+  (void)argument;
+  return true;
+}
+
+/* The host can interrupt a pass: between lines, and within a long one whose values are kept sorted. */
+static void test_passes_end_when_the_host_cancels(void **state) {
+  static const case_of kinds[] = {{TSR_AGGREGATE_MEDIAN, TSR_VALUE_INTEGER},
+                                  {TSR_AGGREGATE_SUM, TSR_VALUE_INTEGER},
+                                  {TSR_AGGREGATE_MIN, TSR_VALUE_TEXT}};
+  enum { N = 2000 };
+  static tsr_frame frames[N];
+  const tsr_lines lines = {1, N, 1, 0, N, frames};
+  tsr_memory root;
+  (void)state;
+  fill_box();
+  for (int64_t i = 0; i < N; i++) {
+    frames[i] = (tsr_frame){0, i, 1};
+    box.integers[i] = -i; /* each moves all others */
+    box.known[i] = TSR_KNOWN_VALUE;
+  }
+  tsr__memory_init_root(&root, NULL, NULL);
+  root.cancel.requested = always;
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    tsr_pass pass = pass_of(&kinds[k]);
+    tsr_error error = {0};
+    atomic_store(&root.cancel.decoded, k == 0 ? 0 : UINT64_C(1) << 22); /* a poll is due */
+    clear_results();
+    assert_int_equal(tsr__pass_run(&pass, &lines, 1, &root, &error), TSR_INTERRUPT);
+  }
+}
+
 static void test_products_and_sums_that_do_not_fit_are_an_error(void **state) {
   const int64_t values[] = {INT64_MAX, INT64_MAX, 3}, offsets[] = {-1, 0, 1}, weights[] = {1, 1, INT64_MAX / 2};
   const uint8_t known[] = {TSR_KNOWN_VALUE, TSR_KNOWN_VALUE, TSR_KNOWN_VALUE};
@@ -535,6 +589,8 @@ int main(void) {
       cmocka_unit_test(test_nothing_is_subtracted),
       cmocka_unit_test(test_sums_keep_what_rounding_loses),
       cmocka_unit_test(test_offsets_give_what_their_cells_have),
+      cmocka_unit_test(test_averages_leave_out_nulls_of_weight_0),
+      cmocka_unit_test(test_passes_end_when_the_host_cancels),
       cmocka_unit_test(test_products_and_sums_that_do_not_fit_are_an_error),
       cmocka_unit_test(test_what_does_not_combine_takes_no_offsets),
   };

@@ -146,6 +146,7 @@ static void test_options_belong_to_a_store(void **state) {
       {GS(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
       {"s3://abc", {.token = "t"}, "token is not an option of s3:// scopes"},
       {"s3://abc", {.account = "a"}, "account is not an option"},
+      {"s3://abc", {.token = "t", .proxy = "http://u:p@proxy"}, "token is not an option"}, /* the proxy stays ours */
   };
   tsr_bucket_scopes *scopes;
   assert_int_equal(tsr__bucket_scopes_open(&root, &scopes, NULL), TSR_OK);
