@@ -13,7 +13,7 @@
 #include "sql/names.h"
 #include "table/table.h"
 
-void tsx_attachment_free(tsx_attachment *all) {
+void tsx_members_forget(tsx_attachment *all) {
   for (uint32_t i = 0; i < all->count; i++) {
     tsx_attach_table *table = &all->tables[i];
     sqlite3_free(table->member);
@@ -24,6 +24,12 @@ void tsx_attachment_free(tsx_attachment *all) {
     tsx_array_release(all->connection, table->array);
   }
   sqlite3_free(all->tables);
+  all->tables = NULL;
+  all->count = 0;
+}
+
+void tsx_attachment_free(tsx_attachment *all) {
+  tsx_members_forget(all);
   sqlite3_free(all->root);
   tsx_wipe(all->key, sizeof all->key);
   *all = (tsx_attachment){0};
