@@ -81,7 +81,9 @@ def test_options():
         if part:
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, "tessera_attach: ")
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, part)
-    check_contains(db.error("SELECT tessera_attach('nothing')").text, "no group or array at ")
+    check_contains(db.error("SELECT tessera_attach('nothing')").text, "/nothing")
+    check_contains(db.error("SELECT tessera_attach(?)", (os.path.dirname(root),)).text, f": FROM tessera_objects('{slashes(os.path.dirname(os.path.realpath(root)))}') has those")
+    same([path for path, kind in db.query("SELECT path, kind FROM tessera_objects(?) WHERE kind = 'group'", (os.path.dirname(root),))][:1], [slashes(root)])
     check_contains(db.error("SELECT tessera_attach('db:a')").text, "is a table already")
     db.close()
 
