@@ -380,13 +380,25 @@ static int set_option(tsx_option which, const char *text, bool quoted, tsx_optio
   return TSR_OK;
 }
 
+static const tsx_option_list option_list = TSX_OPTION_LIST(option_specs);
+
+/* Refuses a word alone that is an option, or the value of one: as a column it would lack its type. */
+static int check_word(const tsx_token *word, tsr_error *error) {
+  const char *of = tsx_option_of_word(&option_list, word->text, word->size);
+  const int size = (int)word->size;
+  if (of) return tsx_fail(error, TSR_ERROR, "an option is KEY=VALUE: %s=%.*s", of, size, word->text);
+  for (int i = 0; i < TSX_OPTION_COUNT; i++)
+    if (tsx_token_is(word, option_specs[i].name))
+      return tsx_fail(error, TSR_ERROR, "an option is KEY=VALUE: %s=...", option_specs[i].name);
+  return TSR_OK;
+}
+
 /* Parses an option. `word` is its word, `tokens` is at the first token after the equals sign; bit i of `seen`: option i
  * was given. */
 static int parse_option(const tsx_token *word, tsx_tokens *tokens, uint64_t *seen, tsx_options *options,
                         tsr_error *error) {
-  static const tsx_option_list list = TSX_OPTION_LIST(option_specs);
   unsigned which;
-  TSX_TRY(tsx_option_find(&list, word->text, word->size, true, seen, &which, error));
+  TSX_TRY(tsx_option_find(&option_list, word->text, word->size, true, seen, &which, error));
   const char *p = tokens->token.text, *end = p + strlen(p);
   bool quoted = *p == '\'' || *p == '"';
   char *text;
@@ -414,6 +426,7 @@ static int parse_argument(const char *argument, uint64_t *seen, tsx_options *opt
     tsx_tokens_next(&tokens);
     return parse_option(&first, &tokens, seen, options, error);
   }
+  if (first.kind == TSX_TOKEN_WORD && tokens.token.kind == TSX_TOKEN_END) TSX_TRY(check_word(&first, error));
   options->definitions[options->definition_count++] = argument;
   return TSR_OK;
 }

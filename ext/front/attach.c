@@ -9,6 +9,7 @@
 #include "front/attach.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "call/function.h"
 #include "connection/errors.h"
@@ -393,10 +394,27 @@ static int find_root(tsx_connection *connection, const char *text, tsx_attachmen
   return all->root ? TSR_OK : tsx_out_of_memory(error);
 }
 
+#define WAIT_FIRST_MS 50
+#define WAIT_MOST_MS  3200 /* each wait is twice as long as the one before: all together six seconds */
+
+/* Finds the members and what their tables show. A file that changed a moment ago may still be written, or be damaged:
+ * after some seconds it is known which, so it is looked at again until then. */
+static int find_tables(tsx_attachment *all, tsr_error *error) {
+  for (int wait = WAIT_FIRST_MS;; wait *= 2) {
+    int code = tsx_members_find(all, error);
+    if (code >= 0) code = tsx_layout_apply(all, error);
+    if (code != TSR_BUSY || wait > WAIT_MOST_MS) return code;
+    tsx_members_forget(all);
+    for (int waited = 0; waited < wait; waited += WAIT_FIRST_MS) {
+      if (tsx_connection_cancelled(all->connection)) return tsx_fail_cancelled(error);
+      nanosleep(&(struct timespec){.tv_nsec = WAIT_FIRST_MS * 1000000L}, NULL);
+    }
+  }
+}
+
 static int attach(tsx_attachment *all, uint64_t *count, tsr_error *error) {
   attached old = {0};
-  TSX_TRY(tsx_members_find(all, error));
-  TSX_TRY(tsx_layout_apply(all, error));
+  TSX_TRY(find_tables(all, error));
   TSX_TRY(tsx_members_name(all, error));
   TSX_TRY(tsx_savepoint_begin(all->connection, "db:", error));
   bool *keeps = sqlite3_malloc64(all->count + UINT64_C(1));

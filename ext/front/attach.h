@@ -61,6 +61,9 @@ void tsx_attachment_free(tsx_attachment *all);
  * there; TSR_TOOBIG: more of them, or deeper ones, than the options allow. */
 int tsx_members_find(tsx_attachment *all, tsr_error *error);
 
+/* Forgets the tables that were found. */
+void tsx_members_forget(tsx_attachment *all);
+
 /* Adds a table, and takes over `member`. `path` is copied. */
 int tsx_members_add(tsx_attachment *all, char *member, const char *path, bool missing, tsr_error *error);
 

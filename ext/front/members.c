@@ -3,6 +3,7 @@
  * A group lists its members by names and paths, which may lead anywhere, also in a circle. Each place is visited once.
  * What is missing, or outside of tessera_restrict, is noted as missing. Old writers made groups without lists of
  * members; of these, the arrays in the directories below count. */
+#include "tessera_path.h"
 #include "front/attach.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "sql/names.h"
 #include "table/table.h"
 
-void tsx_attachment_free(tsx_attachment *all) {
+void tsx_members_forget(tsx_attachment *all) {
   for (uint32_t i = 0; i < all->count; i++) {
     tsx_attach_table *table = &all->tables[i];
     sqlite3_free(table->member);
@@ -24,6 +25,12 @@ void tsx_attachment_free(tsx_attachment *all) {
     tsx_array_release(all->connection, table->array);
   }
   sqlite3_free(all->tables);
+  all->tables = NULL;
+  all->count = 0;
+}
+
+void tsx_attachment_free(tsx_attachment *all) {
+  tsx_members_forget(all);
   sqlite3_free(all->root);
   tsx_wipe(all->key, sizeof all->key);
   *all = (tsx_attachment){0};
@@ -214,6 +221,9 @@ static int compare_tables(const void *a, const void *b) {
 static int add_root(tsx_attachment *all, tsr_error *error) {
   tsr_object_kind kind = TSR_OBJECT_NONE;
   TSX_TRY(tsr_object_find(all->connection->environment, all->root, &kind, error));
+  if (kind != TSR_OBJECT_ARRAY && tsr_path_exists(all->root))
+    return tsx_fail(error, TSR_NOT_FOUND, "no group or array at %s: FROM tessera_objects('%s') has those below it",
+                    all->root, all->root);
   if (kind != TSR_OBJECT_ARRAY) return tsx_fail(error, TSR_NOT_FOUND, "no group or array at %s", all->root);
   return tsx_members_add(all, sqlite3_mprintf(""), all->root, false, error);
 }

@@ -616,6 +616,31 @@ static int is_array_table(tsx_connection *connection, const char *name, tsr_erro
   return 0;
 }
 
+/* Returns true if the connection has a table of an array whose name is this token's. */
+static bool rewrite_is_array(const rewriter *r, const tsx_token *token) {
+  char *name = sqlite3_malloc64(token->size + 1);
+  const tsx_table *t = r->connection->tables.arrays;
+  if (!name) return true; /* the next allocation reports it */
+  tsx_token_copy(token, name);
+  while (t && sqlite3_stricmp(t->name, name) != 0) t = t->next;
+  sqlite3_free(name);
+  return t != NULL;
+}
+
+/* Returns true if the statement may read an array. SQLite has prepared it, so all its arrays are connected, and none is
+ * named by a path. */
+static bool rewrite_reads_array(const rewriter *r) {
+  static const char *const before[] = {"FROM", ",", "JOIN", "(", "."};
+  const tsx_script *s = &r->out->script;
+  for (uint32_t i = 1; i < s->token_count; i++) {
+    const tsx_token *token = &s->tokens[i].token;
+    bool source = false;
+    for (int b = 0; b < 5; b++) source |= tsx_token_is(&s->tokens[i - 1].token, before[b]);
+    if (source && token->kind != TSX_TOKEN_MARK && rewrite_is_array(r, token)) return true;
+  }
+  return false;
+}
+
 /* Refuses INSERT into an array: it would read what it writes. */
 static int rewrite_target(const rewriter *r) {
   const tsx_script *s = &r->out->script;
@@ -671,7 +696,9 @@ int tsx_rewrite(tsx_connection *connection, const tsx_front_options *options, sq
     return prepared;
   }
   int code = rewrite_target(&r);
-  if (code >= 0) code = rewrite_text(&r, &plain);
+  out->sql = out->text;
+  const bool any = !r.plain || options->explains || rewrite_reads_array(&r);
+  if (code >= 0 && any) code = rewrite_text(&r, &plain);
   if (code == TSR_ERROR && r.paths) { /* SQLite cannot prepare the text that was given */
     const tsr_error taken = *error;
     r.only_paths = true;

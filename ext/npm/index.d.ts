@@ -48,3 +48,4 @@ export type Parameter = number | bigint | string | boolean | Uint8Array | Date |
  * have parameters run by rows. Prepare it for each use: it belongs to this connection, and is not to be stored.
  */
 export function sql<S = unknown>(db: { prepare(sql: string): S }, text: string, ...values: Parameter[]): S;
+export function sql<S = unknown>(db: { prepare(sql: string): S }, text: string, values: Parameter[] | Record<string, Parameter>): S;

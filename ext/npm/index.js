@@ -94,9 +94,29 @@ function bound(value) {
   return value instanceof Date ? value.toISOString().slice(0, -1) : value; // arrays have no time zones: instants are UTC
 }
 
+const PARAMETERS = /'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|\/\*[^]*?(?:\*\/|$)|\?|[:@$][\p{L}_][\p{L}\p{N}_$]*/gu;
+
+// The values of an object in the order of the parameters' numbers: a name has its number from where it first stands.
+function valuesByName(text, named) {
+  const names = [...new Set(text.match(PARAMETERS))].filter((word) => '?:@$'.includes(word[0]));
+  return names.map((name) => {
+    if (!Object.hasOwn(named, name.slice(1))) throw new RangeError(`the object has no value for the parameter ${name}`);
+    return named[name.slice(1)];
+  });
+}
+
+// The values of a call: themselves, or those of one array or object, as better-sqlite3 takes them.
+function valuesOf(text, values) {
+  const [first] = values;
+  if (values.length === 1 && Array.isArray(first)) return first;
+  const object = values.length === 1 && first !== null && typeof first === 'object' && !(first instanceof Date) && !ArrayBuffer.isView(first);
+  return object ? valuesByName(text, first) : values;
+}
+
 // Prepares a SELECT whose parts over arrays run over columns. The values stand in its text: there is nothing left to bind.
-function sql(db, text, ...values) {
-  if (typeof text !== 'string') throw new TypeError(`a SELECT is text, not ${typeof text}`);
+function sql(db, text, ...given) {
+  if (typeof text !== 'string') throw new TypeError(`a SELECT is text, not ${typeof text}: sql(db, text, ...values)`);
+  const values = valuesOf(text, given);
   return db.prepare(ask(db, `SELECT tessera_sql(?${', ?'.repeat(values.length)})`, [text, ...values.map(bound)]));
 }
 

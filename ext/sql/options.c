@@ -11,11 +11,29 @@
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
+static bool options_has_word(const tsx_option_spec *spec, const char *name, size_t size) {
+  for (const char *const *w = spec->kind == TSX_TAKES_WORD ? spec->words : NULL; w && *w; w++)
+    if (strlen(*w) == size && !sqlite3_strnicmp(*w, name, (int)size)) return true;
+  return false;
+}
+
+const char *tsx_option_of_word(const tsx_option_list *list, const char *name, size_t size) {
+  const char *found = NULL;
+  for (unsigned i = 0; i < list->count; i++) {
+    if (list->without >> i & 1 || !options_has_word(&list->specs[i], name, size)) continue;
+    if (found) return NULL;
+    found = list->specs[i].name;
+  }
+  return found;
+}
+
 static int options_unknown(const tsx_option_list *list, const char *name, size_t size, tsr_error *error) {
+  const char *meant = tsx_option_of_word(list, name, size);
   sqlite3_str *names = sqlite3_str_new(NULL);
-  for (unsigned i = 0; i < list->count; i++)
+  for (unsigned i = 0; i < list->count && !meant; i++)
     if (!(list->without >> i & 1))
       sqlite3_str_appendf(names, "%s%s", sqlite3_str_length(names) ? ", " : "", list->specs[i].name);
+  if (meant) sqlite3_str_appendf(names, "it is a value of the option %s: %s=%.*s", meant, meant, (int)size, name);
   char *text = sqlite3_str_finish(names);
   const int code = tsx_fail(error, TSR_ERROR, "no option is called '%.*s': %s", (int)(size < QUOTED ? size : QUOTED),
                             name, text ? text : "");

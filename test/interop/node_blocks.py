@@ -33,7 +33,9 @@ const asked = [];
 const answering = { prepare: (text) => { asked.push(text); return { pluck: () => ({ get: (...values) => { asked.push(values); return 'SELECT 2'; } }) }; } };
 asked.push(typeof sql(answering, 'SELECT ?, ?', true, undefined, new Date(0), 1n).pluck); // the driver's statement
 sql(answering, 'SELECT 1');
-const refused = [() => sql(answering, 1), () => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
+sql(answering, 'SELECT ?, ?', [true, 2]);
+sql(answering, "SELECT ':x', :b, [@y], @a /* :c */, :b, $d -- :e", { a: 1, b: new Date(0), d: 'x', more: 5 });
+const refused = [() => sql(answering, 1), () => sql(answering, 'SELECT :a', { b: 1 }), () => sql(answering, 'SELECT ?', { b: 1 }), () => encodeBlock({ data: new Float32Array(3), shape: [2] }), () => encodeBlock({ data: [1], shape: [1] }), () => decodeBlock(Buffer.from('x')),
   () => decodeBlock(Buffer.from("\\x93NUMPY\\x01\\x00\\x32\\x00{'descr': '|S3', 'fortran_order': False, 'shape': (1,), }\\n", 'latin1'))].map((act) => {
   try { act(); return 'taken'; } catch (error) { return error.constructor.name; }
 });
@@ -74,8 +76,9 @@ def main():
     assert all(block["shape"] == ([2, 3, 2] if name == "m" else [2, 3]) for name, block in result["found"].items()), result["found"]
     assert result["found"]["t"]["unit"] == "D"
     assert result["asked"] == ["SELECT tessera_sql(?, ?, ?, ?, ?)", ["SELECT ?, ?", 1, None, "1970-01-01T00:00:00.000", "1"], "SELECT 2", "function",
-                               "SELECT tessera_sql(?)", ["SELECT 1"], "SELECT 2"], result["asked"]
-    assert result["refused"] == ["TypeError", "RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
+                               "SELECT tessera_sql(?)", ["SELECT 1"], "SELECT 2", "SELECT tessera_sql(?, ?, ?)", ["SELECT ?, ?", 1, 2], "SELECT 2",
+                               "SELECT tessera_sql(?, ?, ?, ?)", ["SELECT ':x', :b, [@y], @a /* :c */, :b, $d -- :e", "1970-01-01T00:00:00.000", 1, "x"], "SELECT 2"], result["asked"]
+    assert result["refused"] == ["TypeError", "RangeError", "RangeError", "RangeError", "TypeError", "TypeError", "TypeError"], result["refused"]
     assert result["calls"] == ["SELECT tessera_npy(?, ?, ?)", '{"y":[0,1]}', ["SELECT tessera_write_npy(?, ?, ?, ?, ?, ?)", 6]], result["calls"]
     before = db.execute("SELECT * FROM t ORDER BY y, x").fetchall()
     assert db.execute(f"SELECT tessera_write_npy('db:t'{', ?' * len(blocks)})", blocks).fetchone() == (6,)

@@ -33,6 +33,11 @@ CREATE VIRTUAL TABLE t USING tessera('weather', x INT32 DIMENSION(0, 99), v FLOA
 CREATE VIRTUAL TABLE t USING tessera('new', kind=dence, x INT32 DIMENSION(0, 99), v FLOAT32);
 CREATE VIRTUAL TABLE t USING tessera('new', x INT32 DIMENSION(0, 99), v FLOAT32 FILTERS(zstd 5));
 CREATE VIRTUAL TABLE t USING tessera('new', encryption=aes_256_gcm, x INT32 DIMENSION(0, 99), v FLOAT32);
+CREATE VIRTUAL TABLE t USING tessera('new', dense, x INT32 DIMENSION(0, 99, 10), v FLOAT32);
+CREATE VIRTUAL TABLE t USING tessera('new', dense=1, x INT32 DIMENSION(0, 99, 10), v FLOAT32);
+CREATE VIRTUAL TABLE t USING tessera('new', Hilbert, x INT32 DIMENSION(0, 99), v FLOAT32);
+CREATE VIRTUAL TABLE t USING tessera('new', duplicates, x INT32 DIMENSION(0, 99), v FLOAT32);
+CREATE VIRTUAL TABLE t USING tessera('new', row, x INT32 DIMENSION(0, 99), v FLOAT32);
 -- reading
 SELECT * FROM weather('soon');
 SELECT elevatoin FROM relief;

@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 
 import host
 from host import Database, autocommit, check_contains, corpus, literal, not_on_windows, same, slashes
@@ -79,7 +81,9 @@ def test_options():
         if part:
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, "tessera_attach: ")
             check_contains(db.error("SELECT tessera_attach(?, ?)", (root, json.dumps(options))).text, part)
-    check_contains(db.error("SELECT tessera_attach('nothing')").text, "no group or array at ")
+    check_contains(db.error("SELECT tessera_attach('nothing')").text, "/nothing")
+    check_contains(db.error("SELECT tessera_attach(?)", (os.path.dirname(root),)).text, f": FROM tessera_objects('{slashes(os.path.dirname(os.path.realpath(root)))}') has those")
+    same([path for path, kind in db.query("SELECT path, kind FROM tessera_objects(?) WHERE kind = 'group'", (os.path.dirname(root),))][:1], [slashes(root)])
     check_contains(db.error("SELECT tessera_attach('db:a')").text, "is a table already")
     db.close()
 
@@ -246,6 +250,50 @@ def break_schema(path):
             with open(f"{path}/__schema/{name}", "r+b") as file:
                 file.truncate(3)
             os.utime(f"{path}/__schema/{name}", (1, 1))   # nobody is writing it
+
+
+def test_members_that_changed_a_moment_ago():
+    """A file that cannot be read, and is young, may still be written: attach waits until it is whole, or old enough to be damaged."""
+    db, root = made()
+    db.close()
+    schemas = root + "/sub/b/__schema"
+    path = next(os.path.join(schemas, name) for name in os.listdir(schemas) if os.path.isfile(os.path.join(schemas, name)))
+    with open(path, "rb") as file:
+        whole = file.read()
+    with open(path, "r+b") as file:
+        file.truncate(3)
+
+    def finish():
+        with open(path, "wb") as file:
+            file.write(whole)
+    writer = threading.Timer(0.4, finish)
+    db = Database()
+    writer.start()
+    same((attach(db, root), db.value("SELECT v FROM sub_b")), (3, 1))
+    writer.join()
+    db.close()
+    with open(path, "r+b") as file:
+        file.truncate(3)
+    young = time.time() - 4.5
+    os.utime(path, (young, young))
+    db = Database()
+    check_contains(db.error("SELECT tessera_attach(?)", (root,)).text, "1 member of ")
+    same((names(db), autocommit(db)), (["a", "sub_c d"], True))
+    db.value("SELECT tessera_detach(?)", (root,))
+    os.utime(path)
+    ended = threading.Event()
+
+    def stop():
+        while not ended.wait(0.1):
+            db.raw.interrupt()
+    stopper = threading.Thread(target=stop)   # while it waits
+    stopper.start()
+    error = db.error("SELECT tessera_attach(?)", (root,))
+    ended.set()
+    stopper.join()
+    check_contains(error.text, "interrupted")
+    same((names(db), autocommit(db)), ([], True))
+    db.close()
 
 
 def test_members_that_fail():
