@@ -1124,6 +1124,20 @@ static void test_pages_of_uploads(void **state) {
   assert_string_equal(listed.at[2].key, "p/b");
   assert_string_equal(listed.at[2].etag, "3");
   end();
+  /* Where uploads are marked, an id begins with the mark, which no server lists: what was listed can be ended. */
+  declare("gcs://abc", &(tsr_scope_options){.key_id = "k", .secret = "s"});
+  const char *const id = "a-name-that-the-server-has-given-it";
+  begin_at("gcs://abc", (tsr_bucket_call){.kind = TSR_BUCKET_UPLOAD_LIST, .key = "p/"});
+  (void)asks("");
+  assert_int_equal(answers(HTTP(200), UPLOADS("", UPLOAD("p/a", "a-name-that-the-server-has-given-it"))),
+                   TSR_BUCKET_DONE);
+  char listed_id[100];
+  (void)snprintf(listed_id, sizeof listed_id, "%s", listed.at[0].etag);
+  end();
+  begin_at("gcs://abc", (tsr_bucket_call){.kind = TSR_BUCKET_UPLOAD_ABORT, .key = "p/a", .upload.id = listed_id});
+  (void)asks("");
+  assert_string_equal(strstr(s.http.url, "uploadId=") + strlen("uploadId="), id);
+  end();
 }
 
 /* ---- Many deletions -------------------------------------------------------------------------- */
