@@ -144,11 +144,11 @@ static tsr_bucket_outcome guess_reason(tsr_bucket_state *state) {
 
 static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *code) {
   const tsr_bucket_kind kind = state->call->kind;
-  if (kind == TSR_BUCKET_DELETE || kind == TSR_BUCKET_DELETE_MANY)
+  if (kind == TSR_BUCKET_DELETE || (kind == TSR_BUCKET_DELETE_MANY && strcmp(state->http.method, "DELETE") == 0))
     return TSR_BUCKET_DONE; /* of DELETE_MANY one key: take_refusal continues with the next */
   if (kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
   if (kind == TSR_BUCKET_LIST || kind == TSR_BUCKET_UPLOAD_LIST || kind == TSR_BUCKET_PUT ||
-      kind == TSR_BUCKET_UPLOAD_CREATE)
+      kind == TSR_BUCKET_UPLOAD_CREATE || kind == TSR_BUCKET_DELETE_MANY)
     return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
@@ -687,7 +687,8 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
   }
   if (call->kind == TSR_BUCKET_DELETE_MANY && verdict == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
   if (call->kind == TSR_BUCKET_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
-      (status == 400 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED) {
+      (status == 400 || status == 404 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED &&
+      call->error.code == TSR_ERROR) {
     state->deleted.singly = true;
     return TSR_BUCKET_NEXT;
   }

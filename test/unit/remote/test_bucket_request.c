@@ -1144,7 +1144,7 @@ static void test_pages_of_uploads(void **state) {
 
 static void test_a_server_may_delete_one_at_a_time(void **state) {
   static const char *const keys[] = {"a<&>\"\r", "b"};
-  static const char *const refusals[] = {HTTP(400), HTTP(405), HTTP(501)};
+  static const char *const refusals[] = {HTTP(400), HTTP(405), HTTP(501), HTTP(404)};
   const tsr_bucket_call deletion = {.kind = TSR_BUCKET_DELETE_MANY, .keys = keys, .key_count = 2};
   declare_s3();
   begin(deletion);
@@ -1157,7 +1157,7 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
   assert_memory_equal(s.http.body, sent, strlen(sent));
   assert_int_equal(answers(HTTP(200), "<DeleteResult/>"), TSR_BUCKET_DONE);
   end();
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 4; i++) {
     begin(deletion);
     (void)asks("");
     assert_int_equal(answers(refusals[i], ""), TSR_BUCKET_NEXT);
@@ -1166,7 +1166,7 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
     assert_int_equal(answers(HTTP(204), ""), TSR_BUCKET_NEXT);
     (void)asks("");
     assert_non_null(strstr(s.http.url, "/abc/b"));
-    assert_int_equal(answers(refusals[i], ""), TSR_BUCKET_FAILED);
+    assert_int_equal(answers(refusals[i % 3], ""), TSR_BUCKET_FAILED);
     (void)asks("");
     assert_int_equal(answers(HTTP(404), ""), TSR_BUCKET_DONE);
     end();
@@ -1200,6 +1200,18 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
     if (i > 0) assert_non_null(strstr(call.error.message, i == 1 ? "refused for b" : "s3://abc: DELETE: failed for b"));
     end();
   }
+  begin(deletion); /* without the bucket nothing was deleted, whatever the first object is asked for */
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("NoSuchBucket")), TSR_BUCKET_NEXT);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("NoSuchBucket")), TSR_BUCKET_FAILED);
+  assert_non_null(strstr(call.error.message, "no such bucket"));
+  end();
+  begin(deletion); /* a 404 that means something else */
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("XAdminUserNotFound")), TSR_BUCKET_FAILED);
+  assert_int_equal(call.error.code, TSR_DENIED);
+  end();
   static const char *const others[] = {HTTP(403), HTTP(409), HTTP(503)};
   for (size_t i = 0; i < 3; i++) {
     begin(deletion);
