@@ -665,6 +665,18 @@ static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
   return get_is_done(state);
 }
 
+/* Looks whose object it is that has made the call fail, if it may be the call's own: after a lost answer. */
+static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outcome verdict) {
+  const tsr_bucket_call *call = state->call;
+  const int code = call->error.code;
+  if (verdict != TSR_BUCKET_FAILED) return verdict;
+  if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
+    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+  if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
+    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+  return verdict;
+}
+
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
 static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const uint32_t status = state->http.response.status;
@@ -692,12 +704,7 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
     state->deleted.singly = true;
     return TSR_BUCKET_NEXT;
   }
-  const int code = call->error.code;
-  if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
-  if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
-  return verdict;
+  return look_if_ours(state, verdict);
 }
 
 static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
@@ -710,7 +717,7 @@ static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
   if (state->step == TSR_BUCKET_STEP_COPYING) return take_copying(state);
   const bool success = http->response.status >= 200 && http->response.status < 300;
   if (state->step == TSR_BUCKET_STEP_COMPARE) return take_compared(state);
-  if (success) return take_success(state);
+  if (success) return look_if_ours(state, take_success(state)); /* a completion may fail behind status 200 */
   if (http->received.size > before && tsr__answer_failure(http->received.data + before, http->received.size - before,
                                                           &state->arena, &failure, &ignored) < 0)
     failure =
