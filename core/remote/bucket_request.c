@@ -356,7 +356,11 @@ static bool place_whole(tsr_bucket_state *state) {
 
 static bool place(tsr_bucket_state *state) {
   const tsr_http_response *a = &state->http.response;
-  if (state->got.placed && state->got.have > 0) return place_rest(state);
+  if (state->got.placed && state->got.have > 0) {
+    if (!place_rest(state)) return false;
+    if (state->got.end == UINT64_MAX) state->got.end = state->got.total = a->range_size;
+    return true;
+  }
   if (!(a->status == 206 ? place_range(state) : place_whole(state))) return false;
   (void)snprintf(state->got.etag.text, sizeof state->got.etag.text, "%s", a->etag);
   state->call->result.modified = a->last_modified == INT64_MIN ? 0 : a->last_modified;
@@ -395,12 +399,17 @@ static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
     return tsr__bucket_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes",
                             limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
-    if (rest) bucket_get_restart(state);
+    if (rest || state->got.led) bucket_get_restart(state);
+    state->got.led = false;
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                                  "the server answered other bytes than the range that was requested");
   }
   state->got.have = before + http->size;
   if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);
+  if (state->got.end == UINT64_MAX && !http->response.is_chunked && !http->response.has_range) {
+    bucket_get_restart(state); /* it may have been cut */
+    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer does not tell where it ends");
+  }
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
   if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
   if (!is_leading(state) || state->got.total <= state->call->get.size) return get_is_done(state);
