@@ -200,6 +200,11 @@ bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict)
   const tsr_http_response *response = &state->http.response;
   state->tries.due = tsr__bucket_ticks();
   if (verdict == TSR_BUCKET_SOON) return true; /* at most once for each reason */
+  if (verdict == TSR_BUCKET_LATER) {
+    state->tries.due += TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.waited, 16), PAUSE_MAX);
+    state->tries.waited++;
+    return true;
+  }
   if (state->tries.failed >= state->scope->options.retries) return false;
   const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.failed, 16), PAUSE_MAX);
   uint64_t chance = 0;
@@ -583,8 +588,9 @@ static tsr_bucket_outcome take_copying(tsr_bucket_state *state) {
   const tsr_http_response *response = &state->http.response;
   if (response->status != 200) return tsr__bucket_judge(state, NULL);
   if (strcmp(response->copy_status, "pending") == 0) {
-    state->tries.failed = 0; /* the copy goes on, however long it takes */
-    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the copy goes on");
+    state->tries.failed = 0;
+    (void)tsr__bucket_fail(state, TSR_UNREACHABLE, "", "the copy goes on");
+    return TSR_BUCKET_LATER;
   }
   if (strcmp(response->copy_status, "success") != 0)
     return tsr__bucket_fail(state, TSR_ERROR, response->copy_status, "the server has not completed the copy");

@@ -1072,8 +1072,16 @@ static void test_a_copy_that_goes_on(void **state) {
   assert_int_equal(answers(HTTP(500), ""), TSR_BUCKET_AGAIN);
   assert_int_equal(s.tries.failed, 3);
   (void)asks("");
-  assert_int_equal(answers(HTTP(200) "x-ms-copy-status: pending", ""), TSR_BUCKET_AGAIN);
-  assert_int_equal(s.tries.failed, 0);
+  /* However long it takes, and even if nothing is retried: with growing pauses. */
+  s.scope->options.retries = 0;
+  for (unsigned i = 0; i < 12; i++) {
+    assert_int_equal(answers(HTTP(200) "x-ms-copy-status: pending", ""), TSR_BUCKET_LATER);
+    assert_int_equal(s.tries.failed, 0);
+    const uint64_t pause = TSR_MIN(50u << i, 5000), before = tsr__bucket_ticks();
+    assert_true(tsr__bucket_plan_retry(&s, TSR_BUCKET_LATER));
+    assert_true(s.tries.due >= before + pause && s.tries.due <= tsr__bucket_ticks() + pause);
+    (void)asks("");
+  }
   (void)asks("");
   assert_int_equal(answers(HTTP(200) "x-ms-copy-status: aborted", ""), TSR_BUCKET_FAILED);
   assert_non_null(strstr(call.error.message, "has not completed the copy (status 200 aborted)"));
