@@ -367,11 +367,19 @@ void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes) {
   tsr__free(scopes);
 }
 
+static bool is_same_text(const char *a, const char *b) { return strcmp(tsr__answer_text(a), tsr__answer_text(b)) == 0; }
+
 static bool is_same_endpoint(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
-  if (a->dialect != b->dialect || strcmp(tsr__answer_text(a->account), tsr__answer_text(b->account)) != 0) return false;
+  if (a->dialect != b->dialect || !is_same_text(a->account, b->account)) return false;
   if (a->endpoint.aws || b->endpoint.aws) return a->endpoint.aws && b->endpoint.aws;
   return strcmp(a->endpoint.scheme, b->endpoint.scheme) == 0 && strcmp(a->endpoint.host, b->endpoint.host) == 0 &&
          strcmp(a->endpoint.base, b->endpoint.base) == 0;
+}
+
+/* Returns true if a scope's requests take the same way as another's: a proxy would get them, too. */
+static bool is_same_way(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
+  return is_same_endpoint(a, b) && is_same_text(a->options.proxy, b->options.proxy) &&
+         is_same_text(a->options.ca_file, b->options.ca_file);
 }
 
 /* Checks whether a confined registry accepts the scope. Call with the registry's mutex held. */
@@ -379,12 +387,16 @@ static int permit_scope(const tsr_bucket_scopes *scopes, tsr_bucket_scope *scope
   if (!scopes->confined) return TSR_OK;
   if (!uri_is_below(scope->name, scopes->confined))
     return tsr__fail(error, TSR_PERM, "it is not below %s, to which this connection is restricted", scopes->confined);
+  if (tsr__provider_asks(&scope->provider))
+    return tsr__fail(error, TSR_PERM,
+                     "since this connection was restricted, no keys can be declared that fetch tokens");
   for (const tsr_bucket_scope *other = scopes->first; other; other = other->next)
-    if (is_same_endpoint(scope, other)) {
+    if (is_same_way(scope, other)) {
       atomic_store(&scope->provider.no_metadata, true);
       return TSR_OK;
     }
-  return tsr__fail(error, TSR_PERM, "since this connection was restricted, no other endpoint can be declared");
+  return tsr__fail(error, TSR_PERM,
+                   "since this connection was restricted, no other endpoint, proxy or ca_file can be declared");
 }
 
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const tsr_scope_options *options,
