@@ -24,6 +24,24 @@
 
 /* ---- What answers mean ----------------------------------------------------------------------- */
 
+/* Reads a field of a URL's query as a time: a date, or a date and a time. Returns INT64_MAX if it is missing or neither. */
+static int64_t query_time(const char *url, const char *name) {
+  const size_t length = strlen(name);
+  char text[40];
+  size_t size = 0;
+  int64_t ms;
+  const char *at = strchr(url, '?');
+  while (at && (strncmp(at + 1, name, length) != 0 || at[1 + length] != '=')) at = strchr(at + 1, '&');
+  for (at = at ? at + length + 2 : ""; *at && *at != '&' && size < sizeof text - 11; size++) {
+    const int high = *at == '%' ? tsr_hex_digit(at[1]) : -1, low = high < 0 ? -1 : tsr_hex_digit(at[2]);
+    text[size] = low < 0 ? *at : (char)(high << 4 | low);
+    at += low < 0 ? 1 : 3;
+  }
+  text[size] = 0;
+  if (!strchr(text, 'T')) strcpy(text + size, "T00:00:00Z");
+  return tsr__http_time_parse(text, &ms) ? ms : INT64_MAX;
+}
+
 static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) {
   static const struct {
     const char *code;
@@ -49,6 +67,9 @@ static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) 
     if (strcmp(code, codes[i].code) == 0) return codes[i].meaning;
   if (status == 403 && date != INT64_MIN && (date > ours + AZURE_SKEW_MS || date < ours - AZURE_SKEW_MS))
     return TSR_MEANS_SKEWED;
+  if (status == 403 && form == TSR_KEYS_QUERY && /* a shared access signature says itself when it ends */
+      query_time((const char *)state->made.url.data, "se") <= (date != INT64_MIN ? date : ours))
+    return TSR_MEANS_EXPIRED;
   if (status == 401) return form == TSR_KEYS_BEARER ? TSR_MEANS_EXPIRED : TSR_MEANS_DENIED;
   if (strcmp(code, "ResourceNotFound") == 0) return form == TSR_KEYS_NONE ? TSR_MEANS_DENIED : TSR_MEANS_MISSING;
   if (strcmp(code, "PublicAccessNotPermitted") == 0) return TSR_MEANS_DENIED;

@@ -1061,6 +1061,36 @@ static void test_a_permission_to_create_alone(void **state) {
   end();
 }
 
+/* A shared access signature says when it ends: a server that refuses it then does not say why. */
+static void test_a_signature_that_has_ended(void **state) {
+  static const struct {
+    const char *sas, *head, *says;
+  } cases[] = {
+      {"se=2026-01-01T00%3A00%3A00Z&sig=x", HTTP(403), "the keys have expired"},
+      {"sv=1&se=2026-01-01T00:00:00Z&sig=x", HTTP(403) "Date: Thu, 01 Jan 2026 00:00:01 GMT", "the keys have expired"},
+      {"sv=1&se=2026-01-01&sig=x", HTTP(403), "the keys have expired"},
+      {"sv=1&se=2026-01-01T00:00:00Z&sig=x", HTTP(404), "refuses it"},
+      {"sv=1&se=9999-01-01T00%3a00%3A00Z&sig=x", HTTP(403), "refused"},
+      {"sv=1&se=9999-01-01&sig=x", HTTP(403), "refused"},
+      {"sv=1&sig=x", HTTP(403), "refused"},
+      {"sv=1&se=&sig=x", HTTP(403), "refused"},
+      {"sig=x&se=2026-01-01T00:00:00.0000000000000000000000000000000000000000Z", HTTP(403), "refused"},
+      {"sig=x&se=%", HTTP(403), "refused"},
+      {"sig=x&se", HTTP(403), "refused"},
+      {"base=2026-01-01T00:00:00Z&sig=x", HTTP(403), "refused"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    declare("azure://abc", &(tsr_scope_options){.account = "acc", .sas = cases[i].sas});
+    begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_GET});
+    (void)asks("");
+    const int64_t skew = strstr(cases[i].head, "Date") ? INT64_C(1767225600000) - tsr__bucket_clock() : 0;
+    atomic_store(&s.scope->clocks.skew, skew); /* as if the clock had been corrected */
+    (void)answers(cases[i].head, "<Error><Code>AuthenticationFailed</Code></Error>");
+    if (!strstr(call.error.message, cases[i].says)) fail_msg("case %d: %s", (int)i, call.error.message);
+    end();
+  }
+}
+
 /* Azure copies while the caller looks. */
 static void test_a_copy_that_goes_on(void **state) {
   declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
@@ -1299,6 +1329,7 @@ int main(void) {
       TEST(test_a_refused_completion_says_why),
       TEST(test_words_in_headers),
       TEST(test_a_permission_to_create_alone),
+      TEST(test_a_signature_that_has_ended),
       TEST(test_a_copy_that_goes_on),
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),
