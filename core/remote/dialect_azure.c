@@ -324,9 +324,18 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
 
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
+/* Returns true for an address in place of a host's name: an emulator, which takes the name of the account from the path. */
+static bool is_address(const char *host) {
+  const size_t size = strcspn(host, ":");
+  return *host == '[' || (size == 9 && memcmp(host, "localhost", 9) == 0) || strspn(host, "0123456789.") == size;
+}
+
 /* Keeps the name of the account: that of the option, else of the endpoint. */
 static int keep_account(tsr_bucket_scope *scope, const char *account, tsr_error *error) {
   const tsr_bucket_endpoint *endpoint = &scope->endpoint;
+  if (!*endpoint->base && is_address(endpoint->host))
+    return tsr__fail(error, TSR_ERROR, "endpoint: an emulator's ends with the account: %s://%s/%s", endpoint->scheme,
+                     endpoint->host, account ? account : "ACCOUNT");
   const char *from = account ? account : *endpoint->base ? endpoint->base + 1 : endpoint->host;
   const size_t size = strcspn(from, account ? "" : *endpoint->base ? "/" : ".:");
   char *copy;
@@ -388,6 +397,9 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
     options->key_id = scope->account;
     options->secret = given->key;
   }
+  if (tsr__bucket_is_set(given->sas) && (!strstr(given->sas, "sig=") || strstr(given->sas, "://")))
+    return tsr__fail(error, TSR_ERROR,
+                     "sas: a shared access signature has sig=, and is what follows the '?' of its URL");
   options->token = tsr__bucket_is_set(given->sas) ? given->sas : tsr__bucket_is_set(given->token) ? given->token : NULL;
   options->form = tsr__bucket_is_set(given->sas) ? TSR_KEYS_QUERY : TSR_KEYS_BEARER;
   options->tenant_id = given->tenant_id;

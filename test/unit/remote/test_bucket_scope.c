@@ -129,8 +129,19 @@ static void test_options_belong_to_a_store(void **state) {
       {AZ(.requester_pays = true), "requester_pays is not an option"},
       {AZ(.provider = "env", .key = "a2V5"), "\"provider\": \"keys\""},
       {AZ(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
-      {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "t"), "in the clear"},
-      {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "t"), NULL},
+      {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "sig=HIDDEN"), "in the clear"},
+      {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "sig=t"), NULL},
+      {AZ(.endpoint = "http://127.0.0.1:10000", .key = "a2V5"), "ends with the account: http://127.0.0.1:10000/acc"},
+      {AZ(.endpoint = "http://localhost:10000", .key = "a2V5"), "ends with the account"},
+      {AZ(.endpoint = "http://[::1]:10000/", .key = "a2V5"), "ends with the account"},
+      {AZ(.endpoint = "https://1.example", .key = "a2V5"), NULL},
+      {AZ(.endpoint = "http://u:HIDDEN@127.0.0.1/acc", .key = "a2V5"), "without a user and without a query"},
+      {AZ(.endpoint = "https://acc.blob.core.windows.net/?sig=HIDDEN", .key = "a2V5"), "without a query"},
+      {AZ(.sas = "https://acc.blob.core.windows.net/abc?sv=1&sig=HIDDEN"), "what follows the '?'"},
+      {AZ(.sas = "HIDDEN"), "has sig="},
+      {"azure://abc?sv=1&sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "'abc' is not the name of a container"},
+      {"azure://abc//x?sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "a part of the path is empty"},
+      {"https://acc.blob.core.windows.net/abc?sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "is not s3://bucket"},
       {"azure://abc", {.key = "a2V5"}, "which storage account"},
       {"azure://abc", {.key = "a2V5", .account = "a/b"}, "is not the name of a storage account"},
       {"azure://abc", {.key = "a2V5", .endpoint = "https://acc.blob.core.windows.net"}, NULL},
@@ -154,6 +165,7 @@ static void test_options_belong_to_a_store(void **state) {
     const int rc = tsr__bucket_scopes_set(scopes, cases[i].uri, &cases[i].options, &error);
     if (cases[i].says ? rc >= 0 || !strstr(error.message, cases[i].says) : rc < 0)
       fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+    if (strstr(error.message, "HIDDEN")) fail_msg("case %d: %s", (int)i, error.message);
   }
   tsr__bucket_scopes_close(scopes);
 }
