@@ -26,8 +26,8 @@ static int read_name(tsr_xml *xml, void *into, tsr_error *error) {
   if (*name) return tsr__xml_fail(xml, "duplicate element", error);
   TSR_TRY(tsr__xml_text(xml, &text, error));
   *name = text;
-  if (!encoded) return TSR_OK;
-  char *to = (char *)text; /* in the arena, and never longer than before */
+  if (!encoded || !*text) return TSR_OK; /* the text of an empty element is not in the arena */
+  char *to = (char *)text; /* never longer than before */
   for (const char *from = text; *from; from++) {
     const bool escape = *from == '%';
     const int high = escape ? tsr_hex_digit(from[1]) : -1, low = high < 0 ? -1 : tsr_hex_digit(from[2]);

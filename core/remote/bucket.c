@@ -269,6 +269,10 @@ static void settle(tsr_bucket_call *call) {
     state->tries.due = 0;
     if (state->step == TSR_BUCKET_STEP_CALL && call->kind != TSR_BUCKET_GET) state->tries.failed = 0;
     return;
+  case TSR_BUCKET_LATER:
+    (void)tsr__bucket_plan_retry(state, verdict);
+    state->tries.again = false; /* it counts as a request of its own */
+    return;
   case TSR_BUCKET_SOON:
   case TSR_BUCKET_AGAIN: break;
   }

@@ -355,6 +355,7 @@ typedef enum tsr_bucket_outcome {
   TSR_BUCKET_DONE, /* the call has succeeded */
   TSR_BUCKET_NEXT, /* the call has advanced: send its next request */
   TSR_BUCKET_SOON, /* something was corrected: retry at once */
+  TSR_BUCKET_LATER, /* the server is at work: ask again after a pause, however often */
   TSR_BUCKET_AGAIN, /* back off and retry; call->error says what was wrong */
   TSR_BUCKET_FAILED /* call->error is set */
 } tsr_bucket_outcome;
@@ -363,6 +364,7 @@ typedef enum tsr_bucket_outcome {
 typedef struct tsr_bucket_tries {
   uint64_t due; /* when to send, by tsr__bucket_ticks */
   uint32_t failed; /* tries since the call last advanced */
+  uint32_t waited; /* pauses while the server was at work */
   bool again; /* the next request repeats the last one */
   bool fresh; /* use a new connection */
   bool renewed, moved, dated; /* keys, region and clock were corrected; each at most once */

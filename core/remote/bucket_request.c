@@ -144,11 +144,11 @@ static tsr_bucket_outcome guess_reason(tsr_bucket_state *state) {
 
 static tsr_bucket_outcome judge_missing(tsr_bucket_state *state, const char *code) {
   const tsr_bucket_kind kind = state->call->kind;
-  if (kind == TSR_BUCKET_DELETE || kind == TSR_BUCKET_DELETE_MANY)
+  if (kind == TSR_BUCKET_DELETE || (kind == TSR_BUCKET_DELETE_MANY && strcmp(state->http.method, "DELETE") == 0))
     return TSR_BUCKET_DONE; /* of DELETE_MANY one key: take_refusal continues with the next */
   if (kind == TSR_BUCKET_UPLOAD_ABORT) return TSR_BUCKET_DONE;
   if (kind == TSR_BUCKET_LIST || kind == TSR_BUCKET_UPLOAD_LIST || kind == TSR_BUCKET_PUT ||
-      kind == TSR_BUCKET_UPLOAD_CREATE)
+      kind == TSR_BUCKET_UPLOAD_CREATE || kind == TSR_BUCKET_DELETE_MANY)
     return tsr__bucket_fail(state, TSR_ERROR, code, "no such %s", state->scope->dialect->noun);
   return tsr__bucket_fail(state, TSR_NOT_FOUND, code, "no such object");
 }
@@ -200,6 +200,11 @@ bool tsr__bucket_plan_retry(tsr_bucket_state *state, tsr_bucket_outcome verdict)
   const tsr_http_response *response = &state->http.response;
   state->tries.due = tsr__bucket_ticks();
   if (verdict == TSR_BUCKET_SOON) return true; /* at most once for each reason */
+  if (verdict == TSR_BUCKET_LATER) {
+    state->tries.due += TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.waited, 16), PAUSE_MAX);
+    state->tries.waited++;
+    return true;
+  }
   if (state->tries.failed >= state->scope->options.retries) return false;
   const uint64_t most = TSR_MIN((uint64_t)PAUSE_MIN << TSR_MIN(state->tries.failed, 16), PAUSE_MAX);
   uint64_t chance = 0;
@@ -356,7 +361,11 @@ static bool place_whole(tsr_bucket_state *state) {
 
 static bool place(tsr_bucket_state *state) {
   const tsr_http_response *a = &state->http.response;
-  if (state->got.placed && state->got.have > 0) return place_rest(state);
+  if (state->got.placed && state->got.have > 0) {
+    if (!place_rest(state)) return false;
+    if (state->got.end == UINT64_MAX) state->got.end = state->got.total = a->range_size;
+    return true;
+  }
   if (!(a->status == 206 ? place_range(state) : place_whole(state))) return false;
   (void)snprintf(state->got.etag.text, sizeof state->got.etag.text, "%s", a->etag);
   state->call->result.modified = a->last_modified == INT64_MIN ? 0 : a->last_modified;
@@ -395,12 +404,17 @@ static tsr_bucket_outcome bucket_get_take(tsr_bucket_state *state) {
     return tsr__bucket_fail(state, TSR_TOOBIG, "", "the object has more than %" PRIu64 " bytes",
                             limit_of_get(state->call));
   if (http->failure == TSR_HTTP_TOO_LARGE || !place(state)) {
-    if (rest) bucket_get_restart(state);
+    if (rest || state->got.led) bucket_get_restart(state);
+    state->got.led = false;
     return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "",
                                  "the server answered other bytes than the range that was requested");
   }
   state->got.have = before + http->size;
   if (http->failure != TSR_HTTP_WHOLE) return go_on(state, http->size);
+  if (state->got.end == UINT64_MAX && !http->response.is_chunked && !http->response.has_range) {
+    bucket_get_restart(state); /* it may have been cut */
+    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the answer does not tell where it ends");
+  }
   if (state->got.end == UINT64_MAX) state->got.end = state->got.total = state->got.first + state->got.have;
   if (state->got.first + state->got.have < state->got.end) return go_on(state, http->size);
   if (!is_leading(state) || state->got.total <= state->call->get.size) return get_is_done(state);
@@ -574,8 +588,9 @@ static tsr_bucket_outcome take_copying(tsr_bucket_state *state) {
   const tsr_http_response *response = &state->http.response;
   if (response->status != 200) return tsr__bucket_judge(state, NULL);
   if (strcmp(response->copy_status, "pending") == 0) {
-    state->tries.failed = 0; /* the copy goes on, however long it takes */
-    return TSR_BUCKET_FAIL_AGAIN(state, TSR_UNREACHABLE, "", "the copy goes on");
+    state->tries.failed = 0;
+    (void)tsr__bucket_fail(state, TSR_UNREACHABLE, "", "the copy goes on");
+    return TSR_BUCKET_LATER;
   }
   if (strcmp(response->copy_status, "success") != 0)
     return tsr__bucket_fail(state, TSR_ERROR, response->copy_status, "the server has not completed the copy");
@@ -665,6 +680,18 @@ static tsr_bucket_outcome empty_is_done(tsr_bucket_state *state) {
   return get_is_done(state);
 }
 
+/* Looks whose object it is that has made the call fail, if it may be the call's own: after a lost answer. */
+static tsr_bucket_outcome look_if_ours(tsr_bucket_state *state, tsr_bucket_outcome verdict) {
+  const tsr_bucket_call *call = state->call;
+  const int code = call->error.code;
+  if (verdict != TSR_BUCKET_FAILED) return verdict;
+  if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
+    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+  if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
+    return begin_step(state, TSR_BUCKET_STEP_LOOK);
+  return verdict;
+}
+
 /* Takes an unsuccessful response, and tries the alternatives that this kind of call has. */
 static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer_failure *failure) {
   const uint32_t status = state->http.response.status;
@@ -687,16 +714,12 @@ static tsr_bucket_outcome take_refusal(tsr_bucket_state *state, const tsr_answer
   }
   if (call->kind == TSR_BUCKET_DELETE_MANY && verdict == TSR_BUCKET_DONE) return tsr__bucket_advance_deletion(state);
   if (call->kind == TSR_BUCKET_DELETE_MANY && !state->deleted.singly && strcmp(state->http.method, "POST") == 0 &&
-      (status == 400 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED) {
+      (status == 400 || status == 404 || status == 405 || status == 501) && verdict == TSR_BUCKET_FAILED &&
+      call->error.code == TSR_ERROR) {
     state->deleted.singly = true;
     return TSR_BUCKET_NEXT;
   }
-  const int code = call->error.code;
-  if (call->kind == TSR_BUCKET_PUT && call->put.new_only && code == TSR_EXISTS)
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
-  if (call->kind == TSR_BUCKET_UPLOAD_COMPLETE && (code == TSR_EXISTS || code == TSR_NOT_FOUND))
-    return begin_step(state, TSR_BUCKET_STEP_LOOK);
-  return verdict;
+  return look_if_ours(state, verdict);
 }
 
 static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
@@ -709,7 +732,7 @@ static tsr_bucket_outcome take_status(tsr_bucket_state *state) {
   if (state->step == TSR_BUCKET_STEP_COPYING) return take_copying(state);
   const bool success = http->response.status >= 200 && http->response.status < 300;
   if (state->step == TSR_BUCKET_STEP_COMPARE) return take_compared(state);
-  if (success) return take_success(state);
+  if (success) return look_if_ours(state, take_success(state)); /* a completion may fail behind status 200 */
   if (http->received.size > before && tsr__answer_failure(http->received.data + before, http->received.size - before,
                                                           &state->arena, &failure, &ignored) < 0)
     failure =

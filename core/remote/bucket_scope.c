@@ -62,9 +62,16 @@ static const tsr_dialect *dialect_of(const char *scheme) {
   return NULL;
 }
 
+/* The part of a text that messages show: what follows a '?' may be a signature. */
+static int shown(const char *text) {
+  const size_t size = strcspn(text, "?");
+  return (int)(size < 200 ? size : 200);
+}
+
 static int fail_uri(const char *uri, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR,
-                   "'%.200s' is not s3://bucket, azure://container or gcs://bucket, with or without /prefix", uri);
+                   "'%.*s' is not s3://bucket, azure://container or gcs://bucket, with or without /prefix", shown(uri),
+                   uri);
 }
 
 int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *parsed, tsr_error *error) {
@@ -82,10 +89,11 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
   if (slash) *slash++ = 0;
   if (strlen(text) < 3 || !tsr__bucket_text_has_only(text, "-._", 255) || !is_alphanumeric(text[0]) ||
       strstr(text, ".."))
-    return tsr__fail(error, TSR_ERROR, "'%.200s': '%.64s' is not the name of a %s", uri, text, parsed->dialect->noun);
+    return tsr__fail(error, TSR_ERROR, "'%.*s': '%.*s' is not the name of a %s", shown(uri), uri,
+                     (int)TSR_MIN(shown(text), 64), text, parsed->dialect->noun);
   if (slash && !is_prefix_text(slash))
-    return tsr__fail(error, TSR_ERROR, "'%.200s': a part of the path is empty, '.' or '..', or has control characters",
-                     uri);
+    return tsr__fail(error, TSR_ERROR, "'%.*s': a part of the path is empty, '.' or '..', or has control characters",
+                     shown(uri), uri);
   parsed->name = name;
   parsed->bucket = text;
   parsed->prefix = slash ? slash : "";
@@ -183,6 +191,8 @@ static int keep_limits(tsr_scope_options *o, tsr_error *error) {
 
 int tsr__bucket_scope_endpoint(tsr_bucket_scope *scope, const char *endpoint, tsr_error *error) {
   const bool tls = strncmp(endpoint, "https://", 8) == 0;
+  if (strpbrk(endpoint, "@?")) /* which are not shown: they have secrets */
+    return tsr__fail(error, TSR_ERROR, "endpoint: it is https://host[:port], without a user and without a query");
   if (!tls && strncmp(endpoint, "http://", 7) != 0)
     return tsr__fail(error, TSR_ERROR, "endpoint: '%.200s' begins with neither https:// nor http://", endpoint);
   const char *host = endpoint + (tls ? 8 : 7);
@@ -362,11 +372,19 @@ void tsr__bucket_scopes_close(tsr_bucket_scopes *scopes) {
   tsr__free(scopes);
 }
 
+static bool is_same_text(const char *a, const char *b) { return strcmp(tsr__answer_text(a), tsr__answer_text(b)) == 0; }
+
 static bool is_same_endpoint(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
-  if (a->dialect != b->dialect || strcmp(tsr__answer_text(a->account), tsr__answer_text(b->account)) != 0) return false;
+  if (a->dialect != b->dialect || !is_same_text(a->account, b->account)) return false;
   if (a->endpoint.aws || b->endpoint.aws) return a->endpoint.aws && b->endpoint.aws;
   return strcmp(a->endpoint.scheme, b->endpoint.scheme) == 0 && strcmp(a->endpoint.host, b->endpoint.host) == 0 &&
          strcmp(a->endpoint.base, b->endpoint.base) == 0;
+}
+
+/* Returns true if a scope's requests take the same way as another's: a proxy would get them, too. */
+static bool is_same_way(const tsr_bucket_scope *a, const tsr_bucket_scope *b) {
+  return is_same_endpoint(a, b) && is_same_text(a->options.proxy, b->options.proxy) &&
+         is_same_text(a->options.ca_file, b->options.ca_file);
 }
 
 /* Checks whether a confined registry accepts the scope. Call with the registry's mutex held. */
@@ -374,18 +392,22 @@ static int permit_scope(const tsr_bucket_scopes *scopes, tsr_bucket_scope *scope
   if (!scopes->confined) return TSR_OK;
   if (!uri_is_below(scope->name, scopes->confined))
     return tsr__fail(error, TSR_PERM, "it is not below %s, to which this connection is restricted", scopes->confined);
+  if (tsr__provider_asks(&scope->provider))
+    return tsr__fail(error, TSR_PERM,
+                     "since this connection was restricted, no keys can be declared that fetch tokens");
   for (const tsr_bucket_scope *other = scopes->first; other; other = other->next)
-    if (is_same_endpoint(scope, other)) {
+    if (is_same_way(scope, other)) {
       atomic_store(&scope->provider.no_metadata, true);
       return TSR_OK;
     }
-  return tsr__fail(error, TSR_PERM, "since this connection was restricted, no other endpoint can be declared");
+  return tsr__fail(error, TSR_PERM,
+                   "since this connection was restricted, no other endpoint, proxy or ca_file can be declared");
 }
 
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const tsr_scope_options *options,
                            tsr_error *error) {
   tsr_bucket_scope *scope, *old = NULL;
-  if (make_scope(scopes, name, options, &scope, error) < 0) return tsr__wrap(error, "scope %.200s", name);
+  if (make_scope(scopes, name, options, &scope, error) < 0) return tsr__wrap(error, "scope %.*s", shown(name), name);
   pthread_mutex_lock(&scopes->mutex);
   const int rc = permit_scope(scopes, scope, error);
   if (rc >= 0) {
@@ -396,7 +418,7 @@ int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const ts
   if (old) forget_scope(old);
   if (rc >= 0) return TSR_OK;
   tsr__bucket_scope_leave(scope);
-  return tsr__wrap(error, "scope %.200s", name);
+  return tsr__wrap(error, "scope %.*s", shown(name), name);
 }
 
 int tsr__bucket_scopes_forget(tsr_bucket_scopes *scopes, const char *name, tsr_error *error) {

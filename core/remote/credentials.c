@@ -18,10 +18,14 @@ bool tsr__provider_kind_of(const char *name, tsr_provider_kind *kind) {
 
 /* ---- Looking for keys ------------------------------------------------------------------------ */
 
+bool tsr__provider_asks(const tsr_provider *provider) {
+  return provider->client_secret || provider->service_account || provider->service_account_file;
+}
+
 /* Returns true if the keys are those of the options, and no token is fetched with them. */
 static bool is_given(const tsr_provider *provider) {
-  return provider->kind == TSR_PROVIDER_ANONYMOUS || (provider->kind == TSR_PROVIDER_KEYS && !provider->client_secret &&
-                                                      !provider->service_account && !provider->service_account_file);
+  return provider->kind == TSR_PROVIDER_ANONYMOUS ||
+         (provider->kind == TSR_PROVIDER_KEYS && !tsr__provider_asks(provider));
 }
 
 /* Looks for keys and replaces the present ones. Call with the mutex held. */

@@ -25,7 +25,7 @@
 #ifdef CURL_ABSENT
 
 int tsr__curl_load(const tsr_curl **curl, tsr_error *error) {
-  return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs libcurl, which this platform does not have");
+  return tsr__fail(error, TSR_UNSUPPORTED, "a bucket needs libcurl, which this platform does not have");
 }
 
 #else
@@ -132,9 +132,9 @@ static int open_curl(tsr_error *error) {
   for (size_t i = 0; i < sizeof curl_names / sizeof *curl_names && !library; i++)
     library = tsr__library_open(curl_names[i]);
   if (!library)
-    return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs libcurl, which this machine does not have: " CURL_ADVICE);
+    return tsr__fail(error, TSR_UNSUPPORTED, "a bucket needs libcurl, which this machine does not have: " CURL_ADVICE);
   if ((missing = look_up_curl(library, &curl_library.functions)) != NULL)
-    return tsr__fail(error, TSR_UNSUPPORTED, "s3:// needs a newer libcurl: this one has no %s", missing);
+    return tsr__fail(error, TSR_UNSUPPORTED, "a bucket needs a newer libcurl: this one has no %s", missing);
   const int result = curl_library.functions.global_init_mem(TSR_CURL_GLOBAL_DEFAULT, curl_allocate, curl_release,
                                                             curl_resize, curl_copy, curl_allocate_zeroed);
   if (result != TSR_CURLE_OK)

@@ -24,6 +24,24 @@
 
 /* ---- What answers mean ----------------------------------------------------------------------- */
 
+/* Reads a field of a URL's query as a time: a date, or a date and a time. Returns INT64_MAX if it is missing or neither. */
+static int64_t query_time(const char *url, const char *name) {
+  const size_t length = strlen(name);
+  char text[40];
+  size_t size = 0;
+  int64_t ms;
+  const char *at = strchr(url, '?');
+  while (at && (strncmp(at + 1, name, length) != 0 || at[1 + length] != '=')) at = strchr(at + 1, '&');
+  for (at = at ? at + length + 2 : ""; *at && *at != '&' && size < sizeof text - 11; size++) {
+    const int high = *at == '%' ? tsr_hex_digit(at[1]) : -1, low = high < 0 ? -1 : tsr_hex_digit(at[2]);
+    text[size] = low < 0 ? *at : (char)(high << 4 | low);
+    at += low < 0 ? 1 : 3;
+  }
+  text[size] = 0;
+  if (!strchr(text, 'T')) strcpy(text + size, "T00:00:00Z");
+  return tsr__http_time_parse(text, &ms) ? ms : INT64_MAX;
+}
+
 static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) {
   static const struct {
     const char *code;
@@ -49,6 +67,9 @@ static tsr_meaning azure_judge(const tsr_bucket_state *state, const char *code) 
     if (strcmp(code, codes[i].code) == 0) return codes[i].meaning;
   if (status == 403 && date != INT64_MIN && (date > ours + AZURE_SKEW_MS || date < ours - AZURE_SKEW_MS))
     return TSR_MEANS_SKEWED;
+  if (status == 403 && form == TSR_KEYS_QUERY && /* a shared access signature says itself when it ends */
+      query_time((const char *)state->made.url.data, "se") <= (date != INT64_MIN ? date : ours))
+    return TSR_MEANS_EXPIRED;
   if (status == 401) return form == TSR_KEYS_BEARER ? TSR_MEANS_EXPIRED : TSR_MEANS_DENIED;
   if (strcmp(code, "ResourceNotFound") == 0) return form == TSR_KEYS_NONE ? TSR_MEANS_DENIED : TSR_MEANS_MISSING;
   if (strcmp(code, "PublicAccessNotPermitted") == 0) return TSR_MEANS_DENIED;
@@ -303,9 +324,18 @@ static int azure_sign(tsr_bucket_state *state, tsr_draft *d, const tsr_credentia
 
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
+/* Returns true for an address in place of a host's name: an emulator, which takes the name of the account from the path. */
+static bool is_address(const char *host) {
+  const size_t size = strcspn(host, ":");
+  return *host == '[' || (size == 9 && memcmp(host, "localhost", 9) == 0) || strspn(host, "0123456789.") == size;
+}
+
 /* Keeps the name of the account: that of the option, else of the endpoint. */
 static int keep_account(tsr_bucket_scope *scope, const char *account, tsr_error *error) {
   const tsr_bucket_endpoint *endpoint = &scope->endpoint;
+  if (!*endpoint->base && is_address(endpoint->host))
+    return tsr__fail(error, TSR_ERROR, "endpoint: an emulator's ends with the account: %s://%s/%s", endpoint->scheme,
+                     endpoint->host, account ? account : "ACCOUNT");
   const char *from = account ? account : *endpoint->base ? endpoint->base + 1 : endpoint->host;
   const size_t size = strcspn(from, account ? "" : *endpoint->base ? "/" : ".:");
   char *copy;
@@ -367,6 +397,9 @@ static int azure_keys_of(const tsr_bucket_scope *scope, const tsr_scope_options 
     options->key_id = scope->account;
     options->secret = given->key;
   }
+  if (tsr__bucket_is_set(given->sas) && (!strstr(given->sas, "sig=") || strstr(given->sas, "://")))
+    return tsr__fail(error, TSR_ERROR,
+                     "sas: a shared access signature has sig=, and is what follows the '?' of its URL");
   options->token = tsr__bucket_is_set(given->sas) ? given->sas : tsr__bucket_is_set(given->token) ? given->token : NULL;
   options->form = tsr__bucket_is_set(given->sas) ? TSR_KEYS_QUERY : TSR_KEYS_BEARER;
   options->tenant_id = given->tenant_id;

@@ -240,11 +240,22 @@ int tsr__s3_draft(tsr_bucket_state *state, tsr_draft *d, tsr_error *error) {
 
 /* ---- Taking answers -------------------------------------------------------------------------- */
 
+/* Makes the id by which calls know an upload that the server has listed. Its mark is not known: it is written as zeros. */
+static int listed_id(tsr_bucket_state *state, const char *id, const char **listed, tsr_error *error) {
+  const size_t mark = state->scope->dialect->marks_uploads ? TSR_BUCKET_UPLOAD_MARK : 0, size = strlen(id) + 1;
+  char *made;
+  TSR_TRY(TSR_ARENA_RAW(&state->arena, mark + size, &made, error));
+  memset(made, '0', mark);
+  memcpy(made + mark, id, size);
+  *listed = made;
+  return TSR_OK;
+}
+
 static int add_uploads(tsr_bucket_state *state, const tsr_s3_uploads *page, tsr_error *error) {
   for (uint64_t i = 0; i < page->upload_count; i++) {
     const tsr_s3_upload *u = &page->uploads[i];
-    const tsr_bucket_object object = {
-        .key = u->key, .etag = u->upload_id, .modified = u->initiated == INT64_MIN ? 0 : u->initiated};
+    tsr_bucket_object object = {.key = u->key, .modified = u->initiated == INT64_MIN ? 0 : u->initiated};
+    TSR_TRY(listed_id(state, u->upload_id, &object.etag, error));
     TSR_TRY(tsr__bucket_add_listed(state->call, &object, error));
   }
   if (!page->next_key) return TSR_OK;

@@ -437,8 +437,9 @@ static tsr_http_failure classify_result(const tsr_http_request *request, int res
 
 static void take_result(tsr_http_request *request, int result) {
   if (request->failure == TSR_HTTP_WHOLE && result != TSR_CURLE_OK) {
-    const char *reason = request->transfer.message;
-    set_failure(request, classify_result(request, result), *reason ? reason : http.curl->easy_strerror(result));
+    const char *reason = request->transfer.message, *proxy = request->transport->proxy;
+    const bool tells = *reason && !(proxy && strchr(proxy, '@')); /* libcurl may write the proxy with its password */
+    set_failure(request, classify_result(request, result), tells ? reason : http.curl->easy_strerror(result));
   }
   end_running(request);
 }

@@ -96,13 +96,20 @@ static int64_t read_date(head_text text) {
   return tsr__http_time_parse(copy, &ms) ? ms : INT64_MIN;
 }
 
+/* The last coding is the one that tells where the body ends. */
+static bool ends_chunked(head_text codings) {
+  const uint64_t size = strlen("chunked");
+  return codings.size >= size && head_is((head_text){codings.at + codings.size - size, size}, "chunked");
+}
+
 static void read_known_header(tsr_http_response *response, head_text name, head_text value) {
   head_text number = value;
   uint64_t count;
   if (head_is(name, "content-length")) {
     response->has_length = head_number(&number, &count) && number.size == 0;
     response->content_length = response->has_length ? count : 0;
-  } else if (head_is(name, "content-range")) response->has_range = read_range(value, response);
+  } else if (head_is(name, "transfer-encoding")) response->is_chunked = ends_chunked(value);
+  else if (head_is(name, "content-range")) response->has_range = read_range(value, response);
   else if (head_is(name, "retry-after")) {
     if (head_number(&number, &count) && number.size == 0) response->retry_after = (uint32_t)TSR_MIN(count, UINT32_MAX);
   } else if (head_is(name, "date")) response->date = read_date(value);

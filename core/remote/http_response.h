@@ -8,6 +8,7 @@
 typedef struct tsr_http_response {
   uint32_t status; /* 0: no status line arrived */
   bool has_length, has_range; /* content_length is known; range_* are known */
+  bool is_chunked; /* the body tells its own end */
   uint64_t content_length; /* in bytes */
   uint64_t range_first, range_last; /* of Content-Range, inclusive; both UINT64_MAX for an unsatisfied range ("*") */
   uint64_t range_size; /* of the whole object; UINT64_MAX: not known */

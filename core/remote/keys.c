@@ -18,7 +18,10 @@
 #include "tessera_host.h"
 #include "tessera_path.h"
 
-#define KEY_MAX 16384u /* characters of one key; session tokens are the longest */
+#define KEY_MAX           16384u /* characters of one key; session tokens are the longest */
+#define SERVICE_SKEW      240 /* seconds; services accept claims whose dates are less than five minutes off */
+#define SERVICE_PAUSE     50u /* milliseconds before the second try, four times as many before each further one */
+#define SERVICE_PAUSE_MAX 800u
 
 tsr_text_part tsr__text_of(const char *text) { return (tsr_text_part){text, text ? strlen(text) : 0}; }
 
@@ -70,6 +73,17 @@ int tsr__secret_file(const char *path, uint64_t most, tsr_buffer *buffer, tsr_er
 
 /* ---- Services -------------------------------------------------------------------------------- */
 
+/* Says what a status means, and that the clock may be why: what asks for a token is often dated. */
+static int fail_status(const tsr_http_response *response, tsr_error *error) {
+  const bool busy = response->status >= 500 || response->status == 429;
+  const int64_t off = response->date == INT64_MIN ? 0 : (tsr__keys_clock() - response->date) / 1000;
+  if (!busy && (off > SERVICE_SKEW || off < -SERVICE_SKEW))
+    return tsr__fail(error, TSR_DENIED,
+                     "status %u; the clock of this machine differs from the server's by %lld seconds", response->status,
+                     (long long)off);
+  return tsr__fail(error, busy ? TSR_UNREACHABLE : TSR_DENIED, "status %u", response->status);
+}
+
 static int service_run(tsr_provider *provider, tsr_http_request *request, const char *flavor, tsr_error *error) {
   tsr_http_request *const list[1] = {request};
   tsr__http_start(request);
@@ -80,10 +94,28 @@ static int service_run(tsr_provider *provider, tsr_http_request *request, const 
   if (request->rc < 0) return tsr__fail(error, request->rc, "%s", request->error.message);
   if (flavor && strcmp(request->response.metadata_flavor, flavor) != 0)
     return tsr__fail(error, TSR_DENIED, "another server answered in the place of the metadata service");
-  if (request->response.status != 200)
-    return tsr__fail(error, request->response.status >= 500 ? TSR_UNREACHABLE : TSR_DENIED, "status %u",
-                     request->response.status);
-  return TSR_OK;
+  return request->response.status == 200 ? TSR_OK : fail_status(&request->response, error);
+}
+
+/* Returns true if the service was there, and may answer the same request a moment later. */
+static bool may_answer_later(const tsr_http_request *request) {
+  const uint32_t status = request->response.status;
+  return request->failure == TSR_HTTP_CUT || (request->failure == TSR_HTTP_WHOLE && (status >= 500 || status == 429));
+}
+
+static int service_retry(tsr_provider *provider, tsr_http_request *request, const char *flavor, tsr_error *error) {
+  for (uint32_t pause = SERVICE_PAUSE;; pause *= 4) {
+    tsr_error one = {0};
+    const int rc = service_run(provider, request, flavor, &one);
+    if (rc >= 0) return rc;
+    if (rc == TSR_INTERRUPT || pause > SERVICE_PAUSE_MAX || !may_answer_later(request))
+      return tsr__fail(error, rc, "%s", one.message);
+    const struct timespec sleep = {.tv_nsec = (long)pause * 1000000};
+    (void)nanosleep(&sleep, NULL);
+    tsr__wipe(request->received.data, request->received.capacity);
+    request->received.size = 0;
+    request->fresh = true;
+  }
 }
 
 int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, tsr_buffer *response, tsr_error *error) {
@@ -103,7 +135,7 @@ int tsr__service_ask(tsr_provider *provider, const tsr_service_request *what, ts
   if (what->body) request.body = what->body->data, request.body_size = what->body->size;
   request.received.memory = provider->memory;
   TSR_TRY(tsr__buffer_reserve_exactly(&request.received, TSR_SERVICE_ANSWER_MAX + 1, error)); /* it must not grow */
-  int rc = service_run(provider, &request, what->flavor, error);
+  int rc = service_retry(provider, &request, what->flavor, error);
   if (rc >= 0) rc = tsr__buffer_append_u8(&request.received, 0, error);
   if (rc < 0) {
     tsr__secret_release(&request.received);

@@ -96,6 +96,24 @@ def test_pages(s):
     s.scope()
 
 
+def test_the_largest_page(s):
+    """A page of a listing that is as large as it may be: 5,000 names of 1,024 bytes, nearly all of them entities, and long properties. A byte more is
+    too much."""
+    if not s.azure:
+        return
+    names = [f"f/{i:05d}{'&quot;' * 1017}" for i in range(5000)]
+    body = "".join(f"<Blob><Name>{name}</Name><Properties><Content-Length>{i}</Content-Length><Etag>0x8D{i:013X}</Etag>@</Properties></Blob>" for i, name in enumerate(names))
+    body = f'\ufeff<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>{body}</Blobs><NextMarker/></EnumerationResults>'
+    long = "<Content-Language>" + "x" * (((48 << 20) - len(body.encode())) // 5000 - 36) + "</Content-Language>"
+    body = body.replace("@", long)
+    body = body.encode() + b" " * ((48 << 20) - len(body.encode()))
+    assert len(body) == 48 << 20 and len(long) > 1000
+    for more in (b"", b" "):
+        s.proxy.fault("replace", kind="LIST", body=body + more, headers={"Content-Type": "application/xml"})
+        answer = s.run("list", "f/", rc="TOOBIG" if more else "OK", requests="LIST")
+        assert more or (answer.count == "5000" and answer.words[39].split("|")[:2] == [f"f/00039{chr(34) * 1017}", "39"]), answer.line[:200]
+
+
 def test_uploads(s):
     """Large objects in parts: on Azure no request begins, ends or lists them."""
     began = s.run("create", "u/big", requests="" if s.azure else "CREATE").id
@@ -109,6 +127,12 @@ def test_uploads(s):
     s.run("complete", "u/big", other, "new", part, rc="EXISTS", says="it exists already")
     s.run("abort", "u/big", other, requests="" if s.azure else "ABORT")
     assert s.run("uploads", "u/").count == "0"
+    if not s.azure: # a vacuum ends uploads that it finds in a listing
+        s.run("create", "u/left")
+        key, _, time, listed = s.run("uploads", "u/").words[0].split("|")
+        assert (key, time) == ("u/left", "time"), (key, time)
+        s.run("abort", key, listed, requests="ABORT")
+        assert s.run("uploads", "u/").count == "0"
     s.run("delete", "u/big")
 
 
@@ -188,7 +212,7 @@ def test_other_keys(s):
         s.run("delete_many", "f/sas", "f/sas2")
         assert any("sig=" in entry["query"] for entry in s.proxy.log) or not s.proxy.log
         s.scope(key=None, sas=shared_access_signature(ACCOUNT, ACCOUNT_KEY, "bucket", minutes=-60))
-        s.run(*WHOLE, rc="DENIED", says="403")
+        s.run(*WHOLE, rc="DENIED", says="the keys have expired, and there are no newer ones (status 403", requests="GET")
         s.scope(key="QUJD")
         s.run(*WHOLE, rc="DENIED", says="403")
     else:
@@ -265,7 +289,7 @@ def test_clocks(s):
 def main():
     end_with_this_process()
     program, folder, *kinds = [word for word in sys.argv[1:] if word != "--few"]
-    tests, done = [test for name, test in globals().items() if name.startswith("test_") and not ("--few" in sys.argv and test is test_pages)], 0
+    tests, done = [test for name, test in globals().items() if name.startswith("test_") and not ("--few" in sys.argv and test in (test_pages, test_the_largest_page))], 0
     for kind in kinds:
         command = program_of(kind, os.environ.get("TESSERA_VERSITYGW", os.path.join(folder, "go")))
         if not command:

@@ -202,7 +202,7 @@ class Gate(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize, disable_nagle_algorithm = -1, True # head and body in one packet: apart, the second one waits 40 ms for the client's ACK
     backend = key_id = secret = token = None
-    uploads, lock = {}, threading.Lock() # id: bucket, key, type, {part: bytes}
+    uploads, lock = {}, threading.Lock() # id: bucket, key, type, {part: bytes}, when it began
 
     def log_message(self, *_):
         pass
@@ -270,8 +270,9 @@ class Gate(http.server.BaseHTTPRequestHandler):
             return self.answer(200) if self.backend.create(bucket) else self.refuse(500, "InternalError")
         if "uploads" in fields:
             with self.lock:
-                found = sorted((key, name) for name, (b, key, _, _) in self.uploads.items() if b == bucket and key.startswith(fields.get("prefix", "")))
-            listed = "".join(f"<Upload><Key>{xml.sax.saxutils.escape(key)}</Key><UploadId>{name}</UploadId></Upload>" for key, name in found)
+                found = sorted((key, name, begun) for name, (b, key, _, _, begun) in self.uploads.items() if b == bucket and key.startswith(fields.get("prefix", "")))
+            listed = "".join(f"<Upload><Key>{xml.sax.saxutils.escape(key)}</Key><UploadId>{name}</UploadId><Initiated>{begun}</Initiated></Upload>"
+                             for key, name, begun in found)
             return self.answer(200, f"<ListMultipartUploadsResult>{listed}<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>".encode())
         found = self.backend.list(bucket, fields.get("prefix", ""), fields.get("delimiter", ""))
         if found is None:
@@ -341,9 +342,9 @@ class Gate(http.server.BaseHTTPRequestHandler):
 
     def parts(self, bucket, key, fields, body):
         if "uploads" in fields:
-            name = uuid.uuid4().hex
+            name, begun = uuid.uuid4().hex * 2, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") # as long as Google's
             with self.lock:
-                self.uploads[name] = (bucket, key, self.headers.get("Content-Type") or "application/octet-stream", {})
+                self.uploads[name] = (bucket, key, self.headers.get("Content-Type") or "application/octet-stream", {}, begun)
             return self.answer(200, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>".encode())
         with self.lock:
             upload = self.uploads.get(fields["uploadId"])

@@ -105,6 +105,8 @@ static void test_listings_that_are_wrong(void **state) {
   static const char *const wrong[] = {
       PAGE(BLOB("", "1"), ""),
       PAGE(BLOB("<Name></Name>", "1"), ""),
+      PAGE(BLOB("<Name Encoded=\"true\"/>", "1"), ""),
+      PAGE(BLOB("<Name Encoded=\"true\"></Name>", "1"), ""),
       PAGE(BLOB("<Name>a</Name><Name>b</Name>", "1"), ""),
       PAGE(BLOB("<Name>a</Name>", "-1"), ""),
       PAGE(BLOB("<Name>a</Name>", "99999999999999999999"), ""),

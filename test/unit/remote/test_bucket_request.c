@@ -140,12 +140,16 @@ static void test_a_get_of_a_whole_object(void **state) {
   assert_true(has("hello"));
   end();
 
-  /* Without a length and a time. What the buffer had before stays before it. */
+  /* Without a length and a time. What the buffer had before stays before it. A body that does not tell its own end, either,
+   * may have been cut. */
   begin((tsr_bucket_call){.kind = TSR_BUCKET_GET});
   assert_int_equal(tsr__buffer_append(&kept, "ab", 2, NULL), TSR_OK);
   s.got.base = 2;
   (void)asks("");
-  assert_int_equal(answers(HTTP(200), "cde"), TSR_BUCKET_DONE);
+  assert_int_equal(answers(HTTP(200), "cd"), TSR_BUCKET_AGAIN);
+  assert_non_null(strstr(call.error.message, "does not tell where it ends"));
+  (void)asks("");
+  assert_int_equal(answers(HTTP(200) "Transfer-Encoding: gzip, Chunked", "cde"), TSR_BUCKET_DONE);
   assert_true(has("abcde") && call.result.received == 3 && call.result.object_size == 3 && call.result.modified == 0);
   end();
 
@@ -327,6 +331,15 @@ static void test_the_rest_is_asked_for(void **state) {
   assert_int_equal(answers(HTTP(206) "Content-Range: bytes 4-5/6\nETag: \"e\"", "45"), TSR_BUCKET_DONE);
   assert_true(has("012345"));
   end();
+  begin((tsr_bucket_call){.kind = TSR_BUCKET_GET}); /* and whose rest comes in two pieces */
+  (void)asks("");
+  assert_int_equal(ends(TSR_HTTP_STALLED, HTTP(200) "ETag: \"e\"", "0123"), TSR_BUCKET_AGAIN);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(206) "Content-Range: bytes 4-5/8\nETag: \"e\"", "45"), TSR_BUCKET_AGAIN);
+  assert_string_equal(asks("range"), "bytes=6-7");
+  assert_int_equal(answers(HTTP(206) "Content-Range: bytes 6-7/8\nETag: \"e\"", "67"), TSR_BUCKET_DONE);
+  assert_true(has("01234567"));
+  end();
   /* Equal weak ETags do not mean equal bytes. */
   for (int i = 0; i < 2; i++) {
     begin(ten);
@@ -463,6 +476,13 @@ static void test_a_suffix_in_two_requests(void **state) {
     }
     end();
   }
+  begin_at("azure://abc", last); /* the object has been replaced, and a server without ETags does not notice */
+  (void)asks("");
+  assert_int_equal(answers(HTTP(206) "Content-Range: bytes 0-9/11", "0123456789"), TSR_BUCKET_NEXT);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(206) "Content-Range: bytes 1-10/12", "123456789a"), TSR_BUCKET_AGAIN);
+  assert_string_equal(asks("x-ms-range"), "bytes=0-9");
+  end();
 }
 
 /* A server that refuses the beginning of an object that is shorter is asked for all of it. */
@@ -907,10 +927,18 @@ static void test_a_completed_upload_may_be_ours(void **state) {
   const tsr_bucket_call complete = {.kind = TSR_BUCKET_UPLOAD_COMPLETE,
                                     .upload = {.id = "u", .part_count = 2, .etags = etags}};
   declare_s3();
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 7; i++) {
     begin(complete);
     (void)asks("");
     assert_string_equal(s.http.method, "POST");
+    if (i == 6) { /* a server that begins its answer before it knows */
+      assert_int_equal(answers(HTTP(200), CODE("NoSuchUpload")), TSR_BUCKET_NEXT);
+      (void)asks("");
+      assert_string_equal(s.http.method, "HEAD");
+      assert_int_equal(answers(expected, ""), TSR_BUCKET_DONE);
+      end();
+      continue;
+    }
     if (i == 5) { /* any other refusal is one */
       assert_int_equal(answers(HTTP(403), CODE("AccessDenied")), TSR_BUCKET_FAILED);
       end();
@@ -1033,6 +1061,36 @@ static void test_a_permission_to_create_alone(void **state) {
   end();
 }
 
+/* A shared access signature says when it ends: a server that refuses it then does not say why. */
+static void test_a_signature_that_has_ended(void **state) {
+  static const struct {
+    const char *sas, *head, *says;
+  } cases[] = {
+      {"se=2026-01-01T00%3A00%3A00Z&sig=x", HTTP(403), "the keys have expired"},
+      {"sv=1&se=2026-01-01T00:00:00Z&sig=x", HTTP(403) "Date: Thu, 01 Jan 2026 00:00:01 GMT", "the keys have expired"},
+      {"sv=1&se=2026-01-01&sig=x", HTTP(403), "the keys have expired"},
+      {"sv=1&se=2026-01-01T00:00:00Z&sig=x", HTTP(404), "refuses it"},
+      {"sv=1&se=9999-01-01T00%3a00%3A00Z&sig=x", HTTP(403), "refused"},
+      {"sv=1&se=9999-01-01&sig=x", HTTP(403), "refused"},
+      {"sv=1&sig=x", HTTP(403), "refused"},
+      {"sv=1&se=&sig=x", HTTP(403), "refused"},
+      {"sig=x&se=2026-01-01T00:00:00.0000000000000000000000000000000000000000Z", HTTP(403), "refused"},
+      {"sig=x&se=%", HTTP(403), "refused"},
+      {"sig=x&se", HTTP(403), "refused"},
+      {"base=2026-01-01T00:00:00Z&sig=x", HTTP(403), "refused"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    declare("azure://abc", &(tsr_scope_options){.account = "acc", .sas = cases[i].sas});
+    begin_at("azure://abc", (tsr_bucket_call){.kind = TSR_BUCKET_GET});
+    (void)asks("");
+    const int64_t skew = strstr(cases[i].head, "Date") ? INT64_C(1767225600000) - tsr__bucket_clock() : 0;
+    atomic_store(&s.scope->clocks.skew, skew); /* as if the clock had been corrected */
+    (void)answers(cases[i].head, "<Error><Code>AuthenticationFailed</Code></Error>");
+    if (!strstr(call.error.message, cases[i].says)) fail_msg("case %d: %s", (int)i, call.error.message);
+    end();
+  }
+}
+
 /* Azure copies while the caller looks. */
 static void test_a_copy_that_goes_on(void **state) {
   declare("azure://abc", &(tsr_scope_options){.account = "acc", .key = "a2V5"});
@@ -1044,8 +1102,16 @@ static void test_a_copy_that_goes_on(void **state) {
   assert_int_equal(answers(HTTP(500), ""), TSR_BUCKET_AGAIN);
   assert_int_equal(s.tries.failed, 3);
   (void)asks("");
-  assert_int_equal(answers(HTTP(200) "x-ms-copy-status: pending", ""), TSR_BUCKET_AGAIN);
-  assert_int_equal(s.tries.failed, 0);
+  /* However long it takes, and even if nothing is retried: with growing pauses. */
+  s.scope->options.retries = 0;
+  for (unsigned i = 0; i < 12; i++) {
+    assert_int_equal(answers(HTTP(200) "x-ms-copy-status: pending", ""), TSR_BUCKET_LATER);
+    assert_int_equal(s.tries.failed, 0);
+    const uint64_t pause = TSR_MIN(50u << i, 5000), before = tsr__bucket_ticks();
+    assert_true(tsr__bucket_plan_retry(&s, TSR_BUCKET_LATER));
+    assert_true(s.tries.due >= before + pause && s.tries.due <= tsr__bucket_ticks() + pause);
+    (void)asks("");
+  }
   (void)asks("");
   assert_int_equal(answers(HTTP(200) "x-ms-copy-status: aborted", ""), TSR_BUCKET_FAILED);
   assert_non_null(strstr(call.error.message, "has not completed the copy (status 200 aborted)"));
@@ -1124,13 +1190,27 @@ static void test_pages_of_uploads(void **state) {
   assert_string_equal(listed.at[2].key, "p/b");
   assert_string_equal(listed.at[2].etag, "3");
   end();
+  /* Where uploads are marked, an id begins with the mark, which no server lists: what was listed can be ended. */
+  declare("gcs://abc", &(tsr_scope_options){.key_id = "k", .secret = "s"});
+  const char *const id = "a-name-that-the-server-has-given-it";
+  begin_at("gcs://abc", (tsr_bucket_call){.kind = TSR_BUCKET_UPLOAD_LIST, .key = "p/"});
+  (void)asks("");
+  assert_int_equal(answers(HTTP(200), UPLOADS("", UPLOAD("p/a", "a-name-that-the-server-has-given-it"))),
+                   TSR_BUCKET_DONE);
+  char listed_id[100];
+  (void)snprintf(listed_id, sizeof listed_id, "%s", listed.at[0].etag);
+  end();
+  begin_at("gcs://abc", (tsr_bucket_call){.kind = TSR_BUCKET_UPLOAD_ABORT, .key = "p/a", .upload.id = listed_id});
+  (void)asks("");
+  assert_string_equal(strstr(s.http.url, "uploadId=") + strlen("uploadId="), id);
+  end();
 }
 
 /* ---- Many deletions -------------------------------------------------------------------------- */
 
 static void test_a_server_may_delete_one_at_a_time(void **state) {
   static const char *const keys[] = {"a<&>\"\r", "b"};
-  static const char *const refusals[] = {HTTP(400), HTTP(405), HTTP(501)};
+  static const char *const refusals[] = {HTTP(400), HTTP(405), HTTP(501), HTTP(404)};
   const tsr_bucket_call deletion = {.kind = TSR_BUCKET_DELETE_MANY, .keys = keys, .key_count = 2};
   declare_s3();
   begin(deletion);
@@ -1143,7 +1223,7 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
   assert_memory_equal(s.http.body, sent, strlen(sent));
   assert_int_equal(answers(HTTP(200), "<DeleteResult/>"), TSR_BUCKET_DONE);
   end();
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 4; i++) {
     begin(deletion);
     (void)asks("");
     assert_int_equal(answers(refusals[i], ""), TSR_BUCKET_NEXT);
@@ -1152,7 +1232,7 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
     assert_int_equal(answers(HTTP(204), ""), TSR_BUCKET_NEXT);
     (void)asks("");
     assert_non_null(strstr(s.http.url, "/abc/b"));
-    assert_int_equal(answers(refusals[i], ""), TSR_BUCKET_FAILED);
+    assert_int_equal(answers(refusals[i % 3], ""), TSR_BUCKET_FAILED);
     (void)asks("");
     assert_int_equal(answers(HTTP(404), ""), TSR_BUCKET_DONE);
     end();
@@ -1186,6 +1266,18 @@ static void test_a_server_may_delete_one_at_a_time(void **state) {
     if (i > 0) assert_non_null(strstr(call.error.message, i == 1 ? "refused for b" : "s3://abc: DELETE: failed for b"));
     end();
   }
+  begin(deletion); /* without the bucket nothing was deleted, whatever the first object is asked for */
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("NoSuchBucket")), TSR_BUCKET_NEXT);
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("NoSuchBucket")), TSR_BUCKET_FAILED);
+  assert_non_null(strstr(call.error.message, "no such bucket"));
+  end();
+  begin(deletion); /* a 404 that means something else */
+  (void)asks("");
+  assert_int_equal(answers(HTTP(404), CODE("XAdminUserNotFound")), TSR_BUCKET_FAILED);
+  assert_int_equal(call.error.code, TSR_DENIED);
+  end();
   static const char *const others[] = {HTTP(403), HTTP(409), HTTP(503)};
   for (size_t i = 0; i < 3; i++) {
     begin(deletion);
@@ -1237,6 +1329,7 @@ int main(void) {
       TEST(test_a_refused_completion_says_why),
       TEST(test_words_in_headers),
       TEST(test_a_permission_to_create_alone),
+      TEST(test_a_signature_that_has_ended),
       TEST(test_a_copy_that_goes_on),
       TEST(test_answers_of_copies_and_uploads),
       TEST(test_pages_of_uploads),

@@ -129,8 +129,19 @@ static void test_options_belong_to_a_store(void **state) {
       {AZ(.requester_pays = true), "requester_pays is not an option"},
       {AZ(.provider = "env", .key = "a2V5"), "\"provider\": \"keys\""},
       {AZ(.endpoint = "http://store.example", .plain_http = true, .token = "t"), "in the clear"},
-      {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "t"), "in the clear"},
-      {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "t"), NULL},
+      {AZ(.endpoint = "http://store.example", .plain_http = true, .sas = "sig=HIDDEN"), "in the clear"},
+      {AZ(.endpoint = "http://127.0.0.1:10000/acc", .sas = "sig=t"), NULL},
+      {AZ(.endpoint = "http://127.0.0.1:10000", .key = "a2V5"), "ends with the account: http://127.0.0.1:10000/acc"},
+      {AZ(.endpoint = "http://localhost:10000", .key = "a2V5"), "ends with the account"},
+      {AZ(.endpoint = "http://[::1]:10000/", .key = "a2V5"), "ends with the account"},
+      {AZ(.endpoint = "https://1.example", .key = "a2V5"), NULL},
+      {AZ(.endpoint = "http://u:HIDDEN@127.0.0.1/acc", .key = "a2V5"), "without a user and without a query"},
+      {AZ(.endpoint = "https://acc.blob.core.windows.net/?sig=HIDDEN", .key = "a2V5"), "without a query"},
+      {AZ(.sas = "https://acc.blob.core.windows.net/abc?sv=1&sig=HIDDEN"), "what follows the '?'"},
+      {AZ(.sas = "HIDDEN"), "has sig="},
+      {"azure://abc?sv=1&sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "'abc' is not the name of a container"},
+      {"azure://abc//x?sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "a part of the path is empty"},
+      {"https://acc.blob.core.windows.net/abc?sig=HIDDEN", {.account = "acc", .key = "a2V5"}, "is not s3://bucket"},
       {"azure://abc", {.key = "a2V5"}, "which storage account"},
       {"azure://abc", {.key = "a2V5", .account = "a/b"}, "is not the name of a storage account"},
       {"azure://abc", {.key = "a2V5", .endpoint = "https://acc.blob.core.windows.net"}, NULL},
@@ -155,6 +166,7 @@ static void test_options_belong_to_a_store(void **state) {
     const int rc = tsr__bucket_scopes_set(scopes, cases[i].uri, &cases[i].options, &error);
     if (cases[i].says ? rc >= 0 || !strstr(error.message, cases[i].says) : rc < 0)
       fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+    if (strstr(error.message, "HIDDEN")) fail_msg("case %d: %s", (int)i, error.message);
   }
   tsr__bucket_scopes_close(scopes);
 }
@@ -193,11 +205,45 @@ static void test_scopes_are_forgotten_by_their_names(void **state) {
   }
 }
 
+/* A restricted registry takes new keys for the ways that it has, and no other way: neither a proxy, nor a host that hands
+ * out tokens. */
+static void test_a_restriction_keeps_the_ways(void **state) {
+  const tsr_scope_options direct = {.key_id = "k", .secret = "s"};
+  const tsr_scope_options by_proxy = {.key_id = "k", .secret = "s", .proxy = "http://proxy.example:1"};
+  static const struct {
+    const char *uri;
+    tsr_scope_options options;
+    bool good;
+  } cases[] = {
+      {"gcs://abc/x", {.key_id = "k2", .secret = "s2"}, true},
+      {"gcs://abc/x", {.key_id = "k2", .secret = "s2", .proxy = "http://other.example:1"}, false},
+      {"gcs://abc/x", {.key_id = "k2", .secret = "s2", .proxy = "http://proxy.example:1"}, false}, /* that of another */
+      {"gcs://abc/x", {.key_id = "k2", .secret = "s2", .ca_file = "/etc/hosts"}, false},
+      {"gcs://abc/x", {.service_account = "{}"}, false},
+      {"gcs://abc/x", {.service_account_file = "/etc/hosts"}, false},
+      {"gcs://abc/x", {.provider = "anonymous"}, true},
+  };
+  tsr_bucket_scopes *scopes;
+  assert_int_equal(tsr__bucket_scopes_open(&root, &scopes, NULL), TSR_OK);
+  assert_int_equal(tsr__bucket_scopes_set(scopes, "gcs://abc", &direct, NULL), TSR_OK);
+  assert_int_equal(tsr__bucket_scopes_set(scopes, "s3://abc", &by_proxy, NULL), TSR_OK);
+  assert_int_equal(tsr__bucket_scopes_confine(scopes, "gcs://abc/x", NULL), TSR_OK);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr_error error = {0};
+    const int rc = tsr__bucket_scopes_set(scopes, cases[i].uri, &cases[i].options, &error);
+    if (rc != (cases[i].good ? TSR_OK : TSR_PERM)) fail_msg("case %d: %d: %s", (int)i, rc, error.message);
+  }
+  tsr__bucket_scopes_close(scopes);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-  const struct CMUnitTest tests[] = {TEST(test_uris_are_taken_apart), TEST(test_long_uris_are_refused),
-                                     TEST(test_schemes_are_told_in_one_spelling), TEST(test_options_belong_to_a_store),
-                                     TEST(test_scopes_are_forgotten_by_their_names)};
+  const struct CMUnitTest tests[] = {TEST(test_uris_are_taken_apart),
+                                     TEST(test_long_uris_are_refused),
+                                     TEST(test_schemes_are_told_in_one_spelling),
+                                     TEST(test_options_belong_to_a_store),
+                                     TEST(test_scopes_are_forgotten_by_their_names),
+                                     TEST(test_a_restriction_keeps_the_ways)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

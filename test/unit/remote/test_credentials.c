@@ -33,6 +33,7 @@ static char home[64];
 
 static struct {
   int listener;
+  unsigned busy; /* so many requests get 503 first */
   unsigned port;
   pthread_t thread;
   struct {
@@ -57,11 +58,12 @@ static void serve_one(int client) {
   }
   strncat(server.log, request, sizeof server.log - strlen(server.log) - 2);
   strcat(server.log, "\n");
-  unsigned status = 404;
+  unsigned status = server.busy > 0 ? 503 : 404;
   const char *body = "";
-  for (unsigned i = 0; i < server.count; i++)
+  for (unsigned i = 0; i < server.count && server.busy == 0; i++)
     if (strncmp(request, server.answers[i].begins, strlen(server.answers[i].begins)) == 0)
       status = server.answers[i].status, body = server.answers[i].body;
+  server.busy -= server.busy > 0;
   const int n = snprintf(answer, sizeof answer, "HTTP/1.1 %u X\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
                          status, server.header ? server.header : "", strlen(body), body);
   (void)!send(client, answer, (size_t)n, MSG_NOSIGNAL);
@@ -147,7 +149,7 @@ static int setup(void **state) {
   strcpy(home, "/tmp/tessera-home-XXXXXX");
   if (!mkdtemp(home)) return 1;
   setenv("HOME", home, 1);
-  server.count = 0;
+  server.count = server.busy = 0;
   server.log[0] = 0;
   error = (tsr_error){0};
   counted = (counted_memory){.left = -1};
@@ -407,6 +409,12 @@ static void test_instance_metadata(void **state) {
   assert_string_equal(server.log, ""); /* and it is not asked again at once */
   tsr__provider_release(&provider);
 
+  provider = provider_of(TSR_PROVIDER_AUTO); /* a service that is busy for a moment */
+  answer_as_instance("ID6", 3600);
+  server.busy = 2;
+  expect(&provider, 0, "ID6 HIDDEN TOKEN eu-west-3");
+  tsr__provider_release(&provider);
+
   provider = provider_of(TSR_PROVIDER_AUTO);
   answer_as_instance("ID5", -10);
   expect_failure(&provider, TSR_DENIED, "expired");
@@ -660,6 +668,12 @@ static void test_google_tokens(void **state) {
   expect_token(&provider, 1, TSR_KEYS_BEARER, "ya.2", true);
   assert_non_null(
       strstr(server.log, "grant_type=refresh_token&client_id=id&client_secret=HIDDEN&refresh_token=1%2F%2Fr"));
+  server.count = 0; /* a claim that is dated by a wrong clock */
+  answer_with("POST /user ", 400, "{}");
+  server.header = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+  expect_no_other(&provider, 2, TSR_DENIED, "status 400; the clock of this machine differs from the server's by ");
+  server.header = "";
+  expect_no_other(&provider, 2, TSR_DENIED, "profile: status 400");
   write_file("application_default_credentials.json", "{\"type\":\"service_account\",\"token_uri\":\"http://x.y/\"}");
   tsr__provider_release(&provider);
   provider = provider_at(tsr__keys_gcs, TSR_PROVIDER_PROFILE);

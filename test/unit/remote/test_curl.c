@@ -43,7 +43,7 @@ static void test_without_libcurl_the_error_names_the_package(void **state) {
   assert_int_equal(tsr__curl_load(&curl, &error), TSR_UNSUPPORTED);
   assert_null(curl);
   assert_string_equal(error.message,
-                      "s3:// needs libcurl, which this machine does not have: install the package libcurl4 "
+                      "a bucket needs libcurl, which this machine does not have: install the package libcurl4 "
                       "(Debian, Ubuntu; also libcurl3-gnutls) or libcurl (Fedora, Alpine)");
   assert_string_equal(asked, "libcurl.so.4 libcurl-gnutls.so.4 libcurl-nss.so.4 ");
   const tsr_http_transport transport = {0};

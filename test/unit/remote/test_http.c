@@ -504,6 +504,18 @@ static void test_environment_variables_do_not_count(void **state) {
   tsr__buffer_append_u8(&a.request.received, 0, NULL);
   assert_non_null(strstr((char *)a.request.received.data, "GET http://bucket.example.invalid/head HTTP/1.1\r\n"));
   drop(&a);
+  /* libcurl repeats a proxy that it does not understand, with its password. */
+  static const char *const odd[] = {"http://u:HIDDEN@127.0.0.1:port", "odd://u:HIDDEN@127.0.0.1:1",
+                                    "http://u:HIDDEN@[::1"};
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    const tsr_http_transport wrong = {.connect_ms = 5000, .stall_ms = 5000, .proxy = odd[i]};
+    prepare(&a, "GET", "/bytes/10");
+    a.request.transport = &wrong;
+    run(&a);
+    assert_true(a.request.rc < 0 && a.request.failure != TSR_HTTP_WHOLE);
+    if (strstr(a.request.error.message, "HIDDEN")) fail_msg("%s", a.request.error.message);
+    drop(&a);
+  }
   unsetenv("no_proxy");
   unsetenv("NO_PROXY");
 }
