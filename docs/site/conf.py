@@ -81,7 +81,7 @@ BELOW = {
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
         ("Copies, earlier states", "copies"), ("Hidden tables", "hidden-tables"), ("Keys and bounds", "access"), ("Miscellaneous", "miscellaneous"))],
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
-        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
+        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
         ("Sharing, safety, speed", "sharing-and-speed"))],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],
