@@ -58,7 +58,7 @@ html_favicon = "static/tessera.svg"
 # own titles. A page that is on no list is reported by Sphinx, which then fails.
 NAVIGATION = [
     ("Start", ["Install <docs/install>", "Quickstart: SQL <docs/start/sql>", "Quickstart: xarray, pandas <docs/start/xarray>", "Quickstart: web, Node <docs/start/web>",
-               "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Cheat sheet <docs/cheat-sheet>"]),
+               "Quickstart: cells, variants <docs/start/soma-and-vcf>", "Tutorial <docs/tutorial>", "Tutorial: make arrays <docs/tutorial-write>", "Cheat sheet <docs/cheat-sheet>"]),
     ("Guides", ["Get data in <docs/get-data-in/README>", "Get data out <docs/get-data-out>", "Slice by labels and time <docs/guides/slice>", "Join <docs/guides/join>", "Zonal statistics <docs/guides/zonal-statistics>", "Rolling means, neighbourhoods <docs/guides/rolling-and-neighbourhood>", "Plots and maps <docs/guides/plots-and-maps>", "Write and undo <docs/guides/write>", "Aggregate fast <docs/explained/fast-sql>", "Time travel <docs/explained/time-travel>", "What changed <docs/guides/what-changed>",
                 "Python <docs/dataframes>", "Arrays in Python <docs/arrays-in-python>", "Datasets <docs/datasets>", "Command line <docs/command-line>", "In the browser <docs/in-the-browser>", "Upkeep <docs/guides/upkeep>", "Deploy on a server <docs/guides/server>",
                 "Buckets <docs/object-stores>", "Several processes <docs/cluster>",
@@ -74,14 +74,14 @@ NAVIGATION = [
 # Pages that the navigation shows below another page.
 BELOW = {
     "docs/reference/README": [*(f"{page.replace('-', ' ').capitalize()} <docs/reference/{page}>" for page in (
-        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "groups", "plain-sql", "python",
+        "tables", "labels", "pushdown", "tables-about-arrays", "tables-about-storage", "tables-about-work", "options", "new-arrays", "types", "comparing", "groups", "plain-sql", "python",
         "functions", "time", "writing", "transactions", "maintenance", "buckets", "security", "errors", "limits", "caveats")), "docs/reference/[!R]*"],
     "docs/reference/functions": [f"{title} <docs/reference/functions/{page}>" for title, page in (
         ("Compute over cells", "computing"), ("Blocks", "blocks"), ("Pictures", "pictures"), ("Arrow streams", "arrow"), ("Arrays from data", "create"),
         ("How rows become an array", "from-rows"), ("Schema, metadata", "schema"), ("Groups, deleting", "members"), ("Maintenance", "merging"),
         ("Copies, earlier states", "copies"), ("Hidden tables", "hidden-tables"), ("Keys and bounds", "access"), ("Miscellaneous", "miscellaneous"))],
     "docs/recipes": [f"{title} <docs/recipes/{page}>" for title, page in (
-        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("The past", "past"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
+        ("Climate, weather", "climate"), ("Gaps, distributions", "values"), ("Genomes, cells", "genomes"), ("Points, maps", "maps"), ("Writing, describing", "writing-and-describing"),
         ("Sharing, safety, speed", "sharing-and-speed"))],
     "docs/design": ["docs/decisions/*"],
     "docs/in-the-browser": ["docs/browser/README", "Package for browsers <ext/wasm/README>"],

@@ -1,13 +1,14 @@
 """Runs the Python of the manual's pages, each in a folder of its own with the package and the demo arrays, and compares what is printed.
 
 usage: python_pages.py EXTENSION PAGE ...
-The blocks of a page are one program. If the page has SQL, the sqlite3 shell runs that first, in the same folder, with the database PAGE.db. Where
-a block without a language stands right behind one, that must be what it prints. A page that needs a library which is not installed is left out,
-and the test says so; if all are, the exit code is 77, which ctest takes for "skipped".
+The blocks of a page are one program. If the page has SQL, the sqlite3 shell runs that first, in the same folder, with the database to which
+the page connects. Where a block without a language stands right behind one, that must be what it prints. A page that needs a library which is
+not installed is left out, and the test says so; if all are, the exit code is 77, which ctest takes for "skipped".
 """
 import contextlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,8 @@ def run_page(page, extension):
         try:
             if statements:
                 os.symlink(extension, "tessera" + os.path.splitext(extension)[1])
-                shell = [shutil.which("sqlite3"), "-batch", "-init", os.devnull, os.path.splitext(os.path.basename(page))[0] + ".db"]
+                database = re.search(r'connect\("([\w-]+\.db)"\)', text) or [text, "page.db"]
+                shell = [shutil.which("sqlite3"), "-batch", "-init", os.devnull, database[1]]
                 subprocess.run(shell, input=statements.encode(), stdout=subprocess.DEVNULL, check=True)
                 os.remove("tessera" + os.path.splitext(extension)[1])   # Python would import it
             for title, code, _ in found:
