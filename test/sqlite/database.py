@@ -293,10 +293,9 @@ def test_utf16():
 
 def test_defensive():
     db = Database(path("a.db"))
-    if not hasattr(db.raw, "setconfig") or not hasattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE"):
-        return
     made(db)
-    db.raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    if not db.defend():
+        return
     db.error("DELETE FROM t_chunks")
     db.error("UPDATE t_files SET size = 0")
     fill(db, "t", 10, 5)
@@ -320,8 +319,7 @@ def test_shadow_tables_of_an_existing_database():
     db.query("COMMIT")
     for one in other, Database(path("a.db")):
         same(sorted(one.query("SELECT name FROM pragma_table_list WHERE type = 'shadow'")), [("d_commits",), ("d_config",), ("t_chunks",), ("t_config",), ("t_files",)])
-    if hasattr(other.raw, "setconfig"):
-        other.raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    if other.defend():
         other.error("DELETE FROM t_chunks")
         other.error("DROP TABLE d_commits")
     same(xs(other), xs(db))

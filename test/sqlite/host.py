@@ -106,6 +106,16 @@ class Database:
         """Sets SQLITE_LIMIT_LENGTH, and returns the limit before."""
         return (self.raw.limit if hasattr(self.raw, "limit") else self.raw.setlimit)(0, bytes_)
 
+    def defend(self):
+        """Sets SQLITE_DBCONFIG_DEFENSIVE. Returns False where the binding cannot: the sqlite3 module before Python 3.12."""
+        if binding == "apsw":
+            self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        elif hasattr(self.raw, "setconfig"):
+            self.raw.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        else:
+            return False
+        return True
+
     def close(self):
         self.run(self.raw.close)
 
