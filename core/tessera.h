@@ -171,8 +171,8 @@ typedef enum tsr_url_style {
 /* The options of a scope. `= {0}` is the default; all strings are borrowed, and NULL means "". An option that another
  * kind of server has is an error. */
 typedef struct tsr_scope_options {
-  const char
-      *provider; /* keys, env, profile, anonymous, auto; NULL: `keys` if any of its options is set, else `auto` */
+  /* keys, env, profile, anonymous, auto; NULL: `keys` if any of its options is set, else `auto` */
+  const char *provider;
 
   /* For the provider `keys`. S3: the first three. Google: key_id and secret (HMAC keys), or one of token,
    * service_account (JSON) and service_account_file. Azure: one of key, sas, token, and the last three together. */
@@ -205,10 +205,10 @@ typedef struct tsr_scope_options {
 
 #define TSR_NO_RETRIES UINT32_MAX
 
-/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (or a URI of another store), replacing those declared earlier for the same scope.
- * The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL forgets the scope and wipes
- * its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a declaration. Errors:
- * TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
+/* Declares the options for "s3://bucket" or "s3://bucket/prefix" (or a URI of another store), replacing those declared
+ * earlier for the same scope. The longest scope that contains a path applies. Sends nothing. `options` are copied; NULL
+ * forgets the scope and wipes its keys. Returns 1 if it has forgotten a scope; 0 if there was none to forget, or after a
+ * declaration. Errors: TSR_ERROR: the scope or an option is invalid; TSR_PERM: tsr_environment_confine forbids it. */
 TSR_API int tsr_environment_configure(tsr_environment *environment, const char *scope, const tsr_scope_options *options,
                                       tsr_error *error);
 

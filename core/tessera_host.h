@@ -502,8 +502,8 @@ typedef struct tsr_downsample_run { /* coordinates low to high are of the place;
   uint32_t place;
 } tsr_downsample_run;
 typedef struct tsr_downsample_side {
-  const tsr_downsample_run
-      *runs; /* [run_count], in any order, of tsr_web_side_open by ascending places; no two overlap */
+  /* [run_count], in any order, of tsr_web_side_open by ascending places; no two overlap */
+  const tsr_downsample_run *runs;
   uint64_t run_count;
   uint32_t places, pixels;
   const uint32_t *shown; /* the places of pixel i are shown[ends[i - 1]] to shown[ends[i] - 1]; ends[-1] is 0 */
@@ -518,8 +518,8 @@ typedef struct tsr_web_request { /* one side of an XYZ tile of Web Mercator, in 
   unsigned zoom; /* at most TSR_WEB_ZOOM_MAX */
   uint64_t number; /* x or y of the tile, below 2^zoom */
   uint32_t pixels; /* 1 to 4096 */
-  unsigned
-      shift; /* of an overview: its cell k has the coordinates from `low` + k * 2^shift on; its coordinates begin at 0 */
+  /* of an overview: its cell k has the coordinates from `low` + k * 2^shift on; its coordinates begin at 0 */
+  unsigned shift;
   int64_t low; /* the lowest coordinate of the dimension that an overview halves */
 } tsr_web_request;
 typedef struct tsr_web_side {

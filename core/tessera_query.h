@@ -106,8 +106,8 @@ typedef struct tsr_interval_list { /* the union of closed intervals of instants 
 
 typedef struct tsr_node {
   tsr_operation operation;
-  const uint32_t
-      *operands; /* numbers of earlier nodes. CASE: condition, value, ..., and the ELSE if the count is odd */
+  /* numbers of earlier nodes. CASE: condition, value, ..., and the ELSE if the count is odd */
+  const uint32_t *operands;
   uint32_t operand_count;
   uint32_t field; /* FIELD */
   bool as_integer; /* FIELD of datetimes or times: the stored INTEGER instead of an INSTANT */
@@ -187,9 +187,9 @@ typedef struct tsr_query_aggregate {
 
 /* A condition by which the rows of another table meet cells: a number of the cell's lies in an interval of the row's. */
 typedef struct tsr_query_range {
-  uint32_t
-      field; /* a dimension of one integer, datetime, time or string of bytes for each cell; of UINT64 the number has
-                     the same bits */
+  /* a dimension of one integer, datetime, time or string of bytes for each cell; of UINT64 the number has the same
+   * bits */
+  uint32_t field;
   /* [count]: the number of each coordinate from `low` on, UINT32_MAX: it meets no row; NULL: the coordinate itself */
   const uint32_t *numbers;
   int64_t low;

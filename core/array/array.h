@@ -463,8 +463,8 @@ struct tsr_snapshot {
   tsr_snapshot_shows shows;
   tsr_snapshot_list *list; /* the snapshot has a reference */
   uint64_t fragment_count;
-  tsr_snapshot_fragment
-      *fragments; /* the items of `list`, oldest first: by (start time, name); at equal coordinates the last one wins */
+  /* the items of `list`, oldest first: by (start time, name); at equal coordinates the last one wins */
+  tsr_snapshot_fragment *fragments;
   tsr_arena arena;
   tsr_grid grid; /* dense arrays */
   const tsr_condition **conditions; /* delete conditions in view, by time; fragments share the array */

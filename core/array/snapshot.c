@@ -123,7 +123,7 @@ static int replace_items(narrowing *n, tsr_error *error) {
   return TSR_OK;
 }
 
-static int snapshot_late_narrow(narrowing *n, tsr_error *error) {
+static int narrow_items(narrowing *n, tsr_error *error) {
   bool changed = false;
   for (uint64_t i = 0; i < n->snapshot->fragment_count; i++) {
     const tsr_snapshot_fragment *item = &n->snapshot->fragments[i];
@@ -141,7 +141,7 @@ static int narrow_all(tsr_snapshot *snapshot, tsr_error *error) {
   tsr_memory *memory = &snapshot->array->memory;
   narrowing n = {.snapshot = snapshot, .items.memory = memory};
   n.set = (tsr_box_set){.dimensions = snapshot->schema->dimension_count, .ends.memory = memory};
-  const int rc = snapshot_late_narrow(&n, error);
+  const int rc = narrow_items(&n, error);
   tsr__buffer_release(&n.set.ends);
   tsr__buffer_release(&n.items);
   return rc;
@@ -364,7 +364,7 @@ int tsr__condition_field(tsr_array *array, const tsr_schema *present, const tsr_
 
 /* ---- Choosing the fragments in view ------------------------------------------------------------------------------ */
 
-static bool snapshot_in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
+static bool in_view(const tsr_snapshot *snapshot, const tsr_name *name) {
   if (!snapshot->schema->dense && layout_has_timed_merges(name->version))
     return name->start <= snapshot->as_of && name->end >= snapshot->since;
   return name->start >= snapshot->since && name->end <= snapshot->as_of;
@@ -378,8 +378,7 @@ static int find_hidden(selection *s, tsr_map *hidden) {
   const tsr_commit_list *vacuums = &s->array->log.listing->vacuums;
   for (uint64_t i = 0; i < vacuums->count; i++) {
     const tsr_commit_file *file;
-    if (!snapshot_in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name))
-      continue;
+    if (!in_view(s->snapshot, &vacuums->items[i].parsed) || tsr__map_get(&s->undone, vacuums->items[i].name)) continue;
     TSR_TRY(tsr__log_file(&s->array->log, vacuums->items[i].path, &file, s->error));
     for (uint64_t n = 0; n < file->names.count; n++)
       TSR_TRY(tsr__map_put(hidden, file->names.names[n], file->names.names[n], s->error));
@@ -394,7 +393,7 @@ static int choose_visible(selection *s) {
   s->count = 0;
   for (uint64_t i = 0; rc >= 0 && i < fragments->count; i++) {
     const tsr_committed *item = &fragments->items[i];
-    if (snapshot_in_view(s->snapshot, &item->parsed) && !tsr__map_get(&hidden, item->name) &&
+    if (in_view(s->snapshot, &item->parsed) && !tsr__map_get(&hidden, item->name) &&
         !tsr__map_get(&s->undone, item->name))
       s->visible[s->count++] = item;
   }
@@ -423,7 +422,7 @@ static int undo_merge(selection *s) {
 static void choose_fresh(selection *s) {
   const tsr_commit_list *fragments = &s->array->log.listing->fragments;
   for (uint64_t i = 0; i < fragments->count; i++)
-    if (s->fresh.fragments[i] && snapshot_in_view(s->snapshot, &fragments->items[i].parsed))
+    if (s->fresh.fragments[i] && in_view(s->snapshot, &fragments->items[i].parsed))
       s->visible[s->count++] = &fragments->items[i];
 }
 
@@ -759,7 +758,7 @@ static int grow(selection *s, const tsr_snapshot *base) {
   note_change(snapshot, fragments, base->request.listed);
   TSR_TRY(TSR_ARENA_ARRAY(&snapshot->arena, fragments->count - base->request.listed, &s->visible, s->error));
   for (uint64_t i = base->request.listed; i < fragments->count; i++)
-    if (snapshot_in_view(snapshot, &fragments->items[i].parsed)) s->visible[s->count++] = &fragments->items[i];
+    if (in_view(snapshot, &fragments->items[i].parsed)) s->visible[s->count++] = &fragments->items[i];
   TSR_TRY(select_footers(s));
   return add_fragments(s);
 }
@@ -777,7 +776,7 @@ static int choose_all(selection *s) {
   return places ? late_place(snapshot, s->error) : TSR_OK;
 }
 
-static int snapshot_fill(selection *s) {
+static int fill_snapshot(selection *s) {
   tsr_snapshot *snapshot = s->snapshot;
   snapshot->schema = snapshot->request.schema;
   if (snapshot->schema) TSR_TRY(tsr__array_has_schema(s->array, snapshot->schema, s->error));
@@ -813,7 +812,7 @@ static int find_losses(selection *s) {
                           &snapshot->losses, s->error);
 }
 
-static int snapshot_make(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
+static int make_snapshot(tsr_array *array, const snapshot_request *request, uint64_t as_of, bool vacuum_cut,
                          tsr_snapshot **snapshot, tsr_error *error) {
   tsr_snapshot *block;
   TSR_TRY(TSR_ALLOC(&array->memory, &block, error));
@@ -835,7 +834,7 @@ static int snapshot_make(tsr_array *array, const snapshot_request *request, uint
   s.vacuum_cut = vacuum_cut;
   int rc = list_make(array, &s.snapshot->list, error);
   s.snapshot->losses.memory = &array->memory;
-  if (rc >= 0) rc = snapshot_fill(&s);
+  if (rc >= 0) rc = fill_snapshot(&s);
   if (rc >= 0) rc = find_losses(&s);
   tsr__map_release(&s.numbers);
   tsr__map_release(&s.covered);
@@ -865,7 +864,7 @@ static int make_with_retries(tsr_array *array, const snapshot_request *request, 
   uint32_t missing = 0;
   bool vacuum_cut = false;
   for (int i = 0;; i++) {
-    int rc = snapshot_make(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,
+    int rc = make_snapshot(array, request, request->as_of == TSR_TIME_NOW ? present(array) : request->as_of, vacuum_cut,
                            snapshot, error);
     if ((rc != TSR_NOT_FOUND && rc != TSR_ABORT) || i == SNAPSHOT_ATTEMPTS) return rc;
     const bool again = rc == TSR_NOT_FOUND && *before && error->subject == missing;
@@ -1047,7 +1046,7 @@ static int stack_run(selection *s, const tsr_snapshot_run *run) {
   return map_slots(s, item->fragment, item->slots);
 }
 
-static int snapshot_stack(selection *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
+static int stack_runs(selection *s, bool alone, const tsr_snapshot_run *runs, uint64_t count) {
   tsr_snapshot *snapshot = s->snapshot;
   const tsr_snapshot *base = snapshot->view.base;
   const uint64_t below = alone ? 0 : base->fragment_count;
@@ -1077,7 +1076,7 @@ int tsr__snapshot_stack(tsr_snapshot *base, bool alone, const tsr_snapshot_run *
   tsr__snapshot_hold(base);
   tsr__arena_init(&s.snapshot->arena, &base->array->memory);
   int rc = list_make(base->array, &s.snapshot->list, error);
-  if (rc >= 0) rc = snapshot_stack(&s, alone, runs, count);
+  if (rc >= 0) rc = stack_runs(&s, alone, runs, count);
   if (rc < 0) tsr_snapshot_close(s.snapshot);
   else *snapshot = s.snapshot;
   return rc;

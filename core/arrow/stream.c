@@ -289,8 +289,7 @@ static int arrow_append_task(void *argument, uint64_t index, tsr_error *error) {
   arrow_cells *s = argument;
   const tsr_arrow_label *label = arrow_label_of(s->snapshot->schema, s->labels, s->fields[index]);
   if (!s->cells[index]) return arrow_compute(s, (uint32_t)index, error);
-  if (label)
-    return tsr__arrow_column_append_label(&s->columns[index], label, s->cells[index], &s->rows[index], error);
+  if (label) return tsr__arrow_column_append_label(&s->columns[index], label, s->cells[index], &s->rows[index], error);
   return tsr__arrow_column_append(&s->columns[index], s->cells[index], &s->rows[index], error);
 }
 

@@ -25,8 +25,8 @@ typedef struct tsr_tile_shape {
   /* In bytes; for variable-size cells the size of one value. Since version 11 a chunk holds whole cells. */
   uint64_t cell_size;
   uint32_t version; /* format version of the fragment or other object */
-  const uint8_t
-      *key; /* 32 bytes, borrowed: AES-256-GCM runs last, even if the pipeline does not list it. NULL: no encryption */
+  /* 32 bytes, borrowed: AES-256-GCM runs last, even if the pipeline does not list it. NULL: no encryption */
+  const uint8_t *key;
 } tsr_tile_shape;
 
 /* Decodes a stored tile. `out` has room for exactly out_size bytes; fails with TSR_CORRUPT if the chunks' original

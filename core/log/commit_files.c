@@ -50,12 +50,10 @@ static int decode_footers(tsr_log *log, tsr_commit_file *file, tsr_error *error)
   return TSR_OK;
 }
 
-static bool commit_file_is_list(const tsr_commit_file *file) {
-  return !tsr__name_ends_in(file->path, TSR_SUFFIX_FOOTERS);
-}
+static bool is_list(const tsr_commit_file *file) { return !tsr__name_ends_in(file->path, TSR_SUFFIX_FOOTERS); }
 
 static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *error) {
-  if (!commit_file_is_list(file)) return decode_footers(log, file, error);
+  if (!is_list(file)) return decode_footers(log, file, error);
   const int looked = tsr__store_look(log->store, file->path, &file->look, error);
   if (looked < 0) return looked;
   TSR_TRY(tsr__store_read_all(log->store, file->path, COMMIT_FILE_MAX, &file->content, error));
@@ -79,7 +77,7 @@ static int decode_commit_file(tsr_log *log, tsr_commit_file *file, tsr_error *er
  * the error. */
 static int has_grown(tsr_log *log, const tsr_commit_file *file, tsr_error *error) {
   tsr_look look;
-  if (!commit_file_is_list(file)) return 0;
+  if (!is_list(file)) return 0;
   const int rc = tsr__store_look(log->store, file->path, &look, error);
   if (rc == TSR_NOT_FOUND) return 0;
   return rc <= 0 ? rc : !tsr__same_look(&look, &file->look);
@@ -400,7 +398,7 @@ static int list_published(tsr_log *log, tsr_error *error) {
   return rc;
 }
 
-static int committed_keep(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
+static int keep_name(tsr_published *p, const char *name, uint64_t size, tsr_error *error) {
   char *copy;
   TSR_TRY(TSR_ARENA_COPY(&p->arena, name, size, &copy, error));
   return tsr__map_put(&p->names, copy, copy, error);
@@ -420,7 +418,7 @@ static int keep_ignored(tsr_published *p, tsr_error *error) {
       const char *name = file->names.names[n];
       if (!tsr__name_suffix(name, TSR_SUFFIX_WRITE, &stem) && !tsr__name_suffix(name, TSR_SUFFIX_OLD_WRITE, &stem))
         stem = strlen(name);
-      rc = committed_keep(p, name, stem, error);
+      rc = keep_name(p, name, stem, error);
     }
   }
   tsr__listing_release(&entries);
@@ -436,9 +434,9 @@ static int keep_files(tsr_published *p, const tsr_commit_list *list, tsr_error *
                        "%s cannot be read, and may name published commits: tessera_vacuum removes it",
                        list->items[i].path);
     for (uint64_t n = 0; n < file->names.count; n++)
-      TSR_TRY(committed_keep(p, file->names.names[n], strlen(file->names.names[n]), error));
+      TSR_TRY(keep_name(p, file->names.names[n], strlen(file->names.names[n]), error));
     for (uint64_t n = 0; n < file->footers.count; n++)
-      TSR_TRY(committed_keep(p, file->footers.footers[n].name, strlen(file->footers.footers[n].name), error));
+      TSR_TRY(keep_name(p, file->footers.footers[n].name, strlen(file->footers.footers[n].name), error));
   }
   return TSR_OK;
 }
@@ -447,7 +445,7 @@ static int keep_all(tsr_published *p, tsr_error *error) {
   TSR_TRY(list_published(p->log, error));
   const tsr_commit_listing *listing = p->log->listing;
   for (uint64_t i = 0; i < listing->deletes.count; i++)
-    TSR_TRY(committed_keep(p, listing->deletes.items[i].name, strlen(listing->deletes.items[i].name), error));
+    TSR_TRY(keep_name(p, listing->deletes.items[i].name, strlen(listing->deletes.items[i].name), error));
   TSR_TRY(keep_files(p, &listing->vacuums, error));
   TSR_TRY(keep_files(p, &listing->footers, error));
   return keep_ignored(p, error);

@@ -49,9 +49,13 @@
 #include "store/store.h"
 #include "environment/environment.h"
 
-/* ---- Directories ------------------------------------------------------------------------------------------------- */
-
 #define LISTINGS 1000 /* attempts to list one directory, since others may commit or vacuum meanwhile */
+#define RENEWALS 64 /* attempts to list the array, since others may publish and vacuum meanwhile */
+#define FEW      4 /* new fragments whose footers may be read one by one */
+#define ADDED    64 /* .wrt files that may be added to a listing; FEW if reading a footer costs a request */
+#define PAUSE    100 /* ms to wait if a server's listing lags behind */
+
+/* ---- Directories ------------------------------------------------------------------------------------------------- */
 
 /* Returns the path of a directory; that of the root is "". */
 static const char *directory_path(tsr_directory which) {
@@ -228,14 +232,9 @@ int tsr__renewal_add_con_entry(tsr_renewal *r, const char *path, const tsr_commi
   return old_layout ? TSR_OK : tsr__renewal_add_fragment(r, item.name, &item.parsed, false);
 }
 
-#define FEW      4 /* new fragments whose footers may be read one by one */
-#define ADDED    64 /* .wrt files that may be added to a listing; FEW if reading a footer costs a request */
-#define PAUSE    100 /* ms to wait if a server's listing lags behind */
-#define RENEWALS 64 /* attempts to list the array, since others may publish and vacuum meanwhile */
-
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
-static int listing_by_time(const void *a, const void *b) {
+static int by_time(const void *a, const void *b) {
   const tsr_committed *x = a, *y = b;
   if (x->parsed.start != y->parsed.start) return x->parsed.start < y->parsed.start ? -1 : 1;
   return strcmp(x->name, y->name);
@@ -258,7 +257,7 @@ static bool sort_behind(tsr_commit_list *list, uint64_t sorted, int (*compare)(c
   return false;
 }
 
-static void listing_sort(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
+static void sort_list(tsr_commit_list *list, int (*compare)(const void *, const void *)) {
   (void)sort_behind(list, 0, compare);
 }
 
@@ -617,7 +616,7 @@ static int settle_names(tsr_renewal *r) {
 }
 
 /* Fails if treating a cut .con as not written yet may lose something. */
-static int listing_check_unfinished(tsr_renewal *r, const tsr_listing *root) {
+static int check_unfinished(tsr_renewal *r, const tsr_listing *root) {
   const tsr_commit_list *list = &r->listing->truncated_con;
   if (list->count == 0) return TSR_OK;
   TSR_TRY(settle_names(r));
@@ -756,7 +755,7 @@ static int list_all(tsr_renewal *r, bool commits) {
   if (rc >= 0) rc = list_commits(r);
   if (rc >= 0) rc = list_old_layout(r, root);
   if (rc >= 0) rc = tsr__listing_add_unpublished(r);
-  if (rc >= 0) rc = listing_check_unfinished(r, root);
+  if (rc >= 0) rc = check_unfinished(r, root);
   if (rc >= 0) rc = tsr__listing_check_gone(r);
   if (rc >= 0 && r->listing->old_layout) rc = check_root(r);
   return rc == TSR_NOT_FOUND ? TSR_ABORT : rc; /* a listed file is gone: list again */
@@ -800,9 +799,9 @@ static int renew(tsr_log *log, bool commits, bool force, tsr_array_directories *
     free_listing(listing);
     return rc;
   }
-  listing_sort(&listing->fragments, listing_by_time);
-  listing_sort(&listing->deletes, listing_by_time);
-  listing_sort(&listing->footers, newest_first);
+  sort_list(&listing->fragments, by_time);
+  sort_list(&listing->deletes, by_time);
+  sort_list(&listing->footers, newest_first);
   if (log->listing) free_listing(log->listing);
   log->listing = listing;
   tsr__commit_files_prune(&log->files, listing->generation);
@@ -831,7 +830,7 @@ static int has_changed_directory(tsr_log *log, bool commits, tsr_array_directori
 }
 
 /* Returns 1 if the listing must be renewed, 0 if not. */
-static int listing_has_changed(tsr_log *log, bool commits, tsr_array_directories *directories, tsr_error *error) {
+static int has_changed(tsr_log *log, bool commits, tsr_array_directories *directories, tsr_error *error) {
   const tsr_commit_listing *listing = log->listing;
   if (!listing || (commits && !listing->complete)) return 1;
   int rc = has_changed_directory(log, commits, directories, error);
@@ -899,7 +898,7 @@ static int add_writes(tsr_log *log, const tsr_array_directories *directories, co
     rc = list_commit(&r, &directories->lists[TSR_IN_COMMITS], added[i]);
     l->written += rc >= 0;
   }
-  if (!sort_behind(&l->fragments, before, listing_by_time)) l->appended_since = l->generation;
+  if (!sort_behind(&l->fragments, before, by_time)) l->appended_since = l->generation;
   if (rc >= 0) l->moment.stamps[TSR_IN_COMMITS] = directories->stamps[TSR_IN_COMMITS];
   return rc;
 }
@@ -946,7 +945,7 @@ static int renew_once(tsr_log *log, bool commits, bool force, tsr_torn_read *att
   tsr_path doubtful = {""};
   *last = true;
   const uint64_t looked = tsr__moment();
-  int rc = force ? 1 : listing_has_changed(log, commits, &directories, error);
+  int rc = force ? 1 : has_changed(log, commits, &directories, error);
   if (rc == 0 && directories.listed[TSR_IN_COMMITS]) {
     rc = check_own_commit(log, &directories.lists[TSR_IN_COMMITS], error);
     if (rc < 0) {

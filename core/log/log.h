@@ -364,8 +364,9 @@ typedef struct tsr_commit_listing {
   uint64_t appended_since; /* since this generation, `fragments` has only got longer at its end, and nothing else new */
   bool complete; /* false: only schemas are listed */
   tsr_listing_moment moment;
-  uint64_t newest; /* latest time in the names of __commits, or 0; ignores times two seconds or more ahead of the
-                      * clock (tsr__environment_time) */
+  /* latest time in the names of __commits, or 0; ignores times two seconds or more ahead of the clock
+   * (tsr__environment_time) */
+  uint64_t newest;
   bool old_layout; /* the array's own directory has committed names, or an old schema */
   /* all schemas are version 12 or newer: no commit can appear in the array's own directory, so it is not checked for
    * changes */
@@ -444,8 +445,8 @@ typedef struct tsr_renewal {
   tsr_map deletes; /* names of deletes, from .con and .del files */
   tsr_map ok; /* names of .ok files without suffix */
   tsr_map metas; /* names of the files in __fragment_meta without suffix -> their paths */
-  tsr_map
-      settled; /* names of fragments that are not committed, and which no .con can have committed (commit_files.c) */
+  /* names of fragments that are not committed, and which no .con can have committed (commit_files.c) */
+  tsr_map settled;
   /* if the listing fails because of a cut .con: the file whose age says whether a retry may help; else '' */
   tsr_path doubtful;
   tsr_buffer gone; /* gone_commit: prepared commits that count but whose fragment or staged file is missing */
@@ -587,7 +588,8 @@ int tsr__find_duplicate_cells(const tsr_replacing *files, uint64_t count, const 
 /* Returns false if there are fewer than two vacuum files, or if they are those that have been searched to no avail. */
 bool tsr__log_may_have_duplicate_cells(const tsr_log *log);
 
-/* Searches the log's listing likewise, if it may have such cells. Names are borrowed until the array is listed again. */
+/* Searches the log's listing likewise, if it may have such cells. Names are borrowed until the array is listed
+ * again. */
 int tsr__log_find_duplicate_cells(tsr_log *log, tsr_duplicate_cells *doubled, tsr_error *error);
 
 /* Notes that nothing can be done about what a search of these vacuum files finds: the sources are gone. */

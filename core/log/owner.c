@@ -40,7 +40,7 @@ static void print_digits(const uint8_t digest[TSR_SHA256_SIZE], char text[TSR_OW
 
 /* Prints the properties that distinguish the file from its copies. Returns 1, or 0 if the file cannot be examined. */
 #ifdef _WIN32
-static int owner_describe(const char *file, char text[512], tsr_error *error) {
+static int describe(const char *file, char text[512], tsr_error *error) {
   char host[256] = "";
   uint64_t numbers[4];
   const int number = tsr__windows_identity(file, numbers);
@@ -102,7 +102,7 @@ static int find_birth(const char *file, const struct stat *status, long long *bi
   return TSR_OK;
 }
 
-static int owner_describe(const char *file, char text[512], tsr_error *error) {
+static int describe(const char *file, char text[512], tsr_error *error) {
   struct stat status;
   long long birth;
   char boot[64], host[256] = "";
@@ -125,7 +125,7 @@ int tsr_file_identity(const char *file, char place[TSR_OWNER_SIZE], tsr_error *e
   char text[512];
   uint8_t parts[2 * TSR_SHA256_SIZE];
   if (!tsr__path_root(file)) return 0;
-  const int found = owner_describe(file, text, error);
+  const int found = describe(file, text, error);
   if (found <= 0) return found;
   TSR_TRY(tsr__sha256(text, strlen(text), parts, error));
   TSR_TRY(tsr__sha256(file, strlen(file), parts + TSR_SHA256_SIZE, error));

@@ -21,8 +21,7 @@
  *  - A record of a late publication is written before the late commit is published. Once that is published, the
  *    prepared commit does not count any more.
  *
- * Sections: paths of a commit; markers; publishing; records of late publications;
- * prepared commits in a listing.
+ * Sections: paths of a commit; markers; publishing; records of late publications; prepared commits in a listing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -222,7 +221,7 @@ int tsr__prepared_unmark(tsr_store *store, const char *marker, tsr_error *error)
 }
 
 /* Returns the next line, or NULL if it is empty. The text must end in a newline. */
-static char *pending_next_line(char **at) {
+static char *next_line(char **at) {
   char *line = *at, *end = strchr(line, '\n');
   *end = 0;
   *at = end + 1;
@@ -260,10 +259,10 @@ static int parse_marker(char *text, uint64_t size, tsr_arena *arena, tsr_prepare
   if (size < 4 || strlen(text) != size || text[size - 1] != '\n' || !gap || gap + 2 == text + size) return 0;
   uint64_t lines = 0;
   for (const char *p = text; p <= gap; p++) lines += *p == '\n';
-  *prepared = (tsr_prepared_marker){.commit = pending_next_line(&at)};
+  *prepared = (tsr_prepared_marker){.commit = next_line(&at)};
   if (!prepared->commit || parse_commit(prepared->commit, &name, &name_size) == NO_COMMIT) return 0;
   TSR_TRY(TSR_ARENA_ARRAY(arena, lines, &prepared->fragments, error));
-  while ((line = pending_next_line(&at)) != NULL) {
+  while ((line = next_line(&at)) != NULL) {
     tsr_name parsed;
     if (!tsr__name_parse(line, strlen(line), &parsed)) return 0;
     prepared->fragments[prepared->fragment_count++] = line;
@@ -346,8 +345,8 @@ static int each_delete(tsr_store *store, const char *con, bool durable,
 
 /* Returns 1 if the staged file, or the fragment's metadata, exists. Another process may have removed it; publishing the
  * commit without it would damage the array. */
-static int pending_has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
-                               tsr_error *error) {
+static int has_content(tsr_store *store, commit_form form, const char *name, int size, const char *staged,
+                       tsr_error *error) {
   char path[TSR_COMMIT_PATH + 32];
   if (form == STAGED || form == PENDING_OLD) return is_there(store, staged, error);
   snprintf(path, sizeof path, "%s%.*s/" TSR_FILE_FRAGMENT_METADATA, form == WRT ? TSR_DIR_FRAGMENTS "/" : "", size,
@@ -369,7 +368,7 @@ int tsr__prepared_is_complete(tsr_store *store, const tsr_prepared_marker *prepa
   int size;
   const commit_form form = parse_commit(prepared->commit, &name, &size);
   if (form == NO_COMMIT || !tsr__prepared_paths(prepared->commit, marker, staged)) return 0;
-  int rc = pending_has_content(store, form, name, size, staged, error);
+  int rc = has_content(store, form, name, size, staged, error);
   for (uint64_t i = 0; rc > 0 && form == STAGED && i < prepared->fragment_count; i++) {
     snprintf(path, sizeof path, TSR_DIR_FRAGMENTS "/%.127s/" TSR_FILE_FRAGMENT_METADATA, prepared->fragments[i]);
     rc = is_there(store, path, error);
@@ -387,7 +386,7 @@ int tsr__prepared_publish(tsr_store *store, const char *commit, bool durable, ts
   if (form == NO_COMMIT || !tsr__prepared_paths(commit, marker, staged))
     return tsr__fail(error, TSR_ERROR, "'%s' is not the path of a commit", commit);
   bool con = form == STAGED && strcmp(name + size, TSR_SUFFIX_CONSOLIDATED) == 0;
-  int rc = pending_has_content(store, form, name, size, staged, error);
+  int rc = has_content(store, form, name, size, staged, error);
   if (rc < 0) return rc;
   bool made = rc > 0;
   if (made) {
@@ -530,7 +529,7 @@ int tsr__listing_check_gone(tsr_renewal *r) {
     if (tsr__listing_shows_published(r->listing, &all[i].prepared)) continue;
     TSR_TRY(tsr__store_find(r->log->store, all[i].marker, &there, r->error));
     return there ? tsr__prepared_fail_gone(all[i].prepared.commit, r->error)
-                 : tsr__fail(r->error, TSR_ABORT, "%s was published while it was listed", all[i].marker);
+                 : tsr__listing_fail_outdated(r, all[i].marker);
   }
   return TSR_OK;
 }

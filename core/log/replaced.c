@@ -159,8 +159,8 @@ int tsr__staged_vacuums_finish(tsr_log *log, tsr_error *error) {
 
 bool tsr__log_has_dead_merges(const tsr_log *log) {
   const tsr_commit_listing *listing = log->listing;
-  for (uint64_t i = 0; i < listing->exchanges.count;
-       i++) { /* without NAME.con they are not decided (settle_exchange) */
+  for (uint64_t i = 0; i < listing->exchanges.count; i++) {
+    /* without NAME.con they are not decided (settle_exchange) */
     const tsr_path con = tsr__path_of("", listing->exchanges.items[i].name, TSR_SUFFIX_CONSOLIDATED);
     if (tsr__map_get(&listing->others, con.text)) return true;
   }
@@ -190,7 +190,7 @@ typedef struct duplicate_cells_search {
 } duplicate_cells_search;
 
 /* Returns true if `name` can be a source of the merged fragment: its time range is within the merged fragment's. */
-static bool is_source_twice(const char *name, const tsr_name *merged, const char *merged_name) {
+static bool may_be_source(const char *name, const tsr_name *merged, const char *merged_name) {
   tsr_name parsed;
   return tsr__name_parse(name, strlen(name), &parsed) && parsed.start >= merged->start && parsed.end <= merged->end &&
          strcmp(name, merged_name) != 0;
@@ -202,7 +202,7 @@ static int note_sources(duplicate_cells_search *s, const tsr_replacing *file, co
   if (!tsr__name_parse(file->name, strlen(file->name), &merged)) return TSR_OK;
   for (uint64_t n = 0; n < file->names->count; n++) {
     const char *name = file->names->names[n], *before = tsr__map_get(&s->owners, name);
-    if (!is_source_twice(name, &merged, file->name)) continue;
+    if (!may_be_source(name, &merged, file->name)) continue;
     if (before) {
       *s->found = (tsr_duplicate_cells){owner, before, name};
       return TSR_OK;

@@ -36,14 +36,13 @@ typedef struct timed_file {
   tsr_name parsed;
 } timed_file;
 
-static int timed_files_by_time(const void *a, const void *b) {
+static int by_time(const void *a, const void *b) {
   const timed_file *x = a, *y = b;
   if (x->parsed.start != y->parsed.start) return x->parsed.start < y->parsed.start ? -1 : 1;
   return strcmp(x->name, y->name);
 }
 
-static int timed_files_join(tsr_arena *arena, const char *directory, const char *name, const char **path,
-                            tsr_error *error) {
+static int join_path(tsr_arena *arena, const char *directory, const char *name, const char **path, tsr_error *error) {
   uint64_t size = strlen(directory), more = strlen(name);
   char *text;
   TSR_TRY(TSR_ARENA_RAW(arena, size + more + 2, &text, error));
@@ -54,7 +53,7 @@ static int timed_files_join(tsr_arena *arena, const char *directory, const char 
   return TSR_OK;
 }
 
-static bool timed_files_in_view(const char *text, uint64_t size, uint64_t since, uint64_t as_of, tsr_name *parsed) {
+static bool in_view(const char *text, uint64_t size, uint64_t since, uint64_t as_of, tsr_name *parsed) {
   return tsr__name_parse(text, size, parsed) && parsed->start >= since && parsed->end <= as_of;
 }
 
@@ -74,17 +73,16 @@ static int hide(tsr_store *store, const char *path, tsr_arena *arena, tsr_map *h
   return rc;
 }
 
-static int timed_files_choose(tsr_store *store, const char *directory, const tsr_listing *entries, uint64_t since,
-                              uint64_t as_of, tsr_arena *arena, tsr_map *hidden, tsr_timestamped_files *files,
-                              tsr_error *error) {
+static int choose_files(tsr_store *store, const char *directory, const tsr_listing *entries, uint64_t since,
+                        uint64_t as_of, tsr_arena *arena, tsr_map *hidden, tsr_timestamped_files *files,
+                        tsr_error *error) {
   char *block;
   tsr_name parsed;
   for (uint64_t i = 0; i < entries->count; i++) {
     const char *name = entries->entries[i].name, *path;
     uint64_t stem;
-    if (!tsr__name_suffix(name, TSR_SUFFIX_VACUUM, &stem) || !timed_files_in_view(name, stem, since, as_of, &parsed))
-      continue;
-    TSR_TRY(timed_files_join(arena, directory, name, &path, error));
+    if (!tsr__name_suffix(name, TSR_SUFFIX_VACUUM, &stem) || !in_view(name, stem, since, as_of, &parsed)) continue;
+    TSR_TRY(join_path(arena, directory, name, &path, error));
     TSR_TRY(hide(store, path, arena, hidden, error));
   }
   timed_file *chosen;
@@ -93,14 +91,14 @@ static int timed_files_choose(tsr_store *store, const char *directory, const tsr
   for (uint64_t i = 0; i < entries->count; i++) {
     const tsr_entry *entry = &entries->entries[i];
     if (entry->kind == TSR_ENTRY_DIRECTORY || tsr__map_get(hidden, entry->name)) continue;
-    if (!timed_files_in_view(entry->name, strlen(entry->name), since, as_of, &parsed)) continue;
+    if (!in_view(entry->name, strlen(entry->name), since, as_of, &parsed)) continue;
     TSR_TRY(TSR_ARENA_COPY(arena, entry->name, strlen(entry->name), &block, error));
     chosen[count++] = (timed_file){block, parsed};
   }
-  if (count > 1) qsort(chosen, count, sizeof *chosen, timed_files_by_time);
+  if (count > 1) qsort(chosen, count, sizeof *chosen, by_time);
   TSR_TRY(TSR_ARENA_ARRAY(arena, count, &files->paths, error));
   for (files->count = 0; files->count < count; files->count++)
-    TSR_TRY(timed_files_join(arena, directory, chosen[files->count].name, &files->paths[files->count], error));
+    TSR_TRY(join_path(arena, directory, chosen[files->count].name, &files->paths[files->count], error));
   return TSR_OK;
 }
 
@@ -113,9 +111,9 @@ int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store,
   int rc = entries ? TSR_OK : tsr__store_list(store, directory, &own, error);
   if (rc == TSR_NOT_FOUND) return TSR_OK;
   if (rc >= 0)
-    rc = timed_files_choose(store, directory, entries ? entries : &own, since,
-                            as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden,
-                            files, error);
+    rc = choose_files(store, directory, entries ? entries : &own, since,
+                      as_of == TSR_TIME_NOW ? tsr__environment_present(environment) : as_of, arena, &hidden, files,
+                      error);
   if (rc >= 0) tsr__store_prefetch_files(store, files->paths, files->count);
   tsr__listing_release(&own);
   tsr__map_release(&hidden);
@@ -124,7 +122,7 @@ int tsr__timestamped_files(const tsr_environment *environment, tsr_store *store,
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-static int timed_write_durably(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
+static int write_durably(tsr_store *store, const char *path, const tsr_buffer *bytes, tsr_error *error) {
   tsr_file *file = NULL;
   TSR_TRY(tsr__store_create_exclusive(store, path, &file, error));
   int rc = bytes->size ? tsr__store_append(file, bytes->data, bytes->size, error) : TSR_OK;
@@ -134,14 +132,13 @@ static int timed_write_durably(tsr_store *store, const char *path, const tsr_buf
 }
 
 /* Writes a durable file under a new name, ".UUID", in the root. */
-static int timed_write_stage(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE],
-                             tsr_error *error) {
+static int stage_file(tsr_store *store, const tsr_buffer *bytes, char staged[TSR_STAGED_SIZE], tsr_error *error) {
   uint8_t random[16];
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
   TSR_TRY(tsr__name_new(0, 0, 0, &name, random));
   snprintf(staged, TSR_STAGED_SIZE, ".%s", name.uuid);
-  int rc = timed_write_durably(store, staged, bytes, error);
+  int rc = write_durably(store, staged, bytes, error);
   if (rc < 0) (void)tsr__store_remove(store, staged, NULL);
   return rc;
 }
@@ -150,7 +147,7 @@ int tsr__write_staged(tsr_store *store, const uint8_t *key, uint32_t version, co
                       char staged[TSR_STAGED_SIZE], tsr_error *error) {
   tsr_buffer tile = {.memory = store->memory};
   int rc = tsr__generic_tile_encode(content->data, content->size, version, key, &tile, error);
-  if (rc >= 0) rc = timed_write_stage(store, &tile, staged, error);
+  if (rc >= 0) rc = stage_file(store, &tile, staged, error);
   tsr__buffer_release(&tile);
   return rc;
 }

@@ -257,7 +257,7 @@ static uint32_t dimension_at(const block_read *b, uint32_t k) {
   return b->grid->col_major_tiles ? b->dimensions - 1 - k : k;
 }
 
-static void read_block_advance(block_read *b) {
+static void advance(block_read *b) {
   for (uint32_t k = b->dimensions; k-- > 0;) {
     const uint32_t d = dimension_at(b, k);
     if (b->at[d]++ < b->box.high[d] / b->grid->extent[d]) return;
@@ -267,7 +267,7 @@ static void read_block_advance(block_read *b) {
 }
 
 /* Returns the number, within a fragment, of the tile at b->at. */
-static uint64_t read_block_tile_number(const block_read *b, const tsr_fragment *fragment) {
+static uint64_t tile_number(const block_read *b, const tsr_fragment *fragment) {
   uint64_t number = 0;
   for (uint32_t k = 0; k < b->dimensions; k++) {
     const uint32_t d = dimension_at(b, k);
@@ -278,8 +278,8 @@ static uint64_t read_block_tile_number(const block_read *b, const tsr_fragment *
 
 /* Sets the copy's box to the intersection of low..high and low2..high2. Returns false if it is empty. Sets *all if it
  * is the whole of low..high. */
-static bool read_block_meet(const block_read *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
-                            const uint64_t *high2, block_copy *c, bool *all) {
+static bool meet(const block_read *b, const uint64_t *low, const uint64_t *high, const uint64_t *low2,
+                 const uint64_t *high2, block_copy *c, bool *all) {
   *all = true;
   for (uint32_t d = 0; d < b->dimensions; d++) {
     c->low[d] = TSR_MAX(low[d], low2[d]);
@@ -297,15 +297,14 @@ static int new_copy(block_read *b, block_copy *c, tsr_error *error) {
   return TSR_OK;
 }
 
-static int read_block_request_tile(block_read *b, const tsr_plan_box *box, block_copy *c, uint64_t *cost,
-                                   tsr_error *error) {
+static int request_tile(block_read *b, const tsr_plan_box *box, block_copy *c, uint64_t *cost, tsr_error *error) {
   const tsr_snapshot_fragment *f = &b->snapshot->fragments[box->fragment];
   const int64_t slot = f->slots[b->field_index];
   uint64_t bytes;
   c->written = true;
   if (slot < 0) return TSR_OK; /* the fragment lacks the attribute: fill values */
   tsr_tile_request request = {
-      .fragment = f->fragment, .slot = (uint32_t)slot, .number = read_block_tile_number(b, f->fragment), .end = 1};
+      .fragment = f->fragment, .slot = (uint32_t)slot, .number = tile_number(b, f->fragment), .end = 1};
   for (uint32_t d = 0; d < b->dimensions; d++) {
     request.first += (c->low[d] - b->at[d] * b->grid->extent[d]) * b->box.tile_stride[d];
     request.end += (c->high[d] - b->at[d] * b->grid->extent[d]) * b->box.tile_stride[d];
@@ -345,11 +344,11 @@ static int plan_space(block_read *b, space *s, uint64_t *cost, tsr_error *error)
     const tsr_plan_box *box = &b->plan.boxes[i];
     block_copy *c = &s->copies[s->count];
     if (!c->low) TSR_TRY(new_copy(b, c, error));
-    if (!read_block_meet(b, low, high, box->low, box->high, c, &all)) {
+    if (!meet(b, low, high, box->low, box->high, c, &all)) {
       all = false;
       continue;
     }
-    TSR_TRY(read_block_request_tile(b, box, c, cost, error));
+    TSR_TRY(request_tile(b, box, c, cost, error));
     s->count++;
   }
   if (all && s->count == 1) TSR_TRY(add_sink(b, s, error));
@@ -430,7 +429,7 @@ static int read_window(block_read *b, tsr_error *error) {
   b->window.count = 0;
   while (!b->ended && b->window.count < tile_max && cost <= budget) {
     TSR_TRY(plan_space(b, &b->window.spaces[b->window.count++], &cost, error));
-    read_block_advance(b);
+    advance(b);
   }
   TSR_TRY(load_window(b, cost, error));
   tsr_work_done(b->environment, b->window.count);
@@ -505,8 +504,8 @@ int tsr_block_cells(const tsr_snapshot *snapshot, const tsr_interval *box, uint6
   return TSR_OK;
 }
 
-static int read_block_prepare(block_read *b, const tsr_interval *box, uint64_t size, tsr_ranges *ranges,
-                              tsr_range *range, tsr_error *error) {
+static int prepare(block_read *b, const tsr_interval *box, uint64_t size, tsr_ranges *ranges, tsr_range *range,
+                   tsr_error *error) {
   const tsr_schema *schema = b->snapshot->schema;
   const uint32_t n = b->dimensions;
   uint64_t cells, bytes;
@@ -546,7 +545,7 @@ static int read_block(block_read *b, const tsr_interval *box, uint64_t size, tsr
   tsr_range *range;
   TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &ranges, error));
   TSR_TRY(TSR_ARENA_ARRAY(&b->arena, b->dimensions, &range, error));
-  TSR_TRY(read_block_prepare(b, box, size, ranges, range, error));
+  TSR_TRY(prepare(b, box, size, ranges, range, error));
   TSR_TRY(tsr__plan_make(b->snapshot, ranges, &b->arena, &b->plan, error));
   if (b->plan.empty) b->plan.box_count = 0;
   for (uint64_t i = 0; i < b->plan.box_count; i++)
@@ -578,9 +577,8 @@ int tsr_block_read_nulls(tsr_snapshot *snapshot, uint32_t field, const tsr_inter
 
 /* Reads a box into `out` or for `take`; the other one is NULL. Returns 0 if there are single cells, which `take` cannot
  * have. */
-static int read_block_run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
-                          unsigned threads, const block_out *out, uint64_t size, tsr_block_take take, void *argument,
-                          tsr_error *error) {
+static int run(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes, unsigned threads,
+               const block_out *out, uint64_t size, tsr_block_take take, void *argument, tsr_error *error) {
   tsr_array *array = snapshot->array;
   const uint32_t fields = snapshot->schema->dimension_count + snapshot->schema->attribute_count;
   if (field >= fields)
@@ -617,12 +615,12 @@ int tsr__block_read(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *
                     unsigned threads, void *out, uint64_t size, uint8_t *states, tsr_error *error) {
   TSR_OWN_ERROR(error);
   const block_out to = {.values = out, .states = states};
-  const int rc = read_block_run(snapshot, field, box, memory_bytes, threads, &to, size, NULL, NULL, error);
+  const int rc = run(snapshot, field, box, memory_bytes, threads, &to, size, NULL, NULL, error);
   return rc < 0 ? rc : TSR_OK;
 }
 
 int tsr__block_each(tsr_snapshot *snapshot, uint32_t field, const tsr_interval *box, uint64_t memory_bytes,
                     unsigned threads, tsr_block_take take, void *argument, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return read_block_run(snapshot, field, box, memory_bytes, threads, NULL, 0, take, argument, error);
+  return run(snapshot, field, box, memory_bytes, threads, NULL, 0, take, argument, error);
 }

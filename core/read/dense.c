@@ -423,29 +423,29 @@ typedef struct sparse_tile { /* a tile of a sparse fragment whose MBR meets the 
   uint64_t count;
 } sparse_tile;
 
-typedef struct read_dense_part { /* the cells of the current subtile with one owner: one batch */
+typedef struct dense_part { /* the cells of the current subtile with one owner: one batch */
   tsr_pinned_tile *pinned; /* borrowed; NULL: never written, or a sparse fragment's tile that is not loaded yet */
   bool sparse; /* the owner is a sparse fragment */
-  uint64_t from; /* sparse: index in read_dense_sparse.tiles; else index of the candidate */
+  uint64_t from; /* sparse: index in sparse_tiles.tiles; else index of the candidate */
   const uint32_t *cells; /* indices in the subtile, or in the sparse fragment's tile; NULL: contiguous */
   uint64_t count, first; /* number of cells; the first index, if contiguous */
-} read_dense_part;
+} dense_part;
 
-typedef struct read_dense_sparse { /* the sparse tiles of the current space tile */
+typedef struct sparse_tiles { /* the sparse tiles of the current space tile */
   uint64_t count;
   sparse_tile *tiles; /* of all candidates; those of one candidate in order of their numbers */
   bool deferred; /* memory is short: a sparse tile is loaded to find its cells, and again for its batch */
-} read_dense_sparse;
+} sparse_tiles;
 
-typedef struct read_dense_parts { /* the parts of the current subtile */
-  read_dense_part *list;
+typedef struct part_list { /* the parts of the current subtile */
+  dense_part *list;
   uint64_t count, at, capacity; /* at: the current part */
-} read_dense_parts;
+} part_list;
 
-typedef struct read_dense_scratch { /* by dimension */
+typedef struct dense_scratch { /* by dimension */
   uint64_t *ordinals;
   tsr_coordinates *coordinates;
-} read_dense_scratch;
+} dense_scratch;
 
 typedef struct dense_iterator {
   tsr_batch_iterator base;
@@ -456,9 +456,9 @@ typedef struct dense_iterator {
   bool open; /* `subtiles` and `sparse` belong to the current space tile */
   tsr_subtiles subtiles; /* of the current space tile */
   bool *values_ready; /* by dimension: reader->dense.coordinates has those of the current subtile */
-  read_dense_parts parts;
-  read_dense_sparse sparse;
-  read_dense_scratch scratch;
+  part_list parts;
+  sparse_tiles sparse;
+  dense_scratch scratch;
 } dense_iterator;
 
 /* ---- Sparse fragments -------------------------------------------------------------------------------------------- */
@@ -529,7 +529,7 @@ static int find_sparse_tiles(dense_iterator *it, const tsr_space_tile *tile, tsr
 }
 
 /* Returns true if the MBR of a sparse tile meets the subtile. */
-static bool read_dense_reaches(const dense_iterator *it, const tsr_subtile *subtile, const sparse_tile *tile) {
+static bool mbr_reaches(const dense_iterator *it, const tsr_subtile *subtile, const sparse_tile *tile) {
   const tsr_rtree *rtree = it->reader->snapshot->fragments[fragment_of(it, tile)].fragment->metadata.rtree;
   const uint64_t *keys = rtree->keys[rtree->levels - 1] + tile->number * it->dimensions * 2;
   for (uint32_t i = 0; i < it->dimensions; i++) {
@@ -580,7 +580,7 @@ static int load_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, tsr
   uint64_t bytes = 0;
   for (uint64_t i = 0; i < it->sparse.count; i++) {
     it->sparse.tiles[i].count = 0;
-    it->sparse.tiles[i].reaches = read_dense_reaches(it, subtile, &it->sparse.tiles[i]);
+    it->sparse.tiles[i].reaches = mbr_reaches(it, subtile, &it->sparse.tiles[i]);
     if (it->sparse.tiles[i].reaches) bytes = tsr__add_sat(bytes, it->sparse.tiles[i].bytes);
     else drop_sparse_tile(it, &it->sparse.tiles[i]);
   }
@@ -647,13 +647,13 @@ static int claim_sparse_tiles(dense_iterator *it, const tsr_subtile *subtile, ui
 
 /* ---- Subtiles into batches --------------------------------------------------------------------------------------- */
 
-static int add_part(dense_iterator *it, read_dense_part p, tsr_error *error) {
+static int add_part(dense_iterator *it, dense_part p, tsr_error *error) {
   if (p.count == 0) return TSR_OK;
   if (it->parts.count == it->parts.capacity) {
     const uint64_t capacity = TSR_MAX(4, 2 * it->parts.capacity);
-    read_dense_part *memory;
+    dense_part *memory;
     TSR_TRY(TSR_ARENA_ARRAY(&it->reader->arena, capacity, &memory, error));
-    if (it->parts.count) memcpy(memory, it->parts.list, it->parts.count * sizeof(read_dense_part));
+    if (it->parts.count) memcpy(memory, it->parts.list, it->parts.count * sizeof(dense_part));
     it->parts.list = memory;
     it->parts.capacity = capacity;
   }
@@ -709,11 +709,11 @@ static int split_by_owner(dense_iterator *it, tsr_space_tile *tile, const tsr_su
     if (c < tile->count) TSR_TRY(dense_pin(&it->windows, tile, &tile->candidates[c], error));
     const bool contiguous = sorted[from + n - 1] - sorted[from] == n - 1;
     TSR_TRY(add_part(it,
-                     (read_dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
-                                       .from = c,
-                                       .cells = contiguous ? NULL : sorted + from,
-                                       .first = sorted[from],
-                                       .count = n},
+                     (dense_part){.pinned = c < tile->count ? tile->candidates[c].pinned : NULL,
+                                  .from = c,
+                                  .cells = contiguous ? NULL : sorted + from,
+                                  .first = sorted[from],
+                                  .count = n},
                      error));
   }
   return TSR_OK;
@@ -725,7 +725,7 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
   memset(it->values_ready, 0, it->dimensions * sizeof(bool));
   if (tile->covered && tile->candidates[0].excluded) return TSR_OK;
   if (tile->covered || tile->count == 0) {
-    read_dense_part p = {.count = subtile->cells};
+    dense_part p = {.count = subtile->cells};
     uint32_t *cells = NULL;
     if (tile->covered) {
       TSR_TRY(dense_pin(&it->windows, tile, &tile->candidates[0], error));
@@ -748,8 +748,7 @@ static int make_parts(dense_iterator *it, tsr_space_tile *tile, tsr_error *error
   for (uint64_t i = 0; i < it->sparse.count; i++) {
     const sparse_tile *t = &it->sparse.tiles[i];
     TSR_TRY(add_part(
-        it, (read_dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count},
-        error));
+        it, (dense_part){.pinned = t->pinned, .sparse = true, .from = i, .cells = t->cells, .count = t->count}, error));
   }
   return TSR_OK;
 }
@@ -785,7 +784,7 @@ static int number_unwritten(dense_iterator *it, const tsr_space_tile *tile, tsr_
   return rc;
 }
 
-static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *batch, tsr_error *error) {
+static int fill_batch(dense_iterator *it, const dense_part *p, tsr_batch *batch, tsr_error *error) {
   batch->count = p->count;
   batch->selection = p->cells;
   batch->first = p->cells ? 0 : p->first;
@@ -803,7 +802,7 @@ static int fill_batch(dense_iterator *it, const read_dense_part *p, tsr_batch *b
 
 /* Selects the cells of the current part that satisfy the predicates. */
 static int test_part(dense_iterator *it, tsr_error *error) {
-  read_dense_part *p = &it->parts.list[it->parts.at];
+  dense_part *p = &it->parts.list[it->parts.at];
   tsr_buffer *room = &it->reader->predicates.passing;
   if (it->reader->predicates.count == 0 || it->reader->request.untested) return TSR_OK;
   const uint64_t first = p->cells ? 0 : p->first;
@@ -817,7 +816,7 @@ static int test_part(dense_iterator *it, tsr_error *error) {
   return TSR_OK;
 }
 
-static void drop_dense_part(dense_iterator *it, tsr_space_tile *tile, const read_dense_part *p) {
+static void drop_dense_part(dense_iterator *it, tsr_space_tile *tile, const dense_part *p) {
   if (p->sparse || !p->pinned) return;
   tsr__reader_unpin(it->reader, tile->candidates[p->from].pinned);
   tile->candidates[p->from].pinned = NULL;
@@ -829,7 +828,7 @@ static void drop_dense_part(dense_iterator *it, tsr_space_tile *tile, const read
  * memory over half of the budget, the space tile is crowded after all, and the tiles of all earlier parts are dropped.
  * So the next part finds half of the budget free, or everything that the earlier parts took. */
 static void leave_part(dense_iterator *it) {
-  const read_dense_part *p = &it->parts.list[it->parts.at++];
+  const dense_part *p = &it->parts.list[it->parts.at++];
   tsr_space_tile *tile = &it->windows.now.tiles[it->windows.tile_at];
   if (p->sparse && it->sparse.deferred) drop_sparse_tile(it, &it->sparse.tiles[p->from]);
   if (tile->crowded) {
@@ -841,7 +840,7 @@ static void leave_part(dense_iterator *it) {
 }
 
 /* Loads what was not loaded with the subtile or the window because memory is short. */
-static int load_deferred_part(dense_iterator *it, read_dense_part *p, tsr_error *error) {
+static int load_deferred_part(dense_iterator *it, dense_part *p, tsr_error *error) {
   if (p->sparse && !p->pinned) {
     sparse_tile *tile = &it->sparse.tiles[p->from];
     TSR_TRY(request_sparse_tile(it, tile, false, it->reader->predicates.count == 0, error));
@@ -876,7 +875,7 @@ static uint64_t choose_subtile_cells(const dense_iterator *it, const tsr_space_t
   return TSR_MIN(TSR_SUBTILE_CELLS, TSR_MAX(it->reader->memory.limit / SPARSE_TILES_PART / each, SUBTILE_CELLS_MIN));
 }
 
-static int read_dense_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+static int next_batch(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
   if (it->parts.at < it->parts.count) leave_part(it);
   TSR_TRY(find_part(it, error));
@@ -930,7 +929,7 @@ static int dimension_column(dense_iterator *it, uint32_t d, tsr_column *column, 
 
 static int column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   dense_iterator *it = (dense_iterator *)iterator;
-  const read_dense_part *p = &it->parts.list[it->parts.at];
+  const dense_part *p = &it->parts.list[it->parts.at];
   if (p->sparse) return tsr__pinned_column(it->reader, p->pinned, field, 0, column, error);
   if (field < it->dimensions) return dimension_column(it, field, column, error);
   if (p->pinned) return tsr__pinned_column(it->reader, p->pinned, field, it->subtiles.subtile.origin, column, error);
@@ -945,7 +944,7 @@ static const tsr_subtile *subtile_of(tsr_batch_iterator *iterator) {
 
 static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) {
   const dense_iterator *it = (const dense_iterator *)iterator;
-  const read_dense_part *p = &it->parts.list[it->parts.at];
+  const dense_part *p = &it->parts.list[it->parts.at];
   *origin = p->sparse ? 0 : it->subtiles.subtile.origin;
   return p->pinned ? p->pinned->needed : NULL;
 }
@@ -963,7 +962,7 @@ int tsr__read_dense_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_
   dense_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
   it->base = (tsr_batch_iterator){
-      .next = read_dense_next, .column = column_of, .close = close_dense, .subtile = subtile_of, .needed = needed_of};
+      .next = next_batch, .column = column_of, .close = close_dense, .subtile = subtile_of, .needed = needed_of};
   it->reader = reader;
   it->grid = grid;
   it->dimensions = n;

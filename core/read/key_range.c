@@ -270,10 +270,10 @@ static void tile_starts_within(const tsr_tile_starts *outer, uint64_t key, const
 #define BOXES_STEPS_MAX 64u /* most steps from one written box to the next for one key range */
 #define STREAM_CELLS    256u /* a value needs so many cells to be worth a stream, which starts the inner reader */
 
-static const tsr_schema *key_range_schema(const tsr_key_ranges *r) { return r->reader->snapshot->schema; }
+static const tsr_schema *schema_of(const tsr_key_ranges *r) { return r->reader->snapshot->schema; }
 
-static const tsr_field *key_range_field_of(const tsr_key_ranges *r, const tsr_key_level *v) {
-  return &key_range_schema(r)->fields[v->dimension];
+static const tsr_field *field_of(const tsr_key_ranges *r, const tsr_key_level *v) {
+  return &schema_of(r)->fields[v->dimension];
 }
 
 /* ---- Levels ------------------------------------------------------------------------------------------------------ */
@@ -286,7 +286,7 @@ int tsr__key_text_set(tsr_buffer *buffer, const void *bytes, uint64_t size, tsr_
 
 static void begin_level(tsr_key_ranges *r, uint32_t k) {
   tsr_key_level *v = &r->levels[k];
-  const tsr_field *field = key_range_field_of(r, v);
+  const tsr_field *field = field_of(r, v);
   v->text = field->values_per_cell == TSR_VARIABLE;
   v->nans = r->reader->plan.spans[v->dimension].all && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
   v->numbers = true;
@@ -313,8 +313,8 @@ int tsr__key_ranges_pass(tsr_key_ranges *r, tsr_error *error) {
 }
 
 /* Makes the spans of a level's key range in its dimension. */
-static int key_range_clip(tsr_key_ranges *r, const tsr_key_level *v, tsr_spans *out, tsr_error *error) {
-  const tsr_field *field = key_range_field_of(r, v);
+static int clip(tsr_key_ranges *r, const tsr_key_level *v, tsr_spans *out, tsr_error *error) {
+  const tsr_field *field = field_of(r, v);
   const tsr_spans *all = &r->reader->plan.spans[v->dimension];
   if (v->nan) {
     *out = (tsr_spans){.floats = true, .nans = true};
@@ -351,12 +351,11 @@ static int key_range_clip(tsr_key_ranges *r, const tsr_key_level *v, tsr_spans *
 }
 
 int tsr__key_ranges_spans(tsr_key_ranges *r, uint32_t levels, tsr_error *error) {
-  const uint32_t n = key_range_schema(r)->dimension_count;
+  const uint32_t n = schema_of(r)->dimension_count;
   tsr__arena_reset(&r->arena);
   TSR_TRY(TSR_ARENA_ARRAY(&r->arena, n, &r->spans, error));
   memcpy(r->spans, r->reader->plan.spans, n * sizeof(tsr_spans));
-  for (uint32_t k = 0; k < levels; k++)
-    TSR_TRY(key_range_clip(r, &r->levels[k], &r->spans[r->levels[k].dimension], error));
+  for (uint32_t k = 0; k < levels; k++) TSR_TRY(clip(r, &r->levels[k], &r->spans[r->levels[k].dimension], error));
   return TSR_OK;
 }
 
@@ -365,7 +364,7 @@ int tsr__key_ranges_spans(tsr_key_ranges *r, uint32_t levels, tsr_error *error) 
 /* Returns the number of selected cells that have one value on the current level and on each level above. */
 static uint64_t cells_of_value(const tsr_key_ranges *r) {
   uint64_t cells = 1;
-  for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
+  for (uint32_t d = 0; d < schema_of(r)->dimension_count; d++) {
     bool fixed = false;
     for (uint32_t k = 0; k <= r->depth; k++) fixed |= r->levels[k].dimension == d;
     if (!fixed) cells = tsr__mul_sat(cells, tsr__dimension_selection_values(&r->reader->plan.selections[d]));
@@ -374,7 +373,7 @@ static uint64_t cells_of_value(const tsr_key_ranges *r) {
 }
 
 /* Returns the rank of a dimension in cell order, 0 for the slowest; tile order must be the same. */
-static uint32_t key_range_place_of(const tsr_key_ranges *r, uint32_t d) {
+static uint32_t place_of(const tsr_key_ranges *r, uint32_t d) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   return grid->col_major_cells ? grid->dimensions - 1 - d : d;
 }
@@ -386,34 +385,33 @@ static bool comes_in_order(const tsr_key_ranges *r, uint32_t from) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   const tsr_plan *plan = &r->reader->plan;
   if (from == r->level_count) return true;
-  if (!key_range_schema(r)->dense || grid->col_major_cells != grid->col_major_tiles || plan->box_count != 1 ||
+  if (!schema_of(r)->dense || grid->col_major_cells != grid->col_major_tiles || plan->box_count != 1 ||
       plan->boxes[0].sparse)
     return false;
   for (uint32_t k = 0; k < r->level_count; k++)
-    if (k < from ? key_range_place_of(r, r->levels[k].dimension) >= from
-                 : key_range_place_of(r, r->levels[k].dimension) != k || r->levels[k].descending)
+    if (k < from ? place_of(r, r->levels[k].dimension) >= from
+                 : place_of(r, r->levels[k].dimension) != k || r->levels[k].descending)
       return false;
   for (uint32_t d = 0; d < grid->dimensions; d++) {
     const tsr_dimension_selection *selected = &plan->selections[d];
     const uint64_t low = selected->spans[0].low, high = selected->spans[selected->count - 1].high;
     if (low < plan->boxes[0].low[d] || high > plan->boxes[0].high[d]) return false;
-    if (key_range_place_of(r, d) > from && low / grid->extent[d] != high / grid->extent[d]) return false;
+    if (place_of(r, d) > from && low / grid->extent[d] != high / grid->extent[d]) return false;
   }
   return true;
 }
 
 /* Returns true if each value of the current level is better streamed separately. */
 static bool is_streamed(const tsr_key_ranges *r) {
-  if (!r->cached || r->depth + 1 == key_range_schema(r)->dimension_count || cells_of_value(r) < STREAM_CELLS)
-    return false;
+  if (!r->cached || r->depth + 1 == schema_of(r)->dimension_count || cells_of_value(r) < STREAM_CELLS) return false;
   for (uint32_t k = 0; k <= r->depth; k++)
-    if (key_range_place_of(r, r->levels[k].dimension) > r->depth) return false;
+    if (place_of(r, r->levels[k].dimension) > r->depth) return false;
   return comes_in_order(r, r->depth + 1);
 }
 
 /* Returns true if the tiles that one value of the slowest dimension needs take at most half of the cache. */
 static bool fits_cache(const tsr_key_ranges *r) {
-  const tsr_schema *schema = key_range_schema(r);
+  const tsr_schema *schema = schema_of(r);
   const tsr_array *array = r->reader->snapshot->array;
   const tsr_grid *grid = &r->reader->snapshot->grid;
   uint64_t bytes = 0;
@@ -425,7 +423,7 @@ static bool fits_cache(const tsr_key_ranges *r) {
     const tsr_dimension_selection *selected = &r->reader->plan.selections[d];
     const uint64_t tiles =
         selected->spans[selected->count - 1].high / grid->extent[d] - selected->spans[0].low / grid->extent[d];
-    if (key_range_place_of(r, d) > 0) bytes = tsr__mul_sat(bytes, tiles + 1);
+    if (place_of(r, d) > 0) bytes = tsr__mul_sat(bytes, tiles + 1);
   }
   return bytes <= tsr__cache_limit(array->cache) / 2;
 }
@@ -443,7 +441,7 @@ static void end_with_tile(const tsr_key_ranges *r, tsr_key_level *v) {
 
 /* Makes a key range of the next `values` selected values from v->from on, rounded down to whole tiles if it meets
  * several. Returns false if none is left. */
-static bool key_range_take_values(const tsr_key_ranges *r, tsr_key_level *v, uint64_t values) {
+static bool take_values(const tsr_key_ranges *r, tsr_key_level *v, uint64_t values) {
   const tsr_grid *grid = &r->reader->snapshot->grid;
   const tsr_dimension_selection *selected = &r->reader->plan.selections[v->dimension];
   const uint64_t base = grid->low_key[v->dimension];
@@ -481,7 +479,7 @@ static bool meets_single_values(const tsr_key_ranges *r, const tsr_written_box *
 /* Returns the number of selected cells that a written box has for one value of the current level. */
 static uint64_t cells_of_written_box(const tsr_key_ranges *r, const tsr_written_box *written) {
   uint64_t cells = 1;
-  for (uint32_t d = 0; d < key_range_schema(r)->dimension_count; d++) {
+  for (uint32_t d = 0; d < schema_of(r)->dimension_count; d++) {
     bool fixed = false;
     for (uint32_t k = 0; k <= r->depth; k++) fixed |= r->levels[k].dimension == d;
     if (!fixed)
@@ -499,7 +497,7 @@ typedef struct written_cells {
   uint64_t until; /* `cells` is the same up to this directed key */
 } written_cells;
 
-static written_cells key_range_find_written(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
+static written_cells find_written(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
   const tsr_plan *plan = &r->reader->plan;
   const uint64_t base = r->reader->snapshot->grid.low_key[v->dimension];
   written_cells found = {.next = UINT64_MAX, .until = UINT64_MAX};
@@ -522,7 +520,7 @@ static written_cells key_range_find_written(const tsr_key_ranges *r, const tsr_k
 static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64_t at) {
   uint64_t rows = 0, end = at;
   for (uint32_t steps = 0; steps < BOXES_STEPS_MAX; steps++) {
-    const written_cells here = key_range_find_written(r, v, at);
+    const written_cells here = find_written(r, v, at);
     const uint64_t fit = here.cells > 0 ? (r->target - rows) / here.cells : UINT64_MAX;
     if (!here.any || fit == 0) break;
     end = TSR_MIN(here.until, tsr__add_sat(at, fit - 1));
@@ -537,11 +535,11 @@ static uint64_t find_end(const tsr_key_ranges *r, const tsr_key_level *v, uint64
 static int choose_covered(const tsr_key_ranges *r, tsr_key_level *v) {
   written_cells here;
   do {
-    here = key_range_find_written(r, v, v->from);
+    here = find_written(r, v, v->from);
     v->from = here.next;
-    if (!here.any || !key_range_take_values(r, v, UINT64_MAX)) return 0;
+    if (!here.any || !take_values(r, v, UINT64_MAX)) return 0;
   } while (v->from != here.next); /* the request selects nothing there: go on from its next value */
-  if (key_range_find_written(r, v, v->from).cells > r->target) {
+  if (find_written(r, v, v->from).cells > r->target) {
     v->end = v->from;
     return 2;
   }
@@ -591,7 +589,7 @@ void tsr__key_ranges_note(tsr_key_ranges *r, uint64_t rows) {
 
 /* Returns the largest target. In sparse arrays the number of rows is a guess, so this leaves a margin. */
 static uint64_t largest_target(const tsr_key_ranges *r) {
-  return key_range_schema(r)->dense ? r->rows_max : r->rows_max - r->rows_max / 4;
+  return schema_of(r)->dense ? r->rows_max : r->rows_max - r->rows_max / 4;
 }
 
 int tsr__key_ranges_choose(tsr_key_ranges *r, tsr_error *error) {
@@ -601,13 +599,13 @@ int tsr__key_ranges_choose(tsr_key_ranges *r, tsr_error *error) {
   if (!v->numbers) return 0;
   v->end = UINT64_MAX;
   v->end_set = v->end_exclusive = false;
-  if (key_range_schema(r)->dense) {
+  if (schema_of(r)->dense) {
     const uint64_t cells = cells_of_value(r);
     const bool streamed = is_streamed(r), single = cells > r->target || streamed;
     if (!r->reader->request.gives_unwritten && !streamed) {
       const int rc = choose_covered(r, v);
       if (rc != 0) return rc;
-    } else if (key_range_take_values(r, v, single ? 1 : r->target / TSR_MAX(1, cells))) {
+    } else if (take_values(r, v, single ? 1 : r->target / TSR_MAX(1, cells))) {
       return single ? 2 : 1;
     }
     v->numbers = false;
@@ -646,7 +644,7 @@ bool tsr__key_ranges_descend(tsr_key_ranges *r) {
 /* Chooses how many rows a key range may have, and how many the first one should have. */
 static void choose_target(tsr_key_ranges *r, uint64_t limit) {
   const tsr_reader *reader = r->reader;
-  const tsr_schema *schema = key_range_schema(r);
+  const tsr_schema *schema = schema_of(r);
   uint64_t bytes = 3 * sizeof(uint64_t) + 2 * sizeof(tsr_pair) + r->level_count * sizeof(uint64_t), most = ROWS_MAX;
   for (uint32_t f = 0; f < schema->dimension_count + schema->attribute_count; f++) {
     const bool counts = reader->request.fields[f] || f >= schema->dimension_count; /* any attribute may be read later */
@@ -673,7 +671,7 @@ int tsr__key_ranges_init(tsr_key_ranges *r, tsr_reader *reader, tsr_error *error
 }
 
 void tsr__key_ranges_release(tsr_key_ranges *r) {
-  for (uint32_t d = 0; r->levels && d < key_range_schema(r)->dimension_count; d++) {
+  for (uint32_t d = 0; r->levels && d < schema_of(r)->dimension_count; d++) {
     tsr__buffer_release(&r->levels[d].at);
     tsr__buffer_release(&r->levels[d].end_text);
   }
@@ -686,7 +684,7 @@ int tsr__key_ranges_begin(tsr_key_ranges *r, const tsr_sort *order, uint32_t cou
   r->overestimate = 1;
   for (uint32_t i = 0; i < count; i++) {
     bool repeated = false;
-    if (order[i].dimension >= key_range_schema(r)->dimension_count)
+    if (order[i].dimension >= schema_of(r)->dimension_count)
       return tsr__fail(error, TSR_ERROR, "an order by field %u, which is not a dimension", order[i].dimension);
     for (uint32_t k = 0; k < r->level_count; k++) repeated |= r->levels[k].dimension == order[i].dimension;
     if (repeated) continue;

@@ -423,13 +423,13 @@ static int read_late_column(ordered_iterator *it, uint32_t field, tsr_error *err
 
 /* ---- Key ranges that are too large ------------------------------------------------------------------------------- */
 
-typedef struct read_ordered_tie_context {
+typedef struct tie_context {
   const ordered_iterator *iterator;
   const tsr_key_level *level;
-} read_ordered_tie_context;
+} tie_context;
 
 static int compare_values(const void *argument, uint32_t a, uint32_t b) {
-  const read_ordered_tie_context *c = argument;
+  const tie_context *c = argument;
   return compare_text(c->level, text_of(c->iterator, c->level, a), text_of(c->iterator, c->level, b));
 }
 
@@ -493,9 +493,9 @@ static int cut_key_range(ordered_iterator *it, const tsr_pair *pairs, tsr_error 
 }
 
 /* Shrinks the key range, which has too many rows. Returns 1; 0 if it has a single value. */
-static int read_ordered_shrink(ordered_iterator *it, tsr_error *error) {
+static int shrink(ordered_iterator *it, tsr_error *error) {
   const tsr_key_level *v = &it->ranges.levels[it->ranges.depth];
-  const read_ordered_tie_context context = {it, v};
+  const tie_context context = {it, v};
   if (v->nan) return 0;
   row_block_drop_others(&it->block, v->dimension); /* makes room for the pairs */
   it->rows.pairs.size = 0;
@@ -603,7 +603,7 @@ static int shrink_for_memory(ordered_iterator *it, tsr_error *error) {
   tsr__key_ranges_shrink(&it->ranges);
   int rc = 1;
   if (it->block.rows < 2) it->ranges.restarts = 0; /* tsr__key_ranges_choose chooses again, by the smaller target */
-  else rc = read_ordered_shrink(it, error);
+  else rc = shrink(it, error);
   release_rows(it);
   return rc;
 }
@@ -633,7 +633,7 @@ static int read_key_range(ordered_iterator *it, tsr_error *error) {
         continue;
       }
       it->ranges.overestimate = 1;
-      rc = tsr__lacks_memory(rc) ? shrink_for_memory(it, NULL) : rc == 0 ? read_ordered_shrink(it, &failure) : rc;
+      rc = tsr__lacks_memory(rc) ? shrink_for_memory(it, NULL) : rc == 0 ? shrink(it, &failure) : rc;
       if (rc < 0) {
         if (error) *error = failure;
         return failure.code;
@@ -664,7 +664,7 @@ static void fill_ordered_batch(ordered_iterator *it, tsr_batch *batch) {
   it->rows.at += count;
 }
 
-static int read_ordered_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+static int next_batch(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   ordered_iterator *it = (ordered_iterator *)iterator;
   for (;;) {
     if (it->stream.active) {
@@ -707,7 +707,7 @@ static void close_ordered(tsr_batch_iterator *iterator) {
   tsr_reader_reset(((ordered_iterator *)iterator)->inner, false);
 }
 
-static void read_ordered_release(ordered_iterator *it) {
+static void release(ordered_iterator *it) {
   release_rows(it);
   row_block_release(&it->block);
   tsr__buffer_release(&it->distinct_cells);
@@ -722,7 +722,7 @@ void tsr__read_ordered_forget(tsr_reader *reader) {
 }
 
 void tsr__read_ordered_free(tsr_reader *reader) {
-  if (reader->ordered) read_ordered_release((ordered_iterator *)reader->ordered);
+  if (reader->ordered) release((ordered_iterator *)reader->ordered);
   reader->ordered = NULL;
 }
 
@@ -731,7 +731,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
   ordered_iterator *it;
   TSR_TRY(TSR_ALLOC(&reader->memory, &it, error));
-  it->base = (tsr_batch_iterator){.next = read_ordered_next, .column = column_of, .close = close_ordered};
+  it->base = (tsr_batch_iterator){.next = next_batch, .column = column_of, .close = close_ordered};
   it->reader = reader;
   it->rows.order.memory = it->rows.pairs.memory = it->distinct_cells.memory = &reader->memory;
   int rc = tsr__key_ranges_init(&it->ranges, reader, error);
@@ -739,7 +739,7 @@ static int make_ordered(tsr_reader *reader, tsr_error *error) {
   if (rc >= 0) rc = row_block_init(&it->block, schema, &reader->memory, error);
   if (rc >= 0) rc = tsr__reader_open_within(reader->snapshot, &reader->memory, &it->inner, error);
   if (rc < 0) {
-    read_ordered_release(it);
+    release(it);
     return rc;
   }
   for (uint32_t d = 0; d < n; d++) it->rows.keys[d].memory = &reader->memory;

@@ -88,6 +88,15 @@ uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected
   return n;
 }
 
+uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < selected->count && selected->spans[i].low <= high; i++) {
+    const uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
+    if (a <= b) n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
+  }
+  return n;
+}
+
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
                                         uint64_t high) {
   uint64_t n = 0, next = 0; /* next: the first tile not yet counted */
@@ -295,7 +304,7 @@ static int plan_dense(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_
   return TSR_OK;
 }
 
-static int plan_make(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
+static int make_plan(tsr_snapshot *snapshot, bool count, tsr_arena *arena, tsr_plan *plan, tsr_error *error) {
   if (!snapshot->schema->dense) return plan_sparse(snapshot, count, arena, plan, error);
   TSR_TRY(plan_dense(snapshot, count, arena, plan, error));
   if (!plan->empty) expect_boxes(snapshot, plan);
@@ -318,7 +327,7 @@ int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_are
   TSR_TRY(make_spans(snapshot->schema, dimensions, arena, &plan->spans, &plan->empty, error));
   if (plan->empty) return TSR_OK;
   TSR_TRY(check_kept(snapshot, plan->spans, error));
-  return plan_make(snapshot, true, arena, plan, error);
+  return make_plan(snapshot, true, arena, plan, error);
 }
 
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan,
@@ -327,7 +336,7 @@ int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *a
   for (uint32_t d = 0; d < snapshot->schema->dimension_count; d++)
     if (!spans[d].all && !spans[d].nans && spans[d].count == 0) plan->empty = true;
   if (plan->empty) return TSR_OK;
-  return plan_make(snapshot, false, arena, plan, error);
+  return make_plan(snapshot, false, arena, plan, error);
 }
 
 /* ---- Estimates -------------------------------------------------------------------------------------------------- */
@@ -416,7 +425,7 @@ static double part_text(const tsr_spans *spans, const uint8_t *low, uint64_t low
 
 /* Relates the MBR of an R-tree node with about `cells` cells to the spans, and estimates the fraction of its cells that
  * they select. */
-static tsr_relation plan_weigh(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
+static tsr_relation weigh_node(const estimator *e, uint32_t level, uint64_t node, double cells, double *part) {
   const uint32_t n = e->rtree->dimensions;
   const uint64_t *keys = e->rtree->keys[level] + node * n * 2;
   const uint64_t *sizes = e->rtree->sizes ? e->rtree->sizes[level] + node * n * 2 : NULL;
@@ -454,7 +463,7 @@ static double leaves_below(const estimator *e, uint32_t level, uint64_t node, do
 
 /* Picks the i-th sample, one of each `step` nodes. Its position within the step varies, since MBRs may repeat at
  * regular distances. */
-static uint64_t plan_pick(uint64_t i, double step, uint64_t count) {
+static uint64_t pick_sample(uint64_t i, double step, uint64_t count) {
   const double jitter = (double)(i * 40503 % 65536) / 65536;
   return TSR_MIN(tsr__whole(((double)i + (step > 1 ? jitter : 0)) * step), count - 1);
 }
@@ -466,13 +475,13 @@ static void estimate_fragment(estimator *e) {
   if (rtree->levels == 0) return;
   uint64_t count = TSR_MIN(rtree->counts[0], ESTIMATE_NODES);
   double weight = count ? (double)rtree->counts[0] / (double)count : 0;
-  for (uint64_t i = 0; i < count; i++) nodes[i] = plan_pick(i, weight, rtree->counts[0]);
+  for (uint64_t i = 0; i < count; i++) nodes[i] = pick_sample(i, weight, rtree->counts[0]);
   for (uint32_t level = 0; level < rtree->levels && count > 0; level++) {
     const bool leaf = level + 1 == rtree->levels;
     uint64_t cuts = 0;
     for (uint64_t i = 0; i < count; i++) {
       double cells, part, tiles = leaves_below(e, level, nodes[i], &cells);
-      const tsr_relation relation = plan_weigh(e, level, nodes[i], cells, &part);
+      const tsr_relation relation = weigh_node(e, level, nodes[i], cells, &part);
       if (relation == TSR_OUTSIDE) continue;
       if (relation == TSR_OVERLAP && !leaf) {
         cut[cuts++] = nodes[i];
@@ -488,7 +497,7 @@ static void estimate_fragment(estimator *e) {
     const uint64_t kept = TSR_MIN(cuts, kept_max);
     count = 0;
     for (uint64_t i = 0; i < kept; i++) {
-      const uint64_t child = cut[plan_pick(i, step, cuts)] * fanout;
+      const uint64_t child = cut[pick_sample(i, step, cuts)] * fanout;
       for (uint64_t c = child; c < child + fanout && c < rtree->counts[level + 1] && count < ESTIMATE_NODES; c++)
         nodes[count++] = c;
     }
@@ -743,13 +752,4 @@ int tsr__written_boxes_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *
     TSR_TRY(box->sparse ? add_sparse_fragment(&list, box, error) : add_whole_box(&list, box->low, box->high, error));
   }
   return TSR_OK;
-}
-
-uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high) {
-  uint64_t n = 0;
-  for (uint64_t i = 0; i < selected->count && selected->spans[i].low <= high; i++) {
-    const uint64_t a = TSR_MAX(selected->spans[i].low, low), b = TSR_MIN(selected->spans[i].high, high);
-    if (a <= b) n = tsr__add_sat(n, tsr__add_sat(b - a, 1));
-  }
-  return n;
 }

@@ -28,50 +28,50 @@ static const tsr_range *single_range(const tsr_ranges *ranges) {
   return range;
 }
 
-/* Computes the ordinals of the requested cell and returns 1; 0 if the request is not for a single cell; -1 if the cell
- * lies outside the array's non-empty domain. */
-static int find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
-  bool outside = !snapshot->domain.exists;
+/* Computes the ordinals of the requested cell. Returns false if the request is not for a single cell within the array's
+ * non-empty domain. */
+static bool find_ordinals(const tsr_snapshot *snapshot, const tsr_ranges *dimensions, uint64_t *ordinals) {
+  if (!snapshot->domain.exists) return false;
   for (uint32_t d = 0; d < snapshot->grid.dimensions; d++) {
     const tsr_range *range = single_range(&dimensions[d]);
-    if (!range) return 0;
+    if (!range) return false;
     const tsr_datatype datatype = snapshot->schema->fields[d].datatype;
     const uint64_t key = tsr__key(datatype, range->low);
-    if (key != tsr__key(datatype, range->high)) return 0;
+    if (key != tsr__key(datatype, range->high)) return false;
     ordinals[d] = key - snapshot->grid.low_key[d]; /* a key below the domain wraps to an ordinal above every box */
-    outside = outside || ordinals[d] < snapshot->domain.box_low[d] || ordinals[d] > snapshot->domain.box_high[d];
+    if (ordinals[d] < snapshot->domain.box_low[d] || ordinals[d] > snapshot->domain.box_high[d]) return false;
   }
-  return outside ? -1 : 1;
+  return true;
 }
 
 /* Finds the newest fragment that wrote the cell. If there is one, counts fragments and tiles as a plan would, and
- * returns 1; returns 0 if there is none, or if a sparse fragment might own the cell. */
-static int find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
+ * returns true; returns false if there is none, or if a sparse fragment might own the cell. */
+static bool find_owner(const tsr_snapshot *snapshot, const uint64_t *ordinals, uint32_t *owner) {
   uint64_t met = 0, tiles = 0;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++) {
     const tsr_snapshot_fragment *item = &snapshot->fragments[f];
     const tsr_fragment *fragment = item->fragment;
     if (fragment->metadata.empty_domain) continue;
-    if (!fragment->metadata.dense || fragment->run.uncommitted) return 0;
+    if (!fragment->metadata.dense || fragment->run.uncommitted) return false;
     bool meets = true;
     for (uint32_t d = 0; d < snapshot->grid.dimensions && meets; d++)
       meets = ordinals[d] >= item->box_low[d] && ordinals[d] <= item->box_high[d];
     if (!meets) continue;
-    if (!tsr__fragment_fits(snapshot, fragment)) return 0; /* the plan reports what is wrong */
+    if (!tsr__fragment_fits(snapshot, fragment)) return false; /* the plan reports what is wrong */
     *owner = (uint32_t)f;
     tiles += fragment->metadata.tile_count;
     met++;
   }
-  if (met == 0) return 0;
+  if (met == 0) return false;
   tsr_environment *environment = snapshot->array->environment;
   tsr__count(environment, TSR_COUNT_tiles_considered, tiles);
   tsr__count(environment, TSR_COUNT_tiles_skipped_by_domain, tiles - met);
   tsr__count(environment, TSR_COUNT_fragments_considered, snapshot->fragment_count);
   tsr__count(environment, TSR_COUNT_fragments_skipped, snapshot->fragment_count - met);
-  return 1;
+  return true;
 }
 
-static int read_point_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+static int next_batch(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   point_iterator *it = (point_iterator *)iterator;
   (void)error;
   if (it->given) return 0;
@@ -117,12 +117,11 @@ int tsr__read_point_open(tsr_reader *reader, const tsr_request *request, tsr_bat
   uint32_t owner = 0;
   if (!snapshot->schema->dense || !request->dimensions || reader->predicates.count > 0 || reader->shortcut.take)
     return 0;
-  if (!single_range(&request->dimensions[0])) return 0;
+  if (!single_range(&request->dimensions[0])) return 0; /* the usual case: nothing is allocated for it */
   TSR_TRY(
       TSR_ARENA_RAW_BYTES(&reader->arena, sizeof(point_iterator) + grid->dimensions * sizeof(uint64_t), &it, error));
-  *it =
-      (point_iterator){.base = {.next = read_point_next, .column = column_of, .close = close_point}, .reader = reader};
-  if (find_ordinals(snapshot, request->dimensions, it->ordinals) <= 0 || !find_owner(snapshot, it->ordinals, &owner))
+  *it = (point_iterator){.base = {.next = next_batch, .column = column_of, .close = close_point}, .reader = reader};
+  if (!find_ordinals(snapshot, request->dimensions, it->ordinals) || !find_owner(snapshot, it->ordinals, &owner))
     return 0;
   const tsr_fragment *fragment = snapshot->fragments[owner].fragment;
   uint64_t number = 0;

@@ -48,11 +48,11 @@
 
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
-static bool predicate_is_float(const tsr_field *field) {
+static bool is_float(const tsr_field *field) {
   return field->values_per_cell == 1 && tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT;
 }
 
-static bool predicate_is_text(const tsr_field *field) {
+static bool is_text(const tsr_field *field) {
   return tsr_datatype_kind(field->datatype) == TSR_KIND_TEXT && tsr_datatype_size(field->datatype) == 1;
 }
 
@@ -66,13 +66,13 @@ static int prepare(const tsr_schema *schema, const tsr_predicate *given, tsr_are
   *predicate = (tsr_typed_predicate){.field = given->field, .kind = given->kind};
   if (given->negated && given->kind != TSR_PREDICATE_WITHIN)
     predicate->kind = given->kind == TSR_PREDICATE_IS_NULL ? TSR_PREDICATE_NOT_NULL : TSR_PREDICATE_IS_NULL;
-  predicate->nan = predicate_is_float(field);
+  predicate->nan = is_float(field);
   predicate->nat = given->nat_is_null && single && (kind == TSR_KIND_DATETIME || kind == TSR_KIND_TIME);
   if (given->kind != TSR_PREDICATE_WITHIN) return TSR_OK;
-  if (!single && !predicate_is_text(field))
+  if (!single && !is_text(field))
     return tsr__fail(error, TSR_ERROR, "attribute %s cannot be compared with ranges", field->name);
   tsr_field plain = *field; /* a string of fixed length is compared like one of variable length */
-  if (predicate_is_text(field)) plain.values_per_cell = TSR_VARIABLE;
+  if (is_text(field)) plain.values_per_cell = TSR_VARIABLE;
   if (tsr__spans_make(&plain, &given->ranges, arena, &predicate->spans, error) < 0)
     return tsr__wrap(error, "attribute %s", field->name);
   if (predicate->spans.all) predicate->kind = given->negated ? TSR_PREDICATE_IS_NULL : TSR_PREDICATE_NOT_NULL;
@@ -461,7 +461,7 @@ static int exclude(tsr_reader *reader, uint32_t fragment, bool whole, uint64_t t
     tsr_statistics statistics;
     if (never_passes(reader, predicate, field)) return 1;
     if (!field || f->run.tiles || !tsr__statistics_trusted(&f->metadata, number)) continue;
-    if (whole && (predicate->nan || predicate_is_text(field) || f->metadata.tile_count == 1))
+    if (whole && (predicate->nan || is_text(field) || f->metadata.tile_count == 1))
       continue; /* the statistics of a single tile say the same */
     TSR_TRY(tsr__statistics_load(reader->snapshot->array, f,
                                  (uint32_t)reader->snapshot->fragments[fragment].slots[predicate->field], whole,

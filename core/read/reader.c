@@ -33,16 +33,14 @@
 #define KEPT_PART          8 /* kept tiles take at most 1/KEPT_PART of the budget */
 #define FREE_BYTES         (UINT64_C(16) << 20) /* loading ahead leaves this much, and half of the budget, free */
 
-static uint32_t reader_field_count(const tsr_schema *schema) {
-  return schema->dimension_count + schema->attribute_count;
-}
+static uint32_t field_count(const tsr_schema *schema) { return schema->dimension_count + schema->attribute_count; }
 
 /* ---- Open and close --------------------------------------------------------------------------------------------- */
 
 /* Makes the constant columns for attributes that a fragment lacks, and for cells that were never written. */
 static void init_fill_columns(tsr_reader *reader) {
   const tsr_schema *schema = reader->snapshot->schema;
-  for (uint32_t f = schema->dimension_count; f < reader_field_count(schema); f++) {
+  for (uint32_t f = schema->dimension_count; f < field_count(schema); f++) {
     const tsr_field *field = &schema->fields[f];
     tsr_column *c = &reader->columns.fills[f];
     c->values = field->fill;
@@ -57,8 +55,8 @@ static void init_fill_columns(tsr_reader *reader) {
   }
 }
 
-static int reader_allocate(tsr_reader *reader, tsr_error *error) {
-  const uint32_t n = reader_field_count(reader->snapshot->schema);
+static int allocate(tsr_reader *reader, tsr_error *error) {
+  const uint32_t n = field_count(reader->snapshot->schema);
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->request.fields, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.ready, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&reader->memory, n, &reader->columns.current, error));
@@ -89,7 +87,7 @@ void tsr__reader_forget(tsr_reader *reader) {
 }
 
 /* Gives back kept tiles for memory that is needed. A worker must not: the reader's own thread may be using the list. */
-static bool reader_relieve(void *argument) {
+static bool relieve_memory(void *argument) {
   tsr_reader *reader = argument;
   if (tsr__on_worker()) return false;
   const bool some = reader->tiles.kept.count > 0;
@@ -108,7 +106,7 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   r->snapshot = snapshot;
   tsr__snapshot_hold(snapshot);
   tsr__memory_init(&r->memory, memory, READER_DEFAULT_MEMORY, "memory_mb");
-  r->memory.relieve = reader_relieve;
+  r->memory.relieve = relieve_memory;
   r->memory.relieve_argument = r;
   tsr__arena_init(&r->arena, &r->memory);
   tsr__arena_init(&r->window.arena, &r->memory);
@@ -119,7 +117,7 @@ int tsr__reader_open_within(tsr_snapshot *snapshot, tsr_memory *memory, tsr_read
   r->done = true;
   for (uint64_t f = 0; f < snapshot->fragment_count; f++)
     r->tiles.slot_count = TSR_MAX(r->tiles.slot_count, snapshot->fragments[f].fragment->metadata.slot_count);
-  if (reader_allocate(r, error) < 0) {
+  if (allocate(r, error) < 0) {
     tsr_reader_close(r);
     return tsr__wrap(error, "%s", snapshot->array->path);
   }
@@ -182,7 +180,7 @@ static void note_fields(tsr_reader *reader) {
   for (uint32_t i = 0; i < reader->predicates.count; i++)
     reader->request.fields[reader->predicates.list[i].field] = false;
   reader->predicates.has_other_fields = false;
-  for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < reader_field_count(schema); f++)
+  for (uint32_t f = schema->dense ? schema->dimension_count : 0; f < field_count(schema); f++)
     reader->predicates.has_other_fields |= reader->request.fields[f];
   for (uint32_t i = 0; i < reader->predicates.count; i++)
     reader->request.fields[reader->predicates.list[i].field] = true;
@@ -236,9 +234,9 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
 }
 
 /* Ends the current request without starting another. Returns TSR_INTERRUPT if the host cancels. */
-static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
+static int start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
-  memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
+  memset(reader->columns.ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
   reader->predicates.count = 0;
   reader->progress.limit = 0;
   reader->request.times = false;
@@ -273,7 +271,7 @@ static bool is_ordered(const tsr_reader *reader, const tsr_request *request) {
 
 /* Narrows a distinct request on a dense array: every combination of coordinates has a cell, so one value of each
  * dimension that is not in the order is enough. */
-static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+static int narrow_plan(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   const tsr_snapshot *snapshot = reader->snapshot;
   const uint32_t n = snapshot->schema->dimension_count;
   tsr_plan *plan = &reader->plan;
@@ -295,55 +293,68 @@ static int reader_narrow(tsr_reader *reader, const tsr_request *request, tsr_err
 static int start_distinct(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   if (reader->predicates.count > 0) return TSR_OK; /* equal rows may differ in whether they pass the tests */
   reader->request.distinct = !reader->snapshot->schema->dense;
-  return reader->request.distinct ? TSR_OK : reader_narrow(reader, request, error);
+  return reader->request.distinct ? TSR_OK : narrow_plan(reader, request, error);
+}
+
+/* Takes everything of a request but its ranges. */
+static int take_request(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  const tsr_snapshot *snapshot = reader->snapshot;
+  const uint32_t n = field_count(snapshot->schema);
+  tsr__memory_set_limit(&reader->memory, request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY);
+  reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
+  reader->progress.limit = request->limit;
+  reader->request.times = request->times;
+  if (request->fields) memcpy(reader->request.fields, request->fields, n * sizeof(bool));
+  else memset(reader->request.fields, 0, n * sizeof(bool));
+  for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(snapshot->array->store); f++)
+    reader->request.fields[f] |= request->likely[f];
+  TSR_TRY(tsr__predicates_make(reader, request, error));
+  const bool written_only = reader->request.written_only || snapshot->shows != TSR_SHOWS_CELLS;
+  reader->request.gives_unwritten = !written_only && tsr__predicates_pass_unwritten(reader);
+  note_fields(reader);
+  return TSR_OK;
+}
+
+/* Makes the plan of a request, and opens the iterator that fits it. */
+static int start_plan(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  tsr_plan *plan = &reader->plan;
+  TSR_TRY(tsr__plan_make(reader->snapshot, request->dimensions, &reader->arena, plan, error));
+  for (uint32_t i = 0; i < reader->predicates.count; i++) plan->empty |= reader->predicates.list[i].never;
+  if (request->distinct && request->order_count > 0 && !plan->empty) TSR_TRY(start_distinct(reader, request, error));
+  TSR_TRY(make_written_boxes(reader, error));
+  reader->done = plan->empty;
+  if (plan->empty) return TSR_OK;
+  if (request->order_count == 0 || is_ordered(reader, request)) return open_iterator(reader, error);
+  return tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->iterator, error);
+}
+
+static int start_request(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
+  TSR_TRY(take_request(reader, request, error));
+  int single = 0;
+  if (reader->snapshot->losses.size == 0) /* else the plan looks whether the request meets what is lost */
+    TSR_TRY(single = tsr__read_point_open(reader, request, &reader->iterator, error));
+  if (single == 0) return start_plan(reader, request, error);
+  reader->plan = (tsr_plan){0};
+  reader->done = false;
+  return TSR_OK;
 }
 
 int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *error) {
   TSR_OWN_ERROR(error);
   static const tsr_request everything = {0};
-  if (!request) request = &everything;
-  tsr_snapshot *snapshot = reader->snapshot;
+  tsr_array *array = reader->snapshot->array;
   rewind_reader(reader);
-  tsr__memory_set_limit(&reader->memory, request->memory_bytes ? request->memory_bytes : READER_DEFAULT_MEMORY);
-  reader->threads = TSR_MAX(1, request->threads ? request->threads : snapshot->array->threads);
-  reader->progress.limit = request->limit;
-  reader->request.times = request->times;
-  const uint32_t n = reader_field_count(snapshot->schema);
-  if (request->fields) memcpy(reader->request.fields, request->fields, n * sizeof(bool));
-  else memset(reader->request.fields, 0, n * sizeof(bool));
-  for (uint32_t f = 0; request->likely && f < n && tsr__store_prefetches(reader->snapshot->array->store); f++)
-    reader->request.fields[f] |= request->likely[f];
-  int rc = tsr__predicates_make(reader, request, error);
-  const bool written_only = reader->request.written_only || reader->snapshot->shows != TSR_SHOWS_CELLS;
-  reader->request.gives_unwritten = rc >= 0 && !written_only && tsr__predicates_pass_unwritten(reader);
-  note_fields(reader);
-  const bool whole = snapshot->losses.size == 0; /* else the plan looks whether the request meets what is lost */
-  if (rc >= 0 && whole && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
-    reader->plan = (tsr_plan){0};
-    reader->done = false;
-    return TSR_OK;
-  }
-  if (rc >= 0) rc = tsr__plan_make(snapshot, request->dimensions, &reader->arena, &reader->plan, error);
-  for (uint32_t i = 0; rc >= 0 && i < reader->predicates.count; i++)
-    reader->plan.empty |= reader->predicates.list[i].never;
-  if (rc >= 0 && request->distinct && request->order_count > 0 && !reader->plan.empty)
-    rc = start_distinct(reader, request, error);
-  if (rc >= 0) rc = make_written_boxes(reader, error);
-  if (rc >= 0 && !reader->plan.empty)
-    rc = request->order_count == 0 || is_ordered(reader, request)
-             ? open_iterator(reader, error)
-             : tsr__read_ordered_open(reader, request->order, request->order_count, request->limit, &reader->iterator,
-                                      error);
-  if (rc == TSR_CORRUPT) tsr__array_doubt(snapshot->array);
-  if (rc < 0) return tsr__wrap(error, "%s", snapshot->array->path);
-  reader->done = reader->plan.empty;
-  return TSR_OK;
+  const int rc = start_request(reader, request ? request : &everything, error);
+  if (rc >= 0) return TSR_OK;
+  reader->done = true;
+  if (rc == TSR_CORRUPT) tsr__array_doubt(array);
+  return tsr__wrap(error, "%s", array->path);
 }
 
 int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (reader->done) return 0;
-  memset(reader->columns.ready, 0, reader_field_count(reader->snapshot->schema) * sizeof(bool));
+  memset(reader->columns.ready, 0, field_count(reader->snapshot->schema) * sizeof(bool));
   reader->batch = (tsr_batch){.fragment = TSR_FRAGMENT_NONE};
   const int rc = reader->iterator->next(reader->iterator, &reader->batch, error);
   reader->done = rc <= 0;
@@ -355,9 +366,9 @@ int tsr_reader_next(tsr_reader *reader, const tsr_batch **batch, tsr_error *erro
 
 int tsr_reader_column(tsr_reader *reader, uint32_t field, const tsr_column **column, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  if (field >= reader_field_count(reader->snapshot->schema))
+  if (field >= field_count(reader->snapshot->schema))
     return tsr__fail(error, TSR_ERROR, "%s: no field %u: the array has %u fields", reader->snapshot->array->path, field,
-                     reader_field_count(reader->snapshot->schema));
+                     field_count(reader->snapshot->schema));
   if (reader->done) return tsr__fail(error, TSR_ERROR, "a column was requested while there is no batch");
   if (!reader->columns.ready[field]) {
     tsr_column c = {0};
@@ -444,7 +455,7 @@ static tsr_tile_request *requests_of(const tsr_buffer *buffer, uint64_t *count) 
 }
 
 /* Keeps a tile that is being unpinned for the next start. A reader that restarts again and again is likely to read the
- * same tiles, so it keeps them even if the cache has no room, until something else needs the memory (reader_relieve).
+ * same tiles, so it keeps them even if the cache has no room, until something else needs the memory (relieve_memory).
  * Returns false if the tile is not kept: then it still belongs to the caller. */
 static bool keep_tile(tsr_reader *reader, const tsr_pinned_tile *pinned, uint32_t slot) {
   tsr_kept_tiles *kept = &reader->tiles.kept;
@@ -527,7 +538,7 @@ static uint32_t first_stored(const tsr_reader *reader, uint32_t fragment) {
 
 int tsr__reader_request_fields(tsr_reader *reader, tsr_pinned_tile *pinned, tsr_error *error) {
   const int64_t *slots = reader->snapshot->fragments[pinned->fragment].slots;
-  for (uint32_t f = first_stored(reader, pinned->fragment); f < reader_field_count(reader->snapshot->schema); f++)
+  for (uint32_t f = first_stored(reader, pinned->fragment); f < field_count(reader->snapshot->schema); f++)
     if (reader->request.fields[f]) TSR_TRY(tsr__reader_request(reader, pinned, slots[f], error));
   return TSR_OK;
 }
@@ -650,8 +661,7 @@ uint64_t tsr__reader_window(tsr_reader *reader) {
   const uint64_t most =
       TSR_MAX((uint64_t)READER_TILES_FOR_A_THREAD * reader->threads, expecting ? EXPECTED_TILES_MAX : 1);
   uint64_t n = reader->progress.window_tiles;
-  if (expecting && n < EXPECTED_TILES &&
-      memchr(reader->request.fields, true, reader_field_count(reader->snapshot->schema)))
+  if (expecting && n < EXPECTED_TILES && memchr(reader->request.fields, true, field_count(reader->snapshot->schema)))
     n = EXPECTED_TILES;
   if (reader->progress.limit > 0 &&
       reader->progress.given >= reader->progress.limit) /* the caller takes more than expected: expect as many again */
@@ -724,7 +734,7 @@ unsigned tsr__reader_threads(const tsr_reader *reader) {
 int tsr__reader_cost(tsr_reader *reader, uint32_t fragment, uint64_t number, uint64_t *bytes, tsr_error *error) {
   const tsr_snapshot_fragment *f = &reader->snapshot->fragments[fragment];
   uint64_t sum = 0;
-  for (uint32_t i = first_stored(reader, fragment); i < reader_field_count(reader->snapshot->schema); i++) {
+  for (uint32_t i = first_stored(reader, fragment); i < field_count(reader->snapshot->schema); i++) {
     uint64_t cost;
     if (!reader->request.fields[i] || f->slots[i] < 0) continue;
     TSR_TRY(tsr__tile_cost(reader->snapshot->array, f->fragment, (uint32_t)f->slots[i], number, &cost, error));
@@ -761,7 +771,7 @@ static int ordinal_column(const found_iterator *it, uint32_t d, tsr_column *colu
   return TSR_OK;
 }
 
-static int reader_find_column_of(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
+static int found_column(tsr_batch_iterator *iterator, uint32_t field, tsr_column *column, tsr_error *error) {
   const found_iterator *it = (found_iterator *)iterator;
   if (it->ordinals && field < it->reader->snapshot->schema->dimension_count)
     return ordinal_column(it, field, column, error);
@@ -864,11 +874,11 @@ static int find_row_by_id(tsr_reader *reader, int64_t row, tsr_error *error) {
   uint64_t *memory;
   if (snapshot->view.functions && snapshot->view.functions->hides(snapshot->view.writer, row, snapshot->view.removed))
     return 0;
-  TSR_TRY(reader_start_nothing(reader, error));
+  TSR_TRY(start_nothing(reader, error));
   found_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, snapshot->schema->dimension_count, &memory, error));
-  it->base = (tsr_batch_iterator){.next = no_more, .column = reader_find_column_of, .close = close_found};
+  it->base = (tsr_batch_iterator){.next = no_more, .column = found_column, .close = close_found};
   it->reader = reader;
   it->ordinals = snapshot->schema->dense ? memory : NULL;
   reader->batch = (tsr_batch){.count = 1, .row_base = row, .written = true, .fragment = TSR_FRAGMENT_NONE};

@@ -8,9 +8,12 @@
  * - predicate.c: tests predicates against statistics and cells
  * - reader.c: the reader: pinned tiles, columns, windows, reading ahead
  * - dense.c, point.c, sparse.c, ordered.c: the iterators
- * - unchanged.c: leaves out cells of batches that an earlier state shows with the same bytes
  * - version_merge.c: picks the newest version of each cell, for sparse.c
+ * - dropped.c: chooses the tiles that deletes may have touched, for plan.c and sparse.c
  * - key_range.c: cuts an ordered read into key ranges, for ordered.c
+ *
+ * block.c, code_bounds.c, gaps.c, partition.c and unchanged.c use these and have no section: hosts call them (tessera.h,
+ * tessera_host.h).
  *
  * Boxes and spans are inclusive at both ends. An ordinal counts the values of a dimension from the start of its domain.
  */
@@ -72,24 +75,6 @@ typedef struct tsr_plan {
 int tsr__plan_make(tsr_snapshot *snapshot, const tsr_ranges *dimensions, tsr_arena *arena, tsr_plan *plan,
                    tsr_error *error);
 
-/* Returns 0 only if a condition, by its number in the snapshot, deletes no cell of a tile; else 1, and the condition as
- * far as it matters in the tile, which borrows from the snapshot and the arena. The plan has loaded the R-tree
- * (dropped.c). */
-int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
-                  tsr_condition *narrowed, tsr_error *error);
-
-/* Returns false only if none of these conditions deletes a cell of a tile, by its MBR. The R-tree is loaded. */
-bool tsr__any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile,
-                       const tsr_condition *const *conditions, uint64_t count);
-
-/* Returns true if the transaction may have removed rows of a committed tile. */
-bool tsr__removes_some(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile);
-
-/* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
- * conditions have dropped. Returns the new end. Loads nothing: the plan has loaded the R-tree. */
-uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
-                            uint64_t end);
-
 /* Plans a request for spans (one per dimension), which the plan borrows. Leaves the counters alone: it serves parts of
  * a request whose fragments and tiles tsr__plan_make has counted. */
 int tsr__plan_make_within(tsr_snapshot *snapshot, tsr_spans *spans, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
@@ -99,6 +84,9 @@ bool tsr__fragment_fits(const tsr_snapshot *snapshot, const tsr_fragment *fragme
 
 /* Returns the number of selected values; saturates at UINT64_MAX. */
 uint64_t tsr__dimension_selection_values(const tsr_dimension_selection *selected);
+
+/* Returns how many selected values lie in low..high. */
+uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
 
 /* Returns the number of tiles, `extent` values long, that hold selected ordinals in low..high. */
 uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected, uint64_t extent, uint64_t low,
@@ -114,8 +102,25 @@ uint64_t tsr__dimension_selection_tiles(const tsr_dimension_selection *selected,
  * written box. Written boxes may overlap. Loads the R-trees of sparse fragments. */
 int tsr__written_boxes_make(tsr_snapshot *snapshot, tsr_arena *arena, tsr_plan *plan, tsr_error *error);
 
-/* Returns how many selected values lie in low..high. */
-uint64_t tsr__dimension_selection_values_within(const tsr_dimension_selection *selected, uint64_t low, uint64_t high);
+/* ---- dropped.c: which tiles deletes may have touched ------------------------------------------------------------- */
+/* By the MBRs of tiles, so the plan must have loaded the R-trees. */
+
+/* Returns 0 only if a condition, by its number in the snapshot, deletes no cell of a tile; else 1, and the condition as
+ * far as it matters in the tile, which borrows from the snapshot and the arena. */
+int tsr__may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile, uint64_t number, tsr_arena *arena,
+                  tsr_condition *narrowed, tsr_error *error);
+
+/* Returns false only if none of these conditions deletes a cell of a tile. */
+bool tsr__any_may_drop(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile,
+                       const tsr_condition *const *conditions, uint64_t count);
+
+/* Returns true if the transaction may have removed rows of a committed tile. */
+bool tsr__removes_some(const tsr_snapshot *snapshot, uint32_t fragment, uint64_t tile);
+
+/* Of the tiles from number `from` to `end` - 1, all of one fragment, keeps those that may have a cell that the snapshot's
+ * conditions have dropped. Returns the new end. */
+uint64_t tsr__dropped_tiles(const tsr_snapshot *snapshot, uint32_t number, tsr_plan_tile *tiles, uint64_t from,
+                            uint64_t end);
 
 /* ---- space_tiles.c: the walk over the space tiles of a dense plan ----------------------------------------------- */
 /* Visits the space tiles in tile order. A dense plan may select far more space tiles than any fragment meets, so the
@@ -131,8 +136,8 @@ typedef struct tsr_walk {
   /* Lists of indices in plan->boxes. lists[k] has the boxes that meet the tile in the k slowest dimensions; the last
    * list has the boxes that meet the tile in all dimensions, oldest fragment first. */
   uint32_t **lists, *list_counts;
-  uint32_t **written_boxes,
-      *written_box_counts; /* the same lists of plan->written_boxes; NULL if the walk needs no written boxes */
+  /* the same lists of plan->written_boxes; NULL if the walk needs no written boxes */
+  uint32_t **written_boxes, *written_box_counts;
   uint32_t gap_at; /* of the last gap: the dimension, in tile order, along which it ends */
   uint64_t gap_end; /* the last ordinal of the gap in that dimension */
 } tsr_walk;
@@ -246,8 +251,8 @@ typedef struct tsr_tile_request { /* one slot of one tile */
   uint32_t slot;
   uint64_t number; /* of the tile in the fragment */
   uint64_t first, end; /* only the cells first..end-1 are needed; end 0: all cells */
-  const uint8_t
-      *needed; /* borrowed: of these, only the cells in blocks that it marks, see tsr_tile_source; NULL: all */
+  /* borrowed: of these, only the cells in blocks that it marks, see tsr_tile_source; NULL: all */
+  const uint8_t *needed;
   uint64_t partly; /* for the loader: cells that earlier loads decoded in parts */
   /* NULL, or what gets the cells, in order, if the tile is not in memory, would not go into the cache either and
    * tsr__tile_divides: then `tile` stays NULL. Borrowed. */
@@ -471,8 +476,8 @@ typedef struct tsr_reader_request { /* which cells and columns the start request
   /* set between open and start: the cells of tiles that are read come untested; the predicates only say which tiles,
    * and which unwritten cells, to leave out */
   bool untested;
-  bool skips; /* set between open and start, if `untested`: the caller leaves out cells that `needed` of the iterator
-                 tells it to */
+  /* set between open and start, if `untested`: the caller leaves out cells that `needed` of the iterator marks so */
+  bool skips;
   bool gives_unwritten; /* batches include cells that were never written: requested, and satisfying all predicates */
   bool is_part; /* the request is part of another reader's request, which has already counted its fragments */
 } tsr_reader_request;
@@ -496,8 +501,8 @@ typedef struct tsr_reader_predicates { /* the request's predicates (predicate.c)
   tsr_typed_predicate *list;
   bool fill_unwritten; /* cells that were never written have the fill value, not null */
   bool has_other_fields; /* the request decodes fields that no predicate reads */
-  uint64_t marked_tiles, marked,
-      spared; /* tiles that were marked, their cells, and those in chunks that are not needed */
+  /* tiles that were marked, their cells, and those of them in chunks that are not needed */
+  uint64_t marked_tiles, marked, spared;
   tsr_buffer passing; /* scratch, uint32_t: indices of cells that passed */
 } tsr_reader_predicates;
 

@@ -30,10 +30,10 @@
 #include "array/array.h"
 #include "environment/environment.h"
 
-typedef struct read_sparse_window {
+typedef struct sparse_window {
   tsr_sparse_tile *tiles;
   uint64_t count;
-} read_sparse_window;
+} sparse_window;
 
 typedef struct sparse_iterator {
   tsr_batch_iterator base;
@@ -42,7 +42,7 @@ typedef struct sparse_iterator {
   uint64_t streams, count, at; /* at: the next tile to load, in `order` */
   tsr_version_merge *merge; /* NULL if no tile needs it */
   bool merging; /* all streams have been handed out */
-  read_sparse_window now, next; /* the current window and the next one */
+  sparse_window now, next; /* the current window and the next one */
   uint64_t tile_at; /* the next tile of `now` to hand out */
   bool has_next; /* `next` has been made */
   bool by_coordinates; /* drops_by_coordinates */
@@ -275,8 +275,8 @@ typedef struct condition_columns {
   uint32_t count;
 } condition_columns;
 
-static int read_sparse_condition_column(void *argument, const char *name, const tsr_field **field,
-                                        const tsr_column **column, tsr_error *error) {
+static int condition_column(void *argument, const char *name, const tsr_field **field, const tsr_column **column,
+                            tsr_error *error) {
   condition_columns *c = argument;
   tsr_column *out = &c->columns[c->count++];
   int64_t slot;
@@ -289,7 +289,7 @@ static int read_sparse_condition_column(void *argument, const char *name, const 
 }
 
 /* Keeps the selected cells whose keep[position] is not 0. */
-static int read_sparse_compress(sparse_iterator *it, tsr_sparse_tile *tile, const uint8_t *keep, tsr_error *error) {
+static int keep_selected(sparse_iterator *it, tsr_sparse_tile *tile, const uint8_t *keep, tsr_error *error) {
   uint32_t *cells;
   uint64_t n = 0;
   if (!memchr(keep, 0, tile->count)) return TSR_OK;
@@ -308,8 +308,8 @@ static int evaluate_condition(sparse_iterator *it, const tsr_sparse_tile *tile, 
                               tsr_error *error) {
   condition_columns columns = {.iterator = it, .tile = tile, .condition = condition};
   TSR_TRY(TSR_ARENA_ARRAY(&it->reader->window.arena, condition->field_count, &columns.columns, error));
-  if (tsr__condition_evaluate(condition, read_sparse_condition_column, &columns, tile->cells, tile->count,
-                              it->keep.data, &it->reader->memory, error) < 0)
+  if (tsr__condition_evaluate(condition, condition_column, &columns, tile->cells, tile->count, it->keep.data,
+                              &it->reader->memory, error) < 0)
     return tsr__wrap(error, "fragment %s, tile %llu", fragment_of(it, tile)->fragment->name,
                      (unsigned long long)tile->plan.tile);
   return TSR_OK;
@@ -331,7 +331,7 @@ static int test_condition(sparse_iterator *it, const tsr_sparse_tile *tile, cons
 static int apply_condition(sparse_iterator *it, tsr_sparse_tile *tile, const tsr_condition *condition,
                            tsr_error *error) {
   TSR_TRY(test_condition(it, tile, condition, error));
-  return read_sparse_compress(it, tile, it->keep.data, error);
+  return keep_selected(it, tile, it->keep.data, error);
 }
 
 static int64_t first_row(const sparse_iterator *it, const tsr_sparse_tile *tile) {
@@ -362,7 +362,7 @@ static int test_removed(sparse_iterator *it, const tsr_sparse_tile *tile, tsr_er
 
 static int drop_removed(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *error) {
   const int some = test_removed(it, tile, error);
-  return some <= 0 ? some : read_sparse_compress(it, tile, it->keep.data, error);
+  return some <= 0 ? some : keep_selected(it, tile, it->keep.data, error);
 }
 
 #define NOT_DROPPED (UINT64_MAX - 1) /* UINT64_MAX: by the transaction, which has no time yet */
@@ -408,7 +408,7 @@ static int keep_noted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *err
     it->keep.data[i] = tile->dropped[cell] != NOT_DROPPED;
     if (tile->dropped[cell] != UINT64_MAX && written >= tile->dropped[cell]) tile->dropped[cell] = 0;
   }
-  return read_sparse_compress(it, tile, it->keep.data, error);
+  return keep_selected(it, tile, it->keep.data, error);
 }
 
 /* Returns true if coordinates alone tell which cells may have been dropped: then cells are chosen before the version
@@ -563,7 +563,7 @@ static int choose_by_coordinates(sparse_iterator *it, tsr_sparse_tile *tile, tsr
     TSR_TRY(evaluate_condition(it, tile, &narrowed, error));
     for (uint64_t k = 0; k < tile->count; k++) chosen[k] |= !it->keep.data[k];
   }
-  return read_sparse_compress(it, tile, chosen, error);
+  return keep_selected(it, tile, chosen, error);
 }
 
 /* For a snapshot that shows what deletes have dropped: keeps these cells, and notes when each of them was. */
@@ -601,7 +601,7 @@ static int drop_deleted(sparse_iterator *it, tsr_sparse_tile *tile, tsr_error *e
       const uint64_t time = times[tile->cells ? tile->cells[i] : i];
       it->keep.data[i] = time > as_of || time == UINT64_MAX;
     }
-    TSR_TRY(read_sparse_compress(it, tile, it->keep.data, error));
+    TSR_TRY(keep_selected(it, tile, it->keep.data, error));
   }
   for (uint32_t i = 0; i < f->condition_count && tile->count > 0; i++)
     TSR_TRY(apply_condition(it, tile, f->conditions[i], error));
@@ -661,7 +661,7 @@ static int inspect_tile(sparse_iterator *it, const tsr_plan_tile *planned, uint6
   return 1;
 }
 
-static void read_sparse_drop(sparse_iterator *it, tsr_sparse_tile *tile) {
+static void drop_tile(sparse_iterator *it, tsr_sparse_tile *tile) {
   tsr__reader_unpin(it->reader, tile->pinned);
   tile->pinned = NULL;
 }
@@ -670,13 +670,13 @@ static void read_sparse_drop(sparse_iterator *it, tsr_sparse_tile *tile) {
  * memory that they will take. `merged`: the tiles go to the version merge. The first tile always goes in, unless the
  * window is made `ahead`; others go in as the budget and the limit allow. After an error the window has the tiles
  * before the one at it->at. */
-static int make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end, bool merged, bool ahead,
-                       uint64_t *bytes, tsr_error *error) {
+static int make_window(sparse_iterator *it, sparse_window *w, uint64_t end, bool merged, bool ahead, uint64_t *bytes,
+                       tsr_error *error) {
   tsr_reader *reader = it->reader;
   const uint64_t tiles_max = tsr__reader_window(reader), budget = reader->memory.limit / 4;
   tsr_arena *arena = ahead ? &reader->window.ahead.arena : &reader->window.arena;
   uint64_t cells = 0;
-  *w = (read_sparse_window){0};
+  *w = (sparse_window){0};
   *bytes = 0;
   tsr__arena_reset(arena);
   TSR_TRY(TSR_ARENA_ARRAY(arena, tiles_max, &w->tiles, error));
@@ -698,7 +698,7 @@ static int make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end,
     if (rc >= 0) rc = request_certain(it, tile, merged, error);
     if (rc < 0) {
       reader->window.requests.size = requests;
-      read_sparse_drop(it, tile);
+      drop_tile(it, tile);
       return rc;
     }
     w->count++;
@@ -715,7 +715,7 @@ static int make_window(sparse_iterator *it, read_sparse_window *w, uint64_t end,
 
 /* Makes the next window and starts to load it. Ignores errors: if they persist, they are reported when the window
  * becomes the current one. */
-static int read_sparse_begin_next(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
+static int begin_next_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error *error) {
   tsr_error ignored;
   uint64_t bytes;
   if (it->at >= end || it->has_next || !tsr__reader_may_ahead(it->reader)) return TSR_OK;
@@ -736,14 +736,14 @@ static int fill_window(sparse_iterator *it, uint64_t end, bool merged, tsr_error
   it->now.count = 0;
   if (it->has_next) {
     it->now = it->next;
-    it->next = (read_sparse_window){0};
+    it->next = (sparse_window){0};
     it->has_next = false;
     TSR_TRY(tsr__reader_take_ahead(reader, error));
   } else {
     TSR_TRY(make_window(it, &it->now, end, merged, false, &bytes, error));
     TSR_TRY(tsr__reader_load(reader, error));
   }
-  if (!merged && reader->progress.limit == 0) TSR_TRY(read_sparse_begin_next(it, end, merged, error));
+  if (!merged && reader->progress.limit == 0) TSR_TRY(begin_next_window(it, end, merged, error));
   for (uint64_t i = 0; i < it->now.count; i++) {
     TSR_TRY(select_cells(it, &it->now.tiles[i], error));
     if (it->by_coordinates) TSR_TRY(choose_by_coordinates(it, &it->now.tiles[i], error));
@@ -776,11 +776,11 @@ static int next_stream(sparse_iterator *it, tsr_error *error) {
         tile->pinned = NULL;
         return 1;
       }
-      read_sparse_drop(it, tile);
+      drop_tile(it, tile);
     }
     if (it->at >= it->streams && !it->has_next) return 0;
     TSR_TRY(fill_window(it, it->streams, false, error));
-    TSR_TRY(read_sparse_begin_next(it, it->streams, false, error));
+    TSR_TRY(begin_next_window(it, it->streams, false, error));
   }
 }
 
@@ -797,19 +797,19 @@ static int next_merged(sparse_iterator *it, tsr_error *error) {
         TSR_TRY(load_fields(it->reader, error));
         return 1;
       }
-      read_sparse_drop(it, &it->present);
+      drop_tile(it, &it->present);
       continue;
     }
     TSR_TRY(fill_window(it, it->count, true, error));
     TSR_TRY(tsr__version_merge_add(it->merge, it->now.tiles, it->now.count, error));
     it->tile_at = it->now.count;
-    TSR_TRY(read_sparse_begin_next(it, it->count, true, error));
+    TSR_TRY(begin_next_window(it, it->count, true, error));
   }
 }
 
-static int read_sparse_next(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
+static int next_batch(tsr_batch_iterator *iterator, tsr_batch *batch, tsr_error *error) {
   sparse_iterator *it = (sparse_iterator *)iterator;
-  read_sparse_drop(it, &it->present);
+  drop_tile(it, &it->present);
   int rc = it->merging ? 0 : next_stream(it, error);
   it->merging = rc == 0;
   if (rc == 0 && it->merge) rc = next_merged(it, error);
@@ -845,9 +845,9 @@ static const uint8_t *needed_of(tsr_batch_iterator *iterator, uint64_t *origin) 
 static void close_sparse(tsr_batch_iterator *iterator) {
   sparse_iterator *it = (sparse_iterator *)iterator;
   tsr__reader_drop_ahead(it->reader);
-  read_sparse_drop(it, &it->present);
-  for (uint64_t i = it->tile_at; i < it->now.count; i++) read_sparse_drop(it, &it->now.tiles[i]);
-  for (uint64_t i = 0; i < it->next.count; i++) read_sparse_drop(it, &it->next.tiles[i]);
+  drop_tile(it, &it->present);
+  for (uint64_t i = it->tile_at; i < it->now.count; i++) drop_tile(it, &it->now.tiles[i]);
+  for (uint64_t i = 0; i < it->next.count; i++) drop_tile(it, &it->next.tiles[i]);
   tsr__version_merge_close(it->merge);
   tsr__buffer_release(&it->keep);
 }
@@ -883,8 +883,7 @@ static int exclude_fragments(sparse_iterator *it, tsr_error *error) {
 int tsr__read_sparse_open(tsr_reader *reader, tsr_batch_iterator **iterator, tsr_error *error) {
   sparse_iterator *it;
   TSR_TRY(TSR_ARENA_ARRAY(&reader->arena, 1, &it, error));
-  it->base =
-      (tsr_batch_iterator){.next = read_sparse_next, .column = column_of, .close = close_sparse, .needed = needed_of};
+  it->base = (tsr_batch_iterator){.next = next_batch, .column = column_of, .close = close_sparse, .needed = needed_of};
   it->reader = reader;
   it->keep.memory = &reader->memory;
   it->by_coordinates = drops_by_coordinates(reader->snapshot);

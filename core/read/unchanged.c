@@ -19,15 +19,15 @@
 #include "model/datatype.h"
 #include "tessera_host.h"
 
-#define UNCHANGED_CELLS_MIN 32u /* smaller batches are not compared */
+#define UNCHANGED_CELLS_MIN  32u /* smaller batches are not compared */
 #define UNCHANGED_SPREAD_MAX 4u /* nor are those whose box has more than so many times their cells */
-#define UNCHANGED_BOX_MAX (UINT32_MAX / 2u)
+#define UNCHANGED_BOX_MAX    (UINT32_MAX / 2u)
 
-typedef struct unchanged_box { /* the box around a batch */
+typedef struct batch_box { /* the box around a batch */
   uint64_t low[TSR_MAX_DIMENSIONS], high[TSR_MAX_DIMENSIONS]; /* order keys, inclusive */
   uint64_t strides[TSR_MAX_DIMENSIONS]; /* of places, row-major */
   uint64_t places;
-} unchanged_box;
+} batch_box;
 
 struct tsr_unchanged {
   tsr_reader *reader; /* of the earlier state; the buffers below are part of its budget */
@@ -38,14 +38,14 @@ struct tsr_unchanged {
   tsr_batch batch; /* what is left of the reader's */
   tsr_buffer rows; /* uint32_t, by place in the box: row of the batch + 1; 0: none */
   tsr_buffer same; /* bool, by row of the batch */
-  tsr_buffer pairs; /* unchanged_pair */
+  tsr_buffer pairs; /* pair */
   tsr_buffer selection; /* uint32_t: of `batch` */
 };
 
-typedef struct unchanged_pair { /* a cell that both states have */
+typedef struct pair { /* a cell that both states have */
   uint32_t row; /* of the reader's batch */
   uint64_t now, old; /* indices in the columns of the two sides */
-} unchanged_pair;
+} pair;
 
 int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes, tsr_unchanged **out,
                        tsr_error *error) {
@@ -83,8 +83,8 @@ void tsr_unchanged_close(tsr_unchanged *u) {
 /* ---- The box ----------------------------------------------------------------------------------------------------- */
 
 /* Finds the box around a batch. Returns false if comparing it costs more than looking up the cells. */
-static bool unchanged_find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
-                               unchanged_box *box) {
+static bool find_box(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                     batch_box *box) {
   uint64_t keys[TSR_KEYS_MAX];
   box->places = 1;
   for (uint32_t d = u->schema->dimension_count; d-- > 0;) {
@@ -106,8 +106,8 @@ static bool unchanged_find_box(const tsr_unchanged *u, const tsr_batch *batch, c
 }
 
 /* Sets the places of the rows from..from+count-1 of a batch, which are within the box; count is at most TSR_KEYS_MAX. */
-static void unchanged_find_places(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
-                                  const unchanged_box *box, uint64_t from, uint64_t count, uint64_t *places) {
+static void find_places(const tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                        const batch_box *box, uint64_t from, uint64_t count, uint64_t *places) {
   uint64_t keys[TSR_KEYS_MAX];
   memset(places, 0, count * sizeof *places);
   for (uint32_t d = 0; d < u->schema->dimension_count; d++) {
@@ -117,8 +117,8 @@ static void unchanged_find_places(const tsr_unchanged *u, const tsr_batch *batch
 }
 
 /* Notes which row of the batch is at each place of the box. */
-static int unchanged_note_rows(tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
-                               const unchanged_box *box, tsr_error *error) {
+static int note_rows(tsr_unchanged *u, const tsr_batch *batch, const tsr_column *const *dimensions,
+                     const batch_box *box, tsr_error *error) {
   uint64_t places[TSR_KEYS_MAX];
   u->rows.size = u->same.size = 0;
   TSR_TRY(tsr__buffer_reserve(&u->rows, box->places * sizeof(uint32_t), error));
@@ -128,14 +128,14 @@ static int unchanged_note_rows(tsr_unchanged *u, const tsr_batch *batch, const t
   memset(u->same.data, 0, batch->count * sizeof(bool));
   for (uint64_t from = 0; from < batch->count; from += TSR_KEYS_MAX) {
     const uint64_t count = TSR_MIN(batch->count - from, TSR_KEYS_MAX);
-    unchanged_find_places(u, batch, dimensions, box, from, count, places);
+    find_places(u, batch, dimensions, box, from, count, places);
     for (uint64_t i = 0; i < count; i++) rows[places[i]] = (uint32_t)(from + i + 1);
   }
   return TSR_OK;
 }
 
 /* Starts the reader of the earlier state on the box. */
-static int unchanged_read_box(tsr_unchanged *u, const unchanged_box *box, tsr_error *error) {
+static int read_box(tsr_unchanged *u, const batch_box *box, tsr_error *error) {
   uint64_t ends[TSR_MAX_DIMENSIONS][2];
   tsr_range ranges[TSR_MAX_DIMENSIONS];
   tsr_ranges dimensions[TSR_MAX_DIMENSIONS];
@@ -152,15 +152,15 @@ static int unchanged_read_box(tsr_unchanged *u, const unchanged_box *box, tsr_er
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
 
-static bool unchanged_bytes_same(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
+static bool bytes_same(const tsr_column *a, uint64_t i, const tsr_column *b, uint64_t j) {
   const uint64_t n = a->offsets[i + 1] - a->offsets[i], m = b->offsets[j + 1] - b->offsets[j];
   return n == m && (n == 0 || memcmp((const uint8_t *)a->values + a->offsets[i],
                                      (const uint8_t *)b->values + b->offsets[j], n) == 0);
 }
 
 /* Clears same[row] of the pairs whose values differ. */
-static void unchanged_compare(const tsr_field *field, const tsr_column *now, const tsr_column *old,
-                              const unchanged_pair *pairs, uint64_t count, bool *same) {
+static void compare(const tsr_field *field, const tsr_column *now, const tsr_column *old, const pair *pairs,
+                    uint64_t count, bool *same) {
   const uint8_t *a = now->values, *b = old->values;
   const uint64_t x = now->constant ? 0 : 1, y = old->constant ? 0 : 1, size = field->cell_size;
   const bool nulls = field->nullable && (now->validity || old->validity);
@@ -174,7 +174,7 @@ static void unchanged_compare(const tsr_field *field, const tsr_column *now, con
       const uint64_t i = pairs[k].now * x, j = pairs[k].old * y;
       const bool there = !nulls || !now->validity || now->validity[i];
       if (there != (!nulls || !old->validity || old->validity[j])) same[pairs[k].row] = false;
-      else if (there && !(size ? memcmp(a + i * size, b + j * size, size) == 0 : unchanged_bytes_same(now, i, old, j)))
+      else if (there && !(size ? memcmp(a + i * size, b + j * size, size) == 0 : bytes_same(now, i, old, j)))
         same[pairs[k].row] = false;
     }
     return;
@@ -197,22 +197,22 @@ static void unchanged_compare(const tsr_field *field, const tsr_column *now, con
 }
 
 /* Pairs the cells of a batch of the earlier state with the rows at their places. */
-static int unchanged_pair_cells(tsr_unchanged *u, const tsr_batch *now, const tsr_batch *old, const unchanged_box *box,
-                                tsr_error *error) {
+static int pair_cells(tsr_unchanged *u, const tsr_batch *now, const tsr_batch *old, const batch_box *box,
+                      tsr_error *error) {
   const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
   const uint32_t *rows = (const uint32_t *)(const void *)u->rows.data;
   uint64_t places[TSR_KEYS_MAX], paired = 0;
   for (uint32_t d = 0; d < u->schema->dimension_count; d++)
     TSR_TRY(tsr_reader_column(u->reader, d, &dimensions[d], error));
   u->pairs.size = 0;
-  TSR_TRY(tsr__buffer_reserve(&u->pairs, tsr__mul_sat(old->count, sizeof(unchanged_pair)), error));
-  unchanged_pair *pairs = (unchanged_pair *)(void *)u->pairs.data;
+  TSR_TRY(tsr__buffer_reserve(&u->pairs, tsr__mul_sat(old->count, sizeof(pair)), error));
+  pair *pairs = (pair *)(void *)u->pairs.data;
   for (uint64_t from = 0; from < old->count; from += TSR_KEYS_MAX) {
     const uint64_t count = TSR_MIN(old->count - from, TSR_KEYS_MAX);
-    unchanged_find_places(u, old, dimensions, box, from, count, places);
+    find_places(u, old, dimensions, box, from, count, places);
     for (uint64_t i = 0; i < count; i++) {
       const uint32_t row = places[i] < box->places ? rows[places[i]] : 0;
-      if (row) pairs[paired++] = (unchanged_pair){row - 1, tsr_batch_index(now, row - 1), tsr_batch_index(old, from + i)};
+      if (row) pairs[paired++] = (pair){row - 1, tsr_batch_index(now, row - 1), tsr_batch_index(old, from + i)};
     }
   }
   u->pairs.size = paired * sizeof *pairs;
@@ -220,19 +220,19 @@ static int unchanged_pair_cells(tsr_unchanged *u, const tsr_batch *now, const ts
 }
 
 /* Compares the cells of a batch of the earlier state with those of the reader's batch. */
-static int unchanged_compare_batch(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *now, const tsr_batch *old,
-                                   const unchanged_box *box, tsr_error *error) {
+static int compare_batch(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *now, const tsr_batch *old,
+                         const batch_box *box, tsr_error *error) {
   const tsr_column *a, *b;
   bool *same = (bool *)(void *)u->same.data;
-  TSR_TRY(unchanged_pair_cells(u, now, old, box, error));
-  const unchanged_pair *pairs = (const unchanged_pair *)(const void *)u->pairs.data;
+  TSR_TRY(pair_cells(u, now, old, box, error));
+  const pair *pairs = (const pair *)(const void *)u->pairs.data;
   const uint64_t count = u->pairs.size / sizeof *pairs;
   for (uint64_t k = 0; k < count; k++) same[pairs[k].row] = true;
   for (uint32_t f = u->schema->dimension_count; f < u->fields && count > 0; f++) {
     if (!u->compared[f]) continue;
     TSR_TRY(tsr_reader_column(reader, f, &a, error));
     TSR_TRY(tsr_reader_column(u->reader, f, &b, error));
-    unchanged_compare(&u->schema->fields[f], a, b, pairs, count, same);
+    compare(&u->schema->fields[f], a, b, pairs, count, same);
   }
   return TSR_OK;
 }
@@ -240,7 +240,7 @@ static int unchanged_compare_batch(tsr_unchanged *u, tsr_reader *reader, const t
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 /* Makes u->batch of the rows that differ. */
-static int unchanged_select(tsr_unchanged *u, const tsr_batch *batch, tsr_error *error) {
+static int select_changed(tsr_unchanged *u, const tsr_batch *batch, tsr_error *error) {
   const bool *same = (const bool *)(const void *)u->same.data;
   uint64_t left = 0;
   u->selection.size = 0;
@@ -257,23 +257,23 @@ static int unchanged_select(tsr_unchanged *u, const tsr_batch *batch, tsr_error 
 }
 
 /* Compares a batch with the earlier state. Returns 1 if u->batch is what is left of it; 0 if it is to be passed on. */
-static int unchanged_reduce(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
+static int reduce(tsr_unchanged *u, tsr_reader *reader, const tsr_batch *batch, tsr_error *error) {
   const tsr_column *dimensions[TSR_MAX_DIMENSIONS];
   const tsr_batch *old;
-  unchanged_box box;
+  batch_box box;
   int rc;
   if (!batch->written || batch->count < UNCHANGED_CELLS_MIN || batch->count > UINT32_MAX / 2 ||
       (!batch->selection && batch->first + batch->count > UINT32_MAX))
     return 0;
   for (uint32_t d = 0; d < u->schema->dimension_count; d++)
     TSR_TRY(tsr_reader_column(reader, d, &dimensions[d], error));
-  if (!unchanged_find_box(u, batch, dimensions, &box)) return 0;
-  TSR_TRY(unchanged_read_box(u, &box, error));
-  TSR_TRY(unchanged_note_rows(u, batch, dimensions, &box, error));
+  if (!find_box(u, batch, dimensions, &box)) return 0;
+  TSR_TRY(read_box(u, &box, error));
+  TSR_TRY(note_rows(u, batch, dimensions, &box, error));
   while ((rc = tsr_reader_next(u->reader, &old, error)) > 0)
-    if (old->written) TSR_TRY(unchanged_compare_batch(u, reader, batch, old, &box, error));
+    if (old->written) TSR_TRY(compare_batch(u, reader, batch, old, &box, error));
   if (rc < 0) return rc;
-  TSR_TRY(unchanged_select(u, batch, error));
+  TSR_TRY(select_changed(u, batch, error));
   return 1;
 }
 
@@ -282,7 +282,7 @@ int tsr_unchanged_next(tsr_unchanged *u, tsr_reader *reader, const tsr_batch **b
   int rc;
   while ((rc = tsr_reader_next(reader, batch, error)) > 0) {
     tsr_error short_of_memory;
-    const int reduced = unchanged_reduce(u, reader, *batch, &short_of_memory);
+    const int reduced = reduce(u, reader, *batch, &short_of_memory);
     if (reduced < 0 && !tsr__lacks_memory(reduced)) {
       *error = short_of_memory;
       return reduced;

@@ -88,45 +88,44 @@ struct tsr_version_merge {
 
 /* ---- Boxes ------------------------------------------------------------------------------------------------------ */
 
-typedef struct version_merge_box {
+typedef struct tile_box {
   const uint64_t *keys, *sizes; /* low and high of each dimension; for strings: offsets in `text`, and sizes in bytes */
   const uint8_t *text;
-} version_merge_box;
+} tile_box;
 
-static version_merge_box box_of(const tsr_version_merge *merge, const tsr_plan_tile *tile) {
+static tile_box box_of(const tsr_version_merge *merge, const tsr_plan_tile *tile) {
   const tsr_rtree *rtree = merge->rtrees[tile->fragment];
   const uint32_t leaf = rtree->levels - 1;
   const uint64_t at = tile->tile * merge->dimensions * 2;
-  return (version_merge_box){
+  return (tile_box){
       .keys = rtree->keys[leaf] + at, .sizes = rtree->sizes ? rtree->sizes[leaf] + at : NULL, .text = rtree->text};
 }
 
-static bool version_merge_is_text(const tsr_version_merge *merge, uint32_t d) {
+static bool is_text(const tsr_version_merge *merge, uint32_t d) {
   return merge->reader->snapshot->schema->fields[d].values_per_cell == TSR_VARIABLE;
 }
 
 /* Compares an end (0: low, 1: high) of one box with an end of another box, on dimension d. */
-static int version_merge_compare_ends(const tsr_version_merge *merge, const version_merge_box *a, unsigned a_end,
-                                      const version_merge_box *b, unsigned b_end, uint32_t d) {
+static int compare_ends(const tsr_version_merge *merge, const tile_box *a, unsigned a_end, const tile_box *b,
+                        unsigned b_end, uint32_t d) {
   const uint64_t i = 2 * d + a_end, j = 2 * d + b_end;
-  if (version_merge_is_text(merge, d))
+  if (is_text(merge, d))
     return tsr__bytes_compare(a->text + a->keys[i], a->sizes[i], b->text + b->keys[j], b->sizes[j]);
   return a->keys[i] < b->keys[j] ? -1 : a->keys[i] > b->keys[j];
 }
 
-static bool boxes_meet(const tsr_version_merge *merge, const version_merge_box *a, const version_merge_box *b) {
+static bool boxes_meet(const tsr_version_merge *merge, const tile_box *a, const tile_box *b) {
   for (uint32_t d = 0; d < merge->dimensions; d++)
-    if (version_merge_compare_ends(merge, a, 0, b, 1, d) > 0 || version_merge_compare_ends(merge, b, 0, a, 1, d) > 0)
-      return false;
+    if (compare_ends(merge, a, 0, b, 1, d) > 0 || compare_ends(merge, b, 0, a, 1, d) > 0) return false;
   return true;
 }
 
-static int version_merge_compare_corners(const void *argument, uint32_t a, uint32_t b) {
+static int compare_corners(const void *argument, uint32_t a, uint32_t b) {
   const tsr_version_merge *merge = argument;
   const tsr_plan_tile *tiles = merge->reader->plan.tiles;
-  const version_merge_box x = box_of(merge, &tiles[a]), y = box_of(merge, &tiles[b]);
+  const tile_box x = box_of(merge, &tiles[a]), y = box_of(merge, &tiles[b]);
   for (uint32_t k = 0; k < merge->dimensions; k++) {
-    const int c = version_merge_compare_ends(merge, &x, 0, &y, 0, merge->key.dimension[k]);
+    const int c = compare_ends(merge, &x, 0, &y, 0, merge->key.dimension[k]);
     if (c) return c;
   }
   return 0;
@@ -139,7 +138,7 @@ static uint32_t root_of(uint32_t *parents, uint32_t i) {
   return i;
 }
 
-static bool version_merge_has_times(const tsr_version_merge *merge, const tsr_plan_tile *tile) {
+static bool has_cell_times(const tsr_version_merge *merge, const tsr_plan_tile *tile) {
   return merge->reader->snapshot->fragments[tile->fragment].fragment->metadata.has_times;
 }
 
@@ -149,12 +148,11 @@ static int sort_corners(const tsr_version_merge *merge, tsr_pair **sorted, tsr_e
   const uint32_t d = merge->key.dimension[0];
   TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, tsr__mul_sat(2, plan->tile_count), sorted, error));
   for (uint64_t i = 0; i < plan->tile_count; i++) {
-    const version_merge_box b = box_of(merge, &plan->tiles[i]);
+    const tile_box b = box_of(merge, &plan->tiles[i]);
     (*sorted)[i].cell = (uint32_t)i;
-    (*sorted)[i].key =
-        version_merge_is_text(merge, d) ? tsr__text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
+    (*sorted)[i].key = is_text(merge, d) ? tsr__text_prefix(b.text + b.keys[2 * d], b.sizes[2 * d]) : b.keys[2 * d];
   }
-  tsr__pairs_sort_ties(*sorted, *sorted + plan->tile_count, plan->tile_count, version_merge_compare_corners, merge);
+  tsr__pairs_sort_ties(*sorted, *sorted + plan->tile_count, plan->tile_count, compare_corners, merge);
   return TSR_OK;
 }
 
@@ -167,14 +165,14 @@ static int join_tiles(const tsr_version_merge *merge, const tsr_pair *sorted, ui
   uint64_t reaching = 0, compared = 0;
   for (uint64_t i = 0; i < merge->reader->plan.tile_count; i++) {
     const uint32_t t = sorted[i].cell;
-    const version_merge_box b = box_of(merge, &tiles[t]);
+    const tile_box b = box_of(merge, &tiles[t]);
     uint64_t kept = 0;
     for (uint64_t k = 0; k < reaching; k++) {
       const uint32_t other = active[k];
-      const version_merge_box o = box_of(merge, &tiles[other]);
-      if (!merge->reader->plan.lossy && version_merge_compare_ends(merge, &o, 1, &b, 0, d) < 0) continue;
+      const tile_box o = box_of(merge, &tiles[other]);
+      if (!merge->reader->plan.lossy && compare_ends(merge, &o, 1, &b, 0, d) < 0) continue;
       active[kept++] = other;
-      if (tiles[other].fragment == tiles[t].fragment && !version_merge_has_times(merge, &tiles[t])) continue;
+      if (tiles[other].fragment == tiles[t].fragment && !has_cell_times(merge, &tiles[t])) continue;
       if (merge->reader->plan.lossy || boxes_meet(merge, &o, &b))
         parents[root_of(parents, t)] = root_of(parents, other);
     }
@@ -201,8 +199,7 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
   for (uint64_t i = 0; i < n; i++) sizes[root_of(parents, (uint32_t)i)]++;
   uint64_t alone = 0;
   for (uint64_t i = 0; i < n; i++) /* in the plan's order, so that files are read from front to back */
-    if (sizes[root_of(parents, (uint32_t)i)] == 1 && !version_merge_has_times(merge, &plan->tiles[i]))
-      order[alone++] = i;
+    if (sizes[root_of(parents, (uint32_t)i)] == 1 && !has_cell_times(merge, &plan->tiles[i])) order[alone++] = i;
   /* By root: ranks is the group's number, 0 before its first tile; places is the position of its next tile. */
   uint32_t group = 0;
   uint64_t place = alone;
@@ -210,7 +207,7 @@ static int make_order(tsr_version_merge *merge, const tsr_pair *sorted, uint32_t
   TSR_TRY(TSR_ARENA_ARRAY(&merge->reader->arena, n, &places, error));
   for (uint64_t i = 0; i < n; i++) {
     const uint32_t t = sorted[i].cell, root = root_of(parents, t);
-    if (sizes[root] == 1 && !version_merge_has_times(merge, &plan->tiles[t])) continue;
+    if (sizes[root] == 1 && !has_cell_times(merge, &plan->tiles[t])) continue;
     if (ranks[root] == 0) {
       ranks[root] = ++group;
       places[root] = place;
@@ -236,11 +233,10 @@ static int choose_exact_keys(tsr_version_merge *merge, tsr_error *error) {
   for (uint32_t k = merge->dimensions; k-- > 0;) { /* the last dimension takes the lowest bits */
     const uint32_t d = merge->key.dimension[k];
     uint64_t low = UINT64_MAX, high = 0;
-    if (version_merge_is_text(merge, d) ||
-        tsr_datatype_kind(merge->reader->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT)
+    if (is_text(merge, d) || tsr_datatype_kind(merge->reader->snapshot->schema->fields[d].datatype) == TSR_KIND_FLOAT)
       return TSR_OK;
     for (uint64_t i = 0; i < merge->plan.count; i++) {
-      const version_merge_box b = box_of(merge, &plan->tiles[merge->plan.order[i]]);
+      const tile_box b = box_of(merge, &plan->tiles[merge->plan.order[i]]);
       low = TSR_MIN(low, b.keys[2 * d]);
       high = TSR_MAX(high, b.keys[2 * d + 1]);
     }
@@ -313,8 +309,8 @@ int tsr__version_merge_open(tsr_reader *reader, uint64_t **order, uint64_t *stre
 /* ---- Tiles with their keys -------------------------------------------------------------------------------------- */
 
 /* Computes the keys of these cells, in their order; NULL: of all cells. */
-static void version_merge_cell_keys(const tsr_field *field, const uint8_t *values, const uint32_t *cells,
-                                    uint64_t count, uint64_t *keys) {
+static void cell_keys(const tsr_field *field, const uint8_t *values, const uint32_t *cells, uint64_t count,
+                      uint64_t *keys) {
   if (!cells) {
     tsr__keys(field->datatype, values, count, keys);
     return;
@@ -322,7 +318,7 @@ static void version_merge_cell_keys(const tsr_field *field, const uint8_t *value
   for (uint64_t i = 0; i < count; i++) keys[i] = tsr__key(field->datatype, values + cells[i] * field->cell_size);
 }
 
-static tsr_slice version_merge_text_at(const merging_tile *t, uint32_t k, uint64_t position) {
+static tsr_slice text_at(const merging_tile *t, uint32_t k, uint64_t position) {
   const uint64_t cell = t->tile.cells[position];
   const tsr_coordinates *c = &t->text[k];
   return (tsr_slice){c->values + c->offsets[cell], c->offsets[cell + 1] - c->offsets[cell]};
@@ -336,25 +332,25 @@ static int compare_rest(const tsr_version_merge *merge, const merging_tile *a, u
       if (a->keys[k][i] != b->keys[k][j]) return a->keys[k][i] < b->keys[k][j] ? -1 : 1;
       continue;
     }
-    const tsr_slice x = version_merge_text_at(a, k, i), y = version_merge_text_at(b, k, j);
+    const tsr_slice x = text_at(a, k, i), y = text_at(b, k, j);
     const int c = tsr__bytes_compare(x.bytes, x.size, y.bytes, y.size);
     if (c) return c;
   }
   return 0;
 }
 
-typedef struct version_merge_tie_context {
+typedef struct tie_context {
   const tsr_version_merge *merge;
   const merging_tile *tile;
-} version_merge_tie_context;
+} tie_context;
 
-static int version_merge_compare_ties(const void *argument, uint32_t a, uint32_t b) {
-  const version_merge_tie_context *c = argument;
+static int compare_ties(const void *argument, uint32_t a, uint32_t b) {
+  const tie_context *c = argument;
   return compare_rest(c->merge, c->tile, a, c->tile, b);
 }
 
 /* Sorts the cells of a tile and their keys by coordinates, unless they are sorted. */
-static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
+static int sort_cells(const tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
   const uint64_t n = t->tile.count;
   uint64_t i = 1;
   while (i < n && (t->first[i - 1] < t->first[i] ||
@@ -366,8 +362,8 @@ static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile
   TSR_TRY(TSR_ALLOC_RAW(&merge->reader->memory, 2 * n, &memory, error));
   tsr_pair *pairs = memory, *room = pairs + n;
   for (i = 0; i < n; i++) pairs[i] = (tsr_pair){.key = t->first[i], .cell = (uint32_t)i};
-  tsr__pairs_sort_ties(pairs, room, n, merge->key.exact ? NULL : version_merge_compare_ties,
-                       &(version_merge_tie_context){.merge = merge, .tile = t});
+  tsr__pairs_sort_ties(pairs, room, n, merge->key.exact ? NULL : compare_ties,
+                       &(tie_context){.merge = merge, .tile = t});
   uint64_t *keys = (uint64_t *)(void *)room;
   for (uint32_t k = 0; k < merge->dimensions && !merge->key.exact; k++) {
     if (!t->keys[k] || t->keys[k] == t->first) continue;
@@ -383,18 +379,17 @@ static int version_merge_sort_cells(const tsr_version_merge *merge, merging_tile
 
 /* Counts cells outside their tile's box: because of them a cell that looks final might not be. A NaN lies in no box and
  * does not count. */
-static uint64_t version_merge_count_outside(const uint64_t *keys, uint64_t count, uint64_t low, uint64_t high,
-                                            bool floats) {
+static uint64_t count_outside(const uint64_t *keys, uint64_t count, uint64_t low, uint64_t high, bool floats) {
   uint64_t outside = 0, nans = 0;
   for (uint64_t i = 0; i < count; i++) outside += (keys[i] < low) | (keys[i] > high);
   for (uint64_t i = 0; i < count && floats && outside > 0; i++) nans += keys[i] > high && keys[i] == TSR_KEY_NAN;
   return outside - nans;
 }
 
-static uint64_t count_outside_text(const merging_tile *t, uint32_t k, const version_merge_box *b, uint32_t d) {
+static uint64_t count_outside_text(const merging_tile *t, uint32_t k, const tile_box *b, uint32_t d) {
   uint64_t outside = 0;
   for (uint64_t i = 0; i < t->tile.count; i++) {
-    const tsr_slice x = version_merge_text_at(t, k, i);
+    const tsr_slice x = text_at(t, k, i);
     outside += tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]) < 0 ||
                tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d + 1], b->sizes[2 * d + 1]) > 0;
   }
@@ -407,7 +402,7 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
                      tsr_error *error) {
   const tsr_schema *schema = merge->reader->snapshot->schema;
   const uint64_t n = t->tile.count;
-  const version_merge_box b = box_of(merge, &t->tile.plan);
+  const tile_box b = box_of(merge, &t->tile.plan);
   for (uint64_t i = 0; i < n; i++) t->tile.cells[i] = cells ? cells[i] : (uint32_t)i;
   if (merge->key.exact) memset(t->first, 0, n * sizeof(uint64_t));
   for (uint32_t k = 0; k < merge->dimensions; k++) {
@@ -415,18 +410,18 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
     const tsr_field *field = &schema->fields[d];
     const tsr_coordinates c = tsr__pinned_coordinates(merge->reader, t->tile.pinned, d);
     uint64_t outside;
-    if (version_merge_is_text(merge, d)) {
+    if (is_text(merge, d)) {
       t->text[k] = c;
       outside = count_outside_text(t, k, &b, d);
       for (uint64_t i = 0; k == 0 && i < n; i++) {
-        const tsr_slice x = version_merge_text_at(t, k, i);
+        const tsr_slice x = text_at(t, k, i);
         t->first[i] = tsr__text_prefix(x.bytes, x.size);
       }
     } else {
       uint64_t *keys = merge->key.exact ? room : t->keys[k];
-      version_merge_cell_keys(field, c.values, cells, n, keys);
-      outside = version_merge_count_outside(keys, n, b.keys[2 * d], b.keys[2 * d + 1],
-                                            tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT);
+      cell_keys(field, c.values, cells, n, keys);
+      outside = count_outside(keys, n, b.keys[2 * d], b.keys[2 * d + 1],
+                              tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT);
       for (uint64_t i = 0; merge->key.exact && i < n; i++)
         t->first[i] |= (keys[i] - merge->key.low[k]) << merge->key.shift[k];
     }
@@ -442,9 +437,9 @@ static int fill_keys(const tsr_version_merge *merge, merging_tile *t, const uint
 static int allocate_tile(const tsr_version_merge *merge, const tsr_sparse_tile *tile, merging_tile **out,
                          tsr_error *error) {
   const uint32_t n = merge->dimensions;
-  const bool text_first = version_merge_is_text(merge, merge->key.dimension[0]);
+  const bool text_first = is_text(merge, merge->key.dimension[0]);
   uint64_t columns = merge->key.exact || text_first; /* of u64 */
-  for (uint32_t d = 0; d < n && !merge->key.exact; d++) columns += !version_merge_is_text(merge, d);
+  for (uint32_t d = 0; d < n && !merge->key.exact; d++) columns += !is_text(merge, d);
   uint64_t bytes = sizeof(merging_tile) + n * (sizeof(uint64_t *) + sizeof(tsr_coordinates));
   bytes = tsr__add_sat(bytes, tsr__mul_sat(tile->count, columns * sizeof(uint64_t) + sizeof(uint32_t)));
   merging_tile *t;
@@ -456,7 +451,7 @@ static int allocate_tile(const tsr_version_merge *merge, const tsr_sparse_tile *
   t->first = keys;
   if (merge->key.exact || text_first) keys += tile->count;
   for (uint32_t k = 0; k < n && !merge->key.exact; k++) {
-    t->keys[k] = version_merge_is_text(merge, merge->key.dimension[k]) ? NULL : keys;
+    t->keys[k] = is_text(merge, merge->key.dimension[k]) ? NULL : keys;
     if (t->keys[k]) keys += tile->count;
   }
   t->tile.cells = (uint32_t *)(void *)keys;
@@ -464,8 +459,8 @@ static int allocate_tile(const tsr_version_merge *merge, const tsr_sparse_tile *
   return TSR_OK;
 }
 
-static int version_merge_make_tile(const tsr_version_merge *merge, const tsr_sparse_tile *tile, merging_tile **out,
-                                   tsr_error *error) {
+static int make_tile(const tsr_version_merge *merge, const tsr_sparse_tile *tile, merging_tile **out,
+                     tsr_error *error) {
   const tsr_fragment *fragment = merge->reader->snapshot->fragments[tile->plan.fragment].fragment;
   merging_tile *t;
   uint64_t *room = NULL;
@@ -479,7 +474,7 @@ static int version_merge_make_tile(const tsr_version_merge *merge, const tsr_spa
   if (merge->key.exact) rc = TSR_ALLOC_RAW(&merge->reader->memory, tile->count, &room, error);
   if (rc >= 0) rc = fill_keys(merge, t, tile->cells, room, error);
   tsr__free(room);
-  if (rc >= 0) rc = version_merge_sort_cells(merge, t, error);
+  if (rc >= 0) rc = sort_cells(merge, t, error);
   if (rc >= 0) *out = t;
   else tsr__free(t);
   return rc;
@@ -493,7 +488,7 @@ typedef struct tile_preparation {
 
 static int prepare_one(void *argument, uint64_t index, tsr_error *error) {
   const tile_preparation *m = argument;
-  return version_merge_make_tile(m->merge, &m->tiles[index], &m->made[index], error);
+  return make_tile(m->merge, &m->tiles[index], &m->made[index], error);
 }
 
 /* Makes the tiles on some threads. After an error none is made. */
@@ -526,14 +521,14 @@ int tsr__version_merge_add(tsr_version_merge *merge, const tsr_sparse_tile *tile
 
 /* ---- The heap --------------------------------------------------------------------------------------------------- */
 
-static inline bool version_merge_before(const tsr_version_merge *merge, const heap_entry *a, const heap_entry *b) {
+static inline bool comes_before(const tsr_version_merge *merge, const heap_entry *a, const heap_entry *b) {
   if (a->key != b->key) return a->key < b->key;
   return !merge->key.exact && compare_rest(merge, a->tile, a->tile->at, b->tile, b->tile->at) < 0;
 }
 
-TSR_DEFINE_HEAP(version_merge_heap, tsr_version_merge, heap_entry, version_merge_before)
+TSR_DEFINE_HEAP(entry_heap, tsr_version_merge, heap_entry, comes_before)
 
-static int version_merge_push(tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
+static int push(tsr_version_merge *merge, merging_tile *t, tsr_error *error) {
   if (merge->heap.count == merge->heap.capacity) {
     const uint64_t capacity = TSR_MAX(16, 2 * merge->heap.capacity);
     heap_entry *memory;
@@ -542,8 +537,7 @@ static int version_merge_push(tsr_version_merge *merge, merging_tile *t, tsr_err
     merge->heap.entries = memory;
     merge->heap.capacity = capacity;
   }
-  version_merge_heap_rise(merge, merge->heap.entries, merge->heap.count++,
-                          (heap_entry){.key = t->first[t->at], .tile = t});
+  entry_heap_rise(merge, merge->heap.entries, merge->heap.count++, (heap_entry){.key = t->first[t->at], .tile = t});
   return TSR_OK;
 }
 
@@ -557,12 +551,12 @@ static inline void advance_top(tsr_version_merge *merge, merging_tile **finished
     *finished = e.tile;
     e = merge->heap.entries[--merge->heap.count];
   }
-  version_merge_heap_sink(merge, merge->heap.entries, merge->heap.count, 0, e);
+  entry_heap_sink(merge, merge->heap.entries, merge->heap.count, 0, e);
 }
 
 /* Returns true if b's cell is the later version of two cells with equal coordinates. In a consolidated fragment the
  * later version comes first. */
-static bool version_merge_is_later(const merging_tile *a, uint64_t i, const merging_tile *b, uint64_t j) {
+static bool is_later(const merging_tile *a, uint64_t i, const merging_tile *b, uint64_t j) {
   const uint32_t x = a->tile.cells[i], y = b->tile.cells[j];
   const uint64_t first_time = a->times ? a->times[x] : a->time, second_time = b->times ? b->times[y] : b->time;
   if (first_time != second_time) return second_time > first_time;
@@ -573,7 +567,7 @@ static bool version_merge_is_later(const merging_tile *a, uint64_t i, const merg
 
 /* Decides the coordinate at the top of the heap. The winner moves to the front of its tile's cells, over cells that are
  * already decided. */
-static void version_merge_decide(tsr_version_merge *merge) {
+static void decide(tsr_version_merge *merge) {
   const uint64_t key = merge->heap.entries[0].key;
   merging_tile *best = merge->heap.entries[0].tile, *finished = NULL;
   uint64_t at = best->at;
@@ -581,7 +575,7 @@ static void version_merge_decide(tsr_version_merge *merge) {
   while (merge->heap.count > 0 && merge->heap.entries[0].key == key) {
     merging_tile *t = merge->heap.entries[0].tile;
     if (compare_rest(merge, best, at, t, t->at) != 0) break;
-    if (version_merge_is_later(best, at, t, t->at)) {
+    if (is_later(best, at, t, t->at)) {
       best = t;
       at = t->at;
     }
@@ -599,7 +593,7 @@ static void version_merge_decide(tsr_version_merge *merge) {
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
 /* Compares the cell at the top of the heap with the low corner of a box. */
-static int compare_corner(const tsr_version_merge *merge, const version_merge_box *b) {
+static int compare_corner(const tsr_version_merge *merge, const tile_box *b) {
   const merging_tile *t = merge->heap.entries[0].tile;
   uint64_t corner = 0;
   for (uint32_t k = 0; k < merge->dimensions; k++) {
@@ -612,7 +606,7 @@ static int compare_corner(const tsr_version_merge *merge, const version_merge_bo
     if (t->keys[k]) {
       c = t->keys[k][t->at] < b->keys[2 * d] ? -1 : t->keys[k][t->at] > b->keys[2 * d];
     } else {
-      const tsr_slice x = version_merge_text_at(t, k, t->at);
+      const tsr_slice x = text_at(t, k, t->at);
       c = tsr__bytes_compare(x.bytes, x.size, b->text + b->keys[2 * d], b->sizes[2 * d]);
     }
     if (c) return c;
@@ -625,16 +619,16 @@ static bool must_enter_next(const tsr_version_merge *merge) {
   if (merge->plan.entered == merge->plan.count) return false;
   if (merge->heap.count == 0 || merge->reader->plan.lossy) return true;
   if (merge->plan.groups[merge->plan.entered] != merge->plan.group) return false;
-  const version_merge_box b = box_of(merge, &merge->reader->plan.tiles[merge->plan.order[merge->plan.entered]]);
+  const tile_box b = box_of(merge, &merge->reader->plan.tiles[merge->plan.order[merge->plan.entered]]);
   return compare_corner(merge, &b) >= 0;
 }
 
-static int version_merge_enter_next(tsr_version_merge *merge, tsr_error *error) {
+static int enter_next(tsr_version_merge *merge, tsr_error *error) {
   merging_tile *t = merge->queue;
   merge->queue = t->next;
   if (!merge->queue) merge->queue_end = &merge->queue;
   merge->plan.group = merge->plan.groups[merge->plan.entered++];
-  const int rc = t->tile.count > 0 ? version_merge_push(merge, t, error) : TSR_OK;
+  const int rc = t->tile.count > 0 ? push(merge, t, error) : TSR_OK;
   if (t->tile.count == 0 || rc < 0) { /* no cell to decide; or, after an error, so that it is freed */
     t->next = merge->finished;
     merge->finished = t;
@@ -657,11 +651,11 @@ int tsr__version_merge_next(tsr_version_merge *merge, tsr_sparse_tile *tile, tsr
     if (decided % POLL_CELLS == 0) TSR_TRY(tsr__cancelled(&merge->reader->snapshot->array->environment->memory, error));
     if (must_enter_next(merge)) {
       if (!merge->queue) return TSR_VERSION_MERGE_NEEDS;
-      TSR_TRY(version_merge_enter_next(merge, error));
+      TSR_TRY(enter_next(merge, error));
       continue;
     }
     if (merge->heap.count == 0) return TSR_VERSION_MERGE_END;
-    version_merge_decide(merge);
+    decide(merge);
   }
 }
 

@@ -16,9 +16,14 @@
 
 /* ---- Environment variables ------------------------------------------------------------------- */
 
-static void region_of_environment(tsr_credentials *credentials) {
+/* Returns the region that the environment names, or NULL. */
+static const char *region_variable(void) {
   const char *region = tsr__keys_variable("AWS_REGION");
-  if (!region) region = tsr__keys_variable("AWS_DEFAULT_REGION");
+  return region ? region : tsr__keys_variable("AWS_DEFAULT_REGION");
+}
+
+static void region_of_environment(tsr_credentials *credentials) {
+  const char *region = region_variable();
   if (region) tsr__keys_region(credentials, tsr__text_of(region));
 }
 
@@ -343,9 +348,8 @@ static int make_form(const char *role, const char *token, tsr_buffer *form, tsr_
 }
 
 static int token_service_url(tsr_provider *provider, char url[TSR_SERVICE_URL], tsr_error *error) {
-  const char *given = tsr__keys_variable("AWS_ENDPOINT_URL_STS"), *region = provider->region;
-  if (!region) region = tsr__keys_variable("AWS_REGION");
-  if (!region) region = tsr__keys_variable("AWS_DEFAULT_REGION");
+  const char *given = tsr__keys_variable("AWS_ENDPOINT_URL_STS");
+  const char *region = provider->region ? provider->region : region_variable();
   int size;
   if (given) size = snprintf(url, TSR_SERVICE_URL, "%s", given);
   else if (!region) size = snprintf(url, TSR_SERVICE_URL, "https://sts.amazonaws.com/");
@@ -403,9 +407,7 @@ static int keys_from_web_identity(tsr_provider *provider, tsr_credentials *crede
     rc = tsr__service_ask(provider, &request, &response, error);
   }
   if (rc >= 0) rc = take_identity(provider, &response, credentials, error);
-  const char *region = tsr__keys_variable("AWS_REGION");
-  if (!region) region = tsr__keys_variable("AWS_DEFAULT_REGION");
-  if (rc >= 0 && region) tsr__keys_region(credentials, (tsr_text_part){region, strlen(region)});
+  if (rc >= 0) region_of_environment(credentials);
   tsr__secret_release(&token);
   tsr__secret_release(&form);
   tsr__secret_release(&response);

@@ -23,8 +23,8 @@ static inline uint64_t cell_of(const tsr_column *column, const uint32_t *selecti
 
 #define EXPAND " (tessera_expand_domain makes it larger)"
 
-static int write_buffer_outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high,
-                                bool current, tsr_error *error) {
+static int fail_outside(const tsr_field *field, const uint8_t *value, const uint8_t *low, const uint8_t *high,
+                        bool current, tsr_error *error) {
   char text[3][64];
   tsr__value_print(field->datatype, value, text[0], sizeof text[0]);
   tsr__value_print(field->datatype, low, text[1], sizeof text[1]);
@@ -57,9 +57,9 @@ static int refuse_coordinate(const tsr_schema *schema, uint32_t d, const uint8_t
   const uint64_t key = tsr__key(field->datatype, value);
   bool current = schema->current_domain && key >= tsr__key(field->datatype, field->low) &&
                  key <= tsr__key(field->datatype, field->high);
-  return current ? write_buffer_outside(field, value, schema->current_domain[d].low, schema->current_domain[d].high,
-                                        true, error)
-                 : write_buffer_outside(field, value, field->low, field->high, false, error);
+  return current
+             ? fail_outside(field, value, schema->current_domain[d].low, schema->current_domain[d].high, true, error)
+             : fail_outside(field, value, field->low, field->high, false, error);
 }
 
 /* Coordinates must be in the domain and in the current domain; NaN is in neither. */
@@ -135,7 +135,7 @@ int tsr__check_scaled(const tsr_schema *schema, uint32_t field, const tsr_column
 
 /* Doubles the room of a column, if memory allows: growing copies the column and touches all of its new memory for the
  * first time. */
-static int write_buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
+static int reserve(tsr_buffer *buffer, uint64_t more, tsr_error *error) {
   if (more <= buffer->capacity - buffer->size) return TSR_OK;
   if (more < buffer->size && tsr__buffer_reserve(buffer, buffer->size, NULL) >= 0) return TSR_OK;
   return tsr__buffer_reserve(buffer, more, error);
@@ -143,7 +143,7 @@ static int write_buffer_reserve(tsr_buffer *buffer, uint64_t more, tsr_error *er
 
 static int append_fixed(tsr_buffered *b, uint64_t size, const tsr_column *column, const uint32_t *selection,
                         uint64_t count, tsr_error *error) {
-  TSR_TRY(write_buffer_reserve(&b->values, tsr__mul_sat(count, size), error));
+  TSR_TRY(reserve(&b->values, tsr__mul_sat(count, size), error));
   uint8_t *to = b->values.data + b->values.size;
   const uint8_t *values = column->values;
   if (!selection && !column->constant) memcpy(to, values, count * size);
@@ -160,8 +160,8 @@ static int append_variable(tsr_buffered *b, const tsr_column *column, const uint
     uint64_t cell = cell_of(column, selection, i);
     total += column->offsets[cell + 1] - column->offsets[cell];
   }
-  TSR_TRY(write_buffer_reserve(&b->values, total, error));
-  TSR_TRY(write_buffer_reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
+  TSR_TRY(reserve(&b->values, total, error));
+  TSR_TRY(reserve(&b->offsets, tsr__mul_sat(count + 1, 8), error));
   if (!b->offsets.size) {
     tsr__store64(b->offsets.data, 0);
     b->offsets.size = 8;
@@ -181,7 +181,7 @@ int tsr__buffered_append(const tsr_field *field, tsr_buffered *b, const tsr_colu
   TSR_TRY(field->cell_size ? append_fixed(b, field->cell_size, column, selection, count, error)
                            : append_variable(b, column, selection, count, error));
   if (!field->nullable) return TSR_OK;
-  TSR_TRY(write_buffer_reserve(&b->validity, count, error));
+  TSR_TRY(reserve(&b->validity, count, error));
   uint8_t *to = b->validity.data + b->validity.size;
   for (uint64_t i = 0; i < count; i++)
     to[i] = !column->validity || column->validity[cell_of(column, selection, i)] != 0;
@@ -206,7 +206,7 @@ void tsr__limit_make(const tsr_schema *schema, uint32_t f, tsr_limit *limit) {
   limit->high = tsr__key(field->datatype, current ? current->high : field->high);
 }
 
-static inline bool write_buffer_is_within(const tsr_limit *limit, const void *value) {
+static inline bool is_within(const tsr_limit *limit, const void *value) {
   uint64_t key;
   if (limit->physical == TSR_PHYSICAL_I64) key = tsr__load64(value) ^ UINT64_C(1) << 63;
   else if (limit->physical == TSR_PHYSICAL_I32)
@@ -221,10 +221,9 @@ static inline uint64_t size_of(const tsr_limit *limit, const tsr_column *column)
   return limit->size ? limit->size : column->offsets[1] - column->offsets[0];
 }
 
-static inline bool write_buffer_push(const tsr_limit *limit, tsr_buffered *b, const tsr_column *column, uint64_t size) {
+static inline bool push(const tsr_limit *limit, tsr_buffered *b, const tsr_column *column, uint64_t size) {
   const void *value = column->values;
-  if (limit->general || room_in(&b->values) < size || (limit->bounded && !write_buffer_is_within(limit, value)))
-    return false;
+  if (limit->general || room_in(&b->values) < size || (limit->bounded && !is_within(limit, value))) return false;
   if (limit->nullable ? !room_in(&b->validity) : column->validity && !*column->validity) return false;
   if (!limit->size) {
     if (!b->offsets.size || room_in(&b->offsets) < 8) return false;
@@ -253,7 +252,7 @@ bool tsr__buffered_append_cell(const tsr_limit *limits, uint32_t fields, tsr_buf
   uint64_t sum = 0;
   for (uint32_t f = 0; f < fields; f++) {
     const uint64_t size = size_of(&limits[f], &columns[f]);
-    if (!write_buffer_push(&limits[f], &to[f], &columns[f], size)) {
+    if (!push(&limits[f], &to[f], &columns[f], size)) {
       while (f-- > 0) pop(&limits[f], &to[f], size_of(&limits[f], &columns[f]));
       return false;
     }

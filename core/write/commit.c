@@ -146,7 +146,7 @@ typedef struct preparation {
   uint64_t more; /* by how many ms the cells are later than the conditions */
 } preparation;
 
-static int write_commit_new_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
+static int make_name(const tsr_writer *w, uint64_t start, uint64_t end, char *text, tsr_error *error) {
   uint8_t random[16];
   tsr_name name;
   TSR_TRY(tsr__random(random, sizeof random, error));
@@ -220,7 +220,7 @@ static uint64_t carried_count(const tsr_writer *w) {
   return count;
 }
 
-static bool write_commit_is_list(const preparation *p) {
+static bool is_list(const preparation *p) {
   const tsr_writer *w = p->w;
   return p->name_count > 1 || carried_count(w) > 0 ||
          (w->commit.options.listed && layout_has_commits_folder(w->version));
@@ -270,7 +270,7 @@ static int name_all(const preparation *p, uint64_t last, tsr_error *error) {
   TSR_TRY(choose_time(w, p->more, last, error));
   for (uint64_t i = 0; i < p->name_count; i++) {
     const uint64_t time = i < fragments ? w->commit.time + p->more : w->commit.time;
-    TSR_TRY(write_commit_new_name(w, time, time, p->names[i].text, error));
+    TSR_TRY(make_name(w, time, time, p->names[i].text, error));
   }
   return TSR_OK;
 }
@@ -280,8 +280,8 @@ static int choose_path(const preparation *p, tsr_error *error) {
   tsr_writer *w = p->w;
   tsr_commit_state *c = &w->commit;
   char name[128];
-  if (write_commit_is_list(p)) {
-    TSR_TRY(write_commit_new_name(w, c->time, c->time + p->more, name, error));
+  if (is_list(p)) {
+    TSR_TRY(make_name(w, c->time, c->time + p->more, name, error));
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_CONSOLIDATED, name);
   } else if (tsr__commit_fragment_count(c) == 0) {
     snprintf(c->path, sizeof c->path, TSR_DIR_COMMITS "/%.120s" TSR_SUFFIX_DELETE, p->names[0].text);
@@ -378,7 +378,7 @@ static int encode_commit(const preparation *p, tsr_buffer *content, tsr_error *e
   const tsr_commit_options *o = &c->options;
   const uint64_t fragments = tsr__commit_fragment_count(c);
   const uint64_t *ends = (const uint64_t *)(const void *)p->deletes.ends.data;
-  if (!write_commit_is_list(p)) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
+  if (!is_list(p)) return tsr__buffer_append(content, p->deletes.bytes.data, p->deletes.bytes.size, error);
   for (uint64_t i = 0; i < fragments; i++) TSR_TRY(tsr__commits_encode_write(p->names[i].text, content, error));
   for (uint64_t i = 0; i < p->deletes.count; i++) {
     const uint64_t from = i ? ends[i - 1] : 0;
@@ -450,7 +450,7 @@ static int prepare_all(preparation *p, tsr_error *error) {
   return TSR_OK;
 }
 
-static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
+static int prepare(tsr_writer *w, tsr_error *error) {
   TSR_TRY(tsr__writer_check_open(w, error));
   if (w->commit.stage == TSR_COMMIT_PREPARED) return TSR_OK;
   preparation p = {.w = w};
@@ -470,7 +470,7 @@ static int write_commit_prepare(tsr_writer *w, tsr_error *error) {
 
 int tsr_writer_prepare(tsr_writer *writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return tsr__writer_wrap(writer, write_commit_prepare(writer, error), error);
+  return tsr__writer_wrap(writer, prepare(writer, error), error);
 }
 
 uint64_t tsr_writer_fragment_count(const tsr_writer *writer) { return tsr__commit_fragment_count(&writer->commit); }
@@ -485,7 +485,7 @@ const char *tsr_writer_commit(const tsr_writer *writer) { return writer->commit.
 /* Returns 1 if the commit is published. Without locks, another process of the same owner may have published it, and
  * others may have merged and vacuumed it since. `gone`: the prepared files do not exist, so a merged fragment that
  * spans the commit counts as containing its cells. */
-static int write_commit_is_published(tsr_writer *w, bool gone, tsr_error *error) {
+static int was_published(tsr_writer *w, bool gone, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   tsr_published published;
   const char **names;
@@ -511,7 +511,7 @@ static int published_by_another(tsr_writer *w, tsr_error *error) {
   bool exists = false;
   if (tsr__prepared_paths(w->commit.path, marker, staged))
     TSR_TRY(tsr__store_find(w->array->store, marker, &exists, error));
-  return exists ? 0 : write_commit_is_published(w, false, error);
+  return exists ? 0 : was_published(w, false, error);
 }
 
 /* Creates the file that publishes the commit. Returns 0 if the files to publish are gone. A store may cache small files
@@ -532,41 +532,50 @@ static int make_commit(tsr_writer *w, tsr_error *error) {
   return rc;
 }
 
-static int write_commit_publish(tsr_writer *w, tsr_error *error) {
+/* Decides, if there is no file that publishes the commit and there are no files to publish, whether it was published,
+ * merged and vacuumed since; else it is lost. */
+static int find_lost(tsr_writer *w, tsr_error *error) {
+  bool exists;
+  TSR_TRY(tsr__store_find(w->array->store, w->commit.path, &exists, error));
+  if (exists) return TSR_OK;
+  const int published = w->commit.options.owner ? was_published(w, true, error) : 0;
+  if (published != 0) return published < 0 ? published : TSR_OK;
+  (void)tsr__prepared_fail_gone(w->commit.path, error);
+  return error->code = TSR_NOT_FOUND; /* no other failure has this code: by it the caller recognizes the loss */
+}
+
+/* Ends what a published commit has held: its turn, its marker and the lock on the marker. */
+static int settle_published(tsr_writer *w, tsr_error *error) {
+  tsr_commit_state *c = &w->commit;
+  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
+  tsr__turn_end(&c->turn);
+  tsr__prepared_paths(c->path, marker, staged);
+  if (c->options.owner) TSR_TRY(tsr__prepared_unmark(w->array->store, marker, error));
+  tsr__commit_unlock(c);
+  memcpy(w->array->log.own_commit, c->path, sizeof c->path);
+  w->array->log.own_commit_unlisted = w->array->store->commits_in_turns;
+  return TSR_OK;
+}
+
+static int publish(tsr_writer *w, tsr_error *error) {
   tsr_commit_state *c = &w->commit;
   const tsr_commit_options *o = &c->options;
-  tsr_store *store = w->array->store;
-  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];
   if (c->stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
   if (c->stage != TSR_COMMIT_PREPARED) return tsr__fail(error, TSR_ERROR, "the commit was not prepared");
-  if (*c->path) {
-    if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_settle(&w->memory, o->owner_file, error));
-    const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
-    if (before < 0) return before;
-    const int rc = before ? 1 : make_commit(w, error);
-    if (rc < 0 && !tsr__store_exists(store, c->path)) return rc;
-    bool exists = rc != 0;
-    if (!exists) TSR_TRY(tsr__store_find(store, c->path, &exists, error));
-    if (!exists) {
-      const int published = o->owner ? write_commit_is_published(w, true, error) : 0;
-      if (published < 0) return published;
-      if (published == 0) {
-        (void)tsr__prepared_fail_gone(c->path, error);
-        return error->code = TSR_NOT_FOUND; /* no other failure has this code: by it the caller recognizes the loss */
-      }
-    }
+  if (!*c->path) { /* there is nothing to commit */
     c->stage = TSR_COMMIT_PUBLISHED;
-    tsr__commit_count(w, false);
-    if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
-    tsr__turn_end(&c->turn);
-    tsr__prepared_paths(c->path, marker, staged);
-    if (o->owner) TSR_TRY(tsr__prepared_unmark(store, marker, error));
-    tsr__commit_unlock(c);
-    memcpy(w->array->log.own_commit, c->path, sizeof c->path);
-    w->array->log.own_commit_unlisted = store->commits_in_turns;
+    return TSR_OK;
   }
+  if (o->owner_file && o->durable) TSR_TRY(tsr__prepared_settle(&w->memory, o->owner_file, error));
+  const int before = o->owner && !c->lock ? published_by_another(w, error) : 0;
+  if (before < 0) return before;
+  const int rc = before ? 1 : make_commit(w, error);
+  if (rc < 0 && !tsr__store_exists(w->array->store, c->path)) return rc;
+  if (rc == 0) TSR_TRY(find_lost(w, error));
   c->stage = TSR_COMMIT_PUBLISHED;
-  return TSR_OK;
+  tsr__commit_count(w, false);
+  if (rc < 0) return rc; /* the commit is visible, but may not last, or others may miss its deletes */
+  return settle_published(w, error);
 }
 
 /* A savepoint may undo changes to an array in the database, so nothing of such an array can be reused. */
@@ -579,5 +588,5 @@ void tsr_writer_reopen(tsr_writer *writer) {
 
 int tsr_writer_publish(tsr_writer *writer, tsr_error *error) {
   TSR_OWN_ERROR(error);
-  return tsr__writer_wrap(writer, write_commit_publish(writer, error), error);
+  return tsr__writer_wrap(writer, publish(writer, error), error);
 }

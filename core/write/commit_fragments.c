@@ -20,7 +20,7 @@
 #include "read/reader.h"
 #include "write/dense_boxes.h"
 
-#define WRITE_SPARSE_BLOCK 262144u /* approximate number of cells passed to the fragment writer at a time */
+#define BLOCK_CELLS 262144u /* approximate number of cells passed to the fragment writer at a time */
 
 static int write_cells(tsr_fragment_writer *writer, const tsr_column *columns, const uint32_t *order, uint64_t count,
                        uint64_t *block, uint64_t most, tsr_error *error) {
@@ -41,8 +41,7 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
   bulk.in_bulk = true;
   TSR_TRY(tsr__fragment_writer_open(&bulk, &writer, error));
   const uint64_t window = tsr__fragment_writer_window(writer);
-  const uint64_t most =
-      TSR_MIN(count, window < WRITE_SPARSE_BLOCK ? WRITE_SPARSE_BLOCK / window * window : WRITE_SPARSE_BLOCK);
+  const uint64_t most = TSR_MIN(count, window < BLOCK_CELLS ? BLOCK_CELLS / window * window : BLOCK_CELLS);
   int rc = TSR_ALLOC_RAW(target->memory, most, &block, error);
   if (rc >= 0) rc = write_cells(writer, columns, order, count, block, most, error);
   tsr__fragment_writer_close(writer);
@@ -56,19 +55,19 @@ int tsr__write_ordered(const tsr_fragment_target *target, const tsr_column *colu
  * are padding. The cells come in row-major order of the box or in the array's cell order (which may be column-major),
  * or a callback supplies them tile by tile. */
 
-typedef struct write_dense_box {
+typedef struct tiled_box {
   const tsr_grid *grid;
-  uint64_t *low, *count,
-      *stride; /* of the box: ordinals; cells; by how much a step on a dimension changes a cell's position in it */
+  /* of the box: ordinals; cells; by how much a step on a dimension changes a cell's position in it */
+  uint64_t *low, *count, *stride;
   uint64_t *tile_low, *tile_count, *tile, *at; /* tiles that it touches; the current tile; a cell in that tile */
-} write_dense_box;
+} tiled_box;
 
-static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, const tsr_interval *intervals,
-                                bool row_major, tsr_arena *arena, write_dense_box *b, tsr_error *error) {
+static int make_box(const tsr_schema *schema, const tsr_grid *grid, const tsr_interval *intervals, bool row_major,
+                    tsr_arena *arena, tiled_box *b, tsr_error *error) {
   uint32_t n = grid->dimensions;
   uint64_t *numbers;
   TSR_TRY(TSR_ARENA_ARRAY(arena, 7 * (uint64_t)n, &numbers, error));
-  *b = (write_dense_box){
+  *b = (tiled_box){
       grid, numbers, numbers + n, numbers + 2 * n, numbers + 3 * n, numbers + 4 * n, numbers + 5 * n, numbers + 6 * n};
   for (uint32_t d = 0; d < n; d++) {
     const tsr_field *field = &schema->fields[d];
@@ -90,9 +89,9 @@ static int write_dense_make_box(const tsr_schema *schema, const tsr_grid *grid, 
   return TSR_OK;
 }
 
-/* Advances to the next coordinates, with the last dimension fastest, or the first if `col_major`. Returns false after
- * the last ones. */
-static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bool col_major, uint32_t but) {
+/* Advances to the next coordinates, with the last dimension fastest, or the first if `col_major`; leaves the `but`
+ * fastest ones alone. Returns false after the last coordinates. */
+static bool step_coordinates(uint64_t *at, const uint64_t *count, uint32_t n, bool col_major, uint32_t but) {
   for (uint32_t i = but; i < n; i++) {
     uint32_t d = col_major ? i : n - 1 - i;
     if (++at[d] < count[d]) return true;
@@ -102,7 +101,7 @@ static bool write_dense_step(uint64_t *at, const uint64_t *count, uint32_t n, bo
 }
 
 /* Sets order[cell of the current tile] to the cell's position in the box. */
-static void find_order(const write_dense_box *b, uint64_t *order) {
+static void find_order(const tiled_box *b, uint64_t *order) {
   const tsr_grid *grid = b->grid;
   uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
   memset(b->at, 0, n * sizeof *b->at);
@@ -121,17 +120,17 @@ static void find_order(const write_dense_box *b, uint64_t *order) {
     for (uint64_t i = 0; i < row; i++) order[i] = TSR_NO_CELL;
     for (uint64_t i = begin; i < end && inside; i++) order[i] = place + (base + i - b->low[fast]) * b->stride[fast];
     order += row;
-  } while (write_dense_step(b->at, grid->extent, n, grid->col_major_cells, 1));
+  } while (step_coordinates(b->at, grid->extent, n, grid->col_major_cells, 1));
 }
 
-typedef struct write_dense_source { /* where the cells of a dense fragment come from */
+typedef struct cell_source { /* where the cells of a dense fragment come from */
   const tsr_column *columns; /* of all of them; NULL: from `fill` */
   tsr_tile_filler fill;
   void *argument; /* of `fill` */
-} write_dense_source;
+} cell_source;
 
 /* Writes the tiles by the order of their cells. */
-static int write_tiles_by_order(tsr_fragment_writer *writer, write_dense_box *b, const write_dense_source *source,
+static int write_tiles_by_order(tsr_fragment_writer *writer, tiled_box *b, const cell_source *source,
                                 tsr_memory *memory, tsr_arena *arena, tsr_error *error) {
   const tsr_grid *grid = b->grid;
   uint64_t *order = NULL;
@@ -145,7 +144,7 @@ static int write_tiles_by_order(tsr_fragment_writer *writer, write_dense_box *b,
     if (columns) find_order(b, order);
     else rc = source->fill(source->argument, absolute, order, &columns, error);
     if (rc >= 0) rc = tsr__fragment_writer_add(writer, columns, order, grid->tile_cells, error);
-  } while (write_dense_step(b->tile, b->tile_count, grid->dimensions, grid->col_major_tiles, 0));
+  } while (step_coordinates(b->tile, b->tile_count, grid->dimensions, grid->col_major_tiles, 0));
   tsr__free(order);
   return rc;
 }
@@ -176,7 +175,7 @@ static int add_row(tsr_buffer *rows, uint64_t first, uint64_t count, tsr_error *
 
 /* Finds the rows of the current tile, as tsr__fragment_writer_add_rows takes them: one after another along the fastest
  * dimension, on which adjacent cells of the box are next to each other. */
-static int find_rows(const write_dense_box *b, tsr_buffer *rows, tsr_error *error) {
+static int find_rows(const tiled_box *b, tsr_buffer *rows, tsr_error *error) {
   const tsr_grid *grid = b->grid;
   const uint32_t n = grid->dimensions, fast = grid->col_major_cells ? 0 : n - 1;
   const uint64_t row = grid->extent[fast], base = (b->tile_low[fast] + b->tile[fast]) * row;
@@ -197,19 +196,19 @@ static int find_rows(const write_dense_box *b, tsr_buffer *rows, tsr_error *erro
     if (!inside) continue;
     TSR_TRY(add_row(rows, place, end - begin, error));
     TSR_TRY(add_row(rows, TSR_NO_CELL, row - end, error));
-  } while (write_dense_step(b->at, grid->extent, n, grid->col_major_cells, 1));
+  } while (step_coordinates(b->at, grid->extent, n, grid->col_major_cells, 1));
   return TSR_OK;
 }
 
 /* Returns true if the tiles can be written as rows. */
-static bool has_rows(const tsr_fragment_writer *writer, const write_dense_box *b, const write_dense_source *source) {
+static bool has_rows(const tsr_fragment_writer *writer, const tiled_box *b, const cell_source *source) {
   const uint32_t fast = b->grid->col_major_cells ? 0 : b->grid->dimensions - 1;
   return source->columns && b->stride[fast] == 1 && b->grid->extent[fast] >= ROW_MIN &&
          tsr__fragment_writer_takes_rows(writer);
 }
 
-static int write_tiles_by_rows(tsr_fragment_writer *writer, write_dense_box *b, const tsr_column *columns,
-                               tsr_memory *memory, tsr_error *error) {
+static int write_tiles_by_rows(tsr_fragment_writer *writer, tiled_box *b, const tsr_column *columns, tsr_memory *memory,
+                               tsr_error *error) {
   tsr_buffer rows = {.memory = memory};
   int rc;
   do {
@@ -217,23 +216,23 @@ static int write_tiles_by_rows(tsr_fragment_writer *writer, write_dense_box *b, 
     if (rc >= 0)
       rc = tsr__fragment_writer_add_rows(writer, columns, (const tsr_cell_range *)(const void *)rows.data,
                                          rows.size / sizeof(tsr_cell_range), error);
-  } while (rc >= 0 && write_dense_step(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
+  } while (rc >= 0 && step_coordinates(b->tile, b->tile_count, b->grid->dimensions, b->grid->col_major_tiles, 0));
   tsr__buffer_release(&rows);
   return rc;
 }
 
 /* ---- The fragment ------------------------------------------------------------------------------------------------ */
 
-static int write_dense_write_dense(const tsr_fragment_target *target, bool array_order,
-                                   const write_dense_source *source, tsr_error *error) {
+static int write_dense(const tsr_fragment_target *target, bool array_order, const cell_source *source,
+                       tsr_error *error) {
   tsr_arena arena;
   tsr_grid grid;
-  write_dense_box b;
+  tiled_box b;
   tsr_fragment_writer *writer = NULL;
   tsr__arena_init(&arena, target->memory);
   int rc = tsr__grid_make(target->schema, &arena, &grid, error);
   bool row_major = !array_order || !grid.col_major_cells;
-  if (rc >= 0) rc = write_dense_make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
+  if (rc >= 0) rc = make_box(target->schema, &grid, target->box, row_major, &arena, &b, error);
   if (rc >= 0) rc = tsr__fragment_writer_open(target, &writer, error);
   if (rc >= 0)
     rc = has_rows(writer, &b, source) ? write_tiles_by_rows(writer, &b, source->columns, target->memory, error)
@@ -245,11 +244,11 @@ static int write_dense_write_dense(const tsr_fragment_target *target, bool array
 }
 
 int tsr__write_dense(const tsr_fragment_target *target, bool array_order, const tsr_column *columns, tsr_error *error) {
-  return write_dense_write_dense(target, array_order, &(write_dense_source){.columns = columns}, error);
+  return write_dense(target, array_order, &(cell_source){.columns = columns}, error);
 }
 
 int tsr__write_dense_tiles(const tsr_fragment_target *target, tsr_tile_filler fill, void *argument, tsr_error *error) {
-  return write_dense_write_dense(target, false, &(write_dense_source){.fill = fill, .argument = argument}, error);
+  return write_dense(target, false, &(cell_source){.fill = fill, .argument = argument}, error);
 }
 
 /* Sets *cells to the number of cells in a box. Errors: TSR_RANGE if it is not a box within the domain; TSR_TOOBIG if
@@ -258,10 +257,10 @@ static int box_cells(const tsr_schema *schema, const tsr_interval *intervals, ts
                      tsr_error *error) {
   tsr_arena arena;
   tsr_grid grid;
-  write_dense_box b;
+  tiled_box b;
   tsr__arena_init(&arena, memory);
   int rc = tsr__grid_make(schema, &arena, &grid, error);
-  if (rc >= 0) rc = write_dense_make_box(schema, &grid, intervals, true, &arena, &b, error);
+  if (rc >= 0) rc = make_box(schema, &grid, intervals, true, &arena, &b, error);
   if (rc >= 0) *cells = b.stride[0] * b.count[0];
   tsr__arena_release(&arena);
   return rc;
@@ -385,8 +384,8 @@ static int write_spilled(tsr_writer *w, tsr_error *error) {
   TSR_TRY(new_fragment(w, &made, error));
   tsr_path p = tsr__writer_path(w, made->name);
   tsr_fragment_target target = tsr__provisional_target(w, p.text, NULL);
-  TSR_TRY(
-      tsr__spill_merge(w, &target, &cells, error)); /* after an error the files are removed with the other fragments */
+  /* after an error the files are removed with the other fragments */
+  TSR_TRY(tsr__spill_merge(w, &target, &cells, error));
   return cells > 0 ? TSR_OK : tsr__commit_fragments_remove(w, tsr__commit_fragment_count(&w->commit) - 1, error);
 }
 

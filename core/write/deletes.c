@@ -41,14 +41,14 @@ typedef struct set {
   uint64_t first, count; /* places in `members` */
 } set;
 
-typedef struct write_deletes_side { /* a dimension */
+typedef struct side { /* a dimension */
   const tsr_field *field;
   bool neighbours; /* values can be consecutive: not strings and floats */
   uint64_t count; /* different values */
   uint64_t *keys; /* [symbol], fixed size: order keys */
   uint32_t *cells; /* [symbol], strings: a cell that has the value */
   tsr_buffer sets, members; /* sets; the u32 symbols of their values, ascending */
-} write_deletes_side;
+} side;
 
 typedef struct terms { /* symbols[d * capacity + t] */
   uint64_t count, capacity;
@@ -62,7 +62,7 @@ typedef struct maker {
   uint32_t version;
   tsr_memory *memory;
   tsr_arena arena;
-  write_deletes_side *sides;
+  side *sides;
   tsr_pair *pairs, *spare;
   terms all, now; /* the coordinates; the terms made of them */
   tsr_error *error;
@@ -70,7 +70,7 @@ typedef struct maker {
 
 /* ---- Symbols -------------------------------------------------------------------------------- */
 
-static bool write_deletes_is_text(const write_deletes_side *s) { return !s->field->cell_size; }
+static bool is_text(const side *s) { return !s->field->cell_size; }
 
 static const uint8_t *text_of(const maker *m, uint32_t d, uint64_t symbol, uint64_t *size) {
   const tsr_column *column = &m->columns[d];
@@ -81,15 +81,15 @@ static const uint8_t *text_of(const maker *m, uint32_t d, uint64_t symbol, uint6
 
 /* The pairs are the cells, sorted by key. Sets numbers[cell] to the symbol of the cell's value. */
 static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers) {
-  write_deletes_side *s = &m->sides[d];
+  side *s = &m->sides[d];
   s->count = 1;
   for (uint64_t i = 1; i < count; i++) s->count += m->pairs[i].key != m->pairs[i - 1].key;
-  if (write_deletes_is_text(s)) TSR_TRY(TSR_ARENA_ARRAY(&m->arena, s->count, &s->cells, m->error));
+  if (is_text(s)) TSR_TRY(TSR_ARENA_ARRAY(&m->arena, s->count, &s->cells, m->error));
   else TSR_TRY(TSR_ARENA_ARRAY(&m->arena, s->count, &s->keys, m->error));
   uint64_t symbol = 0;
   for (uint64_t i = 0; i < count; i++) {
     symbol += i && m->pairs[i].key != m->pairs[i - 1].key;
-    if (write_deletes_is_text(s)) s->cells[symbol] = m->pairs[i].cell;
+    if (is_text(s)) s->cells[symbol] = m->pairs[i].cell;
     else s->keys[symbol] = m->pairs[i].key;
     numbers[m->pairs[i].cell] = (uint32_t)symbol;
   }
@@ -97,20 +97,20 @@ static int number_values(maker *m, uint32_t d, uint64_t count, uint32_t *numbers
 }
 
 static int number_dimension(maker *m, uint32_t d, const uint32_t *selection, uint64_t count, uint32_t *numbers) {
-  write_deletes_side *s = &m->sides[d];
+  side *s = &m->sides[d];
   const tsr_column *column = &m->columns[d];
   tsr_kind kind = tsr_datatype_kind(m->schema->fields[d].datatype);
   s->field = &m->schema->fields[d];
-  s->neighbours = !write_deletes_is_text(s) && kind != TSR_KIND_FLOAT;
+  s->neighbours = !is_text(s) && kind != TSR_KIND_FLOAT;
   s->sets.memory = s->members.memory = m->memory;
   for (uint64_t i = 0; i < count; i++) {
     uint32_t cell = selection ? selection[i] : (uint32_t)i;
     m->pairs[i].cell = cell;
-    if (!write_deletes_is_text(s))
+    if (!is_text(s))
       m->pairs[i].key = tsr__key(s->field->datatype,
                                  (const uint8_t *)column->values + (column->constant ? 0 : cell) * s->field->cell_size);
   }
-  if (write_deletes_is_text(s)) TSR_TRY(tsr__pairs_rank(column, m->pairs, m->spare, count, m->memory, m->error));
+  if (is_text(s)) TSR_TRY(tsr__pairs_rank(column, m->pairs, m->spare, count, m->memory, m->error));
   else tsr__pairs_sort(m->pairs, m->spare, count);
   TSR_TRY(number_values(m, d, count, numbers));
   uint32_t *symbols = m->all.symbols + d * m->all.capacity;
@@ -183,13 +183,13 @@ static bool agree(const maker *m, const terms *t, uint32_t a, uint32_t b, uint32
   return true;
 }
 
-static set *sets_of(const write_deletes_side *s) { return (set *)(void *)s->sets.data; }
-static const uint32_t *members_of(const write_deletes_side *s, const set *one) {
+static set *sets_of(const side *s) { return (set *)(void *)s->sets.data; }
+static const uint32_t *members_of(const side *s, const set *one) {
   return (const uint32_t *)(const void *)s->members.data + one->first;
 }
 
 /* Merges equal sets: renamed[set] is the new number of a set, that of the first set equal to it. */
-static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
+static int unite_sets(maker *m, side *s, uint32_t *renamed) {
   uint64_t count = s->sets.size / sizeof(set);
   for (uint64_t i = 0; i < count; i++) {
     const uint32_t *members = members_of(s, sets_of(s) + i);
@@ -207,7 +207,7 @@ static int unite_sets(maker *m, write_deletes_side *s, uint32_t *renamed) {
 
 /* Joins pairs[begin..end), which differ only in dimension d, into one term. */
 static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *out) {
-  write_deletes_side *s = &m->sides[d];
+  side *s = &m->sides[d];
   const uint32_t *symbols = m->now.symbols + d * m->now.capacity;
   set one = {s->members.size / sizeof(uint32_t), 0};
   uint32_t only = symbols[m->pairs[begin].cell];
@@ -228,8 +228,8 @@ static int join_run(maker *m, uint32_t d, uint64_t begin, uint64_t end, terms *o
 }
 
 /* Joins terms that differ only in dimension d. */
-static int write_deletes_join(maker *m, uint32_t d, terms *scratch, uint32_t *renamed) {
-  write_deletes_side *s = &m->sides[d];
+static int join(maker *m, uint32_t d, terms *scratch, uint32_t *renamed) {
+  side *s = &m->sides[d];
   s->sets.size = s->members.size = scratch->count = 0;
   sort_terms(m, &m->now, d);
   for (uint64_t begin = 0; begin < m->now.count;) {
@@ -252,8 +252,7 @@ static int join_all(maker *m, uint32_t first, terms *scratch, uint32_t *renamed)
   for (uint32_t d = 0; d < m->dimensions; d++)
     memcpy(m->now.symbols + d * m->now.capacity, m->all.symbols + d * m->all.capacity, m->all.count * sizeof(uint32_t));
   m->now.count = m->all.count;
-  for (uint32_t i = 0; i < m->dimensions; i++)
-    TSR_TRY(write_deletes_join(m, (first + i) % m->dimensions, scratch, renamed));
+  for (uint32_t i = 0; i < m->dimensions; i++) TSR_TRY(join(m, (first + i) % m->dimensions, scratch, renamed));
   return TSR_OK;
 }
 
@@ -264,14 +263,14 @@ typedef struct members { /* values of a symbol */
   uint64_t count;
 } members;
 
-static members members_at(const write_deletes_side *s, const uint32_t *symbol) {
+static members members_at(const side *s, const uint32_t *symbol) {
   if (*symbol < s->count) return (members){symbol, 1};
   const set *one = sets_of(s) + (*symbol - s->count);
   return (members){members_of(s, one), one->count};
 }
 
 /* Returns the number of consecutive values from `at` on. */
-static uint64_t run_at(const write_deletes_side *s, members all, uint64_t at) {
+static uint64_t run_at(const side *s, members all, uint64_t at) {
   uint64_t end = at + 1;
   while (s->neighbours && end < all.count && s->keys[all.symbols[end]] - s->keys[all.symbols[end - 1]] == 1) end++;
   return end - at;
@@ -284,7 +283,7 @@ typedef struct shape { /* how a set is written: as an AND of pieces */
   bool range; /* the only piece is a range */
 } shape;
 
-static shape shape_of(const maker *m, const write_deletes_side *s, members all) {
+static shape shape_of(const maker *m, const side *s, members all) {
   shape some = {0}, sets = {.set = true};
   uint64_t rest = 0;
   for (uint64_t at = 0, run; at < all.count; at += run) {
@@ -301,7 +300,7 @@ static shape shape_of(const maker *m, const write_deletes_side *s, members all) 
     some = (shape){.pieces = 1, .cost = 2, .range = true};
   some.range = some.range && some.pieces == 1;
   sets.pieces += (rest + SET_MAX - 1) / SET_MAX;
-  sets.cost += (write_deletes_is_text(s) ? TEXT_SET_COST : SET_COST) * ((rest + SET_MAX - 1) / SET_MAX);
+  sets.cost += (is_text(s) ? TEXT_SET_COST : SET_COST) * ((rest + SET_MAX - 1) / SET_MAX);
   return m->version >= SETS_FROM && sets.cost < some.cost ? sets : some;
 }
 
@@ -314,11 +313,11 @@ static uint64_t cost_of(const maker *m) {
 }
 
 static int put_value(const maker *m, uint32_t d, tsr_condition_op op, uint64_t symbol, tsr_buffer *out) {
-  const write_deletes_side *s = &m->sides[d];
+  const side *s = &m->sides[d];
   uint8_t fixed[8];
   const uint8_t *value = fixed;
   uint64_t size = s->field->cell_size;
-  if (write_deletes_is_text(s)) value = text_of(m, d, symbol, &size);
+  if (is_text(s)) value = text_of(m, d, symbol, &size);
   else tsr__key_value(s->field->datatype, s->keys[symbol], fixed);
   return tsr__condition_put_comparison(op, s->field->name, value, size, out, m->error);
 }
@@ -329,16 +328,16 @@ static int put_range(const maker *m, uint32_t d, uint32_t low, uint32_t high, ts
   return put_value(m, d, TSR_GT, high, out);
 }
 
-typedef struct write_deletes_gathered { /* values of a NOT IN */
+typedef struct gathered_cells { /* values of a NOT IN */
   tsr_buffer values, offsets;
-} write_deletes_gathered;
+} gathered_cells;
 
-static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, write_deletes_gathered *g) {
-  const write_deletes_side *s = &m->sides[d];
+static int gather(const maker *m, uint32_t d, uint64_t symbol, gathered_cells *g) {
+  const side *s = &m->sides[d];
   uint8_t fixed[8];
   uint64_t size = s->field->cell_size;
   const uint8_t *value = fixed;
-  if (write_deletes_is_text(s)) value = text_of(m, d, symbol, &size);
+  if (is_text(s)) value = text_of(m, d, symbol, &size);
   else tsr__key_value(s->field->datatype, s->keys[symbol], fixed);
   TSR_TRY(tsr__buffer_append_u64(&g->offsets, g->values.size, m->error));
   TSR_TRY(tsr__buffer_append(&g->values, value, size, m->error));
@@ -351,7 +350,7 @@ static int write_deletes_gather(const maker *m, uint32_t d, uint64_t symbol, wri
   return tsr__buffer_append(&g->values, fixed, size, m->error);
 }
 
-static int put_gathered(const maker *m, uint32_t d, write_deletes_gathered *g, tsr_buffer *out) {
+static int put_gathered(const maker *m, uint32_t d, gathered_cells *g, tsr_buffer *out) {
   int rc = tsr__condition_put_set(TSR_NOT_IN, m->sides[d].field->name, g->values.data, g->values.size,
                                   (const uint64_t *)(const void *)g->offsets.data, g->offsets.size / 8, out, m->error);
   g->values.size = g->offsets.size = 0;
@@ -359,14 +358,13 @@ static int put_gathered(const maker *m, uint32_t d, write_deletes_gathered *g, t
 }
 
 /* Receives pieces: parts in succession, or each completed by a separate call. */
-typedef struct write_deletes_sink {
+typedef struct node_sink {
   tsr_buffer *out;
-  int (*ended)(struct write_deletes_sink *to, tsr_error *error); /* NULL is allowed */
-} write_deletes_sink;
-static int end_piece(const maker *m, write_deletes_sink *to) { return to->ended ? to->ended(to, m->error) : TSR_OK; }
+  int (*ended)(struct node_sink *to, tsr_error *error); /* NULL is allowed */
+} node_sink;
+static int end_piece(const maker *m, node_sink *to) { return to->ended ? to->ended(to, m->error) : TSR_OK; }
 
-static int put_run(const maker *m, uint32_t d, members all, uint64_t at, uint64_t run, bool range,
-                   write_deletes_sink *to) {
+static int put_run(const maker *m, uint32_t d, members all, uint64_t at, uint64_t run, bool range, node_sink *to) {
   if (!range && run <= 2) {
     for (uint64_t i = at; i < at + run; i++) {
       TSR_TRY(put_value(m, d, TSR_NE, all.symbols[i], to->out));
@@ -379,8 +377,8 @@ static int put_run(const maker *m, uint32_t d, members all, uint64_t at, uint64_
   return end_piece(m, to);
 }
 
-static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *to, write_deletes_gathered *g) {
-  const write_deletes_side *s = &m->sides[d];
+static int put_set(const maker *m, uint32_t d, members all, node_sink *to, gathered_cells *g) {
+  const side *s = &m->sides[d];
   uint64_t in_set = 0;
   for (uint64_t at = 0, run; at < all.count; at += run) {
     run = run_at(s, all, at);
@@ -389,7 +387,7 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
       continue;
     }
     for (uint64_t i = at; i < at + run; i++) {
-      TSR_TRY(write_deletes_gather(m, d, all.symbols[i], g));
+      TSR_TRY(gather(m, d, all.symbols[i], g));
       if (++in_set % SET_MAX) continue;
       TSR_TRY(put_gathered(m, d, g, to->out));
       TSR_TRY(end_piece(m, to));
@@ -401,9 +399,9 @@ static int put_set(const maker *m, uint32_t d, members all, write_deletes_sink *
 }
 
 /* Appends the pieces of a set, whose AND means "not in the set". */
-static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_deletes_sink *to) {
+static int put_pieces(const maker *m, uint32_t d, members all, shape how, node_sink *to) {
   if (how.set) {
-    write_deletes_gathered g = {{.memory = m->memory}, {.memory = m->memory}};
+    gathered_cells g = {{.memory = m->memory}, {.memory = m->memory}};
     int rc = put_set(m, d, all, to, &g);
     tsr__buffer_release(&g.values);
     tsr__buffer_release(&g.offsets);
@@ -418,7 +416,7 @@ static int put_pieces(const maker *m, uint32_t d, members all, shape how, write_
 
 /* Appends a term: x is not in its set OR y is not in its own ... */
 static int put_term(const maker *m, uint64_t term, tsr_buffer *out) {
-  write_deletes_sink to = {out, NULL};
+  node_sink to = {out, NULL};
   uint64_t count = 0;
   for (uint32_t pass = 0; pass < 2; pass++) {
     if (pass) TSR_TRY(tsr__condition_put_expression(TSR_JOIN_OR, count, out, m->error));
@@ -438,16 +436,16 @@ static int put_term(const maker *m, uint64_t term, tsr_buffer *out) {
 
 /* ---- Conditions ----------------------------------------------------------------------------- */
 
-typedef struct write_deletes_writer { /* joins nodes by AND until the condition is large enough */
-  write_deletes_sink sink; /* nodes of the current condition */
+typedef struct condition_writer { /* joins nodes by AND until the condition is large enough */
+  node_sink sink; /* nodes of the current condition */
   const maker *maker;
   const uint8_t *key;
   tsr_buffer nodes;
   uint64_t count;
   tsr_deletes *deletes;
-} write_deletes_writer;
+} condition_writer;
 
-static int end_condition(write_deletes_writer *w, tsr_error *error) {
+static int end_condition(condition_writer *w, tsr_error *error) {
   tsr_buffer content = {.memory = w->nodes.memory};
   int rc = TSR_OK;
   if (w->count > 1) rc = tsr__condition_put_expression(TSR_JOIN_AND, w->count, &content, error);
@@ -461,13 +459,13 @@ static int end_condition(write_deletes_writer *w, tsr_error *error) {
   return rc;
 }
 
-static int end_node(write_deletes_sink *to, tsr_error *error) {
-  write_deletes_writer *w = (write_deletes_writer *)to;
+static int end_node(node_sink *to, tsr_error *error) {
+  condition_writer *w = (condition_writer *)to;
   w->count++;
   return w->nodes.size < CONTENT_MAX ? TSR_OK : end_condition(w, error);
 }
 
-static int write_terms(write_deletes_writer *w) {
+static int write_terms(condition_writer *w) {
   const maker *m = w->maker;
   for (uint64_t t = 0; t < m->now.count; t++) {
     if (m->dimensions == 1) {
@@ -517,7 +515,7 @@ int tsr__deletes_make(const tsr_schema *schema, uint32_t version, const uint8_t 
   m.version = version;
   if (rc >= 0) rc = choose_terms(&m);
   if (rc >= 0) {
-    write_deletes_writer w = {.sink = {.ended = end_node}, .maker = &m, .key = key, .deletes = &made};
+    condition_writer w = {.sink = {.ended = end_node}, .maker = &m, .key = key, .deletes = &made};
     w.nodes.memory = memory;
     w.sink.out = &w.nodes;
     rc = write_terms(&w);
@@ -534,7 +532,7 @@ int tsr__deletes_make(const tsr_schema *schema, uint32_t version, const uint8_t 
 
 /* ---- Duplicates ----------------------------------------------------------------------------- */
 
-typedef struct write_deletes_check {
+typedef struct check {
   maker *maker;
   tsr_reader *reader;
   const tsr_batch *batch;
@@ -543,7 +541,7 @@ typedef struct write_deletes_check {
   uint64_t chosen; /* when the rows were chosen, or 0 */
   uint32_t *met; /* [first of equal terms]: cells found at these coordinates */
   const tsr_column *columns[TSR_MAX_DIMENSIONS];
-} write_deletes_check;
+} check;
 
 static int compare_rows(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -552,7 +550,7 @@ static int compare_rows(const void *a, const void *b) {
 
 /* Makes ranges that contain all values of a dimension. If there are many values, the ranges also contain others. */
 static int make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
-  const write_deletes_side *s = &m->sides[d];
+  const side *s = &m->sides[d];
   uint64_t step = (s->count + RANGES_MAX - 1) / RANGES_MAX;
   const uint64_t range_count = (s->count + step - 1) / step;
   tsr_range *all;
@@ -563,7 +561,7 @@ static int make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
   for (uint64_t at = 0; at < s->count; at += step, value += 16) {
     tsr_range *one = &all[ranges->count++];
     uint64_t last = TSR_MIN(at + step, s->count) - 1;
-    if (write_deletes_is_text(s)) {
+    if (is_text(s)) {
       one->low = text_of(m, d, at, &one->low_size);
       one->high = text_of(m, d, last, &one->high_size);
       continue;
@@ -577,9 +575,9 @@ static int make_ranges(maker *m, uint32_t d, tsr_ranges *ranges) {
 }
 
 static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, uint64_t cell, uint64_t symbol) {
-  const write_deletes_side *s = &m->sides[d];
+  const side *s = &m->sides[d];
   if (column->constant) cell = 0;
-  if (write_deletes_is_text(s)) {
+  if (is_text(s)) {
     uint64_t size;
     const uint8_t *text = text_of(m, d, symbol, &size);
     return tsr__bytes_compare((const uint8_t *)column->values + column->offsets[cell],
@@ -591,7 +589,7 @@ static int compare_symbol(const maker *m, uint32_t d, const tsr_column *column, 
 
 /* Finds the terms with a cell's coordinates: first..last - 1 of the pairs, which are the terms in sorted order. Returns
  * false if there are none. */
-static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *found, uint64_t *behind) {
+static bool find_terms(const check *c, uint64_t cell, uint64_t *found, uint64_t *behind) {
   const maker *m = c->maker;
   uint64_t begin = 0, end = m->all.count;
   for (uint32_t d = 0; d < m->dimensions && begin < end; d++) {
@@ -626,7 +624,7 @@ static bool find_terms(const write_deletes_check *c, uint64_t cell, uint64_t *fo
 
 /* Returns true if a cell is one of the removed rows, or may be a copy of one that a merge has made since: with another
  * rowid, but the same coordinates and time. */
-static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
+static bool may_be_removed(const check *c, uint64_t cell) {
   const tsr_batch *batch = c->batch;
   const int64_t row = tsr_batch_rowid(batch, cell);
   if (bsearch(&row, c->rows, c->count, sizeof row, compare_rows)) return true;
@@ -635,7 +633,7 @@ static bool may_be_removed(const write_deletes_check *c, uint64_t cell) {
 
 /* Fails if a cell of the batch has the coordinates of a removed row but is not one. A merge keeps the number of cells
  * at each coordinate, so if there are more of them than were removed, some belong to others. */
-static int check_batch(write_deletes_check *c) {
+static int check_batch(check *c) {
   maker *m = c->maker;
   for (uint32_t d = 0; d < m->dimensions; d++) TSR_TRY(tsr_reader_column(c->reader, d, &c->columns[d], m->error));
   for (uint64_t r = 0; r < c->batch->count; r++) {
@@ -650,7 +648,7 @@ static int check_batch(write_deletes_check *c) {
   return TSR_OK;
 }
 
-static int check_cells(write_deletes_check *c, tsr_snapshot *snapshot, unsigned threads) {
+static int check_cells(check *c, tsr_snapshot *snapshot, unsigned threads) {
   maker *m = c->maker;
   tsr_ranges *ranges;
   TSR_TRY(TSR_ARENA_ARRAY(&m->arena, m->dimensions, &ranges, m->error));
@@ -681,7 +679,7 @@ int tsr__deletes_check(tsr_snapshot *snapshot, const tsr_column *columns, const 
   int rc = open_maker(&m, snapshot->schema, columns, selection, count, memory, error);
   if (rc >= 0) rc = TSR_ALLOC_RAW(memory, count, &sorted, error);
   if (rc >= 0) {
-    write_deletes_check c = {.maker = &m, .rows = sorted, .count = count, .chosen = chosen};
+    check c = {.maker = &m, .rows = sorted, .count = count, .chosen = chosen};
     for (uint64_t i = 0; i < count; i++) c.rows[i] = rows[selection ? selection[i] : i];
     qsort(c.rows, count, sizeof *c.rows, compare_rows);
     rc = check_cells(&c, snapshot, threads);

@@ -58,12 +58,12 @@ static unsigned rank(tsr_pair *pairs, tsr_pair *spare, uint64_t count, uint64_t 
   return bits_of(next);
 }
 
-typedef struct write_boxes_numbering { /* numbers of the cells; keys grow dimension by dimension */
+typedef struct numbering { /* numbers of the cells; keys grow dimension by dimension */
   uint64_t *keys, *tiles, *places;
   unsigned bits;
-} write_boxes_numbering;
+} numbering;
 
-static void number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spare, write_boxes_numbering *n) {
+static void number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spare, numbering *n) {
   const uint64_t count = b->source.count, extent = b->grid.extent[d], stride = b->stride[d];
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static void number_dimension(tsr_boxes *b, uint32_t d, tsr_pair *spare, write_bo
 }
 
 /* Sorts the cells. The last of equal cells remains. */
-static void sort_cells(tsr_boxes *b, tsr_pair *spare, write_boxes_numbering *n) {
+static void sort_cells(tsr_boxes *b, tsr_pair *spare, numbering *n) {
   const uint64_t count = b->source.count;
   for (uint32_t d = 0; d < b->dimensions; d++) number_dimension(b, d, spare, n);
   b->cells.place_bits = bits_of(b->grid.tile_cells - 1);
@@ -105,7 +105,7 @@ static int find_cells(tsr_boxes *b, tsr_error *error) {
   if (rc >= 0) rc = TSR_ALLOC_ARRAY(b->source.memory, 3 * count, &numbers, error);
   if (rc >= 0) {
     uint64_t *all = numbers;
-    write_boxes_numbering n = {all, all + count, all + 2 * count, 0};
+    numbering n = {all, all + count, all + 2 * count, 0};
     sort_cells(b, spare, &n);
   }
   tsr__free(numbers);
@@ -372,7 +372,7 @@ static uint64_t count_outside(const tsr_boxes *b, const uint64_t *low, const uin
 }
 
 /* Returns true if a fragment has all attributes. Rewriting cells of a fragment that lacks some would add them. */
-static bool write_boxes_is_whole(const tsr_boxes *b, uint64_t fragment) {
+static bool is_whole(const tsr_boxes *b, uint64_t fragment) {
   bool whole = true;
   for (uint32_t f = b->dimensions; f < b->dimensions + b->source.schema->attribute_count; f++)
     whole = whole && tsr_fragment_has(b->snapshot, fragment, f);
@@ -392,7 +392,7 @@ static int boxes_covered(tsr_boxes *b, const uint64_t *low, const uint64_t *high
     if (rc < 0) return rc;
     if (!rc) return left == (left && !b->source.spilled ? count_outside(b, low, high) : 0);
     left -= batch->count;
-    if (batch->written && write_boxes_is_whole(b, batch->fragment)) continue;
+    if (batch->written && is_whole(b, batch->fragment)) continue;
     if (b->source.spilled) return 0; /* the cells to be written are in the snapshot */
     TSR_TRY(boxes_coordinates(b, b->reader, columns, error));
     for (uint64_t r = 0; r < batch->count; r++) {
@@ -506,7 +506,7 @@ static int join_over_gaps(tsr_boxes *b, tsr_error *error) {
 
 /* ---- Open and close ------------------------------------------------------------------------- */
 
-static int write_boxes_prepare(tsr_boxes *b, tsr_error *error) {
+static int prepare(tsr_boxes *b, tsr_error *error) {
   const tsr_schema *schema = b->source.schema;
   const uint32_t n = schema->dimension_count, fields = n + schema->attribute_count;
   TSR_TRY(tsr__grid_make(schema, &b->arena, &b->grid, error));
@@ -584,7 +584,7 @@ static int find_parts(tsr_boxes *b, tsr_error *error) {
 static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error);
 
 static int find_boxes(tsr_boxes *b, tsr_error *error) {
-  TSR_TRY(write_boxes_prepare(b, error));
+  TSR_TRY(prepare(b, error));
   if (!b->source.count) return TSR_OK;
   if (!b->source.spilled) TSR_TRY(find_box_in_order(b, error));
   if (!b->in_order) {
@@ -848,7 +848,7 @@ typedef struct stream {
 
 /* ---- All parts ------------------------------------------------------------------------------ */
 
-static int write_boxes_spilled_make_room(stream *s, tsr_error *error) {
+static int make_room(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   uint64_t blocks = b->source.open_snapshot ? 2 : 0;
   TSR_TRY(boxes_join_all(b, &b->parts, error));
@@ -859,10 +859,10 @@ static int write_boxes_spilled_make_room(stream *s, tsr_error *error) {
   return b->parts.count > s->most / 2 ? boxes_too_many(b, b->parts.count, error) : TSR_OK;
 }
 
-static int write_boxes_spilled_add_part(stream *s, const uint64_t *low, const uint64_t *high, tsr_error *error) {
+static int add_part(stream *s, const uint64_t *low, const uint64_t *high, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   uint64_t *box;
-  if (b->parts.count == s->most) TSR_TRY(write_boxes_spilled_make_room(s, error));
+  if (b->parts.count == s->most) TSR_TRY(make_room(s, error));
   TSR_TRY(box_add(&b->parts, &box, error));
   memcpy(tsr__box_low(box), low, b->dimensions * sizeof *low);
   memcpy(tsr__box_high(b, box), high, b->dimensions * sizeof *high);
@@ -877,13 +877,12 @@ static int end_tile(stream *s, tsr_error *error) {
   if (s->crowded) {
     const int rc = b->source.open_snapshot ? boxes_covered(b, s->low, s->high, error) : 0;
     if (rc < 0) return rc;
-    return rc ? write_boxes_spilled_add_part(s, s->low, s->high, error)
-              : boxes_too_many(b, b->parts.count + s->tile_parts, error);
+    return rc ? add_part(s, s->low, s->high, error) : boxes_too_many(b, b->parts.count + s->tile_parts, error);
   }
   if (s->parts.count > 1) TSR_TRY(boxes_join_all(b, &s->parts, error));
   for (uint64_t i = 0; i < s->parts.count; i++) {
     uint64_t *box = tsr__box_at(&s->parts, i);
-    TSR_TRY(write_boxes_spilled_add_part(s, tsr__box_low(box), tsr__box_high(b, box), error));
+    TSR_TRY(add_part(s, tsr__box_low(box), tsr__box_high(b, box), error));
   }
   return TSR_OK;
 }
@@ -944,8 +943,7 @@ static int add_cell(stream *s, const uint64_t *tile, const uint64_t *ordinals, u
 
 /* ---- The cells ------------------------------------------------------------------------------ */
 
-static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requests, uint64_t count,
-                                         tsr_error *error) {
+static int add_cells(stream *s, const tsr_tile_request *requests, uint64_t count, tsr_error *error) {
   const tsr_boxes *b = s->boxes;
   const tsr_field *fields = b->source.schema->fields;
   uint64_t tile[TSR_MAX_DIMENSIONS], ordinals[TSR_MAX_DIMENSIONS];
@@ -963,7 +961,7 @@ static int write_boxes_spilled_add_cells(stream *s, const tsr_tile_request *requ
 }
 
 /* Reads the coordinates of the runs, tile by tile. */
-static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
+static int read_cells(stream *s, tsr_error *error) {
   tsr_boxes *b = s->boxes;
   const tsr_snapshot *snapshot = b->source.spilled;
   tsr_tile_request *requests;
@@ -975,8 +973,7 @@ static int write_boxes_spilled_read_cells(stream *s, tsr_error *error) {
         requests[d] = (tsr_tile_request){.fragment = item->fragment, .slot = (uint32_t)item->slots[d], .number = t};
       TSR_TRY(tsr__cancelled(&snapshot->array->environment->memory, error));
       TSR_TRY(tsr__tiles_load(snapshot->array, b->source.threads, requests, b->dimensions, b->source.memory, error));
-      const int rc =
-          write_boxes_spilled_add_cells(s, requests, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);
+      const int rc = add_cells(s, requests, tsr__fragment_tile_cells(&item->fragment->metadata, t), error);
       for (uint32_t d = 0; d < b->dimensions; d++) tsr__tile_return(requests[d].tile, b->source.memory);
       TSR_TRY(rc);
     }
@@ -990,7 +987,7 @@ static int boxes_find_spilled(tsr_boxes *boxes, tsr_error *error) {
   s.most = TSR_MAX(PARTS_MIN, boxes->source.memory->limit / 8 / PART_BYTES);
   TSR_TRY(tsr__reader_open_within(boxes->source.spilled, boxes->source.memory, &boxes->spilled, error));
   boxes->spilled->request.written_only = true;
-  const int rc = write_boxes_spilled_read_cells(&s, error);
+  const int rc = read_cells(&s, error);
   tsr__buffer_release(&s.parts.numbers);
   return rc;
 }

@@ -2,10 +2,10 @@
  *
  * A window is a few whole tiles, kept as plain columns. When it is full, each (tile, slot) is a task for the worker
  * threads: the task filters the tile and computes its statistics. In bulk, and where a dense tile comes as rows of a
- * box, a task also gathers the cells of its tile and field, which are then still in the core's cache. Then the stored tiles are appended to their files in order, and the metadata of the tiles is recorded. So
- * memory is bounded by a window and the metadata, and files are written sequentially. A file is created when its first
- * bytes are written; for small fragments, at the end. Files are synced several at a time, which costs little more than
- * syncing one.
+ * box, a task also gathers the cells of its tile and field, which are then still in the core's cache. Then the stored
+ * tiles are appended to their files in order, and the metadata of the tiles is recorded. So memory is bounded by a
+ * window and the metadata, and files are written sequentially. A file is created when its first bytes are written; for
+ * small fragments, at the end. Files are synced several at a time, which costs little more than syncing one.
  *
  * Invariants: all inputs hold `window.pending` cells (none while `direct.active`). Between calls that is less than
  * window.tile_cells * window.tiles. */

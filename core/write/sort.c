@@ -22,9 +22,9 @@
 
 /* ---- Strings into ranks --------------------------------------------------------------------- */
 
-typedef struct write_rank_sorter {
+typedef struct rank_sorter {
   tsr_pair *pairs, *spare;
-} write_rank_sorter;
+} rank_sorter;
 
 typedef struct group { /* pairs whose strings are equal in the first `depth` bytes */
   uint64_t first, count, depth;
@@ -56,7 +56,7 @@ static inline uint64_t text_left(const tsr_column *column, uint32_t cell, uint64
 
 /* Splits strings with equal words by length: "a" comes before "a" and a NUL, although their words are equal. Longer
  * strings form a group to be sorted later. */
-static int split_equal(write_rank_sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
+static int split_equal(rank_sorter *s, const tsr_column *column, uint64_t first, uint64_t count, uint64_t depth,
                        tsr_buffer *groups, tsr_error *error) {
   tsr_pair *pairs = s->pairs + first;
   bool differ = false;
@@ -72,8 +72,7 @@ static int split_equal(write_rank_sorter *s, const tsr_column *column, uint64_t 
   return tsr__buffer_append(groups, &next, sizeof next, error);
 }
 
-static int sort_group(write_rank_sorter *s, const tsr_column *column, const group *g, tsr_buffer *groups,
-                      tsr_error *error) {
+static int sort_group(rank_sorter *s, const tsr_column *column, const group *g, tsr_buffer *groups, tsr_error *error) {
   tsr_pair *pairs = s->pairs + g->first;
   for (uint64_t i = 0; i < g->count; i++) pairs[i].key = text_word(column, pairs[i].cell, g->depth);
   tsr__pairs_sort(pairs, s->spare + g->first, g->count);
@@ -88,7 +87,7 @@ static int sort_group(write_rank_sorter *s, const tsr_column *column, const grou
 
 int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, uint64_t count, tsr_memory *memory,
                     tsr_error *error) {
-  write_rank_sorter s = {pairs, spare};
+  rank_sorter s = {pairs, spare};
   tsr_buffer groups = {.memory = memory};
   group whole = {0, count, 0};
   int rc = tsr__buffer_append(&groups, &whole, sizeof whole, error);
@@ -121,11 +120,11 @@ int tsr__pairs_rank(const tsr_column *column, tsr_pair *pairs, tsr_pair *spare, 
  * Invariants: bounds[block][place] is the first pair of a block whose code is not below the lower bound of the place.
  * starts[place] is the sum of these over all blocks. */
 
-#define CODES              256u /* codes computed at a time */
-#define WRITE_HILBERT_STEP 1024u /* codes are sampled at this interval to find places */
-#define PLACE              8u /* minimum number of steps in a place */
+#define CODES       256u /* codes computed at a time */
+#define SAMPLE_STEP 1024u /* codes are sampled at this interval to find places */
+#define PLACE       8u /* minimum number of steps in a place */
 
-typedef struct write_hilbert_sorter {
+typedef struct block_sorter {
   const tsr_schema *schema;
   const tsr_column *columns;
   tsr_memory *memory;
@@ -138,9 +137,9 @@ typedef struct write_hilbert_sorter {
   uint64_t *starts, *kept; /* by place: its first cell; number of cells left in it */
   uint32_t *order;
   _Atomic uint64_t ties;
-} write_hilbert_sorter;
+} block_sorter;
 
-static uint64_t write_hilbert_cells_of(const write_hilbert_sorter *s, uint64_t block) {
+static uint64_t cells_of_block(const block_sorter *s, uint64_t block) {
   return TSR_MIN(s->count - block * TSR_ORDER_BLOCK, TSR_ORDER_BLOCK);
 }
 
@@ -160,9 +159,9 @@ void tsr__order_block(const tsr_schema *schema, const tsr_column *columns, uint6
   tsr__pairs_sort(pairs, spare, count);
 }
 
-static int write_hilbert_sort_block(void *argument, uint64_t index, tsr_error *error) {
-  write_hilbert_sorter *s = argument;
-  const uint64_t first = index * TSR_ORDER_BLOCK, count = write_hilbert_cells_of(s, index);
+static int sort_missing_block(void *argument, uint64_t index, tsr_error *error) {
+  block_sorter *s = argument;
+  const uint64_t first = index * TSR_ORDER_BLOCK, count = cells_of_block(s, index);
   tsr_pair *spare;
   if (s->blocks[index] == s->given[index]) return TSR_OK;
   TSR_TRY(TSR_ALLOC_RAW(s->memory, count, &spare, error));
@@ -173,15 +172,15 @@ static int write_hilbert_sort_block(void *argument, uint64_t index, tsr_error *e
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-static int make_places(write_hilbert_sorter *s, tsr_error *error) {
+static int make_places(block_sorter *s, tsr_error *error) {
   uint64_t samples = 0;
   tsr_pair *taken;
   tsr_pair *spare;
-  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &taken, error));
-  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / WRITE_HILBERT_STEP + 1, &spare, error));
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / SAMPLE_STEP + 1, &taken, error));
+  TSR_TRY(TSR_ARENA_RAW(&s->arena, s->count / SAMPLE_STEP + 1, &spare, error));
   tsr_pair *sample = taken;
   for (uint64_t b = 0; b < s->block_count; b++)
-    for (uint64_t i = WRITE_HILBERT_STEP - 1; i < write_hilbert_cells_of(s, b); i += WRITE_HILBERT_STEP)
+    for (uint64_t i = SAMPLE_STEP - 1; i < cells_of_block(s, b); i += SAMPLE_STEP)
       sample[samples++] = (tsr_pair){s->blocks[b][i].key, 0};
   tsr__pairs_sort(sample, spare, samples);
   /* if there are many blocks, each gives a place a few dozen pairs */
@@ -196,10 +195,10 @@ static int make_places(write_hilbert_sorter *s, tsr_error *error) {
 }
 
 static int find_bounds(void *argument, uint64_t block, tsr_error *error) {
-  const write_hilbert_sorter *s = argument;
+  const block_sorter *s = argument;
   uint32_t *bounds = s->bounds + block * (s->place_count + 1);
   const tsr_pair *pairs = s->blocks[block];
-  const uint64_t count = write_hilbert_cells_of(s, block);
+  const uint64_t count = cells_of_block(s, block);
   (void)error;
   for (uint64_t p = 1, low = 0; p < s->place_count; p++) {
     uint64_t high = count;
@@ -218,8 +217,7 @@ static int order_compare(const tsr_schema *schema, const tsr_column *columns, ui
 
 /* Sets the order of the cells of a place. If the schema does not allow duplicates, only the last of equal cells
  * remains. */
-static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t place, const tsr_pair *pairs,
-                                    uint64_t count) {
+static void leave_out_equal(const block_sorter *s, uint64_t place, const tsr_pair *pairs, uint64_t count) {
   uint32_t *order = s->order + s->starts[place];
   uint64_t kept = 0;
   for (uint64_t i = 0; i < count; i++) {
@@ -230,13 +228,13 @@ static void write_hilbert_leave_out(const write_hilbert_sorter *s, uint64_t plac
   s->kept[place] = kept;
 }
 
-static int write_hilbert_compare_cells(const void *argument, uint32_t a, uint32_t b) {
-  const write_hilbert_sorter *s = argument;
+static int compare_tied(const void *argument, uint32_t a, uint32_t b) {
+  const block_sorter *s = argument;
   return order_compare(s->schema, s->columns, a, b);
 }
 
-static int write_hilbert_sort_place(void *argument, uint64_t place, tsr_error *error) {
-  write_hilbert_sorter *s = argument;
+static int sort_place(void *argument, uint64_t place, tsr_error *error) {
+  block_sorter *s = argument;
   const uint64_t count = s->starts[place + 1] - s->starts[place];
   const uint32_t *bounds = s->bounds + place;
   uint64_t at = 0, ties = 0;
@@ -250,14 +248,14 @@ static int write_hilbert_sort_place(void *argument, uint64_t place, tsr_error *e
   if (count > 0) tsr__pairs_sort(pairs, spare, count);
   for (uint64_t i = 1; i < count; i++) ties += pairs[i - 1].key == pairs[i].key;
   if (tsr__order_few_ties(atomic_fetch_add(&s->ties, ties) + ties, s->count)) {
-    if (ties) tsr__pairs_sort_ties(pairs, spare, count, write_hilbert_compare_cells, s);
-    write_hilbert_leave_out(s, place, pairs, count);
+    if (ties) tsr__pairs_sort_ties(pairs, spare, count, compare_tied, s);
+    leave_out_equal(s, place, pairs, count);
   }
   tsr__free(room);
   return TSR_OK;
 }
 
-static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *count, tsr_error *error) {
+static int sort_places(block_sorter *s, unsigned threads, uint64_t *count, tsr_error *error) {
   uint64_t kept = 0;
   TSR_TRY(make_places(s, error));
   TSR_TRY(tsr__parallel_for(threads, s->block_count, find_bounds, s, error));
@@ -268,7 +266,7 @@ static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *coun
       s->starts[p + 1] += bounds[1] - bounds[0];
     }
   }
-  TSR_TRY(tsr__parallel_for(threads, s->place_count, write_hilbert_sort_place, s, error));
+  TSR_TRY(tsr__parallel_for(threads, s->place_count, sort_place, s, error));
   if (!tsr__order_few_ties(s->ties, s->count)) return 0;
   for (uint64_t p = 0; p < s->place_count; p++) {
     memmove(s->order + kept, s->order + s->starts[p], s->kept[p] * sizeof *s->order);
@@ -280,20 +278,20 @@ static int sort_places(write_hilbert_sorter *s, unsigned threads, uint64_t *coun
 
 /* ---- Putting the places together --------------------------------------------------------------------------------- */
 
-static int make_blocks(write_hilbert_sorter *s, unsigned threads, tsr_pair **made, tsr_error *error) {
+static int make_blocks(block_sorter *s, unsigned threads, tsr_pair **made, tsr_error *error) {
   uint64_t missing = 0;
   for (uint64_t b = 0; b < s->block_count; b++) missing += !s->blocks[b];
   TSR_TRY(TSR_ALLOC_RAW(s->memory, missing * TSR_ORDER_BLOCK, made, error));
   for (uint64_t b = 0, next = 0; b < s->block_count; b++)
     if (!s->blocks[b]) s->blocks[b] = *made + next++ * TSR_ORDER_BLOCK;
-  return tsr__parallel_for(threads, s->block_count, write_hilbert_sort_block, s, error);
+  return tsr__parallel_for(threads, s->block_count, sort_missing_block, s, error);
 }
 
 /* Like tsr__order_cells, from blocks that are sorted already. Returns 1; or 0, having done nothing, if too many codes
  * are equal for sorting by codes. */
 static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                         const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error) {
-  write_hilbert_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
+  block_sorter s = {.schema = schema, .columns = columns, .memory = memory, .count = *count, .order = order};
   tsr_pair **room;
   tsr_pair *made = NULL;
   s.block_count = (s.count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK;
@@ -322,7 +320,7 @@ static int order_blocks(const tsr_schema *schema, const tsr_column *columns, tsr
  * Most Hilbert codes belong to a single cell, so cells are sorted by the codes alone, and only cells with equal codes
  * are compared. If blocks of cells have been sorted in the background, order_blocks continues from them. */
 
-typedef struct write_order_sorter {
+typedef struct order_sorter {
   const tsr_schema *schema;
   const tsr_column *columns;
   tsr_memory *memory;
@@ -332,38 +330,36 @@ typedef struct write_order_sorter {
   uint64_t *numbers; /* of the current list */
   tsr_buffer words; /* words of `count` u64 each, the least significant first */
   unsigned used; /* bits of the last word that are used */
-} write_order_sorter;
+} order_sorter;
 
 /* ---- Lists of numbers ----------------------------------------------------------------------- */
 
-static bool write_order_is_text(const write_order_sorter *s, uint32_t d) {
-  return s->schema->fields[d].values_per_cell == TSR_VARIABLE;
-}
+static bool is_text(const order_sorter *s, uint32_t d) { return s->schema->fields[d].values_per_cell == TSR_VARIABLE; }
 
-static const uint8_t *write_order_value_of(const write_order_sorter *s, uint32_t d, uint64_t cell) {
+static const uint8_t *value_of(const order_sorter *s, uint32_t d, uint64_t cell) {
   const tsr_column *column = &s->columns[d];
   return (const uint8_t *)column->values + (column->constant ? 0 : cell * s->schema->fields[d].cell_size);
 }
 
-static int rank_texts(write_order_sorter *s, const tsr_column *column, tsr_error *error) {
+static int rank_texts(order_sorter *s, const tsr_column *column, tsr_error *error) {
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i].cell = (uint32_t)i;
   TSR_TRY(tsr__pairs_rank(column, s->pairs, s->spare, s->count, s->memory, error));
   for (uint64_t i = 0; i < s->count; i++) s->numbers[s->pairs[i].cell] = s->pairs[i].key;
   return TSR_OK;
 }
 
-static int list_coordinates(write_order_sorter *s, uint32_t d, tsr_error *error) {
+static int list_coordinates(order_sorter *s, uint32_t d, tsr_error *error) {
   const tsr_field *field = &s->schema->fields[d];
-  if (write_order_is_text(s, d)) return rank_texts(s, &s->columns[d], error);
+  if (is_text(s, d)) return rank_texts(s, &s->columns[d], error);
   if (!s->columns[d].constant) tsr__keys(field->datatype, s->columns[d].values, s->count, s->numbers);
   else memset(s->numbers, 0, s->count * sizeof *s->numbers);
   return TSR_OK;
 }
 
-static void list_tiles(write_order_sorter *s, uint32_t d) {
+static void list_tiles(order_sorter *s, uint32_t d) {
   const tsr_field *field = &s->schema->fields[d];
   if (tsr_datatype_kind(field->datatype) == TSR_KIND_FLOAT || s->columns[d].constant) {
-    for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = tsr__tile_number(field, write_order_value_of(s, d, i));
+    for (uint64_t i = 0; i < s->count; i++) s->numbers[i] = tsr__tile_number(field, value_of(s, d, i));
     return;
   }
   uint64_t extent = 0, low = tsr__key(field->datatype, field->low);
@@ -375,13 +371,13 @@ static void list_tiles(write_order_sorter *s, uint32_t d) {
 /* Computes the Hilbert codes of `count` cells from `first` on. */
 static void order_codes(const tsr_schema *schema, const tsr_column *columns, uint64_t first, uint64_t count,
                         uint64_t *codes) {
-  const write_order_sorter s = {.schema = schema, .columns = columns};
+  const order_sorter s = {.schema = schema, .columns = columns};
   const void *values[TSR_MAX_DIMENSIONS];
   uint64_t sizes[TSR_MAX_DIMENSIONS] = {0};
   bool plain = true;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    plain = plain && !write_order_is_text(&s, d) && !columns[d].constant;
-    values[d] = plain ? write_order_value_of(&s, d, first) : NULL;
+    plain = plain && !is_text(&s, d) && !columns[d].constant;
+    values[d] = plain ? value_of(&s, d, first) : NULL;
   }
   if (plain) {
     tsr__hilbert_codes(schema, values, count, codes);
@@ -389,13 +385,13 @@ static void order_codes(const tsr_schema *schema, const tsr_column *columns, uin
   }
   for (uint64_t i = first; i < first + count; i++) {
     for (uint32_t d = 0; d < schema->dimension_count; d++) {
-      if (write_order_is_text(&s, d)) {
+      if (is_text(&s, d)) {
         const tsr_column *column = &columns[d];
         uint64_t at = column->constant ? 0 : i;
         values[d] = (const uint8_t *)column->values + column->offsets[at];
         sizes[d] = column->offsets[at + 1] - column->offsets[at];
       } else {
-        values[d] = write_order_value_of(&s, d, i);
+        values[d] = value_of(&s, d, i);
       }
     }
     codes[i - first] = tsr__hilbert_code(schema, values, sizes);
@@ -403,14 +399,14 @@ static void order_codes(const tsr_schema *schema, const tsr_column *columns, uin
 }
 
 static int list_hilbert_block(void *argument, uint64_t block, tsr_error *error) {
-  const write_order_sorter *s = argument;
+  const order_sorter *s = argument;
   const uint64_t first = block * TSR_ORDER_BLOCK;
   (void)error;
   order_codes(s->schema, s->columns, first, TSR_MIN(s->count - first, TSR_ORDER_BLOCK), s->numbers + first);
   return TSR_OK;
 }
 
-static int list_hilbert(write_order_sorter *s, tsr_error *error) {
+static int list_hilbert(order_sorter *s, tsr_error *error) {
   return tsr__parallel_for(s->threads, (s->count + TSR_ORDER_BLOCK - 1) / TSR_ORDER_BLOCK, list_hilbert_block, s,
                            error);
 }
@@ -418,7 +414,7 @@ static int list_hilbert(write_order_sorter *s, tsr_error *error) {
 /* ---- Words ---------------------------------------------------------------------------------- */
 
 /* Packs the current list above the lists that are packed already. */
-static int write_order_pack(write_order_sorter *s, tsr_error *error) {
+static int pack_list(order_sorter *s, tsr_error *error) {
   uint64_t low = UINT64_MAX, high = 0;
   for (uint64_t i = 0; i < s->count; i++) {
     low = TSR_MIN(low, s->numbers[i]);
@@ -439,22 +435,22 @@ static int write_order_pack(write_order_sorter *s, tsr_error *error) {
 }
 
 /* Packs all lists, the least significant first. */
-static int pack_all(write_order_sorter *s, tsr_error *error) {
+static int pack_all(order_sorter *s, tsr_error *error) {
   const tsr_schema *schema = s->schema;
   uint32_t n = schema->dimension_count;
   for (uint32_t i = 0; i < n; i++) {
     TSR_TRY(list_coordinates(s, schema->cell_order == TSR_ORDER_COL ? i : n - 1 - i, error));
-    TSR_TRY(write_order_pack(s, error));
+    TSR_TRY(pack_list(s, error));
   }
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     TSR_TRY(list_hilbert(s, error));
-    return write_order_pack(s, error);
+    return pack_list(s, error);
   }
   for (uint32_t i = 0; i < n; i++) {
     uint32_t d = schema->tile_order == TSR_ORDER_COL ? i : n - 1 - i;
     if (!schema->fields[d].has_extent) continue;
     list_tiles(s, d);
-    TSR_TRY(write_order_pack(s, error));
+    TSR_TRY(pack_list(s, error));
   }
   return TSR_OK;
 }
@@ -463,11 +459,11 @@ static int pack_all(write_order_sorter *s, tsr_error *error) {
 
 /* Compares two cells whose Hilbert codes are equal, by their coordinates. */
 static int order_compare(const tsr_schema *schema, const tsr_column *columns, uint32_t a, uint32_t b) {
-  const write_order_sorter s = {.schema = schema, .columns = columns};
+  const order_sorter s = {.schema = schema, .columns = columns};
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_column *column = &columns[d];
     if (column->constant) continue;
-    if (write_order_is_text(&s, d)) {
+    if (is_text(&s, d)) {
       const uint8_t *values = column->values;
       const uint64_t *o = column->offsets;
       const int c = tsr__bytes_compare(values + o[a], o[a + 1] - o[a], values + o[b], o[b + 1] - o[b]);
@@ -475,20 +471,19 @@ static int order_compare(const tsr_schema *schema, const tsr_column *columns, ui
       continue;
     }
     const tsr_datatype datatype = schema->fields[d].datatype;
-    const uint64_t x = tsr__key(datatype, write_order_value_of(&s, d, a)),
-                   y = tsr__key(datatype, write_order_value_of(&s, d, b));
+    const uint64_t x = tsr__key(datatype, value_of(&s, d, a)), y = tsr__key(datatype, value_of(&s, d, b));
     if (x != y) return x < y ? -1 : 1;
   }
   return 0;
 }
 
 static int compare_cells(const void *argument, uint32_t a, uint32_t b) {
-  const write_order_sorter *s = argument;
+  const order_sorter *s = argument;
   return order_compare(s->schema, s->columns, a, b);
 }
 
 /* Sorts by Hilbert codes. Returns 1; or 0 if too many codes are equal. */
-static int sort_by_codes(write_order_sorter *s, tsr_error *error) {
+static int sort_by_codes(order_sorter *s, tsr_error *error) {
   uint64_t ties = 0;
   TSR_TRY(list_hilbert(s, error));
   for (uint64_t i = 0; i < s->count; i++) s->pairs[i] = (tsr_pair){s->numbers[i], (uint32_t)i};
@@ -499,7 +494,7 @@ static int sort_by_codes(write_order_sorter *s, tsr_error *error) {
   return 1;
 }
 
-static int sort_by_words(write_order_sorter *s, tsr_error *error) {
+static int sort_by_words(order_sorter *s, tsr_error *error) {
   TSR_TRY(pack_all(s, error));
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
   uint64_t words = s->words.size / sizeof(uint64_t) / s->count;
@@ -512,7 +507,7 @@ static int sort_by_words(write_order_sorter *s, tsr_error *error) {
 }
 
 /* Returns true if two adjacent cells have the same coordinates. */
-static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
+static bool is_equal(const order_sorter *s, bool by_codes, const tsr_pair *a, const tsr_pair *b) {
   if (a->key != b->key) return false; /* the most significant word */
   if (by_codes) return compare_cells(s, a->cell, b->cell) == 0;
   const uint64_t *word = (const uint64_t *)(const void *)s->words.data;
@@ -521,7 +516,7 @@ static bool is_equal(const write_order_sorter *s, bool by_codes, const tsr_pair 
   return true;
 }
 
-static int sort_cells(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+static int sort_cells(order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   int by_codes = s->schema->cell_order == TSR_ORDER_HILBERT ? sort_by_codes(s, error) : 0;
   TSR_TRY(by_codes);
   if (!by_codes) TSR_TRY(sort_by_words(s, error));
@@ -546,7 +541,7 @@ uint32_t tsr__order_lists(const tsr_schema *schema) {
 int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *columns, uint64_t count,
                     uint64_t *numbers, uint32_t *dimension, tsr_error *error) {
   const uint32_t n = schema->dimension_count;
-  write_order_sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
+  order_sorter s = {.schema = schema, .columns = columns, .threads = 1, .count = count, .numbers = numbers};
   uint32_t before = 0; /* lists in front of the coordinates' lists */
   if (schema->cell_order == TSR_ORDER_HILBERT) {
     before = 1;
@@ -564,11 +559,11 @@ int tsr__order_list(const tsr_schema *schema, uint32_t list, const tsr_column *c
     }
   }
   *dimension = schema->cell_order == TSR_ORDER_COL ? n - 1 - (list - before) : list - before;
-  return write_order_is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
+  return is_text(&s, *dimension) ? TSR_OK : list_coordinates(&s, *dimension, error);
 }
 
 /* Sorts all cells at once. */
-static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
+static int sort_whole(order_sorter *s, uint32_t *order, uint64_t *count, tsr_error *error) {
   tsr_pair *pairs = NULL;
   tsr_pair *spare = NULL;
   uint64_t *numbers = NULL;
@@ -588,7 +583,7 @@ static int sort_whole(write_order_sorter *s, uint32_t *order, uint64_t *count, t
 
 int tsr__order_cells(const tsr_schema *schema, const tsr_column *columns, tsr_memory *memory, unsigned threads,
                      const tsr_sorted_blocks *sorted, uint32_t *order, uint64_t *count, tsr_error *error) {
-  write_order_sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
+  order_sorter s = {.schema = schema, .columns = columns, .memory = memory, .threads = threads, .count = *count};
   s.words.memory = memory;
   if (s.count > UINT32_MAX)
     return tsr__fail(error, TSR_TOOBIG, "%llu cells are sorted at once: %u at most", (unsigned long long)s.count,

@@ -24,18 +24,18 @@
 #include "environment/environment.h"
 #include "read/reader.h"
 
-#define POSITIONS         "positions"
-#define SORT_BYTES        80u /* approximate bytes of a cell while it is sorted and written */
-#define FIXED_BYTES       (UINT64_C(1) << 20) /* bytes that codecs need, however few cells there are */
-#define SOURCES_WANTED    8u /* number of sources worth merging at once */
-#define CELLS_MIN         1024u /* minimum number of cells in memory for a run */
-#define WRITE_SPILL_BATCH 4096u /* merged cells passed to the fragment writer at a time */
-#define TILES_MIN         512u /* memory_mb holds at least this many tiles of a part */
-#define TILE_BYTES        64u /* approximate bytes of metadata for each field of a tile */
+#define POSITIONS      "positions"
+#define SORT_BYTES     80u /* approximate bytes of a cell while it is sorted and written */
+#define FIXED_BYTES    (UINT64_C(1) << 20) /* bytes that codecs need, however few cells there are */
+#define SOURCES_WANTED 8u /* number of sources worth merging at once */
+#define CELLS_MIN      1024u /* minimum number of cells in memory for a run */
+#define BATCH_CELLS    4096u /* merged cells passed to the fragment writer at a time */
+#define TILES_MIN      512u /* memory_mb holds at least this many tiles of a part */
+#define TILE_BYTES     64u /* approximate bytes of metadata for each field of a tile */
 
 /* ---- Spilling ---------------------------------------------------------------------------------------------------- */
 
-static tsr_store *write_spill_store(const tsr_writer *w) {
+static tsr_store *run_store(const tsr_writer *w) {
   return w->runs.scratch.store ? w->runs.scratch.store : w->array->store;
 }
 
@@ -47,7 +47,7 @@ static int write_positions(tsr_writer *w, const char *directory, const uint32_t 
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &positions, error));
   for (uint64_t i = 0; i < count; i++) positions[order[i]] = (uint32_t)i;
   snprintf(path, sizeof path, "%.160s/" POSITIONS, directory);
-  int rc = tsr__store_create_exclusive(write_spill_store(w), path, &file, error);
+  int rc = tsr__store_create_exclusive(run_store(w), path, &file, error);
   if (rc >= 0) rc = tsr__store_append(file, positions, count * sizeof(uint32_t), error);
   tsr__store_close_file(file);
   tsr__free(positions);
@@ -66,7 +66,7 @@ static run_path path_of(const tsr_fragment *fragment) {
 
 static tsr_fragment_target run_target(tsr_writer *w, const tsr_schema *schema, const char *directory) {
   tsr_fragment_target target = tsr__provisional_target(w, directory, NULL);
-  target.store = write_spill_store(w);
+  target.store = run_store(w);
   target.metadata_name = TSR_FILE_FRAGMENT_METADATA;
   target.schema = schema;
   target.version = TSR_RUN_VERSION;
@@ -110,7 +110,7 @@ static int open_run(tsr_writer *w, const tsr_schema *schema, const char *directo
   char path[200];
   tsr_file *file = NULL;
   snprintf(path, sizeof path, "%.160s/" TSR_FILE_FRAGMENT_METADATA, directory);
-  TSR_TRY(tsr__store_open_file(write_spill_store(w), path, &file, error));
+  TSR_TRY(tsr__store_open_file(run_store(w), path, &file, error));
   const int rc = tsr__fragment_metadata_read(file, TSR_RUN_VERSION, tsr__array_key(w->array), find_schema, &schema,
                                              tsr__arena(&w->array->memory), &fragment->metadata, error);
   tsr__store_close_file(file);
@@ -222,51 +222,51 @@ int tsr__spill_position(tsr_array *array, tsr_fragment *run, uint64_t at, uint64
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
-typedef struct write_spill_cursor { /* a source, and its tile in memory */
+typedef struct run_cursor { /* a source, and its tile in memory */
   const tsr_sorted_run *run, *stop; /* the run that it is in; the end of the source's runs */
   uint64_t tile, cells, at;
   tsr_tile_request *requests; /* by field, then of the cells' numbers */
   tsr_column *columns;
   uint64_t *lists; /* [list * cells + cell]: numbers to sort by (tsr__order_list) */
   uint64_t capacity; /* capacity of `lists`, in cells */
-} write_spill_cursor;
+} run_cursor;
 
-typedef write_spill_cursor *write_spill_place; /* in the heap */
+typedef run_cursor *heap_item; /* in the heap */
 
-typedef struct write_spill_part { /* the part that is being written, if there is no target */
+typedef struct growing_part { /* the part that is being written, if there is no target */
   tsr_buffer *list; /* tsr_sorted_run of each part that is complete */
   tsr_sorted_run run; /* the current one; without a fragment, it has no cells yet */
   const tsr_schema *schema;
   run_path path;
   uint64_t cells, max; /* cells in it; cells at which it is complete */
-} write_spill_part;
+} growing_part;
 
-typedef struct write_spill_out { /* merged cells that are not written yet */
+typedef struct merged_cells { /* merged cells that are not written yet */
   tsr_buffered *columns; /* by slot */
   tsr_column *views; /* what `columns` point to, while they are written */
   uint64_t *last; /* [list]: numbers of the last of these cells */
   uint64_t count, written; /* cells here; cells written so far */
   bool last_removed; /* the last of these cells was removed by the writer */
-} write_spill_out;
+} merged_cells;
 
 /* A merge of sources. A source is a run, or the sequence of parts that a group of runs was merged into; the parts of
  * one group have the same `first`. */
-typedef struct write_spill_merge {
+typedef struct run_merge {
   tsr_writer *w;
   const tsr_sorted_run *runs; /* of all sources */
   uint64_t run_count;
   const tsr_fragment_target *target; /* the fragment to write; NULL: parts are written */
   uint32_t list_count, slots, kept; /* slots: fields and numbers; kept: number of leading slots to write */
   uint32_t *dimensions; /* [list]: the dimension whose coordinates it holds, or the number of dimensions */
-  write_spill_cursor *cursors; /* by source */
-  write_spill_place *heap; /* cursors that have a cell */
+  run_cursor *cursors; /* by source */
+  heap_item *heap; /* cursors that have a cell */
   uint64_t cursor_count, heap_count;
   tsr_fragment_writer *writer; /* of the target or the current part; NULL: none */
-  write_spill_part part;
-  write_spill_out out;
-} write_spill_merge;
+  growing_part part;
+  merged_cells out;
+} run_merge;
 
-static const tsr_field *field_at(const write_spill_merge *m, uint32_t slot) {
+static const tsr_field *field_at(const run_merge *m, uint32_t slot) {
   static const tsr_field numbers = {.datatype = TSR_UINT64, .values_per_cell = 1, .cell_size = sizeof(uint64_t)};
   return slot < m->w->field_count ? &m->w->schema->fields[slot] : &numbers;
 }
@@ -282,14 +282,14 @@ static uint64_t count_sources(const tsr_sorted_run *runs, uint64_t count) {
   return sources;
 }
 
-static void drop_tile(write_spill_merge *m, write_spill_cursor *c) {
+static void drop_tile(run_merge *m, run_cursor *c) {
   for (uint32_t i = 0; i < m->slots; i++) {
     tsr__tile_return(c->requests[i].tile, &m->w->memory);
     c->requests[i].tile = NULL;
   }
 }
 
-static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+static int load_lists(run_merge *m, run_cursor *c, tsr_error *error) {
   if (c->cells > c->capacity) {
     uint64_t *lists;
     TSR_TRY(TSR_ALLOC_RAW(&m->w->memory, c->cells * m->list_count, &lists, error));
@@ -304,7 +304,7 @@ static int load_lists(write_spill_merge *m, write_spill_cursor *c, tsr_error *er
 }
 
 /* Loads the next tile. Returns 1, or 0 after the last one. */
-static int load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+static int load_tile(run_merge *m, run_cursor *c, tsr_error *error) {
   drop_tile(m, c);
   if (c->tile == c->run->fragment->metadata.tile_count) {
     if (c->run + 1 == c->stop) return 0;
@@ -329,12 +329,12 @@ static int load_tile(write_spill_merge *m, write_spill_cursor *c, tsr_error *err
   return 1;
 }
 
-static uint64_t number_at(const write_spill_merge *m, const write_spill_cursor *c) {
+static uint64_t number_at(const run_merge *m, const run_cursor *c) {
   return ((const uint64_t *)c->columns[m->w->field_count].values)[c->at] - TSR_UNCOMMITTED_TIMES;
 }
 
 /* Advances to the next cell that was not rewound. Returns 1, or 0 at the end. */
-static int write_spill_settle(write_spill_merge *m, write_spill_cursor *c, tsr_error *error) {
+static int skip_rewound(run_merge *m, run_cursor *c, tsr_error *error) {
   for (;; c->at++) {
     if (c->at == c->cells) {
       const int rc = load_tile(m, c, error);
@@ -349,33 +349,31 @@ static int compare_text(const tsr_column *a, uint64_t i, const tsr_column *b, ui
                             (const uint8_t *)b->values + b->offsets[j], b->offsets[j + 1] - b->offsets[j]);
 }
 
-static bool write_spill_is_text(const write_spill_merge *m, uint32_t list) {
+static bool is_text(const run_merge *m, uint32_t list) {
   const uint32_t d = m->dimensions[list];
   return d < m->w->schema->dimension_count && !m->w->schema->fields[d].cell_size;
 }
 
-static int write_spill_compare(const write_spill_merge *m, const write_spill_cursor *a, const write_spill_cursor *b) {
+static int compare_cursors(const run_merge *m, const run_cursor *a, const run_cursor *b) {
   for (uint32_t k = 0; k < m->list_count; k++) {
     const uint64_t x = a->lists[k * a->cells + a->at], y = b->lists[k * b->cells + b->at];
     const uint32_t d = m->dimensions[k];
-    const int c = write_spill_is_text(m, k) ? compare_text(&a->columns[d], a->at, &b->columns[d], b->at)
-                  : x < y                   ? -1
-                                            : x > y;
+    const int c = is_text(m, k) ? compare_text(&a->columns[d], a->at, &b->columns[d], b->at) : x < y ? -1 : x > y;
     if (c) return c;
   }
   return a->run->first < b->run->first ? -1 : 1; /* runs have consecutive numbers */
 }
 
-static bool write_spill_before(const write_spill_merge *m, write_spill_cursor *const *a, write_spill_cursor *const *b) {
-  return write_spill_compare(m, *a, *b) < 0;
+static bool comes_before(const run_merge *m, run_cursor *const *a, run_cursor *const *b) {
+  return compare_cursors(m, *a, *b) < 0;
 }
-TSR_DEFINE_HEAP(write_spill_heap, write_spill_merge, write_spill_place, write_spill_before)
+TSR_DEFINE_HEAP(cursor_heap, run_merge, heap_item, comes_before)
 
-static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c) {
+static bool equals_last(const run_merge *m, const run_cursor *c) {
   if (m->out.count == 0 || m->w->schema->allows_duplicates) return false;
   for (uint32_t k = m->list_count; k-- > 0;) {
     const uint32_t d = m->dimensions[k];
-    if (!write_spill_is_text(m, k)) {
+    if (!is_text(m, k)) {
       if (m->out.last[k] != c->lists[k * c->cells + c->at]) return false;
       continue;
     }
@@ -387,19 +385,19 @@ static bool equals_last(const write_spill_merge *m, const write_spill_cursor *c)
 
 /* ---- Output ------------------------------------------------------------------------------------------------------ */
 
-static void write_spill_take_back(write_spill_merge *m) {
+static void take_back(run_merge *m) {
   m->out.count--;
   for (uint32_t f = 0; f < m->kept; f++) tsr__buffered_truncate(field_at(m, f), &m->out.columns[f], m->out.count);
 }
 
-static int open_part(write_spill_merge *m, tsr_error *error) {
+static int open_part(run_merge *m, tsr_error *error) {
   TSR_TRY(new_run(m->w, &m->part.run.fragment, error));
   m->part.path = path_of(m->part.run.fragment);
   const tsr_fragment_target target = run_target(m->w, m->part.schema, m->part.path.text);
   return tsr__fragment_writer_open(&target, &m->writer, error);
 }
 
-static int end_part(write_spill_merge *m, tsr_error *error) {
+static int end_part(run_merge *m, tsr_error *error) {
   TSR_TRY(tsr__fragment_writer_finish(m->writer, error));
   tsr__fragment_writer_close(m->writer);
   m->writer = NULL;
@@ -410,7 +408,7 @@ static int end_part(write_spill_merge *m, tsr_error *error) {
   return TSR_OK;
 }
 
-static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
+static int write_out(run_merge *m, tsr_error *error) {
   if (m->out.count == 0) return TSR_OK;
   if (!m->writer) TSR_TRY(open_part(m, error));
   for (uint32_t f = 0; f < m->kept; f++) m->out.views[f] = tsr__buffered_column(field_at(m, f), &m->out.columns[f], 0);
@@ -418,23 +416,23 @@ static int write_spill_flush(write_spill_merge *m, tsr_error *error) {
   m->out.written += m->out.count;
   m->part.cells += m->out.count;
   m->out.count = 1;
-  write_spill_take_back(m); /* all cells are written */
+  take_back(m); /* all cells are written */
   return m->part.list && m->part.cells >= m->part.max ? end_part(m, error) : TSR_OK;
 }
 
-static bool is_full(const write_spill_merge *m) {
+static bool is_full(const run_merge *m) {
   uint64_t bytes = 0;
   for (uint32_t f = 0; f < m->kept; f++) bytes += m->out.columns[f].values.size + m->out.columns[f].offsets.size;
-  return m->out.count == WRITE_SPILL_BATCH || bytes > m->w->memory.limit / 32;
+  return m->out.count == BATCH_CELLS || bytes > m->w->memory.limit / 32;
 }
 
 /* Takes the cell at a cursor, replacing the last one taken if their coordinates are equal. A removed cell hides the
  * cells before it, so only the merge into the final fragment drops it. */
-static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, tsr_error *error) {
+static int take_cell(run_merge *m, const run_cursor *c, tsr_error *error) {
   const uint32_t cell = (uint32_t)c->at;
   const bool again = equals_last(m, c);
-  if (m->out.count > 0 && (again || m->out.last_removed)) write_spill_take_back(m);
-  if (!again && is_full(m)) TSR_TRY(write_spill_flush(m, error));
+  if (m->out.count > 0 && (again || m->out.last_removed)) take_back(m);
+  if (!again && is_full(m)) TSR_TRY(write_out(m, error));
   for (uint32_t f = 0; f < m->kept; f++)
     TSR_TRY(tsr__buffered_append(field_at(m, f), &m->out.columns[f], &c->columns[f], &cell, 1, error));
   m->out.count++;
@@ -446,42 +444,42 @@ static int write_spill_take(write_spill_merge *m, const write_spill_cursor *c, t
 
 /* ---- One merge --------------------------------------------------------------------------------------------------- */
 
-static int open_cursors(write_spill_merge *m, tsr_error *error) {
+static int open_cursors(run_merge *m, tsr_error *error) {
   const tsr_sorted_run *run = m->runs, *end = m->runs + m->run_count;
   for (uint64_t i = 0; i < m->cursor_count; i++) {
-    write_spill_cursor *c = &m->cursors[i];
+    run_cursor *c = &m->cursors[i];
     c->run = run;
     while (run < end && run->first == c->run->first) run++;
     c->stop = run;
     TSR_TRY(TSR_ALLOC_ARRAY(&m->w->memory, m->slots, &c->requests, error));
     TSR_TRY(TSR_ALLOC_ARRAY(&m->w->memory, m->slots, &c->columns, error));
-    const int rc = write_spill_settle(m, c, error);
+    const int rc = skip_rewound(m, c, error);
     if (rc < 0) return rc;
     if (rc > 0) m->heap[m->heap_count++] = c;
   }
-  write_spill_heap_build(m, m->heap, m->heap_count);
+  cursor_heap_build(m, m->heap, m->heap_count);
   return TSR_OK;
 }
 
-static int merge_all(write_spill_merge *m, tsr_error *error) {
+static int merge_all(run_merge *m, tsr_error *error) {
   TSR_TRY(open_cursors(m, error));
   if (m->target) TSR_TRY(tsr__fragment_writer_open(m->target, &m->writer, error));
   while (m->heap_count > 0) {
-    write_spill_cursor *top = m->heap[0];
-    TSR_TRY(write_spill_take(m, top, error));
+    run_cursor *top = m->heap[0];
+    TSR_TRY(take_cell(m, top, error));
     top->at++;
-    const int rc = write_spill_settle(m, top, error);
+    const int rc = skip_rewound(m, top, error);
     if (rc < 0) return rc;
     if (rc == 0) top = m->heap[--m->heap_count];
-    write_spill_heap_sink(m, m->heap, m->heap_count, 0, top);
+    cursor_heap_sink(m, m->heap, m->heap_count, 0, top);
   }
-  if (m->out.count > 0 && m->out.last_removed) write_spill_take_back(m);
-  TSR_TRY(write_spill_flush(m, error));
+  if (m->out.count > 0 && m->out.last_removed) take_back(m);
+  TSR_TRY(write_out(m, error));
   if (m->target) return tsr__fragment_writer_finish(m->writer, error);
   return m->writer ? end_part(m, error) : TSR_OK;
 }
 
-static int write_spill_allocate(write_spill_merge *m, tsr_error *error) {
+static int allocate(run_merge *m, tsr_error *error) {
   tsr_memory *memory = &m->w->memory;
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->dimensions, error));
   TSR_TRY(TSR_ALLOC_ARRAY(memory, m->list_count, &m->out.last, error));
@@ -493,10 +491,10 @@ static int write_spill_allocate(write_spill_merge *m, tsr_error *error) {
   return TSR_OK;
 }
 
-static void write_spill_release(write_spill_merge *m) {
+static void release(run_merge *m) {
   tsr__fragment_writer_close(m->writer);
   for (uint64_t i = 0; m->cursors && i < m->cursor_count; i++) {
-    write_spill_cursor *c = &m->cursors[i];
+    run_cursor *c = &m->cursors[i];
     if (c->requests) drop_tile(m, c);
     tsr__free(c->requests);
     tsr__free(c->columns);
@@ -519,34 +517,33 @@ typedef struct sources { /* sources of a merge, in the order of their numbers */
 } sources;
 
 static tsr_sorted_run *run_at(const sources *s, uint64_t i) { return (tsr_sorted_run *)(void *)s->runs.data + i; }
-static uint64_t write_spill_run_count(const sources *s) { return s->runs.size / sizeof(tsr_sorted_run); }
+static uint64_t count_runs(const sources *s) { return s->runs.size / sizeof(tsr_sorted_run); }
 
 /* Merges runs of a list into a fragment or, without a target, into parts that are appended to `parts`. */
 static int merge_sources(const sources *s, uint64_t first, uint64_t count, const tsr_fragment_target *target,
                          tsr_buffer *parts, uint64_t *cells, tsr_error *error) {
   tsr_writer *w = s->w;
   const tsr_sorted_run *runs = run_at(s, first);
-  write_spill_merge m = {.w = w, .runs = runs, .run_count = count, .target = target};
+  run_merge m = {.w = w, .runs = runs, .run_count = count, .target = target};
   m.slots = w->field_count + 1;
   m.kept = target ? w->field_count : m.slots;
   m.list_count = tsr__order_lists(w->runs.schema);
   m.cursor_count = count_sources(runs, count);
-  m.part =
-      (write_spill_part){.list = parts,
-                         .run = {.first = runs[0].first, .end = runs[count - 1].end},
-                         .schema = s->part_schema,
-                         .max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity};
-  int rc = write_spill_allocate(&m, error);
+  m.part = (growing_part){.list = parts,
+                          .run = {.first = runs[0].first, .end = runs[count - 1].end},
+                          .schema = s->part_schema,
+                          .max = w->memory.limit / 16 / ((uint64_t)TILE_BYTES * m.slots) * s->part_schema->capacity};
+  int rc = allocate(&m, error);
   if (rc >= 0) rc = merge_all(&m, error);
   if (rc >= 0) *cells = m.out.written;
-  write_spill_release(&m);
+  release(&m);
   return rc;
 }
 
 /* ---- Passes ------------------------------------------------------------------------------------------------------ */
 
 static void drop_sources(sources *s) {
-  for (uint64_t i = 0; i < write_spill_run_count(s); i++)
+  for (uint64_t i = 0; i < count_runs(s); i++)
     if (run_at(s, i)->fragment) tsr__array_fragment_drop(s->w->array, run_at(s, i)->fragment);
   tsr__buffer_release(&s->runs);
 }
@@ -557,9 +554,9 @@ typedef struct weight { /* of all runs */
 } weight;
 
 /* Adds the weight of a run, from the tile sizes in its metadata. */
-static int write_spill_weigh(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
+static int weigh_run(tsr_writer *w, const tsr_sorted_run *run, weight *sum, tsr_error *error) {
   const tsr_fragment_metadata *metadata = &run->fragment->metadata;
-  const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(write_spill_cursor);
+  const uint64_t beside = sizeof(tsr_tile_request) + sizeof(tsr_column) + sizeof(run_cursor);
   TSR_TRY(tsr__cancelled(&w->array->environment->memory, error));
   for (uint64_t t = 0; t < metadata->tile_count; t++) {
     const uint64_t cells = tsr__fragment_tile_cells(metadata, t);
@@ -590,13 +587,13 @@ static int merge_group(const sources *from, uint64_t first, uint64_t count, sour
 
 /* Merges groups of at most `most` sources, and only as many groups as needed to have no more than `most` sources left.
  */
-static int write_spill_pass(sources *from, uint64_t most, sources *to, tsr_error *error) {
-  uint64_t left = count_sources(run_at(from, 0), write_spill_run_count(from)), made = 0;
-  for (uint64_t i = 0, end; i < write_spill_run_count(from); i = end, made++) {
+static int merge_groups(sources *from, uint64_t most, sources *to, tsr_error *error) {
+  uint64_t left = count_sources(run_at(from, 0), count_runs(from)), made = 0;
+  for (uint64_t i = 0, end; i < count_runs(from); i = end, made++) {
     const uint64_t over = TSR_MAX(made + left, most) - most;
     const uint64_t group = TSR_MIN(TSR_MIN(over + 1, most), left);
     uint64_t passed = 0;
-    for (end = i; end < write_spill_run_count(from); end++) {
+    for (end = i; end < count_runs(from); end++) {
       passed += end == i || run_at(from, end)->first != run_at(from, end - 1)->first;
       if (passed > group) break;
     }
@@ -630,7 +627,7 @@ static uint64_t most_sources(const tsr_writer *w, const weight *sum) {
 
 static int weigh_all(const sources *s, weight *sum, tsr_error *error) {
   *sum = (weight){0};
-  for (uint64_t i = 0; i < write_spill_run_count(s); i++) TSR_TRY(write_spill_weigh(s->w, run_at(s, i), sum, error));
+  for (uint64_t i = 0; i < count_runs(s); i++) TSR_TRY(weigh_run(s->w, run_at(s, i), sum, error));
   return TSR_OK;
 }
 
@@ -647,10 +644,10 @@ static int merge_in_passes(sources *s, const tsr_fragment_target *target, tsr_bu
   s->part_schema->capacity = TSR_MAX(TSR_MIN(fit, TSR_RUN_CAPACITY), 1);
   for (;;) {
     const uint64_t most = most_sources(s->w, &sum);
-    if (count_sources(run_at(s, 0), write_spill_run_count(s)) <= most)
-      return merge_sources(s, 0, write_spill_run_count(s), target, parts, cells, error);
+    if (count_sources(run_at(s, 0), count_runs(s)) <= most)
+      return merge_sources(s, 0, count_runs(s), target, parts, cells, error);
     sources next = {.w = s->w, .part_schema = s->part_schema, .runs.memory = &s->w->memory};
-    const int rc = write_spill_pass(s, most, &next, error);
+    const int rc = merge_groups(s, most, &next, error);
     drop_sources(s);
     *s = next;
     TSR_TRY(rc);

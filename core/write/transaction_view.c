@@ -35,13 +35,13 @@ int tsr__run_schema(tsr_writer *writer, tsr_error *error) {
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
-typedef struct transaction_view_making { /* a run under construction */
+typedef struct making { /* a run under construction */
   const tsr_writer *writer;
   tsr_fragment *fragment;
   const tsr_column *columns; /* its cells */
   const uint32_t *order;
   uint64_t first, count; /* number of its first cell; number of cells */
-} transaction_view_making;
+} making;
 
 static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint64_t values, bool nullable,
                     tsr_tile **tile, tsr_error *error) {
@@ -61,8 +61,7 @@ static int new_tile(tsr_memory *memory, uint64_t cells, uint64_t cell_size, uint
 #define TRANSACTION_VIEW_GATHER(type)                                                                                  \
   for (uint64_t i = 0; i < count; i++) ((type *)(void *)to)[i] = ((const type *)(const void *)from)[order[i]];
 
-static void transaction_view_gather(const uint8_t *from, uint64_t size, const uint32_t *order, uint64_t count,
-                                    uint8_t *to) {
+static void gather_runs(const uint8_t *from, uint64_t size, const uint32_t *order, uint64_t count, uint8_t *to) {
   switch (size) {
   case 1: TRANSACTION_VIEW_GATHER(uint8_t) break;
   case 2: TRANSACTION_VIEW_GATHER(uint16_t) break;
@@ -73,15 +72,15 @@ static void transaction_view_gather(const uint8_t *from, uint64_t size, const ui
   }
 }
 
-static int make_field_tile(const transaction_view_making *m, const tsr_field *field, const tsr_column *column,
-                           const uint32_t *order, uint64_t count, tsr_tile **tile, tsr_error *error) {
+static int make_field_tile(const making *m, const tsr_field *field, const tsr_column *column, const uint32_t *order,
+                           uint64_t count, tsr_tile **tile, tsr_error *error) {
   tsr_memory *memory = m->fragment->metadata.arena.memory;
   uint64_t size = count * field->cell_size, at = 0;
   for (uint64_t i = 0; !field->cell_size && i < count; i++)
     size += column->offsets[order[i] + 1] - column->offsets[order[i]];
   TSR_TRY(new_tile(memory, count, field->cell_size, size, field->nullable, tile, error));
   if (field->cell_size) {
-    transaction_view_gather(column->values, field->cell_size, order, count, (*tile)->values);
+    gather_runs(column->values, field->cell_size, order, count, (*tile)->values);
   } else {
     for (uint64_t i = 0; i < count; i++) {
       const uint64_t from = column->offsets[order[i]], n = column->offsets[order[i] + 1] - from;
@@ -91,11 +90,11 @@ static int make_field_tile(const transaction_view_making *m, const tsr_field *fi
     }
     (*tile)->offsets[count] = at;
   }
-  if (field->nullable) transaction_view_gather(column->validity, 1, order, count, (*tile)->validity);
+  if (field->nullable) gather_runs(column->validity, 1, order, count, (*tile)->validity);
   return TSR_OK;
 }
 
-static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_error *error) {
+static int make_tiles(const making *m, uint64_t number, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   const uint64_t capacity = metadata->schema->capacity, from = number * capacity;
   const uint64_t count = TSR_MIN(capacity, m->count - from);
@@ -116,7 +115,7 @@ static int make_tiles(const transaction_view_making *m, uint64_t number, tsr_err
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */
 
-static const tsr_tile *tile_of(const transaction_view_making *m, uint32_t dimension, uint64_t number) {
+static const tsr_tile *tile_of(const making *m, uint32_t dimension, uint64_t number) {
   const tsr_fragment_metadata *metadata = &m->fragment->metadata;
   return m->fragment->run.tiles[(uint64_t)tsr__fragment_slot(metadata, dimension) * metadata->tile_count + number];
 }
@@ -156,8 +155,7 @@ static int append_text(tsr_buffer *text, const tsr_tile *tile, uint64_t cell, ui
 }
 
 /* Fills in the leaves of the R-tree: the box of each tile. */
-static int find_leaves(const transaction_view_making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text,
-                       tsr_error *error) {
+static int find_leaves(const making *m, uint64_t *keys, uint64_t *sizes, tsr_buffer *text, tsr_error *error) {
   const tsr_schema *schema = m->fragment->metadata.schema;
   for (uint64_t t = 0; t < m->fragment->metadata.tile_count; t++)
     for (uint32_t d = 0; d < schema->dimension_count; d++) {
@@ -175,7 +173,7 @@ static int find_leaves(const transaction_view_making *m, uint64_t *keys, uint64_
   return TSR_OK;
 }
 
-static int make_rtree(const transaction_view_making *m, tsr_error *error) {
+static int make_rtree(const making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   const tsr_schema *schema = metadata->schema;
   const uint32_t n = schema->dimension_count;
@@ -214,7 +212,7 @@ static int make_rtree(const transaction_view_making *m, tsr_error *error) {
 
 /* ---- Runs ----------------------------------------------------------------------------------- */
 
-static int fill_run(transaction_view_making *m, tsr_error *error) {
+static int fill_run(making *m, tsr_error *error) {
   tsr_fragment_metadata *metadata = &m->fragment->metadata;
   metadata->version = TSR_RUN_VERSION;
   metadata->schema = m->writer->runs.schema;
@@ -234,7 +232,7 @@ static int fill_run(transaction_view_making *m, tsr_error *error) {
   return make_rtree(m, error);
 }
 
-static int sort_run(tsr_writer *w, transaction_view_making *m, tsr_error *error) {
+static int sort_run(tsr_writer *w, making *m, tsr_error *error) {
   uint64_t count = m->count;
   uint32_t *order;
   TSR_TRY(TSR_ALLOC_RAW(&w->memory, count, &order, error));
@@ -258,7 +256,7 @@ static int make_run(tsr_writer *w, uint64_t first, uint64_t end, tsr_fragment **
   tsr_column *columns;
   TSR_TRY(tsr__run_schema(w, error));
   TSR_TRY(TSR_ALLOC_ARRAY(&w->memory, w->field_count, &columns, error));
-  transaction_view_making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
+  making m = {.writer = w, .columns = columns, .first = first, .count = end - first};
   for (uint32_t f = 0; f < w->field_count; f++)
     columns[f] = tsr__buffered_column(&w->schema->fields[f], &w->cells.columns[f], first - w->cells.first);
   const int rc = sort_run(w, &m, error);
@@ -329,13 +327,12 @@ int tsr__transaction_view_stack(tsr_writer *writer, tsr_snapshot *base, bool alo
   return rc;
 }
 
-static int transaction_view_stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot,
-                                  tsr_error *error) {
+static int stack(tsr_writer *w, tsr_snapshot *base, uint64_t count, tsr_snapshot **snapshot, tsr_error *error) {
   return tsr__transaction_view_stack(w, base, false, tsr__run_at(&w->runs, 0), count, snapshot, error);
 }
 
 int tsr__transaction_view_spilled(tsr_writer *writer, tsr_snapshot *base, tsr_snapshot **snapshot, tsr_error *error) {
-  if (writer->runs.spilled) return transaction_view_stack(writer, base, writer->runs.spilled, snapshot, error);
+  if (writer->runs.spilled) return stack(writer, base, writer->runs.spilled, snapshot, error);
   tsr__snapshot_hold(base);
   *snapshot = base;
   return TSR_OK;
@@ -347,31 +344,29 @@ static void drop_view(tsr_writer *w) {
   tsr_snapshot_close(view);
 }
 
-static int transaction_view_position(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at,
-                                     uint64_t *position, tsr_error *error) {
+static int view_position(tsr_array *array, tsr_fragment *run, uint64_t first, uint64_t at, uint64_t *position,
+                         tsr_error *error) {
   if (run->run.tiles) return position_in_memory(run, first, at, position, error);
   return tsr__spill_position(array, run, at, position, error);
 }
 
-static bool transaction_view_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {
+static bool view_hides(const tsr_writer *writer, int64_t row, uint64_t removed) {
   return tsr__removed_has(&writer->removed, row, removed);
 }
 
-static bool transaction_view_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
+static bool view_hides_some(const tsr_writer *writer, int64_t low, int64_t high) {
   return tsr__removed_may_overlap(&writer->removed, low, high);
 }
 
-static const tsr_writer_view writer_view = {.hides = transaction_view_hides,
-                                            .hides_some = transaction_view_hides_some,
-                                            .position = transaction_view_position,
-                                            .release = tsr__writer_drop};
+static const tsr_writer_view writer_view = {
+    .hides = view_hides, .hides_some = view_hides_some, .position = view_position, .release = tsr__writer_drop};
 
 static bool is_same(tsr_mark a, tsr_mark b) { return a.cells == b.cells && a.removed == b.removed; }
 
 static int make_view(tsr_writer *w, tsr_snapshot *base, tsr_mark mark, tsr_snapshot **snapshot, tsr_error *error) {
   TSR_TRY(make_runs(w, error));
   drop_view(w);
-  TSR_TRY(transaction_view_stack(w, base, tsr__run_count(&w->runs), &w->view.snapshot, error));
+  TSR_TRY(stack(w, base, tsr__run_count(&w->runs), &w->view.snapshot, error));
   w->view.snapshot->view.writer = w;
   w->references++;
   w->view.snapshot->view.removed = mark.removed;

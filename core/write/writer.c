@@ -24,8 +24,7 @@
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-static const uint8_t *write_find_value_at(const tsr_field *field, const tsr_column *column, uint64_t index,
-                                          uint64_t *size) {
+static const uint8_t *value_at(const tsr_field *field, const tsr_column *column, uint64_t index, uint64_t *size) {
   const uint64_t cell = column->constant ? 0 : index;
   if (field->cell_size) {
     *size = field->cell_size;
@@ -35,10 +34,10 @@ static const uint8_t *write_find_value_at(const tsr_field *field, const tsr_colu
   return (const uint8_t *)column->values + column->offsets[cell];
 }
 
-static uint64_t write_find_hash_of(const tsr_schema *schema, const tsr_column *columns, uint64_t index) {
+static uint64_t hash_of(const tsr_schema *schema, const tsr_column *columns, uint64_t index) {
   uint64_t hash = 0, size;
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
-    const uint8_t *value = write_find_value_at(&schema->fields[d], &columns[d], index, &size);
+    const uint8_t *value = value_at(&schema->fields[d], &columns[d], index, &size);
     hash = schema->fields[d].cell_size ? tsr__hash_mix(hash, tsr__key(schema->fields[d].datatype, value))
                                        : tsr__hash_bytes(hash, value, size);
   }
@@ -49,7 +48,7 @@ static bool are_equal(const tsr_schema *schema, const tsr_column *a, uint64_t i,
   for (uint32_t d = 0; d < schema->dimension_count; d++) {
     const tsr_field *field = &schema->fields[d];
     uint64_t n, m;
-    const uint8_t *x = write_find_value_at(field, &a[d], i, &n), *y = write_find_value_at(field, &b[d], j, &m);
+    const uint8_t *x = value_at(field, &a[d], i, &n), *y = value_at(field, &b[d], j, &m);
     if (field->cell_size ? tsr__key(field->datatype, x) != tsr__key(field->datatype, y)
                          : n != m || (n && memcmp(x, y, n) != 0))
       return false;
@@ -64,10 +63,10 @@ static void own_coordinates(const tsr_writer *w, tsr_column *columns) {
 
 static uint32_t *heads_of(const tsr_coordinate_index *x) { return (uint32_t *)(void *)x->heads.data; }
 static uint32_t *next_of(const tsr_coordinate_index *x) { return (uint32_t *)(void *)x->next.data; }
-static uint64_t write_find_mask_of(const tsr_coordinate_index *x) { return x->heads.size / sizeof(uint32_t) - 1; }
+static uint64_t mask_of(const tsr_coordinate_index *x) { return x->heads.size / sizeof(uint32_t) - 1; }
 
 static void insert(tsr_coordinate_index *x, uint64_t hash) {
-  uint32_t *head = &heads_of(x)[hash & write_find_mask_of(x)];
+  uint32_t *head = &heads_of(x)[hash & mask_of(x)];
   next_of(x)[x->count] = *head;
   *head = (uint32_t)++x->count;
 }
@@ -91,7 +90,7 @@ static int catch_up(tsr_writer *w, const tsr_column *columns, tsr_error *error) 
   x->next.size = x->count * sizeof(uint32_t);
   TSR_TRY(tsr__buffer_reserve(&x->next, (cells - x->count) * sizeof(uint32_t), error));
   x->next.size = cells * sizeof(uint32_t);
-  while (x->count < cells) insert(x, write_find_hash_of(w->schema, columns, x->count));
+  while (x->count < cells) insert(x, hash_of(w->schema, columns, x->count));
   return TSR_OK;
 }
 
@@ -110,7 +109,7 @@ static void index_rewind(tsr_writer *writer, uint64_t count) {
   own_coordinates(writer, columns);
   while (x->count > left) {
     x->count--;
-    heads_of(x)[write_find_hash_of(writer->schema, columns, x->count) & write_find_mask_of(x)] = next_of(x)[x->count];
+    heads_of(x)[hash_of(writer->schema, columns, x->count) & mask_of(x)] = next_of(x)[x->count];
   }
 }
 
@@ -137,8 +136,7 @@ static int find_in_memory(tsr_writer *w, const tsr_column *coordinates, uint64_t
   own_coordinates(w, columns);
   TSR_TRY(catch_up(w, columns, error));
   const tsr_coordinate_index *x = &w->cells.index;
-  for (uint32_t i = heads_of(x)[write_find_hash_of(w->schema, coordinates, index) & write_find_mask_of(x)]; i;
-       i = next_of(x)[i - 1]) {
+  for (uint32_t i = heads_of(x)[hash_of(w->schema, coordinates, index) & mask_of(x)]; i; i = next_of(x)[i - 1]) {
     if (!are_equal(w->schema, columns, i - 1, coordinates, index)) continue;
     *number = w->cells.first + i - 1;
     if (!live || !tsr__removed_has(&w->removed, tsr__uncommitted_rowid(*number), w->removed.count)) return 1;
@@ -155,7 +153,7 @@ static int start_point(tsr_writer *w, tsr_reader *reader, const tsr_column *coor
   const uint32_t n = w->schema->dimension_count;
   for (uint32_t d = 0; d < n; d++) {
     uint64_t size;
-    const uint8_t *value = write_find_value_at(&w->schema->fields[d], &coordinates[d], index, &size);
+    const uint8_t *value = value_at(&w->schema->fields[d], &coordinates[d], index, &size);
     point[d] = (tsr_range){.low = size ? value : (const uint8_t *)"", .low_size = size, .high_size = size};
     point[d].high = point[d].low;
     dimensions[d] = (tsr_ranges){.ranges = &point[d], .count = 1};
@@ -452,7 +450,7 @@ bool tsr_writer_changed(const tsr_writer *writer) {
   return writer->cells.count > 0 || writer->removed.count > 0 || writer->commit.boxes > 0;
 }
 
-static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
+static int rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
   const tsr_mark now = tsr_writer_mark(w);
   tsr__writer_forget_constraints(w); /* a savepoint of the host may have taken some back, too */
   if (mark.cells > now.cells || mark.removed > now.removed || mark.boxes > now.boxes)
@@ -478,5 +476,5 @@ static int writer_rewind_to(tsr_writer *w, tsr_mark mark, tsr_error *error) {
 int tsr_writer_rewind(tsr_writer *writer, tsr_mark mark, tsr_error *error) {
   TSR_OWN_ERROR(error);
   if (writer->commit.stage == TSR_COMMIT_PUBLISHED) return TSR_OK;
-  return tsr__writer_wrap(writer, writer_rewind_to(writer, mark, error), error);
+  return tsr__writer_wrap(writer, rewind_to(writer, mark, error), error);
 }

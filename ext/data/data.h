@@ -47,8 +47,8 @@ typedef struct tsx_grid { /* `= {0}` may be released, and is what a call begins 
   char *name; /* of the column with the numbers */
   uint32_t axis_count;
   tsx_grid_axis axes[TSR_QUERY_KEYS];
-  bool
-      gaps; /* set before: integers that do not fill all places become doubles with NaN between them; else that fails */
+  /* set before: integers that do not fill all places become doubles with NaN between them; else that fails */
+  bool gaps;
   bool whole; /* every place has an INTEGER: `places` are int64_t, else double */
   uint64_t count; /* of places: the product of the axes' counts */
   void *places; /* [count], row-major; a double without a number is NaN */

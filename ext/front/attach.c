@@ -186,10 +186,9 @@ static int has_memory(tsx_connection *connection, const char *schema, tsr_error 
   sqlite3_finalize(statement);
   if (code == SQLITE_OK) return 1;
   if (code != SQLITE_ERROR) return fail_sql(connection, code, error);
-  return tsx_fail(error, TSR_ERROR,
-                  "%s." MEMORY
-                  " is not the table that tessera makes, in which it remembers what is attached: rename it",
-                  schema);
+  return tsx_fail(
+      error, TSR_ERROR,
+      "%s." MEMORY " is not the table that tessera makes, in which it remembers what is attached: rename it", schema);
 }
 
 /* Makes one SELECT over what is attached in all databases; `columns` are of tessera_attachments and of sqlite_schema,
@@ -338,13 +337,12 @@ static int create_table(const tsx_attachment *all, tsx_attach_table *table, cons
 static int declare_table(const tsx_attachment *all, tsx_attach_table *table, const char *text, tsr_error *error) {
   if (!table->missing) TSX_TRY(create_table(all, table, text, error));
   return run(all->connection,
-             sqlite3_mprintf("INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", all->options->schema,
-                             table->name,
-                             table->problem   ? "failed"
-                             : table->missing ? "missing"
-                                              : "array",
-                             table->path, table->member, all->root, table->semantics,
-                             table->problem ? table->problem : text),
+             sqlite3_mprintf(
+                 "INSERT INTO \"%w\"." MEMORY " VALUES(%Q, %Q, %Q, %Q, %Q, %Q, %Q)", all->options->schema, table->name,
+                 table->problem   ? "failed"
+                 : table->missing ? "missing"
+                                  : "array",
+                 table->path, table->member, all->root, table->semantics, table->problem ? table->problem : text),
              error);
 }
 
@@ -594,7 +592,8 @@ typedef struct attached_scan {
 static int attached_open(tsx_scan *scan, tsr_error *error) {
   attached_scan *state = scan->state;
   char *sql;
-  const int code = select_attached(scan->connection, "a.name, a.kind, a.path, a.member, a.root, a.semantics, "
+  const int code = select_attached(scan->connection,
+                                   "a.name, a.kind, a.path, a.member, a.root, a.semantics, "
                                    "CASE a.kind WHEN 'failed' THEN a.declaration END",
                                    "(s.name IS NOT NULL OR a.kind IN ('missing', 'failed'))", &sql, error);
   if (code >= 0 && sql) return prepare(scan->connection, sql, &state->statement, error);
@@ -619,10 +618,9 @@ static void attached_close(tsx_scan *scan) { sqlite3_finalize(((attached_scan *)
 
 const tsx_about tsx_about_attached = {.name = "tessera_attached",
                                       .usage = "tessera_attached",
-                                      .columns =
-                                          (const char *const[]){"name TEXT", "schema TEXT", "kind TEXT", "path TEXT",
-                                                                "member TEXT", "root TEXT", "semantics TEXT", "problem TEXT",
-                                                                NULL},
+                                      .columns = (const char *const[]){"name TEXT", "schema TEXT", "kind TEXT",
+                                                                       "path TEXT", "member TEXT", "root TEXT",
+                                                                       "semantics TEXT", "problem TEXT", NULL},
                                       .same = -1,
                                       .rows = 20,
                                       .state_size = sizeof(attached_scan),

@@ -147,8 +147,8 @@ typedef struct tsx_windows_piece { /* words for which a column of the grouped SE
 } tsx_windows_piece;
 
 typedef struct tsx_windows { /* the arena of the caller owns the lists */
-  const char
-      *head; /* of the grouped SELECT: SELECT and its columns; the words from FROM to the token `behind` follow */
+  /* of the grouped SELECT: SELECT and its columns; the words from FROM to the token `behind` follow */
+  const char *head;
   const char *order; /* and this; or "" */
   uint32_t behind;
   tsx_windows_column *items, *columns; /* [item_count], [column_count]; column i is item i, if it has no windows */

@@ -67,8 +67,8 @@ int tsx_members_add(tsx_attachment *all, char *member, const char *path, bool mi
 
 /* Returns true if an error would not be the same at the next attempt, or is not about one array or group. */
 static bool members_may_pass(int code) {
-  return code == TSR_NOMEM || code == TSR_IO || code == TSR_INTERRUPT || code == TSR_UNREACHABLE || code == TSR_BUDGET ||
-         code == TSR_BUSY;
+  return code == TSR_NOMEM || code == TSR_IO || code == TSR_INTERRUPT || code == TSR_UNREACHABLE ||
+         code == TSR_BUDGET || code == TSR_BUSY;
 }
 
 int tsx_members_fail(tsx_attach_table *table, tsr_error *error) {

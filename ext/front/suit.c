@@ -118,6 +118,7 @@ const char *tsx_front_unsuited(const tsx_query *query, tsx_script_place place) {
   if (s->limit && !one && !s->order_count) return "LIMIT without ORDER BY";
   if (place == TSX_PLACE_SCALAR && !one && !s->order_count) return "a scalar is the first of several rows";
   if (dimensions < 64 && where.bound == (UINT64_C(1) << dimensions) - 1) return "all dimensions are bound by =";
-  if (!query->over_groups && !where.computed && !s->windows.count) return "no aggregate, and the array itself tests WHERE";
+  if (!query->over_groups && !where.computed && !s->windows.count)
+    return "no aggregate, and the array itself tests WHERE";
   return NULL;
 }

@@ -165,6 +165,10 @@ static int read_metadata(vcf_table *t, tsr_error *error) {
   return code;
 }
 
+static bool is_one_uint32(const tsr_field *field) {
+  return field->datatype == TSR_UINT32 && field->values_per_cell == 1;
+}
+
 /* Finds the fields, and the version by them. */
 static int find_fields(vcf_table *t, tsr_error *error) {
   static const char *const names[] = {
@@ -184,8 +188,8 @@ static int find_fields(vcf_table *t, tsr_error *error) {
   t->global = contig == NONE;
   bool fits = start != NONE && sample != NONE && end != NONE && schema->dimension_count == (t->global ? 2 : 3);
   fits = fits && schema->fields[start].is_dimension && schema->fields[sample].is_dimension &&
-         schema->fields[start].datatype == TSR_UINT32 && schema->fields[end].datatype == TSR_UINT32 &&
-         schema->fields[t->fields[REAL_START]].datatype == TSR_UINT32;
+         schema->fields[start].datatype == TSR_UINT32 && is_one_uint32(&schema->fields[end]) &&
+         is_one_uint32(&schema->fields[t->fields[REAL_START]]);
   if (fits && t->global) fits = schema->fields[sample].datatype == TSR_UINT32;
   else if (fits)
     fits = schema->fields[contig].is_dimension && schema->fields[contig].values_per_cell == TSR_VARIABLE &&
@@ -648,9 +652,10 @@ static void join_windows(vcf_cursor *c) {
   c->window_count = kept;
 }
 
-/* Narrows the positions low..high, from 0, by a comparison of pos, from 1. SQLite tests it, too. */
+/* Narrows the positions low..high, from 0, by a comparison of pos, from 1, with a number. SQLite tests it, too. */
 static void take_position(int kind, sqlite3_value *value, uint64_t *low, uint64_t *high) {
-  if (sqlite3_value_numeric_type(value) == SQLITE_TEXT) return;
+  const int type = sqlite3_value_numeric_type(value);
+  if (type != SQLITE_INTEGER && type != SQLITE_FLOAT) return; /* texts and blobs are above all numbers */
   const double number = sqlite3_value_double(value);
   const uint64_t below = number < 1 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint64_t)number; /* at most pos of it */
   const uint64_t first = number <= 1 ? 0 : number > UINT32_MAX ? UINT32_MAX : (uint64_t)ceil(number) - 1;

@@ -36,9 +36,9 @@ static int fields_disconnect(sqlite3_vtab *vtab) {
 }
 
 static int fields_declare(sqlite3 *db, const fields_table *table) {
-  return tsx_declare(
-      db, table->samples ? "CREATE TABLE x(sample TEXT, header TEXT)"
-                         : "CREATE TABLE x(kind TEXT, id TEXT, number TEXT, type TEXT, description TEXT)");
+  return tsx_declare(db, table->samples
+                             ? "CREATE TABLE x(sample TEXT, header TEXT)"
+                             : "CREATE TABLE x(kind TEXT, id TEXT, number TEXT, type TEXT, description TEXT)");
 }
 
 /* Makes the table. With `always`, one whose dataset cannot be opened connects, so that it can be dropped. */

@@ -20,7 +20,8 @@ typedef struct part { /* of a header's text */
   uint64_t size;
 } part;
 
-/* Finds `key=value` in the angle brackets of a line. A value in double quotes may have commas. */
+/* Finds `key=value` in the angle brackets of a line. A value in double quotes may have commas, and quotes after
+ * backslashes. */
 static bool find_key(part line, const char *key, part *value) {
   const uint64_t size = strlen(key);
   bool quoted = false, start = true;
@@ -31,8 +32,9 @@ static bool find_key(part line, const char *key, part *value) {
       *value = (part){line.text + i, end - i};
       return true;
     }
-    if (line.text[i] == '"') quoted = !quoted;
-    start = !quoted && (line.text[i] == ',' || line.text[i] == '<');
+    if (quoted && line.text[i] == '\\') i++;
+    else if (line.text[i] == '"') quoted = !quoted;
+    start = !quoted && i < line.size && (line.text[i] == ',' || line.text[i] == '<');
   }
   return false;
 }

@@ -136,15 +136,15 @@ void tsx_vcf_json(sqlite3_str *out, const tsx_vcf_value *value, bool single) {
   }
 }
 
-/* Returns true if nothing of a value is there. */
-static bool is_null(const tsx_vcf_value *value) {
+/* Returns true if nothing of a value is there. Of a `single` value only the first element counts. */
+static bool is_null(const tsx_vcf_value *value, bool single) {
   if (value->type == TSX_VCF_FLAG) return false;
   if (value->type == TSX_VCF_TEXT) return text_size(value) == 0;
-  return ends_at(value, 0) || (is_missing(value, 0) && ends_at(value, 1));
+  return ends_at(value, 0) || (is_missing(value, 0) && (single || ends_at(value, 1)));
 }
 
 void tsx_vcf_result(sqlite3_context *context, const tsx_vcf_value *value, bool single) {
-  if (is_null(value)) return;
+  if (is_null(value, single)) return;
   if (value->type == TSX_VCF_FLAG) {
     sqlite3_result_int(context, 1);
   } else if (!single) {

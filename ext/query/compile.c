@@ -4,7 +4,7 @@
  * the text for SQLite (table names qualified, median(x) as total(x)) and let SQLite prepare it, which checks grammar,
  * names and the authorizer's denials; find the array in FROM and the joined tables; resolve names; check that SQLite
  * can evaluate the joins. Preparing the text connects the tables that it names, and so may compile other queries:
- * compile_depth stops a query that reads itself.
+ * check_depth stops a query that reads itself.
  *
  * Sections: the text for SQLite's parser, the table in FROM, the query, compiled texts that are kept, what the
  * authorizer hides, columns, constants and values. */
@@ -19,14 +19,14 @@
 
 /* ---- The text for SQLite's own parser ---------------------------------------------------------------------------- */
 
-static bool compile_keep(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+static bool replace_nothing(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   (void)argument, (void)tree, (void)out;
   return false;
 }
 
 /* SQLite may lack median and the like, so its parser sees total(x) instead. It sees NULL instead of a subquery, which is
  * compiled on its own. */
-static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *out) {
+static bool replace_unknown(void *argument, const tsx_expr *tree, sqlite3_str *out) {
   if (tree->kind == TSX_EXPR_SUBQUERY) {
     sqlite3_str_appendall(out, "NULL");
     return *(bool *)argument = true;
@@ -35,11 +35,11 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
   if ((tree->kind != TSX_EXPR_AGGREGATE && !window) || !tree->call.function->replaced) return false;
   *(bool *)argument = true;
   sqlite3_str_appendall(out, "total(");
-  tsx_words_append(out, tree->operands[0], compile_keep, NULL);
+  tsx_words_append(out, tree->operands[0], replace_nothing, NULL);
   sqlite3_str_appendchar(out, 1, ')');
   if (tree->call.filter) {
     sqlite3_str_appendall(out, " FILTER (WHERE ");
-    tsx_words_append(out, tree->call.filter, compile_keep, NULL);
+    tsx_words_append(out, tree->call.filter, replace_nothing, NULL);
     sqlite3_str_appendchar(out, 1, ')');
   }
   if (window) sqlite3_str_appendf(out, " OVER %.*s", (int)(tree->over->end - tree->over->begin), tree->over->begin);
@@ -47,7 +47,7 @@ static bool compile_replace(void *argument, const tsx_expr *tree, sqlite3_str *o
 }
 
 /* Writes a table with its database; a path as the table that is registered for it, with the path as its alias. */
-static void compile_source(sqlite3_str *out, const char **from, const tsx_source *source, const char *home) {
+static void append_source(sqlite3_str *out, const char **from, const tsx_source *source, const char *home) {
   sqlite3_str_append(out, *from, (int)(source->begin - *from));
   *from = source->begin;
   if (!source->path) {
@@ -61,13 +61,13 @@ static void compile_source(sqlite3_str *out, const char **from, const tsx_source
 
 /* Makes select->prepared. An item that was changed gets its original text as an alias, so that its column keeps the
  * name that a view would give it. */
-static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
+static int make_prepared(tsx_select *s, const char *home, tsr_error *error) {
   sqlite3_str *out = sqlite3_str_new(NULL);
   const char *from = s->text;
   for (uint32_t i = 0; i < s->item_count; i++) {
     bool replaced = false;
     if (!s->items[i].tree) continue;
-    tsx_words_until(out, s->items[i].tree, &from, compile_replace, &replaced);
+    tsx_words_until(out, s->items[i].tree, &from, replace_unknown, &replaced);
     const tsx_expr *tree = tsx_expr_likely(s->items[i].tree);
     const bool column = tree != s->items[i].tree && tree->kind == TSX_EXPR_NAME;
     if ((!replaced && !column) || s->items[i].name) continue;
@@ -79,13 +79,13 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
     sqlite3_free(words);
     from = s->items[i].end;
   }
-  compile_source(out, &from, &s->source, home);
-  for (uint32_t j = 0; j < s->join_count; j++) compile_source(out, &from, &s->joins[j].source, home);
+  append_source(out, &from, &s->source, home);
+  for (uint32_t j = 0; j < s->join_count; j++) append_source(out, &from, &s->joins[j].source, home);
   bool replaced;
-  if (s->where) tsx_words_until(out, s->where, &from, compile_replace, &replaced);
-  if (s->having) tsx_words_until(out, s->having, &from, compile_replace, &replaced);
+  if (s->where) tsx_words_until(out, s->where, &from, replace_unknown, &replaced);
+  if (s->having) tsx_words_until(out, s->having, &from, replace_unknown, &replaced);
   for (uint32_t i = 0; i < s->order_count; i++)
-    tsx_words_until(out, s->order[i].tree, &from, compile_replace, &replaced);
+    tsx_words_until(out, s->order[i].tree, &from, replace_unknown, &replaced);
   sqlite3_str_appendall(out, from);
   char *text = sqlite3_str_finish(out);
   s->prepared = text ? tsx_arena_copy(&s->arena, text, strlen(text)) : NULL;
@@ -94,8 +94,8 @@ static int compile_text(tsx_select *s, const char *home, tsr_error *error) {
 }
 
 /* Prepares a text, which must be a single statement. `statement` may be NULL. */
-static int compile_prepare(const tsx_connection *connection, const char *text, sqlite3_stmt **statement,
-                           tsr_error *error) {
+static int prepare_single(const tsx_connection *connection, const char *text, sqlite3_stmt **statement,
+                          tsr_error *error) {
   sqlite3_stmt *prepared = NULL;
   const char *tail = NULL;
   int code = sqlite3_prepare_v2(connection->db, text, -1, &prepared, &tail);
@@ -124,8 +124,8 @@ static int check_database(const tsx_query *query, const char *home, const tsx_so
 
 /* Looks up a table as named in FROM or JOIN; a query in temp finds an unqualified name in any database. The caller
  * frees *schema, which is NULL if no database has the name. */
-static int compile_find(const tsx_connection *connection, const char *home, const char *written, const char *name,
-                        char **schema, tsx_table_kind *kind, tsr_error *error) {
+static int find_table(const tsx_connection *connection, const char *home, const char *written, const char *name,
+                      char **schema, tsx_table_kind *kind, tsr_error *error) {
   const char *given = written ? written : sqlite3_stricmp(home, "temp") != 0 ? home : NULL;
   *schema = given ? sqlite3_mprintf("%s", given) : NULL;
   *kind = TSX_TABLE_NONE;
@@ -151,14 +151,14 @@ int tsx_query_path(tsx_connection *connection, const char *home, const char *tex
                    const char **name, tsr_error *error) {
   char *schema;
   tsx_table_kind kind;
-  const int code = compile_find(connection, home, NULL, text, &schema, &kind, error);
+  const int code = find_table(connection, home, NULL, text, &schema, &kind, error);
   sqlite3_free(schema);
   if (code < 0 || kind != TSX_TABLE_NONE) return code < 0 ? code : 0;
   return tsx_path_table(connection, home, text, limits, name, error);
 }
 
 /* Makes the table of a quoted name that is a path the one that is registered for the path. */
-static int compile_path(tsx_query *query, const char *home, tsx_source *source, tsr_error *error) {
+static int take_path(tsx_query *query, const char *home, tsx_source *source, tsr_error *error) {
   tsx_arena *arena = &query->select.arena;
   const char *name;
   if (!source->quoted || source->qualified) return TSR_OK;
@@ -171,14 +171,14 @@ static int compile_path(tsx_query *query, const char *home, tsx_source *source, 
   return source->table && source->schema ? TSR_OK : tsx_out_of_memory(error);
 }
 
-static int compile_paths(tsx_query *query, const char *home, tsr_error *error) {
+static int take_paths(tsx_query *query, const char *home, tsr_error *error) {
   tsx_select *s = &query->select;
-  TSX_TRY(compile_path(query, home, &s->source, error));
-  for (uint32_t j = 0; j < s->join_count; j++) TSX_TRY(compile_path(query, home, &s->joins[j].source, error));
+  TSX_TRY(take_path(query, home, &s->source, error));
+  for (uint32_t j = 0; j < s->join_count; j++) TSX_TRY(take_path(query, home, &s->joins[j].source, error));
   return TSR_OK;
 }
 
-static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
+static int find_array(tsx_query *query, const char *home, tsr_error *error) {
   const tsx_select *s = &query->select;
   char *schema;
   tsx_table_kind kind;
@@ -188,7 +188,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
     return query->table ? tsx_table_ready(query->table, error)
                         : tsx_fail(error, TSR_ERROR, "%s cannot be opened", s->source.path);
   }
-  int code = compile_find(query->connection, home, s->source.schema, s->source.table, &schema, &kind, error);
+  int code = find_table(query->connection, home, s->source.schema, s->source.table, &schema, &kind, error);
   if (code >= 0 && kind == TSX_TABLE_ARRAY)
     query->table = tsx_table_connected(query->connection, schema, s->source.table);
   if (code >= 0) code = query->table ? tsx_table_ready(query->table, error) : refuse_table(query, kind, error);
@@ -197,7 +197,7 @@ static int compile_table(tsx_query *query, const char *home, tsr_error *error) {
 }
 
 /* Marks which columns of a joined array are dimensions. */
-static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
+static int mark_dimensions(const tsx_query *query, tsx_join *join, tsr_error *error) {
   tsx_table *table = tsx_table_connected(query->connection, join->source.schema, join->source.table);
   if (!table) return TSR_OK;
   TSX_TRY(tsx_table_ready(table, error));
@@ -207,12 +207,12 @@ static int compile_dimensions(const tsx_query *query, tsx_join *join, tsr_error 
 }
 
 /* Finds a joined table, and what it is. */
-static int compile_joined(tsx_query *query, const char *home, tsx_join *join, char **schema, tsr_error *error) {
+static int find_joined(tsx_query *query, const char *home, tsx_join *join, char **schema, tsr_error *error) {
   tsx_table_kind kind;
   join->is_array = join->source.path != NULL;
   join->is_query = join->is_view = false;
   if (join->is_array) return tsx_join_look(query, join, error);
-  TSX_TRY(compile_find(query->connection, home, join->source.schema, join->source.table, schema, &kind, error));
+  TSX_TRY(find_table(query->connection, home, join->source.schema, join->source.table, schema, &kind, error));
   if (kind == TSX_TABLE_NONE)
     return tsx_fail(error, TSR_ERROR,
                     "JOIN needs an SQLite table or view, an array or a tessera_query: no such table: %s",
@@ -229,20 +229,20 @@ static int compile_joined(tsx_query *query, const char *home, tsx_join *join, ch
   return join->source.schema ? tsx_join_look(query, join, error) : tsx_out_of_memory(error);
 }
 
-static int compile_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {
+static int take_join(tsx_query *query, const char *home, tsx_join *join, tsr_error *error) {
   char *schema = NULL;
-  const int code = compile_joined(query, home, join, &schema, error);
+  const int code = find_joined(query, home, join, &schema, error);
   sqlite3_free(schema);
   if (join->source.times_begin && !join->is_array && code != TSR_NOMEM)
     return tsx_not_evaluated(&query->select, join->begin, join->source.times_end,
                              "joins with a table that has arguments, unless they are times of an array", error);
   if (code < 0) return code;
-  return join->is_array ? compile_dimensions(query, join, error) : TSR_OK;
+  return join->is_array ? mark_dimensions(query, join, error) : TSR_OK;
 }
 
-static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
+static int take_joins(tsx_query *query, const char *home, tsr_error *error) {
   for (uint32_t j = 0; j < query->select.join_count; j++)
-    TSX_TRY(compile_join(query, home, &query->select.joins[j], error));
+    TSX_TRY(take_join(query, home, &query->select.joins[j], error));
   return TSR_OK;
 }
 
@@ -252,7 +252,7 @@ static int compile_joins(tsx_query *query, const char *home, tsr_error *error) {
  * which would recurse for ever. */
 #define COMPILE_DEPTH_MAX 5
 
-static int compile_depth(const tsx_connection *connection, const char *home, const char *text, tsr_error *error) {
+static int check_depth(const tsx_connection *connection, const char *home, const char *text, tsr_error *error) {
   int depth = 0;
   for (const tsx_compiling *c = connection->compiling; c; c = c->outer, depth++)
     if (!strcmp(c->text, text) && !sqlite3_stricmp(c->home, home))
@@ -261,16 +261,16 @@ static int compile_depth(const tsx_connection *connection, const char *home, con
   return tsx_fail(error, TSR_ERROR, "more than %d queries that join one another", COMPILE_DEPTH_MAX);
 }
 
-static bool compile_mentions(const tsx_expr *tree, uint32_t column) {
+static bool mentions_column(const tsx_expr *tree, uint32_t column) {
   if (tree->kind == TSX_EXPR_JOINED && tree->column == (int)column) return true;
-  if (tree->base && compile_mentions(tree->base, column)) return true;
+  if (tree->base && mentions_column(tree->base, column)) return true;
   for (uint32_t i = 0; i < tree->count; i++)
-    if (compile_mentions(tree->operands[i], column)) return true;
+    if (mentions_column(tree->operands[i], column)) return true;
   return false;
 }
 
 /* Refuses joins without a condition. */
-static int compile_conditions(const tsx_select *s, tsr_error *error) {
+static int check_conditions(const tsx_select *s, tsr_error *error) {
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
     if (join->on.tree) continue;
@@ -283,12 +283,12 @@ static int compile_conditions(const tsx_select *s, tsr_error *error) {
 }
 
 /* Refuses a joined array unless ON binds or filters every dimension: a free one would give each cell many rows. */
-static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_error *error) {
+static int check_all_bound(const tsx_select *s, const tsx_join *join, tsr_error *error) {
   for (uint32_t c = 0; c < join->column_count; c++) {
     if (!join->columns[c].dimension) continue;
     bool bound = false;
     for (uint32_t b = 0; b < join->on.binding_count; b++) bound |= join->on.bindings[b].column == c;
-    for (uint32_t f = 0; f < join->on.filter_count; f++) bound |= compile_mentions(join->on.filters[f], c);
+    for (uint32_t f = 0; f < join->on.filter_count; f++) bound |= mentions_column(join->on.filters[f], c);
     if (!bound)
       return tsx_expr_fail(s, join->on.tree->begin, join->on.tree->end,
                            "not all dimensions bound: ", join->columns[c].name, error);
@@ -297,7 +297,7 @@ static int compile_all_bound(const tsx_select *s, const tsx_join *join, tsr_erro
 }
 
 /* Refuses joins by columns that cannot be axes. */
-static int compile_bound(const tsx_query *query, tsr_error *error) {
+static int check_bound(const tsx_query *query, tsr_error *error) {
   const tsx_select *s = &query->select;
   for (uint32_t j = 0; j < s->join_count; j++) {
     const tsx_join *join = &s->joins[j];
@@ -310,27 +310,27 @@ static int compile_bound(const tsx_query *query, tsr_error *error) {
     if (!possible)
       return tsx_not_evaluated(s, join->on.tree->begin, join->on.tree->end,
                                "a join binds its table to dimensions of integers or datetimes", error);
-    if (!join->on.span_count) TSX_TRY(compile_all_bound(s, join, error));
+    if (!join->on.span_count) TSX_TRY(check_all_bound(s, join, error));
   }
   return TSR_OK;
 }
 
 /* Returns the first aggregate in a tree that SQLite may lack, such as median; or NULL. */
-static const tsx_expr *compile_replaced(const tsx_expr *tree) {
+static const tsx_expr *find_replaced(const tsx_expr *tree) {
   if (!tree || (tree->kind == TSX_EXPR_AGGREGATE && tree->call.function->replaced)) return tree;
-  const tsx_expr *found = compile_replaced(tree->base);
-  if (!found) found = compile_replaced(tree->call.filter);
-  for (uint32_t i = 0; i < tree->count && !found; i++) found = compile_replaced(tree->operands[i]);
+  const tsx_expr *found = find_replaced(tree->base);
+  if (!found) found = find_replaced(tree->call.filter);
+  for (uint32_t i = 0; i < tree->count && !found; i++) found = find_replaced(tree->operands[i]);
   return found;
 }
 
 /* Returns the first such aggregate that is nested in another aggregate, or NULL. */
-static const tsx_expr *compile_nested(const tsx_expr *tree) {
+static const tsx_expr *find_nested(const tsx_expr *tree) {
   if (!tree) return NULL;
   const bool within = tree->kind == TSX_EXPR_AGGREGATE;
-  const tsx_expr *found = within ? compile_replaced(tree->call.filter) : compile_nested(tree->base);
+  const tsx_expr *found = within ? find_replaced(tree->call.filter) : find_nested(tree->base);
   for (uint32_t i = 0; i < tree->count && !found; i++)
-    found = within ? compile_replaced(tree->operands[i]) : compile_nested(tree->operands[i]);
+    found = within ? find_replaced(tree->operands[i]) : find_nested(tree->operands[i]);
   return found;
 }
 
@@ -342,18 +342,17 @@ static int fail_aggregate(const tsx_select *s, const tsx_expr *found, const char
 static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
   static const char within[] = "an aggregate takes no aggregates";
   const tsx_expr *constants[] = {s->limit, s->offset, s->source.times[0], s->source.times[1]};
-  TSX_TRY(fail_aggregate(s, compile_replaced(s->where), "WHERE takes no aggregates: HAVING does", error));
+  TSX_TRY(fail_aggregate(s, find_replaced(s->where), "WHERE takes no aggregates: HAVING does", error));
   for (uint32_t i = 0; i < s->group_count; i++)
-    TSX_TRY(fail_aggregate(s, compile_replaced(s->group[i]), "GROUP BY takes no aggregates", error));
+    TSX_TRY(fail_aggregate(s, find_replaced(s->group[i]), "GROUP BY takes no aggregates", error));
   for (uint32_t j = 0; j < s->join_count; j++)
-    TSX_TRY(fail_aggregate(s, compile_replaced(s->joins[j].on.tree), "ON takes no aggregates", error));
+    TSX_TRY(fail_aggregate(s, find_replaced(s->joins[j].on.tree), "ON takes no aggregates", error));
   for (uint32_t i = 0; i < 4; i++)
-    TSX_TRY(fail_aggregate(s, compile_replaced(constants[i]), "expected a constant", error));
-  for (uint32_t i = 0; i < s->item_count; i++)
-    TSX_TRY(fail_aggregate(s, compile_nested(s->items[i].tree), within, error));
+    TSX_TRY(fail_aggregate(s, find_replaced(constants[i]), "expected a constant", error));
+  for (uint32_t i = 0; i < s->item_count; i++) TSX_TRY(fail_aggregate(s, find_nested(s->items[i].tree), within, error));
   for (uint32_t i = 0; i < s->order_count; i++)
-    TSX_TRY(fail_aggregate(s, compile_nested(s->order[i].tree), within, error));
-  return fail_aggregate(s, compile_nested(s->having), within, error);
+    TSX_TRY(fail_aggregate(s, find_nested(s->order[i].tree), within, error));
+  return fail_aggregate(s, find_nested(s->having), within, error);
 }
 
 /* Chooses the error for a text that the parser has refused. If SQLite refuses it, too, its message is better. Otherwise
@@ -361,7 +360,7 @@ static int check_aggregate_use(const tsx_select *s, tsr_error *error) {
 static int syntax_error(const tsx_query *query, const char *text, const tsx_parse_doubt *doubt, tsr_error *error) {
   tsr_error own = {0};
   if (!doubt->any) return error->code;
-  if (compile_prepare(query->connection, text, NULL, &own) < 0) *error = own;
+  if (prepare_single(query->connection, text, NULL, &own) < 0) *error = own;
   else if (doubt->begin)
     tsx_not_evaluated(&query->select, doubt->begin, doubt->end,
                       doubt->word ? "put it in double quotes to use it as a name"
@@ -378,15 +377,15 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
   TSX_TRY(check_database(query, home, &query->select.source, error));
   for (uint32_t j = 0; j < query->select.join_count; j++)
     TSX_TRY(check_database(query, home, &query->select.joins[j].source, error));
-  TSX_TRY(compile_paths(query, home, error));
-  TSX_TRY(compile_text(&query->select, home, error));
-  TSX_TRY(compile_prepare(connection, query->select.prepared, NULL, error));
-  TSX_TRY(compile_table(query, home, error));
-  TSX_TRY(compile_joins(query, home, error));
+  TSX_TRY(take_paths(query, home, error));
+  TSX_TRY(make_prepared(&query->select, home, error));
+  TSX_TRY(prepare_single(connection, query->select.prepared, NULL, error));
+  TSX_TRY(find_array(query, home, error));
+  TSX_TRY(take_joins(query, home, error));
   TSX_TRY(tsx_around_take(query, error));
-  TSX_TRY(compile_conditions(&query->select, error));
+  TSX_TRY(check_conditions(&query->select, error));
   TSX_TRY(tsx_select_resolve(&query->select, query->table, error));
-  TSX_TRY(compile_bound(query, error));
+  TSX_TRY(check_bound(query, error));
   query->over_groups = query->select.meaning.has_aggregate || query->select.group_count > 0;
   TSX_TRY(tsx_around_check(query, error));
   TSX_TRY(tsx_windows_check(query, error));
@@ -396,7 +395,7 @@ static int compile_select(tsx_query *query, const char *home, const char *text, 
 int tsx_query_compile(tsx_connection *connection, const char *home, const char *text, tsx_query *query,
                       tsr_error *error) {
   *query = (tsx_query){.connection = connection, .home = home};
-  TSX_TRY(compile_depth(connection, home, text, error));
+  TSX_TRY(check_depth(connection, home, text, error));
   const tsx_compiling compiling = {.outer = connection->compiling, .home = home, .text = text};
   connection->compiling = &compiling;
   const int code = compile_select(query, home, text, error);
@@ -558,7 +557,7 @@ static int compiled_use(tsx_compiled *compiled, const char *home, tsx_query *que
   for (uint32_t j = 0; j < s->join_count && code > 0; j++)
     code = compiled_path_holds(connection, home, &s->joins[j].source, error);
   if (code <= 0) return code;
-  TSX_TRY(compile_prepare(connection, s->prepared, NULL, error));
+  TSX_TRY(prepare_single(connection, s->prepared, NULL, error));
   code = compiled_array_find(connection, &compiled->arrays[0], &table, error);
   for (uint32_t j = 0; j < s->join_count && code > 0; j++)
     if (compiled->arrays[1 + j].serial)
@@ -592,7 +591,7 @@ static int compile_and_keep(tsx_query *query, const char *home, const char *text
 int tsx_query_compile_kept(tsx_connection *connection, const char *home, const char *text, tsx_compiled **kept,
                            tsx_query *query, tsr_error *error) {
   *query = (tsx_query){.connection = connection, .home = home};
-  TSX_TRY(compile_depth(connection, home, text, error));
+  TSX_TRY(check_depth(connection, home, text, error));
   const tsx_compiling compiling = {.outer = connection->compiling, .home = home, .text = text};
   connection->compiling = &compiling;
   int code = *kept ? compiled_use(*kept, home, query, error) : 0;
@@ -604,15 +603,15 @@ int tsx_query_compile_kept(tsx_connection *connection, const char *home, const c
 /* ---- What the host's authorizer hides ---------------------------------------------------------------------------- */
 
 /* Returns the name of column i; labels are numbered after the columns. */
-static const char *compile_used(const tsx_table *table, uint32_t i) {
+static const char *name_of_column(const tsx_table *table, uint32_t i) {
   return i < table->column_count ? table->columns[i].name : table->labels[i - table->column_count].name;
 }
 
-static void compile_permitted_text(const tsx_query *query, sqlite3_str *out) {
+static void append_permitted(const tsx_query *query, sqlite3_str *out) {
   const tsx_table *table = query->table;
   sqlite3_str_appendall(out, "SELECT r.i0, r.r0, r.t0, r.b0");
   for (uint32_t i = 0; i < table->column_count + table->label_count; i++)
-    if (query->select.meaning.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", compile_used(table, i));
+    if (query->select.meaning.used[i]) sqlite3_str_appendf(out, ", a.\"%w\"", name_of_column(table, i));
   sqlite3_str_appendf(out, " FROM \"%w\".\"%w\" AS a, " TSX_ROWS_NAME " AS r", table->schema_name, table->name);
 }
 
@@ -622,7 +621,7 @@ int tsx_column_visible(sqlite3_stmt *statement, int i, const char *name, tsr_err
   return shown ? !strcmp(shown, name) : tsx_out_of_memory(error);
 }
 
-/* Fails if the authorizer hides a column of the statement of compile_permitted_text. */
+/* Fails if the authorizer hides a column of the statement of append_permitted. */
 static int check_visible(const tsx_query *query, sqlite3_stmt *statement, tsr_error *error) {
   static const char *const slots[] = {"i0", "r0", "t0", "b0"};
   const tsx_table *table = query->table;
@@ -636,11 +635,11 @@ static int check_visible(const tsx_query *query, sqlite3_stmt *statement, tsr_er
   }
   for (uint32_t i = 0; i < table->column_count + table->label_count; i++) {
     if (!query->select.meaning.used[i]) continue;
-    const int visible = tsx_column_visible(statement, n++, compile_used(table, i), error);
+    const int visible = tsx_column_visible(statement, n++, name_of_column(table, i), error);
     if (visible < 0) return visible;
     if (!visible)
       return tsx_fail(error, TSR_AUTH, "the authorizer hides %s.%s: only a view gives NULL for it", table->name,
-                      compile_used(table, i));
+                      name_of_column(table, i));
   }
   return TSR_OK;
 }
@@ -648,10 +647,10 @@ static int check_visible(const tsx_query *query, sqlite3_stmt *statement, tsr_er
 int tsx_query_permitted(const tsx_query *query, tsr_error *error) {
   sqlite3_stmt *statement = NULL;
   sqlite3_str *out = sqlite3_str_new(query->connection->db);
-  compile_permitted_text(query, out);
+  append_permitted(query, out);
   char *text = sqlite3_str_finish(out);
   if (!text) return tsx_out_of_memory(error);
-  int code = compile_prepare(query->connection, text, &statement, error);
+  int code = prepare_single(query->connection, text, &statement, error);
   sqlite3_free(text);
   if (code >= 0) code = check_visible(query, statement, error);
   sqlite3_finalize(statement);
@@ -668,7 +667,7 @@ bool tsx_type_has(const char *type, const char *word) {
 }
 
 /* Returns the affinity that SQLite derives from a non-empty declared type, as a short type name; "" for BLOB. */
-static const char *compile_affinity(const char *type) {
+static const char *affinity_of(const char *type) {
   return tsx_type_has(type, "INT")                                                                ? "INT"
          : tsx_type_has(type, "CHAR") || tsx_type_has(type, "CLOB") || tsx_type_has(type, "TEXT") ? "TEXT"
          : tsx_type_has(type, "BLOB")                                                             ? ""
@@ -682,14 +681,14 @@ const char *tsx_query_declared(const tsx_query *query, const tsx_expr *tree) {
   if (tree->kind == TSX_EXPR_LABEL) return query->table->labels[tree->column].column.declared;
   if (tree->kind == TSX_EXPR_JOINED) {
     const char *type = query->select.joins[tree->join].columns[tree->column].declared;
-    return *type ? compile_affinity(type) : "";
+    return *type ? affinity_of(type) : "";
   }
-  return tree->kind == TSX_EXPR_CAST ? compile_affinity(tree->name) : "";
+  return tree->kind == TSX_EXPR_CAST ? affinity_of(tree->name) : "";
 }
 
 /* Returns the column name that a view would have: a plain column is spelled as in its table. SQLite may have appended a
  * number to `name`, which is kept. The caller frees it. */
-static char *compile_spelled(const tsx_query *query, const tsx_item *item, const char *name) {
+static char *spelled_name(const tsx_query *query, const tsx_item *item, const char *name) {
   const tsx_expr *tree = tsx_expr_likely(item->tree);
   const bool plain = !item->name && tree->column >= 0;
   const char *own = plain && tree->kind == TSX_EXPR_NAME    ? query->table->columns[tree->column].name
@@ -704,7 +703,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   sqlite3_stmt *statement = NULL;
   char *text = sqlite3_mprintf("SELECT * FROM (%s\n)", query->select.prepared);
   if (!text) return tsx_out_of_memory(error);
-  const int code = compile_prepare(query->connection, text, &statement, error);
+  const int code = prepare_single(query->connection, text, &statement, error);
   sqlite3_free(text);
   if (code < 0) return code;
   sqlite3_str *out = sqlite3_str_new(NULL);
@@ -712,7 +711,7 @@ int tsx_query_declare(const tsx_query *query, char **declaration, tsr_error *err
   sqlite3_str_appendall(out, "CREATE TABLE x(");
   for (uint32_t i = 0; i < query->select.item_count; i++) {
     const char *name = sqlite3_column_name(statement, (int)i);
-    char *spelled = name ? compile_spelled(query, &query->select.items[i], name) : NULL;
+    char *spelled = name ? spelled_name(query, &query->select.items[i], name) : NULL;
     known &= spelled || (int)i >= sqlite3_column_count(statement);
     sqlite3_str_appendf(out, "%s\"%w\" %s", i ? ", " : "", spelled ? spelled : "",
                         tsx_query_declared(query, query->select.items[i].tree));

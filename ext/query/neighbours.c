@@ -247,7 +247,8 @@ static const tsx_expr *group_meaning(const around_take *t, const tsx_expr *term)
   const tsx_select *s = t->select;
   int64_t ordinal;
   if (whole_number(term, &ordinal) && ordinal >= 1 && ordinal <= s->item_count) return s->items[ordinal - 1].tree;
-  if (term->kind != TSX_EXPR_NAME || term->table || kernel_column(t, term->name) >= 0) return term; /* before an alias */
+  /* a column of the kernel comes before an alias */
+  if (term->kind != TSX_EXPR_NAME || term->table || kernel_column(t, term->name) >= 0) return term;
   for (uint32_t i = 0; i < s->item_count; i++)
     if (s->items[i].name && !sqlite3_stricmp(s->items[i].name, term->name)) return s->items[i].tree;
   return term;
@@ -256,8 +257,7 @@ static const tsx_expr *group_meaning(const around_take *t, const tsx_expr *term)
 /* Returns the sides of GROUP BY, without aliases. */
 static unsigned sides_of_groups(const around_take *t) {
   unsigned sides = 0;
-  for (uint32_t i = 0; i < t->select->group_count; i++)
-    sides |= sides_of(t, group_meaning(t, t->select->group[i]));
+  for (uint32_t i = 0; i < t->select->group_count; i++) sides |= sides_of(t, group_meaning(t, t->select->group[i]));
   return sides;
 }
 

@@ -2,9 +2,9 @@
  *
  * A recursive descent parser with SQLite's operator precedence. It accepts only a subset of SQLite's grammar, and
  * SQLite then prepares every text that passes (compile.c). What it recognizes but the engine lacks, such as subqueries
- * with GROUP BY or tables in brackets, it refuses with advice; an unexpected token sets tsx_parse_doubt, so that SQLite may supply a
- * better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later passes walk the
- * trees recursively.
+ * with GROUP BY or tables in brackets, it refuses with advice; an unexpected token sets tsx_parse_doubt, so that SQLite
+ * may supply a better message. Recursion and the length of operator chains are limited by PARSE_DEPTH_MAX, as later
+ * passes walk the trees recursively.
  *
  * Sections: comparing and quoting trees, then the parser from the bottom up: tokens, nodes, primary
  * expressions, operators, the clauses of the SELECT. */
@@ -172,25 +172,20 @@ static tsx_expr *parse_node(query_parser *p, tsx_expr_kind kind, const char *beg
   return tree;
 }
 
-static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
-  if (!operand) return false;
-  if ((tree->count & (tree->count - 1)) == 0) { /* 0, 1, 2, 4, ...: the room is used up */
-    tsx_expr **more = tsx_arena_take(&p->select->arena, (tree->count ? 2 * tree->count : 1) * sizeof *more);
-    if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
-    if (tree->count) memcpy(more, tree->operands, tree->count * sizeof *more);
-    tree->operands = more;
-  }
-  tree->operands[tree->count++] = operand;
-  tree->end = p->last_end;
-  return true;
-}
-
+/* Makes room for one more element of an array, whose room is always the next power of two. */
 static bool parse_grow(query_parser *p, void **array, uint32_t count, uint64_t size) {
-  if (count & (count - 1)) return true; /* the array has room up to the next power of two */
+  if (count & (count - 1)) return true;
   void *more = tsx_arena_take(&p->select->arena, (count ? 2 * count : 1) * size);
   if (!more) return tsx_out_of_memory(p->error) == TSR_OK;
   if (count) memcpy(more, *array, count * size);
   *array = more;
+  return true;
+}
+
+static bool parse_operand(query_parser *p, tsx_expr *tree, tsx_expr *operand) {
+  if (!operand || !parse_grow(p, (void **)&tree->operands, tree->count, sizeof *tree->operands)) return false;
+  tree->operands[tree->count++] = operand;
+  tree->end = p->last_end;
   return true;
 }
 

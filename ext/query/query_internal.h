@@ -890,8 +890,8 @@ typedef struct tsx_run tsx_run;
 int tsx_run_check(tsx_query *query, tsr_error *error);
 
 /* Starts a run. With query->exact, fails with TSR_RANGE if a key is an INTEGER in some rows of a group and a REAL in
- * others, either of which may stand for it. The query is borrowed and can be run only once. The caller closes the run, also after a failure, when
- * *run may be NULL. */
+ * others, either of which may stand for it. The query is borrowed and can be run only once. The caller closes the run,
+ * also after a failure, when *run may be NULL. */
 int tsx_run_open(tsx_query *query, tsx_outer_constraint *outer, uint32_t outer_count, tsx_run **run, tsr_error *error);
 int tsx_run_next(tsx_run *run, tsr_error *error); /* returns 1 with a row, 0 at the end, < 0 on error */
 int tsx_run_column(tsx_run *run, sqlite3_context *context, uint32_t item, tsr_error *error);

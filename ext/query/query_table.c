@@ -25,6 +25,7 @@
 #include "connection/errors.h"
 #include "connection/registry.h"
 #include "sql/options.h"
+#include "sql/statement.h"
 #include "query/query_internal.h"
 
 #define TERMS_MAX         16
@@ -37,7 +38,7 @@
 typedef struct query_term {
   uint32_t item;
   int op;
-  bool in, decides; /* as of tsx_outer_constraint */
+  bool in, decides; /* as in tsx_outer_constraint */
 } query_term;
 
 typedef struct outer_plan {
@@ -181,12 +182,6 @@ static int query_declare(tsx_query_table *table, char **message) {
   return code;
 }
 
-static int run_sql(sqlite3 *db, char **message, char *sql) {
-  const int code = sql ? sqlite3_exec(db, sql, NULL, NULL, message) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  return code;
-}
-
 static int query_create(sqlite3 *db, void *argument, int count, const char *const *arguments, sqlite3_vtab **vtab,
                         char **message) {
   tsr_error error = {0};
@@ -203,13 +198,15 @@ static int query_create(sqlite3 *db, void *argument, int count, const char *cons
   const bool adopts =
       table->connection->database_arrays.adopts || tsx_leftover_is(table->connection, table->schema_name, table->name);
   if (code == SQLITE_OK)
-    code = run_sql(db, message,
-                   sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-                                   adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("CREATE TABLE %s\"%w\".\"%w_config\"(key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+                                       adopts ? "IF NOT EXISTS " : "", table->schema_name, table->name),
+                       message);
   if (code == SQLITE_OK)
-    code = run_sql(db, message,
-                   sqlite3_mprintf("REPLACE INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)", table->schema_name,
-                                   table->name, table->declaration));
+    code = tsx_sql_run(db,
+                       sqlite3_mprintf("REPLACE INTO \"%w\".\"%w_config\" VALUES('declaration', %Q)",
+                                       table->schema_name, table->name, table->declaration),
+                       message);
   if (code == SQLITE_OK) *vtab = &table->base;
   else query_disconnect(&table->base);
   return code;
@@ -220,9 +217,7 @@ static int query_recall(tsx_query_table *table) {
   sqlite3_stmt *statement = NULL;
   char *sql = sqlite3_mprintf("SELECT value FROM \"%w\".\"%w_config\" WHERE key = 'declaration'", table->schema_name,
                               table->name);
-  int code = sql ? sqlite3_prepare_v2(table->connection->db, sql, -1, &statement, NULL) : SQLITE_NOMEM;
-  sqlite3_free(sql);
-  if (code == SQLITE_OK) code = sqlite3_step(statement);
+  int code = tsx_sql_first(table->connection->db, sql, &statement);
   if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) == SQLITE_TEXT) {
     const char *text = (const char *)sqlite3_column_text(statement, 0);
     table->declaration = text ? sqlite3_mprintf("%s", text) : NULL;
@@ -258,8 +253,8 @@ static int query_destroy(sqlite3_vtab *vtab) {
   const tsx_query_table *table = (const tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
   if (table->connection->database_arrays.keeps) return query_disconnect(vtab);
-  const int code =
-      run_sql(db, NULL, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name));
+  const int code = tsx_sql_run(
+      db, sqlite3_mprintf("DROP TABLE IF EXISTS \"%w\".\"%w_config\"", table->schema_name, table->name), NULL);
   if (code != SQLITE_OK) return tsx_vtab_fail(vtab, code, "%s", sqlite3_errmsg(db));
   return query_disconnect(vtab);
 }
@@ -268,9 +263,10 @@ static int query_rename(sqlite3_vtab *vtab, const char *name) {
   tsx_query_table *table = (tsx_query_table *)vtab;
   sqlite3 *db = table->connection->db;
   char *copy = sqlite3_mprintf("%s", name);
-  const int code = copy ? run_sql(db, NULL,
-                                  sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"",
-                                                  table->schema_name, table->name, name))
+  const int code = copy ? tsx_sql_run(db,
+                                      sqlite3_mprintf("ALTER TABLE \"%w\".\"%w_config\" RENAME TO \"%w_config\"",
+                                                      table->schema_name, table->name, name),
+                                      NULL)
                         : SQLITE_NOMEM;
   if (code != SQLITE_OK) {
     sqlite3_free(copy);

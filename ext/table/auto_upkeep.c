@@ -6,9 +6,9 @@
  * what is larger waits for tessera_upkeep. An attempt that fails is repeated after twice as many commits.
  *
  * A merge never fails a COMMIT, which has happened before: an array in a directory or a bucket merges in the last
- * xCommit of the transaction, when everything is published. An array in the database merges in xSync, as part of the transaction, so ROLLBACK takes the
- * merge back. There the open transaction keeps the array frozen, so its own fragment is in no merge: a COMMIT that fails
- * and is repeated gives that fragment another time. */
+ * xCommit of the transaction, when everything is published. An array in the database merges in xSync, as part of the
+ * transaction, so ROLLBACK takes the merge back. There the open transaction keeps the array frozen, so its own fragment
+ * is in no merge: a COMMIT that fails and is repeated gives that fragment another time. */
 #include "tessera_path.h"
 #include "table/table.h"
 

@@ -70,14 +70,14 @@ static const char *column_name(const tsx_table *table, int column) {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-static bool best_index_is_plain(const char *name) {
+static bool is_plain(const char *name) {
   if (isdigit((unsigned char)*name) || !*name) return false;
   while (is_word(*name)) name++;
   return !*name;
 }
 
 static void append_name(sqlite3_str *out, const char *name) {
-  sqlite3_str_appendf(out, best_index_is_plain(name) ? "%w" : "\"%w\"", name);
+  sqlite3_str_appendf(out, is_plain(name) ? "%w" : "\"%w\"", name);
 }
 
 static void append_column(const tsx_table *table, int column, sqlite3_str *out) {
@@ -129,7 +129,7 @@ uint32_t tsx_access_arguments(const tsx_access *access) { return access->count +
 
 /* Returns the position after the name if `p` begins with it as the encoder writes it; else NULL. */
 static const char *match_name(const char *p, const char *name) {
-  if (best_index_is_plain(name)) {
+  if (is_plain(name)) {
     size_t size = strlen(name);
     return !strncmp(p, name, size) && !is_word(p[size]) ? p + size : NULL;
   }
@@ -237,7 +237,7 @@ static int constrained(const choice *c, int i) { return tsx_column_own(c->table,
 #define OMITTED_MAX 16
 static bool can_omit(const choice *c, int i) { return i < OMITTED_MAX && c->access.count < OMITTED_MAX; }
 
-static void best_index_take(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
+static void take_constraint(choice *c, int i, int column, tsx_op op, sqlite3_value *right, bool omit) {
   c->right_sides[c->access.count] = right;
   c->access.terms[c->access.count++] = (tsx_term){.column = column, .op = op};
   c->info->aConstraintUsage[i].argvIndex = (int)c->access.count;
@@ -268,7 +268,7 @@ static int choose_time(choice *c, int i, int which) {
   if (!constraint->usable) return SQLITE_CONSTRAINT;
   if (c->time_taken[which]) return SQLITE_OK;
   c->time_taken[which] = true;
-  best_index_take(c, i, constrained(c, i), (tsx_op)op, NULL, true);
+  take_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, true);
   if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK || sqlite3_value_type(right) == SQLITE_NULL)
     c->null_time = constraint->iTermOffset;
   return SQLITE_OK;
@@ -301,7 +301,7 @@ static int choose_times(choice *c, int as_of) {
 static void choose_null_test(choice *c, int i, tsx_op op) {
   const tsx_column *column = &c->table->columns[constrained(c, i)];
   if (column->description->is_dimension || (column->form == TSX_LABEL && !tsx_ranges_possible(column))) return;
-  best_index_take(c, i, constrained(c, i), op, NULL, true);
+  take_constraint(c, i, constrained(c, i), op, NULL, true);
 }
 
 /* Takes a comparison of text under NOCASE, which SQLite also derives from LIKE with a prefix. A range of bytes excludes
@@ -309,7 +309,7 @@ static void choose_null_test(choice *c, int i, tsx_op op) {
 static void choose_nocase(choice *c, int i, int op) {
   if (op > TSX_IS || c->utf16 || sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "NOCASE")) return;
   if (op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1)) return;
-  best_index_take(c, i, constrained(c, i), (tsx_op)op, NULL, false);
+  take_constraint(c, i, constrained(c, i), (tsx_op)op, NULL, false);
   c->access.terms[c->access.count - 1].nocase = true;
   c->access.terms[c->access.count - 1].numeric = op == TSX_LT || op == TSX_LE;
 }
@@ -321,58 +321,12 @@ static bool is_unsafe_in_join(int op) {
   return (op == TSX_NE || op == TSX_ISNOT || op == TSX_NOTNULL) && sqlite3_libversion_number() < LEFT_JOIN_FIXED;
 }
 
-static void choose_field(choice *c, int i) {
-  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
-  const tsx_column *column = &c->table->columns[constrained(c, i)];
-  int op = tsx_op_of(constraint->op);
-  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
-  if (op == TSX_ISNULL || op == TSX_NOTNULL) {
-    choose_null_test(c, i, (tsx_op)op);
-    return;
-  }
+/* Takes a comparison with a dimension, an attribute or a label. `never_exact`: SQLite tests it, too, whatever the ranges
+ * say. */
+static void choose_comparison(choice *c, int i, const tsx_column *column, int op, bool never_exact) {
   const bool own_comparison = tsx_has_own_comparison(column);
-  if (column->description->is_dimension ? op > TSX_ISNOT || (op >= TSX_NE && !own_comparison)
-                                        : !tsx_ranges_possible(column))
-    return;
-  const bool labels = column->form == TSX_LABEL && column->label_form == TSX_TEXT;
-  bool text = column->form == TSX_TEXT || column->form == TSX_DATETIME || labels;
-  if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
-    if (column->form == TSX_TEXT || labels) choose_nocase(c, i, op);
-    return;
-  }
-  sqlite3_value *right = NULL;
-  bool in = op == TSX_EQ && sqlite3_vtab_in(c->info, i, -1);
-  if (in) {
-    sqlite3_vtab_in(c->info, i, 1);
-    op = TSX_IN;
-  } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
-    right = NULL;
-  }
-  /* A list is never exact on a text column, since `right` is NULL then: a subquery may return numbers, with which
-   * SQLite compares the text as a number. */
-  tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
-  bool exact = tsx_ranges_exact(column, compared, right, c->utf16);
-  /* An unknown right side may be a numeric column that holds text. SQLite applies that column's affinity to our
-   * text. */
-  const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
-  const bool plainly = own_comparison && !(exact && can_omit(c, i));
-  if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
-    return; /* all years look like numbers, so a range would exclude nothing */
-  best_index_take(c, i, constrained(c, i), (tsx_op)op, right, exact);
-  c->access.terms[c->access.count - 1].plainly = plainly;
-  c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
-}
-
-/* Takes a comparison with a dimension label. */
-static void choose_label(choice *c, int i, const tsx_label_column *label) {
-  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
-  const tsx_column *column = &label->column;
-  int op = tsx_op_of(constraint->op);
-  if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX || !tsx_ranges_possible(column))
-    return;
   const bool texts = column->form == TSX_TEXT || (column->form == TSX_LABEL && column->label_form == TSX_TEXT);
   const bool text = texts || column->form == TSX_DATETIME;
-  const bool own_comparison = tsx_has_own_comparison(column);
   if ((text || own_comparison) && sqlite3_stricmp(sqlite3_vtab_collation(c->info, i), "BINARY")) {
     if (texts) choose_nocase(c, i, op);
     return;
@@ -384,16 +338,44 @@ static void choose_label(choice *c, int i, const tsx_label_column *label) {
   } else if (sqlite3_vtab_rhs_value(c->info, i, &right) != SQLITE_OK) {
     right = NULL;
   }
+  /* A list is never exact on a text column, since `right` is NULL then: a subquery may return numbers, with which
+   * SQLite compares the text as a number. */
+  const tsx_op compared = op == TSX_ISNOT ? TSX_EQ : (tsx_op)op;
+  const bool exact = !never_exact && tsx_ranges_exact(column, compared, right, c->utf16);
+  /* An unknown right side may be a numeric column that holds text. SQLite applies that column's affinity to our
+   * text. */
   const bool numeric = text && !right && (op == TSX_LT || op == TSX_LE);
-  /* the right side of IS may be NULL, for which the array finds no coordinates */
-  const bool exact = op != TSX_IS && tsx_ranges_exact(column, (tsx_op)op, right, c->utf16);
   const bool plainly = own_comparison && !(exact && can_omit(c, i));
-  if (plainly && numeric && label->field.datatype == TSR_DATETIME_YEAR) return;
-  best_index_take(c, i, constrained(c, i), (tsx_op)op, right, exact);
+  if (plainly && numeric && column->description->datatype == TSR_DATETIME_YEAR)
+    return; /* all years look like numbers, so a range would exclude nothing */
+  take_constraint(c, i, constrained(c, i), (tsx_op)op, right, exact);
   c->access.terms[c->access.count - 1].plainly = plainly;
   c->access.terms[c->access.count - 1].numeric = numeric && column->form != TSX_DATETIME;
 }
 
+static void choose_field(choice *c, int i) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const tsx_column *column = &c->table->columns[constrained(c, i)];
+  const int op = tsx_op_of(constraint->op);
+  if (!constraint->usable || op < 0 || c->access.count == TSX_TERMS_MAX || is_unsafe_in_join(op)) return;
+  if (op == TSX_ISNULL || op == TSX_NOTNULL) {
+    choose_null_test(c, i, (tsx_op)op);
+    return;
+  }
+  const bool takes =
+      column->description->is_dimension ? op < TSX_NE || tsx_has_own_comparison(column) : tsx_ranges_possible(column);
+  if (takes) choose_comparison(c, i, column, op, false);
+}
+
+static void choose_label(choice *c, int i, const tsx_label_column *label) {
+  const struct sqlite3_index_constraint *constraint = &c->info->aConstraint[i];
+  const int op = tsx_op_of(constraint->op);
+  if (!constraint->usable || op < 0 || op > TSX_IS || c->access.count == TSX_TERMS_MAX) return;
+  /* the right side of IS may be NULL, for which the array finds no coordinates */
+  if (tsx_ranges_possible(&label->column)) choose_comparison(c, i, &label->column, op, op == TSX_IS);
+}
+
+/* Returns the rules of a term's comparison, as tsx_ranges_make takes them. */
 static unsigned how_of(const choice *c, uint32_t term) {
   return tsx_connection_text(c->table->connection) | (c->access.terms[term].plainly ? TSX_SQLITE_RULES : 0);
 }

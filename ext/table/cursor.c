@@ -18,12 +18,12 @@
 #include "connection/sqlite_api.h"
 #include "values/compare.h"
 
-typedef struct in_list { /* ranges of a term, as many as it needs */
+typedef struct range_list { /* ranges of a term, as many as it needs */
   tsr_range *ranges;
   void **values; /* what each range points to, from sqlite3_malloc */
   uint64_t count, room;
   bool everything; /* any value may satisfy the term */
-} in_list;
+} range_list;
 
 typedef struct batch_column { /* one column of the table in the present batch */
   const tsr_column *cells; /* NULL until xColumn needs it */
@@ -70,7 +70,7 @@ typedef struct cursor_request { /* what xFilter makes of the plan and its argume
   tsr_unchanged *unchanged; /* leaves cells out that have not changed; or NULL */
   uint32_t predicate_count;
   /* one entry for each term; not initialized before the term is set */
-  in_list lists[TSX_TERMS_MAX];
+  range_list lists[TSX_TERMS_MAX];
   tsr_ranges sets[TSX_TERMS_MAX];
   tsx_ranges values[TSX_TERMS_MAX];
   tsr_predicate predicates[TSX_TERMS_MAX]; /* on attributes */
@@ -176,11 +176,11 @@ static void count_rows(array_cursor *c) {
                                (p->row < p->batch->count ? p->row + 1 : p->batch->count) - p->first);
 }
 
-static void clear_list(in_list *list) {
+static void clear_list(range_list *list) {
   for (uint64_t i = 0; i < list->count; i++) sqlite3_free(list->values[i]);
   sqlite3_free(list->values);
   sqlite3_free(list->ranges);
-  *list = (in_list){0};
+  *list = (range_list){0};
 }
 
 /* Frees the memory of the last request. */
@@ -270,7 +270,7 @@ static int take_time(array_cursor *c, int which, sqlite3_value *value, uint64_t 
 }
 
 /* Makes room for the ranges of one more member. Returns false if memory is lacking. */
-static bool list_reserve(in_list *list) {
+static bool list_reserve(range_list *list) {
   if (list->count + TSX_RANGES_MAX <= list->room) return true;
   uint64_t room = list->room ? list->room * 2 : 16;
   tsr_range *ranges = sqlite3_realloc64(list->ranges, room * sizeof *ranges);
@@ -284,7 +284,7 @@ static bool list_reserve(in_list *list) {
 
 /* Appends copies of the ranges of one member of a list: the values that they point to are valid only until the next
  * member. Returns false if memory is lacking. */
-static bool add_member(in_list *list, const tsx_ranges *member) {
+static bool add_member(range_list *list, const tsx_ranges *member) {
   if (member->count == TSX_EVERYTHING) list->everything = true;
   for (int i = 0; i < member->count; i++) {
     if (!list_reserve(list)) return false;
@@ -309,7 +309,7 @@ static bool add_member(in_list *list, const tsx_ranges *member) {
 }
 
 static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, sqlite3_value *value, unsigned how) {
-  in_list *list = &c->request.lists[term];
+  range_list *list = &c->request.lists[term];
   sqlite3_value *member = NULL;
   tsx_ranges ranges;
   int code = SQLITE_OK;
@@ -325,7 +325,7 @@ static int take_list(array_cursor *c, uint32_t term, const tsx_column *column, s
  * integers. */
 static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                        unsigned how) {
-  in_list *list = &c->request.lists[term];
+  range_list *list = &c->request.lists[term];
   tsx_codes codes = {0};
   sqlite3_value *member = NULL;
   int code;
@@ -360,7 +360,7 @@ static int take_labels(array_cursor *c, uint32_t term, tsx_op op, const tsx_colu
 
 /* Takes a comparison under NOCASE: a range of bytes that includes every text which satisfies it. */
 static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value *value) {
-  in_list *list = &c->request.lists[term];
+  range_list *list = &c->request.lists[term];
   tsr_range range;
   void *memory;
   if (sqlite3_value_type(value) == SQLITE_NULL) return SQLITE_OK; /* no range: no row */
@@ -381,7 +381,7 @@ static int take_nocase(array_cursor *c, uint32_t term, tsx_op op, sqlite3_value 
 /* Takes a comparison of a datetime with text that treats values shown as integers as text, too (tsx_times_as_text). */
 static int take_decimals(array_cursor *c, uint32_t term, tsx_op op, const tsx_column *column, sqlite3_value *value,
                          unsigned how) {
-  in_list *list = &c->request.lists[term];
+  range_list *list = &c->request.lists[term];
   tsx_ranges ranges;
   tsx_ranges_make(column, op, value, how, &ranges);
   for (int part = 0; part <= TSX_DECIMAL_PARTS; part++) {
@@ -454,7 +454,7 @@ static int take_label_state(array_cursor *c, tsx_label_column *label, bool value
 /* Replaces ranges of a label's values by the intervals of its dimension that have such values. */
 static int find_coordinates(array_cursor *c, uint32_t term, tsr_label_index *index) {
   tsr_ranges *set = &c->request.sets[term];
-  in_list found = {0};
+  range_list found = {0};
   uint64_t count = 0, room = set->count + 8;
   tsr_error error;
   tsr_interval *intervals;
@@ -763,8 +763,8 @@ static int take_unchanged(array_cursor *c, tsr_error *error) {
     code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
                               &before, error);
     if (code >= 0)
-      code = tsr_unchanged_open(before->core, compared, table->options.limits.memory_bytes, &c->request.unchanged,
-                                error);
+      code =
+          tsr_unchanged_open(before->core, compared, table->options.limits.memory_bytes, &c->request.unchanged, error);
   }
   tsx_snapshot_release(before);
   sqlite3_free(compared);
@@ -932,7 +932,7 @@ int tsx_cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int n
   return SQLITE_OK;
 }
 
-static bool cursor_is_given(sqlite3_value *time) { return time && sqlite3_value_type(time) != SQLITE_NULL; }
+static bool is_given(sqlite3_value *time) { return time && sqlite3_value_type(time) != SQLITE_NULL; }
 
 int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
   array_cursor *c = (array_cursor *)base;
@@ -942,7 +942,7 @@ int tsx_cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid) {
                          "has the WHERE and ends with LIMIT -1",
                          ((tsx_table *)base->pVtab)->path);
   ((tsx_table *)base->pVtab)->cursors.read_at_other_time =
-      cursor_is_given(c->request.times[0]) || cursor_is_given(c->request.times[1]);
+      is_given(c->request.times[0]) || is_given(c->request.times[1]);
   *rowid = row_of(&c->position);
   note_requested(c, REQUESTED_ROWID);
   return SQLITE_OK;

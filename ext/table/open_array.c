@@ -406,21 +406,21 @@ void tsx_snapshot_release(tsx_snapshot *snapshot) {
 
 /* ---- Hooks of the connection ------------------------------------------------------------------------------------- */
 
-static int open_array_opened(tsx_connection *connection, tsr_error *error) {
+static int when_opened(tsx_connection *connection, tsr_error *error) {
   tsx_journal_make_id(connection->random_place);
   return tsx_store_register(connection, error);
 }
 
-static void open_array_cursors_closed(tsx_connection *connection) {
+static void when_cursors_are_closed(tsx_connection *connection) {
   for (tsx_table *t = connection->tables.arrays; t && connection->statement.tiles_kept; t = t->next)
     tsx_cursor_forget_tiles(t);
   connection->statement.tiles_kept = false;
   tsx_store_release(connection, false);
 }
 
-static void open_array_tables_gone(tsx_connection *connection) { tsx_store_release(connection, true); }
+static void when_tables_are_gone(tsx_connection *connection) { tsx_store_release(connection, true); }
 
-static void open_array_closing(tsx_connection *connection) {
+static void when_closing(tsx_connection *connection) {
   tsx_leftovers_forget(connection);
   tsx_deferred_close(connection);
   while (connection->arrays.list) {
@@ -431,7 +431,7 @@ static void open_array_closing(tsx_connection *connection) {
   tsx_keys_free(connection);
 }
 
-const tsx_connection_hooks tsx_open_array_hooks = {.opened = open_array_opened,
-                                                   .cursors_closed = open_array_cursors_closed,
-                                                   .tables_gone = open_array_tables_gone,
-                                                   .closing = open_array_closing};
+const tsx_connection_hooks tsx_open_array_hooks = {.opened = when_opened,
+                                                   .cursors_closed = when_cursors_are_closed,
+                                                   .tables_gone = when_tables_are_gone,
+                                                   .closing = when_closing};

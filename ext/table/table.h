@@ -10,8 +10,9 @@
  * - tsx_address: the path argument of an SQL function, resolved.
  * - tsx_transaction: the uncommitted changes to one array, which SQLite's open transaction has made.
  *
- * Sections, each named after the file that implements it: open_array.c, address.c, module.c, best_index.c, labels.c,
- * cursor.c, ddl.c, journal.c, transaction.c, update.c, value_in.c, overview_tables.c. */
+ * Sections, each named after the file that implements it: open_array.c, leftovers.c, address.c, module.c,
+ * changes_table.c, path_table.c, best_index.c, labels.c, cursor.c, ddl.c, journal.c, transaction.c, auto_upkeep.c,
+ * update.c, value_in.c, overview_tables.c. */
 #ifndef TSX_TABLE_TABLE_H
 #define TSX_TABLE_TABLE_H
 
@@ -22,7 +23,13 @@
 #include "values/slice.h"
 #include "values/value.h"
 
+typedef struct tsx_table tsx_table;
+typedef struct tsx_address tsx_address;
+typedef struct tsx_label_column tsx_label_column;
 typedef struct tsx_transaction tsx_transaction;
+typedef struct tsx_created_table tsx_created_table; /* of transaction.c */
+typedef struct tsx_changes tsx_changes; /* of update.c: the state of the statement that writes a table */
+typedef struct tsx_row tsx_row; /* of value_in.c */
 
 /* ---- open_array.c: open arrays, and the snapshots that statements read ------------------------------------------- */
 
@@ -34,7 +41,7 @@ typedef struct tsx_snapshot { /* one state of an array, as a statement sees it *
   uint64_t statement; /* the statement that may share it; 0 once the array has changed: no more cursors may take it */
   tsr_snapshot *core;
   uint32_t cursors; /* references: cursors, and functions that read like one */
-  struct tsx_transaction *transaction; /* whose changes the snapshot shows, or NULL; one reference is owned */
+  tsx_transaction *transaction; /* whose changes the snapshot shows, or NULL; one reference is owned */
   tsr_mark mark; /* with a transaction: it shows the changes up to this mark ... */
   uint64_t rewinds; /* ... made after this many rewinds of the writer */
   bool undone; /* some of these changes have been rolled back */
@@ -73,7 +80,7 @@ struct tsx_array { /* an array that this connection has open */
   uint32_t snapshot_count;
   tsx_array_creation making;
   bool gone; /* its creation was taken back: no path leads to it any more */
-  struct tsx_transaction *transaction; /* the uncommitted changes, or NULL (transaction.c) */
+  tsx_transaction *transaction; /* the uncommitted changes, or NULL (transaction.c) */
   tsx_upkeep_state upkeep;
 };
 
@@ -138,7 +145,7 @@ typedef struct tsx_changed { /* what has changed, as a table shows it to changes
 void tsx_snapshot_release(tsx_snapshot *snapshot);
 
 /* Call when the transaction's changes after `kept` are rolled back: statements that still read them will fail. */
-void tsx_snapshots_undo(tsx_array *array, const struct tsx_transaction *transaction, tsr_mark kept);
+void tsx_snapshots_undo(tsx_array *array, const tsx_transaction *transaction, tsr_mark kept);
 
 /* Fails with TSR_ABORT if the snapshot shows changes that have been rolled back since. `snapshot` may be NULL. */
 int tsx_snapshot_check(const tsx_snapshot *snapshot, tsr_error *error);
@@ -166,9 +173,6 @@ int tsx_table_snapshot(tsx_table *table, tsx_snapshot **snapshot, tsr_error *err
 /* ---- open_array.c: arrays in the database itself ----------------------------------------------------------------- */
 /* CREATE VIRTUAL TABLE without a path makes them empty. tessera_sync and tessera_copy make them from another array:
  * they run a CREATE VIRTUAL TABLE themselves. */
-
-typedef struct tsx_address tsx_address;
-typedef struct tsx_table tsx_table;
 
 /* Makes the array of a table that is in the database, and opens it as table->array. Call it from xCreate. `schema`
  * NULL: tsx_database_create runs this CREATE and has said what to make. `key` is 32 bytes or NULL. */
@@ -213,7 +217,7 @@ void tsx_leftovers_forget(tsx_connection *connection);
  * tsx_address_open; tsx_address_array if the array is needed; tsx_address_close. Keys by path are
  * those that tessera_set_key has set. */
 
-typedef struct tsx_address { /* `= {0}` may be closed */
+struct tsx_address { /* `= {0}` may be closed */
   tsx_connection *connection;
   char *path; /* of the directory, or of the array in the database; for functions of the core */
   char *given; /* the path as the user wrote it, in the call or in the table's definition */
@@ -225,7 +229,7 @@ typedef struct tsx_address { /* `= {0}` may be closed */
   uint64_t since, as_of, memory_bytes;
   bool uint64_signed;
   tsx_array *array; /* one reference; NULL until tsx_address_array, except for a table's address */
-} tsx_address;
+};
 
 /* Returns the source of labels for slices of the address's open array. */
 static inline tsx_label_source tsx_address_labels(const tsx_address *address) {
@@ -307,9 +311,6 @@ void tsx_keys_free(tsx_connection *connection);
 /* ---- module.c: the virtual table module, and tsx_table ----------------------------------------------------------- */
 /* module.c creates, connects, renames and drops tables; the other files of this folder read and write them. */
 
-typedef struct tsx_changes tsx_changes;
-typedef struct tsx_label_column tsx_label_column;
-
 typedef struct tsx_table_columns { /* the columns as declared to SQLite */
   char *declaration; /* the CREATE TABLE statement */
   const tsr_schema *labels; /* the schema whose enumerations the columns show: the newest one seen */
@@ -337,7 +338,7 @@ typedef struct tsx_column_order { /* see tsx_column_order_make; NULL: both numbe
   sqlite3_value **values; /* buffer for the arguments of xUpdate */
 } tsx_column_order;
 
-typedef struct tsx_table {
+struct tsx_table {
   sqlite3_vtab base;
   struct tsx_table *next; /* in the connection's list */
   tsx_connection *connection;
@@ -358,9 +359,9 @@ typedef struct tsx_table {
   tsx_table_columns declared;
   tsx_table_cursors cursors;
   tsx_table_commit commit;
-  struct tsx_changes *changes; /* state of the statement that writes the table (update.c), or NULL; owned */
+  tsx_changes *changes; /* state of the statement that writes the table (update.c), or NULL; owned */
   struct tsx_registered *registered; /* of a path in FROM (path_table.c), or NULL */
-} tsx_table;
+};
 
 /* Own numbers of the hidden columns; those of labels follow. For own numbers and SQL's see tsx_column_order_make. */
 #define TSX_AS_OF(table)      ((int)(table)->column_count)
@@ -402,8 +403,6 @@ int tsx_path_table(tsx_connection *connection, const char *home, const char *pat
 
 /* ---- best_index.c: xBestIndex, and the plan that it passes to xFilter -------------------------------------------- */
 /* A tsx_access is the plan. idxStr is its text; best_index.c begins with the grammar. */
-
-typedef struct tsx_table tsx_table;
 
 typedef struct tsx_term { /* one comparison; term n takes argument n of xFilter */
   int column; /* own number; may be as_of or since */
@@ -562,8 +561,6 @@ int tsx_label_order_next(tsx_label_order *order, tsr_reader *reader, tsr_error *
 /* xFilter turns its arguments into a request and starts a reader, xNext walks the rows of the reader's batches, xColumn
  * takes single values out of their columns. */
 
-typedef struct tsx_table tsx_table;
-
 int tsx_cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **cursor);
 int tsx_cursor_close(sqlite3_vtab_cursor *cursor);
 int tsx_cursor_filter(sqlite3_vtab_cursor *cursor, int number, const char *text, int count, sqlite3_value **values);
@@ -581,8 +578,6 @@ void tsx_cursor_forget_tiles(tsx_table *table);
 /* ---- ddl.c: schemas as SQL text ---------------------------------------------------------------------------------- */
 /* The CREATE VIRTUAL TABLE statement that would make an array, its filters, and the SQL function tessera_ddl. The
  * reverse of definition/define.h. */
-
-typedef struct tsx_address tsx_address;
 
 /* Appends a filter pipeline in the form of FILTERS(...), without the word and the parentheses. */
 void tsx_filters_append(sqlite3_str *out, const tsr_pipeline *pipeline);
@@ -628,9 +623,6 @@ void tsx_findings_free(tsx_findings *all);
  * NAME_commits, written in the same transaction, tells after a crash whether the database has committed; the marker
  * beside the commit tells which database decides on it. The protocol is in journal.c, the reasons in
  * docs/commits.md. */
-
-typedef struct tsx_table tsx_table;
-typedef struct tsx_transaction tsx_transaction;
 
 /* Finds the array table of a database whose NAME_config has `value` under `key`. Returns SQLITE_ROW, with NAME in *name
  * if `name` is not NULL (from sqlite3_malloc); SQLITE_DONE if there is no such table; else SQLite's error. */
@@ -700,8 +692,8 @@ int tsx_defer_creation(tsx_connection *connection, tsx_array *array, tsr_error *
 
 /* Call before an array is written. Publishes the commits that are kept for it, the oldest first, and those for other
  * arrays that no statement has failed with yet. Returns how many it published. If one cannot be published, keeps it and
- * returns the error, so that each statement that writes its array tries again. A commit whose files are gone is reported once and given up. Also
- * reports what tsx_connection_report_lost reports. */
+ * returns the error, so that each statement that writes its array tries again. A commit whose files are gone is reported
+ * once and given up. Also reports what tsx_connection_report_lost reports. */
 int tsx_deferred_publish(tsx_connection *connection, const tsx_array *array, tsr_error *error);
 
 /* Does the same for the array at a path. */
@@ -716,11 +708,6 @@ void tsx_deferred_close(tsx_connection *connection);
 
 /* ---- transaction.c: the changes of the open transaction, and the transaction methods ----------------------------- */
 
-typedef struct tsx_table tsx_table;
-typedef struct tsx_created_table tsx_created_table;
-
-/* The changes that the open transaction makes to one array. They belong to the array, not to a table, because one table
- * may have two sqlite3_vtab objects in a transaction, and several tables may show one array. */
 typedef struct tsx_transaction_owner { /* the owner of the transaction's commits (journal.c) */
   char *id, *file; /* id and path of the owner's database file, or NULL */
   char place[TSX_ID_SIZE]; /* place of that file if xSync must write the owner into NAME_config, else "" */
@@ -740,7 +727,9 @@ typedef struct tsx_transaction_sync { /* what xSync has done and found */
   unsigned data_version; /* of the database file */
 } tsx_transaction_sync;
 
-typedef struct tsx_transaction {
+/* The changes that the open transaction makes to one array. They belong to the array, not to a table, because one table
+ * may have two sqlite3_vtab objects in a transaction, and several tables may show one array. */
+struct tsx_transaction {
   tsx_array *array; /* NULL once the transaction has ended; snapshots may still refer to its writer */
   uint32_t references; /* held by the array, by snapshots, by a running xUpdate */
   tsr_writer *writer; /* all changes: appended cells, removed rows */
@@ -751,7 +740,7 @@ typedef struct tsx_transaction {
   uint64_t rewinds; /* how often the writer was rewound */
   tsx_created_table *created; /* tables that this transaction has created */
   tsx_transaction_sync sync;
-} tsx_transaction;
+};
 
 /* Returns the transaction of the table's array, and begins it if there is none. Borrowed until the transaction ends.
  * TSR_READONLY if the table has the option as_of. Fails if the array is missing, or if tables of another database write
@@ -780,6 +769,15 @@ void tsx_transaction_end_unchanged(tsx_array *array);
 /* Releases a reference. */
 void tsx_transaction_drop(tsx_transaction *transaction);
 
+/* The methods xBegin, xSync, xCommit, xRollback, xSavepoint, xRelease and xRollbackTo. */
+int tsx_begin(sqlite3_vtab *vtab);
+int tsx_sync(sqlite3_vtab *vtab);
+int tsx_commit(sqlite3_vtab *vtab);
+int tsx_rollback(sqlite3_vtab *vtab);
+int tsx_savepoint(sqlite3_vtab *vtab, int number);
+int tsx_release(sqlite3_vtab *vtab, int number);
+int tsx_rollback_to(sqlite3_vtab *vtab, int number);
+
 /* SQLite's transaction at the beginning of a callback. If a statement that a callback runs fails for lack of memory or
  * on a disk error, SQLite may roll back the whole transaction, even if the callback could do without the statement. The
  * callback must then fail, too: else SQLite would go on as if the transaction were still open. */
@@ -795,36 +793,9 @@ int tsx_watch_end(const tsx_watch *watch, sqlite3 *db, const char *schema_name, 
 /* Sets the error: SQLite has rolled the transaction back. Returns TSR_NOMEM or TSR_IO. */
 int tsx_fail_rolled_back(sqlite3 *db, tsr_error *error);
 
-/* ---- auto_upkeep.c: what a COMMIT merges ------------------------------------------------------------------------- */
-
-typedef struct tsx_table tsx_table;
-
-/* Refuses the option auto_vacuum_s for an array whose vacuum takes states of the past away. The array must be open. */
-int tsx_upkeep_check(const tsx_table *table, tsr_error *error);
-
-/* Call it when xSync has published a commit with rows of an array in the database. Merges fragments if the table's
- * option auto_consolidate asks for it and enough commits have come. An error of the merge is kept in array->upkeep.
- * Returns an error only if SQLite has rolled the transaction back meanwhile. */
-int tsx_upkeep_in_sync(tsx_table *table, tsr_error *error);
-
-/* The same at the end of xCommit, for the tables of arrays in directories that have published rows (commit.published).
- * Does nothing while xCommit of other tables of the transaction is yet to come: they publish first. */
-void tsx_upkeep_in_commit(tsx_connection *connection);
-
-/* The methods xBegin, xSync, xCommit, xRollback, xSavepoint, xRelease and xRollbackTo. */
-int tsx_begin(sqlite3_vtab *vtab);
-int tsx_sync(sqlite3_vtab *vtab);
-int tsx_commit(sqlite3_vtab *vtab);
-int tsx_rollback(sqlite3_vtab *vtab);
-int tsx_savepoint(sqlite3_vtab *vtab, int number);
-int tsx_release(sqlite3_vtab *vtab, int number);
-int tsx_rollback_to(sqlite3_vtab *vtab, int number);
-
 /* ---- transaction.c: CREATE VIRTUAL TABLE of arrays in directories ------------------------------------------------ */
 /* xCreate prepares the array, and everything that can fail happens there. The commit of the transaction publishes the
  * array in one step; a rollback removes it and leaves nothing behind. */
-
-typedef struct tsx_table tsx_table;
 
 /* Prepares the array that the table's options define, and opens it as table->array. An array in the database is created
  * at once: a rollback of the database's transaction undoes it. `key` is 32 bytes or NULL. TSR_EXISTS if an array or
@@ -880,13 +851,23 @@ int tsx_savepoint_end(tsx_connection *connection, int code, tsr_error *error);
 tsx_function_savepoint tsx_savepoint_leave(tsx_connection *connection);
 void tsx_savepoint_return(tsx_connection *connection, const tsx_function_savepoint *savepoint);
 
+/* ---- auto_upkeep.c: what a COMMIT merges ------------------------------------------------------------------------- */
+
+/* Refuses the option auto_vacuum_s for an array whose vacuum takes states of the past away. The array must be open. */
+int tsx_upkeep_check(const tsx_table *table, tsr_error *error);
+
+/* Call it when xSync has published a commit with rows of an array in the database. Merges fragments if the table's
+ * option auto_consolidate asks for it and enough commits have come. An error of the merge is kept in array->upkeep.
+ * Returns an error only if SQLite has rolled the transaction back meanwhile. */
+int tsx_upkeep_in_sync(tsx_table *table, tsr_error *error);
+
+/* The same at the end of xCommit, for the tables of arrays in directories that have published rows (commit.published).
+ * Does nothing while xCommit of other tables of the transaction is yet to come: they publish first. */
+void tsx_upkeep_in_commit(tsx_connection *connection);
+
 /* ---- update.c: xUpdate: INSERT, UPDATE and DELETE of rows -------------------------------------------------------- */
 /* They become cells and removals of the open transaction's writer. The cursor reports here which rows the scan of an
  * UPDATE or DELETE has chosen, because SQLite calls xUpdate only after the scan. */
-
-typedef struct tsx_table tsx_table;
-
-typedef struct tsx_changes tsx_changes; /* the state of the statement that writes a table */
 
 /* If a row fails, the writer is left as it was. */
 int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_int64 *rowid);
@@ -913,11 +894,8 @@ void tsx_update_free(tsx_table *table);
 /* A tsx_row holds one row of a table in the form that a writer of the core takes. It is made once and refilled for each
  * row. */
 
-typedef struct tsx_row tsx_row;
-struct tsx_table;
-
 /* Makes a row for writers of `schema`, which may be newer than the table's. Free it by tsx_row_free. */
-int tsx_row_make(struct tsx_table *table, const tsr_schema *schema, tsx_row **row, tsr_error *error);
+int tsx_row_make(tsx_table *table, const tsr_schema *schema, tsx_row **row, tsr_error *error);
 void tsx_row_free(tsx_row *row); /* `row` may be NULL */
 const tsr_schema *tsx_row_schema(const tsx_row *row);
 

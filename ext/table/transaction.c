@@ -3,7 +3,7 @@
  * A transaction of SQLite and the commits to arrays must succeed or fail together. An array in a directory follows in
  * two phases: xSync prepares the commit, and everything that can fail happens there; xCommit publishes it in one step,
  * xRollback removes it. An array in the database needs no second phase: its files are rows of shadow tables, which
- * SQLite commits itself. The file has three sections:
+ * SQLite commits itself. The file has three parts:
  *
  * - the savepoint of an SQL function, which changes an array in the database entirely or not at all;
  * - arrays in directories that a CREATE VIRTUAL TABLE of the open transaction makes;
@@ -39,7 +39,7 @@
  * too a statement can end the transaction if it is prepared: it lacks memory, and SQLite rolls back. But CREATE VIRTUAL
  * TABLE, and every change of a schema in temp, make SQLite prepare all statements again, which it then cannot. A
  * statement that has begun to read is exempt: when it ends while memory is lacking, SQLite rolls back, too. So such a
- * statement stands by from before the CREATE until the others are prepared anew (tsx_savepoint_stand_by,
+ * statement stands by from before the CREATE until the others are prepared again (tsx_savepoint_stand_by,
  * tsx_savepoint_renew). It does not stay for longer, because SQLite drops no table while a statement reads.
  *
  * For the same reason the transaction may have ended when a statement of the function was stopped or lacked memory.

@@ -279,8 +279,7 @@ static bool all_given(const tsx_changes *u, sqlite3_value **values) {
 }
 
 /* Returns 1 if a column of the reader's row reads as NULL, 0 if not, or an error. */
-static int update_reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index,
-                                tsr_error *error) {
+static int reads_as_null(const tsx_changes *u, uint32_t column, uint32_t field, uint64_t index, tsr_error *error) {
   const tsr_column *cells;
   TSX_TRY(tsr_reader_column(u->statement.reader, field, &cells, error));
   return tsx_column_is_null(&u->table->columns[column], cells, index, u->table->options.shows.fill_unwritten);
@@ -294,7 +293,7 @@ static int change_values(tsx_changes *u, sqlite3_value **values, uint64_t index,
     const int c = tsx_row_column(u->row, f);
     int keep = c < 0 || sqlite3_value_nochange(values[c]);
     if (!keep && blind && !schema->fields[f].nullable && sqlite3_value_type(values[c]) == SQLITE_NULL &&
-        (keep = update_reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
+        (keep = reads_as_null(u, (uint32_t)c, f, index, error)) < 0)
       return keep;
     TSX_TRY(keep ? keep_field(u, f, index, error) : tsx_row_set(u->row, f, values[c], false, error));
   }
@@ -691,9 +690,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
     u->row = NULL;
     TSX_TRY(tsx_row_make(table, schema, &u->row, error));
   }
-  if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL)
-    return insert_row(u, transaction, count - 2, values + 2, rowid,
-                      error); /* appends at most one cell: nothing to rewind */
+  if (count > 1 && sqlite3_value_type(values[0]) == SQLITE_NULL) /* appends at most one cell: nothing to rewind */
+    return insert_row(u, transaction, count - 2, values + 2, rowid, error);
   if (table->cursors.read_at_other_time)
     return tsx_fail(error, TSR_ERROR, "%s: %s and %s are not possible in UPDATE and DELETE", table->name,
                     table->declared.hidden[0], table->declared.hidden[1]);
@@ -702,8 +700,8 @@ static int change_in(tsx_changes *u, tsx_transaction *transaction, int count, sq
   int code = begin_statement(u, transaction, error);
   if (code >= 0) code = count > 1 ? update_row(u, row, values + 2, error) : delete_row(u, row, error);
   const tsr_mark now = tsr_writer_mark(transaction->writer);
-  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it is what
-   * leave_unchanged has restored, which stays. */
+  /* Undoes what a row has done before it failed, whatever the OR clause is; but after TSR_CONSTRAINT and TSR_CHECK it is
+   * what leave_unchanged has restored, which stays. */
   if (code < 0 && transaction->array && code != TSR_CONSTRAINT && code != TSR_CHECK &&
       memcmp(&mark, &now, sizeof mark) != 0) {
     tsr_error unseen;
@@ -746,8 +744,7 @@ int tsx_update(sqlite3_vtab *vtab, int count, sqlite3_value **values, sqlite3_in
   if (code == SQLITE_CONSTRAINT && u->call.code) code = u->call.code;
   if ((code & 0xFF) == SQLITE_CONSTRAINT && u->call.conflict == SQLITE_IGNORE)
     return code; /* SQLite ignores the row and needs no message */
-  if (!strncmp(error.message, "array ", 6))
-    return tsx_vtab_fail(vtab, code, "%s: %s", table->name,
-                         error.message); /* the core's message does not name the table */
+  if (!strncmp(error.message, "array ", 6)) /* the core's message does not name the table */
+    return tsx_vtab_fail(vtab, code, "%s: %s", table->name, error.message);
   return tsx_vtab_fail(vtab, code, "%s", error.message);
 }

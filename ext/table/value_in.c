@@ -22,12 +22,12 @@
 #include "definition/arguments.h"
 #include "definition/define.h"
 
-#define VALUE_IN_NUMBER_MAX 400 /* characters of a number, including the NUL */
-#define SHOWN               60 /* bytes of text in a message */
-#define VALUE_IN_TWO63      9223372036854775808.0
-#define LINEAR_MAX          8 /* up to so many labels are searched linearly, without an index */
+#define NUMBER_MAX 400 /* characters of a number, including the NUL */
+#define SHOWN      60 /* bytes of text in a message */
+#define TWO63      9223372036854775808.0
+#define LINEAR_MAX 8 /* up to so many labels are searched linearly, without an index */
 
-typedef __int128 value_in_wide;
+typedef __int128 wide;
 
 /* The shortcut in set_directly for values of the SQL type that fits the field best. */
 typedef enum shortcut { NO_SHORTCUT, INTEGER64, REAL64, REAL32, TEXT } shortcut;
@@ -59,12 +59,12 @@ struct tsx_row {
   bool complete; /* each column has its field, each field its column */
 };
 
-static const uint8_t value_in_is_null = 0;
+static const uint8_t null_cell = 0;
 
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
 /* Writes a value as messages show it. */
-static void value_in_describe(sqlite3_value *value, char text[96]) {
+static void describe_value(sqlite3_value *value, char text[96]) {
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: sqlite3_snprintf(96, text, "%lld", sqlite3_value_int64(value)); break;
   case SQLITE_FLOAT: sqlite3_snprintf(96, text, "%!.15g", sqlite3_value_double(value)); break;
@@ -84,31 +84,30 @@ static int prefix(tsr_error *error, const char *what) {
   return tsx_fail(error, error->code, "%.200s: %.800s", what, error->message);
 }
 
-static int value_in_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
+static int fail_no_value(tsr_datatype datatype, sqlite3_value *value, tsr_error *error) {
   char text[96];
-  value_in_describe(value, text);
+  describe_value(value, text);
   bool empty = sqlite3_value_type(value) == SQLITE_TEXT && !sqlite3_value_bytes(value);
   return tsx_fail(error, TSR_MISMATCH, "%s is not a valid %s%s", text, tsr_datatype_name(datatype),
                   empty ? ": empty text is not NULL, but nullif(x, '') makes it NULL" : "");
 }
 
-static int value_in_outside(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
-                            tsr_error *error) {
+static int fail_outside(tsr_datatype datatype, sqlite3_value *value, wide low, wide high, tsr_error *error) {
   char text[96];
-  value_in_describe(value, text);
+  describe_value(value, text);
   return tsx_fail(error, TSR_RANGE, "%s is outside %s: %lld to %llu", text, tsr_datatype_name(datatype), (long long)low,
                   (unsigned long long)high);
 }
 
 /* Copies a text without the surrounding blanks, which SQLite ignores in a number. Returns false if the text cannot be a
  * number. */
-static bool take_number_text(sqlite3_value *value, char text[VALUE_IN_NUMBER_MAX]) {
+static bool take_number_text(sqlite3_value *value, char text[NUMBER_MAX]) {
   const char *p = (const char *)sqlite3_value_text(value), *blanks = " \t\n\v\f\r";
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!p) return false;
   while (size && *p && strchr(blanks, *p)) p++, size--;
   while (size && p[size - 1] && strchr(blanks, p[size - 1])) size--;
-  if (!size || size >= VALUE_IN_NUMBER_MAX || memchr(p, 0, size)) return false;
+  if (!size || size >= NUMBER_MAX || memchr(p, 0, size)) return false;
   memcpy(text, p, size);
   text[size] = 0;
   return true;
@@ -121,7 +120,7 @@ static tsr_datatype shown_of(const tsx_row *row, tsr_datatype datatype) {
 }
 
 /* Gives the least and the greatest value of an integer datatype. */
-static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *high) {
+static void limits(tsr_datatype datatype, wide *low, wide *high) {
   uint64_t bits = tsr_datatype_size(datatype) * 8;
   switch (tsr_datatype_kind(datatype)) {
   case TSR_KIND_BOOLEAN:
@@ -130,46 +129,46 @@ static void limits(tsr_datatype datatype, value_in_wide *low, value_in_wide *hig
     break;
   case TSR_KIND_UNSIGNED:
     *low = 0;
-    *high = ((value_in_wide)1 << bits) - 1;
+    *high = ((wide)1 << bits) - 1;
     break;
-  default: *low = -((value_in_wide)1 << (bits - 1)); *high = -*low - 1;
+  default: *low = -((wide)1 << (bits - 1)); *high = -*low - 1;
   }
 }
 
 /* Converts a REAL without a fraction to an integer. Refuses 2^63 and above, -2^63 and below: one REAL stands for many
  * integers there, and SQLite turns a literal that is too long for an INTEGER into a REAL. */
-static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, value_in_wide low, value_in_wide high,
-                           value_in_wide *number, tsr_error *error) {
-  if (d != floor(d)) return value_in_no_value(datatype, value, error);
-  if (d < -VALUE_IN_TWO63 || d > 18446744073709551615.0) return value_in_outside(datatype, value, low, high, error);
-  *number = (value_in_wide)d;
-  if (fabs(d) < VALUE_IN_TWO63 || *number < low || *number > high) return TSR_OK;
+static int integer_of_real(tsr_datatype datatype, sqlite3_value *value, double d, wide low, wide high, wide *number,
+                           tsr_error *error) {
+  if (d != floor(d)) return fail_no_value(datatype, value, error);
+  if (d < -TWO63 || d > 18446744073709551615.0) return fail_outside(datatype, value, low, high, error);
+  *number = (wide)d;
+  if (fabs(d) < TWO63 || *number < low || *number > high) return TSR_OK;
   char text[96];
-  value_in_describe(value, text);
+  describe_value(value, text);
   return tsx_fail_inexact(text, d < 0, error);
 }
 
 /* Converts text to an integer. Digits are read exactly; other text is read as a REAL first, as in an INTEGER column. */
-static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, value_in_wide low, value_in_wide high,
-                           value_in_wide *number, tsr_error *error) {
-  char text[VALUE_IN_NUMBER_MAX];
+static int integer_of_text(tsr_datatype datatype, sqlite3_value *value, wide low, wide high, wide *number,
+                           tsr_error *error) {
+  char text[NUMBER_MAX];
   double d;
   int64_t i;
   uint64_t u;
-  if (!take_number_text(value, text)) return value_in_no_value(datatype, value, error);
+  if (!take_number_text(value, text)) return fail_no_value(datatype, value, error);
   bool digits = text[strspn(text, "+-0123456789")] == 0;
   int code = digits ? tsx_number_parse(low < 0 || *text == '-' ? TSR_INT64 : TSR_UINT64, text, false,
                                        low < 0 || *text == '-' ? (void *)&i : (void *)&u, error)
                     : tsx_number_parse(TSR_FLOAT64, text, false, &d, error);
-  if (code == TSR_RANGE) return value_in_outside(datatype, value, low, high, error);
-  if (code < 0) return value_in_no_value(datatype, value, error);
+  if (code == TSR_RANGE) return fail_outside(datatype, value, low, high, error);
+  if (code < 0) return fail_no_value(datatype, value, error);
   if (!digits) return integer_of_real(datatype, value, d, low, high, number, error);
-  *number = low < 0 || *text == '-' ? (value_in_wide)i : (value_in_wide)u;
+  *number = low < 0 || *text == '-' ? (wide)i : (wide)u;
   return TSR_OK;
 }
 
 static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
-  value_in_wide low, high, number;
+  wide low, high, number;
   limits(datatype, &low, &high);
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER: number = sqlite3_value_int64(value); break;
@@ -177,9 +176,9 @@ static int take_integer(tsr_datatype datatype, sqlite3_value *value, uint8_t *ou
     TSX_TRY(integer_of_real(datatype, value, sqlite3_value_double(value), low, high, &number, error));
     break;
   case SQLITE_TEXT: TSX_TRY(integer_of_text(datatype, value, low, high, &number, error)); break;
-  default: return value_in_no_value(datatype, value, error);
+  default: return fail_no_value(datatype, value, error);
   }
-  if (number < low || number > high) return value_in_outside(datatype, value, low, high, error);
+  if (number < low || number > high) return fail_outside(datatype, value, low, high, error);
   uint64_t bits = (uint64_t)number;
   memcpy(out, &bits, tsr_datatype_size(datatype));
   return TSR_OK;
@@ -202,7 +201,7 @@ static void normalize_zero(const tsr_field *field, uint8_t *value) {
 }
 
 static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out, tsr_error *error) {
-  char text[VALUE_IN_NUMBER_MAX];
+  char text[NUMBER_MAX];
   double d;
   float f;
   switch (sqlite3_value_type(value)) {
@@ -215,18 +214,18 @@ static int take_float(tsr_datatype datatype, sqlite3_value *value, uint8_t *out,
     f = (float)d;
     break;
   case SQLITE_TEXT: {
-    if (!take_number_text(value, text)) return value_in_no_value(datatype, value, error);
+    if (!take_number_text(value, text)) return fail_no_value(datatype, value, error);
     int code = tsx_number_parse(datatype, text, false, out, error);
-    return code == TSR_MISMATCH ? value_in_no_value(datatype, value, error) : code;
+    return code == TSR_MISMATCH ? fail_no_value(datatype, value, error) : code;
   }
-  default: return value_in_no_value(datatype, value, error);
+  default: return fail_no_value(datatype, value, error);
   }
   if (tsr_datatype_size(datatype) == 8) {
     memcpy(out, &d, 8);
     return TSR_OK;
   }
   if (isinf(f) && !isinf(d)) {
-    value_in_describe(value, text);
+    describe_value(value, text);
     return tsx_fail(error, TSR_RANGE, "%s is outside FLOAT32: %.9g to %.9g", text, (double)-FLT_MAX, (double)FLT_MAX);
   }
   memcpy(out, &f, 4);
@@ -252,7 +251,7 @@ static int take_time(tsr_datatype datatype, bool integers, sqlite3_value *value,
   }
   if (type == SQLITE_TEXT) return take_iso(datatype, value, out, error);
   if (tsx_whole_number(value)) return tsx_time_of_integer(datatype, sqlite3_value_int64(value), out, error);
-  return value_in_no_value(datatype, value, error);
+  return fail_no_value(datatype, value, error);
 }
 
 /* ---- Cells ------------------------------------------------------------------------------------------------------- */
@@ -284,7 +283,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
   int type = sqlite3_value_type(value), code;
   uint64_t each = tsr_datatype_size(datatype);
   if (is_text ? type == SQLITE_BLOB : type != SQLITE_BLOB && type != SQLITE_TEXT)
-    return value_in_no_value(datatype, value, error);
+    return fail_no_value(datatype, value, error);
   const uint8_t *p = type == SQLITE_BLOB ? sqlite3_value_blob(value) : sqlite3_value_text(value);
   uint64_t size = (uint64_t)sqlite3_value_bytes(value);
   if (!p && (size || type != SQLITE_BLOB)) return tsx_out_of_memory(error);
@@ -297,7 +296,7 @@ static int take_bytes(cell_field *f, tsr_datatype datatype, uint32_t values_per_
   if (values_per_cell != TSR_VARIABLE && size != fixed_size) {
     if (size > fixed_size && is_text) {
       char text[96];
-      value_in_describe(value, text);
+      describe_value(value, text);
       return tsx_fail(error, TSR_RANGE, "%s is longer than %s[%u]", text, tsr_datatype_name(datatype),
                       (unsigned)values_per_cell);
     }
@@ -332,13 +331,13 @@ static int take_vector(cell_field *f, tsr_datatype datatype, uint32_t values_per
     size = (uint64_t)sqlite3_value_bytes(value);
     if (!text || strlen(text) != size || text[strspn(text, " \t\r\n")] != '[') {
       char given[96];
-      value_in_describe(value, given);
+      describe_value(value, given);
       return tsx_fail(error, TSR_MISMATCH, "%s is not a JSON array of %s", given, tsr_datatype_name(datatype));
     }
     if ((code = need_room(f, size * 4 + 8, error)) < 0) return code;
     if ((code = tsx_vector_parse(datatype, text, integers, f->room, &count, error)) < 0) {
       char given[96];
-      value_in_describe(value, given);
+      describe_value(value, given);
       return prefix(error, given);
     }
     *out = (bytes){f->room, count * each};
@@ -417,7 +416,7 @@ static int take_label(tsx_row *row, cell_field *f, sqlite3_value *value, tsr_err
   if (code == TSR_NOMEM) return code;
   if (code_number == e->count) {
     char text[96];
-    value_in_describe(value, text);
+    describe_value(value, text);
     return tsx_fail(error, TSR_MISMATCH,
                     "%s is not among the %llu labels of the enumeration %.100s: tessera_extend_enumeration adds labels",
                     text, (unsigned long long)e->count, e->name);
@@ -459,7 +458,7 @@ int tsx_row_set_null(tsx_row *row, uint32_t field, bool insert, tsr_error *error
     cell.data = f->room;
   }
   set_bytes(row, field, cell);
-  if (description->nullable) row->columns[field].validity = &value_in_is_null;
+  if (description->nullable) row->columns[field].validity = &null_cell;
   return TSR_OK;
 }
 
@@ -538,7 +537,7 @@ void tsx_row_keep(tsx_row *row, uint32_t field, const tsr_column *cells, uint64_
     cell.data += i * cells->cell_size;
   }
   set_bytes(row, field, cell);
-  if (cells->validity && !cells->validity[i]) row->columns[field].validity = &value_in_is_null;
+  if (cells->validity && !cells->validity[i]) row->columns[field].validity = &null_cell;
 }
 
 /* ---- Making a row ------------------------------------------------------------------------------------------------ */
@@ -568,7 +567,7 @@ static void find_shortcut(const tsx_row *row, cell_field *f) {
   } else if (field->values_per_cell == 1 && kind == TSR_KIND_FLOAT) {
     f->shortcut = tsr_datatype_size(field->datatype) == 8 ? REAL64 : REAL32;
   } else if (field->values_per_cell == 1 && kind != TSR_KIND_DATETIME && kind != TSR_KIND_TIME) {
-    value_in_wide low, high;
+    wide low, high;
     limits(shown_of(row, field->datatype), &low, &high);
     f->shortcut = INTEGER64;
     f->low = (int64_t)low;

@@ -21,13 +21,15 @@
 
 #include "connection/sqlite_api.h"
 
-typedef __int128 compare_wide;
+typedef __int128 wide; /* holds the integers of all datatypes, and their neighbours */
+
+static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op == TSX_IN; }
 
 /* ---- Ranges of integers ------------------------------------------------------------------------------------------ */
 
 /* Appends the range low..high, inclusive, of values of `size` bytes. NULL is an open end. Copies the values into
  * *ranges. */
-static void ranges_add(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
+static void add_range(tsx_ranges *ranges, const void *low, const void *high, uint64_t size) {
   int i = ranges->count++;
   ranges->ranges[i] = (tsr_range){0};
   if (low) {
@@ -40,10 +42,10 @@ static void ranges_add(tsx_ranges *ranges, const void *low, const void *high, ui
   }
 }
 
-static void everything_matches(tsx_ranges *ranges) { ranges_add(ranges, NULL, NULL, 0); }
+static void everything_matches(tsx_ranges *ranges) { add_range(ranges, NULL, NULL, 0); }
 
 /* Gets the text of a value in the database's encoding, borrowed from the value. Returns false if memory is lacking. */
-static bool text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
+static bool take_text(sqlite3_value *value, unsigned how, tsx_text *text) {
   *text = (tsx_text){.how = how};
   if (!(how & TSX_UTF16)) text->bytes = sqlite3_value_text(value);
   else if (how & TSX_UTF16BE) text->bytes = sqlite3_value_text16be(value);
@@ -53,7 +55,7 @@ static bool text_take(sqlite3_value *value, unsigned how, tsx_text *text) {
 }
 
 /* Compares `size` ASCII characters, at most 48, with text, like SQLite's BINARY collation. Returns < 0, 0, > 0. */
-static int text_compare(const char *ascii, int size, const tsx_text *text) {
+static int compare_text(const char *ascii, int size, const tsx_text *text) {
   uint8_t units[96] = {0};
   const void *encoded = ascii;
   if (text->how & TSX_UTF16) {
@@ -73,33 +75,33 @@ static void compare_with_greatest(tsx_op op, tsx_ranges *ranges) {
 
 /* Adds the integers low..high, inclusive, clamped to the datatype. UINT64 shown as signed takes two ranges: in the
  * array, unsigned numbers ascend, so negative numbers come last. */
-static void add_integers(const tsx_column *column, compare_wide low, compare_wide high, tsx_ranges *ranges) {
+static void add_integers(const tsx_column *column, wide low, wide high, tsx_ranges *ranges) {
   tsr_datatype datatype = column->description->datatype;
   uint64_t size = tsr_datatype_size(datatype);
   tsr_kind kind = tsr_datatype_kind(datatype);
   if (column->form == TSX_UINT64_SIGNED) {
-    compare_wide first = low < INT64_MIN ? INT64_MIN : low, last = high < -1 ? high : -1;
+    wide first = low < INT64_MIN ? INT64_MIN : low, last = high < -1 ? high : -1;
     uint64_t a = (uint64_t)first, b = (uint64_t)last;
-    if (first <= last) ranges_add(ranges, &a, &b, size);
+    if (first <= last) add_range(ranges, &a, &b, size);
     if (high > INT64_MAX) high = INT64_MAX;
   }
   bool is_signed = kind != TSR_KIND_UNSIGNED && kind != TSR_KIND_BOOLEAN;
-  compare_wide least = is_signed ? -((compare_wide)1 << (size * 8 - 1)) : 0;
-  compare_wide most = ((compare_wide)1 << (size * 8 - (is_signed ? 1 : 0))) - 1;
+  wide least = is_signed ? -((wide)1 << (size * 8 - 1)) : 0;
+  wide most = ((wide)1 << (size * 8 - (is_signed ? 1 : 0))) - 1;
   if (low < least) low = least;
   if (high > most) high = most;
   if (low > high) return;
   uint64_t a = (uint64_t)low, b = (uint64_t)high;
-  ranges_add(ranges, &a, &b, size);
+  add_range(ranges, &a, &b, size);
 }
 
-#define WIDE_MIN      (-((compare_wide)1 << 100))
-#define WIDE_MAX      ((compare_wide)1 << 100)
-#define COMPARE_TWO63 9223372036854775808.0
+#define WIDE_MIN (-((wide)1 << 100))
+#define WIDE_MAX ((wide)1 << 100)
+#define TWO63    9223372036854775808.0
 
 /* Adds the integers that compare with a value as `op` says. The value is at an integer or between two: `at` is the
  * first integer not below it, `above` the first above it. */
-static void add_compared(const tsx_column *column, tsx_op op, compare_wide at, compare_wide above, tsx_ranges *ranges) {
+static void add_compared(const tsx_column *column, tsx_op op, wide at, wide above, tsx_ranges *ranges) {
   switch (op) {
   case TSX_GT: add_integers(column, above, WIDE_MAX, ranges); break;
   case TSX_GE: add_integers(column, at, WIDE_MAX, ranges); break;
@@ -109,16 +111,16 @@ static void add_compared(const tsx_column *column, tsx_op op, compare_wide at, c
   }
 }
 
-static void place_real(double d, compare_wide *at, compare_wide *above) {
+static void place_real(double d, wide *at, wide *above) {
   double limit = 1e28;
   if (d > limit) d = limit;
   if (d < -limit) d = -limit;
-  *at = (compare_wide)ceil(d);
-  *above = (compare_wide)floor(d) + 1;
+  *at = (wide)ceil(d);
+  *above = (wide)floor(d) + 1;
 }
 
 static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
-  compare_wide at, above;
+  wide at, above;
   int type = sqlite3_value_numeric_type(value);
   if (type == SQLITE_INTEGER) {
     at = sqlite3_value_int64(value);
@@ -134,11 +136,11 @@ static void integer_ranges(const tsx_column *column, tsx_op op, sqlite3_value *v
 
 /* ---- UINT64 above the signed range, shown as text ---------------------------------------------------------------- */
 
-#define TEXT_MIN ((compare_wide)1 << 63) /* the first number that is shown as text */
-#define TEXT_END ((compare_wide)1 << 64) /* one more than the last */
+#define TEXT_MIN ((wide)1 << 63) /* the first number that is shown as text */
+#define TEXT_END ((wide)1 << 64) /* one more than the last */
 
 /* Reads text of digits as *number; TEXT_END if the number is too large. Returns false for other text. */
-static bool take_digits(const char *text, int size, compare_wide *number) {
+static bool take_digits(const char *text, int size, wide *number) {
   *number = 0;
   for (int i = 0; i < size; i++) {
     if (text[i] < '0' || text[i] > '9') return false;
@@ -150,13 +152,13 @@ static bool take_digits(const char *text, int size, compare_wide *number) {
 
 /* Returns the first number whose text is greater than `text`, or TEXT_END: a lower bound. `text` is not itself the text
  * of a number. */
-static compare_wide place_text(const tsx_text *text) {
-  compare_wide low = TEXT_MIN, high = TEXT_END;
+static wide place_text(const tsx_text *text) {
+  wide low = TEXT_MIN, high = TEXT_END;
   char digits[24];
   while (low < high) {
-    const compare_wide middle = low + (high - low) / 2;
+    const wide middle = low + (high - low) / 2;
     sqlite3_snprintf(sizeof digits, digits, TSX_UINT64_PRINTED, (unsigned long long)middle);
-    if (text_compare(digits, 20, text) < 0) low = middle + 1;
+    if (compare_text(digits, 20, text) < 0) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -166,7 +168,7 @@ static compare_wide place_text(const tsx_text *text) {
  * than all text; except that text of digits means its number. */
 static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
                             tsx_ranges *ranges) {
-  compare_wide at = TEXT_END, above = TEXT_END;
+  wide at = TEXT_END, above = TEXT_END;
   switch (sqlite3_value_type(value)) {
   case SQLITE_INTEGER:
     at = sqlite3_value_int64(value);
@@ -184,7 +186,7 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
     const bool digits = given && take_digits(given, size, &at);
     if (digits && (!(how & TSX_SQLITE_RULES) || (size == 20 && at >= TEXT_MIN && at < TEXT_END))) {
       above = at + 1;
-    } else if (given && text_take(value, how, &text)) {
+    } else if (given && take_text(value, how, &text)) {
       at = above = place_text(&text);
     } else {
       ranges->count = TSX_NO_MEMORY;
@@ -201,8 +203,8 @@ static void unsigned_ranges(const tsx_column *column, tsx_op op, sqlite3_value *
 
 /* Compares an integer with a double exactly. Returns < 0, 0, > 0. */
 static int compare_exactly(int64_t i, double d) {
-  if (d >= COMPARE_TWO63) return -1;
-  if (d < -COMPARE_TWO63) return 1;
+  if (d >= TWO63) return -1;
+  if (d < -TWO63) return 1;
   int64_t whole = (int64_t)d; /* towards zero */
   if (i != whole) return i < whole ? -1 : 1;
   double rest = d - (double)whole;
@@ -212,13 +214,13 @@ static int compare_exactly(int64_t i, double d) {
 static void add_floats(uint64_t size, double low, double high, tsx_ranges *ranges) {
   if (!(low <= high)) return;
   if (size == 8) {
-    ranges_add(ranges, &low, &high, 8);
+    add_range(ranges, &low, &high, 8);
     return;
   }
   float a = (float)low, b = (float)high; /* rounding may have left the range: step back into it */
   if ((double)a < low) a = nextafterf(a, INFINITY);
   if ((double)b > high) b = nextafterf(b, -INFINITY);
-  if (a <= b) ranges_add(ranges, &a, &b, 4);
+  if (a <= b) add_range(ranges, &a, &b, 4);
 }
 
 static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, tsx_ranges *ranges) {
@@ -257,15 +259,14 @@ static void float_ranges(const tsx_column *column, tsx_op op, sqlite3_value *val
 
 /* ---- Strings ----------------------------------------------------------------------------------------------------- */
 
-static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
+static void string_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx_ranges *ranges) {
   int type = sqlite3_value_type(value);
   if (type == SQLITE_BLOB) {
     compare_with_greatest(op, ranges);
     return;
   }
-  bool equality = op == TSX_EQ || op == TSX_IS || op == TSX_IN;
   const char *text = type == SQLITE_TEXT ? (const char *)sqlite3_value_text(value) : NULL;
-  if (!text || (utf16 && !equality)) {
+  if (!text || (utf16 && !is_equality(op))) {
     ranges->count = TSX_EVERYTHING;
     return;
   }
@@ -289,14 +290,14 @@ static void compare_text_ranges(tsx_op op, sqlite3_value *value, bool utf16, tsx
   ranges->ranges[ranges->count++] = range;
 }
 
-static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high);
+static void find_printable(tsr_datatype datatype, int64_t *low, int64_t *high);
 
 /* ---- All columns ------------------------------------------------------------------------------------------------- */
 
 void tsx_column_prepare(tsx_column *column) {
   const tsr_field *field = column->description;
   if (column->form != TSX_DATETIME) return;
-  times_printable(field->datatype, &column->printable_low, &column->printable_high);
+  find_printable(field->datatype, &column->printable_low, &column->printable_high);
   /* INT64_MIN is NaT, which is null in an attribute and so no value. */
   int64_t low = field->has_domain ? tsx_load_signed(field->low, 8) : INT64_MIN + !field->is_dimension;
   int64_t high = field->has_domain ? tsx_load_signed(field->high, 8) : INT64_MAX;
@@ -311,7 +312,7 @@ void tsx_column_prepare(tsx_column *column) {
 int tsx_nocase_range(tsx_op op, sqlite3_value *value, tsr_range *range, void **memory) {
   tsx_ranges plain = {0};
   *memory = NULL;
-  compare_text_ranges(op, value, false, &plain);
+  string_ranges(op, value, false, &plain);
   if (plain.count <= 0) return plain.count;
   *range = plain.ranges[0];
   const uint8_t *text = range->low ? range->low : range->high;
@@ -359,12 +360,12 @@ static void unequal_ranges(const tsx_column *column, sqlite3_value *value, unsig
   }
 }
 
-static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
+static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges);
 
 void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool utf16 = how & TSX_UTF16;
   if (column->form == TSX_DATETIME) {
-    times_ranges(column, op, value, how, ranges);
+    time_ranges(column, op, value, how, ranges);
     return;
   }
   ranges->count = 0;
@@ -385,7 +386,7 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   switch (column->form) {
   case TSX_FLOAT32:
   case TSX_FLOAT64: float_ranges(column, op, value, ranges); break;
-  case TSX_TEXT: compare_text_ranges(op, value, utf16, ranges); break;
+  case TSX_TEXT: string_ranges(op, value, utf16, ranges); break;
   case TSX_INT8:
   case TSX_INT16:
   case TSX_INT32:
@@ -402,10 +403,10 @@ void tsx_ranges_make(const tsx_column *column, tsx_op op, sqlite3_value *value, 
   }
 }
 
-/* An unknown right side (`value` NULL) will be a parameter, a column or an expression, and times_ranges distinguishes
+/* An unknown right side (`value` NULL) will be a parameter, a column or an expression, and time_ranges distinguishes
  * these as far as it must. A literal number is not exact: SQLite compares it as text, and xFilter cannot see that it is
  * a literal. */
-static bool times_exact(const tsx_column *column, sqlite3_value *value) {
+static bool time_exact(const tsx_column *column, sqlite3_value *value) {
   int64_t at;
   if (!value || sqlite3_value_type(value) == SQLITE_BLOB) return true;
   if (sqlite3_value_type(value) != SQLITE_TEXT) return false;
@@ -433,7 +434,7 @@ bool tsx_ranges_exact(const tsx_column *column, tsx_op op, sqlite3_value *value,
   case TSX_UINT32:
   case TSX_UINT64:
   case TSX_UINT64_SIGNED: return true;
-  case TSX_DATETIME: return times_exact(column, value);
+  case TSX_DATETIME: return time_exact(column, value);
   case TSX_TEXT:
     if (utf16) return false;
     break;
@@ -495,32 +496,29 @@ bool tsx_ranges_possible(const tsx_column *column) {
  * Literal numbers are left to SQLite. INT64_MIN is NaT, which is NULL: only IS NULL and IS NOT make a range that
  * includes it. */
 
-typedef __int128 compare_times_wide;
-
 #define FIRST (INT64_MIN + 1) /* the first value that is not NaT */
-#define END   ((compare_times_wide)1 << 63) /* one more than the last */
+#define END   ((wide)1 << 63) /* one more than the last */
 
 /* ---- Datetimes: ranges ------------------------------------------------------------------------------------------- */
 
-static void add_times(tsx_ranges *ranges, compare_times_wide low, compare_times_wide high) {
+static void add_times(tsx_ranges *ranges, wide low, wide high) {
   const int64_t ends[2] = {(int64_t)low, (int64_t)high};
-  if (low <= high) ranges_add(ranges, &ends[0], &ends[1], sizeof ends[0]);
+  if (low <= high) add_range(ranges, &ends[0], &ends[1], sizeof ends[0]);
 }
 
 /* The position of a comparison's right side among the values: at one of them, or between two. */
-typedef struct compare_times_place {
-  compare_times_wide at, above; /* the first value not below the right side, and the first above it */
-} compare_times_place;
+typedef struct time_place {
+  wide at, above; /* the first value not below the right side, and the first above it */
+} time_place;
 
 /* Adds those of the values low..high, inclusive, that compare with the place as `op` says. */
-static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_times_place with, compare_times_wide low,
-                                       compare_times_wide high) {
-  compare_times_wide first = low, last = high;
+static void add_compared_times(tsx_ranges *ranges, tsx_op op, time_place with, wide low, wide high) {
+  wide first = low, last = high;
   if (op == TSX_GT) first = with.above;
   else if (op == TSX_LT) last = with.at - 1;
   else if (op == TSX_LE) last = with.above - 1;
   else first = with.at;
-  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) last = with.above - 1;
+  if (is_equality(op)) last = with.above - 1;
   add_times(ranges, first < low ? low : first, last > high ? high : last);
 }
 
@@ -528,7 +526,7 @@ static void compare_times_add_compared(tsx_ranges *ranges, tsx_op op, compare_ti
 
 /* Finds the values of a datatype that have ISO text: *low to *high, inclusive. They are an interval around 1970, so a
  * binary search finds its ends. Within the interval, text sorts like the values. */
-static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
+static void find_printable(tsr_datatype datatype, int64_t *low, int64_t *high) {
   char text[48];
   *low = *high = 0;
   for (int64_t step = (int64_t)1 << 62; step; step >>= 1) {
@@ -538,15 +536,15 @@ static void times_printable(tsr_datatype datatype, int64_t *low, int64_t *high) 
 }
 
 /* Finds the position of text among the texts of the values: lower and upper bound. */
-static compare_times_place compare_times_place_text(const tsx_column *column, const tsx_text *text) {
-  compare_times_place found;
+static time_place place_among_texts(const tsx_column *column, const tsx_text *text) {
+  time_place found;
   char shown[48];
   for (int strictly = 0; strictly < 2; strictly++) {
-    compare_times_wide low = column->printable_low, high = (compare_times_wide)column->printable_high + 1;
+    wide low = column->printable_low, high = (wide)column->printable_high + 1;
     while (low < high) {
-      const compare_times_wide middle = low + (high - low) / 2;
+      const wide middle = low + (high - low) / 2;
       const int size = tsr_datetime_print(column->description->datatype, (int64_t)middle, shown);
-      const int order = text_compare(shown, size, text);
+      const int order = compare_text(shown, size, text);
       if (order < 0 || (strictly && !order)) low = middle + 1;
       else high = middle;
     }
@@ -556,16 +554,15 @@ static compare_times_place compare_times_place_text(const tsx_column *column, co
   return found;
 }
 
-static void add_printable(const tsx_column *column, tsx_op op, compare_times_place with, tsx_ranges *ranges) {
-  compare_times_add_compared(ranges, op, with, column->printable_low, column->printable_high);
+static void add_printable(const tsx_column *column, tsx_op op, time_place with, tsx_ranges *ranges) {
+  add_compared_times(ranges, op, with, column->printable_low, column->printable_high);
 }
 
 /* Adds values that are shown as integers: those below the values with text, or those above. */
-static void compare_times_add_integers(const tsx_column *column, tsx_op op, compare_times_place with, bool below,
-                                       tsx_ranges *ranges) {
+static void add_unprintable(const tsx_column *column, tsx_op op, time_place with, bool below, tsx_ranges *ranges) {
   if (!column->mixed) return;
-  if (below) compare_times_add_compared(ranges, op, with, FIRST, (compare_times_wide)column->printable_low - 1);
-  else compare_times_add_compared(ranges, op, with, (compare_times_wide)column->printable_high + 1, INT64_MAX);
+  if (below) add_compared_times(ranges, op, with, FIRST, (wide)column->printable_low - 1);
+  else add_compared_times(ranges, op, with, (wide)column->printable_high + 1, INT64_MAX);
 }
 
 /* ---- Datetimes: SQLite's rules ----------------------------------------------------------------------------------- */
@@ -580,41 +577,39 @@ static bool looks_numeric(sqlite3_value *value) {
 
 static void ranges_by_sqlite_rules(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
                                    tsx_ranges *ranges) {
-  const compare_times_place greatest = {END, END}; /* greater than all values */
+  const time_place greatest = {END, END}; /* greater than all values */
   tsx_text text;
   if (sqlite3_value_type(value) == SQLITE_BLOB) {
-    compare_times_add_compared(ranges, op, greatest, FIRST, INT64_MAX);
+    add_compared_times(ranges, op, greatest, FIRST, INT64_MAX);
     return;
   }
-  if (sqlite3_value_type(value) !=
-      SQLITE_TEXT) { /* a literal number compares as text, a column's does not: unknown here */
+  if (sqlite3_value_type(value) != SQLITE_TEXT) {
+    /* a literal number compares as text, a column's does not: unknown here */
     ranges->count = TSX_EVERYTHING;
     return;
   }
-  if (!text_take(value, how, &text)) {
+  if (!take_text(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
-  add_printable(column, op, compare_times_place_text(column, &text), ranges);
-  if (op == TSX_EQ || op == TSX_IS || op == TSX_IN) { /* text that is not ISO text may be an integer's */
+  add_printable(column, op, place_among_texts(column, &text), ranges);
+  if (is_equality(op)) { /* text that is not ISO text may be an integer's */
     if (ranges->count == 0 && column->mixed && looks_numeric(value)) ranges->count = TSX_EVERYTHING;
     return;
   }
   if (!column->mixed) return;
-  add_times(ranges, FIRST, (compare_times_wide)column->printable_low - 1);
-  add_times(ranges, (compare_times_wide)column->printable_high + 1, INT64_MAX);
+  add_times(ranges, FIRST, (wide)column->printable_low - 1);
+  add_times(ranges, (wide)column->printable_high + 1, INT64_MAX);
 }
 
 /* ---- Datetimes: the table's own rules ---------------------------------------------------------------------------- */
-
-static bool is_equality(tsx_op op) { return op == TSX_EQ || op == TSX_IS || op == TSX_IN; }
 
 /* Returns true if the text is an integer in the form in which SQLite writes it, and sets *number. */
 static bool take_decimal(sqlite3_value *value, int64_t *number) {
   char text[24];
   const char *given = (const char *)sqlite3_value_text(value);
   const int size = sqlite3_value_bytes(value);
-  compare_times_wide v = 0;
+  wide v = 0;
   if (!given || !size || size > 20) return false;
   for (int i = *given == '-'; i < size; i++) {
     if (given[i] < '0' || given[i] > '9') return false;
@@ -627,43 +622,43 @@ static bool take_decimal(sqlite3_value *value, int64_t *number) {
   return (int)strlen(text) == size && !memcmp(text, given, (size_t)size);
 }
 
-static compare_times_place place_number(sqlite3_value *value) {
+static time_place place_number(sqlite3_value *value) {
   if (sqlite3_value_type(value) == SQLITE_INTEGER) {
-    const compare_times_wide at = sqlite3_value_int64(value);
-    return (compare_times_place){at, at + 1};
+    const wide at = sqlite3_value_int64(value);
+    return (time_place){at, at + 1};
   }
   double d = sqlite3_value_double(value);
   if (d > 1e28) d = 1e28;
   if (d < -1e28) d = -1e28;
-  return (compare_times_place){(compare_times_wide)ceil(d), (compare_times_wide)floor(d) + 1};
+  return (time_place){(wide)ceil(d), (wide)floor(d) + 1};
 }
 
 static void number_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
-  const compare_times_place number = place_number(value);
-  compare_times_place printed = {column->printable_low, column->printable_low}; /* less than all text */
+  const time_place number = place_number(value);
+  time_place printed = {column->printable_low, column->printable_low}; /* less than all text */
   if (sqlite3_value_frombind(value)) {
     tsx_text text = {0};
     sqlite3_value *copy = sqlite3_value_dup(value); /* getting its text may change a value's type */
-    const bool taken = copy && text_take(copy, how, &text);
-    if (taken) printed = compare_times_place_text(column, &text);
+    const bool taken = copy && take_text(copy, how, &text);
+    if (taken) printed = place_among_texts(column, &text);
     sqlite3_value_free(copy);
     if (!taken) {
       ranges->count = TSX_NO_MEMORY;
       return;
     }
   } else if (column->description->datatype == TSR_DATETIME_YEAR) {
-    printed = (compare_times_place){number.at - 1970, number.above - 1970};
+    printed = (time_place){number.at - 1970, number.above - 1970};
   }
-  compare_times_add_integers(column, op, number, true, ranges);
+  add_unprintable(column, op, number, true, ranges);
   add_printable(column, op, printed, ranges);
-  compare_times_add_integers(column, op, number, false, ranges);
+  add_unprintable(column, op, number, false, ranges);
 }
 
-static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
-                                      tsx_ranges *ranges) {
+static void time_text_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how,
+                             tsx_ranges *ranges) {
   const char *given = (const char *)sqlite3_value_text(value);
   const tsr_datatype datatype = column->description->datatype;
-  const compare_times_place greatest = {END, END};
+  const time_place greatest = {END, END};
   tsx_text text;
   int64_t at;
   if (!given) {
@@ -672,9 +667,9 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
   }
   const tsr_instant_place found = tsr_datetime_place(datatype, given, (uint64_t)sqlite3_value_bytes(value), &at);
   if (found != TSR_INSTANT_NONE) {
-    compare_times_place with = {at, (compare_times_wide)at + (found == TSR_INSTANT_AT)};
+    time_place with = {at, (wide)at + (found == TSR_INSTANT_AT)};
     if (found == TSR_INSTANT_END) with = greatest;
-    compare_times_add_compared(ranges, op, with, FIRST, INT64_MAX);
+    add_compared_times(ranges, op, with, FIRST, INT64_MAX);
     return;
   }
   const bool bound = sqlite3_value_frombind(value) != 0;
@@ -683,24 +678,24 @@ static void compare_times_text_ranges(const tsx_column *column, tsx_op op, sqlit
     if (at < column->printable_low || at > column->printable_high) add_times(ranges, at, at);
     return;
   }
-  if (!text_take(value, how, &text)) {
+  if (!take_text(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
-  if (!bound) compare_times_add_integers(column, op, greatest, true, ranges);
-  add_printable(column, op, compare_times_place_text(column, &text), ranges);
-  if (!bound) compare_times_add_integers(column, op, greatest, false, ranges);
+  if (!bound) add_unprintable(column, op, greatest, true, ranges);
+  add_printable(column, op, place_among_texts(column, &text), ranges);
+  if (!bound) add_unprintable(column, op, greatest, false, ranges);
 }
 
 /* Replaces the ranges of equality, which are one or two single values in ascending order, by the ranges of all other
  * values. */
 static void complement(const tsx_column *column, tsx_op op, tsx_ranges *ranges) {
   const tsx_ranges equal = *ranges;
-  compare_times_wide from = FIRST;
+  wide from = FIRST;
   if (ranges->count < 0) return;
   ranges->count = 0;
   for (int i = 0; i < equal.count; i++) {
-    const compare_times_wide at = tsx_load_signed(equal.values[i][0], 8);
+    const wide at = tsx_load_signed(equal.values[i][0], 8);
     add_times(ranges, from, at - 1);
     from = at + 1;
   }
@@ -716,14 +711,14 @@ static void ranges_by_table_rules(const tsx_column *column, tsx_op op, sqlite3_v
     if (op == TSX_IS) add_times(ranges, INT64_MIN, INT64_MIN);
     if (op == TSX_ISNOT) add_times(ranges, FIRST, INT64_MAX);
     break;
-  case SQLITE_TEXT: compare_times_text_ranges(column, op, value, how, ranges); break;
-  case SQLITE_BLOB: compare_times_add_compared(ranges, op, (compare_times_place){END, END}, FIRST, INT64_MAX); break;
+  case SQLITE_TEXT: time_text_ranges(column, op, value, how, ranges); break;
+  case SQLITE_BLOB: add_compared_times(ranges, op, (time_place){END, END}, FIRST, INT64_MAX); break;
   default: number_ranges(column, op, value, how, ranges);
   }
 }
 
 /* tsx_ranges_make for a datetime. */
-static void times_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
+static void time_ranges(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, tsx_ranges *ranges) {
   const bool unequal = (op == TSX_NE || op == TSX_ISNOT) && sqlite3_value_type(value) != SQLITE_NULL;
   ranges->count = 0;
   if (how & TSX_SQLITE_RULES) {
@@ -753,31 +748,30 @@ bool tsx_times_as_text(const tsx_column *column, tsx_op op, sqlite3_value *value
 void tsx_times_decimals(const tsx_column *column, tsx_op op, sqlite3_value *value, unsigned how, int part,
                         tsx_ranges *ranges) {
   const bool negative = part >= TSX_DECIMAL_PARTS / 2;
-  compare_times_wide least = 1;
+  wide least = 1;
   tsx_text text;
   ranges->count = 0;
-  if (!text_take(value, how, &text)) {
+  if (!take_text(value, how, &text)) {
     ranges->count = TSX_NO_MEMORY;
     return;
   }
   for (int digits = part % (TSX_DECIMAL_PARTS / 2); digits > 0; digits--) least *= 10;
-  compare_times_wide low = least, high = least * 10 - 1; /* magnitudes */
-  if (!negative && low <= column->printable_high) low = (compare_times_wide)column->printable_high + 1;
-  if (negative && low <= -(compare_times_wide)column->printable_low)
-    low = -(compare_times_wide)column->printable_low + 1;
+  wide low = least, high = least * 10 - 1; /* magnitudes */
+  if (!negative && low <= column->printable_high) low = (wide)column->printable_high + 1;
+  if (negative && low <= -(wide)column->printable_low) low = -(wide)column->printable_low + 1;
   if (high > INT64_MAX) high = INT64_MAX;
-  const compare_times_wide first = low, last = high;
+  const wide first = low, last = high;
   if (low > high) return;
   for (high++; low < high;) { /* the first whose text is greater than the given one (with < and >=: not less) */
-    const compare_times_wide middle = low + (high - low) / 2;
+    const wide middle = low + (high - low) / 2;
     char decimal[24];
     sqlite3_snprintf(sizeof decimal, decimal, "%s%lld", negative ? "-" : "", (long long)middle);
-    const int order = text_compare(decimal, (int)strlen(decimal), &text);
+    const int order = compare_text(decimal, (int)strlen(decimal), &text);
     if (order < 0 || (order == 0 && (op == TSX_GT || op == TSX_LE))) low = middle + 1;
     else high = middle;
   }
   const bool is_greater = op == TSX_GT || op == TSX_GE;
-  const compare_times_wide from = is_greater ? low : first, to = is_greater ? last : low - 1;
+  const wide from = is_greater ? low : first, to = is_greater ? last : low - 1;
   if (negative) add_times(ranges, -to, -from);
   else add_times(ranges, from, to);
 }

@@ -149,8 +149,7 @@ typedef enum tsx_op {
 } tsx_op;
 
 /* Special values of tsx_ranges.count, and of functions that return such a count. */
-#define TSX_EVERYTHING                                                                                                 \
-  (-1) /* ranges cannot express it: every value may satisfy the comparison, and SQLite must test it */
+#define TSX_EVERYTHING (-1) /* ranges cannot say it: every value may satisfy the comparison, and SQLite must test it */
 #define TSX_NO_MEMORY  (-2)
 #define TSX_RANGES_MAX 4
 

@@ -565,7 +565,8 @@ static const scenario attached = {
     .steps = {"SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')", "SELECT count(*) FROM p_t",
               "SELECT tessera_attach('/disk/g', '{\"prefix\":\"p_\"}')",
               "SELECT tessera_attach('/disk/g', '{\"prefix\":\"q_\"}')",
-              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"q_\",\"threads\":1}')", "SELECT tessera_detach('/disk/g')"},
+              "SELECT tessera_attach('/disk/g', '{\"prefix\":\"q_\",\"threads\":1}')",
+              "SELECT tessera_detach('/disk/g')"},
     .again = {"CREATE TABLE z(x)", "INSERT INTO z VALUES(1)"},
     .extra = true};
 

@@ -25,7 +25,7 @@ SAMPLES = ("NA", "NA1", "NA12", "b.s", "z")
 HEADER = """##fileformat=VCFv4.2
 ##FILTER=<ID=PASS,Description="All, filters = passed">
 ##INFO=<ID=DP,Number=1,Type=Integer,Description="Depth, ID=no">
-##FILTER=<ID=q10,Description="low">
+##FILTER=<ID=q10,Description="5\\" low">
 ##INFO=<ID=AF,Number=A,Type=Float,Description="x">
 ##INFO=<ID=DB,Number=0,Type=Flag,Description="x">
 ##INFO=<ID=GENE,Number=1,Type=String,Description="the \\"gene\\">">
@@ -38,10 +38,12 @@ MISSING, END = -2**31, -2**31 + 1
 
 
 def header(sample):
-    """One sample says the number of a filter, the others by their order. As long as those of real references: thousands of contigs."""
-    more = '##FILTER=<ID=s50,Description="half">\n' if sample != "z" else '##FILTER=<ID=s50,Description="half",IDX=10>\n'
-    contigs = "".join(f"##contig=<ID={c},length={LENGTH}>\n" for c in [*CONTIGS, *(f"chrUn_KI270{i:03}v1_decoy" for i in range(600))])
-    return HEADER + more + contigs + f"#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t{sample}"
+    """One sample has numbers in its lines, as BCF does, and the others go by their order. As long as those of real references: thousands of contigs."""
+    first, *lines = [*HEADER.splitlines(), '##FILTER=<ID=s50,Description="half">']
+    if sample == "z":
+        lines = [f"{line[:-1]},IDX={number}>" for number, line in enumerate(lines)][::-1]
+    contigs = [f"##contig=<ID={c},length={LENGTH}>" for c in [*CONTIGS, *(f"chrUn_KI270{i:03}v1_decoy" for i in range(600))]]
+    return "\n".join([first, *lines, *contigs, f"#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t{sample}"])
 
 
 def value(kind, values):
@@ -80,7 +82,7 @@ def records(chance, count):
         info, shown = {}, {"info_DP": None, "info_AF": None, "info_DB": None, "info_GENE": None, "info_TAGS": None, "fmt_AD": None, "fmt_GQ": None}
         if chance.random() < 0.7:
             depth = chance.choice((None, chance.randrange(100)))
-            info["DP"], shown["info_DP"] = value("int", [depth]), depth
+            info["DP"], shown["info_DP"] = value("int", [depth] if depth is not None else [None, 5]), depth   # only the first one counts
         if alts:
             af = [chance.choice((None, 0.25, 0.5)) for _ in alts]
             info["AF"], shown["info_AF"] = value("float", af), None if af == [None] else af
@@ -207,6 +209,10 @@ def check(folder, shell, extension, version, extracted):
     equal("a contig", shown(s, "1", "variants('chr2:b')"), expected(rows, lambda r: r["contig"] == "chr2:b"))
     equal("several", shown(s, "1", "variants('[\"1\",\"X:1-1,000\"]')"), expected(rows, lambda r: r["contig"] == "1" or r["contig"] == "X" and r["pos"] <= 1000))
     equal("no sample", shown(s, "sample = 'N'"), [])
+    for anything in ("pos < x'31'", "pos <= 'z'"):   # above all numbers
+        equal(anything, len(shown(s, anything)), len(rows))
+    for nothing in ("pos > x'31'", "pos = x'31'", "pos >= 'z'"):
+        equal(nothing, shown(s, nothing), [])
     equal("depth", shown(s, "info_DP > 50"), expected(rows, lambda r: (r["info_DP"] or 0) > 50))
     for region, part in (("chr9", "no contig 'chr9' (1, chr2:b, X"), ("1:0-5", "from 1, both included"), ("1:5-4", "from 1, both included"), ("", "expected CONTIG:FROM-TO")):
         try:
@@ -236,6 +242,11 @@ def check_attach(folder, shell, extension):
     s.fails(f"CREATE VIRTUAL TABLE f USING tessera_vcf_fields('{place}')", "tessera_vcf_fields: ")
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/data', columns='pos')", "options columns, labels and rename")
     s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/metadata/vcf_headers')", "is not a TileDB-VCF data array: it has no attribute real_start_pos")
+    for lists in ("real_start_pos", "end_pos"):   # positions are single numbers
+        attributes = [tiledb.Attr(name=n, dtype=numpy.uint32, var=n == lists) for n in ("real_start_pos", "end_pos")]
+        domain = tiledb.Domain(dimension("contig", None), dimension("start_pos", 2**32 - 1), dimension("sample", None))
+        tiledb.Array.create(f"{place}/{lists}", tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=True))
+        s.fails(f"CREATE VIRTUAL TABLE v USING tessera_vcf('{place}/{lists}')", "its schema is not that of TileDB-VCF's version 3 or 4")
 
 
 def check_damaged(folder, shell, extension):

@@ -18,9 +18,11 @@ PLANTS = [
      "  if (durable) TSR_TRY(tsr__store_sync_directory(store, directory, error));\n  return made;",
      "  if (durable && !PLANT) TSR_TRY(tsr__store_sync_directory(store, directory, error));\n  return made;"),
     (2, "the marker is removed before the commit is published", "write/commit.c",
-     "    const int rc = before ? 1 : make_commit(w, error);",
-     "    if (PLANT && o->owner && tsr__prepared_paths(c->path, marker, staged)) TSR_TRY(tsr__prepared_unmark(store, marker, error));\n"
-     "    const int rc = before ? 1 : make_commit(w, error);"),
+     "  const int rc = before ? 1 : make_commit(w, error);",
+     "  char marker[TSR_COMMIT_PATH], staged[TSR_COMMIT_PATH];\n"
+     "  if (PLANT && o->owner && tsr__prepared_paths(c->path, marker, staged))\n"
+     "    TSR_TRY(tsr__prepared_unmark(w->array->store, marker, error));\n"
+     "  const int rc = before ? 1 : make_commit(w, error);"),
     (3, "a delete is published before its fragment", "log/prepared.c",
      "    if (durable && deletes++ == 0) rc =", "    if (durable && !PLANT && deletes++ == 0) rc ="),
     (4, "recovery undoes the commits of other databases", "table/journal.c",
@@ -43,7 +45,7 @@ PLANTS = [
     (10, "the names of fragments are not synced", "write/commit.c",
      "  if (!c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;", "  if (PLANT || !c->options.durable || !tsr__commit_fragment_count(c)) return TSR_OK;"),
     (11, "the removal of the database's journal is not synced", "write/commit.c",
-     "    if (o->owner_file && o->durable) TSR_TRY(", "    if (o->owner_file && o->durable && !PLANT) TSR_TRY("),
+     "  if (o->owner_file && o->durable) TSR_TRY(", "  if (o->owner_file && o->durable && !PLANT) TSR_TRY("),
     (12, "a plan hides that the transaction was rolled back", "table/best_index.c",
      "  if (code == SQLITE_OK && tsx_watch_end(", "  if (!PLANT && code == SQLITE_OK && tsx_watch_end("),
     (13, "the marker is not synced", "log/prepared.c",
