@@ -816,6 +816,12 @@ static bool stream_request_types(struct ArrowArrayStream *lent, const struct Arr
 
 static int api_request(struct ArrowArrayStream *stream, const struct ArrowSchema *requested) {
   if (!stream || !stream->release || !requested) return 0;
+  if (stream->release == join_release) { /* all have the same schema, so they honour it all, or none does */
+    const joined_stream *joined = stream->private_data;
+    int honoured = 1;
+    for (uint64_t i = 0; i < joined->count && honoured; i++) honoured = api_request(joined->streams[i], requested);
+    return honoured;
+  }
   return stream->release == stream_release ? stream_request_types(stream, requested)
                                            : tsx_rows_request(stream, requested);
 }

@@ -172,10 +172,15 @@ def durations(db):
     asked = pa.schema([("k", pa.int64()), ("us", pa.duration("us"))])
     same(pa.RecordBatchReader.from_stream(array.select("k", "us"), schema=asked).read_all()["us"].to_pylist(), given["us"].to_pylist(), "durations that are asked for")
     pd = installed("pandas")
-    if pd and hasattr(pd.DataFrame, "from_arrow"):
+    if pd:
         frame = pd.DataFrame({"k": [1, 2, 3], "d": pd.to_timedelta(["36h", None, "-1s"])})
         tessera.create("timedeltas", frame, connection=db, dimensions=["k"])
-        pd.testing.assert_frame_equal(pd.DataFrame.from_arrow(tessera.open("timedeltas", connection=db, datetimes="duration")), frame)
+        opened = tessera.open("timedeltas", connection=db)
+        for back in (opened.to_pandas(), opened.sel(k=[1, 2, 3]).to_pandas(), tessera.sql("SELECT * FROM 'timedeltas'", connection=db).df()):
+            pd.testing.assert_frame_equal(back, frame)
+        if hasattr(pd.DataFrame, "from_arrow"):
+            pd.testing.assert_frame_equal(pd.DataFrame.from_arrow(tessera.open("timedeltas", connection=db, datetimes="duration")), frame)
+        same(tessera.open("timedeltas", connection=db, datetimes="integer").to_pandas()["d"].tolist()[0], 36 * 3600 * 10**9, "as integers")
 
 
 def polars(db):

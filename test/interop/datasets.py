@@ -477,6 +477,39 @@ def test_dimensions_of_length_0():
     fails(KeyError, "no dimension z", lambda: tessera.create("length0b", xr.Dataset({"q": ("x", np.ones(3))}), extents={"z": 2}))
 
 
+def test_ndarrays_without_cells_keep_their_shape():
+    """No dimension of an array has the length 0, so the lengths are among the metadata until there are cells."""
+    for shape in ((3, 0), (0, 3), (0, 0), (0,), (3, 0, 2)):
+        a = tessera.create(f"shape {shape}", np.empty(shape, "f4"))
+        same((a.shape, a.numpy().shape, tessera.open(a.path).numpy(masked=True).shape, a.numpy().dtype), (shape, shape, shape, np.dtype("f4")), "numbers")
+        same(tessera.create(a.path, np.empty(shape, object), if_exists="replace").shape, shape, "texts")
+    a = tessera.create("shape labels", np.empty((3, 0)), dimensions=["y", "x"], labels={"lat": ("y", [1.0, 2, 3])}, metadata={"k": 1})
+    same((a.shape, a.metadata["k"], [a.sel(**box).numpy().size for box in ({"lat": 2}, {"lat": (0, 9)}, {"y": 1}, {"x": 0})]), ((3, 0), 1, [0] * 4), "labels")
+    fails(tessera.Error, "latt", lambda: a.sel(latt=2).numpy())
+
+
+def test_appends_without_a_place():
+    """An append without labels and origin goes behind what is there along the dimension that grows; else nothing tells where, and it must not lie over cells."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    rows = np.arange(6.0).reshape(2, 3)
+    for path, given in (("behind", {}), ("db:behind", {"connection": db})):
+        tessera.create(path, rows[:0], grow=["dim_0"], **given)
+        for part in (rows, rows[:1] + 10):
+            tessera.create(path, part, if_exists="append", **given)
+        same(tessera.open(path, **given).numpy().tolist(), [[0, 1, 2], [3, 4, 5], [10, 11, 12]], path)
+        tessera.create(path, rows[:1] + 20, if_exists="append", origin={"dim_0": 1}, **given)
+        same(tessera.open(path, **given).numpy().tolist(), [[0, 1, 2], [20, 21, 22], [10, 11, 12]], f"{path}, with a place")
+    given = {"dimensions": ["t", "lat"], "labels": {"lat": ("lat", [3.0, 2, 1])}}
+    for part in (rows, rows + 10):
+        labelled = tessera.create("behind-labelled", part, if_exists="append", grow=["t"], **given)
+    same((labelled.shape, labelled.numpy()[2:].tolist()), ((4, 3), (rows + 10).tolist()), "a label of another dimension")
+    for name, options in (("fixed", {"domains": {"dim_0": [0, 99]}}), ("grown", {"grow": ["dim_0", "dim_1"]})):
+        tessera.create(name, rows, **options)
+        fails(tessera.Constraint, "has cells from 0 to 1 along 'dim_0', from 0 to 2 along 'dim_1', and nothing tells where the blocks go: say origin={'dim_0': ...}", lambda: tessera.create(name, rows, if_exists="append"))
+        same(tessera.create(name, rows, if_exists="append", origin={"dim_0": 2}).shape, (4, 3), name)
+    db.close()
+
+
 def test_appends():
     """An append is one commit, or none, however large the block is."""
     from tessera import grids
@@ -690,7 +723,7 @@ def test_texts_and_masked_ndarrays_lie_where_numbers_do():
         same(a.bounds["t"], ("2024-02-01", "2024-02-02"), name)
         a = tessera.create(f"days_{name}", {"v": block}, if_exists="append", origin={"t": "2024-03-01"})
         same(a.bounds, {"t": ("2024-02-01", "2024-03-02"), "u": ("1970-01-01", "1970-01-02")}, name)
-        same(tessera.create(f"none_{name}", {"v": block[:0]}).numpy().shape, (0, 0), name)
+        same(tessera.create(f"none_{name}", {"v": block[:0]}).numpy().shape, block[:0].shape, name)
         assert not os.path.exists(f"wrong_{name}")
 
 
@@ -916,7 +949,7 @@ def test_keys():
             for file in files:
                 with open(os.path.join(folder, file), "rb") as f:
                     assert b"value" not in f.read(), "an attribute's name is readable"
-    tessera.create("secret", np.full((1, 3), 7.0), key_file="key", if_exists="append")
+    tessera.create("secret", np.full((1, 3), 7.0), key_file="key", if_exists="append", origin={"dim_0": 0})
     for key in (secret, secret.hex()):
         opened = tessera.open("secret", key=key)
         same(opened.numpy()[0].tolist(), [7, 7, 7])

@@ -163,6 +163,10 @@ def test_las():
     same((made.dims, made.attributes[:2]), (("x", "y"), ("z", "intensity")), "names")
     found, expected = pa.table(made.select("x", "y", "z", "intensity")).to_pandas(), pd.DataFrame({name: np.asarray(las[name]) for name in ("x", "y", "z", "intensity")})
     pd.testing.assert_frame_equal(found.sort_values("intensity").reset_index(drop=True), expected, check_dtype=False)
+    fails(tessera.Constraint, "points has the record at x=", lambda: tessera.create("points", "p.las", if_exists="append"))
+    las.intensity = np.arange(5000) + 5000   # other points at these places
+    las.write("p.las")
+    same(pa.table(tessera.create("points", "p.las", if_exists="append")).num_rows, 10000, "further points")
     laspy.create(point_format=0, file_version="1.2").write("none.las")
     fails(tessera.Constraint, "the domain must be given", lambda: tessera.create("none", "none.las"))
 
@@ -194,6 +198,16 @@ def test_vcf():
                 {**first, "sample": "s2", "gt": "1|2", "phased": True, "fmt_GQ": None, "fmt_AD": "[3, null, 2]", "fmt_FT": None},
                 {**second, "sample": "s1", "gt": "./.", "phased": False, "fmt_GQ": None, "fmt_AD": None, "fmt_FT": None},
                 {**second, "sample": "s2", "gt": "1", "phased": True, "fmt_GQ": 7, "fmt_AD": None, "fmt_FT": None}], "rows")
+    fails(tessera.Constraint, "variants has the record at contig='1', pos=100 of this file already", lambda: tessera.create("variants", "v.vcf", if_exists="append"))
+    for text, count in ((VARIANTS.replace("s1", "s3").replace("s2", "s4"), 8), (VARIANTS.replace("A\tG,T", "A\tC,T").replace("AT\tA", "AT\tG"), 12)):   # other samples, other alleles
+        with open("v.vcf", "w", encoding="utf-8") as file:
+            file.write(text)
+        same(pa.table(tessera.create("variants", "v.vcf", if_exists="append")).num_rows, count, "further records")
+    with open("v.vcf", "w", encoding="utf-8") as file:
+        file.write(VARIANTS.replace("1\t100", "1\t50"))   # the first is new, the second is not
+    with _Patched(importlib.import_module("tessera.files"), "_ROWS", 4):
+        fails(tessera.Constraint, "pos=200 of this file already", lambda: tessera.create("variants", "v.vcf", if_exists="append"))
+    same(pa.table(tessera.open("variants")).num_rows, 12, "after errors")
     with open("cases.vcf", "w", encoding="utf-8") as file:
         file.write(VARIANTS.replace("#CHROM", '##INFO=<ID=dp,Number=1,Type=Integer,Description="Depth">\n#CHROM').replace("DP=10", "DP=10;dp=11"))
     same([(row["info_DP"], row["info_dp_2"]) for row in pa.table(tessera.create("vcf-cases", "cases.vcf")).to_pylist()][0], (10, 11), "fields whose names differ in case alone")

@@ -54,6 +54,7 @@ _SIDES = {"nearest": "nearest", "pad": "before", "ffill": "before", "backfill": 
 _ATTOSECONDS = {"WEEK": 604800 * 10 ** 18, "DAY": 86400 * 10 ** 18, "HR": 3600 * 10 ** 18, "MIN": 60 * 10 ** 18, "SEC": 10 ** 18, "MS": 10 ** 15, "US": 10 ** 12,
                 "NS": 10 ** 9, "PS": 10 ** 6, "FS": 1000, "AS": 1}   # of a unit
 _RUNS = 1000   # streams of neighbours that one list of coordinates may make
+LENGTHS = "__tessera_lengths"   # metadata: the lengths of the axes of an array that was made without cells
 _LAST = ("array_key", "as_of", "since", "array_schema")   # the last arguments of the tables about arrays
 _libraries = {}                 # path of a loaded extension: its functions
 _idle = {}                      # (process, file, inode of the file): connections of threads that have ended, for those to come
@@ -585,10 +586,12 @@ class Array(Stream):
         if names:
             return self._header(names[0][0])[1][:len(self.dims)]
         bounds = self._resolved()
+        if self.kind == "dense" and not bounds:
+            return self._made_empty((0,) * len(self.dims))
         if any(not isinstance(end, int) for ends in bounds.values() for end in ends):
             raise Unsupported(f"array {self.path} has a dimension that is not of integers, so it has no shape")
         nothing = self._nothing()
-        return tuple(bounds[name][1] - bounds[name][0] + 1 if bounds and name not in nothing else 0 for name in self.dims)
+        return tuple(bounds[name][1] - bounds[name][0] + 1 if name in bounds and name not in nothing else 0 for name in self.dims)
 
     def _nothing(self):
         """The dimensions on which no coordinate lies in all ranges that sel() was given."""
@@ -607,7 +610,8 @@ class Array(Stream):
         return box
 
     def _resolved(self):
-        """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to."""
+        """The ends of the box by dimension: open ones are those of what was written, and labels the coordinates that they belong to. A dimension is missing if
+        nothing was written, and the box does not say both ends."""
         if self._has_lists():
             raise NotImplementedError("this needs ranges, and sel() was given a list of coordinates")
         bounds, labels = self.bounds, {}
@@ -619,6 +623,8 @@ class Array(Stream):
                 labels = labels or self.labels
                 if name not in labels:
                     raise KeyError(self._lacks("dimension or label", name, "dimension", "label"))
+                if labels[name] not in bounds:   # the array has no cells
+                    continue
                 between, values = ((low, "backfill"), (high, "pad")), self._label_values(name)
                 try:
                     ends = [None if end is None else next(iter(self.nearest(method=side, **{name: end}).values())) for end, side in between]
@@ -630,7 +636,8 @@ class Array(Stream):
                     continue
                 name = labels[name]
                 low, high = ends if values(bounds[name][0], 1)[0] < values(bounds[name][1], 1)[0] else ends[::-1]
-            bounds[name] = (bounds[name][0] if low is None else low, bounds[name][1] if high is None else high)
+            if name in bounds or None not in (low, high):
+                bounds[name] = (bounds[name][0] if low is None else low, bounds[name][1] if high is None else high)
         return bounds
 
     def _label_values(self, label):
@@ -842,7 +849,7 @@ class Array(Stream):
         """Returns the header of the attribute's block as text, its shape and its numpy type; texts of variable length are objects."""
         if (attribute, None) in self._about("name, cell_val_num", "tessera_schema", "role = 'attribute'"):
             from .blocks import bounds_of
-            return None, tuple(length for _, length in bounds_of(self).values()), "|O"
+            return None, self._made_empty(tuple(length for _, length in bounds_of(self).values())), "|O"
         nothing = self._nothing()
         if nothing:   # the other axes keep their lengths
             rest = Array(self._connection, self.path, {name: ends for name, ends in self._cut_box().items() if ends != []}, self._options, self._state)
@@ -854,7 +861,13 @@ class Array(Stream):
         if 0 in shape and set(self._box) - set(self.dims):   # the range of a label is empty; the other axes keep their lengths
             from .blocks import bounds_of
             shape = tuple(length for _, length in bounds_of(self).values()) + shape[count:]
+        shape = self._made_empty(shape)
         return text, shape, header["descr"]
+
+    def _made_empty(self, shape):
+        """Returns the shape of the ndarrays of which an array without cells was made: no dimension of an array has the length 0."""
+        lengths = self.metadata.get(LENGTHS) if shape and not any(shape[:len(self.dims)]) and not self._box else None
+        return shape if lengths is None else (*(lengths if isinstance(lengths, list) else [lengths]), *shape[len(self.dims):])
 
     def numpy(self, attribute: str | None = None, out: Any = None, masked: bool = False) -> Any:
         """An attribute of the box as an ndarray; dense arrays. Nulls and cells that were never written are the fill value; in texts, which are
@@ -1090,7 +1103,7 @@ class Array(Stream):
         return self._aggregate("median", attribute, by)
 
     def to_pandas(self) -> Any:
-        """The cells as a DataFrame, with the coordinates as columns."""
+        """The cells as a DataFrame, with the coordinates as columns. Times are timedelta64, since they may be longer than a day."""
         from .results import to_pandas
         return to_pandas(self)
 

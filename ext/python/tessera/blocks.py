@@ -129,8 +129,8 @@ def bounds_of(array, bounds=None):
     bounds, found = bounds or array._resolved(), {}
     nothing = array._nothing()
     for name, kind in array._about("name, datatype", "tessera_schema", "role = 'dimension'"):
-        first, last = (_coordinate(end, kind, name) for end in bounds[name]) if bounds else (0, -1)
-        found[name] = first, 0 if name in nothing else int((last - first) / _one(first)) + 1
+        first, last = (_coordinate(end, kind, name) for end in bounds[name]) if name in bounds else (0, -1)
+        found[name] = first, 0 if name in nothing or name not in bounds else int((last - first) / _one(first)) + 1
     return found
 
 

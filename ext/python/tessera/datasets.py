@@ -12,15 +12,15 @@ import os
 import numpy
 import xarray
 
-from .arrays import Array, _connect, exists, need_connection, secret
+from .arrays import LENGTHS, Array, _connect, exists, need_connection, secret
 from .columns import check_names
 from .errors import Constraint, Exists, NotFound, Unsupported
 from .grids import (POSITIONS, already, check_types, create_at, label_values, make_grid, new_place, place_grid, remove_place, rises_or_falls, set_metadata,
                     take_place, write_placed)
 
-__all__ = ["ATTRIBUTE", "DATASET", "EMPTY", "SCALAR", "SCALARS", "create_dataset"]
+__all__ = ["ATTRIBUTE", "DATASET", "SCALAR", "SCALARS", "create_dataset"]
 
-ATTRIBUTE, EMPTY = "__tiledb_attr.", "__tessera_lengths"
+ATTRIBUTE = "__tiledb_attr."
 DATASET = "__tessera_dataset"   # an array in a database that has all of a Dataset
 SCALARS = "__tessera_scalar."   # there: the value of a coordinate without a dimension
 SCALAR = "__scalar"   # the dimension of variables that have none
@@ -93,7 +93,7 @@ def _one(name, variable, labels, renamed, options):
     mine["grow"] = [name for name in options.get("grow", ()) if name in lengths]
     mine["metadata"] = {f"{ATTRIBUTE}{attribute}.{key}": value for key, value in variable.attrs.items() if value is not None}
     if not all(lengths.values()):
-        mine["metadata"][EMPTY] = list(lengths.values())
+        mine["metadata"][LENGTHS] = list(lengths.values())
     return {attribute: block}, lengths, made, mine
 
 

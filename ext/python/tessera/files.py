@@ -15,7 +15,7 @@ import sys
 import time
 
 from . import grids
-from .errors import NotFound, Unsupported
+from .errors import Constraint, NotFound, Unsupported
 
 __all__ = ["create_file"]
 
@@ -112,11 +112,16 @@ def _band_names(raster):
 
 # ---- Tables --------------------------------------------------------------------------------------------------------------
 
-def _stream(schema, batches, path, connection, if_exists, options):
+def _stream(schema, batches, path, connection, if_exists, options, there=None):
     import pyarrow
 
     from .making import create
-    return create(path, pyarrow.RecordBatchReader.from_batches(schema, batches), connection=connection, if_exists=if_exists, **options)
+    try:
+        return create(path, pyarrow.RecordBatchReader.from_batches(schema, batches), connection=connection, if_exists=if_exists, **options)
+    except Exception:
+        if there and there.found:   # an Arrow stream keeps the text of an error alone
+            raise there.found from None
+        raise
 
 
 def _parquet(file, bar, path, connection, if_exists, options):
@@ -156,6 +161,33 @@ def _packed_csv(file, bar, path, connection, if_exists, options):
         return _stream(reader.schema, _counted(bar, reader), path, connection, if_exists, options)
 
 
+# ---- Records without a key -----------------------------------------------------------------------------------------------
+
+class _Records:
+    """What an array has already to which a file is appended. Variants and points have no key, so the same file twice would double them all without a
+    word. A look at one record of each batch is enough for that, and costs nothing where the file is new."""
+
+    def __init__(self, place, record, path, connection, if_exists, options):
+        """place: the names of dimensions; record: those of the columns that make a record there one and the same."""
+        from .arrays import _connect, exists, open, secret
+        there = if_exists == "append" and exists(connection or _connect(), os.fspath(path))
+        array = open(path, connection=connection, **secret(options)) if there else None
+        known = bool(array) and set(place) <= set(array.dims) and set(record) <= {*array.dims, *array.attributes}   # made of such a file
+        self._array, self._place, self._record, self.found = array if known else None, place, record, None
+
+    def check(self, rows):
+        """Fails if the array has one of these rows, which are at one place."""
+        if not self._array or not rows:
+            return
+        import pyarrow
+        place = {name: rows[0][name] for name in self._place}
+        known = pyarrow.table(self._array.sel(**place).select(*self._record)).to_pylist()
+        if any({name: row[name] for name in self._record} in known for row in rows):
+            self.found = Constraint(f"{self._array.path} has the record at {', '.join(f'{name}={value!r}' for name, value in place.items())} of this file already: append what is "
+                                    "new, or say if_exists='replace' for a new array")
+            raise self.found
+
+
 # ---- Points --------------------------------------------------------------------------------------------------------------
 
 def _las(file, bar, path, connection, if_exists, options):
@@ -180,12 +212,18 @@ def _las(file, bar, path, connection, if_exists, options):
         first = next(chunks, None)
         if first is None:
             first = columns(laspy.ScaleAwarePointRecord.zeros(0, header=header))
+        there = _Records(["x", "y"], first.schema.names, path, connection, if_exists, options)
+
+        def new(batches):
+            for batch in batches:
+                there.check(batch.slice(0, 1).to_pylist())
+                yield batch
         made = {"dimensions": ["x", "y"], "duplicates": True, "cell_order": "hilbert"} if if_exists != "append" else {}
         with contextlib.suppress(Exception):   # a header may name a system that nobody here can parse
             crs = header.parse_crs()
             if crs is not None and if_exists != "append":
                 made["metadata"] = {"crs": crs.to_wkt()}
-        return _stream(first.schema, _counted(bar, _chain(first, chunks)), path, connection, if_exists, {**made, **options})
+        return _stream(first.schema, _counted(bar, new(_chain(first, chunks))), path, connection, if_exists, {**made, **options}, there)
 
 
 def _chain(first, others):
@@ -221,16 +259,22 @@ def _vcf(file, bar, path, connection, if_exists, options):
         types = {"string": pyarrow.string(), "json": pyarrow.string(), "int32": pyarrow.int32(), "int64": pyarrow.int64(), "float": pyarrow.float32(), "bool": pyarrow.bool_()}
         schema = pyarrow.schema([(name, types[kind]) for name, kind in kinds.items()])
         made = {"dimensions": ["contig", "pos", "sample"], "duplicates": True, "metadata": {"vcf_header": source.raw_header}} if if_exists != "append" else {}
-        return _stream(schema, _counted(bar, _vcf_batches(source, samples, fields, schema)), path, connection, if_exists, {**made, **options})
+        there = _Records(["contig", "pos"], ["sample", "ref", "alt"], path, connection, if_exists, options)
+        batches = _vcf_batches(source, samples, fields, schema, there)
+        return _stream(schema, _counted(bar, batches), path, connection, if_exists, {**made, **options}, there)
     finally:
         source.close()
 
 
-def _vcf_batches(source, samples, fields, schema):
+def _vcf_batches(source, samples, fields, schema, there):
     import pyarrow
     rows = []
     for record in source:
-        rows += _vcf_rows(record, samples, fields)
+        new = _vcf_rows(record, samples, fields)
+        if not rows:   # one of each batch: whoever appends a file again meets it at the first one
+            new = list(new)
+            there.check(new)
+        rows += new
         if len(rows) >= _ROWS // 4:
             yield pyarrow.RecordBatch.from_pylist(rows, schema)
             rows = []

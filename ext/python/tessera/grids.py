@@ -18,7 +18,7 @@ import uuid
 import numpy
 
 from . import statements as sql
-from .arrays import Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
+from .arrays import LENGTHS, Array, _connect, _is_empty, _json, _plain, exists, need_connection, secret
 from .columns import check_names, object_type
 from .errors import Constraint, Denied, Exists, Mismatch, Range, Unsupported
 
@@ -382,6 +382,8 @@ def create_grid(path, blocks, connection, if_exists, options):
     path = os.fspath(path)
     if if_exists not in ("fail", "append", "replace"):
         raise ValueError(f"if_exists {if_exists!r}: expected fail, append or replace")
+    if 0 in shape and not (if_exists == "append" and exists(connection, path)):
+        options = {**options, "metadata": {LENGTHS: list(shape), **(options.get("metadata") or {})}}
     made = create_at(path, blocks, lengths, labels, connection, if_exists, options)
     return made if isinstance(made, str) else Array(connection, path, state=secret(options))._now()
 
@@ -478,6 +480,15 @@ def _place(array, label, dim, values, origin, blocks, axis, grows):
     return False
 
 
+def _behind(array, grows):
+    """Returns where blocks go that say nothing of their place: behind the cells that are there, along the dimension that grows. grows: datatypes, by name."""
+    bounds = array.bounds
+    if len(grows) == 1 or not bounds:
+        return {name: _number(bounds[name][1], kind) + 1 for name, kind in grows.items()} if bounds else {}
+    raise Constraint(f"array {array.path} has cells {', '.join(f'from {low} to {high} along {name!r}' for name, (low, high) in bounds.items())}, and nothing tells where "
+                     f"the blocks go: say origin={{{next(iter(bounds))!r}: ...}}, give labels, or make the array with grow=[...] for one dimension")
+
+
 def check_types(array, blocks):
     """Fails if a block has another dtype than the cells of the array. Nulls, texts and bytes go in as rows, whose values decide."""
     for name, block in {} if _by_rows(blocks) else blocks.items():
@@ -497,6 +508,9 @@ def place_grid(array, blocks, lengths, labels, options):
             raise Constraint(f"label {label!r}: the array at {array.path} has no such label of the dimension {dim!r}")
         if len(values) and _place(array, label, dim, values, origin, blocks, list(lengths).index(dim), fields[dim][2] not in (None, fields[dim][1])):
             new.append((label, dim, values))
+    grows = {name: fields[name][0] for name in lengths if fields[name][2] not in (None, fields[name][1])}
+    if "origin" not in options and not (grows.keys() & origin.keys() if grows else origin):
+        origin.update(_behind(array, grows))
     for name in lengths:
         _, domain, current, *_ = fields[name]
         origin.setdefault(name, json.loads(current or domain)[0])

@@ -333,7 +333,12 @@ def to_pandas(stream, gaps=False):
     """A DataFrame of whatever has Arrow streams. gaps: integers and booleans with gaps are of pandas' nullable types, else only those that would be rounded."""
     import pandas
     pyarrow = _library("pyarrow")   # for pandas, too
-    table = pyarrow.table(stream)
+    schema, reader = None, pyarrow.RecordBatchReader.from_stream(stream)
+    times = {field.name: pyarrow.duration(field.type.unit) for field in reader.schema if pyarrow.types.is_time(field.type)}   # which may be longer than a day
+    if times:
+        schema = pyarrow.schema([field.with_type(times.get(field.name, field.type)) for field in reader.schema])
+        reader = pyarrow.RecordBatchReader.from_stream(stream, schema=schema)
+    table = reader.read_all()
     frame = pandas.DataFrame.from_arrow(table) if hasattr(pandas.DataFrame, "from_arrow") else table.to_pandas()
     types = {getattr(pyarrow, f"{sign}int{bits}")(): getattr(pandas, f"{sign.upper()}Int{bits}Dtype")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
     types = {**types, pyarrow.bool_(): pandas.BooleanDtype()}

@@ -14,9 +14,9 @@ import xarray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from .arrays import Array, open as open_array
+from .arrays import LENGTHS, Array, open as open_array
 from .blocks import Block, Booleans, Labelled
-from .datasets import ATTRIBUTE, DATASET, EMPTY, SCALAR, SCALARS
+from .datasets import ATTRIBUTE, DATASET, SCALAR, SCALARS
 from .errors import Denied
 from .grids import POSITIONS, typed_metadata
 
@@ -112,8 +112,8 @@ def _dataset(path, arrays, attributes, left_out, decode_enums):
         found = array.bounds
         if not found and member is None:
             raise ValueError(f"array {path} has no cells yet")
-        if not found and EMPTY in array.metadata:
-            found = dict(zip(array.dims, ((0, length - 1) for length in numpy.atleast_1d(array.metadata[EMPTY]).tolist())))
+        if not found and LENGTHS in array.metadata:
+            found = dict(zip(array.dims, ((0, length - 1) for length in numpy.atleast_1d(array.metadata[LENGTHS]).tolist())))
         for name, (low, high) in found.items():
             known = bounds.get(name, (low, high))
             bounds[name] = min(known[0], low), max(known[1], high)
