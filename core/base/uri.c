@@ -30,6 +30,12 @@ int tsr__uri_copy(tsr_memory *memory, const char *uri, char **copy, tsr_error *e
   return TSR_OK;
 }
 
+int tsr__uri_shown(const char *uri) {
+  const char *rest = strstr(uri, "://");
+  const size_t size = rest && strchr(rest, '@') ? (size_t)(rest - uri) + 3 : strcspn(uri, "?");
+  return size < 200 ? (int)size : 200;
+}
+
 bool tsr__is_remote(const char *path) { return tsr__uri_scheme(path, NULL) != NULL; }
 
 const char *tsr_path_scheme(const char *path, const char **rest) { return tsr__uri_scheme(path, rest); }

@@ -43,8 +43,8 @@ static int plain_path(tsr_memory *memory, const char *noun, const char *text, ch
   if (scheme) return tsr__uri_copy(memory, text, path, error);
   if (!uri && !tsr__path_root(text) && has_scheme(text))
     return tsr__fail(error, TSR_UNSUPPORTED,
-                     "%s %s: only directories (paths and file:// URIs), s3://, azure:// and gcs:// can be opened", noun,
-                     text);
+                     "%s %.*s: only directories (paths and file:// URIs), s3://, azure:// and gcs:// can be opened",
+                     noun, tsr__uri_shown(text), text);
   char *out;
   TSR_TRY(TSR_ALLOC_RAW(memory, strlen(from) + 1, &out, error));
   char *end = out;

@@ -62,16 +62,10 @@ static const tsr_dialect *dialect_of(const char *scheme) {
   return NULL;
 }
 
-/* The part of a text that messages show: what follows a '?' may be a signature. */
-static int shown(const char *text) {
-  const size_t size = strcspn(text, "?");
-  return (int)(size < 200 ? size : 200);
-}
-
 static int fail_uri(const char *uri, tsr_error *error) {
   return tsr__fail(error, TSR_ERROR,
-                   "'%.*s' is not s3://bucket, azure://container or gcs://bucket, with or without /prefix", shown(uri),
-                   uri);
+                   "'%.*s' is not s3://bucket, azure://container or gcs://bucket, with or without /prefix",
+                   tsr__uri_shown(uri), uri);
 }
 
 int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *parsed, tsr_error *error) {
@@ -89,11 +83,11 @@ int tsr__bucket_uri_parse(const char *uri, tsr_arena *arena, tsr_bucket_uri *par
   if (slash) *slash++ = 0;
   if (strlen(text) < 3 || !tsr__bucket_text_has_only(text, "-._", 255) || !is_alphanumeric(text[0]) ||
       strstr(text, ".."))
-    return tsr__fail(error, TSR_ERROR, "'%.*s': '%.*s' is not the name of a %s", shown(uri), uri,
-                     (int)TSR_MIN(shown(text), 64), text, parsed->dialect->noun);
+    return tsr__fail(error, TSR_ERROR, "'%.*s': '%.*s' is not the name of a %s", tsr__uri_shown(uri), uri,
+                     (int)TSR_MIN(tsr__uri_shown(text), 64), text, parsed->dialect->noun);
   if (slash && !is_prefix_text(slash))
     return tsr__fail(error, TSR_ERROR, "'%.*s': a part of the path is empty, '.' or '..', or has control characters",
-                     shown(uri), uri);
+                     tsr__uri_shown(uri), uri);
   parsed->name = name;
   parsed->bucket = text;
   parsed->prefix = slash ? slash : "";
@@ -407,7 +401,8 @@ static int permit_scope(const tsr_bucket_scopes *scopes, tsr_bucket_scope *scope
 int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const tsr_scope_options *options,
                            tsr_error *error) {
   tsr_bucket_scope *scope, *old = NULL;
-  if (make_scope(scopes, name, options, &scope, error) < 0) return tsr__wrap(error, "scope %.*s", shown(name), name);
+  if (make_scope(scopes, name, options, &scope, error) < 0)
+    return tsr__wrap(error, "scope %.*s", tsr__uri_shown(name), name);
   pthread_mutex_lock(&scopes->mutex);
   const int rc = permit_scope(scopes, scope, error);
   if (rc >= 0) {
@@ -418,7 +413,7 @@ int tsr__bucket_scopes_set(tsr_bucket_scopes *scopes, const char *name, const ts
   if (old) forget_scope(old);
   if (rc >= 0) return TSR_OK;
   tsr__bucket_scope_leave(scope);
-  return tsr__wrap(error, "scope %.*s", shown(name), name);
+  return tsr__wrap(error, "scope %.*s", tsr__uri_shown(name), name);
 }
 
 int tsr__bucket_scopes_forget(tsr_bucket_scopes *scopes, const char *name, tsr_error *error) {

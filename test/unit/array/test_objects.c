@@ -134,6 +134,13 @@ static void test_errors_are_told(void **state) {
   assert_int_equal(tsr_objects_open(environment, under("file"), &objects, &error), TSR_NOT_FOUND);
   assert_int_equal(tsr_objects_open(environment, "", &objects, NULL), TSR_NOT_FOUND);
   assert_int_equal(tsr_object_find(environment, "hdfs://x", &kind, NULL), TSR_UNSUPPORTED);
+  static const char *const secrets[][2] = {{"https://a.example/b/c?sv=1&sig=HIDDEN", "https://a.example/b/c:"},
+                                           {"https://user:HIDDEN@a.example/b", "https://:"}};
+  for (size_t i = 0; i < 2; i++) { /* messages have neither a query nor a password */
+    assert_int_equal(tsr_object_find(environment, secrets[i][0], &kind, &error), TSR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, secrets[i][1]));
+    assert_null(strstr(error.message, "HIDDEN"));
+  }
   tsr_objects_close(NULL);
 }
 
