@@ -863,6 +863,17 @@ CASTS = [("name = CAST('5' AS INTEGER)", NUMBER_AND_TEXT), ("CAST('9' AS REAL) >
          ("name > CAST(5 AS TEXT)", None), ("name IN (CAST('5' AS INTEGER))", None), ("name IN (CAST('5' AS INTEGER), 'A')", None), ("name = CAST(NULL AS BLOB)", None), ("n = CAST('5' AS TEXT)", None), ("n < CAST('3.5' AS REAL)", None)]
 
 
+def test_words_that_begin_like_constants_are_names():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE c USING tessera(x INT32 DIMENSION(0, 9, 10), current_speed FLOAT64, current_ INT32)")
+    db.query("INSERT INTO c(x, current_speed, current_) VALUES (1, 2.5, 3), (2, NULL, 4)")
+    for text in ("SELECT x, current_speed FROM c WHERE current_ > 2", "SELECT current_, avg(current_speed) FROM c GROUP BY current_", "SELECT x FROM c WHERE current_timestamp > '2000' AND current_date > current_time", "SELECT x FROM c WHERE Current_Speed IS NOT NULL IS TRUE"):
+        same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
+    db.close()
+
+
 def test_the_negative_of_zero_is_zero():
     """SQLite subtracts from 0."""
     if absent():
