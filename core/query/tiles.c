@@ -325,6 +325,11 @@ static bool word_of_values(const tsr_query_run *run, uint32_t k, uint64_t low, u
   return given->numbers[first] < given->number_count;
 }
 
+/* Returns the number that a word of a key has in the grid; key->extent or more: it is outside. */
+static uint64_t number_of_word(const query_key *key, uint64_t word) {
+  return key->plain ? word - key->low : word - 1 + key->has_null;
+}
+
 /* Finds the query's group by the words of its keys. Returns 1; 0 if a value is outside the grid. */
 static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *group, tsr_error *error) {
   uint64_t index = 0;
@@ -334,7 +339,7 @@ static int group_of_words(tsr_query_run *run, const uint64_t *words, uint32_t *g
   }
   for (uint32_t k = 0; k < run->query.key_count; k++) {
     const query_key *key = &run->grouping.keys[k];
-    const uint64_t number = key->plain ? words[k] - key->low : words[k] - 1 + key->has_null;
+    const uint64_t number = number_of_word(key, words[k]);
     if (number >= key->extent) return 0;
     index += number * key->stride;
   }
@@ -481,6 +486,33 @@ static uint32_t unwritten_axis(unwritten_axes *axes, uint32_t field) {
   return a;
 }
 
+/* Returns true if a key is certain at a coordinate of its dimension, and not outside the grid. */
+static bool key_is_known(const tsr_query_run *run, uint32_t k, uint64_t ordinal) {
+  const query_key *key = &run->grouping.keys[k];
+  const uint64_t value = tsr__query_value_of_key(run->snapshot->schema->fields[key->field].datatype,
+                                                 run->snapshot->grid.low_key[key->field] + ordinal);
+  uint64_t word;
+  return word_of_values(run, k, value, value, &word) &&
+         (!run->grouping.grid || number_of_word(key, word) < key->extent);
+}
+
+/* Returns 1 if all coordinates of a box have groups, else 0. It is asked before the first cell is counted: a box is
+ * counted as a whole, or read as a whole. */
+static int box_has_groups(const tsr_query_run *run, const tsr_whole_tile *tile, tsr_error *error) {
+  uint64_t done = 0;
+  for (uint32_t k = 0; k < run->query.key_count; k++) {
+    const query_key *key = &run->grouping.keys[k];
+    const uint64_t low = tile->low[key->field], high = tile->high[key->field];
+    const bool rises = key->plain || key->rising; /* what is known at both ends is known between them */
+    for (uint64_t at = low;; at = rises ? high : at + 1) {
+      if (!key_is_known(run, k, at)) return 0;
+      if (at == high) break;
+      if (++done % UNWRITTEN_STEPS == 0) TSR_TRY(tsr__cancelled(&run->snapshot->array->environment->memory, error));
+    }
+  }
+  return 1;
+}
+
 /* Adds `each` cells to the group of the current coordinates. Returns 1; 0 if there is no such group. */
 static int add_unwritten_cells(tsr_query_run *run, unwritten_axes *axes, uint64_t each, tsr_error *error) {
   uint64_t words[TSR_QUERY_KEYS + 1] = {0};
@@ -512,6 +544,7 @@ static int take_unwritten(tsr_query_run *run, const tsr_whole_tile *tile, tsr_er
     each /= tile->high[axes.fields[a]] - tile->low[axes.fields[a]] + 1;
   }
   if (each < UNWRITTEN_MIN && axes.count > 0) return 0;
+  if ((rc = box_has_groups(run, tile, error)) <= 0) return rc;
   for (;;) {
     uint32_t a = axes.count;
     if ((rc = add_unwritten_cells(run, &axes, each, error)) <= 0) return rc;

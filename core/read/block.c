@@ -418,6 +418,20 @@ static int load_window(block_read *b, uint64_t cost, tsr_error *error) {
   return rc;
 }
 
+/* Adds the space tile at b->at to the window. Returns 1; 0 if it is left to the next window, since the tiles would not
+ * fit into memory together. */
+static int add_space(block_read *b, uint64_t *cost, tsr_error *error) {
+  const uint64_t requests = b->window.requests.size, before = *cost;
+  TSR_TRY(plan_space(b, &b->window.spaces[b->window.count], cost, error));
+  if (b->window.count > 0 && *cost > b->memory.limit / 2) {
+    b->window.requests.size = requests;
+    *cost = before;
+    return 0;
+  }
+  b->window.count++;
+  return 1;
+}
+
 /* Reads the next window: at least one space tile, more as the budget allows. */
 static int read_window(block_read *b, tsr_error *error) {
   const uint64_t tile_max = (uint64_t)READ_BLOCK_TILES_FOR_A_THREAD * b->threads, budget = b->memory.limit / 4;
@@ -428,7 +442,9 @@ static int read_window(block_read *b, tsr_error *error) {
   TSR_TRY(TSR_ARENA_ARRAY(&b->window.arena, tile_max, &b->window.spaces, error));
   b->window.count = 0;
   while (!b->ended && b->window.count < tile_max && cost <= budget) {
-    TSR_TRY(plan_space(b, &b->window.spaces[b->window.count++], &cost, error));
+    const int added = add_space(b, &cost, error);
+    if (added < 0) return added;
+    if (added == 0) break;
     advance(b);
   }
   TSR_TRY(load_window(b, cost, error));

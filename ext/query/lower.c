@@ -241,9 +241,10 @@ static int lower_constant(lowering *l, const tsx_expr *tree, affinity_applied af
   int code = tsx_query_constant(l->query, tree, &given, l->error);
   if (code < 0) return code;
   if (affinity == APPLY_NUMBER) (void)sqlite3_value_numeric_type(given);
+  const int type = sqlite3_value_type(given);
   if (affinity == APPLY_UNSIGNED && lower_unsigned(given, &value)) {
     code = TSR_OK;
-  } else if (affinity == APPLY_TEXT && sqlite3_value_type(given) != SQLITE_NULL) {
+  } else if (affinity == APPLY_TEXT && type != SQLITE_NULL && type != SQLITE_BLOB) { /* no affinity converts a blob */
     const char *text = (const char *)sqlite3_value_text(given);
     value = (tsr_value){.type = TSR_VALUE_TEXT};
     value.as.text.size = (uint64_t)sqlite3_value_bytes(given);
@@ -471,6 +472,11 @@ static int lower_within(lowering *l, const tsx_expr *tree, const tsx_expr *colum
   return operation == TSR_OP_UNEQUAL ? lower_1(l, TSR_OP_NOT, tree, node) : node;
 }
 
+/* Returns true if SQLite would convert the texts of a column, since a CAST to a number is compared with it. */
+static bool casts_text(const lowering *l, const tsx_expr *constant, const tsx_expr *column) {
+  return is_constant(constant) && lower_affinity(l, constant) == APPLY_NUMBER && lower_affinity(l, column) == APPLY_TEXT;
+}
+
 /* Makes a comparison: a test for NULL, a datetime within ranges, or an operation on two sides. */
 static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *tree, const tsx_expr *left,
                          const tsx_expr *right) {
@@ -482,6 +488,9 @@ static int lower_compare(lowering *l, tsr_operation operation, const tsx_expr *t
   if (is_time(l, left) && is_constant(right)) return lower_within(l, tree, left, operation, right);
   if (is_time(l, right) && is_constant(left)) return lower_within(l, tree, right, tsx_bound_flipped(operation), left);
   if (is_time(l, left) || is_time(l, right)) return lower_refuse(l, tree, "compare a datetime with ISO text");
+  if (casts_text(l, left, right) || casts_text(l, right, left))
+    return tsx_expr_fail(&l->query->select, tree->begin, tree->end, "compares a number with text: ",
+                         "CAST one of them", l->error);
   const int a = lower_side(l, left, right);
   return lower_2(l, operation, tree, a, a < 0 ? a : lower_side(l, right, left));
 }

@@ -199,6 +199,15 @@ static char *parse_name_text(query_parser *p) {
 static tsx_expr *parse_expression(query_parser *p);
 static tsx_expr *parse_not(query_parser *p);
 
+/* Returns true if an unquoted word is a constant. */
+static bool parse_is_literal(const char *word) {
+  static const char *const literals[] = {"true",         "false",        "null",
+                                         "current_date", "current_time", "current_timestamp"};
+  for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)
+    if (!sqlite3_stricmp(word, literals[i])) return true;
+  return false;
+}
+
 /* ---- Primary expressions ----------------------------------------------------------------------------------------- */
 
 static tsx_expr *parse_list(query_parser *p, tsx_expr *tree) {
@@ -448,8 +457,7 @@ static tsx_expr *parse_named(query_parser *p, const char *begin) {
       parse_advance(p);
       return parse_refuse(p, begin, p->last_end, "write table.column");
     }
-  } else if (word && (!sqlite3_stricmp(name, "true") || !sqlite3_stricmp(name, "false") ||
-                      !sqlite3_stricmp(name, "null") || !sqlite3_strnicmp(name, "current_", 8))) {
+  } else if (word && parse_is_literal(name)) {
     tree->kind = TSX_EXPR_LITERAL;
   }
   return tree;

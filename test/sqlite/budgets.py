@@ -4,6 +4,7 @@ SQLite rolls the whole transaction back, means that memory could not be allocate
 
 usage: budgets.py EXTENSION CORPUS [WORDS IN TESTS' NAMES]
 """
+import array
 import os
 import re
 import sys
@@ -50,6 +51,12 @@ def make_large(filters, rows=20000):
     """Makes an array of one tile whose strings take 600 bytes a row before they are filtered: 12 MB in 20,000 rows."""
     return make_array(f"x INT64 DIMENSION(0, 1000000), s TEXT NOT NULL FILTERS({filters}), v INT32 NOT NULL, capacity=100000",
                       f"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {rows - 1}) INSERT INTO t SELECT i, hex(zeroblob(300)) || i, i FROM n")
+
+
+def array_of_int64(block):
+    values = array.array("q")
+    values.frombytes(block)
+    return values.tolist()
 
 
 def check_fails_alone(db, sql, what):
@@ -133,6 +140,22 @@ def test_the_check_reads_fewer_tiles_at_once():
     found = db.query("SELECT severity, message FROM tessera_check('db:t')")
     same([severity for severity, _ in found], ["warning"], str(found))
     assert "field 's', tile 0: not checked: " in found[0][1] and "memory_mb allows" in found[0][1], found
+    db.close()
+
+
+def test_a_block_leaves_a_tile_of_many_fragments_to_the_next_window():
+    """tessera_npy reads several space tiles at once, but not one whose fragments would not fit into memory_mb beside the others: it comes alone, fragment by fragment."""
+    db, tile = open_file(), 262144
+    path = new_path()
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', kind=dense, x INT64 DIMENSION(0, {2 * tile - 1}, {tile}), v INT64)")
+    expected = [None] * (2 * tile)
+    for number, (low, count) in enumerate([(0, tile)] + [(tile + 1000 * k, 190000) for k in range(6)]):   # the last six share a space tile: 12 MiB
+        db.query(f"WITH RECURSIVE n(i) AS (SELECT {low} UNION ALL SELECT i + 1 FROM n WHERE i < {low + count - 1}) INSERT INTO t(x, v) SELECT i, i * 7 + {number} FROM n")
+        expected[low:low + count] = [i * 7 + number for i in range(low, low + count)]
+    written = tile + 195000
+    for budget in (4, 8, 10, 12, 64):
+        block = db.query(f"SELECT tessera_npy('{path}', 'v', '{{\"x\":[0,{written - 1}]}}', '{{\"memory_mb\":{budget}}}')")[0][0]
+        assert array_of_int64(block[-8 * written:]) == expected[:written], f"memory_mb={budget}"
     db.close()
 
 

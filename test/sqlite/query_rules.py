@@ -842,6 +842,35 @@ def test_what_a_cast_is_compared_with_takes_its_affinity():
     for text in ("SELECT CAST(lat AS TEXT) AS k, count(*) FROM t GROUP BY 1 HAVING k <> 1", "SELECT CAST(lat AS TEXT) AS k, count(*) FROM t GROUP BY 1 HAVING k = 1", "SELECT CAST(substr(day, 1, 1) AS INTEGER) AS k, count(*) FROM t GROUP BY 1 HAVING k = '3'",
                  "SELECT CAST(substr(day, 1, 1) AS NUMERIC) AS k, count(*) FROM t GROUP BY 1 ORDER BY k IN ('2', '3'), k", "SELECT CAST(temp AS INTEGER) AS k, count(*) FROM t GROUP BY 1 HAVING k > '275'"):
         same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
+    make_casts(db)
+    for condition, message in CASTS:   # SQLite converts the texts of the column, or compares them with a blob
+        if message:
+            check_contains(refusal(db, f"SELECT n FROM c WHERE {condition}"), message)
+        else:
+            same(sorted(rows_of(db, f"SELECT n FROM c WHERE {condition}")), sorted(db.query(f"SELECT n FROM c WHERE {condition}")), condition)
+    db.close()
+
+
+def make_casts(db):
+    db.query("CREATE VIRTUAL TABLE c USING tessera(x INT32 DIMENSION(0, 9, 10), name TEXT, n INT32)")
+    for n, name in enumerate(("5", "05", "5.0", "A", "10", None)):
+        db.query("INSERT INTO c(x, name, n) VALUES (?, ?, ?)", (n, name, n))
+
+
+NUMBER_AND_TEXT, BLOBS = "compares a number with text", "blobs"
+CASTS = [("name = CAST('5' AS INTEGER)", NUMBER_AND_TEXT), ("CAST('9' AS REAL) > name", NUMBER_AND_TEXT), ("name BETWEEN CAST(4 AS NUMERIC) AND CAST(9 AS NUMERIC)", NUMBER_AND_TEXT), ("name IS NOT CAST('5' AS INTEGER)", NUMBER_AND_TEXT),
+         ("CASE name WHEN CAST('5' AS INTEGER) THEN 1 ELSE 0 END", NUMBER_AND_TEXT), ("name = CAST('A' AS BLOB)", BLOBS), ("name < coalesce(CAST('A' AS BLOB), 1)", BLOBS), ("name = CAST(5 AS TEXT)", None), ("name = +CAST('5' AS INTEGER)", None),
+         ("name > CAST(5 AS TEXT)", None), ("name IN (CAST('5' AS INTEGER))", None), ("name IN (CAST('5' AS INTEGER), 'A')", None), ("name = CAST(NULL AS BLOB)", None), ("n = CAST('5' AS TEXT)", None), ("n < CAST('3.5' AS REAL)", None)]
+
+
+def test_words_that_begin_like_constants_are_names():
+    if absent():
+        return
+    db = opened()
+    db.query("CREATE VIRTUAL TABLE c USING tessera(x INT32 DIMENSION(0, 9, 10), current_speed FLOAT64, current_ INT32)")
+    db.query("INSERT INTO c(x, current_speed, current_) VALUES (1, 2.5, 3), (2, NULL, 4)")
+    for text in ("SELECT x, current_speed FROM c WHERE current_ > 2", "SELECT current_, avg(current_speed) FROM c GROUP BY current_", "SELECT x FROM c WHERE current_timestamp > '2000' AND current_date > current_time", "SELECT x FROM c WHERE Current_Speed IS NOT NULL IS TRUE"):
+        same(sorted(rows_of(db, text)), sorted(db.query(text)), text)
     db.close()
 
 
