@@ -235,10 +235,11 @@ TSR_API int tsr_snapshot_changed(tsr_array *array, const tsr_schema *schema, con
 
 /* Compares the cells of a dense array that a reader gives with an earlier state of the array. */
 typedef struct tsr_unchanged tsr_unchanged;
-/* `compared`: one for each field of the schema, which the snapshots of both sides must share; true: the attribute is
- * compared. `memory_bytes` limits the reader of the earlier state; 0 = 1 GiB. TSR_ERROR if the array is sparse. The
- * caller closes it before the snapshot. */
-TSR_API int tsr_unchanged_open(tsr_snapshot *before, const bool *compared, uint64_t memory_bytes,
+/* `after`: NULL, or the state whose cells are compared in place of those that the reader gives, if those may be hidden by
+ * newer ones. `compared`: one for each field of the schema, which all snapshots must share; true: the attribute is
+ * compared. `memory_bytes` limits each reader of these states; 0 = 1 GiB. TSR_ERROR if the array is sparse. The caller
+ * closes it before the snapshots. */
+TSR_API int tsr_unchanged_open(tsr_snapshot *before, tsr_snapshot *after, const bool *compared, uint64_t memory_bytes,
                                tsr_unchanged **unchanged, tsr_error *error);
 TSR_API void tsr_unchanged_close(tsr_unchanged *unchanged); /* NULL is fine */
 /* tsr_reader_next on `reader`, without cells that the earlier state shows with the same bytes in the compared

@@ -581,7 +581,8 @@ static void begin_step(changes_cursor *c, bool last) {
   const tsx_changes_table *t = (const tsx_changes_table *)c->base.pVtab;
   c->written = (tsx_changed){.core = {TSR_CHANGED_WRITTEN, c->token, (uint64_t)c->lo + 1}, .before = (uint64_t)c->lo};
   c->dropped = (tsx_changed){.core = {TSR_CHANGED_DROPPED, c->token, (uint64_t)c->lo + 1}};
-  if (t->dense && !c->token && !c->times.merged) { /* what merges have written may be older than what is there */
+  if (t->dense && !c->token) {
+    c->written.merged = c->times.merged;
     c->written.columns = t->fields + t->dimensions;
     c->written.column_count = t->attributes;
   }

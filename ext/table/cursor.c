@@ -743,10 +743,10 @@ static int take_reader(array_cursor *c, uint64_t since, uint64_t as_of, tsr_erro
 }
 
 /* Sets up that the rows lack what has not changed, if the request says so. */
-static int take_unchanged(array_cursor *c, tsr_error *error) {
+static int take_unchanged(array_cursor *c, uint64_t as_of, tsr_error *error) {
   const tsx_table *table = (const tsx_table *)c->base.pVtab;
   const tsx_changed *changed = c->request.changed;
-  tsx_snapshot *before = NULL;
+  tsx_snapshot *before = NULL, *after = NULL;
   if (!changed || !changed->columns) return TSR_OK;
   bool *compared = sqlite3_malloc64(table->schema->dimension_count + table->schema->attribute_count);
   if (!compared) return tsx_out_of_memory(error);
@@ -762,11 +762,15 @@ static int take_unchanged(array_cursor *c, tsr_error *error) {
   if (found == changed->column_count) {
     code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, changed->before, false,
                               &before, error);
+    if (code >= 0 && changed->merged)
+      code = tsx_array_snapshot(table->connection, table->array, table->schema, TSR_TIME_BEGIN, as_of,
+                                c->state.opened != NULL, &after, error);
     if (code >= 0)
-      code = tsr_unchanged_open(before->core, compared, table->options.limits.memory_bytes, &c->request.unchanged,
-                                error);
+      code = tsr_unchanged_open(before->core, after ? after->core : NULL, compared, table->options.limits.memory_bytes,
+                                &c->request.unchanged, error);
   }
   tsx_snapshot_release(before);
+  tsx_snapshot_release(after);
   sqlite3_free(compared);
   return code;
 }
@@ -784,7 +788,7 @@ int tsx_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *text, i
   int code = take_plan(c, text, count);
   if (code == SQLITE_OK) code = take_times(c, values, &since, &as_of);
   if (code != SQLITE_OK) return code;
-  if (take_reader(c, since, as_of, &error) < 0 || take_unchanged(c, &error) < 0) return cursor_fail(c, &error);
+  if (take_reader(c, since, as_of, &error) < 0 || take_unchanged(c, as_of, &error) < 0) return cursor_fail(c, &error);
   if ((code = take_terms(c, values)) != SQLITE_OK) return code;
   for (uint32_t i = 0; i < access->count; i++)
     if (access->terms[i].column < (int)table->column_count && c->dropped.columns[access->terms[i].column])

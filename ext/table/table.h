@@ -123,6 +123,7 @@ typedef struct tsx_changed { /* what has changed, as a table shows it to changes
   char *const *columns;
   int column_count;
   uint64_t before; /* as an as_of */
+  bool merged; /* what commits have written may be hidden: the state at as_of is compared */
 } tsx_changed;
 
 /* An as_of that shows everything committed, and no row of the transaction. */
