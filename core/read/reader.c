@@ -145,6 +145,7 @@ void tsr_reader_close(tsr_reader *reader) {
   close_iterator(reader);
   forget_kept(reader, 0);
   tsr__read_ordered_free(reader);
+  tsr__read_expected_free(reader);
   while (reader->tiles.free) {
     tsr_pinned_tile *pinned = reader->tiles.free;
     reader->tiles.free = pinned->next;
@@ -235,6 +236,22 @@ int tsr__reader_start_part(tsr_reader *reader, const tsr_reader *parent, tsr_spa
   return TSR_OK;
 }
 
+int tsr__reader_start_at(tsr_reader *reader, const tsr_reader *parent, const tsr_place_window *window,
+                         tsr_error *error) {
+  rewind_reader(reader);
+  reader->memory.limit = parent->memory.limit;
+  reader->threads = parent->threads;
+  reader->progress.limit = 0;
+  reader->request.times = true;
+  reader->predicates.fill_unwritten = parent->predicates.fill_unwritten;
+  reader->predicates.count = 0;
+  note_fields(reader);
+  TSR_TRY(tsr__plan_make_at(reader->snapshot, window, &reader->arena, &reader->plan, error));
+  if (!reader->plan.empty) TSR_TRY(open_iterator(reader, error));
+  reader->done = reader->plan.empty;
+  return TSR_OK;
+}
+
 /* Ends the current request without starting another. Returns TSR_INTERRUPT if the host cancels. */
 static int reader_start_nothing(tsr_reader *reader, tsr_error *error) {
   rewind_reader(reader);
@@ -318,7 +335,10 @@ int tsr_reader_start(tsr_reader *reader, const tsr_request *request, tsr_error *
   reader->request.gives_unwritten = rc >= 0 && !written_only && tsr__predicates_pass_unwritten(reader);
   note_fields(reader);
   const bool whole = snapshot->losses.size == 0; /* else the plan looks whether the request meets what is lost */
-  if (rc >= 0 && whole && (rc = tsr__read_point_open(reader, request, &reader->iterator, error)) > 0) {
+  if (rc >= 0 && whole)
+    rc = reader->expected ? tsr__read_expected_open(reader, request, &reader->iterator, error)
+                          : tsr__read_point_open(reader, request, &reader->iterator, error);
+  if (rc > 0) {
     reader->plan = (tsr_plan){0};
     reader->done = false;
     return TSR_OK;

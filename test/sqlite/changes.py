@@ -403,6 +403,24 @@ def test_cost():
         raise AssertionError(f"{few} tiles for 50 changes, {tiles()} for the whole array")
 
 
+def test_each_tile_is_decoded_once():
+    """Look-ups of a diff and of a feed that come in another order than the tiles: nothing is cached, and yet each tile is decoded about once."""
+    db = Database()
+    path = os.path.join(tempfile.mkdtemp(dir=host.FOLDER), "a")
+    db.query(f"CREATE VIRTUAL TABLE t USING tessera('{path}', cache_mb=0, x INT32 DIMENSION(0, 99, 100), y INT32 DIMENSION(0, 99, 2), v INT32, capacity=200)")
+    db.query("CREATE VIRTUAL TABLE temp.c USING tessera_changes(t)")
+    db.query("WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99) INSERT INTO t SELECT a.i, b.i, a.i FROM n a, n b")
+    first, token = db.query("SELECT last_write, tessera_token('db:t') FROM tessera_array('db:t')")[0]
+    time.sleep(0.003)
+    db.query("UPDATE t SET v = -1 WHERE x % 10 = 3 AND y % 3 = 1")
+    for arguments, columns in ((first, "count(*), sum(new_v), sum(old_v)"), (f"'{token}'", "count(*), sum(new_v), 15840")):
+        db.query("SELECT tessera_reset_stats()")
+        same(db.query(f"SELECT {columns} FROM c({arguments})"), [(330, -330, 15840)], "the changes")
+        values = dict(db.query("SELECT name, value FROM tessera_stats"))
+        if values["cells_decoded"] > 3 * 10000:
+            raise AssertionError(f"{values['cells_decoded']} cells decoded for 330 changes in 50 tiles of 200: {arguments}")
+
+
 def test_growth():
     """Scattered changes and deletes cost the same in a small array and in one of ten times the size."""
     def read(cells):
